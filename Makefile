@@ -1,0 +1,38 @@
+# Streamgauge. Every target does its own set-up in .venv and can be repeated.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CORES := $(shell nproc 2>/dev/null || echo 2)
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+
+demo: $(VENV)/plot ## count a 10,000-tick stream by several mechanisms; print a table, save demo.png
+	@$(BIN)/python examples/side_by_side.py --picture demo.png
+
+test: $(VENV)/dev $(VENV)/plot check ## all checks and tests
+	@$(BIN)/python -m pytest --numprocesses $(CORES) --quiet
+
+check: $(VENV)/dev ## format, lint, types, imports
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, NumPy and the bounds (minutes)
+	@$(BIN)/python benchmarks/noise.py
+	@$(BIN)/python benchmarks/accuracy.py
+	@$(BIN)/python benchmarks/counters.py
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/%: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "setting up .venv with the extra [$*] ..."
+	@$(PIP) --editable '.[$*]'
+	@touch $@
