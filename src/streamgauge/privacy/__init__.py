@@ -1,0 +1,35 @@
+"""Losses, units of privacy, and the ledger that adds one up for the other."""
+
+from streamgauge.privacy.analytic import analytic_gaussian_sigma
+from streamgauge.privacy.errors import BudgetExceeded, PrivacyError, WrongCurrency
+from streamgauge.privacy.exact import Number, exact
+from streamgauge.privacy.groups import across_groups
+from streamgauge.privacy.ledger import Charge, Ledger
+from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy.participation import worst_participation
+from streamgauge.privacy.timeline import Step, Timeline
+from streamgauge.privacy.units import Event, Reach, Unit, User, WEvent
+
+__all__ = [
+    "Approx",
+    "BudgetExceeded",
+    "Charge",
+    "Event",
+    "Ledger",
+    "Loss",
+    "Number",
+    "PrivacyError",
+    "Pure",
+    "Reach",
+    "Step",
+    "Timeline",
+    "Unit",
+    "User",
+    "WEvent",
+    "WrongCurrency",
+    "Zcdp",
+    "across_groups",
+    "analytic_gaussian_sigma",
+    "exact",
+    "worst_participation",
+]

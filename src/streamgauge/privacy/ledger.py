@@ -1,0 +1,182 @@
+"""The ledger: what every release takes from a budget, before it takes it.
+
+    tick        1    2    3    4    5    6    7 ...
+    visits      e/4  e/4  e/4  e/4                       ended: later ticks are free again
+    quantiles             e/2  e/2  e/2  e/2  e/2 ...    open-ended
+    -------------------------------------------------
+    one event   e/4  e/4  3e/4 3e/4 e/2  e/2  e/2        Event(): the dearest tick counts
+    w = 2            e/2  e    3e/2 ...                  WEvent(2): the dearest two in a row
+
+Promise
+    At every moment, whatever was charged, the loss of every unit over all releases is at most the budget, if
+    each release loses at most its timeline. Charges are checked and entered in one step under a lock, so
+    concurrent ones never overspend. A refused charge leaves no trace. Nothing here sees data: costs and
+    refusals depend on declarations only.
+
+Currencies
+    Losses add up in `budget.kept_as`: pure under a pure budget, zCDP under a zCDP or an (epsilon, delta)
+    budget. The latter is converted once, at its own delta: composed rho <= kept_as holds exactly if the
+    conversion holds. Pure charges count as epsilon^2/2 there; (epsilon, delta) charges are refused, since
+    they imply no rho.
+
+Ending
+    An event-level or w-event charge that ends gives back the ticks from the first that was never ingested. A
+    user-level one gives nothing back.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from threading import Lock
+
+from streamgauge.privacy.errors import BudgetExceeded
+from streamgauge.privacy.exact import whole
+from streamgauge.privacy.losses import Loss, Pure, Zcdp
+from streamgauge.privacy.terms import Span, Term, span
+from streamgauge.privacy.timeline import Step, Timeline
+from streamgauge.privacy.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One entry of the ledger. `covers` is what still counts of its timeline, None if all was given back."""
+
+    number: int
+    name: str
+    timeline: Timeline
+    native: bool
+    per_tick: bool
+    covers: Timeline | None
+    ended: int | None = None  # the last tick ingested when it ended
+
+
+class Ledger:
+    """A budget for every unit, and the charges against it.
+
+    >>> from streamgauge.privacy import Event, Pure
+    >>> ledger = Ledger(Pure(1), Event())
+    >>> visits = ledger.charge("visits", Pure(0.75), first=1)
+    >>> ledger.left()
+    Pure(epsilon=1/4)
+    >>> try:
+    ...     ledger.charge("quantiles", Pure(0.5), first=1, last=9)
+    ... except BudgetExceeded as refusal:
+    ...     refusal.asked, refusal.spent, refusal.allowed
+    (Pure(epsilon=1/2), Pure(epsilon=3/4), Pure(epsilon=1))
+    >>> ended = ledger.end(visits, ingested=100)
+    >>> ledger.left(first=101)
+    Pure(epsilon=1)
+    """
+
+    def __init__(self, budget: Loss, unit: Unit) -> None:
+        self.budget, self.unit = budget, unit
+        self._limit: Pure | Zcdp = budget.kept_as
+        self._lock = Lock()
+        self._charges: dict[int, Charge] = {}
+        self._terms: dict[int, Term] = {}
+        self._ingested = 0
+
+    def charge(
+        self,
+        name: str,
+        loss: Loss,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        native: bool = False,
+        per_tick: bool = False,
+    ) -> Charge:
+        """Charges a release that loses `loss` to one event at any input tick from `first` to `last`.
+
+        With `per_tick` it is the loss to all events that one unit has in a tick (the mechanism's bound is the
+        unit's reach); with `native` the loss to all that one unit does at all.
+        """
+        return self.charge_timeline(
+            name, Timeline((Step(first, last, loss),)), native=native, per_tick=per_tick
+        )
+
+    def charge_timeline(
+        self, name: str, timeline: Timeline, *, native: bool = False, per_tick: bool = False
+    ) -> Charge:
+        """Charges a release whose loss differs from tick to tick; natively, at the largest of them."""
+        term = self._term(timeline, native, per_tick)
+        with self._lock:
+            if self._dearest([*self._terms.values(), term], timeline.span) > self._limit.amount:
+                raise self._refusal(timeline)
+            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline)
+            self._charges[charge.number], self._terms[charge.number] = charge, term
+        return charge
+
+    def end(self, charge: Charge, *, ingested: int) -> Charge:
+        """Ends a release; `ingested` is the last tick of which anything was seen. Returns the new entry."""
+        with self._lock:
+            tick = whole(ingested, "ingested", least=0)
+            if tick < self._ingested:
+                raise ValueError(
+                    f"ingested must be at least {self._ingested}, as told before, got {ingested}"
+                )
+            if charge.ended is not None or self._charges.get(charge.number) != charge:
+                raise ValueError(f"charge must be an open charge of this ledger, got {charge.name}")
+            self._ingested = tick
+            covers = charge.timeline.until(tick) if self.unit.frees else charge.timeline
+            ended = replace(charge, covers=covers, ended=tick)
+            self._enter(ended)
+            return ended
+
+    def spent(self, first: int = 1, last: int | None = None) -> Loss:
+        """What the dearest unit that touches these ticks has lost at most, in the budget's currency."""
+        with self._lock:
+            return self._spent(span(first, last))
+
+    def left(self, first: int = 1, last: int | None = None) -> Pure | Zcdp:
+        """What every unit that touches these ticks can still lose, in the currency that adds up."""
+        with self._lock:
+            return self._limit.from_amount(
+                self._limit.amount - self._dearest(self._terms.values(), span(first, last))
+            )
+
+    @property
+    def entries(self) -> tuple[Charge, ...]:
+        """All charges in the order they were entered, ended ones included."""
+        with self._lock:
+            return tuple(self._charges.values())
+
+    def __str__(self) -> str:
+        rows = [("charge", "from", "to", "loss of one event", "")]
+        rows += [row for charge in self.entries for row in _rows(charge)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "\n".join((f"{self.budget} for each {self.unit}, {self.spent()} spent", *table))
+
+    def _term(self, timeline: Timeline, native: bool, per_tick: bool) -> Term:
+        events = 1 if native or per_tick else self.unit.events
+        return timeline.term(self._limit, events=events, native=native)
+
+    def _dearest(self, terms: Iterable[Term], touching: Span) -> Fraction:
+        return self.unit.dearest(tuple(terms), self._limit.power, touching)
+
+    def _spent(self, touching: Span) -> Loss:
+        amount = self._dearest(self._terms.values(), touching)
+        return self.budget.restate(self._limit.from_amount(amount))
+
+    def _refusal(self, timeline: Timeline) -> BudgetExceeded:
+        asked = max(timeline.steps, key=lambda step: self._limit.restate(step.loss).amount).loss
+        return BudgetExceeded(asked, self._spent(timeline.span), self.budget, *timeline.span)
+
+    def _enter(self, entry: Charge) -> None:
+        self._charges[entry.number] = entry
+        if entry.covers is None:
+            del self._terms[entry.number]
+        else:
+            self._terms[entry.number] = self._term(entry.covers, entry.native, entry.per_tick)
+
+
+def _rows(charge: Charge) -> list[tuple[str, str, str, str, str]]:
+    kind = "of the whole unit" if charge.native else "of the unit in a tick" if charge.per_tick else ""
+    note = ", ".join(filter(None, (kind, "" if charge.ended is None else f"ended after {charge.ended}")))
+    if charge.covers is None:
+        return [(charge.name, "-", "-", "given back", note)]
+    return [
+        (charge.name, str(step.first), "on" if step.last is None else str(step.last), str(step.loss), note)
+        for step in charge.covers.steps
+    ]

@@ -1,0 +1,136 @@
+"""Conversions are theorems, rounded towards more loss, and agree with an independent accountant."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamgauge.noise import DiscreteGaussian
+from streamgauge.privacy import Approx, Pure, Zcdp
+from streamgauge.privacy.conversions import best_order, group_delta
+
+law = settings(deadline=None, max_examples=60)
+amounts = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)
+deltas = st.integers(1, 60).map(lambda bits: Fraction(1, 2**bits + 1))
+
+RHOS = ("1/10000", "1/100", "1/2", "3", "20")
+DELTAS = (1e-2, 1e-6, 1e-9, 1e-12)
+
+
+def bound(alpha: Decimal, rho: Fraction, delta: Fraction) -> Decimal:
+    """Corollary 13 of Canonne, Kamath, Steinke as printed, solved for epsilon, at 80 digits."""
+    with localcontext() as context:
+        context.prec = 80
+        r, d = (Decimal(x.numerator) / Decimal(x.denominator) for x in (rho, delta))
+        log_factor = alpha * (1 - 1 / alpha).ln() - (alpha - 1).ln()
+        return alpha * r + (log_factor - d.ln()) / (alpha - 1)
+
+
+@law
+@given(amounts, deltas)
+def test_epsilon_is_never_below_the_bound_at_its_order_nor_far_above_the_best(
+    rho: Fraction, delta: Fraction
+) -> None:
+    epsilon = Zcdp(rho).as_approx(delta).epsilon
+    order = best_order(float(rho), delta)
+    nearby = [bound(1 + Decimal(f"{order * factor:.12e}"), rho, delta) for factor in (1, 0.99, 1.01)]
+    assert epsilon >= Fraction(nearby[0])
+    assert epsilon <= Fraction(min(nearby)) * (1 + Fraction(1, 10**9)) or epsilon <= Fraction(1, 10**15)
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_closed_form_and_dp_accounting_agree(rho: str, delta: float) -> None:
+    closed = Zcdp(rho).as_approx(delta)
+    independent = Zcdp(rho).as_approx(delta, through="dp-accounting")
+    assert closed <= independent
+    assert independent.epsilon <= closed.epsilon * Fraction(1005, 1000) + Fraction(1, 10**8)
+
+
+def test_dp_accounting_composes_as_we_do() -> None:
+    from dp_accounting import ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    ours = sum((Zcdp("1/50") for _ in range(10)), Zcdp("3/10"))
+    theirs = RdpAccountant([1 + i / 100 for i in range(1, 3000)])
+    theirs.compose(ComposedDpEvent([SelfComposedDpEvent(ZCDpEvent(0.02), 10), ZCDpEvent(0.3)]))
+    assert float(ours.as_approx(1e-6).epsilon) == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-4)
+
+
+@law
+@given(amounts, deltas)
+def test_there_and_back_never_gains(amount: Fraction, delta: Fraction) -> None:
+    loss = Approx(amount, delta)
+    back = loss.kept_as.as_approx(delta)
+    assert back <= loss
+    assert back.epsilon >= loss.epsilon * (1 - Fraction(1, 10**6))
+
+
+@law
+@given(amounts, amounts, deltas, deltas)
+def test_conversions_are_monotone(a: Fraction, b: Fraction, d: Fraction, e: Fraction) -> None:
+    (low, high), (strict, lax) = sorted((a, b)), sorted((d, e))
+    assert Zcdp(low).as_approx(d).epsilon <= Zcdp(high).as_approx(d).epsilon
+    assert Zcdp(a).as_approx(lax).epsilon <= Zcdp(a).as_approx(strict).epsilon
+    assert Approx(low, d).kept_as <= Approx(high, d).kept_as
+    assert Approx(a, strict).kept_as <= Approx(a, lax).kept_as
+
+
+def test_pure_implies_half_its_square_and_not_less() -> None:
+    assert Pure(3).as_zcdp() == Zcdp("9/2")
+
+
+@pytest.mark.parametrize("rho", ["1/50", "1/2", "2", "8"])
+@pytest.mark.parametrize("epsilon", [1, 4, 8])
+def test_the_discrete_gaussian_keeps_what_its_rho_implies(rho: str, epsilon: int) -> None:
+    noise = DiscreteGaussian(1 / (2 * Fraction(rho)))
+    true = true_delta(noise.parameter, epsilon)
+    if true > 1e-200:
+        assert Zcdp(rho).as_approx(true).epsilon >= epsilon * (1 - Fraction(1, 10**9))
+
+
+def true_delta(parameter: Fraction, epsilon: float) -> float:
+    """The exact delta of discrete Gaussian noise when an integer moves by 1: a sum over the lattice."""
+    with localcontext() as context:
+        context.prec = 50
+        twice = 2 * Decimal(parameter.numerator) / Decimal(parameter.denominator)
+        reach = range(-int(40 * float(parameter) ** 0.5) - 60, int(40 * float(parameter) ** 0.5) + 60)
+        weight = {k: (-Decimal(k * k) / twice).exp() for k in reach}
+        growth = Decimal(epsilon).exp()
+        excess = sum(max(Decimal(0), weight[k] - growth * weight[k + 1]) for k in list(reach)[:-1])
+        return float(excess / sum(weight.values()))
+
+
+@law
+@given(amounts, st.integers(1, 12))
+def test_a_group_pays_delta_for_each_step_of_the_chain(epsilon: Fraction, k: int) -> None:
+    delta = Fraction(1, 2**200)
+    with localcontext() as context:
+        context.prec = 60
+        step = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
+        chain = Fraction(sum(((i * step).exp() for i in range(k)), Decimal(0)))
+    chain = min(chain, 1 / delta)  # a delta of 1 says nothing, and is as far as it goes
+    paid = group_delta(epsilon, delta, k) / delta
+    assert chain * (1 - Fraction(1, 10**50)) <= paid <= chain * (1 + Fraction(1, 10**13))
+
+
+def test_a_group_whose_delta_would_reach_1_is_refused() -> None:
+    assert Approx(1, 1e-6).group(1) == Approx(1, 1e-6)
+    assert Approx(1, 1e-6).group(2).epsilon == 2
+    with pytest.raises(ValueError, match=r"^delta must be below 1, got "):
+        Approx(5, 0.1).group(3)
+    with pytest.raises(ValueError, match=r"^delta must be below 1, got 1$"):
+        Approx(1, 1e-6).group(10**12)
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^through must be one of closed form, dp-accounting, got magic$"):
+        Zcdp(1).as_approx(0.1, through="magic")
+
+
+def test_a_loss_too_small_to_matter_still_has_an_epsilon() -> None:
+    assert Zcdp("1e-20").as_approx("0.1").epsilon == Fraction(1, 10**15)
+    assert Zcdp.nothing().as_approx(0.1) == Approx.nothing()
+    assert Approx("1e-6", "1e-6").kept_as > Zcdp.nothing()

@@ -1,0 +1,157 @@
+"""The dearest window and the dearest set are what enumeration finds, or never less."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamgauge.privacy import sets
+from streamgauge.privacy.sets import dearest_set
+from streamgauge.privacy.terms import EVERYWHERE, Term, Weight
+from streamgauge.privacy.windows import dearest_window
+
+law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+LAST = 9  # of any interval that ends
+costs = st.fractions(min_value=Fraction(1, 8), max_value=4, max_denominator=8)
+weights = st.fractions(min_value=Fraction(1, 4), max_value=1, max_denominator=4)
+
+
+@st.composite
+def terms(draw: st.DrawFn, native: bool | None = None) -> Term:
+    if draw(st.booleans()) if native is None else native:
+        first, last = draw(st.integers(1, LAST)), draw(st.none() | st.integers(0, LAST))
+        return Term(
+            draw(costs),
+            (Weight(first, None if last is None else max(first, last), Fraction(1)),),
+            native=True,
+        )
+    cuts = draw(st.lists(st.integers(1, LAST), min_size=2, max_size=4, unique=True).map(sorted))
+    ends: list[int | None] = [cut - 1 for cut in cuts[1:]]
+    if draw(st.booleans()):
+        ends[-1] = None
+    steps = [Weight(f, e, draw(weights)) for f, e in zip(cuts, ends, strict=False)]
+    return Term(draw(costs), tuple(steps))
+
+
+timelines = st.lists(terms(), min_size=0, max_size=4)
+
+
+def loss(term: Term, ticks: Iterable[int], power: int) -> Fraction:
+    """The definition, tick by tick."""
+    touched = [w.q for t in ticks for w in term.weights if w.first <= t and (w.last is None or t <= w.last)]
+    if term.native:
+        return term.peak if touched else Fraction(0)
+    return term.peak * sum(touched, Fraction(0)) ** power
+
+
+def total(charged: list[Term], ticks: Iterable[int], power: int) -> Fraction:
+    chosen = tuple(ticks)
+    return sum((loss(term, chosen, power) for term in charged), Fraction(0))
+
+
+def every_window(w: int, touching: tuple[int, int | None]) -> list[range]:
+    first, last = touching
+    starts = range(first - w + 1, (last if last is not None else LAST + first + 2) + 1)
+    return [range(s, s + w) for s in starts]
+
+
+@law
+@given(
+    timelines, st.sampled_from([1, 2]), st.integers(1, 6), st.integers(1, 6), st.none() | st.integers(0, 6)
+)
+def test_the_dearest_window_is_the_enumerated_one(
+    charged: list[Term], power: int, w: int, first: int, more: int | None
+) -> None:
+    touching = (first, None if more is None else first + more)
+    enumerated = max(total(charged, window, power) for window in every_window(w, touching))
+    assert dearest_window(charged, power, w, touching) == enumerated
+
+
+@law
+@given(timelines, st.sampled_from([1, 2]))
+def test_a_window_of_one_tick_is_a_tick(charged: list[Term], power: int) -> None:
+    ticks = [total(charged, [tick], power) for tick in range(1, LAST + 2)]
+    assert dearest_window(charged, power, 1) == max(ticks)
+
+
+@law
+@given(st.lists(terms(native=False), max_size=4), st.integers(1, 4))
+def test_the_dearest_set_of_pure_charges_is_the_enumerated_one(charged: list[Term], k: int) -> None:
+    enumerated = max(total(charged, chosen, 1) for chosen in combinations(range(1, LAST + k + 1), k))
+    assert dearest_set(charged, 1, k) == enumerated
+
+
+@law
+@given(st.lists(terms(native=True), max_size=6), st.integers(1, 4))
+def test_native_charges_cost_whoever_touches_them_once(charged: list[Term], k: int) -> None:
+    enumerated = max(total(charged, chosen, 2) for chosen in combinations(range(1, LAST + k + 1), k))
+    assert dearest_set(charged, 2, k) == enumerated
+
+
+@law
+@given(timelines, st.sampled_from([1, 2]), st.integers(1, 3), st.sampled_from([0, 64]))
+def test_the_dearest_set_is_never_below_enumeration_nor_above_the_group_bound(
+    charged: list[Term], power: int, k: int, limit: int
+) -> None:
+    enumerated = max(total(charged, chosen, power) for chosen in combinations(range(1, LAST + k + 1), k))
+    rated = [term for term in charged if not term.native]
+    grouped = k**power * max(total(rated, [tick], power) for tick in range(1, LAST + 2))
+    native = sum((term.peak for term in charged if term.native), Fraction(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sets, "LIMIT", limit)
+        bound = dearest_set(charged, power, k)
+    assert enumerated <= bound <= (grouped + native) * (1 + Fraction(1, 2**50))
+
+
+@law
+@given(costs, st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 5))
+def test_the_dearest_set_is_exact_where_one_release_or_all_of_them_hold_the_unit(
+    peak: Fraction, lengths: list[int], k: int
+) -> None:
+    charged, start = [], 1
+    for length in lengths:
+        charged.append(Term(peak, (Weight(start, start + length - 1, Fraction(1)),)))
+        start += length
+    enumerated = max(total(charged, chosen, 2) for chosen in combinations(range(1, start + k), k))
+    assert dearest_set(charged, 2, k) >= enumerated
+    if k >= start - 1 or max(lengths) >= k:
+        assert dearest_set(charged, 2, k) == enumerated
+
+
+@law
+@given(st.lists(terms(native=False), min_size=1, max_size=4), st.integers(1, 4))
+def test_the_dearest_set_is_exact_where_the_dearest_tick_lasts(charged: list[Term], k: int) -> None:
+    everywhere = Term(Fraction(5), (Weight(1, 100, Fraction(1)),))
+    for_ever = [Term(t.peak, (Weight(t.first, None, Fraction(1)),)) for t in charged]
+    assert dearest_set([everywhere, *for_ever], 2, k) == k * k * total([everywhere, *for_ever], [LAST], 2)
+
+
+def test_the_last_window_that_touches_a_native_charge_is_weighed() -> None:
+    native = Term(Fraction(1), (Weight(1, 4, Fraction(1)),), native=True)
+    later = Term(Fraction(1, 10), (Weight(5, None, Fraction(1)),))
+    assert dearest_window([native, later], 1, 3) == 1 + Fraction(2, 10)
+    assert dearest_window([native, later], 2, 3) == 1 + Fraction(4, 10)
+
+
+def test_the_first_window_that_touches_a_native_charge_is_weighed() -> None:
+    native = Term(Fraction(1), (Weight(10, 19, Fraction(1)),), native=True)
+    earlier = Term(Fraction(1, 10), (Weight(1, 9, Fraction(1)),))
+    assert dearest_window([native, earlier], 1, 3) == 1 + Fraction(2, 10)
+    assert dearest_window([native, earlier], 2, 3, (1, 7)) == Fraction(9, 10)
+
+
+def test_ticks_may_be_astronomical() -> None:
+    far = 2**48
+    release = Term(Fraction(1, 3), (Weight(1, far, Fraction(1)),))
+    again = Term(Fraction(1, 3), (Weight(far, None, Fraction(1)),))
+    assert dearest_window([release, again], 2, far) == far**2 * Fraction(1, 3) + Fraction(1, 3)
+    assert dearest_window([release, again], 1, 1, (far, far)) == Fraction(2, 3)
+    assert dearest_set([release, again], 2, far) >= Fraction(far**2, 3)
+
+
+def test_an_empty_timeline_costs_nothing() -> None:
+    assert dearest_window([], 2, 5, EVERYWHERE) == 0
+    assert dearest_set([], 2, 5) == 0

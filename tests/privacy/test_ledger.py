@@ -1,0 +1,373 @@
+"""The ledger never lets any unit lose more than the budget: against enumeration, threads and broken twins."""
+
+import pickle
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import combinations, pairwise
+from threading import Barrier
+from time import sleep
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamgauge.privacy import (
+    BudgetExceeded,
+    Event,
+    Ledger,
+    Loss,
+    PrivacyError,
+    Pure,
+    Step,
+    Timeline,
+    Unit,
+    User,
+    WEvent,
+    Zcdp,
+)
+from streamgauge.privacy.terms import Span, Term
+
+law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+LAST = 7
+HUGE = 10**9
+amounts = st.fractions(min_value=Fraction(1, 8), max_value=3, max_denominator=8)
+units = st.one_of(
+    st.just(Event()),
+    st.just(Event(replace=True, moves=True)),
+    st.builds(WEvent, st.integers(1, 4)),
+    st.builds(User, st.integers(1, 3), st.integers(1, 3)),
+)
+Kind = type[Pure] | type[Zcdp]
+
+
+@st.composite
+def timelines(draw: st.DrawFn, kind: Kind) -> Timeline:
+    cuts = draw(st.lists(st.integers(1, LAST), min_size=2, max_size=4, unique=True).map(sorted))
+    ends: list[int | None] = [cut - draw(st.integers(1, cut - before)) for before, cut in pairwise(cuts)]
+    if draw(st.booleans()):
+        ends[-1] = None
+    return Timeline(tuple(Step(f, e, kind(draw(amounts))) for f, e in zip(cuts, ends, strict=False)))
+
+
+def charges(kind: Kind) -> st.SearchStrategy[list[tuple[Timeline, str]]]:
+    return st.lists(st.tuples(timelines(kind), st.sampled_from(["", "native", "per_tick"])), max_size=3)
+
+
+def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
+    """Every set of ticks that one unit may touch; open-ended charges repeat beyond LAST."""
+    end = LAST + unit.ticks
+    if unit.consecutive:
+        return [range(s, s + unit.ticks) for s in range(1 - unit.ticks, end + 1)]
+    return combinations(range(1, end + 1), unit.ticks)
+
+
+def loss_at(timeline: Timeline, tick: int) -> Fraction:
+    losses = (s.loss for s in timeline.steps if s.first <= tick and (s.last is None or tick <= s.last))
+    return next((loss.amount for loss in losses), Fraction(0))
+
+
+def unit_loss(timeline: Timeline, how: str, unit: Unit, ticks: Iterable[int], power: int) -> Decimal:
+    """The definition, in 60 digits: m sum of epsilons, or (m sum of sqrt rho)^2."""
+    at = [loss_at(timeline, tick) for tick in ticks]
+    if how == "native":
+        first, last = timeline.span
+        return (
+            decimal(max(s.loss.amount for s in timeline.steps)) if touches(ticks, first, last) else Decimal(0)
+        )
+    events = 1 if how == "per_tick" else unit.events
+    if power == 1:
+        return events * sum(map(decimal, at), Decimal(0))
+    return (events * sum((decimal(x).sqrt() for x in at), Decimal(0))) ** 2
+
+
+def touches(ticks: Iterable[int], first: int, last: int | None) -> bool:
+    return any(first <= tick and (last is None or tick <= last) for tick in ticks)
+
+
+def decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def enumerated(charged: list[tuple[Timeline, str]], unit: Unit, power: int) -> Fraction:
+    with localcontext() as context:
+        context.prec = 60
+        worst = max(
+            sum(
+                (unit_loss(timeline, how, unit, tuple(ticks), power) for timeline, how in charged), Decimal(0)
+            )
+            for ticks in tick_sets(unit)
+        )
+        return Fraction(worst)
+
+
+def filled(ledger: Ledger, charged: list[tuple[Timeline, str]]) -> Ledger:
+    for timeline, how in charged:
+        ledger.charge_timeline("r", timeline, native=how == "native", per_tick=how == "per_tick")
+    return ledger
+
+
+def refused(ledger: Ledger, timeline: Timeline, how: str) -> BudgetExceeded | None:
+    try:
+        filled(ledger, [(timeline, how)])
+    except BudgetExceeded as refusal:
+        return refusal
+    return None
+
+
+SLACK = Fraction(1, 10**50)  # of the 60-digit enumeration
+ROUNDING = 1 + Fraction(1, 2**50)  # of square roots
+
+
+@law
+@given(st.data(), units, st.sampled_from([Pure, Zcdp]))
+def test_what_is_spent_is_what_enumeration_finds(data: st.DataObject, unit: Unit, kind: Kind) -> None:
+    charged = data.draw(charges(kind))
+    spent = filled(Ledger(kind(HUGE), unit), charged).spent().amount
+    truth = enumerated(charged, unit, kind.power)
+    assert spent >= truth - SLACK
+    if unit.consecutive or (kind is Pure and not any(how == "native" for _, how in charged)):
+        assert spent <= truth * ROUNDING + SLACK
+
+
+@law
+@given(st.data(), units, st.sampled_from([Pure, Zcdp]), amounts)
+def test_a_charge_is_refused_exactly_if_a_unit_could_not_afford_it(
+    data: st.DataObject, unit: Unit, kind: Kind, budget: Fraction
+) -> None:
+    ledger, accepted = Ledger(kind(budget * 8), unit), []
+    for timeline, how in data.draw(charges(kind)):
+        truth = enumerated([*accepted, (timeline, how)], unit, kind.power)
+        before = ledger.entries, ledger.spent(), str(ledger)
+        refusal = refused(ledger, timeline, how)
+        if refusal is None:
+            accepted.append((timeline, how))
+            assert truth <= budget * 8 + SLACK
+        else:
+            assert (ledger.entries, ledger.spent(), str(ledger)) == before
+            assert (refusal.allowed, refusal.first, refusal.last) == (ledger.budget, *timeline.span)
+            assert truth * ROUNDING + SLACK > budget * 8 or not unit.consecutive
+
+
+@law
+@given(st.data(), st.one_of(st.just(Event()), st.builds(WEvent, st.integers(1, 4))), st.integers(0, LAST + 2))
+def test_an_ended_charge_counts_up_to_the_last_ingested_tick(
+    data: st.DataObject, unit: Unit, ingested: int
+) -> None:
+    charged = data.draw(charges(Zcdp).filter(bool))
+    ledger = filled(Ledger(Zcdp(HUGE), unit), charged)
+    ledger.end(ledger.entries[0], ingested=ingested)
+    rest = [(charged[0][0].until(ingested), charged[0][1]), *charged[1:]]
+    kept = [(timeline, how) for timeline, how in rest if timeline is not None]
+    truth = enumerated(kept, unit, 2)
+    assert truth - SLACK <= ledger.spent().amount <= truth * ROUNDING + SLACK
+
+
+def check_user_level_frees_nothing(unit: Unit) -> None:
+    for budget, loss in ((Pure(6), Pure(1)), (Zcdp(36), Zcdp(1))):
+        ledger = Ledger(budget, unit)
+        ended = ledger.end(ledger.charge("r", loss), ingested=1)
+        assert ended.ended == 1
+        assert ledger.left(first=2).amount == 0
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("s", loss, first=2)
+
+
+def test_a_user_level_charge_that_ends_frees_nothing() -> None:
+    check_user_level_frees_nothing(User(2, 3))
+
+
+def check_zcdp_adds_by_square_roots(make: Callable[[Loss, Unit], Ledger]) -> None:
+    ledger = make(Zcdp(HUGE), WEvent(30))
+    ledger.charge("r", Zcdp("1/2"))
+    assert ledger.spent() == Zcdp("1/2").group(30)
+
+
+def check_every_tick_of_an_interval_counts(make: Callable[[Loss, Unit], Ledger]) -> None:
+    for unit in (Event(), WEvent(2), User(1, 2)):
+        ledger = make(Pure(unit.ticks), unit)
+        ledger.charge("r", Pure(1), first=3, last=5)
+        for tick in (3, 4, 5):
+            assert ledger.left(tick, tick).amount < ledger.left(900, 900).amount or not unit.frees
+    only = make(Pure(1), Event())
+    only.charge("r", Pure(1), first=3, last=5)
+    with pytest.raises(BudgetExceeded):
+        only.charge("s", Pure(1), first=5, last=5)
+    only.charge("s", Pure(1), first=6)
+    only.charge("t", Pure(1), first=1, last=2)
+
+
+def test_zcdp_adds_by_square_roots_over_a_window() -> None:
+    check_zcdp_adds_by_square_roots(Ledger)
+
+
+def test_every_tick_of_an_interval_counts_and_no_other() -> None:
+    check_every_tick_of_an_interval_counts(Ledger)
+
+
+class SumsRho(Ledger):
+    """A broken twin: a unit that touches n ticks pays n rho."""
+
+    def _dearest(self, terms: Iterable[Term], touching: Span) -> Fraction:
+        return self.unit.dearest(tuple(terms), 1, touching)
+
+
+class ForgetsTheLastTick(Ledger):
+    """A broken twin: intervals are half open."""
+
+    def charge_timeline(self, name: str, timeline: Timeline, **how: bool) -> object:
+        final = timeline.steps[-1]
+        short = (
+            final if final.last is None else Step(final.first, max(final.first, final.last - 1), final.loss)
+        )
+        return super().charge_timeline(name, Timeline((*timeline.steps[:-1], short)), **how)
+
+
+class FreesUsers(User):
+    """A broken twin: users get back what they have lost."""
+
+    frees = True
+
+
+def test_broken_twins_are_caught() -> None:
+    for check, twin in (
+        (check_zcdp_adds_by_square_roots, SumsRho),
+        (check_every_tick_of_an_interval_counts, ForgetsTheLastTick),
+        (check_user_level_frees_nothing, FreesUsers(2, 3)),
+    ):
+        with pytest.raises((AssertionError, pytest.fail.Exception)):
+            check(twin)
+
+
+def test_w_event_holds_for_every_window_no_more_no_less() -> None:
+    ledger = Ledger(Pure(1), WEvent(3))
+    ledger.charge("early", Pure(1), first=1, last=1)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("too soon", Pure("1/100"), first=3, last=3)
+    ledger.charge("in time", Pure(1), first=4, last=4)
+    ledger.charge("steady", Pure("1/3"), first=7)
+    assert ledger.spent() == Pure(1)
+
+
+@law
+@given(st.data(), units.filter(lambda unit: unit.consecutive), st.integers(1, LAST))
+def test_whatever_is_left_can_be_charged_natively_and_nothing_more(
+    data: st.DataObject, unit: Unit, first: int
+) -> None:
+    ledger = filled(Ledger(Zcdp(HUGE), unit), data.draw(charges(Zcdp)))
+    left = ledger.left(first, first + 1)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("too much", left + Zcdp("1e-30"), first, first + 1, native=True)
+    ledger.charge("all of it", left, first, first + 1, native=True)
+    assert ledger.left(first, first + 1) == Zcdp.nothing()
+
+
+def test_an_interval_runs_forwards() -> None:
+    ledger = Ledger(Pure(1), Event())
+    for ask in (ledger.spent, ledger.left):
+        with pytest.raises(ValueError, match=r"^last must be at least first = 3, got 2$"):
+            ask(3, 2)
+        with pytest.raises(ValueError, match=r"^first must be at least 1, got 0$"):
+            ask(0)
+
+
+def test_a_refusal_says_what_was_asked_spent_and_allowed() -> None:
+    ledger = Ledger(Pure(1), Event())
+    ledger.charge("visits", Pure("3/4"), first=5)
+    text = (
+        r"charge must be at most what is left of Pure\(epsilon=1\) from tick 2 to 9, "
+        r"got Pure\(epsilon=1/2\) on top of Pure\(epsilon=3/4\)"
+    )
+    with pytest.raises(BudgetExceeded, match=rf"^{text}$") as caught:
+        ledger.charge("quantiles", Pure("1/2"), first=2, last=9)
+    refusal = caught.value
+    assert (refusal.asked, refusal.spent, refusal.allowed) == (Pure("1/2"), Pure("3/4"), Pure(1))
+    assert isinstance(refusal, PrivacyError)
+    copy = pickle.loads(pickle.dumps(refusal))
+    assert (str(copy), copy.first, copy.last) == (str(refusal), 2, 9)
+
+
+def test_freed_ticks_start_after_the_last_one_ingested() -> None:
+    ledger = Ledger(Pure(1), Event())
+    first = ledger.charge("first", Pure(1))
+    ledger.end(first, ingested=10)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("second", Pure(1), first=10)
+    ledger.charge("second", Pure(1), first=11)
+
+
+def test_a_release_that_never_ate_gives_everything_back() -> None:
+    ledger = Ledger(Pure(1), Event())
+    ended = ledger.end(ledger.charge("r", Pure(1), first=5), ingested=4)
+    assert ended.covers is None
+    assert ledger.left() == Pure(1)
+    assert "given back" in str(ledger)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_time_never_runs_back(native: bool) -> None:
+    ledger = Ledger(Pure(2), Event())
+    one, two = (ledger.charge(name, Pure(1), native=native) for name in ("one", "two"))
+    ended = ledger.end(one, ingested=10)
+    with pytest.raises(ValueError, match=r"^ingested must be at least 10, as told before, got 9$"):
+        ledger.end(two, ingested=9)
+    for stale in (one, ended):
+        with pytest.raises(ValueError, match=r"^charge must be an open charge of this ledger, got one$"):
+            ledger.end(stale, ingested=11)
+
+
+class Pausing(WEvent):
+    """A unit that lets other threads run between the check and the entry."""
+
+    def dearest(self, terms: Iterable[Term], power: int, touching: Span) -> Fraction:
+        worst = WEvent.dearest(self, tuple(terms), power, touching)
+        sleep(0.0005)
+        return worst
+
+
+def check_concurrent_charges_never_overspend(ledger: Ledger) -> None:
+    threads, each = 8, 10
+    ready = Barrier(threads)
+
+    def spend(_: int) -> int:
+        ready.wait()
+        timeline = Timeline((Step(1, None, Pure("1/100")),))
+        return sum(refused(ledger, timeline, "") is None for _ in range(each))
+
+    with ThreadPoolExecutor(threads) as pool:
+        accepted = sum(pool.map(spend, range(threads)))
+    assert accepted == len(ledger.entries) == 50
+    assert ledger.spent() == Pure(1)
+    assert [charge.number for charge in ledger.entries] == list(range(50))
+
+
+def test_concurrent_charges_never_overspend() -> None:
+    check_concurrent_charges_never_overspend(Ledger(Pure(1), Pausing(2)))
+
+
+def test_a_ledger_without_its_lock_is_caught() -> None:
+    twin = Ledger(Pure(1), Pausing(2))
+    twin._lock = nullcontext()
+    with pytest.raises(AssertionError):
+        check_concurrent_charges_never_overspend(twin)
+
+
+def test_a_thousand_charges_are_fine() -> None:
+    ledger = Ledger(Zcdp(1), WEvent(7))
+    for i in range(1000):
+        ledger.charge("daily", Zcdp("1/98"), first=1 + 2**30 * i, last=2**30 * (i + 1))
+    assert ledger.spent() == Zcdp("1/2")
+
+
+def test_the_ledger_prints_as_a_table() -> None:
+    ledger = Ledger(Pure(1), Event())
+    ledger.end(ledger.charge("visits", Pure("1/4")), ingested=4)
+    ledger.charge("quantiles", Pure("1/2"), first=3, native=True)
+    assert str(ledger).splitlines() == [
+        "Pure(epsilon=1) for each Event(replace=False, moves=False), Pure(epsilon=3/4) spent",
+        "charge     from  to  loss of one event",
+        "visits     1     4   Pure(epsilon=1/4)  ended after 4",
+        "quantiles  3     on  Pure(epsilon=1/2)  of the whole unit",
+    ]
