@@ -1,0 +1,44 @@
+"""A claim that another mechanism keeps: which one depends on its settings.
+
+Binary is a tree, or a refined tree; a decayed sum is noisy items under pure privacy, and a
+factorisation under zCDP. The claim is what users name; the way is what does the work.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+from streamgauge.continual.mechanism import Mechanism, Release
+from streamgauge.continual.strategy import Strategy
+from streamgauge.noise import Ints, Noise, NoiseSum
+
+
+class Delegating(Mechanism[Any]):
+    """A mechanism whose `way` is another one; make `way` a cached property."""
+
+    @property
+    @abstractmethod
+    def way(self) -> Mechanism[Any]: ...
+
+    def initial(self, width: int, noise: Noise) -> Any:
+        return self.way.initial(width, noise)
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Release:
+        return self.way.step(state, values, noise)
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Release:
+        return self.way.feed(state, block, noise)
+
+    def noise_at(self, tick: int) -> NoiseSum:
+        return self.way.noise_at(tick)
+
+    def noise_now(self, state: Any) -> NoiseSum:
+        return self.way.noise_now(state)
+
+    def intrude(self, state: Any, noise: Noise) -> Any:
+        return self.way.intrude(state, noise)
+
+    def mean_variance(self, ticks: int) -> float:
+        return self.way.mean_variance(ticks)
+
+    def strategy(self, ticks: int) -> Strategy:
+        return self.way.strategy(ticks)
