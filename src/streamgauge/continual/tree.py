@@ -1,0 +1,257 @@
+"""The k-ary tree of p-sums, of which Simple II, Two-level and Binary are cases.
+
+Level i cuts the stream into blocks of k^i items. A block's p-sum is released, under noise of its own,
+when its last item arrives. Written in base k, the digits of t say how many blocks of each level tile
+the first t items; the top digit is open, so that it may pass k - 1:
+
+    x1 x2 x3   x4 x5 x6   x7 x8 x9 | x10 x11 x12 | x13 x14      k = 3, t = 14 = 1 1 2 in base 3
+    [--------------------------] [----------] [-] [-]           1 block of 9, 1 of 3, 2 of 1
+
+When tick t completes a block of level i (the largest i < h for which k^i divides t), the release is the
+one at the block's beginning plus the block's p-sum. So a run needs to remember, for each level, only
+the noise in the release at the last multiple of k^i, and one exact total.
+
+Privacy
+    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
+    Proof: one tick is in at most one block of each of h levels, so that it moves at most h p-sums, each
+    by at most `bound`: h bound in L1, h bound^2 in squared L2. Each p-sum is drawn when its last item
+    arrives, so that adaptive composition holds for discrete Gaussian noise as well. A unit of n ticks
+    moves most when they are one run from a block's beginning, at every level at once: the squared
+    overlaps are then floor(n/s) s^2 + (n mod s)^2 for blocks of s = k^i items.
+
+Pan-privacy
+    With `pan_private=True` the open block of level i >= 1 is a register that starts from the last
+    release plus a fresh draw; a release adds another. An intruder who sees the registers once, unannounced,
+    sees every item before the intrusion under the first draw, and every later one only under the second:
+    the loss is unchanged. A block of level 0 is one item, never rests in memory, and needs the second
+    draw only. An announced intrusion adds a draw to every register before the hand-over and after it.
+
+Error
+    Unbiased; the variance at tick t is that of one draw times the sum of the digits of t (pan-private:
+    the digits of level 1 and above count twice).
+
+Reference
+    Chan, Shi, Song: Private and Continual Release of Statistics, TISSEC 14(3), 2011; Dwork, Naor, Pitassi,
+    Rothblum: Differential privacy under continual observation, STOC 2010. Their log T levels are too few
+    by one: T = 4 has blocks of 1, 2 and 4 items. Here h is counted, and verified by enumeration.
+"""
+
+from abc import abstractmethod
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from streamgauge.continual.mechanism import Mechanism, draw_rows
+from streamgauge.continual.strategy import Strategy
+from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
+from streamgauge.privacy import Approx, Loss, Pure, Zcdp
+
+
+@dataclass(slots=True)
+class State:
+    """All that a run remembers, one column per group; row i of `entries` is level i.
+
+    Plain: `entries` holds the noise in the release at the last multiple of k^i. Pan-private: row 0 is
+    the last release, row i the open block of level i on top of the release at its beginning.
+    """
+
+    tick: int
+    total: Ints = field(repr=False)  # exact: the sum so far; no groups at all in a pan-private run
+    entries: Ints = field(repr=False)  # noisy: pure noise (plain) or noisy sums (pan-private)
+    variables: Ints  # public: how many draws are in each row of `entries` (pan-private)
+
+
+class Tree(Mechanism[State]):
+    """What all trees share; a claim adds its settings and says its branching and levels."""
+
+    LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Zcdp, Approx)
+
+    @property
+    @abstractmethod
+    def branching(self) -> int:
+        """k."""
+
+    @property
+    @abstractmethod
+    def levels(self) -> int:
+        """h."""
+
+    @property
+    def registers(self) -> bool:
+        """Whether sums rest in noisy registers; with one level they do so for nothing."""
+        return self.pan_private or self.levels == 1
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """The noise of one p-sum."""
+        ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
+        return self.loss.calibrate(l1=self.bound * ticks * self.levels, l2_squared=self.overlap(ticks))
+
+    def overlap(self, ticks: int) -> int:
+        """The most that a unit of so many ticks can move the p-sums, in squared L2."""
+        sizes = (self.branching**level for level in range(self.levels))
+        return int(self.bound**2 * sum(ticks // s * s**2 + (ticks % s) ** 2 for s in sizes))
+
+    def level(self, tick: int) -> int:
+        """The level of the block that `tick` completes."""
+        level = 0
+        while level + 1 < self.levels and tick % self.branching ** (level + 1) == 0:
+            level += 1
+        return level
+
+    def digits(self, tick: int) -> list[int]:
+        """How many blocks of each level tile the first `tick` items."""
+        digits = []
+        for _ in range(self.levels - 1):
+            tick, digit = divmod(tick, self.branching)
+            digits.append(digit)
+        return [*digits, tick]
+
+    def initial(self, width: int, noise: Noise) -> State:
+        entries = np.zeros((self.levels, width), np.int64)
+        total = np.zeros(0 if self.registers else width, np.int64)
+        variables = np.zeros((self.levels, 1), np.int64)
+        if self.registers:
+            entries[1:] = draw_rows(self.distribution, noise, self.levels - 1, width)
+            variables[1:] = 1
+        return State(0, total, entries, variables)
+
+    def step(self, state: State, values: Ints, noise: Noise) -> Ints:
+        state.tick += 1
+        level = self.level(state.tick)
+        entries = state.entries
+        if self.registers:
+            return self._step_registers(state, level, values, noise)
+        state.total += values
+        entries[level] += self.distribution.draw(noise, len(values))
+        entries[:level] = entries[level]
+        release: Ints = state.total + entries[level]
+        return release
+
+    def _step_registers(self, state: State, level: int, values: Ints, noise: Noise) -> Ints:
+        draws = draw_rows(self.distribution, noise, 1 + level, len(values))
+        entries, variables = state.entries, state.variables
+        entries += values
+        release: Ints = entries[level] + draws[0]
+        entries[0] = release
+        np.add(release, draws[1:], out=entries[1 : level + 1])
+        variables[: level + 1] = variables[level] + 1
+        variables[1 : level + 1] += 1
+        return release
+
+    def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
+        ticks, width = block.shape
+        sums = np.cumsum(block, axis=0)
+        if self.registers:
+            return self._feed_registers(state, sums, noise)
+        draws = draw_rows(self.distribution, noise, ticks, width)
+        noises = self._scan(state.tick, state.entries, draws, None)
+        noises += sums
+        noises += state.total
+        state.tick += ticks
+        if ticks:
+            state.total += sums[-1]
+        return noises
+
+    def _feed_registers(self, state: State, sums: Ints, noise: Noise) -> Ints:
+        ticks, width = sums.shape
+        count = np.arange(state.tick + 1, state.tick + ticks + 1)
+        levels = sum((count % self.branching**i == 0).astype(np.int64) for i in range(1, self.levels))
+        levels = np.zeros(ticks, np.int64) + levels
+        first = np.cumsum(1 + levels) - (1 + levels)
+        draws = draw_rows(self.distribution, noise, ticks + int(levels.sum()), width)
+        starts = [draws[first[levels >= i] + i] for i in range(self.levels)]
+        starts[0][:] = 0
+        ones = [np.full((len(start), 1), i > 0, np.int64) for i, start in enumerate(starts)]
+        self._scan(state.tick, state.variables, np.ones((ticks, 1), np.int64), ones)
+        releases = self._scan(state.tick, state.entries, draws[first], starts)
+        releases += sums
+        if ticks:
+            state.entries += sums[-1]
+        state.tick += ticks
+        return releases
+
+    def _scan(self, tick: int, entries: Ints, draws: Ints, starts: list[Ints] | None) -> Ints:
+        """What the entries are at each tick after `tick`, highest level first; updates `entries`.
+
+        A tick that completes a block of level i has the entry of level i at the last multiple of
+        k^i, plus its own draw. `starts` are the draws that registers begin with.
+        """
+        scanned = np.empty_like(draws)
+        for level in reversed(range(self.levels)):
+            size = self.branching**level
+            rows = slice(size - 1 - tick % size, None, size)
+            own = draws[rows].copy()
+            if not len(own):
+                continue
+            count = np.arange(tick // size + 1, tick // size + 1 + len(own))
+            higher = count % self.branching == 0 if level + 1 < self.levels else np.zeros(len(own), bool)
+            own[higher] = 0
+            begin = starts[level] if starts is not None else None
+            sums = np.cumsum(own if begin is None else own + begin, axis=0)
+            above = scanned[rows][higher] if begin is None else scanned[rows][higher] + begin[higher]
+            offsets = np.concatenate([entries[level][None], above - sums[higher]])
+            after = sums + offsets[np.cumsum(higher)]
+            entries[level] = after[-1]
+            scanned[rows] = after if begin is None else after - begin
+        return scanned
+
+    def noise_at(self, tick: int) -> NoiseSum:
+        digits = self.digits(tick)
+        return self._sum_of(2 * sum(digits) - digits[0] if self.registers else sum(digits))
+
+    def noise_now(self, state: State) -> NoiseSum:
+        return self._sum_of(int(state.variables[0, 0])) if self.registers else self.noise_at(state.tick)
+
+    def _sum_of(self, draws: int) -> NoiseSum:
+        return NoiseSum((Term(draws, 1, self.distribution),))
+
+    def intrude(self, state: State, noise: Noise) -> State:
+        if not self.pan_private:
+            return super().intrude(state, noise)
+        shape = self.levels - 1, state.entries.shape[1]
+        state.entries[1:] += draw_rows(self.distribution, noise, *shape)
+        seen = deepcopy(state)
+        state.entries[1:] += draw_rows(self.distribution, noise, *shape)
+        state.variables[1:] += 2
+        return seen
+
+    def mean_variance(self, ticks: int) -> float:
+        counts = [digit_total(ticks, self.branching, level, self.levels) for level in range(self.levels)]
+        draws = 2 * sum(counts) - counts[0] if self.registers else sum(counts)
+        return draws / ticks * self.distribution.variance
+
+    def strategy(self, ticks: int) -> Strategy:
+        rows: dict[tuple[int, int], int] = {}  # (level, begin) of a block -> its row of C
+        draws, decode = [], np.zeros((ticks + 1, ticks * (self.levels + 1)))
+        if self.registers:
+            draws += [rows.setdefault((level, 0), len(rows)) for level in range(1, self.levels)]
+        for tick in range(1, ticks + 1):
+            level = self.level(tick)
+            begin = tick - self.branching**level
+            draws.append(rows.setdefault((level, begin), len(rows)))
+            decode[tick] = decode[begin]
+            decode[tick, draws[-1]] += 1
+            if self.registers:
+                draws += [rows.setdefault((i, tick), len(rows)) for i in range(1, level + 1)]
+        measure = np.zeros((len(rows), ticks))
+        for (level, begin), row in rows.items():
+            measure[row, begin : begin + self.branching**level] = 1
+        return Strategy(measure, decode[1:, : len(rows)], (self.distribution,) * len(rows), tuple(draws))
+
+
+def digit_total(ticks: int, branching: int, level: int, levels: int) -> int:
+    """The sum over t = 1..ticks of digit `level` of t in base `branching`, the top one open."""
+    size = int(branching**level)
+    if level == levels - 1:
+        whole, rest = divmod(ticks + 1, size)
+        return size * (whole * (whole - 1) // 2) + whole * rest
+    cycles, rest = divmod(ticks + 1, size * branching)
+    whole, part = divmod(rest, size)
+    return (
+        cycles * size * (branching * (branching - 1) // 2) + size * (whole * (whole - 1) // 2) + whole * part
+    )
