@@ -1,0 +1,254 @@
+"""Factorisations with explicit coefficients: measure on an integer grid, then decode.
+
+A release at tick t is to be sum_k a_k x_(t-k). Let r be a series with r r = a (a product of series is a
+convolution), nonnegative and falling. The run measures with r rounded to a grid of 2^-G,
+R_k = round(2^G r_k), and decodes in floating point, which is post-processing:
+
+    y_t = sum_k R_k x_(t-k) + z_t       exact integers modulo 2^64, z_t discrete noise on the same grid
+    release = 2^-G sum_k L_k y_(t-k)    L = 2 r - 2^-G R
+
+Without noise that is a - d d for d = r - 2^-G R, |d_k| <= 2^(-G-1): off by at most t 2^(-2G-2) for each unit
+of sum |x| (`deviation`), 2^-30 at the longest horizon with G = 26. Totals up to 2^36 fit the 63 bits of y.
+
+Privacy
+    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Promise: `loss` over the whole horizon, even if values are chosen in view of past releases.
+    Proof: an event moves y by one column of the integer matrix R, whose norm is computed in integers from
+    what is multiplied, not from r. y_t is drawn when tick t arrives, so that adaptive composition holds for
+    discrete Gaussian noise. Entry (i, j) of R'R, i <= j, is the sum of R_u R_(u+j-i) over u up to T - j.
+    Since R is nonnegative and falls (the code sees to it), it is largest for early and near ticks: n ticks,
+    whatever their signs, move y most when they are the first n, all up; the norm of that sum is charged.
+    Wrap-around modulo 2^64 is post-processing of the exact y.
+    Where every item is measured by itself (R = 1), all that is remembered is noisy: pan-private at no cost,
+    under any number of intrusions, announced or not.
+
+Error
+    Unbiased up to `deviation`; the variance at tick t is that of one draw times 4^-G sum_(k<t) L_k^2.
+
+A run remembers all items and all that was measured: 16 bytes a tick and group, O(t) work in a step.
+`feed` does many ticks at once by exact convolution (see `streamgauge.continual.convolution`).
+"""
+
+from abc import abstractmethod
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from streamgauge.continual.convolution import Convolution, Floats, total_size
+from streamgauge.continual.mechanism import Mechanism
+from streamgauge.continual.strategy import Matrix, Strategy
+from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
+
+GRID_BITS = 26
+LONGEST = 2**24  # ticks that a run may be asked to remember
+ROUNDING = 2.0**-40  # of float64 in decoding, per unit of sum |x|: over a hundred times what was ever seen
+DIRECT = 2**19  # products per group below which decoding needs no FFT
+LIMB = 18  # bits: 2^24 products of two limbs still fit 63 bits
+SINGLE, KINDS = 256, 128  # weights that are terms of their own, and ranges that share the rest
+
+Rows = TypeVar("Rows", Ints, Floats)
+
+
+@dataclass(slots=True)
+class State:
+    """All that a run remembers, one row per tick and one column per group, with room to grow."""
+
+    tick: int
+    items: Ints = field(repr=False)  # exact: all values so far; no rows where each is measured by itself
+    measured: Floats = field(repr=False)  # noisy: all measurements so far, in grid units
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The two factors of a workload: whole coefficients to measure with, and what to decode with."""
+
+    encoder: Ints  # R, falling to 0 or longer than any stream
+    decoder: Floats  # L, in units of the data
+    grid: int
+
+    @classmethod
+    def of_root(cls, root: Floats) -> "Factors":
+        """From r with r r = a: nonnegative, falling."""
+        grid = 2**GRID_BITS
+        encoder = np.minimum.accumulate(np.maximum(np.rint(root * grid), 0)).astype(np.int64)
+        return cls(encoder, 2 * root - encoder / grid, grid)
+
+    @classmethod
+    def of_items(cls, weights: Floats) -> "Factors":
+        """Every item measured by itself; all the weighting is decoding."""
+        return cls(np.ones(1, np.int64), weights, 1)
+
+    @cached_property
+    def convolution(self) -> Convolution:
+        return Convolution(self.encoder)
+
+    @cached_property
+    def backwards(self) -> Floats:
+        """The decoder, its end first, so that each tick's part is one piece of memory."""
+        return self.decoder[::-1].copy()
+
+    def reach(self, ticks: int, horizon: int) -> tuple[int, int]:
+        """How far the first `ticks` ticks together move what is measured, in L1 and squared L2."""
+        sums = np.cumsum(np.concatenate([self.encoder, np.zeros(horizon - len(self.encoder), np.int64)]))
+        sums[ticks:] -= sums[:-ticks].copy()
+        return total_size(sums), sum_of_squares(sums)
+
+    def decoded_last(self, measured: Floats) -> Floats:
+        newest: Floats = self.backwards[len(self.backwards) - len(measured) :] @ measured
+        return newest / self.grid
+
+    def decoded(self, measured: Floats, first: int) -> Floats:
+        """Rows `first`, first + 1, ... of what `measured` decodes to."""
+        ticks = len(measured)
+        if (ticks - first) * ticks <= DIRECT:
+            newest = [self.decoded_last(measured[: t + 1]) for t in range(first, ticks)]
+            return np.stack(newest) if newest else np.zeros((0, measured.shape[1]))
+        points = 1 << (2 * ticks - first - 1).bit_length()
+        spectrum = np.fft.rfft(self.decoder[:ticks] / self.grid, points)
+        columns = [np.fft.irfft(np.fft.rfft(group, points) * spectrum)[first:ticks] for group in measured.T]
+        return np.stack(columns, axis=1)
+
+
+class Toeplitz(Mechanism[State]):
+    """What all such factorisations share; a claim adds its settings and its factors."""
+
+    horizon: int
+
+    @property
+    @abstractmethod
+    def factors(self) -> Factors: ...
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """The noise of one measurement, in grid units."""
+        l1, l2_squared = self.factors.reach(min(self.unit.ticks, self.horizon), self.horizon)
+        return self.loss.calibrate(l1=self.bound * l1, l2_squared=self.bound**2 * l2_squared)
+
+    def deviation(self, tick: int) -> float:
+        """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""
+        return (tick / (4 * self.factors.grid**2) if self._remembers else 0.0) + ROUNDING
+
+    def memory(self) -> int:
+        return (1 + self._remembers) * self.horizon
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether exact items are kept, to be measured with later ones."""
+        return self.factors.grid > 1
+
+    def initial(self, width: int, noise: Noise) -> State:
+        return State(0, np.zeros((0, width), np.int64), np.zeros((0, width)))
+
+    def step(self, state: State, values: Ints, noise: Noise) -> Floats:
+        draw = self.distribution.draw(noise, len(values))
+        before, now = state.tick, state.tick + 1
+        if self._remembers:
+            state.items = with_room(state.items, now, self.horizon)
+            state.items[before] = values
+            values = self.factors.convolution.last(state.items[:now])
+        state.measured = with_room(state.measured, now, self.horizon)
+        state.measured[before] = values + draw
+        state.tick = now
+        return self.factors.decoded_last(state.measured[:now])
+
+    def feed(self, state: State, block: Ints, noise: Noise) -> Floats:
+        draws = self.distribution.draw(noise, block.size).reshape(block.shape)
+        before, now = state.tick, state.tick + len(block)
+        if self._remembers:
+            state.items = with_room(state.items, now, self.horizon)
+            state.items[before:now] = block
+            block = self.factors.convolution.rows(state.items[:now], before)
+        state.measured = with_room(state.measured, now, self.horizon)
+        state.measured[before:now] = block + draws
+        state.tick = now
+        return self.factors.decoded(state.measured[:now], before)
+
+    def intrude(self, state: State, noise: Noise) -> State:
+        """Hands over a copy; all of it is noisy already."""
+        return deepcopy(state) if self.pan_private else super().intrude(state, noise)
+
+    def stddev(self, tick: int) -> float:
+        weights = self.factors.decoder[: self.checked(tick)] / self.factors.grid
+        return float(np.sqrt(self.distribution.variance * (weights @ weights)))
+
+    def noise_at(self, tick: int) -> NoiseSum:
+        return weighted_sum(self.factors.decoder[:tick] / self.factors.grid, self.distribution)
+
+    def mean_variance(self, ticks: int) -> float:
+        weights = self.factors.decoder[:ticks] / self.factors.grid
+        return float(weights**2 @ (1 - np.arange(ticks) / ticks)) * self.distribution.variance
+
+    def strategy(self, ticks: int) -> Strategy:
+        encoder = np.zeros(ticks)
+        known = self.factors.encoder[:ticks]
+        encoder[: len(known)] = known / self.factors.grid
+        return Strategy(
+            lower_triangle(encoder),
+            lower_triangle(self.factors.decoder[:ticks]),
+            (self.distribution,) * ticks,
+            tuple(range(ticks)),
+            self.factors.grid,
+        )
+
+
+def with_room(rows: Rows, needed: int, most: int) -> Rows:
+    """The rows, moved to twice the memory (never more than for `most`) where `needed` do not fit."""
+    if needed <= len(rows):
+        return rows
+    moved = np.zeros((min(most, max(2 * needed, 64)), rows.shape[1]), rows.dtype)
+    moved[: len(rows)] = rows
+    return moved
+
+
+def lower_triangle(column: Floats) -> Matrix:
+    """The lower triangular Toeplitz matrix with this first column."""
+    lags = np.subtract.outer(np.arange(len(column)), np.arange(len(column)))
+    return np.where(lags >= 0, column[np.maximum(lags, 0)], 0.0)
+
+
+def sum_of_squares(values: Ints) -> int:
+    """Exactly, for at most 2^24 nonnegative values below 2^54."""
+    limbs = [(values >> shift) & (2**LIMB - 1) for shift in (0, LIMB, 2 * LIMB)]
+    return sum(int(a @ b) << LIMB * (i + j) for i, a in enumerate(limbs) for j, b in enumerate(limbs))
+
+
+def weighted_sum(weights: Floats, distribution: Distribution) -> NoiseSum:
+    """One draw for each weight; where they are many, fewer kinds of weights that promise no less.
+
+    Weights between two marks are moved to the marks, but for one, so that the sum of squares stays: the
+    variance is the same, and the moments are no smaller, since the logarithm of the moment function of a
+    draw is convex in the square of its weight.
+    """
+    ordered = np.sort(np.abs(weights))[::-1]
+    kept, rest = ordered[:SINGLE], ordered[SINGLE:]
+    terms = [Term(1, float(weight), distribution) for weight in kept]
+    if not len(rest) or not rest[0]:
+        return NoiseSum(tuple(terms))
+    marks = np.geomspace(rest[0], max(rest[-1], rest[0] * 2.0**-40), KINDS + 1)
+    edges = np.searchsorted(-rest, -marks[1:], side="left")
+    edges[-1] = len(rest)
+    for high, low, begin, end in zip(marks[:-1], marks[1:], [0, *edges[:-1]], edges, strict=True):
+        terms += spread(rest[begin:end], float(high), float(low), distribution)
+    return NoiseSum(tuple(terms), bounding=True)
+
+
+def spread(weights: Floats, high: float, low: float, distribution: Distribution) -> list[Term]:
+    """As many weights with the same sum of squares, all at `high` or `low` but one."""
+    if not len(weights):
+        return []
+    low = min(low, float(weights[-1]))
+    squares, gap = float(weights @ weights), high**2 - low**2
+    above = min(len(weights) - 1, max(0, int((squares - len(weights) * low**2) / gap))) if gap > 0 else 0
+    below = len(weights) - 1 - above
+    between = np.sqrt(max(0.0, squares - above * high**2 - below * low**2))
+    kinds = ((above, high), (1, float(between)), (below, low))
+    return [Term(count, weight, distribution) for count, weight in kinds if count]
+
+
+def check_memory(horizon: int) -> None:
+    """Refuses a horizon that no run could remember."""
+    if horizon > LONGEST:
+        raise ValueError(f"horizon must be at most {LONGEST} (a run remembers every tick), got {horizon}")
