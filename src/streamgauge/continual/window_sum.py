@@ -1,0 +1,272 @@
+"""Sliding sums: what happened in the last W ticks, for ever, from p-sums of k^i items.
+
+Level i cuts time into blocks of k^i ticks, for i = 0 .. h - 1; the largest have S = k^(h-1) <= W ticks.
+Each block's p-sum is drawn once, when its last item arrives. A window is tiled from its beginning by ever
+larger blocks, then by the largest, then by ever smaller ones (see `streamgauge.continual.window_tiles`):
+
+    x1 x2 x3 x4   x5 x6 x7 x8   x9 x10 x11 x12        k = 2, h = 3, S = 4, W = 8
+       [] [---]   [---------]   []                    t = 9: window 2 .. 9
+
+Let P_t be the noisy count of the items up to t, tiled from the left: blocks of S, then ever smaller ones. Let
+Q_s be the one that begins with P at the next multiple of S and takes away the tiles after s. The
+release at t is P_t - Q_(t-W): in it all blocks before the window cancel, as integers.
+
+Privacy
+    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Promise: `loss` over the whole, endless stream, even if values are chosen in view of past releases.
+    Proof: one tick is in one block of each of h levels, so that it moves h p-sums, each by at most `bound`:
+    h bound in L1, h bound^2 in squared L2. Each p-sum is drawn when its last item arrives, so that adaptive
+    composition holds for discrete Gaussian noise as well. n ticks move most when they follow the
+    beginning of blocks of all levels: n // s blocks of s = k^i ticks by s, and one by n mod s.
+
+Pan-privacy
+    With `pan_private=True` the open block of level i >= 1 is a register that starts with a draw; its p-sum
+    gets another. Who sees the registers once, unannounced, sees the items before under the first draw, and
+    those after only under the second: the loss is unchanged. A block of one item never rests in memory and
+    has the second draw only. All else that a run remembers are sums of p-sums, as if released. An announced
+    intrusion adds a draw to every register before the hand-over and after it.
+
+Error
+    Unbiased; the variance is that of one draw times the number of tiles (pan-private: those of level 1 and up
+    count twice). There are (h - 1)(k - 1) + (W + 1)/S - 1 tiles on average, and nearly so at every tick if S
+    divides W. Without `branching`, k and h are those of least mean variance.
+    A run remembers fewer than W + 3 S + 2 h numbers a group.
+
+Reference
+    Bolot, Fawaz, Muthukrishnan, Nikolov, Taft: Private decayed predicate sums on streams, ICDT 2013. With
+    branching=2 and W = 2^m it is their tree, without its root, which would serve one tick in W: popcount(p) +
+    popcount(W - p) tiles for p = t mod W > 0, from m levels instead of m + 1.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from math import inf
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from streamgauge.continual.mechanism import Mechanism, check_settings, check_whole, draw_rows
+from streamgauge.continual.strategy import Strategy
+from streamgauge.continual.window_tiles import Tiling, least_levels
+from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
+
+BROADEST = 256  # the most branches that are tried
+
+Count = TypeVar("Count", int, float, Ints)
+
+
+@dataclass(slots=True)
+class State:
+    """All that a run remembers, one column per group; S is the size of the largest blocks."""
+
+    tick: int
+    opens: Ints = field(repr=False)  # exact: sums of the open blocks of level 1 and up; pan-private: noisy
+    heads: Ints  # noisy: P at the last multiple of each block size
+    nodes: Ints  # noisy: p-sums in the open block of S, level by level
+    tails: Ints  # noisy: Q at the ticks of the closed blocks of S that windows still begin in
+    intrusions: Ints  # public: the ticks of announced intrusions
+
+
+@dataclass(frozen=True)
+class WindowSum(Mechanism[State]):
+    """Sums of the last `window` ticks; without `branching`, the best tree; see the module's claim."""
+
+    LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Zcdp, Approx)
+    loss: Loss
+    _: KW_ONLY
+    window: int
+    branching: int = 0
+    levels: int = 0
+    horizon: int | None = None
+    bound: int = 1
+    pan_private: bool = False
+    unit: Unit = Event()
+
+    def __post_init__(self) -> None:
+        check_settings(self, bounded=False)
+        check_whole("window", self.window)
+        check_whole("branching", self.branching or 2, least=2)
+        check_whole("levels", self.levels or 1)
+        branching, levels = min(self._shapes(), key=self._relative_variance)
+        object.__setattr__(self, "branching", branching)
+        object.__setattr__(self, "levels", levels)
+        if branching ** (levels - 1) > self.window:
+            raise ValueError(f"levels must leave blocks of at most the window {self.window}, got {levels}")
+
+    def _shapes(self) -> Iterator[tuple[int, int]]:
+        """The trees to choose from: all that are left open by the settings."""
+        if self.branching and self.levels:
+            yield self.branching, self.levels
+        elif self.branching:
+            yield self.branching, least_levels(self.branching, self.window)
+        else:
+            widest = max(2, min(BROADEST, self.window))
+            most = self.levels or self.window.bit_length()
+            yield from ((k, h) for h in range(self.levels or 1, most + 1) for k in range(2, widest + 1))
+
+    def _relative_variance(self, shape: tuple[int, int]) -> float:
+        """The mean variance with a tree of this shape, in a unit that all share; infinite if too large."""
+        tiling = Tiling(self.window, *shape)
+        if tiling.span > self.window:
+            return inf
+        noise = tiling.levels**2 if isinstance(self.loss, Pure) else tiling.overlap(self.unit.ticks)
+        return noise * self._draws(*tiling.mean_counts())
+
+    def _draws(self, tiles: Count, single: Count) -> Count:
+        """How many draws are in so many tiles, so many of which are single items."""
+        return 2 * tiles - single if self.pan_private else tiles
+
+    @cached_property
+    def tiling(self) -> Tiling:
+        return Tiling(self.window, self.branching, self.levels)
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """The noise of one p-sum."""
+        ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
+        l2_squared = self.bound**2 * self.tiling.overlap(ticks)
+        return self.loss.calibrate(l1=self.bound * ticks * self.levels, l2_squared=l2_squared)
+
+    def initial(self, width: int, noise: Noise) -> State:
+        opens = np.zeros((self.levels - 1, width), np.int64)
+        if self.pan_private:
+            opens += draw_rows(self.distribution, noise, *opens.shape)
+        sizes = self.levels, sum(self.tiling.sizes), self.tiling.slots * self.tiling.span
+        heads, nodes, tails = (np.zeros((size, width), np.int64) for size in sizes)
+        return State(0, opens, heads, nodes, tails, np.zeros(0, np.int64))
+
+    def step(self, state: State, values: Ints, noise: Noise) -> Ints:
+        state.tick += 1
+        level = self.tiling.level(state.tick)
+        draws = draw_rows(self.distribution, noise, 1 + level + self.pan_private * level, len(values))
+        state.opens += values
+        sums = draws[: level + 1]
+        sums[0] += values
+        sums[1:] += state.opens[:level]
+        state.opens[:level] = draws[level + 1 :] if self.pan_private else 0
+        for i, part in enumerate(self.tiling.slices[: level + 1]):
+            state.nodes[part][(state.tick // self.branching**i - 1) % self.tiling.sizes[i]] = sums[i]
+        if level == self.levels - 1:
+            self._close(state, np.stack([state.heads[-1], state.heads[-1] + sums[level]]))
+        now = np.add(state.heads[level], sums[level], out=state.heads[0])
+        state.heads[1 : level + 1] = now
+        release: Ints = now - state.tails[(state.tick - self.window) % len(state.tails)]
+        return release
+
+    def _close(self, state: State, ends: Ints) -> None:
+        """Keeps Q at the ticks of the block of S that ends now."""
+        span = self.tiling.span
+        slot = (state.tick // span - 1) % self.tiling.slots
+        nodes = [state.nodes[part] for part in self.tiling.slices]
+        state.tails[slot * span : (slot + 1) * span] = self.tiling.from_ends(nodes, ends)[:-1]
+        state.nodes[:] = 0
+
+    def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
+        if len(block) < self.tiling.span:
+            steps = [self.step(state, values, noise) for values in block]
+            return np.stack(steps) if steps else block.copy()
+        span, inside = self.tiling.span, state.tick % self.tiling.span
+        last = inside + len(block)
+        *nodes, tops = self._drawn(state, block, noise)
+        ends = np.concatenate([state.heads[-1:], state.heads[-1] + np.cumsum(tops, axis=0)])
+        heads = self.tiling.from_beginnings(nodes, ends)
+        tails = self._tails(state, nodes, ends[: last // span + 1])
+        first = self.tiling.slots * span + inside + 1 - self.window
+        state.heads = heads[[last - last % self.branching**i for i in range(self.levels)]]
+        for i, part in enumerate(self.tiling.slices):
+            rest = nodes[i][last // span * span // self.branching**i :]
+            state.nodes[part] = rest if len(rest) else 0
+        state.tick += len(block)
+        return heads[inside + 1 : last + 1] - tails[first : first + len(block)]
+
+    def _tails(self, state: State, nodes: list[Ints], ends: Ints) -> Ints:
+        """Q from the oldest block of S that is remembered to the newest that is closed."""
+        span, closed = self.tiling.span, len(ends) - 1
+        whole = [sums[: closed * span // self.branching**i] for i, sums in enumerate(nodes)]
+        turn = state.tick // span % self.tiling.slots
+        old, new = np.roll(state.tails, -turn * span, axis=0), self.tiling.from_ends(whole, ends)[:-1]
+        tails = np.concatenate([old, new])
+        state.tails = np.roll(tails[closed * span :], (turn + closed) * span, axis=0)
+        return tails
+
+    def _drawn(self, state: State, block: Ints, noise: Noise) -> list[Ints]:
+        """The p-sums of every level in the blocks of S that the fed ticks touch; 0 where still open."""
+        ticks, width = block.shape
+        levels = self.tiling.levels_of(np.arange(state.tick + 1, state.tick + ticks + 1))
+        counts = 1 + levels + self.pan_private * levels
+        first = np.cumsum(counts) - counts
+        draws = draw_rows(self.distribution, noise, int(counts.sum()), width)
+        sums = np.concatenate([np.zeros((1, width), np.int64), np.cumsum(block, axis=0)])
+        found = []
+        for level in range(self.levels):
+            rows = np.flatnonzero(levels >= level)
+            begun = draws[first[rows] + levels[rows] + level] if self.pan_private and level else 0
+            parts = np.concatenate([sums[rows + 1], sums[-1:]])  # up to the end of each block, and now
+            parts[1:] += begun - sums[rows + 1]
+            parts[:1] += state.opens[level - 1 : level] if level else 0
+            parts[:-1] += draws[first[rows] + level]
+            found.append(self._placed(state, level, parts[:-1], ticks))
+            if level:
+                state.opens[level - 1] = parts[-1]
+        return found
+
+    def _placed(self, state: State, level: int, sums: Ints, ticks: int) -> Ints:
+        """The p-sums of one level among those of whole blocks of S, the ones before the feed included."""
+        inside, size = state.tick % self.tiling.span, self.branching**level
+        blocks, before = -(-(inside + ticks) // self.tiling.span), inside // size
+        placed = np.zeros((blocks * self.tiling.span // size, sums.shape[1]), np.int64)
+        if before:
+            placed[:before] = state.nodes[self.tiling.slices[level]][:before]
+        placed[before : before + len(sums)] = sums
+        return placed
+
+    def noise_at(self, tick: int) -> NoiseSum:
+        return self._sum_of(tick, np.zeros(0, np.int64))
+
+    def noise_now(self, state: State) -> NoiseSum:
+        return self._sum_of(state.tick, state.intrusions)
+
+    def _sum_of(self, tick: int, intrusions: Ints) -> NoiseSum:
+        tiles = self.tiling.tiles(tick)
+        count = self._draws(len(tiles), sum(level == 0 for level, _ in tiles))
+        for level, begin in tiles if len(intrusions) else ():
+            inside = (intrusions >= begin) & (intrusions < begin + self.branching**level)
+            count += 2 * int(inside.sum()) if level else 0
+        return NoiseSum((Term(count, 1, self.distribution),))
+
+    def intrude(self, state: State, noise: Noise) -> State:
+        if not self.pan_private:
+            return super().intrude(state, noise)
+        state.opens += draw_rows(self.distribution, noise, *state.opens.shape)
+        seen = deepcopy(state)
+        state.opens += draw_rows(self.distribution, noise, *state.opens.shape)
+        state.intrusions = np.append(state.intrusions, state.tick)
+        return seen
+
+    def mean_variance(self, ticks: int) -> float:
+        """From tick W on the counts repeat every S ticks."""
+        early, span = min(ticks, self.window), self.tiling.span
+        periods, rest = divmod(ticks - early, span)
+        counts = self._draws(*self.tiling.counts(np.arange(1, early + 1 + span)))
+        later = counts[early:]
+        total = int(counts[:early].sum()) + periods * int(later.sum()) + int(later[:rest].sum())
+        return total / ticks * self.distribution.variance
+
+    def strategy(self, ticks: int) -> Strategy:
+        rows: dict[tuple[int, int], int] = {}  # (level, beginning) of a block -> its row of C
+        registers = range(1, self.levels if self.pan_private else 0)
+        draws = [rows.setdefault((level, 0), len(rows)) for level in registers]
+        for tick in range(1, ticks + 1):
+            top = self.tiling.level(tick)
+            begun = [(level, tick) for level in registers if level <= top]
+            ended = [(level, tick - self.branching**level) for level in range(top + 1)]
+            draws += [rows.setdefault(tile, len(rows)) for tile in ended + begun]
+        measure, decode = np.zeros((len(rows), ticks)), np.zeros((ticks, len(rows)))
+        for (level, begin), row in rows.items():
+            measure[row, begin : begin + self.branching**level] = 1
+        for tick in range(1, ticks + 1):
+            decode[tick - 1, [rows[tile] for tile in self.tiling.tiles(tick)]] = 1
+        return Strategy(measure, decode, (self.distribution,) * len(rows), tuple(draws))
