@@ -1,0 +1,90 @@
+"""The planner: least predicted error among those that keep the promise, and nothing from data."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import streamgauge as sg
+from streamgauge.continual import choose, compare
+
+
+def accuracy() -> ModuleType:
+    """The benchmark whose table these claims are held against."""
+    path = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
+    spec = importlib.util.spec_from_file_location("accuracy", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["accuracy"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCH = accuracy()
+
+
+@pytest.mark.parametrize(
+    "row", [*BENCH.PURE_ROWS, *BENCH.RHO_ROWS], ids=lambda row: f"{row.name}, {row.table[0]}"
+)
+def test_predicted_errors_are_those_of_the_published_table_or_better_for_a_stated_reason(row: object) -> None:
+    for horizon, table in zip(BENCH.HORIZONS, row.table, strict=True):  # type: ignore[attr-defined]
+        ratio = row.make(horizon).rmse(horizon) / table  # type: ignore[attr-defined]
+        assert ratio < 1.02
+        assert ratio > 0.98 or row.note  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("name", "make", "bar"), BENCH.CHOICES, ids=lambda value: str(value)[:24])
+def test_choose_is_within_its_bar_at_a_million_ticks(name: str, make: object, bar: float) -> None:
+    assert make().rmse(2**20) <= bar  # type: ignore[operator]
+
+
+def test_the_choice_is_the_first_of_the_comparison_that_was_not_refused() -> None:
+    table = compare(sg.Pure(1), horizon=500)
+    assert table.best == choose(sg.Pure(1), horizon=500)
+    kept = [c.rmse for c in table.candidates if not c.refused]
+    assert kept == sorted(kept)
+    assert table.best.rmse() == kept[0]
+    refused = [c for c in table.candidates if c.refused]
+    assert all("must be" in c.refused for c in refused)
+    assert "mean RMSE" in str(table)
+
+
+def test_a_pan_private_choice_is_pan_private() -> None:
+    for horizon in (None, 100, 2**20):
+        for loss in (sg.Pure(1), sg.Zcdp(1)):
+            assert choose(loss, horizon=horizon, pan_private=True).pan_private
+
+
+def test_every_window_has_a_mechanism_under_every_loss() -> None:
+    for loss in (sg.Pure(1), sg.Zcdp("1/2"), sg.Approx(1, 1e-6)):
+        for window in ("running", "each", "sliding 24", "decayed 60"):
+            for horizon in (None, 1000):
+                claim = choose(loss, horizon=horizon, window=window)
+                assert claim.start().step([3]).shape == (1,)
+
+
+def test_a_pure_mechanism_may_keep_an_approximate_promise_where_it_is_better() -> None:
+    short, long = (choose(sg.Approx(1, 1e-9), horizon=T) for T in (2**8, 2**20))
+    assert short.loss == sg.Pure(1)
+    assert long.loss == sg.Approx(1, 1e-9)
+
+
+def test_memory_decides_who_may_stand() -> None:
+    small = compare(sg.Zcdp("1/2"), horizon=2**12)
+    assert any("memory must be at most 256 numbers a group, got 8192" in c.refused for c in small.candidates)
+    large = compare(sg.Zcdp("1/2"), horizon=2**12, memory=10**6)
+    assert not any("memory" in c.refused for c in large.candidates)
+
+
+@pytest.mark.parametrize("window", ["", "sliding", "sliding 0", "sliding 1.5", "decayed x", "weekly"])
+def test_a_window_that_means_nothing_is_refused(window: str) -> None:
+    with pytest.raises(ValueError, match=r'^window must be "running", "each"'):
+        choose(sg.Pure(1), window=window)
+
+
+def test_a_promise_that_nobody_keeps_says_why_each_refused() -> None:
+    with pytest.raises(ValueError, match="loss must be one that some mechanism keeps here, got none"):
+        choose(sg.Pure(1), horizon=100, memory=0)

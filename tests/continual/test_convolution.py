@@ -1,0 +1,136 @@
+"""Exact convolution: every bit of every integer, however large, in blocks or row by row."""
+
+from math import prod
+
+import numpy as np
+import pytest
+
+from streamgauge.continual import convolution
+from streamgauge.continual.convolution import PRIMES, RADICES, Convolution, Transform, balanced, total_size
+
+
+@pytest.fixture
+def blocks_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes short streams take the way of long ones."""
+    monkeypatch.setattr(convolution, "DIRECT", 0)
+
+
+def big(seed: int, ticks: int, width: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, (ticks, width))
+
+
+def coefficients(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-(2**26), 2**26 + 1, count)
+
+
+def wrapped(number: int) -> int:
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def by_python(c: np.ndarray, x: np.ndarray, tick: int) -> list[int]:
+    """One row, in integers without an end, then modulo 2^64."""
+    weights = [int(v) for v in c[: tick + 1]]
+    return [
+        wrapped(sum(w * int(v) for w, v in zip(weights, column[tick::-1], strict=False))) for column in x.T
+    ]
+
+
+@pytest.mark.usefixtures("blocks_only")
+@pytest.mark.parametrize(
+    ("ticks", "first", "width", "count"),
+    [(700, 0, 1, 700), (700, 650, 3, 700), (5000, 1, 1, 5000), (9000, 4000, 2, 3000), (40000, 0, 1, 40000)],
+)
+def test_blocks_give_the_integers_that_python_gives(ticks: int, first: int, width: int, count: int) -> None:
+    c, x = coefficients(ticks, count), big(ticks, ticks, width)
+    rows = Convolution(c).rows(x, first)
+    assert rows.shape == (ticks - first, width)
+    assert rows.dtype == np.int64
+    for tick in {first, first + 1, (first + ticks) // 2, ticks - 2, ticks - 1}:
+        assert rows[tick - first].tolist() == by_python(c, x, tick)
+    newest = [Convolution(c).last(x[: t + 1]) for t in range(ticks - 40, ticks)]
+    np.testing.assert_array_equal(rows[-40:], newest)
+
+
+def test_short_streams_take_plain_sums_and_agree_with_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    c, x = coefficients(1, 300), big(1, 300, 2)
+    plain = Convolution(c).rows(x, 20)
+    monkeypatch.setattr(convolution, "DIRECT", 0)
+    np.testing.assert_array_equal(plain, Convolution(c).rows(x, 20))
+    assert Convolution(c).rows(x, 300).shape == (0, 2)
+
+
+@pytest.mark.usefixtures("blocks_only")
+def test_the_largest_sums_that_are_allowed_are_exact() -> None:
+    limit = prod(PRIMES) >> 64
+    c = np.array([limit - 1, 0, 0], np.int64)
+    x = np.full((300, 1), -(2**63))
+    np.testing.assert_array_equal(
+        Convolution(c).rows(x, 0), np.full((300, 1), wrapped((limit - 1) * -(2**63)))
+    )
+    with pytest.raises(ValueError, match=f"coefficients must add up to less than {limit}, got {limit}"):
+        Convolution(np.array([limit], np.int64))
+
+
+class TooFew(Convolution):
+    """A broken twin: one prime too few, its refusal taken away."""
+
+    def __init__(self, c: np.ndarray) -> None:
+        super().__init__(c)
+        self.primes = PRIMES[:-1]
+
+
+@pytest.mark.usefixtures("blocks_only")
+def test_a_twin_with_one_prime_too_few_is_caught() -> None:
+    c, x = np.full(700, 2**26), np.full((700, 1), 2**63 - 1)
+    assert (TooFew(c).rows(x, 0) != Convolution(c).rows(x, 0)).any()
+    with pytest.raises(ValueError, match="coefficients must add up"):
+        Convolution(np.full(2**20, 2**26), PRIMES[:4])
+
+
+@pytest.mark.parametrize("prime", PRIMES)
+def test_the_primes_are_what_the_proof_asks(prime: int) -> None:
+    assert all(prime % d for d in range(2, int(prime**0.5) + 1))
+    assert all((prime - 1) % radix**3 == 0 for radix in RADICES)
+    assert max(RADICES) * (prime / 2) ** 2 * (1 + 2**-18) < 2**50
+    assert (convolution.LAGS + 1) * (prime / 2) ** 2 * (1 + 2**-18) < 2**53
+    for radix in RADICES:
+        root = Transform(prime, radix).root
+        assert pow(root, radix**3, prime) == 1
+        assert pow(root, radix**3 // 2, prime) == prime - 1
+
+
+def test_the_transform_is_the_sum_over_roots_of_unity_and_its_inverse_undoes_it() -> None:
+    prime, radix = PRIMES[0], RADICES[0]
+    turn = Transform(prime, radix)
+    values = np.random.default_rng(3).integers(0, prime, radix**3)
+    cube = values.reshape(radix, radix, radix).astype(float)
+    spectrum = turn.forward(cube)
+    for k in [(0, 0, 0), (1, 0, 0), (3, 5, 7)]:
+        frequency = k[0] + radix * k[1] + radix**2 * k[2]
+        terms = (int(v) * pow(turn.root, n * frequency, prime) for n, v in enumerate(values))
+        assert (int(spectrum[k]) - sum(terms)) % prime == 0
+    half = turn.backward(spectrum)
+    np.testing.assert_array_equal(half.ravel() % prime, values[: len(values) // 2])
+
+
+def test_balanced_residues_are_exact_up_to_two_to_the_53() -> None:
+    prime = PRIMES[0]
+    values = np.random.default_rng(4).integers(-(2**53) + 1, 2**53, 10**4)
+    found = balanced(values.astype(float), prime)
+    assert (np.abs(found) <= prime / 2 * (1 + 2**-20)).all()
+    assert ((values - found.astype(np.int64)) % prime == 0).all()
+
+
+def test_the_size_of_coefficients_does_not_overflow() -> None:
+    assert total_size(np.array([2**62, -(2**63), 2**62, 5])) == 2**64 + 5
+
+
+@pytest.mark.usefixtures("blocks_only")
+def test_transforms_of_coefficients_are_kept_and_used_again() -> None:
+    c, x = coefficients(5, 5000), big(5, 5000)
+    one = Convolution(c)
+    first = one.rows(x, 0)
+    kept = {key: list(segments) for key, segments in one._kept.items()}
+    np.testing.assert_array_equal(first, one.rows(x, 0))
+    assert all(a is b for key in kept for a, b in zip(kept[key], one._kept[key], strict=True))
+    np.testing.assert_array_equal(first[3000:], one.rows(x, 3000))

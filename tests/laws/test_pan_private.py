@@ -1,0 +1,167 @@
+"""Laws of pan-privacy: the memory, seen together with all releases, loses no more than the releases.
+
+A view (all releases, and the memory at chosen ticks) is linear in the data x and the draws z. Both maps
+are found by trying: one event at a time, one draw at a time. An event at tick s is hidden by a whole shift
+of the draws that moves the view just as the event does; the loss is the least cost of such a shift, found
+by integer programming (Laplace) or by least squares (Gaussian). No help of the mechanism's own
+matrices is taken, so that a register without noise has nowhere to hide.
+"""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogue import CASES, Case
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from streamgauge import Pure
+from streamgauge.continual import Kary, Mechanism
+from streamgauge.noise import EphemeralNoise, Ints, Keystream, Noise
+from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+
+TICKS = 9
+PRIVATE = [case for case in CASES if case.claim(TICKS).pan_private and case.loss.currency != "approximate"]
+every_private_case = pytest.mark.parametrize("case", PRIVATE, ids=str)
+
+
+def memory(state: Any) -> list[np.ndarray]:
+    """The arrays of a state, nested ones too."""
+    if isinstance(state, np.ndarray):
+        return [state.ravel().astype(float)]
+    parts = (getattr(state, f.name) for f in fields(state)) if is_dataclass(state) else ()
+    return [array for part in parts for array in memory(part)]
+
+
+def view(claim: Mechanism[Any], values: np.ndarray, noise: Noise, peek: int, asked: int | None) -> np.ndarray:
+    """All releases, the memory after tick `peek` unannounced, and what an announced intruder gets."""
+    state, seen = claim.initial(1, noise), []
+    for tick in range(TICKS + 1):
+        if tick:
+            seen.append(np.asarray(claim.step(state, values[tick - 1], noise), float))
+        if tick == peek:
+            seen += memory(state)
+        if tick == asked:
+            seen += memory(claim.intrude(state, noise))
+    return np.concatenate(seen)
+
+
+def losses(claim: Mechanism[Any], peek: int, asked: int | None = None) -> Iterator[float]:
+    """The least cost of hiding an event, for an event at each tick."""
+    nothing = np.zeros((TICKS, 1), np.int64)
+    counted = CountedNoise(SilentNoise())
+    silent = view(claim, nothing, counted, peek, asked)
+    draws = [scale for kind, scale, size in counted.requests for _ in range(size)]
+    moved = [view(claim, nothing, ImpulseNoise(j, 1), peek, asked) - silent for j in range(len(draws))]
+    by_noise = np.array(moved).T
+    pure = claim.loss.kept_as.currency == "pure"
+    for tick in range(TICKS):
+        event = nothing.copy()
+        event[tick] = claim.bound
+        target = view(claim, event, SilentNoise(), peek, asked) - silent
+        cost = cheapest_laplace if pure else cheapest_gaussian
+        yield cost(by_noise, target, np.array([float(d) for d in draws]))
+
+
+def cheapest_laplace(by_noise: np.ndarray, target: np.ndarray, scales: np.ndarray) -> float:
+    """The least sum of |shift|/scale over whole shifts that move the view to `target`."""
+    both = np.hstack([by_noise, -by_noise])
+    cost = np.concatenate([1 / scales, 1 / scales])
+    limits = LinearConstraint(both, target - 1e-9, target + 1e-9)
+    found = milp(cost, constraints=limits, integrality=np.ones(len(cost)), bounds=Bounds(0, 8))
+    return float(found.fun) if found.success else np.inf
+
+
+def cheapest_gaussian(by_noise: np.ndarray, target: np.ndarray, parameters: np.ndarray) -> float:
+    weighted = by_noise * np.sqrt(2 * parameters)
+    shift, *_ = np.linalg.lstsq(weighted, target, rcond=None)
+    return float(shift @ shift) if np.allclose(weighted @ shift, target, atol=1e-6) else np.inf
+
+
+def declared(claim: Mechanism[Any]) -> float:
+    return float(claim.loss.kept_as.amount) * (1 + 1e-6)
+
+
+@every_private_case
+def test_one_unannounced_intrusion_loses_no_more_than_declared(case: Case) -> None:
+    claim = case.claim(TICKS)
+    for peek in range(TICKS + 1):
+        assert max(losses(claim, peek)) <= declared(claim)
+
+
+@every_private_case
+def test_announced_intrusions_besides_lose_no_more_or_are_refused(case: Case) -> None:
+    claim = case.claim(TICKS)
+    try:
+        claim.intrude(claim.initial(1, SilentNoise()), SilentNoise())
+    except TypeError:
+        return
+    for peek, asked in ((3, 6), (6, 3), (4, 4), (1, 8)):
+        assert max(losses(claim, peek, asked)) <= declared(claim)
+
+
+@every_private_case
+def test_intrusions_widen_the_error_as_predicted(case: Case) -> None:
+    claim, width = case.claim(TICKS), 4000
+    run = claim.start(width, InsecureNoise(21))
+    run.feed(np.ones((4, width), int))
+    try:
+        run.intrude()
+    except TypeError:
+        return
+    assert run.intrusions == 1
+    truth = claim.strategy(TICKS).workload @ np.ones(TICKS)
+    for tick in range(4, TICKS):
+        errors = run.step(np.ones(width, int)) - truth[tick]
+        ratio = (errors**2).mean() / run.stddev() ** 2
+        assert abs(ratio - 1) < 6.5 * np.sqrt(8 / width)
+        assert run.stddev() >= claim.stddev(tick + 1) * (1 - 1e-12)
+    assert claim.load(run.save()).intrusions == 1
+
+
+@every_private_case
+def test_a_pan_private_run_keeps_no_keystream_and_no_noise(case: Case) -> None:
+    run = case.claim(TICKS).start(2)
+    run.step([1, 2])
+    assert type(run._noise) is EphemeralNoise
+    queue, known = [run._noise], set()
+    while queue:
+        thing = queue.pop()
+        if id(thing) in known or isinstance(thing, type):
+            continue
+        known.add(id(thing))
+        assert not isinstance(thing, Keystream | bytes | bytearray | np.ndarray)
+        queue += gc.get_referents(thing)
+
+
+def test_a_run_that_is_not_pan_private_refuses_an_announced_intrusion() -> None:
+    for case in CASES:
+        claim = case.claim(TICKS)
+        if not claim.pan_private:
+            with pytest.raises(TypeError, match="must be"):
+                claim.start(1, SilentNoise()).intrude()
+
+
+class BareRegisters(Kary):
+    """A broken twin: registers that begin without noise, as the source papers have them."""
+
+    def initial(self, width: int, noise: Noise) -> Any:
+        return super().initial(width, SilentNoise())
+
+
+class StaleRelease(Kary):
+    """A broken twin: nothing is added at the release, the register's own noise being thought enough."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Ints:
+        level = self.level(state.tick + 1)
+        keep = state.entries[level].copy()
+        release = super().step(state, values, noise)
+        return keep + values if level else release
+
+
+@pytest.mark.parametrize("twin", [BareRegisters, StaleRelease])
+def test_a_broken_twin_is_caught(twin: type[Kary]) -> None:
+    claim = twin(Pure(1), horizon=TICKS, branching=3, pan_private=True)
+    assert max(max(losses(claim, peek)) for peek in range(TICKS + 1)) > declared(claim)

@@ -1,0 +1,84 @@
+"""The law of the house: the worst loss over all neighbours, enumerated, is the declared one.
+
+From the strategy: one unit moves column t of C (times its bound); under discrete Laplace noise the
+loss is the sum of |moves|/scale, under discrete Gaussian noise the sum of moves^2/(2 parameter).
+"""
+
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogue import Case, every_case
+
+import streamgauge as sg
+from streamgauge.continual import Mechanism, Strategy
+from streamgauge.noise import DiscreteLaplace
+
+SLACK = Fraction(1, 10**4)  # what a rounded recursion may charge above its ideal column
+
+
+def declared(claim: Mechanism[Any]) -> Fraction:
+    kept = claim.loss.kept_as
+    return kept.amount
+
+
+def weights(strategy: Strategy, bound: int) -> tuple[np.ndarray, bool]:
+    """What one move of each row costs: |move| times this (Laplace), or move^2 times this (Gaussian)."""
+    pure = [isinstance(d, DiscreteLaplace) for d in strategy.distributions]
+    assert len(set(pure)) == 1
+    costs = [
+        bound * g / d.scale
+        if isinstance(d, DiscreteLaplace)
+        else Fraction((bound * g) ** 2) / (2 * d.parameter)
+        for d, g in zip(strategy.distributions, strategy.grids, strict=True)
+    ]
+    return np.array([float(cost) for cost in costs]), pure[0]
+
+
+def worst(strategy: Strategy, bound: int, ticks: int = 1) -> float:
+    """The worst loss over all neighbours that differ in one run of `ticks` ticks."""
+    costs, pure = weights(strategy, bound)
+    power = 1 if pure else 2
+    starts = range(strategy.measure.shape[1] - ticks + 1)
+    moved = [np.abs(strategy.measure[:, s : s + ticks]).sum(axis=1) for s in starts]
+    return max(float(costs @ move**power) for move in moved)
+
+
+def check(claim: Mechanism[Any], ticks: int, *, tight: bool) -> None:
+    loss = worst(claim.strategy(ticks), claim.bound)
+    most = float(declared(claim))
+    assert loss <= most * (1 + 1e-12)
+    assert not tight or loss >= most * float(1 - SLACK), f"{loss} is far below the declared {most}"
+
+
+@every_case
+def test_the_worst_loss_over_all_neighbours_is_the_declared_one_for_every_horizon(case: Case) -> None:
+    """A mechanism without an end need not be tight before its 300th tick; one with a horizon must."""
+    step = 13 if case.loss.currency == "approximate" else 1
+    for horizon in range(1, 301, step):
+        check(case.claim(horizon), horizon, tight=not case.unbounded)
+    check(case.claim(300, bound=3), 300, tight=True)
+
+
+@every_case
+@pytest.mark.parametrize("unit", [sg.WEvent(4), sg.User(1, 3)], ids=repr)
+def test_native_units_lose_no_more_than_declared_and_no_less_than_enumeration(case: Case, unit: Any) -> None:
+    ticks = 12
+    claim = case.claim(ticks, unit=unit)
+    strategy = claim.strategy(ticks)
+    costs, pure = weights(strategy, claim.bound)
+    runs = [range(s, s + unit.ticks) for s in range(ticks - unit.ticks + 1)]
+    patterns = runs if unit.consecutive else combinations(range(ticks), unit.ticks)
+    moves = [np.abs(strategy.measure[:, list(p)]).sum(axis=1) for p in patterns]
+    enumerated = max(float(costs @ move ** (1 if pure else 2)) for move in moves)
+    assert enumerated <= float(declared(claim)) * (1 + 1e-12)
+    assert claim.mean_variance(ticks) <= grouped(case, ticks, unit.ticks) * (1 + 1e-6)
+
+
+def grouped(case: Case, ticks: int, size: int) -> float:
+    """The variance of calibrating one tick to so much less that a group of `size` keeps the loss."""
+    kept = case.loss.kept_as
+    smaller = kept.part(Fraction(1, size**kept.power))
+    return Case(case.cls, smaller, case.settings).claim(ticks).mean_variance(ticks)

@@ -1,0 +1,191 @@
+"""Laws of runs: blocks equal steps, saved runs go on, ends are ends, a failed run stays down."""
+
+import copy
+import pickle
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogue import Case, every_case
+
+import streamgauge as sg
+from streamgauge.continual import BadSave, HorizonPassed, Run, RunFailed
+from streamgauge.noise import Ints
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+TICKS = 60
+CUTS = [0, 1, 2, 9, 10, 33, 33, 60]
+
+
+def stream(ticks: int = TICKS, width: int = 3) -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 9, (ticks, width))
+
+
+def same(one: np.ndarray, two: np.ndarray) -> None:
+    """Integers bit for bit; floats, which are decoded after noise, to their last digits."""
+    assert one.dtype == two.dtype
+    if one.dtype.kind == "i":
+        np.testing.assert_array_equal(one, two)
+    else:
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-7)
+
+
+@every_case
+def test_feed_equals_steps(case: Case) -> None:
+    claim, values = case.claim(TICKS), stream()
+    stepped = claim.start(3, InsecureNoise(1))
+    fed = claim.start(3, InsecureNoise(1))
+    one = np.array([stepped.step(row) for row in values])
+    two = np.concatenate([fed.feed(values[a:b]) for a, b in pairwise(CUTS)])
+    same(one, two)
+    assert fed.tick == stepped.tick == TICKS
+    assert fed.stddev() == pytest.approx(stepped.stddev(), rel=1e-12)
+
+
+@every_case
+def test_a_block_of_one_group_equals_its_column(case: Case) -> None:
+    claim, values = case.claim(TICKS), stream(width=1)
+    same(
+        claim.start(1, InsecureNoise(2)).feed(values[:, 0]),
+        claim.start(1, InsecureNoise(2)).feed(values)[:, 0],
+    )
+
+
+@every_case
+@pytest.mark.parametrize("tick", [0, 1, 16, 37])
+def test_a_saved_run_goes_on_bit_for_bit(case: Case, tick: int) -> None:
+    claim, values, noise = case.claim(TICKS), stream(), InsecureNoise(4)
+    run = claim.start(3, noise)
+    run.feed(values[:tick])
+    twin = claim.load(run.save(), noise.clone())
+    assert twin.tick == tick
+    np.testing.assert_array_equal(run.feed(values[tick:]), twin.feed(values[tick:]))
+    assert run.save() == twin.save()
+
+
+@every_case
+def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Case) -> None:
+    claim = case.claim(TICKS)
+    saved = claim.start(2, SilentNoise()).save()
+    with pytest.raises(BadSave, match=r"^saved must be a run of .*, got one of "):
+        case.claim(TICKS, bound=2).load(saved)
+    for broken in (saved[:-1], saved[:100], saved[:-40] + b"x" + saved[-39:]):
+        with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
+            claim.load(broken)
+    with pytest.raises(BadSave, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
+        claim.load(pickle.dumps(1))
+
+
+@every_case
+def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) -> None:
+    claim = case.claim(5)
+    if claim.horizon is None or claim.horizon > 5:
+        claim = case.claim(20)
+    run = claim.start(1, SilentNoise())
+    if claim.horizon is None or claim.horizon > 20:
+        return
+    run.feed(np.ones((claim.horizon, 1), int))
+    with pytest.raises(HorizonPassed, match=rf"^tick must be at most the horizon {claim.horizon}, got"):
+        run.step([1])
+    assert run.tick == claim.horizon
+
+
+class Failing:
+    """Noise that fails after so many requests."""
+
+    def __init__(self, requests: int) -> None:
+        self.left = requests
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError("no entropy")
+        return np.zeros(size, np.int64)
+
+    gaussian = laplace
+
+
+def consume(run: Run[Any]) -> None:
+    for value in range(TICKS):
+        run.step([value])
+
+
+@every_case
+def test_a_run_whose_noise_failed_refuses_to_go_on(case: Case) -> None:
+    run = case.claim(TICKS).start(1, Failing(6))
+    with pytest.raises(OSError, match="no entropy"):
+        consume(run)
+    for act in (lambda: run.step([1]), run.save, lambda: run.feed([[1]]), lambda: run.tick):
+        with pytest.raises(RunFailed, match=r"^run must be whole to go on"):
+            act()
+
+
+@every_case
+def test_a_run_cannot_be_copied_or_pickled(case: Case) -> None:
+    run = case.claim(TICKS).start()
+    for act in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="must not be"):
+            act(run)
+
+
+@every_case
+def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Case) -> None:
+    run = case.claim(TICKS).start(2)
+    with pytest.raises(ValueError, match=r"^values must be integers, got float64$"):
+        run.step([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"^values must be one number per group \(2\), got 3$"):
+        run.step([1, 2, 3])
+    with pytest.raises(ValueError, match=r"^block must be of shape \(ticks, 2\), got \(4, 3\)$"):
+        run.feed(np.zeros((4, 3), int))
+    extremes = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+    for _ in range(3):
+        assert run.step(extremes).shape == (2,)
+    assert run.step(np.array([2**64 - 1, 0], np.uint64)).shape == (2,)
+    assert run.step(np.array([True, False])).shape == (2,)
+    assert run.feed(np.zeros((0, 2), int)).shape == (0, 2)
+    assert run.tick == 5
+
+
+@every_case
+def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Case) -> None:
+    for bad in (0, -1, True, 1.5, "3"):
+        with pytest.raises(ValueError, match=r"^bound must be a whole number of at least 1, got"):
+            case.claim(TICKS, bound=bad)
+        with pytest.raises(ValueError, match=r"^width must be a whole number of at least 1, got"):
+            case.claim(TICKS).start(bad)  # type: ignore[arg-type]
+    if "horizon" in case.cls.__dataclass_fields__:
+        for bad in (0, -3, True, 2.0):
+            with pytest.raises(ValueError, match=r"^horizon must be a whole number of at least 1, got"):
+                case.claim(bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^tick must be at least 1, got 0$"):
+        case.claim(TICKS).stddev(0)
+    with pytest.raises(ValueError, match=r"^loss must be "):
+        Case(case.cls, "a lot", case.settings).claim(TICKS)
+
+
+@every_case
+def test_a_claim_is_frozen_hashable_and_printable(case: Case) -> None:
+    claim, twin = case.claim(TICKS), case.claim(TICKS)
+    assert claim == twin
+    assert hash(claim) == hash(twin)
+    assert repr(claim).startswith(case.cls.__name__)
+    with pytest.raises(AttributeError):
+        claim.loss = sg.Pure(9)  # type: ignore[misc]
+
+
+@every_case
+def test_a_forked_child_cannot_go_on_with_its_parents_run(case: Case) -> None:
+    run = case.claim(TICKS).start()
+    run._process += 1  # as a child would find it
+    for act in (lambda: run.step([1]), run.save):
+        with pytest.raises(RunFailed, match=r"^run must go on in the process that began it"):
+            act()
+
+
+@every_case
+def test_wrapping_around_is_improbable_and_the_bound_says_how_improbable(case: Case) -> None:
+    claim = case.claim(TICKS)
+    assert claim.wrap_probability(TICKS) < 1e-30
+    assert claim.wrap_probability(TICKS, largest=2**63 - 1) > 0.01

@@ -1,0 +1,284 @@
+"""What the sources get wrong about counters, with their constants, and ours beside it (docs/errata.md).
+
+Losses are enumerated and exact. Where the releases determine every noisy p-sum, the loss of an event is the
+most that sum |z + move| - |z| can be over all noises z, over the scale: `worst_loss`. With a look at the
+memory, it is at most the cheapest whole shift of the draws that makes up for the event in all that is seen:
+`cheapest_shift`.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import product
+from math import ceil, comb, log, log2, pi
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure
+from streamgauge.continual import Binary, Kary, Mechanism, Segments, SimpleI, SmoothBinary, Strategy, TwoLevel
+from streamgauge.noise import Ints, Noise, laplace_variance
+from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+
+EPSILON = Fraction(1, 2)
+LOSS = Pure(EPSILON)
+ONE = Fraction(1)
+
+
+def worst_loss(strategy: Strategy, scale: Fraction, move: int = 1) -> Fraction:
+    """The loss of one item that moves by `move`, worst over ticks, directions and all values of the noise."""
+    whole = strategy.measure.astype(np.int64)
+    assert (whole == strategy.measure).all()
+    assert np.linalg.matrix_rank(strategy.decode) == len(whole), (
+        "the releases must determine what is measured"
+    )
+    return max(column_loss(column[column != 0] * move, scale) for column in whole.T)
+
+
+def column_loss(moves: Ints, scale: Fraction) -> Fraction:
+    reach = int(np.abs(moves).max())
+    noises = np.array(list(product((-reach, 0, reach), repeat=len(moves))))
+    ratios = (np.abs(noises + moves) - np.abs(noises)).sum(axis=1)
+    return int(np.abs(ratios).max()) / scale
+
+
+def own_loss(mechanism: Mechanism[Any], ticks: int) -> Fraction:
+    strategy = mechanism.strategy(ticks)
+    (distribution,) = set(strategy.distributions)
+    return worst_loss(strategy, distribution.scale)  # type: ignore[attr-defined]  # pure: discrete Laplace
+
+
+def dyadic_blocks(ticks: int) -> Strategy:
+    """All p-sums [(k - 1) 2^i + 1, k 2^i] that counts up to `ticks` use: LN section 3.5, PA Algorithm 2."""
+    return Kary(LOSS, branching=2, levels=ticks.bit_length(), horizon=ticks).strategy(ticks)
+
+
+def all_nodes(ticks: int) -> Strategy:
+    """Every node of the complete binary tree over a power of two, each released: SU section 3.4.1."""
+    sizes = [2**i for i in range(ticks.bit_length())]
+    rows = [(size, begin) for size in sizes for begin in range(0, ticks, size)]
+    measure = np.array([[begin <= t < begin + size for t in range(ticks)] for size, begin in rows], float)
+    return Strategy(measure, np.eye(len(rows)), (), tuple(range(len(rows))))
+
+
+@pytest.mark.parametrize("ticks", range(1, 8))
+def test_simple_counting_under_noise_of_scale_1_over_epsilon_loses_t_epsilon(ticks: int) -> None:
+    counts = SimpleI(LOSS, horizon=ticks)
+    assert worst_loss(counts.strategy(ticks), 1 / EPSILON) == ticks * EPSILON
+    assert own_loss(counts, ticks) == EPSILON
+
+
+@pytest.mark.parametrize("ticks", range(2, 33))
+def test_binary_counting_with_log_t_levels_loses_more_than_epsilon(ticks: int) -> None:
+    printed = Fraction(log2(ticks)) / EPSILON
+    loss = worst_loss(dyadic_blocks(ticks), printed)
+    assert loss == ticks.bit_length() / printed > EPSILON
+    assert own_loss(Binary(LOSS, horizon=ticks), ticks) == EPSILON
+
+
+@pytest.mark.parametrize("ticks", range(2, 33))
+def test_rounding_log_t_up_still_loses_more_where_t_is_a_power_of_two(ticks: int) -> None:
+    loss = worst_loss(dyadic_blocks(ticks), ceil(log2(ticks)) / EPSILON)
+    assert (loss > EPSILON) == (ticks.bit_count() == 1)
+    assert loss >= EPSILON
+
+
+@pytest.mark.parametrize(
+    ("ticks", "times"), [(2, 2 * ONE), (4, 3 * ONE / 2), (8, 4 * ONE / 3), (16, 5 * ONE / 4)]
+)
+def test_releasing_every_node_under_log_t_noise_loses_as_much(ticks: int, times: Fraction) -> None:
+    assert worst_loss(all_nodes(ticks), Fraction(int(log2(ticks))) / EPSILON) == times * EPSILON
+
+
+def test_log_t_levels_are_no_noise_at_all_for_one_tick() -> None:
+    with pytest.raises(ZeroDivisionError):
+        EPSILON / Fraction(int(log2(1)))  # PA Algorithm 2: epsilon' = epsilon/(N log T)
+    assert own_loss(Binary(LOSS, horizon=1), 1) == EPSILON
+
+
+def test_the_factor_n_of_algorithm_2_protects_a_whole_tick_and_is_wasted_on_one_event() -> None:
+    ticks, most = 16, 10
+    printed = most * Fraction(int(log2(ticks))) / EPSILON
+    assert worst_loss(dyadic_blocks(ticks), printed, move=most) == 5 * EPSILON / 4
+    assert worst_loss(dyadic_blocks(ticks), printed, move=1) == EPSILON / 8
+    assert own_loss(Binary(LOSS, horizon=ticks), ticks) == EPSILON
+
+
+def test_noise_of_scale_1_over_epsilon_on_a_value_up_to_n_loses_n_epsilon() -> None:
+    point = Strategy(np.ones((1, 1)), np.ones((1, 1)), (), (0,))
+    assert worst_loss(point, 1 / EPSILON, move=10) == 10 * EPSILON
+
+
+def test_two_levels_under_noise_of_scale_1_over_epsilon_lose_two_epsilon() -> None:
+    counter = TwoLevel(LOSS, horizon=12, block_size=3)
+    assert worst_loss(counter.strategy(12), 1 / EPSILON) == 2 * EPSILON
+    assert own_loss(counter, 12) == EPSILON
+
+
+class PrintedBinary:
+    """PA Algorithm 2 as printed, for bits: exact p-sums stay in memory beside the noisy ones."""
+
+    def __init__(self, ticks: int) -> None:
+        self.scale = Fraction(int(log2(ticks))) / EPSILON
+        self.exact = [0] * ticks.bit_length()
+        self.noisy = [0] * ticks.bit_length()
+        self.tick = 0
+
+    def step(self, value: int, noise: Noise) -> int:
+        self.tick += 1
+        low = (self.tick & -self.tick).bit_length() - 1
+        self.exact[low] = sum(self.exact[:low]) + value
+        self.exact[:low] = self.noisy[:low] = [0] * low
+        self.noisy[low] = self.exact[low] + int(noise.laplace(self.scale, 1)[0])
+        return sum(noisy for i, noisy in enumerate(self.noisy) if self.tick >> i & 1)
+
+
+View = Callable[[list[int], Noise], list[int]]  # all that is seen of a run over these values
+Intruded = Callable[[list[int], Noise, int], list[int]]  # the same, with the tick of the intrusion
+
+
+def seen_of_printed(values: list[int], noise: Noise, peek: int) -> list[int]:
+    """The releases, and the memory after tick `peek`."""
+    run, seen = PrintedBinary(len(values)), []
+    for value in values:
+        seen.append(run.step(value, noise))
+        if run.tick == peek:
+            seen += run.exact + run.noisy
+    return seen
+
+
+def seen_of_ours(mechanism: Mechanism[Any], values: list[int], noise: Noise, peek: int) -> list[int]:
+    state, seen = mechanism.initial(1, noise), []
+    for tick in range(len(values) + 1):
+        if tick:
+            seen += mechanism.step(state, np.array([values[tick - 1]]), noise).tolist()
+        if tick == peek:
+            arrays = [getattr(state, name) for name in state.__slots__]
+            seen += [int(x) for array in arrays if isinstance(array, np.ndarray) for x in array.ravel()]
+    return seen
+
+
+def responses(view: View, ticks: int) -> tuple[np.ndarray, list[np.ndarray], list[Fraction]]:
+    """What each draw moves in the view (a column each), what an event at each tick moves, and the scales."""
+    zeros, counted = [0] * ticks, CountedNoise(SilentNoise())
+    still = np.array(view(zeros, counted))
+    scales = [scale for _, scale, size in counted.requests for _ in range(size)]
+    draws = [np.array(view(zeros, ImpulseNoise(i, 1))) - still for i in range(len(scales))]
+    events = [
+        np.array(view([int(t == s) for t in range(ticks)], SilentNoise())) - still for s in range(ticks)
+    ]
+    return np.array(draws).T, events, scales
+
+
+def cheapest_shift(draws: np.ndarray, event: np.ndarray, scales: list[Fraction]) -> Fraction | None:
+    """The least cost of moving each draw by -1, 0 or 1 so that the view moves as by the event."""
+    shifts = np.array(list(product((-1, 0, 1), repeat=len(scales))))
+    hiding = shifts[(shifts @ draws.T == event).all(axis=1)]
+    costs = (sum(abs(int(s)) / scale for s, scale in zip(row, scales, strict=True)) for row in hiding)
+    return min(costs, default=None)
+
+
+def shifts(view: Intruded, ticks: int) -> Iterator[tuple[int, int, Fraction | None]]:
+    """Intrusion, event, and the cheapest shift that hides it; intrusion 0 is before the first tick."""
+    for peek in range(ticks + 1):
+        draws, events, scales = responses(lambda values, noise, peek=peek: view(values, noise, peek), ticks)
+        for tick, event in enumerate(events, 1):
+            yield peek, tick, cheapest_shift(draws, event, scales)
+
+
+def test_exact_p_sums_in_memory_tell_every_event_before_the_intrusion() -> None:
+    for peek, tick, cost in shifts(seen_of_printed, 4):
+        assert (cost is None) == (tick <= peek), "no noise hides it: the loss has no bound"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_look_at_exact_p_sums_decides_between_neighbours_whatever_the_noise(seed: int) -> None:
+    here = seen_of_printed([0, 1, 0, 0], InsecureNoise(seed), peek=2)
+    gone = seen_of_printed([0, 0, 0, 0], InsecureNoise(seed), peek=2)
+    levels = slice(2, 5)  # two releases, then the exact p-sums of levels 0, 1 and 2
+    assert here[levels] == [0, 1, 0]
+    assert gone[levels] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Binary(LOSS, horizon=4, pan_private=True),
+        Kary(LOSS, horizon=4, branching=3, pan_private=True),
+        Segments(LOSS, horizon=4),
+    ],
+    ids=lambda mechanism: type(mechanism).__name__,
+)
+def test_noisy_registers_hide_every_event_in_releases_and_memory_together(
+    mechanism: Mechanism[Any],
+) -> None:
+    costs = [cost for *_, cost in shifts(lambda *seen: seen_of_ours(mechanism, *seen), 4)]
+    assert None not in costs
+    assert max(cost for cost in costs if cost is not None) == EPSILON
+
+
+def test_a_pan_private_tree_needs_no_second_draw_at_level_0() -> None:
+    mechanism = Kary(Pure(1), horizon=40, branching=4, pan_private=True)
+    plain = Kary(Pure(1), horizon=40, branching=4)
+    draws = [round(mechanism.noise_at(t).variance / mechanism.distribution.variance) for t in range(1, 41)]
+    assert draws == [2 * sum(plain.digits(t)) - t % 4 for t in range(1, 41)]
+    assert mechanism.distribution == plain.distribution
+
+
+def test_the_proof_of_the_segment_counter_prints_a_variance_that_is_too_small() -> None:
+    for m in range(1, 21):
+        counter = Segments(Pure(1), horizon=2**m)
+        assert counter.distribution.scale == 1 + m
+        assert len(counter.strategy(1).draws) == 1 + m
+        continuous = (1 + m) * 2 * (1 + m) ** 2
+        assert continuous - (1 + m) / 6 - 1 < counter.noise_at(1).variance < continuous
+        assert counter.noise_at(1).variance > (1 + m) * 2 * m**2
+
+
+def test_smooth_binary_needs_fewer_memberships_than_half_its_even_depth() -> None:
+    """Items whose next leaf never begins with a one are in one p-sum less than the printed d/2."""
+    spared = 0
+    for horizon in range(1, 301):
+        depth = next(d for d in range(2, 20, 2) if comb(d, d // 2) > horizon)
+        ours = SmoothBinary(Pure(1), horizon=horizon)
+        never_begins_with_one = comb(depth - 1, depth // 2) > horizon
+        assert ours.zeros == depth // 2 - never_begins_with_one
+        spared += never_begins_with_one
+    assert spared == 125
+    strategy = SmoothBinary(LOSS, horizon=9).strategy(9)
+    assert strategy.measure.sum(axis=0).max() == 2  # the printed d = 6 says 3
+
+
+def test_discrete_noise_of_scale_1_has_four_percent_less_error_than_continuous_noise() -> None:
+    assert laplace_variance(ONE) == pytest.approx(1.8413, abs=1e-4)
+    assert (laplace_variance(ONE) / 2) ** 0.5 == pytest.approx(0.9595, abs=1e-4)
+    assert (laplace_variance(5 * ONE) / 50) ** 0.5 > 0.998
+
+
+def series_power(series: np.ndarray, exponent: float) -> np.ndarray:
+    """The coefficients of a power series that begins with 1, to a power."""
+    result = np.zeros(len(series))
+    result[0] = 1
+    for n in range(1, len(series)):
+        k = np.arange(1, n + 1)
+        result[n] = ((exponent * k - (n - k)) * series[1 : n + 1]) @ result[n - 1 :: -1][:n] / n
+    return result
+
+
+def test_an_infinite_horizon_needs_far_more_than_the_norm_of_any_prefix() -> None:
+    """(1 - z)^-1/2 (ln(1/(1 - z))/z)^g, g = -0.51: r_t^2 -> (ln t)^2g/(pi t), whose tail hardly falls."""
+    gamma, terms = -0.51, 2**11
+    root = series_power(np.concatenate([[1.0, -1.0], np.zeros(terms - 2)]), -0.5)
+    r = np.convolve(root, series_power(1 / np.arange(1.0, terms + 1), gamma))[:terms]
+    places = np.arange(2**8, terms)
+    share = r[places] ** 2 / (np.log(places) ** (2 * gamma) / (pi * places))
+    assert (np.diff(share) > 0).all()  # r_t^2 climbs towards its asymptote, of which it has 74 % here
+    assert 0.70 < share[-1] < 1
+
+    def tail(first: float) -> float:
+        return log(first) ** (2 * gamma + 1) / (pi * -(2 * gamma + 1))
+
+    known = float(r @ r)
+    whole = known + share[-1] * tail(terms), known + tail(terms)  # between these
+    assert 12 < whole[0] < 16.6 < whole[1] < 17
+    assert known + tail(terms) - tail(2.0**50) < 2 < whole[0] / 6
