@@ -1,0 +1,195 @@
+"""How fast is each counter? Nanoseconds per group and tick, beside a loop, jax-privacy and the floor.
+
+The floor is what nobody can avoid: adding one int64 vector in NumPy, plus the draws that the mechanism
+needs, drawn in one call. Width 1 and 1,000 are fed in blocks, width 1,000,000 is stepped tick by tick.
+
+    python benchmarks/counters.py             # some minutes; prints jax-privacy's rows if it is installed
+"""
+
+import importlib.util
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+import streamgauge as sg
+from streamgauge.continual import (
+    Binary,
+    BufferedToeplitz,
+    ExponentialDecay,
+    Hybrid,
+    Kary,
+    Mechanism,
+    PolynomialDecay,
+    Segments,
+    SimpleI,
+    SimpleII,
+    SmoothBinary,
+    SquareRoot,
+    SubtractiveTree,
+    TwoLevel,
+    UnboundedToeplitz,
+    WindowSum,
+)
+from streamgauge.noise import SecureNoise
+from streamgauge.testing import CountedNoise, SilentNoise
+
+T = 2**20
+PURE, RHO = sg.Pure(1), sg.Zcdp("1/2")
+WIDE, STEPS = 10**6, 12
+
+
+@dataclass(frozen=True)
+class Subject:
+    name: str
+    mechanism: Mechanism[Any]
+    allowed: int | None = None  # numbers a group, where the bar names them
+    wide: bool = True  # whether a million groups fit in memory
+
+
+def subjects() -> list[Subject]:
+    binary, kary, subtractive = (
+        Binary(PURE, horizon=T),
+        Kary(PURE, horizon=T),
+        SubtractiveTree(PURE, horizon=T),
+    )
+    return [
+        Subject("Simple I", SimpleI(PURE, horizon=T)),
+        Subject("Simple II", SimpleII(PURE), 1 + 4),
+        Subject("Two-level", TwoLevel(PURE, horizon=T), 2 + 4),
+        Subject("Binary", binary, binary.levels + 4),
+        Subject("Binary, zCDP", Binary(RHO, horizon=T), binary.levels + 4),
+        Subject("Binary refined", Binary(PURE, horizon=T, refine=True)),
+        Subject("Binary pan-private", Binary(PURE, horizon=T, pan_private=True), binary.levels + 4),
+        Subject("k-ary", kary, kary.levels + 4),
+        Subject("k-ary pan-private", Kary(PURE, horizon=T, pan_private=True), kary.levels + 4),
+        Subject("Subtractive tree", subtractive, (subtractive.branching + 2) * subtractive.levels),
+        Subject("Smooth binary", SmoothBinary(PURE, horizon=T)),
+        Subject("Segments", Segments(PURE, horizon=T)),
+        Subject("Hybrid", Hybrid(PURE)),
+        Subject("Toeplitz, 4 buffers", BufferedToeplitz(RHO, horizon=T)),
+        Subject("Unbounded Toeplitz", UnboundedToeplitz(RHO), 64),
+        Subject("Square root", SquareRoot(RHO, horizon=T), wide=False),
+        Subject("Window sum, 60", WindowSum(PURE, window=60)),
+        Subject("Exponential decay, pure", ExponentialDecay(PURE, decay="0.99")),
+        Subject("Exponential decay, zCDP", ExponentialDecay(RHO, decay="0.99")),
+        Subject("Polynomial decay, zCDP", PolynomialDecay(RHO, exponent=1, horizon=T), wide=False),
+    ]
+
+
+def timed(act: Callable[[], object], repeat: int = 3) -> float:
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        act()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def fed(mechanism: Mechanism[Any], ticks: int, width: int) -> float:
+    block = np.ones((ticks, width), np.int64)
+    return timed(lambda: mechanism.start(width).feed(block), 2)
+
+
+def stepped(mechanism: Mechanism[Any]) -> float:
+    """Seconds for one step of a million groups, the best of several rounds."""
+    run, values = mechanism.start(WIDE), np.ones(WIDE, np.int64)
+    run.step(values)
+    return timed(lambda: [run.step(values) for _ in range(STEPS)], 2) / STEPS
+
+
+def floor(mechanism: Mechanism[Any]) -> float:
+    """Seconds to add one vector of a million integers and to draw what a step draws, on average."""
+    values = np.ones(WIDE, np.int64)
+    counted = CountedNoise(SilentNoise())
+    run = mechanism.start(1, counted)
+    run.step([1])
+    before = counted.total
+    run.feed(np.ones((2 * STEPS, 1), np.int64))
+    kind, scale, _ = counted.requests[-1]
+    draw, count = getattr(SecureNoise(), kind), (counted.total - before) / (2 * STEPS)
+    draw(scale, WIDE)
+    return timed(lambda: np.add(values, values, out=values)) + count * timed(lambda: draw(scale, WIDE))
+
+
+def textbook() -> float:
+    """Seconds per group and tick of the binary mechanism as printed: lists, a loop, float noise."""
+    levels, scale, ticks = T.bit_length(), T.bit_length(), 20000
+    exact, noisy = [0] * levels, [0.0] * levels
+
+    def laplace() -> float:
+        return scale * random.choice((-1, 1)) * -log(1 - random.random())
+
+    def count() -> None:
+        for t in range(1, ticks + 1):
+            level = (t & -t).bit_length() - 1
+            exact[level] = sum(exact[:level]) + 1
+            for below in range(level):
+                exact[below], noisy[below] = 0, 0.0
+            noisy[level] = exact[level] + laplace()
+            sum(noisy[j] for j in range(levels) if t >> j & 1)
+
+    return timed(count) / ticks
+
+
+def peer(width: int, ticks: int = 64) -> float:
+    """Seconds per group and tick of jax-privacy's streaming buffered Toeplitz noise (floats, unsafe)."""
+    import jax
+    from jax_privacy.matrix_factorization import buffered_toeplitz as blt
+    from jax_privacy.matrix_factorization import streaming_matrix
+
+    jax.config.update("jax_enable_x64", True)
+    ours = blt.BufferedToeplitz.build(
+        buf_decay=[0.89774676, 0.9970969, 0.99992177, 0.99999828][::-1],
+        output_scale=[0.324651, 0.0607501, 0.00999874, 0.00199071][::-1],
+    )
+    matrix = streaming_matrix.prefix_sum() @ ours.inverse_as_streaming_matrix()
+
+    def step(carry: Any, key: Any) -> Any:
+        state, total = carry
+        noise, state = matrix.multiply_next(jax.random.normal(key, (width,), dtype="float64"), state)
+        total = total + 1
+        return (state, total), (total + noise).sum()
+
+    keys = jax.random.split(jax.random.key(0), ticks)
+    start = (matrix.init_multiply(np.zeros(width)), np.zeros(width))
+    scan = jax.jit(lambda carry, keys: jax.lax.scan(step, carry, keys))
+    jax.block_until_ready(scan(start, keys))
+    return timed(lambda: jax.block_until_ready(scan(start, keys))) / ticks / width
+
+
+def report(subject: Subject) -> str:
+    """A mechanism's line of the table."""
+    mechanism = subject.mechanism
+    whole = fed(mechanism, T, 1)
+    narrow = fed(mechanism, 2048, 1000) / 2048 / 1000 * 1e9
+    shown = f"{'(O(t) memory)':>26}"
+    if subject.wide:
+        wide, least = stepped(mechanism) / WIDE * 1e9, floor(mechanism) / WIDE * 1e9
+        shown = f"{wide:>9.1f} {least:>9.1f} {wide / least:>6.2f}"
+    allowed = "" if subject.allowed is None else f"{subject.allowed:>8}"
+    return f"{subject.name:<26} {whole:>8.2f} s {narrow:>9.1f} {shown} {mechanism.memory():>8} {allowed}"
+
+
+def main() -> None:
+    print("feed of 2^20 ticks at width 1 (bar: 2 s); ns per group and tick (bar at width 10^6: 2.5 floors);")
+    print("numbers of 8 bytes that a group keeps, and those allowed\n")
+    titles = ["feed 2^20", "10^3 ns", "10^6 ns", "floor ns", "ratio", "numbers", "allowed"]
+    print(f"{'mechanism':<26} {titles[0]:>10} " + "".join(f"{title:>9} " for title in titles[1:]))
+    for subject in subjects():
+        print(report(subject), flush=True)
+    print(f"\ntextbook Binary in a Python loop, float noise: {textbook() * 1e9:.0f} ns per group and tick")
+    if importlib.util.find_spec("jax_privacy") is None:
+        print("jax-privacy is not installed: `make bench` installs it")
+        return
+    for width in (1, 1000, WIDE):
+        took = peer(width) * 1e9
+        print(f"jax-privacy, 4 buffers, jitted, float normals, width {width:>7}: {took:>9.1f} ns")
+
+
+if __name__ == "__main__":
+    main()
