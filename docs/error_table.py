@@ -1,0 +1,90 @@
+"""Writes the error table of docs/continual.md from the mechanisms' own predictions.
+
+python docs/error_table.py
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgauge import Pure, Zcdp
+from streamgauge.continual import (
+    Binary,
+    BufferedToeplitz,
+    Hybrid,
+    Kary,
+    Mechanism,
+    Segments,
+    SimpleI,
+    SimpleII,
+    SmoothBinary,
+    SquareRoot,
+    SubtractiveTree,
+    TwoLevel,
+    UnboundedToeplitz,
+)
+from streamgauge.privacy import Loss
+
+PAGE = Path(__file__).parent / "continual.md"
+BEGIN, END = "<!-- error table: begin -->\n", "<!-- error table: end -->\n"
+HORIZONS = (2**10, 2**16, 2**20)
+ROWS: dict[str, Callable[[Loss, int], Mechanism[Any]]] = {
+    "`SimpleI`": lambda loss, T: SimpleI(loss, horizon=T),
+    "`SimpleII` (no end, pan-private)": lambda loss, T: SimpleII(loss),
+    "`TwoLevel`": lambda loss, T: TwoLevel(loss, horizon=T),
+    "`Binary`": lambda loss, T: Binary(loss, horizon=T),
+    "`Binary`, refined": lambda loss, T: Binary(loss, horizon=T, refine=True),
+    "`Kary`": lambda loss, T: Kary(loss, horizon=T),
+    "`SubtractiveTree`": lambda loss, T: SubtractiveTree(loss, horizon=T),
+    "`SmoothBinary`": lambda loss, T: SmoothBinary(loss, horizon=T),
+    "`SquareRoot`": lambda loss, T: SquareRoot(loss, horizon=T),
+    "`BufferedToeplitz`": lambda loss, T: BufferedToeplitz(loss, horizon=T),
+    "`Kary`, pan-private": lambda loss, T: Kary(loss, horizon=T, pan_private=True),
+    "`Binary`, pan-private": lambda loss, T: Binary(loss, horizon=T, pan_private=True),
+    "`Segments` (pan-private)": lambda loss, T: Segments(loss, horizon=T),
+    "`Hybrid` (no end)": lambda loss, T: Hybrid(loss),
+    "`Hybrid`, Chan's halves": lambda loss, T: Hybrid(loss, inner=Binary, growth=2, first=1, split="1/2"),
+    "`Hybrid`, pan-private": lambda loss, T: Hybrid(loss, pan_private=True),
+    "`UnboundedToeplitz` (no end)": lambda loss, T: UnboundedToeplitz(loss),
+}
+
+
+def shown(error: float) -> str:
+    return f"{error:#.4g}" if error < 1000 else f"{error:.0f}"
+
+
+def predicted(make: Callable[[Loss, int], Mechanism[Any]], loss: Loss, ticks: int) -> str:
+    try:
+        return shown(make(loss, ticks).rmse(ticks))
+    except ValueError:
+        return "-"
+
+
+def least(ticks: int) -> float:
+    """What no factorisation of running sums can go below at rho = 1/2: the nuclear norm over T."""
+    angles = (2 * np.arange(1, ticks + 1) - 1) * np.pi / (4 * ticks + 2)
+    return float((1 / (2 * np.sin(angles))).sum() / ticks)
+
+
+def lines() -> list[str]:
+    heads = [f"{loss}, 2^{T.bit_length() - 1}" for loss in ("epsilon 1", "rho 1/2") for T in HORIZONS]
+    table = [" | ".join(["mechanism", *heads]), "|".join(["---", *["---:"] * len(heads)])]
+    for name, make in ROWS.items():
+        cells = [predicted(make, loss, T) for loss in (Pure(1), Zcdp("1/2")) for T in HORIZONS]
+        table.append(" | ".join([name, *cells]))
+    table.append(
+        " | ".join(["least of all factorisations", "", "", "", *(shown(least(T)) for T in HORIZONS)])
+    )
+    return [f"| {line} |\n" if "---" not in line else f"|{line}|\n" for line in table]
+
+
+def main() -> None:
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text("".join([before, BEGIN, *lines(), END, after]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The plot of side_by_side.py: the error of each release, and the band that was promised."""
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+INK, GRID = "#22303c", "#dfe5ea"
+COLOURS = ["#9aa5b1", "#e0a458", "#5b8db8", "#7a6fb0", "#c8553d", "#2a9d6f", "#1f6f8b"]
+
+
+def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
+    """One panel per mechanism: released minus true, inside its 95 % interval."""
+    figure, panels = plt.subplots(len(runs), 1, sharex=True, figsize=(9, 1.35 * len(runs) + 1), dpi=140)
+    figure.suptitle(
+        "Seven ways to count one stream, epsilon = 1", x=0.02, ha="left", weight="bold", color=INK
+    )
+    widest = max(mechanism.interval(0, len(error))[1] for error, mechanism in runs.values())
+    for panel, colour, (name, (error, mechanism)) in zip(panels, COLOURS, runs.items(), strict=True):
+        ticks = np.arange(1, len(error) + 1, 23)
+        half = [mechanism.interval(0, int(t))[1] for t in ticks]
+        panel.fill_between(ticks, np.negative(half), half, color=colour, alpha=0.18, lw=0, step="mid")
+        panel.plot(np.arange(1, len(error) + 1), error, color=colour, lw=0.7)
+        panel.axhline(0, color=INK, lw=0.6)
+        rmse = mechanism.rmse(len(error))
+        title = f"{name} ({type(mechanism).__name__}): typical error {rmse:.0f}"
+        panel.set_title(title, loc="left", fontsize=9, color=INK)
+        panel.set_ylim(-widest, widest)
+        style(panel)
+    panels[-1].set_xlabel("tick", color=INK)
+    panels[len(runs) // 2].set_ylabel("released count - true count", color=INK)
+    figure.tight_layout()
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def style(panel: Any) -> None:
+    panel.tick_params(colors=INK, labelsize=8, length=0)
+    panel.grid(color=GRID, lw=0.6)
+    panel.set_axisbelow(True)
+    for side in panel.spines.values():
+        side.set_visible(False)
