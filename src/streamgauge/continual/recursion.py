@@ -45,7 +45,7 @@ from streamgauge.noise import Ints
 POINT = 10  # binary places of a product before the last rounding
 HALF = 1 << (POINT - 1)
 ROOM = 52  # buffers stay below 2^ROOM
-COLUMNS = 1 << 16  # so many groups at once fit the cache
+COLUMNS = 1 << 17  # so many groups at once stay near the cache, and are worth a thread
 NARROW = 16  # so few groups are done one by one in Python's integers, the same numbers in less time
 
 

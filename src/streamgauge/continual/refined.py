@@ -41,7 +41,8 @@ class State:
     """All that a run remembers, one column per group; row i is level i."""
 
     tick: int
-    open: Ints = field(repr=False)  # exact: the open block of each level
+    total: Ints = field(repr=False)  # exact: the sum so far
+    begun: Ints = field(repr=False)  # exact: that sum at the last multiple of 2^i
     roots: Floats = field(repr=False)  # noisy: the estimate of the newest node of each level
     releases: Floats = field(repr=False)  # noisy: the release at the last multiple of 2^i, top one twice
 
@@ -69,20 +70,20 @@ class Refined(Mechanism[State]):
     def initial(self, width: int, noise: Noise) -> State:
         rows = (self.levels, width)
         releases = np.zeros((self.levels + 1, width))
-        return State(0, np.zeros(rows, np.int64), np.zeros(rows), releases)
+        return State(0, np.zeros(width, np.int64), np.zeros(rows, np.int64), np.zeros(rows), releases)
 
     def step(self, state: State, values: Ints, noise: Noise) -> Floats:
         state.tick += 1
         level = self.tree.level(state.tick)
-        state.open += values
-        draws = draw_rows(self.distribution, noise, level + 1, len(values))
-        nodes = (state.open[: level + 1] + draws).astype(np.float64)
-        estimate = nodes[0]
+        state.total += values
+        nodes = draw_rows(self.distribution, noise, level + 1, len(values))
+        nodes += state.total - state.begun[: level + 1]
+        estimate = nodes[0].astype(np.float64)
         for i in range(1, level + 1):
             weight = own_weight(i)
             estimate = weight * nodes[i] + (1 - weight) * (state.roots[i - 1] + estimate)
         release: Floats = state.releases[level + 1] + estimate
-        state.open[: level + 1] = 0
+        state.begun[: level + 1] = state.total
         state.roots[level] = estimate
         state.releases[: level + 1 + (level == self.levels - 1)] = release
         return release
@@ -95,12 +96,13 @@ class Refined(Mechanism[State]):
         estimates = self._estimates(state, ticks, sums, noise)
         releases = self._releases(state, ticks, estimates)
         for level, (rows, estimate) in enumerate(estimates):
-            state.open[level] = sums[-1] - sums[rows[-1]] if len(rows) else state.open[level] + sums[-1]
             if len(rows):
+                state.begun[level] = state.total + sums[rows[-1]]
                 state.roots[level] = estimate[-1]
                 state.releases[level] = releases[rows[-1]]
                 state.releases[level + (level == self.levels - 1)] = releases[rows[-1]]
         state.tick += len(block)
+        state.total = state.total + sums[-1]
         return releases
 
     def _estimates(self, state: State, ticks: Ints, sums: Ints, noise: Noise) -> list[tuple[Ints, Floats]]:
@@ -111,7 +113,10 @@ class Refined(Mechanism[State]):
         found: list[tuple[Ints, Floats]] = []
         for level in range(self.levels):
             rows = np.flatnonzero(levels >= level)
-            nodes = np.diff(sums[rows], axis=0, prepend=-state.open[level][None]) + draws[first[rows] + level]
+            nodes = (
+                np.diff(sums[rows], axis=0, prepend=(state.begun[level] - state.total)[None])
+                + draws[first[rows] + level]
+            )
             estimate = nodes.astype(np.float64)
             if level:
                 below = np.concatenate([state.roots[level - 1][None], found[-1][1]])

@@ -116,7 +116,8 @@ class SmoothBinary(Mechanism[State]):
         state.name = ripple | ((1 << (count - 1)) - 1)
         state.total += values
         kept = self.ones - count
-        state.noises[kept + 1 :] = state.noises[kept] + np.cumsum(draws, axis=0)
+        for one, draw in enumerate(draws, kept):
+            np.add(state.noises[one], draw, out=state.noises[one + 1])
         release: Ints = state.total + state.noises[-1]
         return release
 
