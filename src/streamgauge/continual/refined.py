@@ -113,10 +113,8 @@ class Refined(Mechanism[State]):
         found: list[tuple[Ints, Floats]] = []
         for level in range(self.levels):
             rows = np.flatnonzero(levels >= level)
-            nodes = (
-                np.diff(sums[rows], axis=0, prepend=(state.begun[level] - state.total)[None])
-                + draws[first[rows] + level]
-            )
+            before = (state.begun[level] - state.total)[None]
+            nodes = np.diff(sums[rows], axis=0, prepend=before) + draws[first[rows] + level]
             estimate = nodes.astype(np.float64)
             if level:
                 below = np.concatenate([state.roots[level - 1][None], found[-1][1]])
