@@ -8,15 +8,15 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 .PHONY: help demo test check bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/plot ## count a 10,000-tick stream by several mechanisms; print a table, save demo.png
 	@$(BIN)/python examples/side_by_side.py --picture demo.png
 
-test: $(VENV)/dev $(VENV)/plot check ## all checks and tests
+test: $(VENV)/dev,plot check ## all checks and tests; says what it left out
 	@$(BIN)/python -m pytest --numprocesses $(CORES) --quiet
 
-check: $(VENV)/dev ## format, lint, types, imports
+check: $(VENV)/dev,plot ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
@@ -30,6 +30,7 @@ clean: ## remove what the targets made
 	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python must be 3.11 or later, got " + sys.version)'
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/%: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -1,10 +1,28 @@
-"""Law modules share their catalogue by plain import; property tests repeat themselves exactly."""
+"""Law modules share their catalogue by plain import; property tests repeat themselves exactly.
 
+A run says what it left out; where CI=true nothing may be.
+"""
+
+import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent / "laws"))
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    left_out = len(terminalreporter.stats.get("skipped", []))
+    terminalreporter.write_line(f"left out: {left_out or 'nothing'}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    left_out = reporter is not None and reporter.stats.get("skipped")
+    if left_out and os.environ.get("CI") == "true":
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

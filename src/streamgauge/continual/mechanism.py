@@ -95,7 +95,10 @@ class Mechanism(ABC, Generic[S]):
 
     def rmse(self, ticks: int | None = None) -> float:
         """The root of the mean squared error over ticks 1 to `ticks` (the horizon, if there is one)."""
-        return sqrt(self.mean_variance(self.checked(ticks or self.horizon or 0)))
+        over = ticks if ticks is not None else self.horizon
+        if over is None:
+            raise ValueError("ticks must be given for a stream without an end, got None")
+        return sqrt(self.mean_variance(self.checked(over)))
 
     def interval(
         self, value: npt.ArrayLike, tick: int, confidence: float = 0.95
