@@ -188,4 +188,5 @@ def test_a_forked_child_cannot_go_on_with_its_parents_run(case: Case) -> None:
 def test_wrapping_around_is_improbable_and_the_bound_says_how_improbable(case: Case) -> None:
     claim = case.claim(TICKS)
     assert claim.wrap_probability(TICKS) < 1e-30
-    assert claim.wrap_probability(TICKS, largest=2**63 - 1) > 0.01
+    assert claim.wrap_probability(TICKS, largest=claim.room() - 1) > 0.01
+    assert claim.wrap_probability(TICKS, largest=claim.room()) == 1

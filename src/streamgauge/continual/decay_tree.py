@@ -132,6 +132,9 @@ class DecayTree(Mechanism[State]):
         coefficients = self.weights[ends - ticks]
         return np.where(self.level_of(ends) == level, coefficients, 0) if released else coefficients
 
+    def room(self) -> int:
+        return int(2**63 >> self.grid_bits)
+
     def deviation(self, tick: int) -> float:
         """How far a release without noise may be off, per unit of the sum of |x|."""
         return ROUNDING + (2.0 ** -(GRID_BITS + 1) if self.levels > 1 else 0.0)

@@ -110,13 +110,6 @@ class ExponentialDecay(Delegating):
         ways = DecayTree(self.loss, **same), DecayTree(self.loss, **same, branching=branching, levels=levels)
         return min(ways, key=lambda way: way.mean_variance(self.horizon or FARTHEST))
 
-    def stddev(self, tick: int) -> float:
-        return self.way.stddev(tick)
-
-    def deviation(self, tick: int) -> float:
-        """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""
-        return self.way.deviation(tick)  # type: ignore[attr-defined,no-any-return]
-
 
 @dataclass(slots=True)
 class Decayed:

@@ -122,12 +122,24 @@ class Mechanism(ABC, Generic[S]):
         half = np.array([noise.half_width(each) for noise in noises])
         return centre - half, centre + half
 
-    def wrap_probability(self, tick: int, largest: int = 2**62) -> float:
-        """A bound on the chance that the release at `tick` is off by a multiple of 2^64.
+    def deviation(self, tick: int) -> float:
+        """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""
+        return 0.0
 
-        `largest` bounds the true value. Wrapping around is post-processing, and harms no one's privacy.
+    def room(self) -> int:
+        """The sum of |x| from which 64 bits are too few, noise aside; a grid takes some of them."""
+        return 2**63
+
+    def wrap_probability(self, tick: int, largest: int | None = None) -> float:
+        """A bound on the chance that sums have wrapped around at `tick`, so that the release is wrong.
+
+        `largest` bounds the sum of |x|, half of `room()` unless told otherwise. Wrapping around is
+        post-processing, and harms no one's privacy.
         """
-        return min(1.0, 2 * self.noise_at(self.checked(tick)).upper_tail(float(2**63 - largest)))
+        left = self.room() - (self.room() // 2 if largest is None else largest)
+        if left <= 0:
+            return 1.0
+        return min(1.0, 2 * tick * self.noise_at(self.checked(tick)).upper_tail(float(left)))
 
     def checked(self, tick: int) -> int:
         if tick < 1:

@@ -78,16 +78,6 @@ class PolynomialDecay(Delegating):
         ways = items, WeighedCounts(self.loss, **same)
         return min(ways, key=lambda way: way.mean_variance(self.horizon))
 
-    def deviation(self, tick: int) -> float:
-        """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""
-        return self.way.deviation(tick)  # type: ignore[attr-defined,no-any-return]
-
-    def stddev(self, tick: int) -> float:
-        return self.way.stddev(tick)
-
-    def memory(self) -> int:
-        return self.way.memory()
-
 
 @dataclass(frozen=True)
 class WeighedItems(Toeplitz):

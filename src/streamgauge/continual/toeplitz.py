@@ -131,6 +131,9 @@ class Toeplitz(Mechanism[State]):
         """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""
         return (tick / (4 * self.factors.grid**2) if self._remembers else 0.0) + ROUNDING
 
+    def room(self) -> int:
+        return 2**63 // self.factors.grid
+
     def memory(self) -> int:
         return (1 + self._remembers) * self.horizon
 

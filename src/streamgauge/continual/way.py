@@ -40,5 +40,17 @@ class Delegating(Mechanism[Any]):
     def mean_variance(self, ticks: int) -> float:
         return self.way.mean_variance(ticks)
 
+    def stddev(self, tick: int) -> float:
+        return self.way.stddev(tick)
+
+    def memory(self) -> int:
+        return self.way.memory()
+
+    def deviation(self, tick: int) -> float:
+        return self.way.deviation(tick)
+
+    def room(self) -> int:
+        return self.way.room()
+
     def strategy(self, ticks: int) -> Strategy:
         return self.way.strategy(ticks)
