@@ -1,5 +1,6 @@
 """Draws have the law they claim: chi-square with power both ways, and broken twins that it catches."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
@@ -10,6 +11,7 @@ from chi_square import NEVER, p_value, two_sample_p_value
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, sampler
 from streamgauge.noise.laws import GaussianLaw, LaplaceLaw
 from streamgauge.noise.source import sample
+from streamgauge.noise.table import SLOW, table
 from streamgauge.testing import InsecureKeystream, InsecureNoise
 
 SIZE = 1 << 18
@@ -89,6 +91,87 @@ def test_tiny_scales_are_nearly_always_zero():
 def test_low_bits_of_wide_noise_are_even(law):
     low = draws_of(law, seed=5) & 255
     assert p_value(low, lambda k: 1 - k / 256, np.arange(1, 256)) > NEVER
+
+
+@pytest.mark.parametrize("law", [laplace(2**54), gaussian(2**54)], ids=str)
+def test_low_bits_are_even_beyond_the_53_bits_of_a_float(law):
+    draws = draws_of(law, seed=5)
+    low = draws[np.abs(draws) > 2**53] & 255
+    assert len(low) > SIZE // 2
+    assert p_value(low, lambda k: 1 - k / 256, np.arange(1, 256)) > NEVER
+
+
+class Told:
+    """Entropy that gives these arrays, one after the other."""
+
+    def __init__(self, *arrays):
+        self.arrays = [array.view(np.uint8) for array in arrays]
+
+    def fill(self, out):
+        out[:] = self.arrays.pop(0)
+
+
+@pytest.mark.parametrize("law", [LaplaceLaw(Fraction(2**54)), GaussianLaw(Fraction(2**108))], ids=str)
+def test_a_draw_is_its_bucket_and_its_low_bits_to_the_last(law):
+    built = table(law)
+    decided = np.flatnonzero(built.codes != SLOW).astype(np.uint16)
+    for low in (2**48 - 1, 2**48 - 2, 1, 0):
+        out = np.empty(len(decided), np.int64)
+        entropy = Told(decided, np.full(len(decided), low, np.uint64), np.empty(0, np.uint64))
+        assert len(sampler._chunk(built, entropy, out)) == 0
+        assert out.tolist() == [(code << 48) + low for code in built.codes[decided].tolist()]
+
+
+class Watched(np.ndarray):
+    """An array that refuses to be in a loop, or a result, over anything but integers and truth values."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **options):
+        if method == "__call__":
+            given = [type(one) if isinstance(one, int) else np.asarray(one).dtype for one in inputs]
+            wanted = (None,) * len(given) + (np.dtype(options["dtype"]) if "dtype" in options else None,)
+            loop = ufunc.resolve_dtypes((*given, None), signature=wanted, casting="unsafe")
+            assert {one.kind for one in loop} <= set("iub"), (ufunc, loop)
+        plain = [one.view(np.ndarray) if isinstance(one, Watched) else one for one in inputs]
+        if out:
+            options["out"] = tuple(one.view(np.ndarray) for one in out)
+        result = getattr(ufunc, method)(*plain, **options)
+        return out[0] if out else watched(result)
+
+    def __array_function__(self, function, types, args, options):
+        result = super().__array_function__(function, types, args, options)
+        return watched(result) if isinstance(result, np.ndarray) else result
+
+
+def watched(array):
+    array = np.asarray(array)
+    assert array.dtype.kind in "iub"
+    return array.view(Watched)
+
+
+def draw_watched(monkeypatch, law, size=1 << 11):
+    monkeypatch.setattr(
+        sampler, "fresh_bytes", lambda entropy, size, fresh=sampler.fresh_bytes: watched(fresh(entropy, size))
+    )
+    built = table(law)
+    arrays = {name: watched(value) for name, value in vars(built).items() if isinstance(value, np.ndarray)}
+    out = np.empty(size, np.int64)
+    sampler.draw(replace(built, **arrays), InsecureKeystream("watched"), out.view(Watched))
+    return out
+
+
+@pytest.mark.parametrize("shift", range(49))
+def test_every_loop_of_a_draw_is_over_integers(monkeypatch, shift):
+    laws = [LaplaceLaw(Fraction(2 ** (6 + shift))), GaussianLaw(Fraction(4 ** (6 + shift)))]
+    for law in laws if shift % 8 in (0, 1) else laws[:1]:
+        assert table(law).cut.shift == shift
+        assert (draw_watched(monkeypatch, law) == sample(law, InsecureKeystream("watched"), 1 << 11)).all()
+
+
+def test_a_loop_over_floats_is_seen():
+    with pytest.raises(AssertionError):
+        np.add(watched(np.ones(3, np.int64)), np.ones(3, np.uint64), casting="unsafe")
+    with pytest.raises(AssertionError):
+        watched(np.ones(3, np.int64)) / 2
 
 
 def phase_z(law, draws, shift):

@@ -8,10 +8,16 @@ difference would be exact data.
 
 A key is replaced from the operating system after REKEY bytes; telling 2^28 blocks of AES in counter mode from
 ideal bits then succeeds with advantage below 2^-72 beyond breaking AES itself.
+
+A key is overwritten as soon as the cipher has it, and the cipher overwrites its own copy when it is let go.
+Python has no way to overwrite bytes; in CPython their place is known, elsewhere the key is left to the
+garbage collector.
 """
 
+import ctypes
 import os
-from typing import NoReturn, Protocol, Self
+import sys
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -25,6 +31,8 @@ Bytes = npt.NDArray[np.uint8]
 KEY_BYTES = 32
 REKEY = 1 << 32
 ZEROS = bytes(1 << 16)
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class EntropyError(RuntimeError):
@@ -76,14 +84,46 @@ class Unique:
         return self.__reduce_ex__(2)
 
 
+class Wiped:
+    """Arrays that hold secrets for a while: all are overwritten when the block is left, however it is left.
+
+    >>> with Wiped() as secret:
+    ...     word = secret(np.full(3, 7))
+    >>> word
+    array([0, 0, 0])
+    """
+
+    __slots__ = ("arrays",)
+
+    def __init__(self) -> None:
+        self.arrays: list[npt.NDArray[Any]] = []
+
+    def __call__(self, array: Array) -> Array:
+        self.arrays.append(array)
+        return array
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for array in self.arrays:
+            array.fill(0)
+
+
+def wipe(key: bytes) -> None:
+    """Overwrites a key that nobody else holds. Where the interpreter is not CPython it does nothing."""
+    if sys.implementation.name == "cpython":
+        ctypes.memset(id(key) + bytes.__basicsize__ - 1, 0, len(key))
+
+
 def system_key() -> bytes:
     """A fresh key, or EntropyError."""
     try:
         key = os.urandom(KEY_BYTES)
     except Exception as error:
         raise EntropyError("the operating system's entropy source failed") from error
-    if len(key) != KEY_BYTES:
-        raise EntropyError(f"the operating system's entropy must be {KEY_BYTES} bytes, got {len(key)}")
+    if type(key) is not bytes or len(key) != KEY_BYTES:
+        raise EntropyError(f"the operating system's entropy must be {KEY_BYTES} bytes, got others")
     return key
 
 
@@ -137,16 +177,28 @@ class Keystream(Unique):
     def _keyed(self, size: int) -> CipherContext:
         pid = os.getpid()
         if self._context is None or pid != self._pid or self._left < size:
-            self._context = _tested(system_key())
+            self._context = _fresh_cipher()
             self._pid = pid
             self._left = max(REKEY, size)
         self._left -= size
         return self._context
 
 
-def _tested(key: bytes) -> CipherContext:
+def _fresh_cipher() -> CipherContext:
+    """A cipher under a key that is nowhere else any more."""
+    key = system_key()
+    try:
+        return _tested(cipher(key))
+    except EntropyError:
+        raise
+    except Exception as error:
+        raise EntropyError("the cipher could not be built") from error
+    finally:
+        wipe(key)
+
+
+def _tested(context: CipherContext) -> CipherContext:
     """A cipher that is seen to encrypt: 32 zero bytes have a chance of 2^-256 under a true one."""
-    context = cipher(key)
     proof = np.zeros(32, np.uint8)
     encrypt_zeros(context, proof)
     if not proof.any():
@@ -156,6 +208,7 @@ def _tested(key: bytes) -> CipherContext:
 
 def random_bits(entropy: Entropy, bits: int) -> int:
     """A uniform integer of `bits` bits, a multiple of 8."""
-    out = np.empty(bits // 8, np.uint8)
-    entropy.fill(out)
-    return int.from_bytes(out.tobytes(), "little")
+    with Wiped() as secret:
+        out = secret(np.empty(bits // 8, np.uint8))
+        entropy.fill(out)
+        return int.from_bytes(out.tobytes(), "little")

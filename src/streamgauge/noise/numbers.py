@@ -3,17 +3,21 @@
 Settings that are not numbers raise; data never do.
 """
 
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf, nan
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.noise.distributions import Floats
+Number = int | float | Fraction | Decimal | str
 
 TEXT = (str, bytes, bytearray)
 
+Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -23,8 +27,10 @@ def rational(name: str, value: object) -> Fraction:
     >>> rational("step", 0.1)
     Fraction(1, 10)
     """
-    exact: Any = repr(float(value)) if isinstance(value, float) else value
+    exact: Any = str(value) if isinstance(value, float | np.floating) else value
     try:
+        if isinstance(value, Rational):  # NumPy's integers too, which would overflow inside a Fraction
+            return Fraction(int(value.numerator), int(value.denominator))
         return Fraction(exact)
     except (TypeError, ValueError, ArithmeticError):
         raise ValueError(f"{name} must be a finite number, got {value}") from None
@@ -55,14 +61,28 @@ def boxes(items: Any) -> npt.NDArray[Any]:
     return box
 
 
+def listed(items: Any, otherwise: list[Any]) -> list[Any]:
+    """The items of whatever holds some. Hostile ones may raise anything, and are `otherwise` then."""
+    try:
+        return list(items)
+    except Exception:
+        return otherwise
+
+
 def _array(values: Any) -> npt.NDArray[Any]:
-    """Arrays as they are, and what can become one; sequences item by item; anything else is one item."""
+    """Arrays as they are, and what can become one; collections item by item, but text and mappings;
+    anything else is one item."""
     if isinstance(values, np.ndarray):
         return values
-    if isinstance(values, list | tuple | range):
-        return boxes(values)
-    if hasattr(values, "__array__"):
-        return np.asarray(values)
+    try:
+        if isinstance(values, list | tuple | range):
+            return boxes(values)
+        if hasattr(values, "__array__"):
+            return np.asarray(values)
+        if isinstance(values, Collection) and not isinstance(values, (*TEXT, Mapping)):
+            return boxes(list(values))
+    except Exception:
+        return boxes([None]).reshape(())
     return boxes([values]).reshape(())
 
 
@@ -85,13 +105,13 @@ def _number(item: Any) -> float:
     try:
         if isinstance(item, TEXT) or not hasattr(item, "__float__") or getattr(item, "shape", ()) != ():
             return nan
-        return _large(item) if isinstance(item, int) else float(item)
+        return _large(item)
     except Exception:
         return nan
 
 
-def _large(item: int) -> float:
-    """An integer, infinite where it is too large for a float."""
+def _large(item: Any) -> float:
+    """A number, infinite where it is too large for a float."""
     try:
         return float(item)
     except OverflowError:

@@ -5,6 +5,10 @@ do not decide, or that fall into a wedge, are gathered and taken further: 48 mor
 comparison with a proven error, and for what is undecided then (about one draw in 10^8) integers of
 unlimited length.
 
+Every loop runs over integers: 64 bits meet only 64 bits of the same sign, since NumPy takes int64 and uint64
+together to float64 and drops what is beyond 53 bits. Every array that holds bits of a draw is overwritten
+before it is let go, and nothing is cast inside an operation, where NumPy would leave a copy.
+
 The wedge. With l the part of the bucket passed, d the bucket's rise in exponent, rho = rho(l) the part of
 the rise passed, and h(x) = (1 - exp(-x))/x = 1 - x/2 (1 - x/3 (1 - ...)), a draw is kept iff V h(d) > rho
 h(rho d), V uniform. In fixed point: l to 24 places, all else to 30. Errors, in units of 2^-30: l is short
@@ -17,7 +21,7 @@ MARGIN = 512 are certain.
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.noise.entropy import Bytes, Entropy
+from streamgauge.noise.entropy import Bytes, Entropy, Wiped
 from streamgauge.noise.exact import Place, settle
 from streamgauge.noise.laws import POINT, Ints
 from streamgauge.noise.table import ONE, SLOW, Table, Words
@@ -33,10 +37,10 @@ def draw(table: Table, entropy: Entropy, out: Ints) -> None:
     again = [first + _chunk(table, entropy, out[first : first + CHUNK]) for first in firsts]
     rejected = np.concatenate(again) if again else np.empty(0, np.int64)
     if len(rejected):
-        fresh = np.empty(len(rejected), np.int64)
-        draw(table, entropy, fresh)
-        out[rejected] = fresh
-        fresh.fill(0)
+        with Wiped() as secret:
+            fresh = secret(np.empty(len(rejected), np.int64))
+            draw(table, entropy, fresh)
+            out[rejected] = fresh
 
 
 def low_bits(table: Table, entropy: Entropy, size: int) -> npt.NDArray[np.unsignedinteger]:
@@ -55,37 +59,44 @@ def fresh_bytes(entropy: Entropy, size: int) -> Bytes:
 
 def _chunk(table: Table, entropy: Entropy, out: Ints) -> Ints:
     """Draws for every lane of `out`; returns the lanes that were rejected and must be drawn again."""
-    prefix = fresh_bytes(entropy, 2 * len(out)).view(np.uint16)
-    codes = table.codes[prefix]
-    slow = np.flatnonzero(codes == SLOW)
-    if table.cut.shift == 0:
+    with Wiped() as secret:
+        prefix = secret(fresh_bytes(entropy, 2 * len(out)).view(np.uint16))
+        wide, codes = secret(np.empty(len(out), np.int64)), secret(np.empty(len(out), np.int16))
+        wide[:] = prefix
+        np.take(table.codes, wide, out=codes, mode="clip")
+        slow = np.flatnonzero(codes == SLOW)
         out[:] = codes
-        offset = np.zeros(len(slow), np.int64)
-    else:
-        low = low_bits(table, entropy, len(out))
-        np.left_shift(codes, table.cut.shift, out=out, dtype=np.int64)
-        np.add(out, low, out=out, casting="unsafe")
-        offset = low[slow].astype(np.int64)
-        low.fill(0)
-    more = fresh_bytes(entropy, 8 * len(slow)).view(np.uint64) >> np.uint64(16)
-    word = prefix[slow].astype(np.uint64) << np.uint64(48) | more
-    kept, values = _slow(table, entropy, word, offset)
-    out[slow] = values
-    prefix.fill(0)
-    codes.fill(0)
+        wide.fill(0)
+        if table.cut.shift > 0:
+            wide[:] = secret(low_bits(table, entropy, len(out)))
+            out <<= table.cut.shift
+            out |= wide
+        word = secret(secret(prefix[slow]).astype(np.uint64))
+        word <<= np.uint64(48)
+        more = secret(fresh_bytes(entropy, 8 * len(slow)).view(np.uint64))
+        more >>= np.uint64(16)
+        word |= more
+        kept, values = _slow(table, entropy, word, secret(wide[slow]))
+        out[slow] = secret(values)
     return slow[~kept]
 
 
 def _slow(table: Table, entropy: Entropy, word: Words, offset: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
     """Decides lanes by 64 bits, the wedge included."""
-    place = np.searchsorted(table.ceilings, word, side="left")
-    sure = (place == np.searchsorted(table.floors, word, side="right")) & (place < len(table.ceilings))
-    place[~sure] = 0
-    values = (table.buckets[place] << table.cut.shift) + offset
-    kept = np.ones(len(word), np.bool_)
-    wedge = np.flatnonzero(place >= table.cut.inner)
-    if len(wedge):
-        kept[wedge] = ~_dropped(table, entropy, place[wedge] - table.cut.inner, offset[wedge])
+    with Wiped() as secret:
+        place = secret(np.searchsorted(table.ceilings, word, side="left"))
+        most = secret(np.searchsorted(table.floors, word, side="right"))
+        sure = (place == most) & (place < len(table.ceilings))
+        place[~sure] = 0
+        values = table.buckets[place]
+        values <<= table.cut.shift
+        values += offset
+        kept = np.ones(len(word), np.bool_)
+        wedge = np.flatnonzero(place >= table.cut.inner)
+        if len(wedge):
+            here = secret(place[wedge])
+            here -= table.cut.inner
+            kept[wedge] = ~_dropped(table, entropy, here, secret(offset[wedge]))
     for lane in np.flatnonzero(~sure):
         value = settle(table.cut, int(word[lane]), int(offset[lane]), entropy)
         kept[lane] = value is not None
@@ -95,19 +106,46 @@ def _slow(table: Table, entropy: Entropy, word: Words, offset: Ints) -> tuple[np
 
 def _dropped(table: Table, entropy: Entropy, place: Ints, offset: Ints) -> npt.NDArray[np.bool_]:
     """Whether each lane of a wedge lies above the curve; see the module's proof."""
-    number = table.buckets[place]
-    inwards = np.where(number >= 0, offset, (1 << table.cut.shift) - 1 - offset)
-    fine = table.cut.shift - POINT
-    part = inwards >> fine if fine > 0 else inwards << -fine
-    rho = table.cut.law.progress(part, table.wedge_start[place]) << (30 - POINT)
-    x = rho * table.wedge_rise[place] >> 30
-    mean = np.full(len(x), ONE)
-    for n in range(TERMS, 1, -1):
-        mean = ONE - (x * mean >> 30) // n
-    uniform = (fresh_bytes(entropy, 4 * len(x)).view(np.uint32) >> 1).astype(np.int64)
-    margin = (uniform * table.wedge_mean[place] >> 31) - (rho * mean >> 30)
-    dropped: npt.NDArray[np.bool_] = margin < 0
-    for lane in np.flatnonzero(np.abs(margin) <= MARGIN):
-        here = Place(table.cut, int(number[lane]), int(inwards[lane]))
-        dropped[lane] = here.dropped_from_wedge(entropy, int(uniform[lane]), 31)
+    with Wiped() as secret:
+        number = secret(table.buckets[place])
+        inwards = secret(number >> 63)
+        inwards &= (1 << table.cut.shift) - 1
+        inwards ^= offset  # counted from the other end in buckets below zero
+        rho = secret(_progress(table, place, inwards))
+        mean = secret(_mean(table, place, rho))
+        raw = secret(fresh_bytes(entropy, 4 * len(place)).view(np.uint32))
+        raw >>= np.uint32(1)
+        uniform = secret(raw.astype(np.int64))
+        margin = secret(uniform * secret(table.wedge_mean[place]))
+        margin >>= 31
+        rho *= mean
+        rho >>= 30
+        margin -= rho
+        dropped: npt.NDArray[np.bool_] = margin < 0
+        for lane in np.flatnonzero((margin <= MARGIN) & (margin >= -MARGIN)):
+            here = Place(table.cut, int(number[lane]), int(inwards[lane]))
+            dropped[lane] = here.dropped_from_wedge(entropy, int(uniform[lane]), 31)
     return dropped
+
+
+def _progress(table: Table, place: Ints, inwards: Ints) -> Ints:
+    """rho to 30 places."""
+    fine = table.cut.shift - POINT
+    with Wiped() as secret:
+        part = secret(inwards >> fine if fine > 0 else inwards << -fine)
+        rho = secret(table.cut.law.progress(part, secret(table.wedge_start[place])))
+        return rho << (30 - POINT)
+
+
+def _mean(table: Table, place: Ints, rho: Ints) -> Ints:
+    """h(rho d) to 30 places, by Horner's rule."""
+    with Wiped() as secret:
+        x = secret(rho * secret(table.wedge_rise[place]))
+        x >>= 30
+        mean = np.full(len(x), ONE)
+        for n in range(TERMS, 1, -1):
+            mean *= x
+            mean >>= 30
+            mean //= n
+            np.subtract(ONE, mean, out=mean)
+    return mean

@@ -9,6 +9,7 @@ no unused draw when it returns.
 import os
 from collections.abc import Callable
 from fractions import Fraction
+from operator import index
 from threading import Lock
 from typing import Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from streamgauge.noise.entropy import Entropy, EntropyError, Keystream, Unique, renew_after_fork
 from streamgauge.noise.laws import GaussianLaw, Ints, LaplaceLaw, Law
+from streamgauge.noise.numbers import rational
 from streamgauge.noise.sampler import draw
 from streamgauge.noise.table import table
 
@@ -36,54 +38,84 @@ class Noise(Protocol):
         ...
 
 
+def whole(size: object) -> int:
+    """A number of draws as Python's own integer."""
+    try:
+        number = -1 if isinstance(size, bool | np.bool_) else index(size)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"size must be a whole number of at least 0, got {size!r}")
+    return number
+
+
 def sample(law: Law, entropy: Entropy, size: int) -> Ints:
     """`size` independent exact draws from `law`."""
-    if size < 0:
-        raise ValueError(f"size must be at least 0, got {size}")
-    out = np.empty(size, np.int64)
-    draw(table(law), entropy, out)
+    out = np.empty(whole(size), np.int64)
+    try:
+        draw(table(law), entropy, out)
+    except BaseException:
+        out.fill(0)
+        raise
     return out
 
 
 class Pool:
-    """Ready draws of one law; each leaves once."""
+    """Ready draws of one law; each leaves once, whatever interrupts whom.
 
-    __slots__ = ("draws", "law", "left", "used")
+    The draws before `used` have left or are lost. Each change is one store, and the stores come in the order
+    in which an interrupt between two of them loses draws and repeats none.
+    """
 
-    def __init__(self, law: Law) -> None:
+    __slots__ = ("draws", "law", "parameter", "used")
+
+    def __init__(self, law: Law, parameter: Fraction) -> None:
         self.law = law
-        self.empty()
-
-    def empty(self) -> None:
+        self.parameter = parameter  # the very object asked with: knowing it again is cheaper than hashing it
         self.draws = np.empty(0, np.int64)
-        self.used = self.left = 0
+        self.used = 0
 
     def add(self, fresh: Ints) -> None:
         self.draws = np.concatenate([self.draws[self.used :], fresh])
-        self.used, self.left = 0, len(self.draws)
+        self.used = 0
 
 
 class Pools:
     """The pools of one family of laws, the latest at hand: hashing a fraction would cost more than a draw."""
 
-    __slots__ = ("family", "latest", "parameter", "pools")
+    __slots__ = ("family", "latest", "name", "pools")
 
-    def __init__(self, family: Callable[[Fraction], Law]) -> None:
+    def __init__(self, name: str, family: Callable[[Fraction], Law]) -> None:
+        self.name = name
         self.family = family
         self.pools: dict[tuple[int, int], Pool] = {}
-        self.parameter: Fraction | None = None
-        self.latest = Pool(family(Fraction(1)))
+        self.latest = Pool(family(Fraction(1)), Fraction(1))
 
     def find(self, parameter: Fraction) -> Pool:
-        key = parameter.numerator, parameter.denominator
-        pool = self.pools.get(key)
-        if pool is None:
-            pool = Pool(self.family(Fraction(parameter)))
-            if len(self.pools) >= LAWS:
-                self.pools.clear()
-            self.pools[key] = pool
-        self.parameter, self.latest = parameter, pool
+        asked = parameter if type(parameter) is Fraction else rational(self.name, parameter)
+        key = asked.numerator, asked.denominator
+        pool = self.pools.get(key) or self._made(rational(self.name, asked))
+        pool.parameter = asked
+        self.latest = pool
         return pool
+
+    def _made(self, parameter: Fraction) -> Pool:
+        pool = Pool(self.family(parameter), parameter)
+        kept = self.pools if len(self.pools) < LAWS else {}
+        kept[parameter.numerator, parameter.denominator] = pool
+        self.pools = kept
+        return pool
+
+
+class Ready:
+    """All draws made ahead by one process. They are discarded together, by a single store."""
+
+    __slots__ = ("gaussian", "laplace", "pid")
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.laplace = Pools("scale", LaplaceLaw)
+        self.gaussian = Pools("variance", GaussianLaw)
 
 
 class SecureNoise(Unique):
@@ -96,7 +128,7 @@ class SecureNoise(Unique):
     (5,)
     """
 
-    __slots__ = ("__weakref__", "_gaussian", "_keystream", "_laplace", "_lock", "_pid")
+    __slots__ = ("__weakref__", "_keystream", "_lock", "_ready")
 
     def __init__(self) -> None:
         self._keystream = Keystream()
@@ -107,44 +139,46 @@ class SecureNoise(Unique):
         """Forgets key, ready draws and the lock, which a thread left behind by a fork may have held."""
         self._lock = Lock()
         self._keystream.renew()
-        self._laplace = Pools(LaplaceLaw)
-        self._gaussian = Pools(GaussianLaw)
-        self._pid = os.getpid()
+        self._ready = Ready()
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
         with self._lock:
-            pools = self._laplace
-            return self._taken(pools.latest if pools.parameter is scale else pools.find(scale), size)
+            return self._taken(self._of_this_process().laplace, scale, size)
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
         with self._lock:
-            pools = self._gaussian
-            return self._taken(pools.latest if pools.parameter is variance else pools.find(variance), size)
+            return self._taken(self._of_this_process().gaussian, variance, size)
 
-    def _taken(self, pool: Pool, size: int) -> Ints:
-        if self._pid != os.getpid():
-            self._drop_pools()
+    def _of_this_process(self) -> Ready:
+        """A process that Python did not see fork has no ready draws."""
+        if self._ready.pid != os.getpid():
+            self._ready = Ready()
+        return self._ready
+
+    def _taken(self, pools: Pools, parameter: Fraction, size: int) -> Ints:
+        if type(size) is not int or size < 0:
+            size = whole(size)
+        pool = pools.latest
+        if pool.parameter is not parameter:
+            pool = pools.find(parameter)
         if size > SMALL:
             return self._fresh(pool.law, size)
-        if not 0 <= size <= pool.left:
-            pool.add(self._fresh(pool.law, POOL if size > 0 else size))
+        if size > len(pool.draws) - pool.used:
+            pool.add(self._fresh(pool.law, POOL))
         first = pool.used
         pool.used = end = first + size
-        pool.left -= size
-        return pool.draws[first:end].copy()
+        taken = pool.draws[first:end].copy()
+        if len(taken) != size:
+            raise EntropyError(f"ready draws must be {size}, got {len(taken)}")
+        return taken
 
     def _fresh(self, law: Law, size: int) -> Ints:
+        """Draws over the keystream; when that is dead, no ready draw may leave any more."""
         try:
             return sample(law, self._keystream, size)
         except EntropyError:
-            self._drop_pools()
+            self._ready = Ready()
             raise
-
-    def _drop_pools(self) -> None:
-        """A process that Python did not see fork, or a dead keystream: no ready draw may leave any more."""
-        self._pid = os.getpid()
-        for pool in (*self._laplace.pools.values(), *self._gaussian.pools.values()):
-            pool.empty()
 
 
 class EphemeralNoise(Unique):
@@ -153,7 +187,16 @@ class EphemeralNoise(Unique):
     __slots__ = ()
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
-        return sample(LaplaceLaw(Fraction(scale)), Keystream(), size)
+        return _sample_once(LaplaceLaw(rational("scale", scale)), size)
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
-        return sample(GaussianLaw(Fraction(variance)), Keystream(), size)
+        return _sample_once(GaussianLaw(rational("variance", variance)), size)
+
+
+def _sample_once(law: Law, size: int) -> Ints:
+    """Draws under a key that dies here, even if an exception holds on to this frame."""
+    keystream = Keystream()
+    try:
+        return sample(law, keystream, size)
+    finally:
+        keystream.renew()

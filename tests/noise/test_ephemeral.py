@@ -1,0 +1,136 @@
+"""Ephemeral noise keeps nothing: a thief who reads all memory of the process finds no key and no draw."""
+
+import gc
+import os
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from streamgauge.noise import EphemeralNoise, entropy
+
+EDGE = Fraction(2**54)
+LAWS = [("laplace", EDGE), ("gaussian", EDGE**2)]
+MASK = np.uint8(0x5A)
+BLOCK = 1 << 20
+CHANCE = 3  # words of memory that look like one of some 6000 draws: one such in 10^4 runs, three never
+
+in_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads its own memory as Linux shows it")
+
+
+def test_ephemeral_noise_keeps_nothing():
+    gc.collect()
+    noise = EphemeralNoise()
+    before = len(list(entropy._live))
+    first, second = noise.laplace(EDGE, 50), noise.laplace(EDGE, 50)
+    assert not (first == second).any()
+    assert not hasattr(noise, "__dict__")
+    assert EphemeralNoise.__slots__ == ()
+    assert all(isinstance(kept, type) for kept in gc.get_referents(noise))
+    assert len(list(entropy._live)) == before
+
+
+def masked(secret):
+    """A copy that does not look like it."""
+    return np.frombuffer(secret, np.uint8) ^ MASK
+
+
+def memory(block):
+    """Reads all writable memory of this process into `block`, mask on, but for the block itself."""
+    first, size = block.ctypes.data, len(block)
+    with open("/proc/self/maps") as table:
+        lines = [line.split() for line in table]
+    with open("/proc/self/mem", "rb", 0) as file:
+        for span, rights, *_ in lines:
+            low, high = (int(end, 16) for end in span.split("-"))
+            for start in range(low, high if rights.startswith("rw") else low, size):
+                if start + size <= first or start >= first + size:
+                    block.fill(0)
+                    file.seek(start)
+                    try:
+                        file.readinto(block.data[: min(size, high - start)])
+                    except OSError:  # pages that nobody may read
+                        continue
+                    np.bitwise_xor(block, MASK, out=block)
+                    yield block.view(np.uint64)
+
+
+def stolen(*secrets):
+    """How many words of these masked secrets a thief finds in this process."""
+    wanted = np.unique(np.concatenate([secret.view(np.uint64) for secret in secrets]))
+    block, found = np.empty(BLOCK, np.uint8), np.zeros(len(wanted), bool)
+    for words in memory(block):
+        place = np.searchsorted(wanted, words).clip(0, len(wanted) - 1)
+        found[place[wanted[place] == words]] = True
+    block.fill(0)
+    return int(found.sum())
+
+
+@pytest.fixture
+def keys(monkeypatch):
+    """The very objects in which the system hands out keys, so that none is overwritten by chance; and
+    masked copies."""
+    held, copies = [], []
+
+    def urandom(size, real=os.urandom):
+        held.append(real(size))
+        copies.append(masked(held[-1]))
+        return held[-1]
+
+    monkeypatch.setattr(os, "urandom", urandom)
+    return held, copies
+
+
+def drawn_and_forgotten(kind, parameter):
+    """Masked copies of draws, and of their low bits; the draws themselves are overwritten."""
+    secrets = []
+    for size in (1, 50, 3000):
+        draws = getattr(EphemeralNoise(), kind)(parameter, size)
+        secrets.append(masked(draws.data))
+        draws &= 2**48 - 1
+        secrets.append(masked(draws.data))
+        draws.fill(0)
+    gc.collect()
+    return secrets
+
+
+@in_linux
+@pytest.mark.parametrize(("kind", "parameter"), LAWS)
+def test_a_thief_finds_neither_key_nor_draw(keys, kind, parameter):
+    secrets = drawn_and_forgotten(kind, parameter)
+    assert len(keys[0]) == 3
+    assert not any(any(key) for key in keys[0])
+    assert stolen(*keys[1]) == 0
+    assert stolen(*secrets) < CHANCE
+
+
+@in_linux
+def test_a_thief_finds_keys_that_are_not_wiped(monkeypatch, keys):
+    monkeypatch.setattr(entropy, "wipe", lambda key: None)
+    EphemeralNoise().laplace(EDGE, 1)
+    assert stolen(*keys[1]) == 4
+
+
+@in_linux
+@pytest.mark.parametrize(("kind", "parameter"), LAWS)
+def test_a_thief_finds_draws_whose_buffers_are_not_wiped(monkeypatch, kind, parameter):
+    monkeypatch.setattr(entropy.Wiped, "__exit__", lambda *args: None)
+    assert stolen(*drawn_and_forgotten(kind, parameter)) > CHANCE
+
+
+def test_a_call_that_fails_lets_go_of_its_key_and_draws(monkeypatch):
+    streams, outs = [], []
+
+    def failing(table, stream, out):
+        stream.fill(np.empty(8, np.uint8))
+        streams.append(stream)
+        outs.append(out)
+        out.fill(7)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("streamgauge.noise.source.draw", failing)
+    with pytest.raises(KeyboardInterrupt):
+        EphemeralNoise().laplace(EDGE, 3)
+    assert streams[0]._context is None
+    assert not outs[0].any()
