@@ -3,6 +3,7 @@
 Shipped so that users can test their own mechanisms; imports no test runner.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
@@ -13,7 +14,8 @@ import numpy as np
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.entropy import Bytes, cipher, encrypt_zeros
 from streamgauge.noise.laws import GaussianLaw, LaplaceLaw, Law
-from streamgauge.noise.source import sample
+from streamgauge.noise.numbers import rational
+from streamgauge.noise.source import sample, whole
 
 CHUNK = 1 << 13
 
@@ -110,16 +112,16 @@ class InsecureNoise:
         self._streams: dict[tuple[str, int, int], InsecureStream] = {}
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
-        key = "laplace", scale.numerator, scale.denominator
-        if key not in self._streams:
-            self._streams[key] = InsecureStream(f"{self.seed} {key}", LaplaceLaw(Fraction(scale)))
-        return self._streams[key].take(size)
+        return self._stream("laplace", LaplaceLaw, rational("scale", scale)).take(whole(size))
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
-        key = "gaussian", variance.numerator, variance.denominator
+        return self._stream("gaussian", GaussianLaw, rational("variance", variance)).take(whole(size))
+
+    def _stream(self, kind: str, family: Callable[[Fraction], Law], parameter: Fraction) -> "InsecureStream":
+        key = kind, parameter.numerator, parameter.denominator
         if key not in self._streams:
-            self._streams[key] = InsecureStream(f"{self.seed} {key}", GaussianLaw(Fraction(variance)))
-        return self._streams[key].take(size)
+            self._streams[key] = InsecureStream(f"{self.seed} {key}", family(parameter))
+        return self._streams[key]
 
     def clone(self) -> Self:
         """Another noise that goes on exactly as this one would."""

@@ -60,3 +60,12 @@ def test_silence_counts_and_impulses():
 )
 def test_every_double_gives_int64(noise):
     assert noise.laplace(Fraction(1), 2).dtype == noise.gaussian(Fraction(1), 2).dtype == np.int64
+
+
+def test_a_bad_request_leaves_deterministic_noise_as_it_was():
+    noise, twin = InsecureNoise(4), InsecureNoise(4)
+    for size in (1.5, -1, "3"):
+        with pytest.raises(ValueError, match="size must be a whole number of at least 0, got"):
+            noise.laplace(Fraction(3), size)
+    assert (noise.laplace(np.int64(3), np.int64(9)) == twin.laplace(Fraction(3), 9)).all()
+    assert (noise.gaussian(0.5, 9) == twin.gaussian(Fraction(1, 2), 9)).all()

@@ -1,5 +1,7 @@
 """The grid: exact rounding of anything, never an error on data."""
 
+from array import array
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
 from math import floor, isfinite, isnan
@@ -209,8 +211,8 @@ def test_vectors_are_clipped_in_their_own_direction():
 @pytest.mark.parametrize(
     ("settings_", "words"),
     [
-        ((0, 2, 1), "norm must be positive"),
-        ((1, 0, 1), "dimension must be from 1 to"),
+        ((0, 2, 1), "norm must be from 2\\*\\*-500"),
+        ((1, 0, 1), "dimension must be a whole number from 1 to"),
         ((1, 2, 2), "step must be positive, at most norm"),
     ],
 )
@@ -219,3 +221,38 @@ def test_bad_vector_grids_are_refused(settings_, words):
         VectorGrid(*settings_)
     with pytest.raises(ValueError, match="values must have rows of 2 coordinates"):
         VectorGrid(1, 2, 1).integers(np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize(
+    "settings_", [(1e-320, 1, 1e-323), (Fraction(1, 10**400), 1, Fraction(1, 10**400)), (1, 2.5, 1)]
+)
+def test_vector_grids_that_floats_cannot_hold_are_refused(settings_):
+    with pytest.raises(ValueError, match=r"norm must be from|dimension must be a whole number"):
+        VectorGrid(*settings_)
+
+
+def test_rows_in_an_array_of_objects_are_read_one_by_one():
+    grid, rows = VectorGrid(10, 2, 1), np.empty(4, object)
+    rows[:] = [[3, 4], None, [1, 2, 3], (5, "text")]
+    assert grid.integers(rows).tolist() == [[3, 4], [0, 0], [0, 0], [5, 0]]
+    assert grid.integers(list(rows)).tolist() == grid.integers(rows).tolist()
+    assert grid.integers(None).tolist() == [[0, 0]]
+
+
+class Secretive:
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_every_collection_is_read_item_by_item_and_none_raises():
+    grid = Grid(-5, 5)
+    for values in (
+        deque([1, 2]),
+        array("d", [1, 2]),
+        memoryview(array("b", [1, 2])),
+        {1: "a", 2: "b"}.keys(),
+    ):
+        assert grid.integers(values).tolist() == [1, 2]
+    assert grid.integers([Fraction(10**400), Fraction(-(10**400)), Secretive()]).tolist() == [5, -5, 0]
+    assert grid.integers(Secretive()).tolist() == 0
+    assert grid.integers("12").tolist() == 0

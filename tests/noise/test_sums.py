@@ -113,7 +113,7 @@ def test_each_bound_is_above_the_exact_one():
     summands = merged((Term(4, 1, gauss(30)),))
     for need in (1.0, 3.0, 10.0, 40.0):
         exact = inverted_width(summands, need)
-        assert exact <= chernoff_width(summands.log_mgf, summands.stddev, need)
+        assert exact <= chernoff_width(summands.log_mgf, summands.largest, need)
         assert exact <= normal_width(summands, need)
     assert normal_width(merged((Term(1, 1, lap(3)),)), 3.0) == inf
 
@@ -198,7 +198,120 @@ def test_pmf_tail_variance_and_moments_fit_together(law):
     x = 0.4 / max(sqrt(law.variance), 1)
     log = float(law.log_mgf(np.array(x)))
     assert exp(log) >= (pmf * np.exp(x * ks)).sum() * (1 - 1e-13)
-    assert law.mgf(np.array([x + 0.3j]))[0] == pytest.approx((pmf * np.exp((x + 0.3j) * ks)).sum(), rel=1e-11)
+    turned = (pmf * np.exp((x + 0.3j) * ks)).sum() / (pmf * np.exp(x * ks)).sum()
+    assert law.tilted(x, np.array([0.3]))[0] == pytest.approx(turned, rel=1e-11)
+
+
+NARROW = [lap(Fraction(1, n)) for n in (1000, 100, 30, 12, 5, 2)] + [
+    gauss(Fraction(1, n)) for n in (10**6, 1000, 100, 50, 20, 8, 3)
+]
+
+
+def power(pmf, count, reach):
+    """The pmf of a sum of `count` draws, within `reach` of 0, by squaring; all terms are positive."""
+    total, square = np.ones(1), pmf
+    while count:
+        total = cut(np.convolve(total, square), reach) if count % 2 else total
+        square, count = cut(np.convolve(square, square), reach), count // 2
+    return total
+
+
+def cut(pmf, reach):
+    beyond = max(len(pmf) // 2 - reach, 0)
+    return pmf[beyond : len(pmf) - beyond]
+
+
+@pytest.mark.parametrize("law", NARROW, ids=str)
+def test_widths_of_narrow_noise_are_the_exact_ones(law):
+    """What is cut off lies beyond 400, where no more than 1e-15 is ever found."""
+    one = np.array([law.pmf(k) for k in range(-40, 41)])
+    for count in (c for c in (1, 7, 1000, 2**20) if c * law.variance < 400):
+        pmf = power(one, count, 400)
+        beyond = np.append(np.cumsum(pmf[::-1])[::-1], 0.0)[len(pmf) // 2 :]
+        for confidence in (0.0, 0.5, 0.95, 1 - 1e-6, 1 - 1e-12):
+            least = int(np.argmax(2 * beyond[1:] <= (1 - confidence) * (1 - 1e-7)))
+            for weight in (1, 6, 0.5, 0.7):
+                width = NoiseSum((Term(count, weight, law),)).half_width(confidence)
+                assert width >= weight * least
+                assert width == pytest.approx(weight * least, rel=1e-15)
+
+
+LAWS = [*NARROW, lap(2), lap(1000), lap(2**54), gauss(1), gauss(1000), gauss(2**60), gauss(2**108)]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_widths_are_finite_and_grow_for_every_scale_count_and_weight(law):
+    for weights in ((1,), (1, 2), (1, 0.7, 0.3), (1e250,), (1e-300, 1.0)):
+        for count in (3, 2**20):
+            noise = NoiseSum(tuple(Term(count, weight, law) for weight in weights))
+            widths = [noise.half_width(confidence) for confidence in (0.0, 0.95, 1 - 1e-12)]
+            assert 0 <= widths[0] <= widths[1] <= widths[2] < inf
+            tails = [noise.upper_tail(width + weights[0]) for width in widths]
+            assert all(0 < tail <= 1 for tail in tails)
+            assert tails[2] <= 1e-10
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_moment_functions_agree_with_mpmath_at_every_scale(law):
+    unit = float(1 / law.scale) if isinstance(law, DiscreteLaplace) else float(1 / law.parameter) ** 0.5
+    beyond = [1.3 * unit**2] if isinstance(law, DiscreteGaussian) and unit > 1 else []
+    for tilt in (1e-3 * unit, 0.4 * unit, 0.97 * unit, *beyond):
+        angles = np.array([1e-6, 0.01, 0.3, 1.0, 3.0]) * min(unit, 1.0)
+        with mpmath.workdps(min(60 + int(2 * unit), 300)):
+            level = moment(law, mpmath.mpf(tilt))
+            true = [complex(moment(law, mpmath.mpc(tilt, angle)) / level) for angle in angles]
+            log = float(mpmath.log(level))
+        assert log * (1 - 1e-9) <= float(law.log_mgf(np.array(tilt))) <= log * (1 + 1e-6) + 1e-8
+        assert np.abs(law.tilted(tilt, angles) - np.array(true)).max() <= 1e-12
+
+
+def moment(law, s):
+    """E exp(s X) from its definition; for wide Gaussians from the dual's only term that is left."""
+    if isinstance(law, DiscreteLaplace):
+        a = mpmath.exp(-1 / (mpmath.mpf(law.scale.numerator) / law.scale.denominator))
+        return (1 - a) ** 2 / ((1 - a * mpmath.exp(s)) * (1 - a * mpmath.exp(-s)))
+    v = mpmath.mpf(law.parameter.numerator) / law.parameter.denominator
+    if v > 16:
+        return mpmath.exp(v * s * s / 2)
+    centre = int(v * mpmath.re(s))
+    places = range(centre - 30, centre + 31)
+    theta = mpmath.fsum(mpmath.exp(-k * k / (2 * v)) for k in range(-30, 31))
+    return mpmath.fsum(mpmath.exp(k * s - k * k / (2 * v)) for k in places) / theta
+
+
+@pytest.mark.parametrize(
+    "law", [lap(3), lap(2**30), lap(2**54), gauss(1), gauss(2**40), gauss(2**108)], ids=str
+)
+@pytest.mark.parametrize("weights", [(1,), (1, 0.7, 0.3)])
+def test_sums_of_a_million_draws_have_normal_widths(law, weights):
+    noise = NoiseSum(tuple(Term(2**20, weight, law) for weight in weights))
+    for confidence, quantile in ((0.95, 1.95996), (1 - 1e-6, 4.89164), (1 - 1e-12, 7.13051)):
+        assert 0.9999 < noise.half_width(confidence) / (quantile * noise.stddev) < 1.02
+
+
+def test_far_tails_are_never_zero():
+    noise = NoiseSum((Term(3, 1, lap(1)), Term(1, 0.3, gauss(Fraction(1, 10**6)))))
+    for x in (800.0, 1e6, 1e300, inf):
+        assert 0 < noise.upper_tail(x) < 1e-300
+    assert noise.upper_tail(-inf) == 1
+    with pytest.raises(ValueError, match="x must be a number, got nan"):
+        noise.upper_tail(float("nan"))
+
+
+def test_weights_on_a_lattice_have_the_widths_of_integers():
+    law, third = lap(Fraction(1, 3)), lap(Fraction(1, 3))
+    for step in (0.5, 0.1, 3.0, 2.0**-40):
+        fine = NoiseSum((Term(3, step, law), Term(2, 2 * step, third)))
+        whole = NoiseSum((Term(3, 1, law), Term(2, 2, law)))
+        assert fine.half_width(0.95) == pytest.approx(step * whole.half_width(0.95), rel=1e-15)
+
+
+def test_laws_are_made_of_any_number():
+    assert DiscreteLaplace("1/3") == lap(Fraction(1, 3))
+    assert DiscreteLaplace(0.1) == lap(Fraction(1, 10))
+    assert type(DiscreteGaussian(np.int64(3)).parameter.numerator) is int
+    with pytest.raises(ValueError, match="scale must be a finite number, got nan"):
+        DiscreteLaplace(float("nan"))
 
 
 def test_variances_of_wide_noise():

@@ -6,9 +6,10 @@ from math import exp, inf, log, sqrt
 
 Log = Callable[[float], float]
 
-OUTWARDS = 1e-12
+OUTWARDS = 1e-10
 GOLDEN: float = (sqrt(5) - 1) / 2
-ROUNDS = 48
+ROUNDS = 32
+SMALLEST, LARGEST = -160, 64  # exponents of tilts that are looked at
 
 
 def between(start: float, stop: float) -> float:
@@ -33,10 +34,34 @@ def least(function: Log, low: float, high: float) -> float:
     return left if at_left <= at_right else right
 
 
+def doubled(enough: Callable[[float], bool], unit: float) -> float:
+    """The least l among powers of two over `unit` with enough(l), which must hold from some l on; the
+    largest, if none has."""
+    low, high = SMALLEST, LARGEST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(2.0**middle / unit) else (middle, high)
+    return 2.0**high / unit
+
+
 def best_tilt(log_mgf: Log, unit: float, need: float) -> float:
-    """The l with the least (K(l) + need)/l, the point where the bound is exp(-need). `unit` is about the
-    deviation of S."""
-    return least(lambda tilt: (log_mgf(tilt) + need) / tilt, 1e-4 / unit, 1e3 * (1 + need) / unit)
+    """The l with the least (K(l) + need)/l, the point where the bound is exp(-need). `unit` is the largest
+    weight in S.
+
+    It is where f(l) = l K'(l) - K(l), which grows, is `need`. K is convex: K(2 l) - 2 K(l), which grows too,
+    is at least f(l) and at most f(2 l). So if it first reaches `need` at l among powers of two, the best is
+    between l/2 and 2 l. None of this wants K(0) to be 0.
+    """
+
+    def enough(tilt: float) -> bool:
+        far = log_mgf(2 * tilt)
+        return far == inf or far - 2 * log_mgf(tilt) >= need
+
+    def slope(tilt: float) -> float:
+        return (log_mgf(tilt) + need) / tilt
+
+    start = doubled(enough, unit)
+    return least(slope, start / 2, 2 * start)
 
 
 def chernoff_width(log_mgf: Log, unit: float, need: float) -> float:
@@ -46,13 +71,16 @@ def chernoff_width(log_mgf: Log, unit: float, need: float) -> float:
 
 
 def chernoff_tail(log_mgf: Log, unit: float, x: float) -> float:
-    """A bound on P(S >= x)."""
+    """A bound on P(S >= x). The best l has K'(l) = x, and the slope of K from l to 2 l is between K'(l) and
+    K'(2 l)."""
     if x <= 0:
         return 1.0
 
-    def log_bound(tilt: float) -> float:
-        value = log_mgf(tilt)
-        return value - tilt * x if value < inf else inf
+    def enough(tilt: float) -> bool:
+        far = log_mgf(2 * tilt)
+        return far == inf or far - log_mgf(tilt) >= tilt * x
 
-    tilt = least(log_bound, 1e-6 / unit, 1e3 * (1 + x / unit) / unit)
-    return exp(min(log_bound(tilt) + OUTWARDS * (1 + tilt * x), 0.0))
+    start = doubled(enough, unit)
+    tilt = least(lambda tilt: log_mgf(tilt) - tilt * x, start / 2, 2 * start)
+    value = log_mgf(tilt)
+    return exp(min(value - tilt * x + OUTWARDS * (1 + value + tilt * x), 0.0)) if value < inf else 1.0

@@ -1,27 +1,29 @@
 """The two laws as users see them: draw, and the exact probabilities, tails, variances and moment functions
 of a draw.
 
-The numbers here are floats of the mathematical quantities, correct to a few units in the last place; they
-describe the noise and never take part in drawing it.
+The numbers here are floats of the mathematical quantities, correct to some units in the last place but for
+far tails of wide Gaussians (see `DiscreteGaussian.tail`); they describe the noise and never take part in
+drawing it.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import erfc, exp, expm1, inf, pi, sinh, sqrt
+from math import cos, erfc, exp, expm1, inf, log, pi, sqrt
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgauge.noise.laws import GaussianLaw, Ints, LaplaceLaw
+from streamgauge.noise.numbers import Floats, Number, rational
 from streamgauge.noise.source import Noise
 
-Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
 
 BELOW_ONE = 1 - 2.0**-53
-FAR = 700.0  # rates from which exp(-rate) is all that is left of a Laplace draw
+NEAR = 12  # places beside the likeliest of a theta sum of parameter below 1: the rest is below e^-66 of it
+AFTER = range(1, NEAR + 1)
 WIDE = 16.0  # parameters from which a theta sum is its first dual term: the rest is below 1e-136
 
 
@@ -45,12 +47,12 @@ class Distribution(Protocol):
         """log E exp(x X), never too low but for rounding; infinite where it does not exist."""
         ...
 
-    def mgf(self, s: Complex) -> Complex:
-        """E exp(s X) over the complex plane, where log_mgf is finite at the real part."""
+    def tilted(self, tilt: float, angle: Floats) -> Complex:
+        """E exp((tilt + i angle) X) / E exp(tilt X): at most 1 in magnitude; only where log_mgf is finite."""
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DiscreteLaplace:
     """P(k) proportional to exp(-|k|/scale).
 
@@ -60,9 +62,8 @@ class DiscreteLaplace:
 
     scale: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", Fraction(self.scale))
-        LaplaceLaw(self.scale)
+    def __init__(self, scale: Number) -> None:
+        object.__setattr__(self, "scale", LaplaceLaw(rational("scale", scale)).scale)
 
     def __hash__(self) -> int:
         return hash(("laplace", self.scale.numerator, self.scale.denominator))
@@ -89,24 +90,24 @@ class DiscreteLaplace:
         return laplace_variance(self.scale)
 
     def log_mgf(self, x: Floats) -> Floats:
-        """-log(1 - sinh^2(x/2) / sinh^2(1/(2 scale))) for |x| < 1/scale."""
-        inside = np.abs(x) < self._rate
-        y = np.where(inside, x, 0.0)
-        if self._rate > FAR:
-            return np.where(inside, np.log1p(2 * np.exp(np.abs(y) - self._rate)), inf)
-        return np.where(
-            inside, -np.log1p(-(np.minimum(np.sinh(y / 2) / sinh(self._rate / 2), BELOW_ONE) ** 2)), inf
-        )
+        """-log(1 - q^2) with q = sinh(|x|/2) / sinh(1/(2 scale)), for |x| < 1/scale; q is written with
+        falling exponentials only, so that no scale is too small."""
+        size = np.abs(x)
+        y = np.where(size < self._rate, size, 0.0)
+        q = np.exp((y - self._rate) / 2) * (np.expm1(-y) / expm1(-self._rate))
+        return np.where(size < self._rate, -np.log1p(-(np.minimum(q, BELOW_ONE) ** 2)), inf)
 
-    def mgf(self, s: Complex) -> Complex:
-        """sinh^2(1/(2 scale)) / (sinh^2(1/(2 scale)) - sinh^2(s/2))."""
-        if self._rate > FAR:
-            return np.asarray(1 + exp(-self._rate) * (2 * np.cosh(s) - 2), np.complex128)
-        square = sinh(self._rate / 2) ** 2
-        return np.asarray(square / (square - np.sinh(s / 2) ** 2), np.complex128)
+    def tilted(self, tilt: float, angle: Floats) -> Complex:
+        """The moment function at s is (1 - a)^2 / (1 - 2 a cosh(s) + a^2) with a = exp(-1/scale); the
+        quotient is 1/(1 + d), where d has 2 a (cosh(tilt) - cosh(s)), written in sines, for a numerator."""
+        up, down = tilt - self._rate, -tilt - self._rate
+        level = expm1(up) * expm1(down)
+        even, odd = (exp(up) + exp(down)) / level, -exp(up) * expm1(-2 * tilt) / level
+        sine, cosine = np.sin(angle / 2), np.cos(angle / 2)
+        return np.asarray(1 / (1 + 2 * sine * (even * sine - 1j * odd * cosine)), np.complex128)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DiscreteGaussian:
     """P(k) proportional to exp(-k^2/(2 parameter)); the variance is a little less than the parameter.
 
@@ -116,9 +117,8 @@ class DiscreteGaussian:
 
     parameter: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parameter", Fraction(self.parameter))
-        GaussianLaw(self.parameter)
+    def __init__(self, parameter: Number) -> None:
+        object.__setattr__(self, "parameter", GaussianLaw(rational("parameter", parameter)).variance)
 
     def __hash__(self) -> int:
         return hash(("gaussian", self.parameter.numerator, self.parameter.denominator))
@@ -150,23 +150,38 @@ class DiscreteGaussian:
 
         Proof: E exp(x X) is exp(parameter x^2/2) times a theta sum shifted by parameter x over the
         unshifted one, and a theta sum is largest unshifted, its dual terms all being positive there.
+
+        Below 1 that would be far too much, and the theta sum is taken about c, the integer nearest to
+        parameter |x|: with r = |x| - c/parameter, the exponents j r - j^2/(2 parameter) of its terms c + j
+        are never positive. About c = 0 their excess over those of x = 0 is summed, and nothing cancels.
         """
+        v, size = float(self.parameter), np.abs(x)
+        if v >= 1:
+            return np.asarray(v * np.square(size) / 2, np.float64)
+        c = np.rint(v * size)
+        rest = size - c / v
+        beside = sum(np.exp(j * rest - j * j / (2 * v)) for j in (*range(-NEAR, 0), *AFTER))
+        near = np.where(c == 0, size, 0.0)
+        risen = sum((np.exp(j * near / 2 - j * j / (4 * v)) * np.expm1(-j * near)) ** 2 for j in AFTER)
+        theta = _theta(self.parameter)
+        far = c * (size - c / (2 * v)) + np.log1p(beside) - log(theta)
+        return np.asarray(np.where(c == 0, np.log1p(risen / theta), far), np.float64)
+
+    def tilted(self, tilt: float, angle: Floats) -> Complex:
+        """The theta sum about its largest term or, from parameter 1 on, its dual by Poisson's formula: the
+        sum over m of exp(v (s + 2 pi i m)^2/2), over the same at tilt."""
         v = float(self.parameter)
         if v >= 1:
-            return np.asarray(v * np.square(x) / 2)
-        return np.log(self.mgf(np.asarray(x, np.complex128)).real)
-
-    def mgf(self, s: Complex) -> Complex:
-        """The theta sum or, from parameter 1 on, its dual by Poisson's formula: sum over m of exp(v (s + 2
-        pi i m)^2/2)."""
-        v = float(self.parameter)
-        if v < 1:
-            last = int(v * float(np.abs(s.real).max(initial=0.0)) + 10) + 1
-            terms = (np.exp(k * s - k * k / (2 * v)) for k in range(-last, last + 1))
-            return np.asarray(sum(terms) / _theta(self.parameter))
-        near = s - 2j * pi * np.rint(s.imag / (2 * pi))
-        dual = sum(np.exp(v * (near + 2j * pi * m) ** 2 / 2) for m in (-1, 0, 1))
-        return np.asarray(dual / (1 + 2 * exp(-2 * pi * pi * v)))
+            near = angle - 2 * pi * np.rint(angle / (2 * pi))
+            turns = [near + 2 * pi * m for m in (-1, 0, 1)]
+            dual = sum(np.exp(v * (1j * tilt * turn - turn**2 / 2)) for turn in turns)
+            return np.asarray(dual / (1 + 2 * exp(-2 * pi * pi * v) * cos(2 * pi * v * tilt)), np.complex128)
+        c = round(v * tilt)
+        masses = [exp(j * (tilt - c / v) - j * j / (2 * v)) for j in range(-NEAR, NEAR + 1)]
+        turn, total = np.exp(1j * angle), np.zeros(np.shape(angle), np.complex128)
+        for mass in reversed(masses):
+            total = total * turn + mass
+        return np.asarray(total * np.exp(1j * angle * (c - NEAR)) / sum(masses))
 
 
 def laplace_variance(scale: Fraction) -> float:

@@ -20,15 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.noise.distributions import Floats
 from streamgauge.noise.laws import Ints
-from streamgauge.noise.numbers import Bools, as_floats, rational
+from streamgauge.noise.numbers import Bools, Floats, Number, as_floats, rational
 
 EXACT = 1 << 52
 SPLIT = 134217729.0  # 2^27 + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Grid:
     """Multiples of `step` from `lower` to `upper`. A float such as 0.1 means the decimal it prints as.
 
@@ -41,23 +40,28 @@ class Grid:
 
     lower: Fraction
     upper: Fraction
-    step: Fraction = Fraction(1)
-    missing: Fraction | None = None  # what a missing item counts as; None is 0, clipped
+    step: Fraction
+    missing: Fraction  # what a missing item counts as; 0, clipped, if not declared
 
-    def __post_init__(self) -> None:
-        for name in ("lower", "upper", "step"):
-            object.__setattr__(self, name, rational(name, getattr(self, name)))
+    def __init__(
+        self, lower: Number, upper: Number, step: Number = Fraction(1), missing: Number | None = None
+    ) -> None:
+        for name, value in (("lower", lower), ("upper", upper), ("step", step)):
+            object.__setattr__(self, name, rational(name, value))
+        declared = rational("missing", 0 if missing is None else missing)
+        object.__setattr__(self, "missing", min(max(declared, self.lower), self.upper))
+        self._check()
+        if missing is not None and self.missing != declared:
+            raise ValueError(f"missing must be within lower and upper, got {missing}")
+
+    def _check(self) -> None:
         if self.step <= 0:
             raise ValueError(f"step must be positive, got {self.step}")
         if self.lower > self.upper:
             raise ValueError(f"upper must be at least lower, got {self.upper} < {self.lower}")
-        for name in ("lower", "upper"):
-            if (getattr(self, name) / self.step).denominator != 1:
-                raise ValueError(f"{name} must be a multiple of step, got {getattr(self, name)}")
-        declared = rational("missing", 0 if self.missing is None else self.missing)
-        if self.missing is not None and not self.lower <= declared <= self.upper:
-            raise ValueError(f"missing must be within lower and upper, got {self.missing}")
-        object.__setattr__(self, "missing", min(max(declared, self.lower), self.upper))
+        for name, value in (("lower", self.lower), ("upper", self.upper)):
+            if (value / self.step).denominator != 1:
+                raise ValueError(f"{name} must be a multiple of step, got {value}")
         numerator, denominator = self.step.as_integer_ratio()
         if max(numerator * (2 * self.bound() + 3), denominator) >= EXACT:
             raise ValueError(f"step must leave fewer than 2**52 exact places, got {self.step}")
@@ -92,7 +96,6 @@ class Grid:
 
     @property
     def _missing_integer(self) -> int:
-        assert self.missing is not None
         return int(nearest(np.array([float(self.missing)]), self.step)[0])
 
 

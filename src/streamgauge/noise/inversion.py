@@ -25,12 +25,13 @@ from statistics import NormalDist
 
 import numpy as np
 
-from streamgauge.noise.chernoff import Log, best_tilt, chernoff_width, least
+from streamgauge.noise.chernoff import Log, best_tilt, chernoff_width
 from streamgauge.noise.distributions import Complex
 from streamgauge.noise.terms import Summands
 
 LONGEST = 1 << 16
 EVALUATIONS = 1 << 22  # of factors of the transform, at most
+LUMPY = 4  # deviations per largest weight below which the transform does not fade, and few are made
 SHIFT = 2.5  # c
 COVER = NormalDist().cdf(SHIFT) * (1 - 1e-12)
 CUT = sqrt(80.0)  # deviations of W's transform: e^-40 is left
@@ -72,14 +73,15 @@ class Inversion:
 
 def invert(summands: Summands, need: float) -> Inversion | None:
     """The inversion that is sharp where the tail is about exp(-need); None if it would be too long."""
-    log, unit = summands.log_mgf, summands.stddev
+    log, unit = summands.log_mgf, summands.largest
     tilt = TEMPER * best_tilt(log, unit, need)
     period = long_period(log, unit, tilt, need)
-    if period <= LONGEST and summands.integral:
+    lumpy = summands.stddev < LUMPY * summands.largest
+    frequencies = min(LONGEST, EVALUATIONS // (8 if lumpy else 1) // len(summands.terms))
+    if period <= frequencies and summands.integral:
         return on_integers(summands, tilt, need, ceil(period))
-    frequencies = min(LONGEST, EVALUATIONS // len(summands.terms))
     deviation = CUT * period / (2 * pi * frequencies)
-    return smoothed(summands, tilt, need, period, deviation) if deviation < unit / 8 else None
+    return smoothed(summands, tilt, need, period, deviation) if deviation < summands.stddev / 8 else None
 
 
 def long_period(log: Log, unit: float, tilt: float, need: float) -> float:
@@ -87,11 +89,11 @@ def long_period(log: Log, unit: float, tilt: float, need: float) -> float:
     for every r > 0, exp(l p) P(S >= p) <= exp(K(l + r) - r p)."""
 
     def above(more: float) -> float:
-        value = log(tilt + more)
-        return (value + need + NEGLIGIBLE) / more if value < inf else inf
+        return log(tilt + more)
 
-    more = least(above, 1e-4 / unit, 1e3 * (1 + need) / unit)
-    return max(above(more), (need + NEGLIGIBLE) / tilt, 8.0)
+    enough = need + NEGLIGIBLE
+    more = best_tilt(above, unit, enough)
+    return max((above(more) + enough) / more, enough / tilt, 8.0)
 
 
 def waves(tilt: float, period: float, last: int) -> Complex:
@@ -105,7 +107,7 @@ def on_integers(summands: Summands, tilt: float, need: float, period: int) -> In
     factors = np.asarray(-2 / (np.expm1(-s) * period), np.complex128)
     factors[0] /= 2
     factors[-1] /= 2 - period % 2
-    end = float(ceil(chernoff_width(summands.log_mgf, summands.stddev, need + NEGLIGIBLE)))
+    end = float(ceil(chernoff_width(summands.log_mgf, summands.largest, need + NEGLIGIBLE)))
     start = Inversion(tilt, 0.0, s, factors, SLACK, 0.0, end, exp(-need - NEGLIGIBLE), 0.0, 1.0)
     return transformed(start, summands)
 
@@ -120,7 +122,7 @@ def smoothed(summands: Summands, tilt: float, need: float, period: float, deviat
     s = waves(tilt, period, ceil(CUT / deviation * period / (2 * pi)))
     factors = 2 * np.exp(deviation**2 * (s**2 - tilt**2) / 2) / (s * period)
     factors[0] /= 2
-    end = chernoff_width(log, summands.stddev, need + NEGLIGIBLE)
+    end = chernoff_width(log, summands.largest, need + NEGLIGIBLE)
     height = (deviation * tilt) ** 2 / 2
     start = Inversion(
         tilt, height, s, factors, SLACK, 1e-19, end, exp(-need - NEGLIGIBLE), SHIFT * deviation, COVER
@@ -134,8 +136,7 @@ def transformed(start: Inversion, summands: Summands) -> Inversion:
     s, factors, dropped = start.frequencies, start.factors, start.dropped
     for term in summands.terms:
         weight = float(term.weight)
-        log_height = float(term.distribution.log_mgf(np.array(weight * start.tilt)))
-        factors = factors * (term.distribution.mgf(weight * s) * exp(-log_height)) ** term.count
+        factors = factors * term.distribution.tilted(weight * start.tilt, weight * s.imag) ** term.count
         size = np.abs(factors)
         keep = size >= DROP * size[0]
         dropped += 2 * float(size[~keep].sum())

@@ -1,8 +1,9 @@
 """The noise of one release, a sum of independent weighted draws, and error bars that are never optimistic.
 
-A half width h at confidence 1 - beta satisfies P(|S| > h) <= beta for the actual noise. Three bounds are
+A half width h at confidence 1 - beta satisfies P(|S| > h) <= beta for the actual noise. Four bounds are
 known, each rounded outwards, and the least is taken:
 
+stillness    for narrow noise: h = 0, if even the chance that any draw is not 0 is at most beta
 normal       for Gaussian terms: the normal quantile, corrected for the lattice; tight for large parameters
 inversion    the Fourier inversion of the exact moment generating function; exact when all weights are
              integers and the sum is not too wide, within a percent or so otherwise
@@ -12,15 +13,18 @@ The law of S is symmetric, so P(|S| > h) is twice P(S > h).
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import inf, log, sqrt
+from math import exp, inf, isnan, log, nextafter, sqrt
+from sys import float_info
 
 from streamgauge.noise.chernoff import chernoff_tail, chernoff_width
 from streamgauge.noise.inversion import inverted_tail, inverted_width
 from streamgauge.noise.normal import normal_quantile, normal_width
-from streamgauge.noise.terms import Summands, Term, merged
+from streamgauge.noise.terms import LEAST, Summands, Term, in_units, merged
 
 STRETCH = 1 + 2.0**-20
+FARTHEST = 1e-290  # tails that floats can still invert
 TIGHT = 1.01  # a normal width this close to the normal quantile needs no second opinion
 
 
@@ -57,13 +61,15 @@ class NoiseSum:
     def _summands(self) -> Summands:
         return merged(self.terms)
 
+    @cached_property
+    def _in_units(self) -> tuple[Fraction, Summands]:
+        return in_units(self._summands)
+
     def half_width(self, confidence: float) -> float:
         """h with P(|S| > h) <= 1 - confidence, for one release at a time fixed beforehand."""
         if not 0 <= confidence < 1:
             raise ValueError(f"confidence must be at least 0 and below 1, got {confidence}")
-        return (
-            _width(self._summands, log(2 / (1 - confidence)), self.bounding) if self._summands.terms else 0.0
-        )
+        return self._width(log(2 / (1 - confidence)))
 
     def simultaneous(self, confidence: float, ticks: int) -> float:
         """h with P(|S_t| > h at any of `ticks` ticks) <= 1 - confidence, if every S_t has the law of this
@@ -73,27 +79,49 @@ class NoiseSum:
             raise ValueError(f"ticks must be at least 1, got {ticks}")
         if not 0 <= confidence < 1:
             raise ValueError(f"confidence must be at least 0 and below 1, got {confidence}")
-        need = log(2 * ticks / (1 - confidence))
-        return _width(self._summands, need, self.bounding) if self._summands.terms else 0.0
+        return self._width(log(2 * ticks / (1 - confidence)))
+
+    def _width(self, need: float) -> float:
+        if not self._summands.terms:
+            return 0.0
+        unit, summands = self._in_units
+        return at_least(Fraction(_width(summands, need, self.bounding)) * unit)
 
     def upper_tail(self, x: float) -> float:
-        """A bound on P(S >= x), never too small."""
-        if not self._summands.terms:
+        """A bound on P(S >= x), never too small: chances below the least float are the least float."""
+        if isnan(x):
+            raise ValueError(f"x must be a number, got {x}")
+        if x <= 0 or not self._summands.terms:
             return float(x <= 0)
-        return _tail(self._summands, x, self.bounding) if x > 0 else 1.0
+        unit, summands = self._in_units
+        return _tail(summands, -at_least(-Fraction(x) / unit), self.bounding) if x < inf else LEAST
+
+
+def at_least(value: Fraction) -> float:
+    """The least float that is not below `value`."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return inf if value > 0 else -float_info.max
+    return near if Fraction(near) >= value else nextafter(near, inf)
 
 
 @lru_cache(maxsize=4096)
 def _width(summands: Summands, need: float, bounding: bool) -> float:
     """h with P(S > h) <= exp(-need)."""
+    if not bounding and summands.stirred <= exp(-need):
+        return 0.0
     normal = normal_width(summands, need) * (STRETCH if bounding else 1)
     if normal < inf and normal < TIGHT * summands.stddev * normal_quantile(need, 0.0):
         return normal
-    chernoff = chernoff_width(summands.log_mgf, summands.stddev, need)
+    chernoff = chernoff_width(summands.log_mgf, summands.largest, need)
     return min(normal, chernoff) if bounding else min(normal, chernoff, inverted_width(summands, need))
 
 
 @lru_cache(maxsize=4096)
 def _tail(summands: Summands, x: float, bounding: bool) -> float:
-    chernoff = chernoff_tail(summands.log_mgf, summands.stddev, x)
-    return chernoff if bounding else min(chernoff, inverted_tail(summands, x, -log(max(chernoff, 1e-300))))
+    chernoff = max(chernoff_tail(summands.log_mgf, summands.largest, x), LEAST)
+    if bounding:
+        return chernoff
+    sure = min(chernoff, summands.stirred)
+    return sure if chernoff < FARTHEST else min(sure, inverted_tail(summands, x, -log(chernoff)))

@@ -52,7 +52,7 @@ def inner_buckets(law: Law, shift: int) -> int:
     return high + high % 2
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def table(law: Law) -> Table:
     """Builds, once for each law, the certified table."""
     shift = bucket_shift(law)

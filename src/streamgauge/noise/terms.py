@@ -2,12 +2,17 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from math import inf, sqrt
+from math import frexp, gcd, inf, lcm, sqrt
 
 import numpy as np
 
-from streamgauge.noise.distributions import Distribution, Floats
+from streamgauge.noise.distributions import Distribution
+from streamgauge.noise.numbers import Floats
+
+FINEST = 64  # parts of the least weight that are tried as a lattice
+LEAST = 5e-324  # stands for every chance that is too small for a float
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Term:
 
     @property
     def variance(self) -> float:
-        return self.count * float(self.weight) ** 2 * self.distribution.variance
+        return self.count * (float(self.weight) * float(self.weight)) * self.distribution.variance
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,17 @@ class Summands:
         return sqrt(sum(term.variance for term in self.terms))
 
     @cached_property
+    def largest(self) -> float:
+        """The largest weight."""
+        return max(float(term.weight) for term in self.terms)
+
+    @cached_property
+    def stirred(self) -> float:
+        """At least P(S >= x) for every x > 0: some draw is not 0, and S is symmetric."""
+        chance = sum(term.count * term.distribution.tail(1) for term in self.terms)
+        return max(chance * (1 + 1e-12), LEAST)
+
+    @cached_property
     def draws(self) -> int:
         return sum(term.count for term in self.terms)
 
@@ -83,3 +99,24 @@ def merged(terms: tuple[Term, ...]) -> Summands:
         counts[abs(term.weight), term.distribution] += term.count
     distinct = [Term(count, weight, law) for (weight, law), count in counts.items() if count and weight]
     return Summands(tuple(sorted(distinct, key=lambda term: -term.variance)))
+
+
+def in_units(summands: Summands) -> tuple[Fraction, Summands]:
+    """A unit, and the same sum counted in it: on the integers if the weights are on a lattice, and with
+    weights near 1 at any rate. The division is exact, but for weights below 1e-300 of the largest."""
+    unit = lattice([float(term.weight) for term in summands.terms])
+    terms = [(Fraction(float(term.weight)) / unit, term) for term in summands.terms]
+    return unit, Summands(tuple(Term(t.count, float(weight), t.distribution) for weight, t in terms))
+
+
+def lattice(weights: list[float]) -> Fraction:
+    """The largest number that all weights are multiples of, if that is easily found; else the power of two
+    below the largest."""
+    if all(weight.is_integer() for weight in weights):
+        return Fraction(gcd(*map(int, weights)))
+    least, parts = Fraction(min(weights)), 1
+    for weight in weights:
+        parts = lcm(parts, (Fraction(weight) / least).denominator)
+        if parts > FINEST:
+            return Fraction(2) ** (frexp(max(weights))[1] - 1)
+    return least / parts

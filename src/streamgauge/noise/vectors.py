@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.noise.distributions import Floats
 from streamgauge.noise.grid import EXACT
 from streamgauge.noise.laws import Ints
-from streamgauge.noise.numbers import as_floats, boxes, rational
+from streamgauge.noise.numbers import Floats, Number, as_floats, boxes, listed, rational
 
 FINE = 1 << 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class VectorGrid:
     """Vectors of `dimension` coordinates, clipped to an L2 norm of `norm`, in multiples of `step`.
 
@@ -33,13 +32,19 @@ class VectorGrid:
     dimension: int
     step: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", rational("norm", self.norm))
-        object.__setattr__(self, "step", rational("step", self.step))
-        if not 0 < self.norm <= 1 << 500:
-            raise ValueError(f"norm must be positive and at most 2**500, got {self.norm}")
-        if not 1 <= self.dimension <= 1 << 20:
-            raise ValueError(f"dimension must be from 1 to 2**20, got {self.dimension}")
+    def __init__(self, norm: Number, dimension: int, step: Number) -> None:
+        object.__setattr__(self, "norm", rational("norm", norm))
+        object.__setattr__(
+            self, "dimension", int(dimension) if isinstance(dimension, np.integer) else dimension
+        )
+        object.__setattr__(self, "step", rational("step", step))
+        self._check()
+
+    def _check(self) -> None:
+        if not Fraction(1, 1 << 500) <= self.norm <= 1 << 500:
+            raise ValueError(f"norm must be from 2**-500 to 2**500, got {self.norm}")
+        if not isinstance(self.dimension, int) or not 1 <= self.dimension <= 1 << 20:
+            raise ValueError(f"dimension must be a whole number from 1 to 2**20, got {self.dimension}")
         if not 0 < self.step <= self.norm < EXACT * self.step:
             raise ValueError(f"step must be positive, at most norm and above norm/2**52, got {self.step}")
 
@@ -51,11 +56,12 @@ class VectorGrid:
 
     def integers(self, values: Any) -> Ints:
         """Every row clipped and rounded. A coordinate that is no number counts as 0, an infinite one as
-        very large, a row of another length, in anything but an array, as zeros; an array of another width
-        is refused for its shape."""
+        very large. Lists, and arrays of objects in one dimension, are read row by row, and what is no row
+        of this length counts as zeros; an array of another width is refused for its shape."""
         rows = values
-        if not isinstance(values, np.ndarray):
-            rows = boxes([item for row in values for item in self._row(row)]).reshape(-1, self.dimension)
+        if not isinstance(values, np.ndarray) or (values.ndim == 1 and values.dtype.kind == "O"):
+            items = [item for row in listed(values, [None]) for item in self._row(row)]
+            rows = boxes(items).reshape(-1, self.dimension)
         huge = float(self.norm) * 2.0**400
         floats, present = as_floats(rows, -huge, huge)
         if floats.shape[-1:] != (self.dimension,):
@@ -65,10 +71,7 @@ class VectorGrid:
         return np.rint(self._clipped(np.where(present, floats, 0.0)) / float(self.step)).astype(np.int64)
 
     def _row(self, row: Any) -> list[Any]:
-        try:
-            items = list(row)
-        except Exception:  # whatever odd rows raise
-            items = []
+        items = listed(row, [])
         return items if len(items) == self.dimension else [0.0] * self.dimension
 
     def reals(self, integers: Ints) -> Floats:
