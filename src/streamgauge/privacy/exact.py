@@ -37,6 +37,14 @@ def positive(value: Number, name: str) -> Fraction:
     return number
 
 
+def not_negative(value: Number, name: str) -> Fraction:
+    """The exact value, which may be zero."""
+    number = exact(value, name)
+    if number < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return number
+
+
 def whole(value: int, name: str, least: int = 1) -> int:
     """An integer setting of at least `least`, as a Python integer."""
     try:

@@ -33,7 +33,7 @@ from streamgauge.privacy.errors import BudgetExceeded
 from streamgauge.privacy.exact import whole
 from streamgauge.privacy.losses import Loss, Pure, Zcdp
 from streamgauge.privacy.terms import Span, Term, span
-from streamgauge.privacy.timeline import Step, Timeline
+from streamgauge.privacy.timeline import Step, Timeline, check_loss
 from streamgauge.privacy.units import Unit
 
 
@@ -69,6 +69,9 @@ class Ledger:
     """
 
     def __init__(self, budget: Loss, unit: Unit) -> None:
+        check_loss(budget, "budget")
+        if not isinstance(getattr(unit, "ticks", None), int):
+            raise ValueError(f"unit must be an Event, WEvent or User, got {unit!r}")
         self.budget, self.unit = budget, unit
         self._limit: Pure | Zcdp = budget.kept_as
         self._lock = Lock()
@@ -111,6 +114,8 @@ class Ledger:
         """Ends a release; `ingested` is the last tick of which anything was seen. Returns the new entry."""
         with self._lock:
             tick = whole(ingested, "ingested", least=0)
+            if not isinstance(charge, Charge):
+                raise ValueError(f"charge must be an open charge of this ledger, got {charge!r}")
             if tick < self._ingested:
                 raise ValueError(
                     f"ingested must be at least {self._ingested}, as told before, got {ingested}"
@@ -140,6 +145,9 @@ class Ledger:
         """All charges in the order they were entered, ended ones included."""
         with self._lock:
             return tuple(self._charges.values())
+
+    def __repr__(self) -> str:
+        return f"<ledger of {self.budget!r} for {self.unit!r}, {len(self._charges)} charges>"
 
     def __str__(self) -> str:
         rows = [("charge", "from", "to", "loss of one event", "")]

@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, Protocol, Self
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution
 from streamgauge.privacy import accountant, conversions
 from streamgauge.privacy.errors import WrongCurrency
-from streamgauge.privacy.exact import Number, exact, positive, shown, whole
+from streamgauge.privacy.exact import Number, exact, not_negative, positive, shown, whole
 
 Through = Literal["closed form", "dp-accounting"]
 _EPSILON_OF_RHO: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -94,7 +94,7 @@ class Pure:
     def from_amount(cls, amount: Fraction) -> Self:
         """A loss computed, not declared: zero is allowed."""
         loss = object.__new__(cls)
-        object.__setattr__(loss, "epsilon", amount)
+        object.__setattr__(loss, "epsilon", not_negative(amount, "epsilon"))
         return loss
 
     @classmethod
@@ -165,7 +165,7 @@ class Zcdp:
     def from_amount(cls, amount: Fraction) -> Self:
         """A loss computed, not declared: zero is allowed."""
         loss = object.__new__(cls)
-        object.__setattr__(loss, "rho", amount)
+        object.__setattr__(loss, "rho", not_negative(amount, "rho"))
         return loss
 
     @classmethod

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from streamgauge.privacy.exact import sqrt_up
-from streamgauge.privacy.losses import Loss, Pure, Zcdp
+from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.terms import Span, Term, Weight, span
 
 
@@ -31,6 +31,15 @@ class Step:
     def __post_init__(self) -> None:
         for name, tick in zip(("first", "last"), span(self.first, self.last), strict=True):
             object.__setattr__(self, name, tick)
+        check_loss(self.loss, "loss")
+
+
+def check_loss(loss: Loss, name: str) -> None:
+    """Refuses what is no loss, and a loss of nothing, which would be a credit or a division by zero."""
+    if not isinstance(loss, Pure | Zcdp | Approx):
+        raise ValueError(f"{name} must be Pure, Zcdp or Approx, got {loss!r}")
+    if loss.kept_as.amount <= 0:
+        raise ValueError(f"{name} must be positive, got {loss!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,8 +117,9 @@ class Event:
         return False
 
     def reach(self, lower: Number, upper: Number, *, groups: int = 1, value_decides: bool = True) -> Reach:
-        """See `event_reach`."""
-        return event_reach(lower, upper, replace=self.replace, groups=groups, value_decides=value_decides)
+        """See `event_reach`; an event that may move to another tick is removed at its own."""
+        decides = value_decides or self.moves
+        return event_reach(lower, upper, replace=self.replace, groups=groups, value_decides=decides)
 
     def dearest(self, terms: Sequence[Term], power: int, touching: Span) -> Fraction:
         if self.moves:
