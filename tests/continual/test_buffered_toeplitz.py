@@ -58,7 +58,7 @@ def test_the_enumerated_loss_and_the_rounding_are_within_the_claim_and_tight(los
 
 
 @pytest.mark.parametrize(
-    "unit", [WEvent(1), WEvent(5), WEvent(40), User(3, 12), Event(replace=True, moves=True)]
+    "unit", [WEvent(1), WEvent(5), WEvent(40), User(1, 12), Event(replace=True, moves=True)]
 )
 def test_units_of_many_ticks_pay_for_the_worst_columns_and_never_more_than_a_group(unit):
     horizon = 30

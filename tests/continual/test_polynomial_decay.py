@@ -86,19 +86,19 @@ def test_feed_equals_steps_from_any_tick(loss: Any, exponent: Any, monkeypatch: 
 
 def test_noisy_items_have_the_variance_of_the_weights() -> None:
     claim = PolynomialDecay(PURE, exponent=1, horizon=1000, bound=2)
-    assert claim.way.distribution.scale == 2  # type: ignore[attr-defined]
+    assert claim.way.distribution.scale == 2
     squares = sum(1 / k**2 for k in range(1, 101))
     assert claim.stddev(100) ** 2 == pytest.approx(claim.way.distribution.variance * squares)
     assert claim.noise_at(100).variance == pytest.approx(claim.way.distribution.variance * squares)
 
 
-def test_a_user_of_n_ticks_moves_n_items_under_noise_of_their_own() -> None:
-    unit = sg.User(1, 5)
+def test_a_window_of_n_ticks_moves_n_items_under_noise_of_their_own() -> None:
+    unit = sg.WEvent(5)
     pure, zcdp = (
         PolynomialDecay(loss, exponent=1, horizon=50, unit=unit, pan_private=True) for loss in (PURE, HALF)
     )
-    assert pure.way.distribution.scale == 5  # type: ignore[attr-defined]
-    assert zcdp.way.distribution.parameter == 5  # type: ignore[attr-defined]
+    assert pure.way.distribution.scale == 5
+    assert zcdp.way.distribution.parameter == 5
 
 
 @pytest.mark.parametrize("loss", [PURE, HALF], ids=repr)

@@ -27,7 +27,7 @@ def stream(ticks: int, width: int = 1, seed: int = 0) -> np.ndarray:
 def charged(claim: SquareRoot, rows: np.ndarray) -> Fraction:
     """What rho is lost if the measurements move by these whole numbers."""
     moved = sum(int(v) ** 2 for v in rows)
-    return Fraction(claim.bound**2 * moved) / (2 * claim.distribution.parameter)  # type: ignore[attr-defined]
+    return Fraction(claim.bound**2 * moved) / (2 * claim.distribution.parameter)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 100, 255, 256, 257, 1000, 5000])

@@ -93,9 +93,9 @@ def test_the_worst_item_costs_exactly_the_declared_loss(
     assert columns.sum(axis=0).max() == claim.levels
     law = claim.distribution
     if loss is PURE:
-        assert 3 * claim.levels / law.scale == loss.epsilon  # type: ignore[attr-defined]
+        assert 3 * claim.levels / law.scale == loss.epsilon
     else:
-        assert Fraction(9 * claim.levels) / (2 * law.parameter) == loss.rho  # type: ignore[attr-defined]
+        assert Fraction(9 * claim.levels) / (2 * law.parameter) == loss.rho
 
 
 @pytest.mark.parametrize(("window", "branching"), [(4, 2), (6, 2), (9, 3), (7, 3)])

@@ -35,8 +35,8 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "SubtractiveTree": [{}, {"branching": 3}],
     "TwoLevel": [{}, {"block_size": 4}],
     "WindowSum": [{"window": 1}, {"window": 7}, {"window": 8, "branching": 2}, {"window": 30}],
-    "ExponentialDecay": [{"decay": "9/10"}, {"decay": "1/2"}],
-    "PolynomialDecay": [{"exponent": 1}, {"exponent": "1/2"}, {"exponent": "1/50"}],
+    "ExponentialDecay": [{"decay": "9/10"}, {"decay": "1/2"}, {"decay": "999/1000"}],
+    "PolynomialDecay": [{"exponent": 1}, {"exponent": "1/2"}, {"exponent": "1/100"}],
     "UnboundedToeplitz": [{}],
 }
 

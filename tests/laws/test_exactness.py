@@ -83,7 +83,7 @@ def test_noise_is_drawn_once_for_every_row_and_of_its_scale(case: Case) -> None:
 def request(distribution: object) -> tuple[str, object]:
     if isinstance(distribution, DiscreteLaplace):
         return "laplace", distribution.scale
-    return "gaussian", distribution.parameter  # type: ignore[attr-defined]
+    return "gaussian", distribution.parameter
 
 
 @every_case

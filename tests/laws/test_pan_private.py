@@ -10,6 +10,7 @@ matrices is taken, so that a register without noise has nowhere to hide.
 import gc
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ import pytest
 from catalogue import CASES, Case
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from streamgauge import Pure
+from streamgauge import Pure, User
 from streamgauge.continual import Kary, Mechanism
-from streamgauge.noise import EphemeralNoise, Ints, Keystream, Noise
+from streamgauge.noise import EphemeralNoise, Ints, Keystream, Noise, SecureNoise
 from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 
 TICKS = 9
@@ -38,7 +39,7 @@ def memory(state: Any) -> list[np.ndarray]:
 def view(claim: Mechanism[Any], values: np.ndarray, noise: Noise, peek: int, asked: int | None) -> np.ndarray:
     """All releases, the memory after tick `peek` unannounced, and what an announced intruder gets."""
     state, seen = claim.initial(1, noise), []
-    for tick in range(TICKS + 1):
+    for tick in range(len(values) + 1):
         if tick:
             seen.append(np.asarray(claim.step(state, values[tick - 1], noise), float))
         if tick == peek:
@@ -48,16 +49,16 @@ def view(claim: Mechanism[Any], values: np.ndarray, noise: Noise, peek: int, ask
     return np.concatenate(seen)
 
 
-def losses(claim: Mechanism[Any], peek: int, asked: int | None = None) -> Iterator[float]:
+def losses(claim: Mechanism[Any], ticks: int, peek: int, asked: int | None = None) -> Iterator[float]:
     """The least cost of hiding an event, for an event at each tick."""
-    nothing = np.zeros((TICKS, 1), np.int64)
+    nothing = np.zeros((ticks, 1), np.int64)
     counted = CountedNoise(SilentNoise())
     silent = view(claim, nothing, counted, peek, asked)
     draws = [scale for kind, scale, size in counted.requests for _ in range(size)]
     moved = [view(claim, nothing, ImpulseNoise(j, 1), peek, asked) - silent for j in range(len(draws))]
     by_noise = np.array(moved).T
     pure = claim.loss.kept_as.currency == "pure"
-    for tick in range(TICKS):
+    for tick in range(ticks):
         event = nothing.copy()
         event[tick] = claim.bound
         target = view(claim, event, SilentNoise(), peek, asked) - silent
@@ -86,20 +87,28 @@ def declared(claim: Mechanism[Any]) -> float:
 
 @every_private_case
 def test_one_unannounced_intrusion_loses_no_more_than_declared(case: Case) -> None:
-    claim = case.claim(TICKS)
-    for peek in range(TICKS + 1):
-        assert max(losses(claim, peek)) <= declared(claim)
+    for ticks in (1, 2, 3, 4, 5, 7, TICKS):
+        claim = case.claim(ticks)
+        for peek in range(ticks + 1):
+            assert max(losses(claim, ticks, peek)) <= declared(claim)
 
 
 @every_private_case
 def test_announced_intrusions_besides_lose_no_more_or_are_refused(case: Case) -> None:
     claim = case.claim(TICKS)
-    try:
-        claim.intrude(claim.initial(1, SilentNoise()), SilentNoise())
-    except TypeError:
+    if claim.intrusion_refusal():
+        run = claim.start(1, SilentNoise())
+        with pytest.raises(TypeError, match="must be"):
+            run.intrude()
+        assert run.step([1]).shape == (1,)
         return
     for peek, asked in ((3, 6), (6, 3), (4, 4), (1, 8)):
-        assert max(losses(claim, peek, asked)) <= declared(claim)
+        assert max(losses(claim, TICKS, peek, asked)) <= declared(claim)
+
+
+def test_all_but_segments_survive_announced_intrusions() -> None:
+    refusing = {case.cls.__name__ for case in PRIVATE if case.claim(TICKS).intrusion_refusal()}
+    assert refusing == {"Segments"}
 
 
 @every_private_case
@@ -107,10 +116,9 @@ def test_intrusions_widen_the_error_as_predicted(case: Case) -> None:
     claim, width = case.claim(TICKS), 4000
     run = claim.start(width, InsecureNoise(21))
     run.feed(np.ones((4, width), int))
-    try:
-        run.intrude()
-    except TypeError:
+    if claim.intrusion_refusal():
         return
+    run.intrude()
     assert run.intrusions == 1
     truth = claim.strategy(TICKS).workload @ np.ones(TICKS)
     for tick in range(4, TICKS):
@@ -125,15 +133,32 @@ def test_intrusions_widen_the_error_as_predicted(case: Case) -> None:
 def test_a_pan_private_run_keeps_no_keystream_and_no_noise(case: Case) -> None:
     run = case.claim(TICKS).start(2)
     run.step([1, 2])
-    assert type(run._noise) is EphemeralNoise
-    queue, known = [run._noise], set()
+    known = {id(array) for array in arrays(run._state)}
+    queue: list[Any] = [value for name, value in vars(run).items() if name != "mechanism"]
     while queue:
         thing = queue.pop()
-        if id(thing) in known or isinstance(thing, type):
+        if id(thing) in known or isinstance(thing, type | ModuleType | FunctionType):
             continue
         known.add(id(thing))
-        assert not isinstance(thing, Keystream | bytes | bytearray | np.ndarray)
+        assert not isinstance(thing, Keystream | SecureNoise | bytearray)
+        assert not isinstance(thing, np.ndarray) or thing.dtype != np.int64, "noise in stock?"
         queue += gc.get_referents(thing)
+    assert type(run._noise) is EphemeralNoise
+    with pytest.raises(ValueError, match=r"^noise must keep no key in a pan-private run, got SecureNoise$"):
+        case.claim(TICKS).start(1, SecureNoise())
+
+
+def arrays(state: Any) -> list[np.ndarray]:
+    if isinstance(state, np.ndarray):
+        return [state]
+    parts = (getattr(state, f.name) for f in fields(state)) if is_dataclass(state) else ()
+    return [array for part in parts for array in arrays(part)]
+
+
+def test_users_whose_ticks_must_be_remembered_are_refused() -> None:
+    for case in PRIVATE:
+        with pytest.raises(ValueError, match=r"^pan_private must be False for users"):
+            case.claim(TICKS, unit=User(1, 3))
 
 
 def test_a_run_that_is_not_pan_private_refuses_an_announced_intrusion() -> None:
@@ -164,4 +189,4 @@ class StaleRelease(Kary):
 @pytest.mark.parametrize("twin", [BareRegisters, StaleRelease])
 def test_a_broken_twin_is_caught(twin: type[Kary]) -> None:
     claim = twin(Pure(1), horizon=TICKS, branching=3, pan_private=True)
-    assert max(max(losses(claim, peek)) for peek in range(TICKS + 1)) > declared(claim)
+    assert max(max(losses(claim, TICKS, peek)) for peek in range(TICKS + 1)) > declared(claim)

@@ -1,6 +1,7 @@
 """Laws of runs: blocks equal steps, saved runs go on, ends are ends, a failed run stays down."""
 
 import copy
+import hashlib
 import pickle
 from fractions import Fraction
 from itertools import pairwise
@@ -12,6 +13,7 @@ from catalogue import Case, every_case
 
 import streamgauge as sg
 from streamgauge.continual import BadSave, HorizonPassed, Run, RunFailed
+from streamgauge.continual.saved import MAGIC
 from streamgauge.noise import Ints
 from streamgauge.testing import InsecureNoise, SilentNoise
 
@@ -74,8 +76,42 @@ def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Case) -> No
     for broken in (saved[:-1], saved[:100], saved[:-40] + b"x" + saved[-39:]):
         with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
             claim.load(broken)
-    with pytest.raises(BadSave, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
-        claim.load(pickle.dumps(1))
+    for other in (pickle.dumps(1), b""):
+        with pytest.raises(BadSave, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
+            claim.load(other)
+    with pytest.raises(BadSave, match=r"^saved must be bytes, got str$"):
+        claim.load("text")
+    assert claim.load(memoryview(saved)).tick == 0
+
+
+@every_case
+def test_a_state_that_cannot_be_this_claims_is_refused(case: Case) -> None:
+    claim = case.claim(TICKS)
+    saved = claim.start(2, SilentNoise()).save()
+    for old, new in (
+        (b'"tick": 0', b'"tick": -1'),
+        (b'"tick": 0', b'"tick": 1.5'),
+        (b'"width": 2', b'"width": 7'),
+    ):
+        with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
+            claim.load(forged(saved, old, new))
+
+
+def forged(saved: bytes, old: bytes, new: bytes) -> bytes:
+    """The same bytes with another header, and a checksum to match."""
+    start = len(MAGIC) + 8
+    end = start + int.from_bytes(saved[len(MAGIC) : start], "little")
+    header = saved[start:end].replace(old, new, 1)
+    body = MAGIC + len(header).to_bytes(8, "little") + header + saved[end:-32]
+    return body + hashlib.sha256(body).digest()
+
+
+@every_case
+def test_whole_numbers_of_numpy_are_those_of_python(case: Case) -> None:
+    claim, twin = case.claim(TICKS, bound=2), case.claim(np.int64(TICKS), bound=np.int32(2))
+    assert claim == twin
+    assert claim.identity() == twin.identity()
+    assert claim.start(np.int64(3), SilentNoise()).width == 3
 
 
 @every_case
@@ -139,13 +175,20 @@ def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Case) -> 
         run.step([1, 2, 3])
     with pytest.raises(ValueError, match=r"^block must be of shape \(ticks, 2\), got \(4, 3\)$"):
         run.feed(np.zeros((4, 3), int))
+    with pytest.raises(ValueError, match=r"^block must be integers in rows of one length, got ragged rows$"):
+        run.feed([[1, 2], [3]])
+    with pytest.raises(ValueError, match=r"^values must be integers without a mask, got a masked array$"):
+        run.step(np.ma.array([1, 2], mask=[False, True]))
+    assert run.feed([]).shape == (0, 2)
     extremes = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
     for _ in range(3):
         assert run.step(extremes).shape == (2,)
     assert run.step(np.array([2**64 - 1, 0], np.uint64)).shape == (2,)
     assert run.step(np.array([True, False])).shape == (2,)
     assert run.feed(np.zeros((0, 2), int)).shape == (0, 2)
-    assert run.tick == 5
+    assert run.step([2**63, -1]).shape == (2,)
+    assert run.step([2**70, 5]).shape == (2,)
+    assert run.tick == 7
 
 
 @every_case
@@ -154,13 +197,25 @@ def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case:
         with pytest.raises(ValueError, match=r"^bound must be a whole number of at least 1, got"):
             case.claim(TICKS, bound=bad)
         with pytest.raises(ValueError, match=r"^width must be a whole number of at least 1, got"):
-            case.claim(TICKS).start(bad)  # type: ignore[arg-type]
+            case.claim(TICKS).start(bad)
     if "horizon" in case.cls.__dataclass_fields__:
         for bad in (0, -3, True, 2.0):
             with pytest.raises(ValueError, match=r"^horizon must be a whole number of at least 1, got"):
-                case.claim(bad)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^tick must be at least 1, got 0$"):
-        case.claim(TICKS).stddev(0)
+                case.claim(bad)
+    for bad in (0, 1.5, float("nan"), "3", True):
+        for act in ("stddev", "rmse", "strategy"):
+            with pytest.raises(ValueError, match=r"^tick must be a whole number of at least 1, got"):
+                getattr(case.claim(TICKS), act)(bad)
+    with pytest.raises(ValueError, match=r"^unit must be an Event, WEvent or User, got"):
+        case.claim(TICKS, unit=sg.WEvent)
+    with pytest.raises(ValueError, match=r"^bound must be at least the unit's 5 events a tick, got 2$"):
+        case.claim(TICKS, unit=sg.User(5, 1), bound=2)
+    with pytest.raises(ValueError, match=r"^pan_private must be True or False, got 'no'$"):
+        case.claim(TICKS, pan_private="no")
+    with pytest.raises(ValueError, match=r"^noise must be a source with laplace and gaussian, got 'os'$"):
+        case.claim(TICKS).start(noise="os")
+    with pytest.raises(ValueError, match="must be"):
+        case.claim(TICKS, bound=2**61).start()
     with pytest.raises(ValueError, match=r"^loss must be "):
         Case(case.cls, "a lot", case.settings).claim(TICKS)
 
@@ -172,7 +227,7 @@ def test_a_claim_is_frozen_hashable_and_printable(case: Case) -> None:
     assert hash(claim) == hash(twin)
     assert repr(claim).startswith(case.cls.__name__)
     with pytest.raises(AttributeError):
-        claim.loss = sg.Pure(9)  # type: ignore[misc]
+        claim.loss = sg.Pure(9)
 
 
 @every_case

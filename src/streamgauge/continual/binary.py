@@ -24,8 +24,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from streamgauge.continual.kary import Kary
-from streamgauge.continual.mechanism import Mechanism, check_settings
+from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.refined import Refined
+from streamgauge.continual.settings import check_settings
 from streamgauge.continual.way import Delegating
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 

@@ -34,17 +34,20 @@ Reference
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from streamgauge.continual.buffers import BUFFERS, LARGEST, bounded
 from streamgauge.continual.correlated import RunningCount
 from streamgauge.continual.exponentials import Encoder
-from streamgauge.continual.mechanism import check_settings
+from streamgauge.continual.settings import check_settings
 from streamgauge.privacy import Event, Loss, Unit
 
 
 @dataclass(frozen=True)
 class BufferedToeplitz(RunningCount):
     """Running counts over a stream of at most `horizon` ticks; see the module's claim."""
+
+    LONGEST: ClassVar[int] = LARGEST
 
     loss: Loss
     _: KW_ONLY

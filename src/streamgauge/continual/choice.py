@@ -8,7 +8,7 @@ Pure(sqrt(2 rho)) keeps Zcdp(rho); both are among the candidates.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from math import isqrt
@@ -21,6 +21,7 @@ from streamgauge.continual.hybrid import Hybrid
 from streamgauge.continual.kary import Kary
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.segments import Segments
+from streamgauge.continual.settings import check_whole
 from streamgauge.continual.simple import SimpleII
 from streamgauge.continual.smooth import SmoothBinary
 from streamgauge.continual.square_root import SquareRoot
@@ -28,7 +29,7 @@ from streamgauge.continual.subtractive import SubtractiveTree
 from streamgauge.continual.two_level import TwoLevel
 from streamgauge.continual.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.window_sum import WindowSum
-from streamgauge.privacy import Event, Loss, Pure, Unit
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 
 AHEAD = 2**20  # ticks over which streams without an end are judged
 MEMORY = 256  # numbers a group may keep
@@ -76,7 +77,7 @@ class Comparison:
             if candidate.mechanism is not None and not candidate.refused:
                 return candidate.mechanism
         reasons = "; ".join(f"{c.name}: {c.refused}" for c in self.candidates)
-        raise ValueError(f"loss must be one that some mechanism keeps here, got none ({reasons})")
+        raise ValueError(f"settings must be such that some mechanism keeps them, got refusals ({reasons})")
 
     def __str__(self) -> str:
         title = f"{f'over {self.ticks} ticks':<28} {'mean RMSE':>12} {'last':>12} {'numbers':>10}"
@@ -91,7 +92,7 @@ def choose(
     pan_private: bool = False,
     bound: int = 1,
     unit: Unit = Event(),
-    memory: int = MEMORY,
+    memory: int | None = None,
 ) -> Mechanism[Any]:
     """The mechanism of least predicted error among those that keep the promise.
 
@@ -99,15 +100,8 @@ def choose(
     >>> choose(Pure(1), horizon=1000).branching
     13
     """
-    return compare(
-        loss,
-        horizon=horizon,
-        window=window,
-        pan_private=pan_private,
-        bound=bound,
-        unit=unit,
-        memory=memory,
-    ).best
+    asked = Asked(bound, unit, pan_private)
+    return _compared(loss, asked, horizon=horizon, window=window, memory=memory).best
 
 
 def compare(
@@ -118,20 +112,48 @@ def compare(
     pan_private: bool = False,
     bound: int = 1,
     unit: Unit = Event(),
-    memory: int = MEMORY,
+    memory: int | None = None,
     ticks: int | None = None,
 ) -> Comparison:
     """The table behind `choose`: predicted errors over the horizon (or `ticks`), and refusals.
 
-    `memory` is how many numbers a run may keep for each group.
+    `memory` is how many numbers a run may keep for each group: 256 unless told otherwise for running
+    counts, where there is a choice, and as many as it takes for windows and decays.
     """
+    asked = Asked(bound, unit, pan_private)
+    return _compared(loss, asked, horizon=horizon, window=window, memory=memory, ticks=ticks)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What every candidate must keep."""
+
+    bound: int
+    unit: Unit
+    pan_private: bool
+
+
+def _compared(
+    loss: Loss,
+    asked: Asked,
+    *,
+    horizon: int | None,
+    window: str,
+    memory: int | None,
+    ticks: int | None = None,
+) -> Comparison:
+    if not isinstance(loss, Pure | Zcdp | Approx):
+        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {loss!r}")
+    for name, value in (("horizon", horizon), ("ticks", ticks), ("bound", asked.bound)):
+        if value is not None:
+            check_whole(name, value)
     judged = ticks or horizon or AHEAD
+    most = memory if memory is not None else MEMORY if window == "running" else None
     found = []
     for kept in ways_to_keep(loss):
         for name, make in candidates(window, horizon):
             label = name if kept is loss else f"{name} ({kept.currency})"
-            asked = {"bound": bound, "unit": unit, "pan_private": pan_private}
-            found.append(_candidate(label, partial(make, kept, asked), judged, memory))
+            found.append(_candidate(label, partial(make, kept, asked), judged, most))
     return Comparison(tuple(sorted(found, key=lambda c: (bool(c.refused), c.rmse))), judged)
 
 
@@ -144,12 +166,12 @@ def ways_to_keep(loss: Loss) -> Iterator[Loss]:
         yield Pure(max(epsilon, loss.epsilon) if hasattr(loss, "epsilon") else epsilon)
 
 
-Maker = Callable[[Loss, dict[str, Any]], Mechanism[Any]]
+Maker = Callable[[Loss, Asked], Mechanism[Any]]
 
 
 def candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Maker]]:
     """The mechanisms that answer a window, by name."""
-    kind, _, size = window.partition(" ")
+    kind, _, size = str(window).partition(" ")
     if window == "running":
         yield from _running(horizon)
     elif window == "each" or (kind == "sliding" and size.isdecimal() and int(size)):
@@ -162,7 +184,8 @@ def candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Maker]]:
 
 def _running(horizon: int | None) -> Iterator[tuple[str, Maker]]:
     for cls in UNBOUNDED:
-        yield cls.__name__, _maker(cls, horizon=horizon)
+        ends = {} if horizon is None else {"horizon": horizon, "last_tick": horizon}
+        yield cls.__name__, _maker(cls, **ends)
     if horizon is not None:
         for cls in BOUNDED:
             yield cls.__name__, _maker(cls, horizon=horizon)
@@ -170,21 +193,23 @@ def _running(horizon: int | None) -> Iterator[tuple[str, Maker]]:
 
 
 def _maker(cls: type[Mechanism[Any]], **settings: Any) -> Maker:
-    names = cls.__dataclass_fields__  # type: ignore[attr-defined]
+    claim: Any = cls  # a dataclass that takes `asked`, as all claims do
+    names = {field.name for field in fields(claim)}
 
-    def make(loss: Loss, asked: dict[str, Any]) -> Mechanism[Any]:
-        if asked["pan_private"] and "pan_private" not in names:
-            raise ValueError(f"pan_private must be False for {cls.__name__}, got True")
-        return cls(loss, **{k: v for k, v in {**settings, **asked}.items() if k in names})  # type: ignore[call-arg]
+    def make(loss: Loss, asked: Asked) -> Mechanism[Any]:
+        known = {name: value for name, value in settings.items() if name in names}
+        made: Mechanism[Any] = claim(loss, **known, **vars(asked))
+        return made
 
     return make
 
 
-def _candidate(name: str, make: Callable[[], Mechanism[Any]], ticks: int, memory: int) -> Candidate:
+def _candidate(name: str, make: Callable[[], Mechanism[Any]], ticks: int, memory: int | None) -> Candidate:
     try:
         made = make()
+        needs, rmse, last = made.memory(), made.rmse(ticks), made.stddev(ticks)
     except ValueError as refusal:
         return Candidate(name, refused=str(refusal))
-    needs = made.memory()
-    reason = f"memory must be at most {memory} numbers a group, got {needs}" if needs > memory else ""
-    return Candidate(name, made, made.rmse(ticks), made.stddev(ticks), needs, reason)
+    short = memory is not None and needs > memory
+    reason = f"memory must be at least {needs} numbers a group, got {memory}" if short else ""
+    return Candidate(name, made, rmse, last, needs, reason)

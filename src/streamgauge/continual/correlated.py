@@ -24,10 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.continual.exponentials import Encoder
-from streamgauge.continual.mechanism import Mechanism, check_settings
+from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.recursion import COLUMNS, NARROW, ROOM, Buffers, correlate, rounding
 from streamgauge.continual.response import Response
 from streamgauge.continual.run import HorizonPassed
+from streamgauge.continual.settings import check_settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.toeplitz import lower_triangle
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
@@ -109,7 +110,8 @@ class Correlated(Mechanism[S], Generic[S]):
     def slack(self) -> Fraction:
         """W sqrt(T g), in grid points: what rounding adds to the sensitivity."""
         ticks = min(self.unit.ticks, self.last_tick)
-        groups = ticks * min(self.bound**2, GROUPS * self.unit.events)
+        moved = GROUPS * self.unit.events * (2 if self.unit.replace else 1)
+        groups = ticks * min(self.bound**2, moved)
         return rounding(self.encoder) * sqrt_up(Fraction(self.last_tick * groups))
 
     @cached_property
@@ -158,7 +160,7 @@ class Correlated(Mechanism[S], Generic[S]):
     def mean_variance(self, ticks: int) -> float:
         return self.response.mean_variance(ticks) * self.distribution.variance / 4.0**self.grid_bits
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         measure = lower_triangle(self.encoder.coefficients(ticks))
         decode = lower_triangle(self.response.coefficients(ticks))
         draws = tuple(range(ticks))

@@ -234,7 +234,7 @@ class DecayTree(Mechanism[State]):
             )
         return squares
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         measure, decode = np.zeros((2, ticks, ticks))
         for row, level in enumerate(self.level_of(np.arange(1, ticks + 1)).tolist()):
             size = self.sizes[level]

@@ -41,9 +41,10 @@ from streamgauge.continual.buffers import LARGEST, bounded
 from streamgauge.continual.correlated import Correlated
 from streamgauge.continual.decay_tree import LONGEST, ROUNDING, DecayTree, decode
 from streamgauge.continual.exponentials import Encoder, Exponential
-from streamgauge.continual.mechanism import Mechanism, check_settings
+from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.recursion import Buffers
 from streamgauge.continual.response import Floats
+from streamgauge.continual.settings import check_settings
 from streamgauge.continual.way import Delegating
 from streamgauge.noise import Ints, Noise
 from streamgauge.privacy import Approx, Event, Loss, Number, Pure, Unit, Zcdp, exact
@@ -75,6 +76,10 @@ class ExponentialDecay(Delegating):
             raise ValueError(
                 f"decay must be given, or else half_life, got decay={self.decay}, half_life={self.half_life}"
             )
+        for name in ("decay", "half_life"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, exact(given, name))
         remaining = self.remaining
         if not 0 < remaining <= 1 - SLOWEST:
             raise ValueError(f"decay must be above 0 and at most 1 - 2**-40, got {float(remaining)}")

@@ -28,7 +28,7 @@ Reference
     the epoch. Defaults here were found by search over growth and split (docs/continual.md).
 """
 
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -37,7 +37,8 @@ import numpy as np
 
 from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.kary import Kary
-from streamgauge.continual.mechanism import Mechanism, Release, check_settings, check_whole
+from streamgauge.continual.mechanism import Mechanism, Release
+from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.strategy import Strategy, side_by_side
 from streamgauge.continual.subtractive import SubtractiveTree
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
@@ -90,7 +91,16 @@ class Hybrid(Mechanism[State]):
         object.__setattr__(self, "inner", self.inner or self._best_inner())
         object.__setattr__(self, "growth", self.growth or GROWTHS.get(self.inner, 4))
         object.__setattr__(self, "first", self.first or self.growth)
-        self.counter(self.first)  # refuses an inner mechanism that cannot keep the loss
+        self._check_inner()
+        self.counter(0, self.first)  # refuses an inner mechanism that cannot keep the loss
+        check_noise(self)
+
+    def _check_inner(self) -> None:
+        names: set[str] = {f.name for f in fields(self.inner)} if is_dataclass(self.inner) else set()
+        if not (isinstance(self.inner, type) and {"loss", "horizon", "bound"} <= names):
+            raise ValueError(f"inner must be a running counter with a horizon, got {self.inner!r}")
+        if names & {"window", "exponent", "decay"}:
+            raise ValueError(f"inner must be a running counter with a horizon, got {self.inner.__name__}")
 
     def _best_inner(self) -> type[Mechanism[Any]]:
         if self.pan_private:
@@ -107,11 +117,12 @@ class Hybrid(Mechanism[State]):
     def _counters(self) -> dict[int, Mechanism[Any]]:
         return {}
 
-    def counter(self, length: int) -> Mechanism[Any]:
-        """The inner mechanism of an epoch of so many ticks; the last one is the p-sum's."""
-        if length not in self._counters:
-            self._counters[length] = self._new_counter(max(1, length - 1))
-        return self._counters[length]
+    def counter(self, begin: int, length: int) -> Mechanism[Any]:
+        """The inner mechanism of an epoch; its last tick is the p-sum's, and it ends with the horizon."""
+        ticks = length - 1 if self.horizon is None else min(length - 1, self.horizon - begin)
+        if ticks not in self._counters:
+            self._counters[ticks] = self._new_counter(max(1, ticks))
+        return self._counters[ticks]
 
     def _new_counter(self, horizon: int) -> Mechanism[Any]:
         assert self.inner is not None
@@ -127,11 +138,16 @@ class Hybrid(Mechanism[State]):
         shown["inner"], shown["split"] = shown["inner"].__name__, str(shown["split"])
         return f"Hybrid({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
+    def next_length(self, length: int) -> int:
+        """Epochs grow as long as the inner mechanism can follow."""
+        assert self.inner is not None
+        return min(length * self.growth, self.inner.LONGEST)
+
     def epoch(self, tick: int) -> tuple[int, int, int]:
         """The number, beginning and length of the epoch that `tick` (from 1) is in."""
         number, begin, length = 0, 0, self.first
         while tick > begin + length:
-            number, begin, length = number + 1, begin + length, length * self.growth
+            number, begin, length = number + 1, begin + length, self.next_length(length)
         return number, begin, length
 
     def initial(self, width: int, noise: Noise) -> State:
@@ -146,7 +162,7 @@ class Hybrid(Mechanism[State]):
         if self.pan_private:
             state.open = state.past + self.distribution.draw(noise, width)
             state.open_draws = state.past_draws + 1
-        state.inner = self.counter(length).initial(width, noise)
+        state.inner = self.counter(state.tick, length).initial(width, noise)
 
     def _end(self, state: State, length: int, noise: Noise) -> Release:
         """The p-sum of the epoch, and what follows it."""
@@ -154,7 +170,7 @@ class Hybrid(Mechanism[State]):
         whole = state.open if self.pan_private else state.past + state.open
         state.past = whole + self.distribution.draw(noise, width)
         state.past_draws = 1 + (state.open_draws if self.pan_private else state.past_draws)
-        self._begin(state, length * self.growth, width, noise)
+        self._begin(state, self.next_length(length), width, noise)
         return state.past.copy()
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
@@ -163,7 +179,7 @@ class Hybrid(Mechanism[State]):
         state.open += values
         if state.tick == begin + length:
             return self._end(state, length, noise)
-        release: Release = state.past + self.counter(length).step(state.inner, values, noise)
+        release: Release = state.past + self.counter(begin, length).step(state.inner, values, noise)
         return release
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Release:
@@ -172,7 +188,7 @@ class Hybrid(Mechanism[State]):
             _, begin, length = self.epoch(state.tick + 1)
             inside = min(begin + length - 1 - state.tick, len(block) - done)
             piece = block[done : done + inside]
-            releases.append(state.past + self.counter(length).feed(state.inner, piece, noise))
+            releases.append(state.past + self.counter(begin, length).feed(state.inner, piece, noise))
             state.open += piece.sum(axis=0)
             state.tick += inside
             done += inside
@@ -187,20 +203,23 @@ class Hybrid(Mechanism[State]):
         number, begin, length = self.epoch(tick)
         ended = tick == begin + length
         past = Term((number + ended) * (2 if self.pan_private else 1), 1, self.distribution)
-        return NoiseSum((past, *(() if ended else self.counter(length).noise_at(tick - begin).terms)))
+        return NoiseSum((past, *(() if ended else self.counter(begin, length).noise_at(tick - begin).terms)))
 
     def noise_now(self, state: State) -> NoiseSum:
         _, begin, length = self.epoch(state.tick)
         past = Term(state.past_draws, 1, self.distribution)
         ended = state.tick in (0, begin + length)
-        return NoiseSum((past, *(() if ended else self.counter(length).noise_now(state.inner).terms)))
+        return NoiseSum((past, *(() if ended else self.counter(begin, length).noise_now(state.inner).terms)))
+
+    def intrusion_refusal(self) -> str:
+        return super().intrusion_refusal() or self.counter(0, self.first).intrusion_refusal()
 
     def intrude(self, state: State, noise: Noise) -> State:
-        if not self.pan_private:
+        if self.intrusion_refusal():
             return super().intrude(state, noise)
-        _, _, length = self.epoch(state.tick + 1)
+        _, begin, length = self.epoch(state.tick + 1)
         state.open += self.distribution.draw(noise, len(state.open))
-        inner = self.counter(length).intrude(state.inner, noise)
+        inner = self.counter(begin, length).intrude(state.inner, noise)
         seen = State(
             state.tick, state.past.copy(), state.open.copy(), inner, state.past_draws, state.open_draws
         )
@@ -210,8 +229,8 @@ class Hybrid(Mechanism[State]):
 
     def memory(self) -> int:
         """At the horizon or, without one, at tick 2^20."""
-        _, _, length = self.epoch(self.horizon or 2**20)
-        return 2 + self.counter(length).memory()
+        _, begin, length = self.epoch(self.horizon or 2**20)
+        return 2 + self.counter(begin, length).memory()
 
     def mean_variance(self, ticks: int) -> float:
         total, number, begin, length = 0.0, 0, 0, self.first
@@ -219,25 +238,25 @@ class Hybrid(Mechanism[State]):
         while begin < ticks:
             inside = min(ticks - begin, length - 1)
             if inside:
-                total += inside * (number * one + self.counter(length).mean_variance(inside))
+                total += inside * (number * one + self.counter(begin, length).mean_variance(inside))
             total += (number + 1) * one * (ticks >= begin + length)
-            number, begin, length = number + 1, begin + length, length * self.growth
+            number, begin, length = number + 1, begin + length, self.next_length(length)
         return total / ticks
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         parts = []
         number, begin, length = 0, 0, self.first
         while begin < ticks:
             inside = min(ticks - begin, length - 1)
             parts.append(self._epoch_strategy(begin, inside, length, ticks))
-            number, begin, length = number + 1, begin + length, length * self.growth
+            number, begin, length = number + 1, begin + length, self.next_length(length)
         return side_by_side(parts)
 
     def _epoch_strategy(self, begin: int, inside: int, length: int, ticks: int) -> Strategy:
         """The rows of one epoch: its p-sum, and the inner mechanism's."""
         ended = ticks >= begin + length
         drawn = self.pan_private + ended
-        inner = self.counter(length).strategy(inside) if inside else None
+        inner = self.counter(begin, length).matrices(inside) if inside else None
         rows = 1 + (inner.measure.shape[0] if inner else 0)
         measure, decode = np.zeros((rows, ticks)), np.zeros((ticks, rows))
         measure[0, begin : begin + length] = 1

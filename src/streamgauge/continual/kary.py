@@ -13,7 +13,7 @@ Reference
 
 from dataclasses import KW_ONLY, dataclass, replace
 
-from streamgauge.continual.mechanism import check_settings, check_whole
+from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.tree import Tree
 from streamgauge.privacy import Event, Loss, Unit
 
@@ -41,6 +41,7 @@ class Kary(Tree):
         if not self.levels:
             object.__setattr__(self, "levels", least_levels(self.branching, self.horizon or 1))
         check_whole("levels", self.levels)
+        check_noise(self)
 
     def _best_branching(self) -> int:
         """The k of least mean variance over the horizon."""

@@ -5,6 +5,7 @@ A mechanism's file holds the claim (settings, loss, error), its `State`, `initia
 runs, standard errors, intervals and bands.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from math import sqrt
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from streamgauge.continual.run import Run
 from streamgauge.continual.saved import NoNoise, numbers, read_state
+from streamgauge.continual.settings import check_noise, check_short, check_source, check_whole
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Unit
@@ -28,11 +30,13 @@ class Ticking(Protocol):
 
 
 S = TypeVar("S", bound=Ticking)
+WIDEST = 2**40  # groups: beyond it no machine has the memory
 
 
 class Mechanism(ABC, Generic[S]):
     """A continual mechanism: `start` it, `step` or `feed` it, read its `stddev` and `interval`."""
 
+    LONGEST: ClassVar[int] = 2**62  # the longest horizon that it can be given
     LOSSES: ClassVar[tuple[type[Loss], ...]]  # what it can keep
     WHY: ClassVar[str] = ""  # why it can keep no other
     RESTS_EXACT: ClassVar[str] = ""  # what is exact in its memory, if it cannot be pan-private
@@ -41,6 +45,17 @@ class Mechanism(ABC, Generic[S]):
     bound: int
     pan_private: bool
     unit: Unit
+
+    def __init_subclass__(cls) -> None:
+        """Lets `help` of a mechanism show the claim, which opens its module."""
+        super().__init_subclass__()
+        claim = sys.modules[cls.__module__].__doc__
+        cls.__doc__ = f"{cls.__doc__}\n\n{claim}" if cls.__doc__ and claim else cls.__doc__
+
+    @property
+    @abstractmethod
+    def distribution(self) -> Distribution:
+        """The noise of one draw, in grid points where there is a grid."""
 
     @abstractmethod
     def initial(self, width: int, noise: Noise) -> S:
@@ -59,12 +74,17 @@ class Mechanism(ABC, Generic[S]):
         """The noise in the release at `tick`: a sum of independent draws."""
 
     @abstractmethod
-    def strategy(self, ticks: int) -> Strategy:
-        """The matrices C and B over the first `ticks` ticks."""
+    def matrices(self, ticks: int) -> Strategy:
+        """C and B over the first `ticks` ticks."""
 
     @abstractmethod
     def mean_variance(self, ticks: int) -> float:
         """The variance of a release, averaged over ticks 1 to `ticks`."""
+
+    def strategy(self, ticks: int) -> Strategy:
+        """The matrices C and B over the first `ticks` ticks, which must be few."""
+        check_short(self.checked(ticks))
+        return self.matrices(ticks)
 
     def noise_now(self, state: S) -> NoiseSum:
         """The noise in the newest release of a run, announced intrusions included."""
@@ -76,18 +96,30 @@ class Mechanism(ABC, Generic[S]):
 
     def intrude(self, state: S, noise: Noise) -> S:
         """Answers an announced intrusion with noise before and after; returns what to hand over."""
-        raise TypeError(f"pan_private must be True to survive an intrusion, got {self.pan_private}")
+        raise TypeError(self.intrusion_refusal())
+
+    def intrusion_refusal(self) -> str:
+        """Why an announced intrusion cannot be survived; nothing if it can."""
+        return "" if self.pan_private else "pan_private must be True to survive an intrusion, got False"
+
+    def identity(self) -> str:
+        """All that a saved run must share with the claim that goes on with it."""
+        return repr(self)
 
     def start(self, width: int = 1, noise: Noise | None = None) -> Run[S]:
         """A new run of `width` groups side by side."""
-        if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-            raise ValueError(f"width must be a whole number of at least 1, got {width!r}")
-        return Run.new(self, width, noise)
+        check_whole("width", width)
+        if width > WIDEST:
+            raise ValueError(f"width must be at most 2**40, got {width}")
+        check_source(self, noise)
+        check_noise(self)
+        return Run.new(self, int(width), noise)
 
     def load(self, saved: bytes, noise: Noise | None = None) -> Run[S]:
         """The run that `Run.save` wrote; refuses another mechanism's or an altered one."""
-        width, intrusions, state = read_state(saved, self)
-        return Run(self, width, state, noise, intrusions)
+        check_source(self, noise)
+        width, record, state = read_state(saved, self)
+        return Run(self, width, state, noise, **record)
 
     def stddev(self, tick: int) -> float:
         """The exact standard error of the release at `tick`."""
@@ -113,13 +145,15 @@ class Mechanism(ABC, Generic[S]):
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Bounds that hold the true values of all these ticks at once with at least `confidence`.
 
-        `values` are releases of one group at ticks first, first + 1, ...; the ticks share the
-        probability of failure equally (union bound).
+        `values` are the releases at ticks first, first + 1, ..., one group's or one row a tick; ticks and
+        groups share the probability of failure equally (union bound).
         """
         centre = np.asarray(values, np.float64)
-        each = 1 - (1 - confidence) / len(centre)
+        if centre.ndim not in (1, 2):
+            raise ValueError(f"values must be of shape (ticks,) or (ticks, width), got {centre.shape}")
         noises = (self.noise_at(self.checked(first + i)) for i in range(len(centre)))
-        half = np.array([noise.half_width(each) for noise in noises])
+        half = np.array([noise.simultaneous(confidence, centre.size) for noise in noises])
+        half = half.reshape(-1, *[1] * (centre.ndim - 1))
         return centre - half, centre + half
 
     def deviation(self, tick: int) -> float:
@@ -142,33 +176,11 @@ class Mechanism(ABC, Generic[S]):
         return min(1.0, 2 * tick * self.noise_at(self.checked(tick)).upper_tail(float(left)))
 
     def checked(self, tick: int) -> int:
-        if tick < 1:
-            raise ValueError(f"tick must be at least 1, got {tick}")
+        """The tick, if the claim speaks of it."""
+        check_whole("tick", tick)
         if self.horizon is not None and tick > self.horizon:
             raise ValueError(f"tick must be at most the horizon {self.horizon}, got {tick}")
         return tick
-
-
-def check_settings(mechanism: Mechanism[Any], *, bounded: bool) -> None:
-    """Refuses settings that make no claim; `bounded` mechanisms need a horizon."""
-    loss, horizon = mechanism.loss, mechanism.horizon
-    if not isinstance(loss, mechanism.LOSSES):
-        kinds = " or ".join(kind.__name__ for kind in mechanism.LOSSES)
-        reason = f" ({mechanism.WHY})" if mechanism.WHY else ""
-        raise ValueError(f"loss must be {kinds} for {type(mechanism).__name__}{reason}, got {loss!r}")
-    if mechanism.pan_private and mechanism.RESTS_EXACT:
-        name, why = type(mechanism).__name__, mechanism.RESTS_EXACT
-        raise ValueError(f"pan_private must be False for {name} ({why}), got True")
-    if horizon is None and bounded:
-        raise ValueError("horizon must be given for this mechanism, got None")
-    if horizon is not None:
-        check_whole("horizon", horizon)
-    check_whole("bound", mechanism.bound)
-
-
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def draw_rows(distribution: Distribution, noise: Noise, rows: int, width: int) -> Ints:

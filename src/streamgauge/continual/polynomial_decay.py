@@ -37,7 +37,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamgauge.continual.convolution import Floats
-from streamgauge.continual.mechanism import Mechanism, check_settings
+from streamgauge.continual.mechanism import Mechanism
+from streamgauge.continual.settings import check_settings
 from streamgauge.continual.square_root import square_root
 from streamgauge.continual.toeplitz import Factors, Toeplitz, check_memory
 from streamgauge.continual.way import Delegating

@@ -63,6 +63,9 @@ class Refined(Mechanism[State]):
         self.loss, self.unit, self.bound = tree.loss, tree.unit, tree.bound
         self.horizon, self.pan_private = tree.horizon, False
 
+    def __repr__(self) -> str:
+        return f"Refined({self.tree!r})"
+
     @property
     def distribution(self) -> Distribution:
         return self.tree.distribution
@@ -155,7 +158,7 @@ class Refined(Mechanism[State]):
         weighted = sum(count * own_weight(level) for level, count in enumerate(counts))
         return weighted / ticks * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         rows = [(level, t) for t in range(1, ticks + 1) for level in range(self.tree.level(t) + 1)]
         measure = np.zeros((len(rows), ticks))
         estimates: dict[tuple[int, int], Floats] = {}

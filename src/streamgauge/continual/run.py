@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.continual.saved import write_state
+from streamgauge.continual.settings import check_rows
 from streamgauge.noise import EphemeralNoise, Ints, Noise, NoiseSum, SecureNoise
 
 if TYPE_CHECKING:
@@ -40,11 +41,19 @@ class Run(Generic[S]):
     """A mechanism at work; make one with `mechanism.start()` or `mechanism.load(saved)`."""
 
     def __init__(
-        self, mechanism: "Mechanism[S]", width: int, state: S, noise: Noise | None, intrusions: int = 0
+        self,
+        mechanism: "Mechanism[S]",
+        width: int,
+        state: S,
+        noise: Noise | None,
+        *,
+        intrusions: int = 0,
+        saves: int = 0,
     ) -> None:
         self.mechanism = mechanism
         self.width = width
-        self.intrusions = intrusions
+        self.intrusions = intrusions  # announced ones
+        self.saves = saves  # how often the state was written out: each copy is one that may be looked at
         self._state: S | None = state
         self._noise = noise if noise is not None else chance(mechanism)
         self._process = os.getpid()
@@ -56,9 +65,16 @@ class Run(Generic[S]):
         return cls(mechanism, width, mechanism.initial(width, source), source)
 
     @property
+    def record(self) -> dict[str, int]:
+        """Who may have seen the state: announced intrusions, and copies written out."""
+        return {"intrusions": self.intrusions, "saves": self.saves}
+
+    @property
     def tick(self) -> int:
         """The number of ticks taken so far."""
-        return int(self._whole().tick)
+        self._same_process()
+        with self._turn:
+            return int(self._whole().tick)
 
     def step(self, values: npt.ArrayLike) -> "Release":
         """Takes one tick's value of every group; returns the release, one number per group."""
@@ -71,6 +87,8 @@ class Run(Generic[S]):
     def feed(self, block: npt.ArrayLike) -> "Release":
         """Takes many ticks, one row each; returns as many rows of releases."""
         rows = integers("block", block)
+        if rows.size == 0 and rows.ndim == 1:
+            rows = rows.reshape(0, self.width)
         if rows.ndim == 1 and self.width == 1:
             return self.feed(rows[:, None])[:, 0]
         if rows.ndim != 2 or rows.shape[1] != self.width:
@@ -83,11 +101,20 @@ class Run(Generic[S]):
 
     def noise(self) -> NoiseSum:
         """The noise in the newest release, announced intrusions included."""
-        return self.mechanism.noise_now(self._whole())
+        self._same_process()
+        with self._turn:
+            return self.mechanism.noise_now(self._whole())
 
     def stddev(self) -> float:
         """The exact standard error of the newest release."""
         return self.noise().stddev
+
+    def interval(
+        self, value: npt.ArrayLike, confidence: float = 0.95
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Bounds for the true value of the newest release, announced intrusions included."""
+        half, centre = self.noise().half_width(confidence), np.asarray(value, np.float64)
+        return centre - half, centre + half
 
     def save(self) -> bytes:
         """All that the run remembers, secrets included; `mechanism.load` goes on from it.
@@ -95,13 +122,17 @@ class Run(Generic[S]):
         Whoever reads the bytes has intruded. Go on from one copy only: two runs that go on from
         the same bytes draw two noises for one sum.
         """
+        self._same_process()
         with self._turn:
-            return write_state(self.mechanism, self.width, self.intrusions, self._whole())
+            state = self._whole()
+            self.saves += 1
+            return write_state(self.mechanism, self.width, self.record, state)
 
     def intrude(self) -> S:
         """An announced intrusion: noise, hand over the state, noise."""
-        if not self.mechanism.pan_private:
-            return self.mechanism.intrude(self._whole(), self._noise)  # which refuses
+        refusal = self.mechanism.intrusion_refusal()
+        if refusal:
+            raise TypeError(refusal)
         with self._taken(0) as state:
             seen = self.mechanism.intrude(state, self._noise)
             self.intrusions += 1
@@ -110,13 +141,17 @@ class Run(Generic[S]):
     def _whole(self) -> S:
         if self._state is None:
             raise RunFailed("run must be whole to go on, got one whose last step failed")
+        return self._state
+
+    def _same_process(self) -> None:
+        """Asked before the lock, which another thread may have held when the child was forked."""
         if self._process != os.getpid():
             raise RunFailed("run must go on in the process that began it, got a forked child")
-        return self._state
 
     @contextmanager
     def _taken(self, ticks: int) -> Iterator[S]:
         """The state, taken away until the step has succeeded."""
+        self._same_process()
         with self._turn:
             state, horizon = self._whole(), self.mechanism.horizon
             if horizon is not None and state.tick + ticks > horizon:
@@ -145,8 +180,22 @@ def chance(mechanism: "Mechanism[Any]") -> Noise:
 
 
 def integers(name: str, values: npt.ArrayLike) -> Ints:
-    """Integers of any kind as int64; anything else is refused by its type, never by its value."""
-    array = np.asarray(values)
+    """Integers of any kind as int64, modulo 2^64; all else is refused by its type, never by its value."""
+    check_rows(name, values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be integers in rows of one length, got ragged rows") from None
+    if array.dtype.kind in "fO" and not isinstance(values, np.ndarray):
+        array = wrapped(np.array(values, dtype=object))
     if array.dtype.kind not in "iub":
-        raise ValueError(f"{name} must be integers, got {array.dtype}")
+        raise ValueError(f"{name} must be integers, got {np.asarray(values).dtype}")
     return array.astype(np.int64, copy=False)
+
+
+def wrapped(numbers: npt.NDArray[np.object_]) -> npt.NDArray[Any]:
+    """Python's integers, however large, modulo 2^64; whatever else is in the list stays as it is."""
+    flat = numbers.ravel().tolist()
+    if not all(isinstance(number, int | np.integer) for number in flat):
+        return numbers
+    return np.array([int(number) % 2**64 for number in flat], np.uint64).reshape(numbers.shape)

@@ -25,12 +25,12 @@ class BadSave(ValueError):  # noqa: N818 - named for what it is
     """Bytes that are not a run of this mechanism."""
 
 
-def write_state(mechanism: "Mechanism[S]", width: int, intrusions: int, state: S) -> bytes:
+def write_state(mechanism: "Mechanism[S]", width: int, record: dict[str, int], state: S) -> bytes:
     arrays: list[np.ndarray[Any, Any]] = []
     header = {
-        "mechanism": repr(mechanism),
+        "mechanism": mechanism.identity(),
         "width": width,
-        "intrusions": intrusions,
+        "record": record,
         "state": _described(state, arrays),
     }
     text = json.dumps(header).encode()
@@ -39,22 +39,60 @@ def write_state(mechanism: "Mechanism[S]", width: int, intrusions: int, state: S
     return body + hashlib.sha256(body).digest()
 
 
-def read_state(saved: bytes, mechanism: "Mechanism[S]") -> tuple[int, int, S]:
-    """The width, the announced intrusions and the state that `saved` holds."""
-    body, digest = saved[:-DIGEST], saved[-DIGEST:]
-    if not body.startswith(MAGIC):
+def read_state(saved: bytes, mechanism: "Mechanism[S]") -> tuple[int, dict[str, int], S]:
+    """The width, the record of who saw it, and the state that `saved` holds."""
+    header, raw = _opened(saved)
+    if header.get("mechanism") != mechanism.identity():
+        raise BadSave(f"saved must be a run of {mechanism!r}, got one of {header.get('mechanism')}")
+    try:
+        width, record = int(header["width"]), {name: int(n) for name, n in header["record"].items()}
+        like = mechanism.initial(width, NoNoise())
+        state, used = _restored(like, header["state"], raw)
+        whole = (
+            used == len(raw) and _fits(state, like) and _in_time(state, mechanism) and width in _axes(state)
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise BadSave("saved must hold a state of its claim, got another")
+    return width, record, state
+
+
+def _opened(saved: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header and the raw arrays, if the bytes are whole."""
+    if not isinstance(saved, bytes | bytearray | memoryview):
+        raise BadSave(f"saved must be bytes, got {type(saved).__name__}")
+    body, digest = bytes(saved[:-DIGEST]), bytes(saved[-DIGEST:])
+    if not bytes(saved[: len(MAGIC)]) == MAGIC:
         raise BadSave(f"saved must be a run of {MAGIC.decode().strip()!r}, got other bytes")
     if hashlib.sha256(body).digest() != digest:
         raise BadSave("saved must be whole, got a truncated or altered run")
     start = len(MAGIC) + 8
     end = start + int.from_bytes(body[len(MAGIC) : start], "little")
-    header = json.loads(body[start:end])
-    if header["mechanism"] != repr(mechanism):
-        raise BadSave(f"saved must be a run of {mechanism!r}, got one of {header['mechanism']}")
-    state, used = _restored(mechanism.initial(1, NoNoise()), header["state"], memoryview(body)[end:])
-    if used != len(body) - end:
-        raise BadSave("saved must be whole, got a truncated or altered run")
-    return header["width"], header["intrusions"], state
+    return json.loads(body[start:end]), memoryview(body)[end:]
+
+
+def _axes(state: Any) -> set[int]:
+    """The lengths of the last axes of its arrays: the width is one of them."""
+    if isinstance(state, np.ndarray):
+        return {state.shape[-1]}
+    parts = [getattr(state, f.name) for f in fields(state)] if is_dataclass(state) else []
+    return set().union(*map(_axes, parts))
+
+
+def _in_time(state: Any, mechanism: "Mechanism[Any]") -> bool:
+    tick, horizon = state.tick, mechanism.horizon
+    return type(tick) is int and tick >= 0 and (horizon is None or tick <= horizon)
+
+
+def _fits(state: Any, like: Any) -> bool:
+    """Whether a state is made of the same kinds of parts as another; rows may have come with time."""
+    if isinstance(like, np.ndarray):
+        kinds = {like.dtype.str, np.dtype(np.float64).str}
+        return state.ndim == like.ndim and state.dtype.str in kinds
+    if is_dataclass(like):
+        return all(_fits(getattr(state, f.name), getattr(like, f.name)) for f in fields(like))
+    return type(state) is type(like)
 
 
 def _described(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:

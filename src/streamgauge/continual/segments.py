@@ -34,7 +34,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.continual.mechanism import Mechanism, check_settings, draw_rows
+from streamgauge.continual.mechanism import Mechanism, draw_rows
+from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy import Event, Loss, Pure, Unit
@@ -64,11 +65,15 @@ class Segments(Mechanism[State]):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)
+        check_noise(self)
 
     @property
     def sizes(self) -> int:
-        """How many sizes of segment are needed: 2^sizes reaches the horizon."""
-        return (self.horizon - 1).bit_length()
+        """How many sizes of segment are needed: 2^sizes reaches the horizon, and one always is.
+
+        Without a segment, who saw the count before the first tick could subtract it from the release.
+        """
+        return max(1, (self.horizon - 1).bit_length())
 
     @property
     def memberships(self) -> int:
@@ -112,8 +117,8 @@ class Segments(Mechanism[State]):
             state.segments[size] = lives[-1] if state.tick % 2**size else 0
         return releases
 
-    def intrude(self, state: State, noise: Noise) -> State:
-        raise TypeError("mechanism must be a tree to survive an announced intrusion, got Segments")
+    def intrusion_refusal(self) -> str:
+        return "mechanism must be a tree to survive an announced intrusion, got Segments"
 
     def noise_at(self, tick: int) -> NoiseSum:
         return NoiseSum((Term(1 + self.sizes, 1, self.distribution),))
@@ -121,7 +126,7 @@ class Segments(Mechanism[State]):
     def mean_variance(self, ticks: int) -> float:
         return (1 + self.sizes) * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         rows = [(self.sizes, 0)]  # the count, then (size, begin) of each segment, in drawing order
         for before in range(ticks):
             rows += [(size, before) for size in range(self.begun(before + 1))]

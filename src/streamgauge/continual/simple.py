@@ -28,7 +28,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.continual.mechanism import Mechanism, check_settings
+from streamgauge.continual.mechanism import Mechanism
+from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.tree import Tree
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
@@ -58,6 +59,7 @@ class SimpleI(Mechanism[State]):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)
+        check_noise(self)
 
     @cached_property
     def distribution(self) -> Distribution:
@@ -88,7 +90,7 @@ class SimpleI(Mechanism[State]):
     def mean_variance(self, ticks: int) -> float:
         return self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         return Strategy(np.tri(ticks), np.eye(ticks), (self.distribution,) * ticks, tuple(range(ticks)))
 
 
@@ -105,6 +107,7 @@ class SimpleII(Tree):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
+        check_noise(self)
 
     @property
     def branching(self) -> int:

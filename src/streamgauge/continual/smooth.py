@@ -29,7 +29,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.continual.mechanism import Mechanism, check_settings, draw_rows
+from streamgauge.continual.mechanism import Mechanism, draw_rows
+from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
@@ -60,6 +61,7 @@ class SmoothBinary(Mechanism[State]):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)
+        check_noise(self)
 
     @cached_property
     def depth(self) -> int:
@@ -146,7 +148,7 @@ class SmoothBinary(Mechanism[State]):
     def mean_variance(self, ticks: int) -> float:
         return self.ones * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         names = self.names(0, ticks)
         counts, zeros = self.renewed(names), trailing_zeros(names)
         rows = int(counts.sum())

@@ -27,8 +27,8 @@ from typing import ClassVar
 import numpy as np
 
 from streamgauge.continual.convolution import Floats
-from streamgauge.continual.mechanism import check_settings
-from streamgauge.continual.toeplitz import Factors, Toeplitz, check_memory
+from streamgauge.continual.settings import check_settings
+from streamgauge.continual.toeplitz import LONGEST, Factors, Toeplitz, check_memory
 from streamgauge.privacy import Approx, Event, Loss, Unit, Zcdp
 
 RECURSIVE = 256  # coefficients by the recurrence; beyond, its rounding would add up
@@ -48,6 +48,8 @@ class SquareRoot(Toeplitz):
     bound: int = 1
     pan_private: bool = False
     unit: Unit = Event()
+
+    LONGEST: ClassVar[int] = LONGEST
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)

@@ -33,7 +33,8 @@ from typing import ClassVar
 import numpy as np
 
 from streamgauge.continual.kary import BROADEST
-from streamgauge.continual.mechanism import Mechanism, check_settings, check_whole, draw_rows
+from streamgauge.continual.mechanism import Mechanism, draw_rows
+from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy import Event, Loss, Pure, Unit
@@ -73,6 +74,7 @@ class SubtractiveTree(Mechanism[State]):
         check_whole("branching", self.branching, least=3)
         if self.branching % 2 == 0:
             raise ValueError(f"branching must be odd, got {self.branching}")
+        check_noise(self)
 
     @property
     def half(self) -> int:
@@ -192,7 +194,7 @@ class SubtractiveTree(Mechanism[State]):
 
         return below(ticks + self.offset + 1) - below(self.offset + 1)
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         blocks: dict[tuple[int, int], int] = {}  # (level, index) of a block -> its row of C, in drawing order
         decode = np.zeros((ticks, ticks * (self.levels + self.half)))
         for t in range(1, ticks + 1):

@@ -184,7 +184,7 @@ class Toeplitz(Mechanism[State]):
         weights = self.factors.decoder[:ticks] / self.factors.grid
         return float(weights**2 @ (1 - np.arange(ticks) / ticks)) * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         encoder = np.zeros(ticks)
         known = self.factors.encoder[:ticks]
         encoder[: len(known)] = known / self.factors.grid

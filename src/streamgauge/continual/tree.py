@@ -211,7 +211,7 @@ class Tree(Mechanism[State]):
         return NoiseSum((Term(draws, 1, self.distribution),))
 
     def intrude(self, state: State, noise: Noise) -> State:
-        if not self.pan_private:
+        if self.intrusion_refusal():
             return super().intrude(state, noise)
         shape = self.levels - 1, state.entries.shape[1]
         state.entries[1:] += draw_rows(self.distribution, noise, *shape)
@@ -225,7 +225,7 @@ class Tree(Mechanism[State]):
         draws = 2 * sum(counts) - counts[0] if self.registers else sum(counts)
         return draws / ticks * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         rows: dict[tuple[int, int], int] = {}  # (level, begin) of a block -> its row of C
         draws, decode = [], np.zeros((ticks + 1, ticks * (self.levels + 1)))
         if self.registers:

@@ -21,7 +21,7 @@ Reference
 from dataclasses import KW_ONLY, dataclass
 from math import isqrt
 
-from streamgauge.continual.mechanism import check_settings, check_whole
+from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.tree import Tree
 from streamgauge.privacy import Event, Loss, Unit
 
@@ -43,6 +43,7 @@ class TwoLevel(Tree):
         if not self.block_size:
             object.__setattr__(self, "block_size", max(2, isqrt(self.horizon or 0)))
         check_whole("block_size", self.block_size, least=2)
+        check_noise(self)
 
     @property
     def branching(self) -> int:

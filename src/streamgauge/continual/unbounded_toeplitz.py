@@ -25,7 +25,7 @@ from functools import cached_property
 from streamgauge.continual.buffers import unbounded
 from streamgauge.continual.correlated import RunningCount
 from streamgauge.continual.exponentials import Encoder
-from streamgauge.continual.mechanism import check_whole
+from streamgauge.continual.settings import check_whole
 from streamgauge.privacy import Event, Loss, Unit
 
 FARTHEST = 2**48

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamgauge.continual.mechanism import Mechanism, Release
 from streamgauge.continual.strategy import Strategy
-from streamgauge.noise import Ints, Noise, NoiseSum
+from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
 
 
 class Delegating(Mechanism[Any]):
@@ -18,6 +18,10 @@ class Delegating(Mechanism[Any]):
     @property
     @abstractmethod
     def way(self) -> Mechanism[Any]: ...
+
+    @property
+    def distribution(self) -> Distribution:
+        return self.way.distribution
 
     def initial(self, width: int, noise: Noise) -> Any:
         return self.way.initial(width, noise)
@@ -33,6 +37,12 @@ class Delegating(Mechanism[Any]):
 
     def noise_now(self, state: Any) -> NoiseSum:
         return self.way.noise_now(state)
+
+    def intrusion_refusal(self) -> str:
+        return self.way.intrusion_refusal()
+
+    def identity(self) -> str:
+        return f"{self!r} by {self.way!r}"
 
     def intrude(self, state: Any, noise: Noise) -> Any:
         return self.way.intrude(state, noise)
@@ -52,5 +62,5 @@ class Delegating(Mechanism[Any]):
     def room(self) -> int:
         return self.way.room()
 
-    def strategy(self, ticks: int) -> Strategy:
-        return self.way.strategy(ticks)
+    def matrices(self, ticks: int) -> Strategy:
+        return self.way.matrices(ticks)

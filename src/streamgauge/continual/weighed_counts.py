@@ -25,7 +25,8 @@ import numpy as np
 
 from streamgauge.continual import subtractive
 from streamgauge.continual.convolution import Floats
-from streamgauge.continual.mechanism import Mechanism, check_settings
+from streamgauge.continual.mechanism import Mechanism
+from streamgauge.continual.settings import check_settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.subtractive import SubtractiveTree
 from streamgauge.continual.toeplitz import (
@@ -140,8 +141,8 @@ class WeighedCounts(Mechanism[State]):
                 total += float(np.cumsum(squares**2)[ends].sum())
         return total / ticks * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
-        counts = self.tree.strategy(ticks)
+    def matrices(self, ticks: int) -> Strategy:
+        counts = self.tree.matrices(ticks)
         decode = lower_triangle(self.factors.decoder[:ticks]) @ counts.decode
         return Strategy(counts.measure, decode, counts.distributions, counts.draws)
 

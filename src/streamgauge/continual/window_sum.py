@@ -47,7 +47,8 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from streamgauge.continual.mechanism import Mechanism, check_settings, check_whole, draw_rows
+from streamgauge.continual.mechanism import Mechanism, draw_rows
+from streamgauge.continual.settings import check_settings, check_whole
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.window_tiles import Tiling, least_levels
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
@@ -255,7 +256,7 @@ class WindowSum(Mechanism[State]):
         total = int(counts[:early].sum()) + periods * int(later.sum()) + int(later[:rest].sum())
         return total / ticks * self.distribution.variance
 
-    def strategy(self, ticks: int) -> Strategy:
+    def matrices(self, ticks: int) -> Strategy:
         rows: dict[tuple[int, int], int] = {}  # (level, beginning) of a block -> its row of C
         registers = range(1, self.levels if self.pan_private else 0)
         draws = [rows.setdefault((level, 0), len(rows)) for level in registers]
