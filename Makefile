@@ -27,7 +27,8 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python benchmarks/counters.py
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python must be 3.11 or later, got " + sys.version)'

@@ -131,7 +131,7 @@ class Bar:
 
 def bars(scheme: Scheme) -> list[Bar]:
     """The rows of C that have items, with their weights in the release; for Segments the columns of B."""
-    strategy = scheme.mechanism.strategy(scheme.ahead)
+    strategy = scheme.mechanism.matrices(scheme.ahead)
     segments = isinstance(scheme.mechanism, Segments)
     covers = strategy.decode.T if segments else strategy.measure
     found = []

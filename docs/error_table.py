@@ -3,11 +3,10 @@
 python docs/error_table.py
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from streamgauge import Pure, Zcdp
 from streamgauge.continual import (
@@ -26,6 +25,9 @@ from streamgauge.continual import (
     UnboundedToeplitz,
 )
 from streamgauge.privacy import Loss
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from accuracy import lower_bound
 
 PAGE = Path(__file__).parent / "continual.md"
 BEGIN, END = "<!-- error table: begin -->\n", "<!-- error table: end -->\n"
@@ -62,12 +64,6 @@ def predicted(make: Callable[[Loss, int], Mechanism[Any]], loss: Loss, ticks: in
         return "-"
 
 
-def least(ticks: int) -> float:
-    """What no factorisation of running sums can go below at rho = 1/2: the nuclear norm over T."""
-    angles = (2 * np.arange(1, ticks + 1) - 1) * np.pi / (4 * ticks + 2)
-    return float((1 / (2 * np.sin(angles))).sum() / ticks)
-
-
 def lines() -> list[str]:
     heads = [f"{loss}, 2^{T.bit_length() - 1}" for loss in ("epsilon 1", "rho 1/2") for T in HORIZONS]
     table = [" | ".join(["mechanism", *heads]), "|".join(["---", *["---:"] * len(heads)])]
@@ -75,7 +71,7 @@ def lines() -> list[str]:
         cells = [predicted(make, loss, T) for loss in (Pure(1), Zcdp("1/2")) for T in HORIZONS]
         table.append(" | ".join([name, *cells]))
     table.append(
-        " | ".join(["least of all factorisations", "", "", "", *(shown(least(T)) for T in HORIZONS)])
+        " | ".join(["least of all factorisations", "", "", "", *(shown(lower_bound(T)) for T in HORIZONS)])
     )
     return [f"| {line} |\n" if "---" not in line else f"|{line}|\n" for line in table]
 

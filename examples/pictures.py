@@ -18,7 +18,8 @@ def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
     figure.suptitle(
         "Seven ways to count one stream, epsilon = 1", x=0.02, ha="left", weight="bold", color=INK
     )
-    widest = max(mechanism.interval(0, len(error))[1] for error, mechanism in runs.values())
+    halves = sorted(mechanism.interval(0, len(error))[1] for error, mechanism in runs.values())
+    widest = 1.5 * halves[-2]  # the worst of all may leave its panel
     for panel, colour, (name, (error, mechanism)) in zip(panels, COLOURS, runs.items(), strict=True):
         ticks = np.arange(1, len(error) + 1, 23)
         half = [mechanism.interval(0, int(t))[1] for t in ticks]
@@ -26,7 +27,8 @@ def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
         panel.plot(np.arange(1, len(error) + 1), error, color=colour, lw=0.7)
         panel.axhline(0, color=INK, lw=0.6)
         rmse = mechanism.rmse(len(error))
-        title = f"{name} ({type(mechanism).__name__}): typical error {rmse:.0f}"
+        kind = f" ({type(mechanism).__name__})" if name.startswith("Best") else ""
+        title = f"{name}{kind}: typical error {rmse:.0f}"
         panel.set_title(title, loc="left", fontsize=9, color=INK)
         panel.set_ylim(-widest, widest)
         style(panel)

@@ -12,9 +12,8 @@ PAGES = sorted(DOCS.glob("*.md"))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 sys.path.insert(0, str(DOCS))
+import draw_pictures  # noqa: E402 - found through the line above
 import error_table  # noqa: E402 - lives beside the page
-
-draw_pictures = pytest.importorskip("draw_pictures", reason="pictures need the extra [plot]")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

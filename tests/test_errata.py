@@ -45,7 +45,7 @@ def column_loss(moves: Ints, scale: Fraction) -> Fraction:
 def own_loss(mechanism: Mechanism[Any], ticks: int) -> Fraction:
     strategy = mechanism.strategy(ticks)
     (distribution,) = set(strategy.distributions)
-    return worst_loss(strategy, distribution.scale)  # type: ignore[attr-defined]  # pure: discrete Laplace
+    return worst_loss(strategy, distribution.scale)  # pure: discrete Laplace
 
 
 def dyadic_blocks(ticks: int) -> Strategy:

@@ -1,4 +1,4 @@
-"""Every example runs, says something, is short, and can be found in the README or the docs."""
+"""Every example runs, says something and is short."""
 
 import os
 import subprocess
