@@ -11,7 +11,7 @@ base = int(released[4_900 - 1])  # the release when the open block of 100 ticks 
 print("before the subpoena: standard error", round(run.stddev(), 1))
 
 seen = run.intrude()  # noise, hand over, noise
-print("the open block holds exactly 50 events; memory says", int(seen.entries[1, 0]) - base)
+print("the open block holds exactly 50 events; memory says", int(seen.total[0]) - base)
 
 released = run.feed(np.ones(5_050, int))
 print("after it: released", released[-1], "of 10000, standard error", round(run.stddev(), 1))

@@ -181,7 +181,7 @@ class StaleRelease(Kary):
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Ints:
         level = self.level(state.tick + 1)
-        keep = state.entries[level].copy()
+        keep = state.total + state.entries[level]
         release = super().step(state, values, noise)
         return keep + values if level else release
 

@@ -80,7 +80,8 @@ class Refined(Mechanism[State]):
         level = self.tree.level(state.tick)
         state.total += values
         nodes = draw_rows(self.distribution, noise, level + 1, len(values))
-        nodes += state.total - state.begun[: level + 1]
+        nodes -= state.begun[: level + 1]
+        nodes += state.total
         estimate = nodes[0].astype(np.float64)
         for i in range(1, level + 1):
             weight = own_weight(i)

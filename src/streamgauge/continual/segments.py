@@ -48,6 +48,7 @@ class State:
     tick: int
     count: Ints = field(repr=False)  # noisy: the sum so far, on top of the first draw
     segments: Ints = field(repr=False)  # noise alone: the open segments, row i of 2^i ticks
+    around: Ints = field(repr=False)  # noise alone: the sum of the open segments
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,19 @@ class Segments(Mechanism[State]):
         return self.sizes if tick == 1 else min(self.sizes, ((tick - 1) & (1 - tick)).bit_length())
 
     def initial(self, width: int, noise: Noise) -> State:
-        return State(0, self.distribution.draw(noise, width), np.zeros((self.sizes, width), np.int64))
+        segments = np.zeros((self.sizes, width), np.int64)
+        return State(0, self.distribution.draw(noise, width), segments, np.zeros(width, np.int64))
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
         begun = self.begun(state.tick)
         state.segments[:begun] = draw_rows(self.distribution, noise, begun, len(values))
         state.count += values
-        release: Ints = state.count + state.segments.sum(axis=0)
-        state.segments[: self.begun(state.tick + 1)] = 0
+        state.around += state.segments[:begun].sum(axis=0)
+        release: Ints = state.count + state.around
+        ended = state.segments[: self.begun(state.tick + 1)]
+        state.around -= ended.sum(axis=0)
+        ended[:] = 0
         return release
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
@@ -115,6 +120,7 @@ class Segments(Mechanism[State]):
             lives = np.concatenate([state.segments[size][None], draws[first[begin] + size]])
             releases += lives[np.cumsum(begin)]
             state.segments[size] = lives[-1] if state.tick % 2**size else 0
+        state.around = state.segments.sum(axis=0)
         return releases
 
     def intrusion_refusal(self) -> str:

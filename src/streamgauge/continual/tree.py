@@ -55,14 +55,23 @@ from streamgauge.privacy import Approx, Loss, Pure, Zcdp
 class State:
     """All that a run remembers, one column per group; row i of `entries` is level i.
 
-    Plain: `entries` holds the noise in the release at the last multiple of k^i. Pan-private: row 0 is
-    the last release, row i the open block of level i on top of the release at its beginning.
+    Plain: `total` is the exact sum, `entries` the noise in the release at the last multiple of k^i.
+    Pan-private: `total` is the register of the top level, and `total` + row i that of level i: the open block
+    on top of the release at its beginning (level 0: the last release). Values are added to one row only.
     """
 
     tick: int
-    total: Ints = field(repr=False)  # exact: the sum so far; no groups at all in a pan-private run
-    entries: Ints = field(repr=False)  # noisy: pure noise (plain) or noisy sums (pan-private)
-    variables: Ints  # public: how many draws are in each row of `entries` (pan-private)
+    total: Ints = field(repr=False)  # exact: the sum so far; pan-private: noisy, the top level's register
+    entries: Ints = field(
+        repr=False
+    )  # noisy: pure noise (plain), or registers less the top one (pan-private)
+    variables: Ints  # public: how many draws are in each register (pan-private)
+
+    def refer_to_top(self) -> None:
+        """Makes `total` the register of the top level again."""
+        top = self.entries[-1].copy()
+        self.total += top
+        self.entries -= top
 
 
 class Tree(Mechanism[State]):
@@ -113,67 +122,70 @@ class Tree(Mechanism[State]):
 
     def initial(self, width: int, noise: Noise) -> State:
         entries = np.zeros((self.levels, width), np.int64)
-        total = np.zeros(0 if self.registers else width, np.int64)
         variables = np.zeros((self.levels, 1), np.int64)
+        state = State(0, np.zeros(width, np.int64), entries, variables)
         if self.registers:
             entries[1:] = draw_rows(self.distribution, noise, self.levels - 1, width)
             variables[1:] = 1
-        return State(0, total, entries, variables)
+            state.refer_to_top()
+        return state
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
         level = self.level(state.tick)
         entries = state.entries
-        if self.registers:
-            return self._step_registers(state, level, values, noise)
+        draws = draw_rows(self.distribution, noise, 1 + level * self.registers, len(values))
         state.total += values
-        entries[level] += self.distribution.draw(noise, len(values))
-        entries[:level] = entries[level]
+        entries[level] += draws[0]
         release: Ints = state.total + entries[level]
+        if self.registers:
+            self._begin_registers(state, level, draws[1:])
+        else:
+            entries[:level] = entries[level]
         return release
 
-    def _step_registers(self, state: State, level: int, values: Ints, noise: Noise) -> Ints:
-        draws = draw_rows(self.distribution, noise, 1 + level, len(values))
+    def _begin_registers(self, state: State, level: int, draws: Ints) -> None:
+        """New registers on top of the release that `entries[level]` now is, each with a draw of its own."""
         entries, variables = state.entries, state.variables
-        entries += values
-        release: Ints = entries[level] + draws[0]
-        entries[0] = release
-        np.add(release, draws[1:], out=entries[1 : level + 1])
+        entries[0] = entries[level]
+        if level:
+            np.add(entries[0], draws, out=entries[1 : level + 1])
         variables[: level + 1] = variables[level] + 1
         variables[1 : level + 1] += 1
-        return release
+        if level == self.levels - 1:
+            state.refer_to_top()
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
         ticks, width = block.shape
         sums = np.cumsum(block, axis=0)
-        if self.registers:
-            return self._feed_registers(state, sums, noise)
-        draws = draw_rows(self.distribution, noise, ticks, width)
-        noises = self._scan(state.tick, state.entries, draws, None)
-        noises += sums
-        noises += state.total
+        draws, starts = self._block_draws(state, ticks, width, noise)
+        releases = self._scan(state.tick, state.entries, draws, starts)
+        releases += sums
+        releases += state.total
         state.tick += ticks
         if ticks:
             state.total += sums[-1]
-        return noises
+        if self.registers:
+            state.refer_to_top()
+        return releases
 
-    def _feed_registers(self, state: State, sums: Ints, noise: Noise) -> Ints:
-        ticks, width = sums.shape
+    def _block_draws(
+        self, state: State, ticks: int, width: int, noise: Noise
+    ) -> tuple[Ints, list[Ints] | None]:
+        """The draw of every tick's release, and level by level those that registers begin with."""
+        if not self.registers:
+            return draw_rows(self.distribution, noise, ticks, width), None
         count = np.arange(state.tick + 1, state.tick + ticks + 1)
-        levels = sum((count % self.branching**i == 0).astype(np.int64) for i in range(1, self.levels))
-        levels = np.zeros(ticks, np.int64) + levels
+        levels = np.zeros(ticks, np.int64)
+        for i in range(1, self.levels):
+            levels += count % self.branching**i == 0
         first = np.cumsum(1 + levels) - (1 + levels)
         draws = draw_rows(self.distribution, noise, ticks + int(levels.sum()), width)
         starts = [draws[first[levels >= i] + i] for i in range(self.levels)]
         starts[0][:] = 0
         ones = [np.full((len(start), 1), i > 0, np.int64) for i, start in enumerate(starts)]
         self._scan(state.tick, state.variables, np.ones((ticks, 1), np.int64), ones)
-        releases = self._scan(state.tick, state.entries, draws[first], starts)
-        releases += sums
-        if ticks:
-            state.entries += sums[-1]
-        state.tick += ticks
-        return releases
+        return draws[first], starts
 
     def _scan(self, tick: int, entries: Ints, draws: Ints, starts: list[Ints] | None) -> Ints:
         """What the entries are at each tick after `tick`, highest level first; updates `entries`.
@@ -213,12 +225,16 @@ class Tree(Mechanism[State]):
     def intrude(self, state: State, noise: Noise) -> State:
         if self.intrusion_refusal():
             return super().intrude(state, noise)
-        shape = self.levels - 1, state.entries.shape[1]
-        state.entries[1:] += draw_rows(self.distribution, noise, *shape)
+        self._stir(state, noise)
         seen = deepcopy(state)
-        state.entries[1:] += draw_rows(self.distribution, noise, *shape)
-        state.variables[1:] += 2
+        self._stir(state, noise)
         return seen
+
+    def _stir(self, state: State, noise: Noise) -> None:
+        """A fresh draw into every register that holds data."""
+        state.entries[1:] += draw_rows(self.distribution, noise, self.levels - 1, state.entries.shape[1])
+        state.variables[1:] += 1
+        state.refer_to_top()
 
     def mean_variance(self, ticks: int) -> float:
         counts = [digit_total(ticks, self.branching, level, self.levels) for level in range(self.levels)]
