@@ -48,6 +48,7 @@ class State:
     total: Ints = field(repr=False)  # exact: the sum so far
     noises: Ints = field(repr=False)  # secret noise: what each level adds to the release
     ahead: Ints = field(repr=False)  # secret noise: blocks taken away, to be given back one by one
+    around: Ints = field(repr=False)  # secret noise: what all levels together add
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class SubtractiveTree(Mechanism[State]):
     def initial(self, width: int, noise: Noise) -> State:
         levels = np.zeros((self.levels, width), np.int64)
         ahead = np.zeros((self.levels, self.half, width), np.int64)
-        return State(0, np.zeros(width, np.int64), levels, ahead)
+        return State(0, np.zeros(width, np.int64), levels, ahead, np.zeros(width, np.int64))
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
@@ -123,13 +124,15 @@ class SubtractiveTree(Mechanism[State]):
         draws = draw_rows(self.distribution, noise, count, len(values))
         for level in range(top):
             state.ahead[level] = draws[level * self.half : (level + 1) * self.half]
+            state.around -= state.noises[level]
             state.noises[level] = -state.ahead[level].sum(axis=0)
-        if before >= 0:
-            state.noises[top] += draws[-1]
-        else:
-            state.noises[top] += state.ahead[top, before + self.half]
+            state.around += state.noises[level]
+        move = draws[-1] if before >= 0 else state.ahead[top, before + self.half]
+        state.noises[top] += move
+        state.around += move
+        if before < 0:
             state.ahead[top, before + self.half] = 0
-        release: Ints = state.total + state.noises.sum(axis=0)
+        release: Ints = state.total + state.around
         return release
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
@@ -153,6 +156,7 @@ class SubtractiveTree(Mechanism[State]):
             state.noises[level] = noises[-1]
         state.tick += len(block)
         state.total = state.total + block.sum(axis=0)
+        state.around = state.noises.sum(axis=0)
         return releases
 
     def _level(

@@ -136,6 +136,10 @@ class Tree(Mechanism[State]):
         entries = state.entries
         draws = draw_rows(self.distribution, noise, 1 + level * self.registers, len(values))
         state.total += values
+        if self.levels == 1:
+            state.total += draws[0]
+            state.variables += 1
+            return state.total.copy()
         entries[level] += draws[0]
         release: Ints = state.total + entries[level]
         if self.registers:
