@@ -125,13 +125,14 @@ class Hybrid(Mechanism[State]):
         return self._counters[ticks]
 
     def _new_counter(self, horizon: int) -> Mechanism[Any]:
-        assert self.inner is not None
+        inner: Any = self.inner  # a claim, as `_check_inner` has seen
         rest = self.loss.part(1 - exact(self.split, "split"))
         loss = rest.part(Fraction(1, self.unit.ticks**rest.power))
         asked = {"pan_private": True} if self.pan_private else {}
-        if self.pan_private and "pan_private" not in {f.name for f in fields(self.inner)}:  # type: ignore[arg-type]
-            raise ValueError(f"inner must be pan-private where the claim is, got {self.inner.__name__}")
-        return self.inner(loss, horizon=horizon, bound=self.bound, **asked)  # type: ignore[call-arg]
+        if self.pan_private and "pan_private" not in {f.name for f in fields(inner)}:
+            raise ValueError(f"inner must be pan-private where the claim is, got {inner.__name__}")
+        made: Mechanism[Any] = inner(loss, horizon=horizon, bound=self.bound, **asked)
+        return made
 
     def __repr__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -140,8 +141,8 @@ class Hybrid(Mechanism[State]):
 
     def next_length(self, length: int) -> int:
         """Epochs grow as long as the inner mechanism can follow."""
-        assert self.inner is not None
-        return min(length * self.growth, self.inner.LONGEST)
+        longest = self.inner.LONGEST if self.inner else length
+        return min(length * self.growth, longest)
 
     def epoch(self, tick: int) -> tuple[int, int, int]:
         """The number, beginning and length of the epoch that `tick` (from 1) is in."""
