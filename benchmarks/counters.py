@@ -40,7 +40,7 @@ from streamgauge.testing import CountedNoise, SilentNoise
 
 T = 2**20
 PURE, RHO = sg.Pure(1), sg.Zcdp("1/2")
-WIDE, STEPS = 10**6, 16
+WIDE, STEPS = 10**6, 32
 
 
 @dataclass(frozen=True)
@@ -97,23 +97,29 @@ def fed(mechanism: Mechanism[Any], ticks: int, width: int) -> float:
 
 
 def stepped(mechanism: Mechanism[Any], warm: int) -> float:
-    """Seconds for one step of a million groups, the best of several rounds."""
-    run, values = mechanism.start(WIDE), np.ones(WIDE, np.int64)
-    for _ in range(warm):
-        run.step(values)
-    return timed(lambda: [run.step(values) for _ in range(STEPS)], 2) / STEPS
+    """Seconds for one step of a million groups: STEPS steps after `warm` others, the better of two runs."""
+    values, best = np.ones(WIDE, np.int64), float("inf")
+    for _ in range(2):
+        run = mechanism.start(WIDE)
+        for _ in range(warm):
+            run.step(values)
+        start = time.perf_counter()
+        for _ in range(STEPS):
+            run.step(values)
+        best = min(best, time.perf_counter() - start)
+    return best / STEPS
 
 
-def floor(mechanism: Mechanism[Any]) -> float:
-    """Seconds to add one vector of a million integers and to draw what a step draws, on average."""
+def floor(mechanism: Mechanism[Any], warm: int) -> float:
+    """Seconds to add one vector of a million integers and to draw what those same steps draw, on average."""
     values = np.ones(WIDE, np.int64)
     counted = CountedNoise(SilentNoise())
     run = mechanism.start(1, counted)
-    run.step([1])
+    run.feed(np.ones((warm, 1), np.int64))
     before = counted.total
-    run.feed(np.ones((2 * STEPS, 1), np.int64))
+    run.feed(np.ones((STEPS, 1), np.int64))
     kind, scale, _ = counted.requests[-1]
-    draw, count = getattr(SecureNoise(), kind), (counted.total - before) / (2 * STEPS)
+    draw, count = getattr(SecureNoise(), kind), (counted.total - before) / STEPS
     draw(scale, WIDE)
     return timed(lambda: np.add(values, values, out=values)) + count * timed(lambda: draw(scale, WIDE))
 
@@ -171,7 +177,10 @@ def report(subject: Subject) -> str:
     narrow = fed(mechanism, 2048, 1000) / 2048 / 1000 * 1e9
     shown = f"{'(O(t) memory)':>26}"
     if subject.wide:
-        wide, least = stepped(mechanism, subject.warm) / WIDE * 1e9, floor(mechanism) / WIDE * 1e9
+        wide, least = (
+            stepped(mechanism, subject.warm) / WIDE * 1e9,
+            floor(mechanism, subject.warm) / WIDE * 1e9,
+        )
         shown = f"{wide:>9.1f} {least:>9.1f} {wide / least:>6.2f}"
     allowed = "" if subject.allowed is None else f"{subject.allowed:>8}"
     return f"{subject.name:<26} {whole:>8.2f} s {narrow:>9.1f} {shown} {mechanism.memory():>8} {allowed}"

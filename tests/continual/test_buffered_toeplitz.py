@@ -172,3 +172,10 @@ def test_past_the_horizon_a_run_refuses():
 def test_bad_settings_are_refused_in_the_words_of_the_house(settings, words):
     with pytest.raises(ValueError, match=words):
         BufferedToeplitz(**{"loss": HALF, "horizon": 10, **settings})
+
+
+def test_a_replaced_event_may_leave_as_many_groups_as_it_enters() -> None:
+    added, replaced = (
+        BufferedToeplitz(HALF, horizon=50, bound=100, unit=unit) for unit in (Event(), Event(replace=True))
+    )
+    assert replaced.slack**2 == pytest.approx(2 * float(added.slack) ** 2)

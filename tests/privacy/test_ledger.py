@@ -371,3 +371,23 @@ def test_the_ledger_prints_as_a_table() -> None:
         "visits     1     4   Pure(epsilon=1/4)  ended after 4",
         "quantiles  3     on  Pure(epsilon=1/2)  of the whole unit",
     ]
+
+
+@pytest.mark.parametrize("loss", [Pure.nothing(), Zcdp.nothing()], ids=repr)
+def test_a_charge_of_nothing_is_refused_and_a_credit_cannot_even_be_written(loss: Pure | Zcdp) -> None:
+    ledger = Ledger(type(loss)(1), Event())
+    with pytest.raises(ValueError, match=r"^loss must be positive, got"):
+        ledger.charge("nothing", loss)
+    with pytest.raises(ValueError, match=r"must not be negative, got -5$"):
+        type(loss).from_amount(Fraction(-5))
+    ledger.charge("all", type(loss)(1))
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("more", type(loss)("1/1000"))
+
+
+def test_a_ledger_is_made_of_a_loss_and_a_unit_and_takes_losses() -> None:
+    for budget, unit in ((None, Event()), (1.0, Event()), (Pure(1), 7), (Pure(1), Event)):
+        with pytest.raises(ValueError, match=r"^(budget|unit) must be"):
+            Ledger(budget, unit)
+    with pytest.raises(ValueError, match=r"^loss must be Pure, Zcdp or Approx, got 1.0$"):
+        Ledger(Pure(1), Event()).charge("a", 1.0)

@@ -99,3 +99,10 @@ def test_units_are_values_that_print() -> None:
 def test_bad_settings_are_refused_in_the_house_words(build: object, text: str) -> None:
     with pytest.raises(ValueError, match=rf"^{text}$"):
         build()
+
+
+def test_an_event_that_may_move_pays_its_whole_value_at_the_tick_that_it_leaves() -> None:
+    staying, moving = Event(replace=True), Event(replace=True, moves=True)
+    assert staying.reach(4, 5, value_decides=False).l1 == 1
+    assert moving.reach(4, 5, value_decides=False) == moving.reach(4, 5)
+    assert moving.reach(4, 5).l1 >= 5
