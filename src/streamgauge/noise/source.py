@@ -41,7 +41,7 @@ class Noise(Protocol):
 def whole(size: object) -> int:
     """A number of draws as Python's own integer."""
     try:
-        number = -1 if isinstance(size, bool | np.bool_) else index(size)  # type: ignore[arg-type]
+        number = -1 if isinstance(size, bool | np.bool_) else index(size)  # type: ignore[arg-type]  # that is what is found out here
     except TypeError:
         number = -1
     if number < 0:
