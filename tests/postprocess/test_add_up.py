@@ -1,0 +1,230 @@
+"""Hierarchies that add up: the two passes are generalised least squares, node by node."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamgauge.continual import Binary
+from streamgauge.postprocess import AddUp, Hierarchy, add_up
+from streamgauge.privacy import Pure
+from streamgauge.testing import InsecureNoise
+
+
+@st.composite
+def forests(draw, most=12):
+    """Forests of every shape, numbered in any order."""
+    size = draw(st.integers(1, most))
+    parents = [draw(st.integers(-1, node - 1)) for node in range(size)]
+    names = draw(st.permutations(range(size)))
+    renamed = [-1] * size
+    for node, parent in enumerate(parents):
+        renamed[names[node]] = -1 if parent < 0 else names[parent]
+    return Hierarchy(renamed)
+
+
+def incidence(tree):
+    """Which leaves are below each node: node = sum of its leaves."""
+    return tree.totals(np.eye(len(tree.leaves))).T
+
+
+def dense(tree, variances):
+    """The matrix of generalised least squares, by inverting matrices."""
+    X, W = incidence(tree), np.diag(1 / variances)
+    return X @ np.linalg.inv(X.T @ W @ X) @ X.T @ W
+
+
+def spread(tree, seed):
+    return np.exp(np.random.default_rng(seed).uniform(-3, 3, len(tree)))
+
+
+def missing(tree, values):
+    """How far each parent is from the sum of its children."""
+    sums = np.zeros_like(values)
+    for node, parent in enumerate(tree.parents):
+        if parent >= 0:
+            sums[..., parent] += values[..., node]
+    inner = sorted(set(tree.parents) - {-1})
+    return np.abs(values - sums)[..., inner]
+
+
+def top_down(tree, values, variances):
+    """A broken twin: shares out what is lacking equally, not in proportion to the variances."""
+    return AddUp(tree, np.ones(len(tree))).step(values)
+
+
+def bottom_up(tree, values, variances):
+    """A broken twin: adds up the leaves and forgets what was measured above them."""
+    return tree.totals(values[..., tree.leaves])
+
+
+def is_least_squares(way, tree, variances):
+    made = way(tree, np.eye(len(tree)), variances).T
+    return np.allclose(made, dense(tree, variances), rtol=1e-9, atol=1e-9)
+
+
+@given(tree=forests(), seed=st.integers(0, 999))
+def test_the_two_passes_are_generalised_least_squares(tree, seed):
+    assert is_least_squares(add_up, tree, spread(tree, seed))
+    assert is_least_squares(add_up, tree, np.ones(len(tree)))
+
+
+def test_broken_twins_are_not():
+    tree = Hierarchy.complete(3, 3)
+    assert not is_least_squares(top_down, tree, spread(tree, 1))
+    assert not is_least_squares(bottom_up, tree, np.ones(len(tree)))
+
+
+@given(tree=forests(), seed=st.integers(0, 999))
+def test_the_standard_errors_are_those_of_the_matrix_and_no_larger_than_before(tree, seed):
+    variances = spread(tree, seed)
+    P, errors = dense(tree, variances), AddUp(tree, variances).stddev
+    np.testing.assert_allclose(errors**2, np.diag(P @ np.diag(variances) @ P.T), rtol=1e-9)
+    assert (errors**2 <= variances * (1 + 1e-12)).all()
+
+
+@given(tree=forests(most=40), seed=st.integers(0, 999))
+def test_parents_equal_the_sum_of_their_children_and_a_second_time_changes_nothing(tree, seed):
+    values = np.random.default_rng(seed).normal(0, 1000, (3, len(tree)))
+    plan = AddUp(tree, spread(tree, seed))
+    once = plan.step(values)
+    assert (missing(tree, once) <= 1e-9 * np.abs(values).max()).all()
+    np.testing.assert_allclose(plan.step(once), once, atol=1e-7)
+
+
+@given(tree=forests(most=40), seed=st.integers(0, 999))
+def test_what_adds_up_already_is_left_alone_so_that_nothing_is_biased(tree, seed):
+    truth = tree.totals(np.random.default_rng(seed).integers(0, 100, (5, len(tree.leaves))))
+    np.testing.assert_allclose(add_up(tree, truth, spread(tree, seed)), truth, atol=1e-9)
+
+
+@given(tree=forests(most=30), seed=st.integers(0, 99))
+def test_ticks_one_by_one_and_groups_side_by_side_are_all_at_once(tree, seed):
+    rng = np.random.default_rng(seed)
+    values, plan = rng.normal(0, 9, (4, 3, len(tree))), AddUp(tree, spread(tree, seed))
+    whole = plan.step(values)
+    for tick in range(4):
+        np.testing.assert_array_equal(plan.step(values[tick]), whole[tick])
+        np.testing.assert_array_equal(plan.step(values[tick, 1]), whole[tick, 1])
+
+
+def test_every_group_may_have_variances_of_its_own():
+    tree = Hierarchy([None, 0, 0, 1, 1, 1])
+    values = np.random.default_rng(1).normal(0, 9, (2, 6))
+    variances = np.array([spread(tree, 1), spread(tree, 2)])
+    plan = AddUp(tree, variances)
+    for group in range(2):
+        alone = AddUp(tree, variances[group])
+        np.testing.assert_allclose(plan.step(values)[group], alone.step(values[group]))
+        np.testing.assert_allclose(plan.stddev[group], alone.stddev)
+    assert plan.step(values[0]).shape == (2, 6)
+
+
+def test_a_common_factor_changes_the_standard_errors_alone():
+    tree, values = Hierarchy.complete(2, 4), np.random.default_rng(4).normal(0, 1, 15)
+    one, four = AddUp(tree, spread(tree, 3)), AddUp(tree, 4 * spread(tree, 3))
+    np.testing.assert_allclose(one.step(values), four.step(values))
+    np.testing.assert_allclose(2 * one.stddev, four.stddev)
+
+
+@given(tree=forests(), seed=st.integers(0, 99), data=st.data())
+def test_what_is_not_measured_plays_no_part(tree, seed, data):
+    inner = sorted(set(tree.parents) - {-1})
+    absent = data.draw(st.lists(st.sampled_from(inner), unique=True)) if inner else []
+    variances, values = spread(tree, seed), np.random.default_rng(seed).normal(0, 9, len(tree))
+    huge = variances.copy()
+    variances[absent], huge[absent] = np.inf, 1e14
+    expected = add_up(tree, values, huge)
+    values[absent] = np.nan
+    plan = AddUp(tree, variances)
+    np.testing.assert_allclose(plan.step(values), expected, atol=1e-6)
+    np.testing.assert_allclose(plan.stddev, AddUp(tree, huge).stddev, rtol=1e-6)
+
+
+def test_what_is_known_stays():
+    tree = Hierarchy([None, 0, 0, 2, 2])
+    plan = AddUp(tree, [0.0, 1.0, 4.0, 1.0, 0.0])
+    out = plan.step([100.0, 30.0, 60.0, 20.0, 50.0])
+    assert out[[0, 4]].tolist() == [100.0, 50.0]
+    assert missing(tree, out).max() < 1e-12
+    np.testing.assert_allclose(plan.stddev[[0, 4]], 0)
+    tiny = AddUp(tree, [1e-13, 1.0, 4.0, 1.0, 1e-13])
+    np.testing.assert_allclose(out, tiny.step([100.0, 30.0, 60.0, 20.0, 50.0]), atol=1e-9)
+    both = AddUp(Hierarchy([None, 0, 0]), [1.0, 0.0, 0.0])
+    assert both.step([9.0, 2.0, 3.0]).tolist() == [5.0, 2.0, 3.0]
+
+
+def test_noisy_counts_of_a_tree_err_as_predicted():
+    tree = Hierarchy([None, 0, 0, 0, 1, 1, 2, 2, 2])
+    ticks, runs = 50, 20000
+    claims = [Binary(Pure(1 + node % 3), horizon=ticks) for node in range(len(tree))]
+    source = InsecureNoise(9)
+    still = np.zeros((ticks, runs), np.int64)
+    values = np.stack([claim.start(runs, source).feed(still)[-1] for claim in claims], axis=-1)
+    plan = AddUp(tree, [claim.stddev(ticks) ** 2 for claim in claims])
+    found = np.sqrt((plan.step(values) ** 2).mean(axis=0))
+    np.testing.assert_allclose(found, plan.stddev, rtol=0.06)
+    assert np.abs(plan.step(values).mean(axis=0) / plan.stddev * np.sqrt(runs)).max() < 6.5
+    assert (np.abs(found / np.sqrt(plan.variances) - 1) > 0.06).any()
+
+
+def test_a_complete_tree_of_equal_noise_gives_the_known_variance():
+    """Of 1/s = 1 + 1/(k s_below): the root of 2 levels of 3 has 3/4, and less the more levels there are."""
+    roots = [AddUp(Hierarchy.complete(3, levels)).stddev[0] ** 2 for levels in (1, 2, 3)]
+    np.testing.assert_allclose(roots, [1, 3 / 4, 9 / 13])
+
+
+def test_large_and_deep_trees_add_up():
+    wide, path = Hierarchy.complete(10, 6), Hierarchy([-1, *range(999)])
+    for tree in (wide, path):
+        values = np.random.default_rng(1).normal(1000, 9, len(tree))
+        out = add_up(tree, values)
+        assert missing(tree, out).max() < 1e-6
+    assert np.ptp(add_up(path, values)) < 1e-9
+    assert add_up(path, values)[0] == pytest.approx(values.mean())
+
+
+def test_odd_releases_are_never_a_warning():
+    assert add_up(Hierarchy([None, 0, 0]), [np.inf, -np.inf, np.nan]).shape == (3,)
+    assert add_up(Hierarchy([None, 0, 0]), [1e308, 1e308, 1e308]).shape == (3,)
+
+
+def test_hierarchies_are_values():
+    assert Hierarchy([None, 0, 0]) == Hierarchy(np.array([-1, 0, 0]))
+    assert hash(Hierarchy([None, 0])) == hash(Hierarchy((-1, 0)))
+    assert Hierarchy.complete(2, 3).parents == (-1, 0, 0, 1, 1, 2, 2)
+    assert Hierarchy.complete(1, 3).parents == (-1, 0, 1)
+    assert repr(Hierarchy([None, 0])) == "Hierarchy(parents=(-1, 0))"
+
+
+def test_trees_that_are_none_are_refused():
+    for parents, rule in [
+        ([], "parents must be one node or None for each node"),
+        ([None, 0.5], "parents must be one node or None for each node"),
+        ([None, 2], "parents must be nodes from 0 to 1"),
+        ([None, -2], "parents must be nodes from 0 to 1"),
+        ([0], "got a circle from node 0"),
+        ([None, 2, 3, 1, 0], "got a circle from node 1"),
+        ([None, 2, 1, 1], "got a circle from node 1"),
+    ]:
+        with pytest.raises(ValueError, match=rule):
+            Hierarchy(parents)
+    with pytest.raises(ValueError, match="branching and levels must be at least 1"):
+        Hierarchy.complete(0, 3)
+
+
+def test_variances_and_shapes_that_make_no_sense_are_refused():
+    tree = Hierarchy([None, 0, 0])
+    for variances, rule in [
+        ([1.0, 1.0], "variances must be of shape"),
+        ([1.0, -1.0, 1.0], "variances must be at least 0"),
+        ([1.0, np.nan, 1.0], "variances must be at least 0"),
+        ([1.0, np.inf, 1.0], "variances must be finite for nodes without children"),
+        ([0.0, 0.0, 0.0], "variances must not be 0 at once"),
+    ]:
+        with pytest.raises(ValueError, match=rule):
+            AddUp(tree, variances)
+    with pytest.raises(ValueError, match="values must be of shape"):
+        add_up(tree, [1.0, 2.0])
+    with pytest.raises(ValueError, match="values must be of shape"):
+        tree.totals([1.0, 2.0, 3.0])
