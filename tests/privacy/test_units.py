@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.privacy import Event, User, WEvent
-from streamgauge.privacy.units import event_reach
+from streamgauge.privacy import Event, Ledger, Pure, Reach, Tick, User, WEvent, Zcdp, across_groups
+from streamgauge.privacy.reach import event_reach
 
 law = settings(deadline=None, max_examples=60)
 bounds = st.tuples(st.integers(-4, 4), st.integers(-4, 4)).map(sorted)
@@ -30,12 +30,18 @@ def moves(before: list[Contribution], after: list[Contribution]) -> tuple[int, i
     return max(map(sum, gaps)), max(sum(gap**2 for gap in pair) for pair in gaps)
 
 
+def coordinates(before: list[Contribution], after: list[Contribution]) -> int:
+    """The most numbers in which a pair differs."""
+    return max(sum(x != y for x, y in zip(b, a, strict=True)) for b, a in product(before, after))
+
+
 @law
 @given(bounds, st.integers(1, 3))
 def test_a_present_event_reaches_its_largest_value(bound: list[int], groups: int) -> None:
     reach = Event().reach(*bound, groups=groups)
     present = contributions(*bound, groups, dropped=False)
     assert (reach.l1, reach.l2_squared) == moves(present, [(0,) * groups])
+    assert reach.coordinates == 1
 
 
 @law
@@ -44,6 +50,7 @@ def test_a_replaced_event_whose_value_decides_reaches_the_worst_pair(bound: list
     reach = Event(replace=True).reach(*bound, groups=groups)
     possible = contributions(*bound, groups, dropped=True)
     assert (reach.l1, reach.l2_squared) == moves(possible, possible)
+    assert reach.coordinates == max(1, coordinates(possible, possible)) or bound == [0, 0]
 
 
 @law
@@ -56,11 +63,13 @@ def test_a_replaced_event_that_stays_where_it_is_reaches_the_span(bound: list[in
 
 @law
 @given(bounds, st.integers(1, 3), st.integers(1, 2))
-def test_a_user_reaches_all_events_of_a_tick(bound: list[int], events: int, groups: int) -> None:
-    reach = User(events, 7).reach(*bound, groups=groups)
+def test_a_user_and_a_tick_reach_all_events_of_a_tick(bound: list[int], events: int, groups: int) -> None:
     one = contributions(*bound, groups, dropped=True)
     together = [tuple(map(sum, zip(*chosen, strict=True))) for chosen in product(one, repeat=events)]
-    assert (reach.l1, reach.l2_squared) == moves(together, [(0,) * groups])
+    for unit in (User(events, 7), Tick(events)):
+        reach = unit.reach(*bound, groups=groups)
+        assert (reach.l1, reach.l2_squared) == moves(together, [(0,) * groups])
+        assert reach.coordinates >= coordinates(together, [(0,) * groups])
 
 
 def test_a_bit_and_a_one_hot_histogram_cost_what_the_conventions_say() -> None:
@@ -77,7 +86,34 @@ def test_units_say_how_many_ticks_they_touch() -> None:
     assert [unit.frees for unit in (Event(), WEvent(5), User(2, 9))] == [True, True, False]
 
 
+def test_a_tick_is_one_tick_of_many_events_and_pays_for_them_all() -> None:
+    unit = Tick(3)
+    assert (unit.ticks, unit.events, unit.consecutive, unit.frees) == (1, 3, True, True)
+    assert unit.spans_groups
+    assert not unit.replace
+    assert across_groups([Pure(1), Pure(2)], unit) == Pure(3)
+    pure, zcdp = Ledger(Pure(6), unit), Ledger(Zcdp(9), unit)
+    pure.charge("first", Pure(1), first=1, last=5)
+    pure.charge("second", Pure(2), first=6)
+    zcdp.charge("first", Zcdp(1))
+    assert pure.spent(1, 5) == Pure(3)
+    assert pure.spent() == Pure(6)
+    assert zcdp.spent() == Zcdp(9)
+    counter = pure.charge("per tick", Pure(3), last=5, per_tick=True)
+    assert pure.left(1, 5).epsilon == 0
+    pure.end(counter, ingested=2)
+    assert pure.left(3, 5) == Pure(3)
+
+
+def test_a_reach_is_exact_and_comparable_and_prints_what_was_typed() -> None:
+    assert Reach(0.1, "1/100") == Reach("1/10", "0.01", np.int64(1))
+    assert hash(Reach(2, 2, 2)) == hash(Reach(2, 2, 2))
+    assert Reach(6, 14, 3).times(2) == Reach(12, 56, 6)
+    assert repr(Reach("1/3", "1/9")) == "Reach(l1=1/3, l2_squared=1/9, coordinates=1)"
+
+
 def test_units_are_values_that_print() -> None:
+    assert repr(Tick(np.int64(3))) == "Tick(max_events=3)"
     assert len({User(1, 2), User(1, 2), WEvent(2), Event(), Event(False)}) == 3
     assert type(WEvent(np.int64(3)).w) is type(User(np.int8(1), np.int8(2)).max_ticks) is int
     assert repr(User(1, 2)) == "User(max_events_per_tick=1, max_ticks=2)"
@@ -91,6 +127,13 @@ def test_units_are_values_that_print() -> None:
         (lambda: WEvent(1.5), "w must be a whole number, got 1.5"),
         (lambda: User(0, 1), "max_events_per_tick must be at least 1, got 0"),
         (lambda: User(1, -2), "max_ticks must be at least 1, got -2"),
+        (lambda: Tick(0), "max_events must be at least 1, got 0"),
+        (lambda: Tick(2.5), "max_events must be a whole number, got 2.5"),
+        (lambda: Reach(-1, 1), "l1 must not be negative, got -1"),
+        (lambda: Reach(1, -1), "l2_squared must not be negative, got -1"),
+        (lambda: Reach(2, 5), r"l2_squared must be at most l1\*\*2 = 4, got 5"),
+        (lambda: Reach(2, 2, 0), "coordinates must be at least 1, got 0"),
+        (lambda: Reach(2, 2), r"coordinates must be at least 2 where l2_squared is below l1\*\*2 = 4, got 1"),
         (lambda: Event(moves=True), "moves must be False unless events are replaced, got True"),
         (lambda: Event().reach(3, 2), "lower must be at most upper, got 3 above 2"),
         (lambda: event_reach(0, 1, replace=True, groups=0), "groups must be at least 1, got 0"),

@@ -7,8 +7,9 @@ from streamgauge.privacy.groups import across_groups
 from streamgauge.privacy.ledger import Charge, Ledger
 from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.participation import worst_participation
+from streamgauge.privacy.reach import Reach
 from streamgauge.privacy.timeline import Step, Timeline
-from streamgauge.privacy.units import Event, Reach, Unit, User, WEvent
+from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent
 
 __all__ = [
     "Approx",
@@ -22,6 +23,7 @@ __all__ = [
     "Pure",
     "Reach",
     "Step",
+    "Tick",
     "Timeline",
     "Unit",
     "User",

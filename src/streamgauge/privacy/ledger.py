@@ -71,7 +71,7 @@ class Ledger:
     def __init__(self, budget: Loss, unit: Unit) -> None:
         check_loss(budget, "budget")
         if not isinstance(getattr(unit, "ticks", None), int):
-            raise ValueError(f"unit must be an Event, WEvent or User, got {unit!r}")
+            raise ValueError(f"unit must be an Event, Tick, WEvent or User, got {unit!r}")
         self.budget, self.unit = budget, unit
         self._limit: Pure | Zcdp = budget.kept_as
         self._lock = Lock()

@@ -17,13 +17,13 @@ Let G = C'C, and |G| its entries without sign. For every x with |x_t| <= 1 on W 
 Neither exceeds the group bound k^2 max_t |c_t|_2^2, k max_t |c_t|_1, since |G_st| <= |c_s|_2 |c_t|_2.
 """
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.privacy.units import Reach, Unit
+from streamgauge.privacy.reach import Reach
+from streamgauge.privacy.units import Unit
 
 Matrix = npt.NDArray[Any]  # of int64 where no sum below can overflow, else of Python integers
 
@@ -34,12 +34,12 @@ def worst_participation(columns: npt.ArrayLike, unit: Unit) -> Reach:
     >>> tree = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]
     >>> from streamgauge.privacy import User, WEvent
     >>> worst_participation(tree, WEvent(2)), worst_participation(tree, User(1, 2)).l1
-    (Reach(l1=Fraction(5, 1), l2_squared=Fraction(9, 1)), Fraction(5, 1))
+    (Reach(l1=5, l2_squared=9, coordinates=4), Fraction(5, 1))
     """
     C = integers(columns)
     k = min(unit.ticks, C.shape[1])
     l1, l2_squared = (_windows if unit.consecutive else _sets)(C, k)
-    return Reach(Fraction(l1), Fraction(l2_squared)).times(unit.events)
+    return Reach(l1, l2_squared, len(C)).times(unit.events)
 
 
 def integers(columns: npt.ArrayLike) -> Matrix:

@@ -4,14 +4,15 @@
     Event()                              one event, there or not              1
     Event(replace=True)                  one event, with another value        1
     Event(replace=True, moves=True)      ... and another tick                 any 2
+    Tick(max_events)                     all that happened in a tick          1
     WEvent(w)                            one event a tick, in a window        w consecutive
     User(max_events_per_tick, max_ticks) all that one person did              any max_ticks
 
 A unit answers two questions. `reach(lower, upper)`: how far can it move one tick's vector, if each event adds
 a value clipped to [lower, upper] to one group? `dearest(terms, power)`: which unit loses most under a
-timeline of charges? (The arithmetic is in terms.py, windows.py and sets.py.)
+timeline of charges? (The arithmetic is in reach.py, terms.py, windows.py and sets.py.)
 
-The bounds of `User` and the window of `WEvent` must be enforced across groups and before filters.
+The bounds of `Tick` and `User` and the window of `WEvent` must be enforced across groups and before filters.
 """
 
 from collections.abc import Sequence
@@ -19,22 +20,11 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from streamgauge.privacy.exact import Number, exact, whole
+from streamgauge.privacy.exact import Number, whole
+from streamgauge.privacy.reach import Reach, event_reach
 from streamgauge.privacy.sets import dearest_set
 from streamgauge.privacy.terms import Span, Term
 from streamgauge.privacy.windows import dearest_window
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How far one unit moves one tick's vector, in L1 and in squared L2: what `calibrate` asks for."""
-
-    l1: Fraction
-    l2_squared: Fraction
-
-    def times(self, factor: int) -> "Reach":
-        """`factor` such moves at once, all in the same direction at worst."""
-        return Reach(self.l1 * factor, self.l2_squared * factor * factor)
 
 
 class Unit(Protocol):
@@ -84,8 +74,8 @@ class Event:
     `moves` says that the other value may carry another tick: the event is then removed at one tick and added
     at another, and pays for both.
 
-    >>> Event().reach(0, 5), Event(replace=True).reach(-2, 3, value_decides=False).l1
-    (Reach(l1=Fraction(5, 1), l2_squared=Fraction(25, 1)), Fraction(5, 1))
+    >>> Event().reach(0, 5), Event(replace=True).reach(1, 1, groups=10)
+    (Reach(l1=5, l2_squared=25, coordinates=1), Reach(l1=2, l2_squared=2, coordinates=2))
     """
 
     replace: bool = False
@@ -124,6 +114,54 @@ class Event:
     def dearest(self, terms: Sequence[Term], power: int, touching: Span) -> Fraction:
         if self.moves:
             return dearest_set(terms, power, 2)
+        return dearest_window(terms, power, 1, touching)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """All that happens in one tick, at most `max_events` events: an N-bounded stream, N = max_events.
+
+    Neighbouring streams differ in whether that tick's events are there, whoever's they are. It hides any one
+    event, and any set of them that falls into one tick.
+
+    >>> Tick(max_events=100).reach(0, 5, groups=3)
+    Reach(l1=500, l2_squared=250000, coordinates=100)
+    """
+
+    max_events: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_events", whole(self.max_events, "max_events"))
+
+    @property
+    def ticks(self) -> int:
+        return 1
+
+    @property
+    def events(self) -> int:
+        return self.max_events
+
+    @property
+    def consecutive(self) -> bool:
+        return True
+
+    @property
+    def frees(self) -> bool:
+        return True
+
+    @property
+    def spans_groups(self) -> bool:
+        return True
+
+    @property
+    def replace(self) -> bool:
+        return False
+
+    def reach(self, lower: Number, upper: Number, *, groups: int = 1, value_decides: bool = True) -> Reach:
+        """All events of the tick in one group, each at the dearest value."""
+        return event_reach(lower, upper, replace=False, groups=groups).times(self.max_events)
+
+    def dearest(self, terms: Sequence[Term], power: int, touching: Span) -> Fraction:
         return dearest_window(terms, power, 1, touching)
 
 
@@ -173,7 +211,7 @@ class User:
     lost stays lost, and whoever bounds a later release may count that person's ticks afresh.
 
     >>> User(max_events_per_tick=2, max_ticks=30).reach(0, 5)
-    Reach(l1=Fraction(10, 1), l2_squared=Fraction(100, 1))
+    Reach(l1=10, l2_squared=100, coordinates=2)
     """
 
     max_events_per_tick: int
@@ -214,27 +252,3 @@ class User:
     def dearest(self, terms: Sequence[Term], power: int, touching: Span) -> Fraction:
         """A person who touches the interval may have spent the other ticks anywhere: all ticks count."""
         return dearest_set(terms, power, self.max_ticks)
-
-
-def event_reach(
-    lower: Number, upper: Number, *, replace: bool, groups: int = 1, value_decides: bool = True
-) -> Reach:
-    """How far one event, worth a value in [lower, upper] to one group, moves the vector of `groups` groups.
-
-    Present or absent: by max(|lower|, |upper|). Replaced, if neither tick, filter, group nor validity can
-    change with the value (`value_decides=False`): by upper - lower, in its group. If they can, a replacement
-    is a removal and an addition: in one group it moves by the largest of these (either value may be filtered
-    out); over several, it may also leave one group and enter another, 2 max in L1 and 2 max^2 in squared L2.
-    """
-    low, high = exact(lower, "lower"), exact(upper, "upper")
-    if low > high:
-        raise ValueError(f"lower must be at most upper, got {lower} above {upper}")
-    peak, span = max(abs(low), abs(high)), high - low
-    if not replace:
-        return Reach(peak, peak * peak)
-    if not value_decides:
-        return Reach(span, span * span)
-    within = max(peak, span)
-    if whole(groups, "groups") == 1:
-        return Reach(within, within * within)
-    return Reach(2 * peak, max(within * within, 2 * peak * peak))
