@@ -165,7 +165,7 @@ def test_past_the_horizon_a_run_refuses():
         ({"buffers": 5}, "buffers must be one of 2, 3, 4, 6, got 5"),
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         ({"horizon": 2**40 + 1}, r"horizon must be at most 2\*\*40"),
-        ({"bound": 0}, "bound must be a whole number of at least 1, got 0"),
+        ({"bound": 0}, "bound must be a whole number of at least 1 or a Reach above 0, got 0"),
         ({"loss": Zcdp(10**60)}, "loss must leave noise"),
     ],
 )

@@ -87,14 +87,14 @@ def test_no_item_adds_up_to_more_than_the_reach_and_some_item_does(branching, le
     claim = DecayTree(Pure(1), decay=Fraction(9, 10), branching=branching, levels=levels)
     ticks = 3 * branching ** (levels - 1)
     columns = claim.strategy(ticks).measure.sum(axis=0) * 2**claim.grid_bits
-    assert columns.max() == claim.reach <= levels * 2**claim.grid_bits
-    assert claim.distribution.scale == claim.reach
+    assert columns.max() == claim.heaviest <= levels * 2**claim.grid_bits
+    assert claim.distribution.scale == claim.heaviest
 
 
 def test_a_twin_that_forgets_a_level_is_caught():
     claim = DecayTree(Pure(1), decay=Fraction(99, 100), branching=3, levels=4)
     columns = claim.strategy(81).measure.sum(axis=0) * 2**claim.grid_bits
-    assert columns.max() > claim.reach * 3 / 4
+    assert columns.max() > claim.heaviest * 3 / 4
 
 
 @pytest.mark.parametrize(("decay", "published"), [(0.9, 1.45), (0.99, 2.14), (0.999, 2.86)])

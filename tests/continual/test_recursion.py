@@ -7,10 +7,12 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from streamgauge.continual import BufferedToeplitz, Hybrid
 from streamgauge.continual.buffers import BUFFERS, LARGEST, bounded, unbounded
 from streamgauge.continual.exponentials import Encoder, Exponential, power
 from streamgauge.continual.recursion import HALF, NARROW, POINT, ROOM, Buffers, correlate, rounding
 from streamgauge.continual.response import Response
+from streamgauge.privacy import Event, Reach, User, Zcdp
 
 ENCODERS = [bounded(2, 16), bounded(4, 2**20), bounded(6, 2**40), unbounded(2**48)]
 ODD = Encoder((Exponential(1, 1, 1023, 11), Exponential(1023, 10, 511, 10)))
@@ -88,6 +90,64 @@ def test_two_worlds_with_the_same_releases_differ_by_no_more_noise_than_charged(
             assert np.linalg.norm(difference) <= charged
             assert not difference[:moved].any()
             assert difference[moved] == -grid
+
+
+def other_world(encoder, u, moves):
+    """The u and the draws that explain the same releases if each tick of the stream is moved by so much."""
+    other = [u_t - move for u_t, move in zip(u, moves, strict=True)]
+    return other, [a + b for a, b in zip(other, demanded(encoder, other), strict=True)]
+
+
+@pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
+@pytest.mark.parametrize("grid", [1, 2**41])
+@pytest.mark.parametrize("reach", [Reach(2, 2, 2), Reach(6, 14, 3)], ids=repr)
+def test_two_worlds_that_differ_in_several_numbers_differ_by_no_more_noise_than_charged(encoder, grid, reach):
+    """The same for a unit of two ticks that moves several groups at each, and never the same way twice."""
+    ticks, touched = 40, (3, 17)
+    numbers = [(1, -1), (-1, 1)] if reach.coordinates == 2 else [(3, -2, 1), (1, 3, 2)]
+    squares = 0.0
+    for group in range(reach.coordinates):
+        z = np.random.default_rng(group).integers(-(2**42), 2**42, ticks).tolist()
+        u = correlated(encoder, z)
+        moves = [grid * numbers[touched.index(t)][group] if t in touched else 0 for t in range(ticks)]
+        other, draws = other_world(encoder, u, moves)
+        assert correlated(encoder, draws) == other
+        squares += sum(float(a - b) ** 2 for a, b in zip(draws, z, strict=True))
+    norm = sqrt(reach.l2_squared * encoder.norm_squared(len(touched), ticks))
+    slack = float(rounding(encoder)) * sqrt(ticks * reach.coordinates * len(touched))
+    assert sqrt(squares) <= grid * norm + slack
+
+
+def test_a_twin_that_charges_the_rounding_of_one_coordinate_only_is_caught():
+    """196 groups moved by 1: their draws differ by more than C and one group's rounding explain."""
+    encoder, ticks, groups = bounded(4, 2**20), 200, 196
+    generator, squares = np.random.default_rng(4), 0.0
+    for _ in range(groups):
+        z = generator.integers(-40, 40, ticks).tolist()
+        _, draws = other_world(encoder, correlated(encoder, z), [1] + [0] * (ticks - 1))
+        squares += sum((a - b) ** 2 for a, b in zip(draws, z, strict=True))
+    norm, one = sqrt(groups * encoder.norm_squared(1, ticks)), float(rounding(encoder)) * sqrt(ticks)
+    assert sqrt(squares) > norm + one
+    assert sqrt(squares) <= norm + one * sqrt(groups)
+
+
+def test_claims_charge_the_rounding_of_every_group_that_a_unit_may_move():
+    def groups(bound, unit=Event()):
+        claim = BufferedToeplitz(Zcdp(1), horizon=100, bound=bound, unit=unit)
+        return float(claim.slack / rounding(claim.encoder)) ** 2 / 100
+
+    assert groups(Reach(2, 2, 2)) == pytest.approx(2)
+    assert groups(Reach(6, 14, 3), User(1, 5)) == pytest.approx(5 * 3)
+    assert groups(Reach(3, 3, 1000)) == pytest.approx(3)  # whole numbers: three of them at most
+    assert groups(Reach(1000, 10**6, 2)) == pytest.approx(2)
+    assert [groups(b) for b in (1, 5, 32, 33, 100)] == pytest.approx([1, 25, 1024, 1024, 1024])
+    assert groups(100, Event(replace=True)) == pytest.approx(2048)
+    assert groups(100, User(3, 2)) == pytest.approx(2 * 3072)
+
+
+def test_the_mechanism_inside_epochs_charges_the_groups_of_the_unit_outside():
+    hybrid = Hybrid(Zcdp(1), bound=100, unit=User(3, 2))
+    assert hybrid.counter(0, 64).reach.coordinates == 3072
 
 
 def test_a_twin_that_charges_no_rounding_is_caught():

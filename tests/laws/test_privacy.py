@@ -15,9 +15,10 @@ from catalogue import Case, every_case
 import streamgauge as sg
 from streamgauge.continual import Mechanism, Strategy
 from streamgauge.noise import DiscreteLaplace
+from streamgauge.privacy import Tick
 from streamgauge.testing import CountedNoise, SilentNoise
 
-UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True)]
+UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
 SLACK = Fraction(1, 10**4)  # what a rounded recursion may charge above its ideal column
 
 

@@ -194,7 +194,9 @@ def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Case) -> 
 @every_case
 def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Case) -> None:
     for bad in (0, -1, True, 1.5, "3"):
-        with pytest.raises(ValueError, match=r"^bound must be a whole number of at least 1, got"):
+        with pytest.raises(
+            ValueError, match=r"^bound must be a whole number of at least 1 or a Reach above 0, got"
+        ):
             case.claim(TICKS, bound=bad)
         with pytest.raises(ValueError, match=r"^width must be a whole number of at least 1, got"):
             case.claim(TICKS).start(bad)
@@ -206,7 +208,7 @@ def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case:
         for act in ("stddev", "rmse", "strategy"):
             with pytest.raises(ValueError, match=r"^tick must be a whole number of at least 1, got"):
                 getattr(case.claim(TICKS), act)(bad)
-    with pytest.raises(ValueError, match=r"^unit must be an Event, WEvent or User, got"):
+    with pytest.raises(ValueError, match=r"^unit must be an Event, Tick, WEvent or User, got"):
         case.claim(TICKS, unit=sg.WEvent)
     with pytest.raises(ValueError, match=r"^bound must be at least the unit's 5 events a tick, got 2$"):
         case.claim(TICKS, unit=sg.User(5, 1), bound=2)

@@ -23,6 +23,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.kary import Kary
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.refined import Refined
@@ -39,7 +40,7 @@ class Binary(Delegating):
     loss: Loss
     _: KW_ONLY
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
     refine: bool = False

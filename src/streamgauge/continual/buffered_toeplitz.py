@@ -10,8 +10,8 @@ fitted to the horizon, so that a run remembers 2 buffers + 2 numbers per group, 
 and comes close to the square-root factorisation, which remembers everything.
 
 Privacy
-    Neighbours: one unit moves one tick's vector by at most `bound` in L2, and one event at most 1024 groups.
-    The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound` in L2, and one event at most 1024 groups
+    (or as many as a Reach says). The number of ticks is public.
     Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
     Proof: see `streamgauge.continual.recursion`. One unit moves C x by at most `sensitivity`, from the
     rationals that the run uses, rounded up; fixed point adds at most `slack`; both are charged. Units of
@@ -36,6 +36,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffers import BUFFERS, LARGEST, bounded
 from streamgauge.continual.correlated import RunningCount
 from streamgauge.continual.exponentials import Encoder
@@ -52,7 +53,7 @@ class BufferedToeplitz(RunningCount):
     loss: Loss
     _: KW_ONLY
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
     buffers: int = 4

@@ -15,13 +15,14 @@ from math import isqrt
 from typing import Any
 
 from streamgauge.continual.binary import Binary
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.exponential_decay import ExponentialDecay
 from streamgauge.continual.hybrid import Hybrid
 from streamgauge.continual.kary import Kary
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.segments import Segments
-from streamgauge.continual.settings import check_whole
+from streamgauge.continual.settings import check_bound, check_whole
 from streamgauge.continual.simple import SimpleII
 from streamgauge.continual.smooth import SmoothBinary
 from streamgauge.continual.square_root import SquareRoot
@@ -90,7 +91,7 @@ def choose(
     horizon: int | None = None,
     window: str = "running",
     pan_private: bool = False,
-    bound: int = 1,
+    bound: Bound = 1,
     unit: Unit = Event(),
     memory: int | None = None,
 ) -> Mechanism[Any]:
@@ -110,7 +111,7 @@ def compare(
     horizon: int | None = None,
     window: str = "running",
     pan_private: bool = False,
-    bound: int = 1,
+    bound: Bound = 1,
     unit: Unit = Event(),
     memory: int | None = None,
     ticks: int | None = None,
@@ -128,7 +129,7 @@ def compare(
 class Asked:
     """What every candidate must keep."""
 
-    bound: int
+    bound: Bound
     unit: Unit
     pan_private: bool
 
@@ -144,7 +145,8 @@ def _compared(
 ) -> Comparison:
     if not isinstance(loss, Pure | Zcdp | Approx):
         raise ValueError(f"loss must be Pure, Zcdp or Approx, got {loss!r}")
-    for name, value in (("horizon", horizon), ("ticks", ticks), ("bound", asked.bound)):
+    check_bound(asked.bound)
+    for name, value in (("horizon", horizon), ("ticks", ticks)):
         if value is not None:
             check_whole(name, value)
     judged = ticks or horizon or AHEAD

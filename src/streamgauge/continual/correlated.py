@@ -4,10 +4,14 @@ A run releases B (C x + z): it draws z, correlates it (see `recursion`, where th
 the items and sums those up. The grid has 2^G points to the unit, with G such that the noise has a
 standard deviation of about 2^42 points: fine enough for the rounding that is charged to be invisible.
 
-    |C D| + W sqrt(T g)     charged: `bound` 2^G times the certified norm of C, plus the rounding
+    |C D| + W sqrt(T g)     charged: `bound` in L2, 2^G times the certified norm of C, plus the rounding
 
-A unit that touches n ticks moves each tick's vector by at most `bound` in L2, so that it moves at most
-bound^2 whole numbers a tick, and no more than GROUPS for each of its events: g is n times the less of both.
+Over all groups |C D|^2 = sum_st (C'C)_st <d_s, d_t> for the moves d_t of the ticks. C'C >= 0 and
+|d_t|^2 <= l2_squared, so that this is at most l2_squared times what one number moved by 1 does. Rounding: the
+demands r_t of both worlds differ by at most W more than ideal ones do, at T ticks of each of the g groups in
+which the streams differ, and are the same in all others. Moves are whole numbers, so that one of l2_squared
+is in at most as many groups, and in at most `reach.coordinates`: g is the less of both, for each of the n
+ticks that a unit touches.
 """
 
 import os
@@ -40,7 +44,6 @@ FINEST_GRID = 60
 COARSEST = 20  # and not below 2^COARSEST
 MANY = 4  # pieces that are worth threads
 RARE = -256.0  # log2 of the chance of guessing the keystream's key
-GROUPS = 2**10  # that one event may be in; only of weight where `bound` is above 32
 SMOOTH = 60.0  # see `Correlated.noise_at`
 
 Floats = npt.NDArray[np.float64]
@@ -95,7 +98,7 @@ class Correlated(Mechanism[S], Generic[S]):
     def sensitivity(self) -> Fraction:
         """How far one unit moves C x, in L2 and in units of the data, rounded up."""
         ticks = min(self.unit.ticks, self.last_tick)
-        return self.bound * sqrt_up(self.encoder.norm_squared(ticks, self.last_tick))
+        return sqrt_up(self.reach.l2_squared) * sqrt_up(self.encoder.norm_squared(ticks, self.last_tick))
 
     @cached_property
     def grid_bits(self) -> int:
@@ -110,8 +113,7 @@ class Correlated(Mechanism[S], Generic[S]):
     def slack(self) -> Fraction:
         """W sqrt(T g), in grid points: what rounding adds to the sensitivity."""
         ticks = min(self.unit.ticks, self.last_tick)
-        moved = GROUPS * self.unit.events * (2 if self.unit.replace else 1)
-        groups = ticks * min(self.bound**2, moved)
+        groups = ticks * min(ceil(self.reach.l2_squared), self.reach.coordinates)
         return rounding(self.encoder) * sqrt_up(Fraction(self.last_tick * groups))
 
     @cached_property

@@ -9,9 +9,9 @@ k^i divides t; the top level never ends), that p-sum is released under noise of 
 With h = 1 every item is a p-sum, and a run remembers nothing but its last release.
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: `loss` over the whole stream, however long, even if values are chosen in view of past releases.
-    Proof: weights are rounded to a grid of 2^-30, so that p-sums are integers in its points; `reach`, the
+    Proof: weights are rounded to a grid of 2^-30, so that p-sums are integers in its points; `heaviest`, the
     most that one item adds up to in all the p-sums that are released, is found by enumeration over a period
     of k^(h-1) ticks, from the rounded weights. It is at most h, and less where blocks are long and weights
     have decayed. A unit of n ticks moves at most n times as much in L1 (with h = 1, n bound^2 in squared L2).
@@ -39,6 +39,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.recursion import COLUMNS, NARROW
 from streamgauge.continual.response import Floats
@@ -75,7 +76,7 @@ class DecayTree(Mechanism[State]):
     branching: int = 2
     levels: int = 1
     horizon: int | None = None
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -102,17 +103,19 @@ class DecayTree(Mechanism[State]):
         return np.array(weights, np.int64)
 
     @cached_property
-    def reach(self) -> int:
+    def heaviest(self) -> int:
         """The most that one item of size 1 adds up to in all p-sums that are released, in grid points."""
         ticks = np.arange(1, self.sizes[-1] + 1)
-        reaches = [self._coefficients(ticks, level, released=True) for level in range(self.levels)]
-        return int(np.sum(reaches, axis=0).max())
+        weights = [self._coefficients(ticks, level, released=True) for level in range(self.levels)]
+        return int(np.sum(weights, axis=0).max())
 
     @cached_property
     def distribution(self) -> Distribution:
         ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
-        l1 = ticks * self.bound * self.reach
-        return self.loss.calibrate(l1=l1, l2_squared=ticks * self.bound**2 if self.levels == 1 else l1**2)
+        squares = ticks if self.levels == 1 else (ticks * self.heaviest) ** 2
+        return self.loss.calibrate(
+            l1=self.reach.l1 * ticks * self.heaviest, l2_squared=self.reach.l2_squared * squares
+        )
 
     @cached_property
     def powers(self) -> list[float]:

@@ -11,8 +11,8 @@ How they are kept depends on the promise:
 The decay a is a rational in (0, 1), or comes from a half-life of h ticks: the float64 nearest to 2^(-1/h).
 
 Privacy
-    Neighbours: one unit moves one tick's vector by at most `bound`, and one event at most 1024 groups. The
-    number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`, and one event at most 1024 groups (or as
+    many as a Reach says). The number of ticks is public.
     Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
     Proof: that of the way, above. Correlated noise charges rounding over the horizon, or over 2^48 ticks
     without one, past which a run refuses to go on.
@@ -37,6 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffers import LARGEST, bounded
 from streamgauge.continual.correlated import Correlated
 from streamgauge.continual.decay_tree import LONGEST, ROUNDING, DecayTree, decode
@@ -66,7 +67,7 @@ class ExponentialDecay(Delegating):
     decay: Number | None = None
     half_life: Number | None = None
     horizon: int | None = None
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -133,7 +134,7 @@ class CorrelatedDecay(Correlated[Decayed]):
     _: KW_ONLY
     decay: Fraction
     horizon: int | None = None
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

@@ -8,7 +8,7 @@ the inner mechanism says of this one:
      1   2      4            8                       inner mechanism of the fourth: horizon 7
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The stream has no end.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The stream has no end.
     Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
     Proof: an item is in the p-sum of one epoch, under noise for `split` of the loss, and in one run of the
     inner mechanism, which keeps the rest. A unit of n ticks is charged as a group of n: the loss of one
@@ -35,9 +35,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.kary import Kary
-from streamgauge.continual.mechanism import Mechanism, Release
+from streamgauge.continual.mechanism import Mechanism, Release, draw_sum
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.strategy import Strategy, side_by_side
 from streamgauge.continual.subtractive import SubtractiveTree
@@ -76,7 +77,7 @@ class Hybrid(Mechanism[State]):
     growth: int = 0
     first: int = 0
     split: Number = Fraction(1, 5)
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -110,8 +111,8 @@ class Hybrid(Mechanism[State]):
     @cached_property
     def distribution(self) -> Distribution:
         """The noise of an epoch's p-sum, which moves by all that a unit does."""
-        moved = self.bound * self.unit.ticks
-        return self.loss.part(self.split).calibrate(l1=moved, l2_squared=moved**2)
+        moved = self.reach.times(self.unit.ticks)
+        return self.loss.part(self.split).calibrate(l1=moved.l1, l2_squared=moved.l2_squared)
 
     @cached_property
     def _counters(self) -> dict[int, Mechanism[Any]]:
@@ -131,7 +132,7 @@ class Hybrid(Mechanism[State]):
         asked = {"pan_private": True} if self.pan_private else {}
         if self.pan_private and "pan_private" not in {f.name for f in fields(inner)}:
             raise ValueError(f"inner must be pan-private where the claim is, got {inner.__name__}")
-        made: Mechanism[Any] = inner(loss, horizon=horizon, bound=self.bound, **asked)
+        made: Mechanism[Any] = inner(loss, horizon=horizon, bound=self.reach, **asked)
         return made
 
     def __repr__(self) -> str:
@@ -156,6 +157,15 @@ class Hybrid(Mechanism[State]):
         state = State(0, zeros, zeros, None, 0, 0)
         self._begin(state, self.first, width, noise)
         return state
+
+    def dormant(self, width: int, tick: int, noise: Noise) -> State:
+        """A draw for every epoch that has ended, and the inner mechanism's dormant groups."""
+        if self.pan_private:
+            return super().dormant(width, tick, noise)
+        number, begin, length = self.epoch(tick + 1)
+        past = draw_sum(self.distribution, noise, number, width)
+        inner = self.counter(begin, length).dormant(width, tick - begin, noise)
+        return State(tick, past, np.zeros(width, np.int64), inner, number, 0)
 
     def _begin(self, state: State, length: int, width: int, noise: Noise) -> None:
         """A new epoch on top of the last release."""

@@ -13,6 +13,7 @@ Reference
 
 from dataclasses import KW_ONLY, dataclass, replace
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.tree import Tree
 from streamgauge.privacy import Event, Loss, Unit
@@ -29,7 +30,7 @@ class Kary(Tree):
     horizon: int | None = None
     branching: int = 0
     levels: int = 0
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

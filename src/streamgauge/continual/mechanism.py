@@ -7,18 +7,21 @@ runs, standard errors, intervals and bands.
 
 import sys
 from abc import ABC, abstractmethod
+from functools import cached_property
 from math import sqrt
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual.run import Run
-from streamgauge.continual.saved import NoNoise, numbers, read_state
-from streamgauge.continual.settings import check_noise, check_short, check_source, check_whole
+from streamgauge.continual.bound import Bound, reach_of
+from streamgauge.continual.columns import append_columns
+from streamgauge.continual.run import CHUNK, Run
+from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, numbers, unpack
+from streamgauge.continual.settings import check_noise, check_short, check_source, check_whole, check_width
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
-from streamgauge.privacy import Loss, Unit
+from streamgauge.privacy import Loss, Reach, Unit
 
 Release = npt.NDArray[Any]  # int64 on the integers, float64 where decoding has weights
 
@@ -30,7 +33,6 @@ class Ticking(Protocol):
 
 
 S = TypeVar("S", bound=Ticking)
-WIDEST = 2**40  # groups: beyond it no machine has the memory
 
 
 class Mechanism(ABC, Generic[S]):
@@ -42,7 +44,7 @@ class Mechanism(ABC, Generic[S]):
     RESTS_EXACT: ClassVar[str] = ""  # what is exact in its memory, if it cannot be pan-private
     loss: Loss
     horizon: int | None
-    bound: int
+    bound: Bound
     pan_private: bool
     unit: Unit
 
@@ -51,6 +53,11 @@ class Mechanism(ABC, Generic[S]):
         super().__init_subclass__()
         claim = sys.modules[cls.__module__].__doc__
         cls.__doc__ = f"{cls.__doc__}\n\n{claim}" if cls.__doc__ and claim else cls.__doc__
+
+    @cached_property
+    def reach(self) -> Reach:
+        """How far one unit moves one tick's vector: what `bound` says, in L1 and in squared L2."""
+        return reach_of(self.bound, self.unit)
 
     @property
     @abstractmethod
@@ -68,6 +75,24 @@ class Mechanism(ABC, Generic[S]):
     @abstractmethod
     def feed(self, state: S, block: Ints, noise: Noise) -> Release:
         """Takes many ticks, one row each; draws what as many steps would draw, in the same order."""
+
+    def dormant(self, width: int, tick: int, noise: Noise) -> S:
+        """The state of groups that were fed `tick` zeros: in the law of all later releases.
+
+        Here by feeding them; where the state holds few draws, a mechanism makes those alone.
+        """
+        return self.rested(self.initial(width, noise), width, tick, noise)
+
+    def rested(self, state: S, width: int, ticks: int, noise: Noise) -> S:
+        """The state, fed so many zeros."""
+        size = max(1, CHUNK // width)
+        for done in range(0, ticks, size):
+            self.feed(state, np.zeros((min(size, ticks - done), width), np.int64), noise)
+        return state
+
+    def append(self, state: S, more: S) -> None:
+        """Appends the groups of another state of the same tick to `state`."""
+        append_columns(state, more, self._blank(1), self._blank(2))
 
     @abstractmethod
     def noise_at(self, tick: int) -> NoiseSum:
@@ -92,7 +117,7 @@ class Mechanism(ABC, Generic[S]):
 
     def memory(self) -> int:
         """How many numbers of 8 bytes a run keeps for each group, at most."""
-        return numbers(self.initial(2, NoNoise())) - numbers(self.initial(1, NoNoise()))
+        return numbers(self._blank(2)) - numbers(self._blank(1))
 
     def intrude(self, state: S, noise: Noise) -> S:
         """Answers an announced intrusion with noise before and after; returns what to hand over."""
@@ -108,9 +133,7 @@ class Mechanism(ABC, Generic[S]):
 
     def start(self, width: int = 1, noise: Noise | None = None) -> Run[S]:
         """A new run of `width` groups side by side."""
-        check_whole("width", width)
-        if width > WIDEST:
-            raise ValueError(f"width must be at most 2**40, got {width}")
+        check_width(width)
         check_source(self, noise)
         check_noise(self)
         return Run.new(self, int(width), noise)
@@ -118,8 +141,17 @@ class Mechanism(ABC, Generic[S]):
     def load(self, saved: bytes, noise: Noise | None = None) -> Run[S]:
         """The run that `Run.save` wrote; refuses another mechanism's or an altered one."""
         check_source(self, noise)
-        width, record, state = read_state(saved, self)
+        width, record, state = unpack(saved, self.identity(), self._blank, repr(self))
+        if not self._in_time(state.tick):
+            raise BadSave(ANOTHER)
         return Run(self, width, state, noise, **record)
+
+    def _blank(self, width: int) -> S:
+        """A state that only tells what states are made of."""
+        return self.initial(width, NoNoise())
+
+    def _in_time(self, tick: object) -> bool:
+        return type(tick) is int and tick >= 0 and (self.horizon is None or tick <= self.horizon)
 
     def stddev(self, tick: int) -> float:
         """The exact standard error of the release at `tick`."""
@@ -186,3 +218,11 @@ class Mechanism(ABC, Generic[S]):
 def draw_rows(distribution: Distribution, noise: Noise, rows: int, width: int) -> Ints:
     """So many draws for every group, one row each."""
     return distribution.draw(noise, rows * width).reshape(rows, width)
+
+
+def draw_sum(distribution: Distribution, noise: Noise, count: int, width: int) -> Ints:
+    """The sum of so many draws for every group, in bounded memory."""
+    total, size = np.zeros(width, np.int64), max(1, CHUNK // width)
+    for done in range(0, count, size):
+        total += draw_rows(distribution, noise, min(size, count - done), width).sum(axis=0)
+    return total

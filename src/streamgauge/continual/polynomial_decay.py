@@ -36,6 +36,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.convolution import Floats
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.settings import check_settings
@@ -57,7 +58,7 @@ class PolynomialDecay(Delegating):
     _: KW_ONLY
     exponent: Number
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -89,7 +90,7 @@ class WeighedItems(Toeplitz):
     _: KW_ONLY
     exponent: Number
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

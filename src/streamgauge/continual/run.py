@@ -1,25 +1,22 @@
 """A run: one mechanism, its state and its source of chance, bound together for users.
 
-A run is a single thread of releases. It cannot be copied or pickled and does not go on in a forked
-child, since two copies would draw two noises for one sum; `save` and `load` move it. Threads that
-share a run take turns. A step that fails part of the way leaves a run that refuses to go on: noise may
-have been drawn that the state does not know.
+A run is a single thread of releases (see `streamgauge.continual.single`): it cannot be copied, pickled or
+gone on with in a forked child; `save` and `load` move it. Threads that share a run take turns. A step that
+fails part of the way leaves a run that refuses to go on.
 
 A pan-private run draws from the operating system inside each step and keeps nothing of it; any
 other run draws from a keystream, ahead of time.
 """
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual.saved import write_state
-from streamgauge.continual.settings import check_rows
+from streamgauge.continual.saved import pack
+from streamgauge.continual.settings import check_rows, check_whole, check_width
+from streamgauge.continual.single import Single
 from streamgauge.noise import EphemeralNoise, Ints, Noise, NoiseSum, SecureNoise
 
 if TYPE_CHECKING:
@@ -33,11 +30,7 @@ class HorizonPassed(ValueError):  # noqa: N818 - named for what happened
     """A run was asked to go past the last tick of its claim."""
 
 
-class RunFailed(RuntimeError):  # noqa: N818 - named for what happened
-    """An earlier step failed part of the way, so that this run can make no promise."""
-
-
-class Run(Generic[S]):
+class Run(Single[S]):
     """A mechanism at work; make one with `mechanism.start()` or `mechanism.load(saved)`."""
 
     def __init__(
@@ -50,14 +43,12 @@ class Run(Generic[S]):
         intrusions: int = 0,
         saves: int = 0,
     ) -> None:
+        super().__init__(state)
         self.mechanism = mechanism
         self.width = width
         self.intrusions = intrusions  # announced ones
         self.saves = saves  # how often the state was written out: each copy is one that may be looked at
-        self._state: S | None = state
         self._noise = noise if noise is not None else chance(mechanism)
-        self._process = os.getpid()
-        self._turn = Lock()
 
     @classmethod
     def new(cls, mechanism: "Mechanism[S]", width: int, noise: Noise | None) -> "Run[S]":
@@ -72,16 +63,15 @@ class Run(Generic[S]):
     @property
     def tick(self) -> int:
         """The number of ticks taken so far."""
-        self._same_process()
-        with self._turn:
-            return int(self._whole().tick)
+        with self._alone() as state:
+            return int(state.tick)
 
     def step(self, values: npt.ArrayLike) -> "Release":
         """Takes one tick's value of every group; returns the release, one number per group."""
         vector = integers("values", values).reshape(-1)
         if vector.shape != (self.width,):
             raise ValueError(f"values must be one number per group ({self.width}), got {len(vector)}")
-        with self._taken(1) as state:
+        with self._taken(partial(self._ready, 1, len(vector))) as state:
             return self.mechanism.step(state, vector, self._noise)
 
     def feed(self, block: npt.ArrayLike) -> "Release":
@@ -95,15 +85,14 @@ class Run(Generic[S]):
             raise ValueError(f"block must be of shape (ticks, {self.width}), got {rows.shape}")
         size = max(1, CHUNK // self.width)
         pieces = [rows[i : i + size] for i in range(0, max(1, len(rows)), size)]
-        with self._taken(len(rows)) as state:
+        with self._taken(partial(self._ready, len(rows), rows.shape[1])) as state:
             releases = [self.mechanism.feed(state, piece, self._noise) for piece in pieces]
         return np.concatenate(releases) if len(releases) > 1 else releases[0]
 
     def noise(self) -> NoiseSum:
         """The noise in the newest release, announced intrusions included."""
-        self._same_process()
-        with self._turn:
-            return self.mechanism.noise_now(self._whole())
+        with self._alone() as state:
+            return self.mechanism.noise_now(state)
 
     def stddev(self) -> float:
         """The exact standard error of the newest release."""
@@ -122,56 +111,43 @@ class Run(Generic[S]):
         Whoever reads the bytes has intruded. Go on from one copy only: two runs that go on from
         the same bytes draw two noises for one sum.
         """
-        self._same_process()
-        with self._turn:
-            state = self._whole()
+        with self._alone() as state:
             self.saves += 1
-            return write_state(self.mechanism, self.width, self.record, state)
+            return pack(self.mechanism.identity(), self.width, self.record, state)
+
+    def widen(self, more: int) -> None:
+        """Appends so many groups, which go on as if they had been there from the start and had only zeros.
+
+        When and by how much must be public, or follow from what was released.
+        """
+        check_whole("more", more)
+        check_width(self.width + int(more))
+        if self.mechanism.pan_private:
+            raise TypeError("pan_private must be False to widen a run, got True")
+        with self._taken() as state:
+            self.mechanism.append(state, self.mechanism.dormant(int(more), state.tick, self._noise))
+            self.width += int(more)
 
     def intrude(self) -> S:
         """An announced intrusion: noise, hand over the state, noise."""
         refusal = self.mechanism.intrusion_refusal()
         if refusal:
             raise TypeError(refusal)
-        with self._taken(0) as state:
+        with self._taken() as state:
             seen = self.mechanism.intrude(state, self._noise)
             self.intrusions += 1
         return seen
 
-    def _whole(self) -> S:
-        if self._state is None:
-            raise RunFailed("run must be whole to go on, got one whose last step failed")
-        return self._state
-
-    def _same_process(self) -> None:
-        """Asked before the lock, which another thread may have held when the child was forked."""
-        if self._process != os.getpid():
-            raise RunFailed("run must go on in the process that began it, got a forked child")
-
-    @contextmanager
-    def _taken(self, ticks: int) -> Iterator[S]:
-        """The state, taken away until the step has succeeded."""
-        self._same_process()
-        with self._turn:
-            state, horizon = self._whole(), self.mechanism.horizon
-            if horizon is not None and state.tick + ticks > horizon:
-                past = state.tick + ticks
-                raise HorizonPassed(f"tick must be at most the horizon {horizon}, got {past}")
-            self._state = None
-            yield state
-            self._state = state
+    def _ready(self, ticks: int, width: int, state: S) -> None:
+        """Refuses to go past the last tick of the claim, or as wide as before another thread widened it."""
+        if width != self.width:
+            raise ValueError(f"width must be that of the run, {self.width} by now, got {width}")
+        last, horizon = state.tick + ticks, self.mechanism.horizon
+        if horizon is not None and last > horizon:
+            raise HorizonPassed(f"tick must be at most the horizon {horizon}, got {last}")
 
     def __repr__(self) -> str:
         return f"<run of {self.mechanism!r}, width {self.width}>"
-
-    def __copy__(self) -> NoReturn:
-        raise TypeError("a run must not be copied: two copies would draw two noises for one sum")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__copy__()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a run must not be pickled: use save() and load()")
 
 
 def chance(mechanism: "Mechanism[Any]") -> Noise:

@@ -2,22 +2,21 @@
 
     magic and version | length of header | header (JSON) | arrays, raw | SHA-256 of all before
 
-The header holds the mechanism with all its settings, so that a run is never continued under
+The header holds the identity of the claim, all its settings, so that a run is never continued under
 another claim. The checksum finds torn and altered files; it is no protection against a forger.
 """
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from streamgauge.continual.mechanism import Mechanism
-
 MAGIC = b"streamgauge run 1\n"
 DIGEST = hashlib.sha256().digest_size
+ANOTHER = "saved must hold a state of its claim, got another"
 S = TypeVar("S", bound=Any)
 
 
@@ -25,10 +24,11 @@ class BadSave(ValueError):  # noqa: N818 - named for what it is
     """Bytes that are not a run of this mechanism."""
 
 
-def write_state(mechanism: "Mechanism[S]", width: int, record: dict[str, int], state: S) -> bytes:
+def pack(identity: str, width: int, record: dict[str, int], state: Any) -> bytes:
+    """A state, a dataclass of arrays, plain numbers and such dataclasses, as bytes."""
     arrays: list[np.ndarray[Any, Any]] = []
     header = {
-        "mechanism": mechanism.identity(),
+        "mechanism": identity,
         "width": width,
         "record": record,
         "state": _described(state, arrays),
@@ -39,22 +39,25 @@ def write_state(mechanism: "Mechanism[S]", width: int, record: dict[str, int], s
     return body + hashlib.sha256(body).digest()
 
 
-def read_state(saved: bytes, mechanism: "Mechanism[S]") -> tuple[int, dict[str, int], S]:
-    """The width, the record of who saw it, and the state that `saved` holds."""
+def unpack(
+    saved: bytes, identity: str, blank: Callable[[int], S], shown: str = ""
+) -> tuple[int, dict[str, int], S]:
+    """The width, the record of who saw it, and the state that `pack` wrote; refuses any other claim's.
+
+    `blank` makes a state of a width, to tell what states are made of; `shown` is how to print the claim.
+    """
     header, raw = _opened(saved)
-    if header.get("mechanism") != mechanism.identity():
-        raise BadSave(f"saved must be a run of {mechanism!r}, got one of {header.get('mechanism')}")
+    if header.get("mechanism") != identity:
+        raise BadSave(f"saved must be a run of {shown or identity}, got one of {header.get('mechanism')}")
     try:
         width, record = int(header["width"]), {name: int(n) for name, n in header["record"].items()}
-        like = mechanism.initial(width, NoNoise())
+        like = blank(width)
         state, used = _restored(like, header["state"], raw)
-        whole = (
-            used == len(raw) and _fits(state, like) and _in_time(state, mechanism) and width in _axes(state)
-        )
+        whole = width > 0 and used == len(raw) and _fits(state, like)
     except (KeyError, TypeError, ValueError, AttributeError):
         whole = False
     if not whole:
-        raise BadSave("saved must hold a state of its claim, got another")
+        raise BadSave(ANOTHER)
     return width, record, state
 
 
@@ -72,24 +75,15 @@ def _opened(saved: bytes) -> tuple[dict[str, Any], memoryview]:
     return json.loads(body[start:end]), memoryview(body)[end:]
 
 
-def _axes(state: Any) -> set[int]:
-    """The lengths of the last axes of its arrays: the width is one of them."""
-    if isinstance(state, np.ndarray):
-        return {state.shape[-1]}
-    parts = [getattr(state, f.name) for f in fields(state)] if is_dataclass(state) else []
-    return set().union(*map(_axes, parts))
-
-
-def _in_time(state: Any, mechanism: "Mechanism[Any]") -> bool:
-    tick, horizon = state.tick, mechanism.horizon
-    return type(tick) is int and tick >= 0 and (horizon is None or tick <= horizon)
-
-
 def _fits(state: Any, like: Any) -> bool:
-    """Whether a state is made of the same kinds of parts as another; rows may have come with time."""
+    """Whether a state is made of the same kinds of parts as another; rows may have come with time.
+
+    The last axis is the width; where it is empty, it is a list that grows.
+    """
     if isinstance(like, np.ndarray):
         kinds = {like.dtype.str, np.dtype(np.float64).str}
-        return state.ndim == like.ndim and state.dtype.str in kinds
+        wide = like.shape[-1] in (0, state.shape[-1])
+        return wide and state.ndim == like.ndim and state.dtype.str in kinds
     if is_dataclass(like):
         return all(_fits(getattr(state, f.name), getattr(like, f.name)) for f in fields(like))
     return type(state) is type(like)

@@ -9,7 +9,7 @@ made when it begins and forgotten when it ends. A release adds the draws of all 
      1  2  3  4    5  6  7  8            release 6 = count + eta(5..8) + eta(5, 6) + eta(6)
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: pure epsilon-DP over the whole stream, adaptively, and against an intruder who sees the
     memory once, unannounced.
     Proof: an event at tick s, intrusion at s or later (or never): move the count's first draw by -1 and
@@ -34,6 +34,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import Mechanism, draw_rows
 from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.continual.strategy import Strategy
@@ -60,7 +61,7 @@ class Segments(Mechanism[State]):
     loss: Loss
     _: KW_ONLY
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = True
     unit: Unit = Event()
 
@@ -84,7 +85,7 @@ class Segments(Mechanism[State]):
     @cached_property
     def distribution(self) -> Distribution:
         ticks = min(self.unit.ticks, self.horizon)
-        return self.loss.calibrate(l1=self.bound * ticks * self.memberships, l2_squared=0)
+        return self.loss.calibrate(l1=self.reach.l1 * ticks * self.memberships, l2_squared=0)
 
     def begun(self, tick: int) -> int:
         """How many segments begin at this tick: those of the smallest sizes."""

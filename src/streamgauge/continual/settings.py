@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamgauge.noise import SecureNoise
-from streamgauge.privacy import User
+from streamgauge.privacy import Reach, User
 
 if TYPE_CHECKING:
     from streamgauge.continual.mechanism import Mechanism
 
 FARTHEST = 2**62  # the last tick that 64 bits can count with room to spare
+WIDEST = 2**40  # groups: beyond it no machine has the memory
 SHORT = 2**13  # ticks of which matrices are written down
 
 
@@ -33,8 +34,8 @@ def check_settings(mechanism: "Mechanism[Any]", *, bounded: bool) -> None:
         check_whole("horizon", mechanism.horizon)
         if mechanism.horizon > FARTHEST:
             raise ValueError(f"horizon must be at most 2**62, got {mechanism.horizon}")
-    check_whole("bound", mechanism.bound)
-    if mechanism.bound < mechanism.unit.events:
+    check_bound(mechanism.bound)
+    if mechanism.reach.l1 < mechanism.unit.events:
         events = mechanism.unit.events
         raise ValueError(f"bound must be at least the unit's {events} events a tick, got {mechanism.bound}")
 
@@ -48,9 +49,26 @@ def check_noise(mechanism: "Mechanism[Any]") -> None:
         raise ValueError(f"noise must be such as can be drawn, got {asked}: {refusal}") from None
 
 
+def check_bound(bound: object) -> None:
+    if isinstance(bound, Reach) and bound.l2_squared > 0:
+        return
+    if not is_whole(bound):
+        raise ValueError(f"bound must be a whole number of at least 1 or a Reach above 0, got {bound!r}")
+
+
 def check_whole(name: str, value: object, least: int = 1) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+    if not is_whole(value, least):
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def is_whole(value: object, least: int = 1) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
+def check_width(width: int) -> None:
+    check_whole("width", width)
+    if width > WIDEST:
+        raise ValueError(f"width must be at most 2**40, got {width}")
 
 
 def check_short(ticks: int) -> None:
@@ -98,6 +116,6 @@ def _check_unit(mechanism: "Mechanism[Any]") -> None:
     """A unit has ticks and events; one of several events a tick moves a tick by as many at least."""
     unit = mechanism.unit
     if not isinstance(getattr(unit, "ticks", None), int):
-        raise ValueError(f"unit must be an Event, WEvent or User, got {unit!r}")
+        raise ValueError(f"unit must be an Event, Tick, WEvent or User, got {unit!r}")
     if mechanism.pan_private and isinstance(unit, User) and unit.ticks > 1:
         raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")

@@ -7,7 +7,7 @@ Simple II adds a draw to each item and sums what it released. One event moves on
 error grows with the square root of t, and the stream needs no end. It is the tree of one level.
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
     Proof: Simple I: an event at tick 1 moves every one of T counts by at most `bound`: T bound in L1,
     T bound^2 in squared L2 (n ticks: the counts move by 1, 2, .., n, n, .. times `bound`). Simple II:
@@ -28,6 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.continual.strategy import Strategy
@@ -53,7 +54,7 @@ class SimpleI(Mechanism[State]):
     loss: Loss
     _: KW_ONLY
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -66,8 +67,8 @@ class SimpleI(Mechanism[State]):
         n, T = min(self.unit.ticks, self.horizon), self.horizon
         rising, rising_squared = n * (n + 1) // 2, n * (n + 1) * (2 * n + 1) // 6
         return self.loss.calibrate(
-            l1=self.bound * (rising + (T - n) * n),
-            l2_squared=self.bound**2 * (rising_squared + (T - n) * n**2),
+            l1=self.reach.l1 * (rising + (T - n) * n),
+            l2_squared=self.reach.l2_squared * (rising_squared + (T - n) * n**2),
         )
 
     def initial(self, width: int, noise: Noise) -> State:
@@ -101,7 +102,7 @@ class SimpleII(Tree):
     loss: Loss
     _: KW_ONLY
     horizon: int | None = None
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

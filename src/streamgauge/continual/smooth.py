@@ -8,7 +8,7 @@ sibling at that bit. Every count therefore adds w p-sums, and every item is in d
     count at t = 3, next 1001:     [- 0*** = x1 x2 x3 -] and [1000: no item]
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
     Proof: an item is in at most ZEROS = d - w p-sums, each drawn when its last item arrives. A unit of n
     ticks is charged as n units of one.
@@ -29,6 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import Mechanism, draw_rows
 from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.continual.strategy import Strategy
@@ -55,7 +56,7 @@ class SmoothBinary(Mechanism[State]):
     loss: Loss
     _: KW_ONLY
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -84,8 +85,8 @@ class SmoothBinary(Mechanism[State]):
     @cached_property
     def distribution(self) -> Distribution:
         ticks = min(self.unit.ticks, self.horizon)
-        moved = self.bound * ticks
-        return self.loss.calibrate(l1=moved * self.zeros, l2_squared=moved**2 * self.zeros)
+        moved = self.reach.times(ticks)
+        return self.loss.calibrate(l1=moved.l1 * self.zeros, l2_squared=moved.l2_squared * self.zeros)
 
     def names(self, first: int, count: int) -> Ints:
         """The names of `count` leaves from number `first` (the first of all is number 0)."""

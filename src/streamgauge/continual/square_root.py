@@ -26,6 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.convolution import Floats
 from streamgauge.continual.settings import check_settings
 from streamgauge.continual.toeplitz import LONGEST, Factors, Toeplitz, check_memory
@@ -45,7 +46,7 @@ class SquareRoot(Toeplitz):
     loss: Loss
     _: KW_ONLY
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

@@ -8,7 +8,7 @@ their noise is used, the count itself being exact.
                                                               minus [x9]
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: pure epsilon-DP over the whole stream, even if values are chosen in view of past releases.
     Proof: the release is A x + L z with A = L R, R the 0/1 matrix of blocks: an item is in h blocks, one a
     level. Shifting z by -R e_t moves no release: those before t do not move since (L R)_{s,t} = 0 for
@@ -32,6 +32,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.kary import BROADEST
 from streamgauge.continual.mechanism import Mechanism, draw_rows
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
@@ -62,7 +63,7 @@ class SubtractiveTree(Mechanism[State]):
     _: KW_ONLY
     horizon: int
     branching: int = 0
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -98,7 +99,7 @@ class SubtractiveTree(Mechanism[State]):
     @cached_property
     def distribution(self) -> Distribution:
         ticks = min(self.unit.ticks, self.horizon)
-        return self.loss.calibrate(l1=self.bound * ticks * self.levels, l2_squared=0)
+        return self.loss.calibrate(l1=self.reach.l1 * ticks * self.levels, l2_squared=0)
 
     def digit(self, tick: int, level: int) -> int:
         return int((tick + self.offset) // self.branching**level % self.branching) - self.half
@@ -114,6 +115,17 @@ class SubtractiveTree(Mechanism[State]):
         levels = np.zeros((self.levels, width), np.int64)
         ahead = np.zeros((self.levels, self.half, width), np.int64)
         return State(0, np.zeros(width, np.int64), levels, ahead, np.zeros(width, np.int64))
+
+    def dormant(self, width: int, tick: int, noise: Noise) -> State:
+        """The draws of the blocks that make up the count: those taken away wait to be given back."""
+        state = self.initial(width, noise)
+        for level in range(self.levels):
+            digit = self.digit(tick, level)
+            draws = draw_rows(self.distribution, noise, abs(digit), width)
+            state.noises[level] = draws.sum(axis=0) * (1 if digit > 0 else -1)
+            state.ahead[level, self.half + min(0, digit) :] = draws if digit < 0 else 0
+        state.tick, state.around = tick, state.noises.sum(axis=0)
+        return state
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1

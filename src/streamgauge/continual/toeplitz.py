@@ -11,7 +11,7 @@ Without noise that is a - d d for d = r - 2^-G R, |d_k| <= 2^(-G-1): off by at m
 of sum |x| (`deviation`), 2^-30 at the longest horizon with G = 26. Totals up to 2^36 fit the 63 bits of y.
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: `loss` over the whole horizon, even if values are chosen in view of past releases.
     Proof: an event moves y by one column of the integer matrix R, whose norm is computed in integers from
     what is multiplied, not from r. y_t is drawn when tick t arrives, so that adaptive composition holds for
@@ -125,7 +125,7 @@ class Toeplitz(Mechanism[State]):
     def distribution(self) -> Distribution:
         """The noise of one measurement, in grid units."""
         l1, l2_squared = self.factors.reach(min(self.unit.ticks, self.horizon), self.horizon)
-        return self.loss.calibrate(l1=self.bound * l1, l2_squared=self.bound**2 * l2_squared)
+        return self.loss.calibrate(l1=self.reach.l1 * l1, l2_squared=self.reach.l2_squared * l2_squared)
 
     def deviation(self, tick: int) -> float:
         """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""

@@ -12,7 +12,7 @@ one at the block's beginning plus the block's p-sum. So a run needs to remember,
 the noise in the release at the last multiple of k^i, and one exact total.
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: `loss` over the whole stream, even if values are chosen in view of past releases.
     Proof: one tick is in at most one block of each of h levels, so that it moves at most h p-sums, each
     by at most `bound`: h bound in L1, h bound^2 in squared L2. Each p-sum is drawn when its last item
@@ -40,12 +40,13 @@ Reference
 from abc import abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.continual.mechanism import Mechanism, draw_rows
+from streamgauge.continual.mechanism import Mechanism, draw_rows, draw_sum
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy import Approx, Loss, Pure, Zcdp
@@ -98,12 +99,12 @@ class Tree(Mechanism[State]):
     def distribution(self) -> Distribution:
         """The noise of one p-sum."""
         ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
-        return self.loss.calibrate(l1=self.bound * ticks * self.levels, l2_squared=self.overlap(ticks))
+        return self.loss.calibrate(l1=self.reach.l1 * ticks * self.levels, l2_squared=self.overlap(ticks))
 
-    def overlap(self, ticks: int) -> int:
+    def overlap(self, ticks: int) -> Fraction:
         """The most that a unit of so many ticks can move the p-sums, in squared L2."""
-        sizes = (self.branching**level for level in range(self.levels))
-        return int(self.bound**2 * sum(ticks // s * s**2 + (ticks % s) ** 2 for s in sizes))
+        sizes = (int(self.branching**level) for level in range(self.levels))
+        return self.reach.l2_squared * sum(ticks // s * s**2 + (ticks % s) ** 2 for s in sizes)
 
     def level(self, tick: int) -> int:
         """The level of the block that `tick` completes."""
@@ -128,6 +129,20 @@ class Tree(Mechanism[State]):
             entries[1:] = draw_rows(self.distribution, noise, self.levels - 1, width)
             variables[1:] = 1
             state.refer_to_top()
+        return state
+
+    def dormant(self, width: int, tick: int, noise: Noise) -> State:
+        """Plain: the draws of the blocks that tile the first `tick` items; all others are forgotten."""
+        if self.pan_private:
+            return super().dormant(width, tick, noise)
+        state, draws = self.initial(width, noise), np.zeros(width, np.int64)
+        for level, digit in reversed(list(enumerate(self.digits(tick)))):
+            draws = draws + draw_sum(self.distribution, noise, digit, width)
+            state.entries[level] = draws
+        if self.registers:
+            state.refer_to_top()
+            state.variables += tick
+        state.tick = tick
         return state
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:

@@ -21,6 +21,7 @@ Reference
 from dataclasses import KW_ONLY, dataclass
 from math import isqrt
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.tree import Tree
 from streamgauge.privacy import Event, Loss, Unit
@@ -34,7 +35,7 @@ class TwoLevel(Tree):
     _: KW_ONLY
     horizon: int | None = None
     block_size: int = 0
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

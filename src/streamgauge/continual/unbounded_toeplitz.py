@@ -22,6 +22,7 @@ Reference
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffers import unbounded
 from streamgauge.continual.correlated import RunningCount
 from streamgauge.continual.exponentials import Encoder
@@ -38,7 +39,7 @@ class UnboundedToeplitz(RunningCount):
     loss: Loss
     _: KW_ONLY
     last_tick: int = FARTHEST
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

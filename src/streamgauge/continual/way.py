@@ -32,6 +32,9 @@ class Delegating(Mechanism[Any]):
     def feed(self, state: Any, block: Ints, noise: Noise) -> Release:
         return self.way.feed(state, block, noise)
 
+    def dormant(self, width: int, tick: int, noise: Noise) -> Any:
+        return self.way.dormant(width, tick, noise)
+
     def noise_at(self, tick: int) -> NoiseSum:
         return self.way.noise_at(tick)
 

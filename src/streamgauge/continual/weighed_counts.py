@@ -24,6 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamgauge.continual import subtractive
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.convolution import Floats
 from streamgauge.continual.mechanism import Mechanism
 from streamgauge.continual.settings import check_settings
@@ -61,7 +62,7 @@ class WeighedCounts(Mechanism[State]):
     _: KW_ONLY
     exponent: Number
     horizon: int
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 

@@ -12,7 +12,7 @@ Q_s be the one that begins with P at the next multiple of S and takes away the t
 release at t is P_t - Q_(t-W): in it all blocks before the window cancel, as integers.
 
 Privacy
-    Neighbours: one unit moves one tick's value by at most `bound`. The number of ticks is public.
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: `loss` over the whole, endless stream, even if values are chosen in view of past releases.
     Proof: one tick is in one block of each of h levels, so that it moves h p-sums, each by at most `bound`:
     h bound in L1, h bound^2 in squared L2. Each p-sum is drawn when its last item arrives, so that adaptive
@@ -47,6 +47,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import Mechanism, draw_rows
 from streamgauge.continual.settings import check_settings, check_whole
 from streamgauge.continual.strategy import Strategy
@@ -82,7 +83,7 @@ class WindowSum(Mechanism[State]):
     branching: int = 0
     levels: int = 0
     horizon: int | None = None
-    bound: int = 1
+    bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
 
@@ -128,8 +129,8 @@ class WindowSum(Mechanism[State]):
     def distribution(self) -> Distribution:
         """The noise of one p-sum."""
         ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
-        l2_squared = self.bound**2 * self.tiling.overlap(ticks)
-        return self.loss.calibrate(l1=self.bound * ticks * self.levels, l2_squared=l2_squared)
+        l2_squared = self.reach.l2_squared * self.tiling.overlap(ticks)
+        return self.loss.calibrate(l1=self.reach.l1 * ticks * self.levels, l2_squared=l2_squared)
 
     def initial(self, width: int, noise: Noise) -> State:
         opens = np.zeros((self.levels - 1, width), np.int64)
@@ -138,6 +139,12 @@ class WindowSum(Mechanism[State]):
         sizes = self.levels, sum(self.tiling.sizes), self.tiling.slots * self.tiling.span
         heads, nodes, tails = (np.zeros((size, width), np.int64) for size in sizes)
         return State(0, opens, heads, nodes, tails, np.zeros(0, np.int64))
+
+    def dormant(self, width: int, tick: int, noise: Noise) -> State:
+        """As if the stream had begun with the block of S that the window begins in: all before cancels."""
+        state, span = self.initial(width, noise), self.tiling.span
+        state.tick = max(0, tick - self.window) // span * span
+        return self.rested(state, width, tick - state.tick, noise)
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1

@@ -1,0 +1,60 @@
+"""What may exist once only: a state that is never copied, forked, or gone on with after a failure.
+
+A state and its source of chance are a single thread of releases: two copies would draw two noises for one
+sum. So what holds them cannot be copied or pickled and does not go on in a forked child; threads that share
+it take turns; and an act that fails part of the way leaves it failed, since noise may have been drawn
+that the state does not know. `save` and `load` move it.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Generic, NoReturn, TypeVar
+
+S = TypeVar("S", bound=Any)
+
+
+class RunFailed(RuntimeError):  # noqa: N818 - named for what happened
+    """An earlier step failed part of the way, so that this run can make no promise."""
+
+
+class Single(Generic[S]):
+    """Keeps one state for one process: `_alone` to look at it, `_taken` to move it on."""
+
+    def __init__(self, state: S) -> None:
+        self._state: S | None = state
+        self._process = os.getpid()
+        self._turn = Lock()
+
+    def _same_process(self) -> None:
+        """Asked before the lock, which another thread may have held when the child was forked."""
+        if self._process != os.getpid():
+            raise RunFailed("run must go on in the process that began it, got a forked child")
+
+    @contextmanager
+    def _alone(self) -> Iterator[S]:
+        """The state, while no other thread has it; what happens inside must not draw."""
+        self._same_process()
+        with self._turn:
+            if self._state is None:
+                raise RunFailed("run must be whole to go on, got one whose last step failed")
+            yield self._state
+
+    @contextmanager
+    def _taken(self, check: Callable[[S], None] = lambda state: None) -> Iterator[S]:
+        """The state, taken away until the act has succeeded; what `check` refuses changes nothing."""
+        with self._alone() as state:
+            check(state)
+            self._state = None
+            yield state
+            self._state = state
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("a run must not be copied: two copies would draw two noises for one sum")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a run must not be pickled: use save() and load()")

@@ -1,0 +1,169 @@
+"""Laws of bounds: a unit that moves several numbers of a tick loses what is declared, and not much less.
+
+What one move m of a tick's vector does to the measurements is enumerated from the strategy, row by row and
+coordinate by coordinate; no mechanism's own sensitivity is used.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogue import Case, every_case
+
+import streamgauge as sg
+from streamgauge.continual import Mechanism, Strategy
+from streamgauge.noise import DiscreteLaplace
+from streamgauge.privacy import Reach, Tick
+
+MOVES = {
+    "replaced in a histogram": ((1, -1), Reach(2, 2, 2)),
+    "count, sum and squares": ((3, -2, 1), Reach(6, 14, 3)),
+}
+every_move = pytest.mark.parametrize(("move", "reach"), MOVES.values(), ids=MOVES)
+UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
+HORIZONS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 100, 255, 300]
+SLACK = 1e-4  # what a rounded recursion may charge above its ideal column
+
+
+def lost(strategy: Strategy, ticks: tuple[int, ...], moves: np.ndarray) -> float:
+    """The loss of neighbours whose vectors differ by these moves, one row a tick, at these ticks (from 0)."""
+    moved = strategy.measure[:, list(ticks)] @ moves * np.array(strategy.grids)[:, None]
+    total = 0.0
+    for row, distribution in zip(moved, strategy.distributions, strict=True):
+        if isinstance(distribution, DiscreteLaplace):
+            total += np.abs(row).sum() / float(distribution.scale)
+        else:
+            total += (row**2).sum() / float(2 * distribution.parameter)
+    return total
+
+
+def declared(claim: Mechanism[Any]) -> float:
+    return float(claim.loss.kept_as.amount)
+
+
+@every_case
+@every_move
+def test_one_tick_of_several_numbers_loses_the_declared_loss(case: Case, move: Any, reach: Reach) -> None:
+    for horizon in HORIZONS:
+        claim = case.claim(horizon, bound=reach)
+        worst = worst_of_one(claim, horizon, move)
+        assert worst <= declared(claim) * (1 + 1e-12)
+        assert worst >= declared(claim) * (1 - SLACK) or (case.unbounded and horizon < 300)
+
+
+def worst_of_one(claim: Mechanism[Any], ticks: int, move: tuple[int, ...]) -> float:
+    """The loss at the dearest tick; costs of rows are computed once, which `lost` does for every tick."""
+    strategy, moves = claim.strategy(ticks), np.array(move, float)
+    grids = np.array(strategy.grids, float)
+    first = strategy.distributions[0]
+    if isinstance(first, DiscreteLaplace):
+        costs = grids / np.array([float(d.scale) for d in strategy.distributions])
+        return float((costs @ np.abs(strategy.measure)).max() * np.abs(moves).sum())
+    costs = grids**2 / np.array([float(2 * d.parameter) for d in strategy.distributions])
+    return float((costs @ strategy.measure**2).max() * (moves**2).sum())
+
+
+@every_case
+@every_move
+def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, reach: Reach) -> None:
+    claim = case.claim(9, bound=reach)
+    strategy = claim.strategy(9)
+    enumerated = max(lost(strategy, (t,), np.array([move])) for t in range(9))
+    assert enumerated == pytest.approx(worst_of_one(claim, 9, move), rel=1e-12)
+
+
+@every_case
+@every_move
+def test_a_twin_that_forgets_a_coordinate_is_caught(case: Case, move: Any, reach: Reach) -> None:
+    """Bounded by its largest number alone, the vector's move loses more than is declared."""
+    claim = case.claim(300, bound=max(map(abs, move)))
+    assert worst_of_one(claim, 300, move) > declared(claim) * 1.2
+
+
+def directions(move: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All moves of the same reach: its numbers in any order, under any signs."""
+    for order in sorted(set(permutations(move))):
+        for signs in product((1, -1), repeat=len(order)):
+            yield tuple(sign * number for sign, number in zip(signs, order, strict=True))
+
+
+@every_case
+@every_move
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_units_of_several_ticks_lose_no_more_whichever_way_they_move(
+    case: Case, unit: Any, move: Any, reach: Reach
+) -> None:
+    ticks, chance = 8, np.random.default_rng(1)
+    if dict(case.settings).get("pan_private") and isinstance(unit, sg.User):
+        return  # refused: see test_pan_private
+    claim = case.claim(ticks, unit=unit, bound=reach.times(unit.events))
+    strategy, most = claim.strategy(ticks), declared(claim) * (1 + 1e-12)
+    ways = np.array(list(directions(move))) * unit.events
+    sets = combinations(range(ticks), unit.ticks)
+    patterns = [p for p in sets if not unit.consecutive or p[-1] - p[0] == len(p) - 1]
+    for pattern in patterns:
+        assert lost(strategy, pattern, np.array([ways[0]] * len(pattern))) <= most
+        assert lost(strategy, pattern, chance.choice(ways, len(pattern))) <= most
+
+
+@every_case
+@every_move
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_a_reach_costs_in_proportion_to_l1_or_to_squared_l2(
+    case: Case, unit: Any, move: Any, reach: Reach
+) -> None:
+    """Whatever the unit: several ticks' moves may all point the same way, as those of one number do."""
+    if dict(case.settings).get("pan_private") and isinstance(unit, sg.User):
+        return
+    one = case.claim(20, unit=unit, bound=unit.events).strategy(20)
+    many = case.claim(20, unit=unit, bound=reach.times(unit.events)).strategy(20)
+    for a, b, grid, other in zip(one.distributions, many.distributions, one.grids, many.grids, strict=True):
+        if isinstance(a, DiscreteLaplace):
+            assert b.scale == a.scale * reach.l1
+        else:
+            ratio = Fraction(b.parameter * grid**2, a.parameter * other**2)
+            assert float(ratio) == pytest.approx(float(reach.l2_squared), rel=SLACK)
+
+
+@every_case
+def test_a_whole_bound_is_a_reach_of_one_direction(case: Case) -> None:
+    for bound in (1, 3):
+        claim, twin = case.claim(20, bound=bound), case.claim(20, bound=Reach(bound, bound**2, bound**2))
+        assert claim.distribution == twin.distribution
+        assert claim.reach == twin.reach
+        assert f"bound={bound}," in repr(claim)
+        assert claim.identity() != twin.identity()
+
+
+@every_case
+def test_a_run_under_a_reach_is_saved_and_loaded(case: Case) -> None:
+    claim = case.claim(20, bound=Reach(6, 14, 3))
+    run = claim.start(3)
+    run.feed(np.ones((5, 3), int))
+    assert case.claim(20, bound=Reach("6", 14.0, 3)).load(run.save()).tick == 5
+    with pytest.raises(sg.continual.BadSave, match=r"^saved must be a run of .*l2_squared=15"):
+        case.claim(20, bound=Reach(6, 15, 3)).load(run.save())
+
+
+@every_case
+def test_a_reach_that_makes_no_claim_is_refused(case: Case) -> None:
+    for bad in (Reach(0, 0), Reach(1, 0, 2), (2, 2), Fraction(5, 2)):
+        with pytest.raises(
+            ValueError, match=r"^bound must be a whole number of at least 1 or a Reach above 0, got"
+        ):
+            case.claim(20, bound=bad)
+    with pytest.raises(ValueError, match=r"^bound must be at least the unit's 5 events a tick, got Reach"):
+        case.claim(20, unit=Tick(5), bound=Reach(4, 16))
+    assert case.claim(20, unit=Tick(5), bound=Reach(5, 13, 2)).reach.l1 == 5
+
+
+def test_a_twin_that_takes_l2_for_every_loss_is_caught() -> None:
+    claim = sg.continual.Kary(sg.Pure(1), horizon=20, bound=Reach(6, 14, 3))
+    twin = replace(
+        claim, bound=Reach(4, 14, 3)
+    )  # 4 is above the L2 norm of (3, -2, 1), and below its L1 norm
+    assert worst_of_one(twin, 20, (3, -2, 1)) > declared(twin)
