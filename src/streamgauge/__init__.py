@@ -7,8 +7,8 @@ run = counter.start(width=3)
 run.step([1, 0, 4])
 """
 
-from streamgauge import continual, noise, privacy
-from streamgauge.privacy import Approx, Event, Ledger, Pure, User, WEvent, Zcdp
+from streamgauge import continual, noise, postprocess, privacy, statistics
+from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, Zcdp
 
 __version__ = "0.1.0"
 __all__ = [
@@ -16,10 +16,13 @@ __all__ = [
     "Event",
     "Ledger",
     "Pure",
+    "Tick",
     "User",
     "WEvent",
     "Zcdp",
     "continual",
     "noise",
+    "postprocess",
     "privacy",
+    "statistics",
 ]

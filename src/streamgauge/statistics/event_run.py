@@ -1,0 +1,226 @@
+"""A run of a statistic: events in, estimates out, one tick at a time or many at once.
+
+The order of things within a tick: columns are read item by item; the contributions of users are bounded,
+across groups and before any filter; events outside the declared groups are dropped; the statistic says
+what each event adds; the exact vector goes to the counter. Whatever the events are, nothing here raises,
+logs or refuses because of them: only types, shapes and settings can be wrong.
+
+A run is a single thread of releases (see `streamgauge.continual.single`). It holds the run of its counter and
+what the statistic itself remembers; both are saved and loaded together.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgauge.continual import HorizonPassed
+from streamgauge.continual.run import integers
+from streamgauge.continual.saved import NoNoise
+from streamgauge.continual.settings import check_whole
+from streamgauge.continual.single import Single
+from streamgauge.noise import Ints, Noise, NoiseSum
+from streamgauge.statistics.columns import Domain
+from streamgauge.statistics.contributions import Contributions
+from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.events import Events, in_order
+from streamgauge.statistics.held import Held, packed, unpacked
+from streamgauge.statistics.statistic import Marks, Statistic, Told, tally
+
+R = TypeVar("R")
+CHUNK = 2**22  # places of the vectors that are added up at once
+
+
+class EventRun(Single[Held], Generic[R]):
+    """A statistic at work; make one with `statistic.start()` or `statistic.load(saved)`."""
+
+    def __init__(self, statistic: Statistic[R], width: int, domain: Domain | None, held: Held) -> None:
+        super().__init__(held)
+        self.statistic = statistic
+        self.width = width
+        self.domain = domain
+
+    @classmethod
+    def new(
+        cls, statistic: Statistic[R], width: int, groups: Sequence[Any] | None, noise: Noise | None
+    ) -> "EventRun[R]":
+        check_whole("width", width)
+        domain = None if groups is None else Domain.of("groups", groups)
+        wide = int(width) if domain is None else len(domain)
+        if width not in (1, wide):
+            raise ValueError(f"width must be the number of groups ({wide}), got {width}")
+        memory = statistic.memory(wide)
+        counter = statistic.counter.start(statistic.size(wide, memory), noise)
+        public = statistic.counter.start(wide, NoNoise()) if statistic.counts_are_public else None
+        users = Contributions.of(statistic.unit) if statistic.bounds_users else None
+        return cls(statistic, wide, domain, Held(counter, public, memory, users))
+
+    @classmethod
+    def restored(cls, statistic: Statistic[R], saved: bytes, noise: Noise | None) -> "EventRun[R]":
+        return cls(statistic, *unpacked(statistic, saved, noise))
+
+    @property
+    def tick(self) -> int:
+        """The number of ticks taken so far."""
+        with self._alone() as held:
+            return held.counter.tick
+
+    @property
+    def record(self) -> dict[str, int]:
+        """Who may have seen the state: announced intrusions, and copies written out."""
+        with self._alone() as held:
+            return held.counter.record
+
+    def step(self, values: Any = None, *, groups: Any = None, users: Any = None) -> R:
+        """Takes the events of one tick, a column of each thing; returns the release."""
+        events = self._events({"values": values, "groups": groups, "users": users})
+        with self._taken(self._one_more) as held:
+            return self._one(held, events)
+
+    def feed(
+        self, values: Any = None, *, ticks: Any, until: int, groups: Any = None, users: Any = None
+    ) -> Any:
+        """Takes the events of all ticks up to `until`; `ticks` is a column too, counted from 1.
+
+        Events of ticks that are over, or come after `until`, are dropped. Returns what as many steps would,
+        one row per tick.
+        """
+        check_whole("until", until, least=0)
+        events = self._events({"values": values, "groups": groups, "users": users, "ticks": ticks})
+        with self._taken(partial(self._until, until)) as held:
+            before = held.counter.tick
+            rows, events = in_order(events, ticks, before, until)
+            if self.statistic.REMEMBERS or held.users is not None or held.counter.intrusions:
+                return self._each(held, events, rows, until - before)
+            return self._block(held, events, rows, until - before)
+
+    def take(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> R:
+        """Takes one tick's exact vector, made elsewhere: (channels, width) whole numbers.
+
+        Whoever makes the vectors must see to it that one unit moves them by no more than the claim's `reach`;
+        under `Tick(N)`, what is beyond is cut off here. `counts` are the numbers of events, where public.
+        """
+        vector = integers("totals", totals).reshape(-1)
+        size = self.statistic.channels * self.width
+        if self.statistic.REMEMBERS or vector.shape != (size,):
+            raise ValueError(f"totals must be the {size} numbers of a statistic without memory, got others")
+        if (counts is None) == self.statistic.counts_are_public:
+            raise ValueError("counts must be given just where they are public, got the contrary")
+        known = None if counts is None else integers("counts", counts).reshape(1, self.width)
+        with self._taken(self._one_more) as held:
+            return self._release(held, self.statistic.cut(vector), known)
+
+    def noise(self) -> NoiseSum:
+        """The noise in every sum of the newest release, announced intrusions included."""
+        with self._alone() as held:
+            return held.counter.noise()
+
+    def save(self) -> bytes:
+        """All that the run remembers, secrets included; `statistic.load` goes on from it, once."""
+        with self._alone() as held:
+            return packed(self.statistic, self.width, self.domain, held)
+
+    def intrude(self) -> Any:
+        """An announced intrusion: noise, hand over the counter's state, noise."""
+        refusal = self.statistic.counter.intrusion_refusal()
+        if refusal:
+            raise TypeError(refusal)
+        with self._taken() as held:
+            return held.counter.intrude()
+
+    def _events(self, columns: dict[str, Any]) -> Events:
+        why = self.statistic.why_users
+        if columns["users"] is None and why and any_given(columns):
+            raise ValueError(f"users must be given, {why}, got None")
+        if columns["groups"] is None and self.width > 1 and any_given(columns):
+            raise ValueError(f"groups must be given in a run of {self.width} groups, got None")
+        return Events.read(self.statistic, columns, self.domain, self.width)
+
+    def _one_more(self, held: Held) -> None:
+        self._until(held.counter.tick + 1, held)
+
+    def _until(self, tick: int, held: Held) -> None:
+        """Refuses to go back, or past the horizon, before anything is changed."""
+        horizon = self.statistic.counter.horizon
+        if tick < held.counter.tick:
+            raise ValueError(f"until must not be before the run's tick {held.counter.tick}, got {tick}")
+        if horizon is not None and tick > horizon:
+            raise HorizonPassed(f"tick must be at most the horizon {horizon}, got {tick}")
+
+    def _one(self, held: Held, events: Events) -> R:
+        if held.users is not None:
+            events = events.only(held.users.admitted(events.users))
+        events = self.statistic.admitted(events.only(events.groups >= 0), held.memory)
+        marks = self._marks(held, events, np.zeros(len(events.groups), np.int64))
+        size = self.statistic.size(self.width, held.memory)
+        if size > held.counter.width:
+            held.counter.widen(size - held.counter.width)
+        counts = self._counts(held, events.groups[marks.events], 1)
+        return self._release(held, tally(marks, size), counts)
+
+    def _each(self, held: Held, events: Events, rows: Ints, ticks: int) -> Any:
+        """Tick by tick, where one tick depends on what was remembered of another."""
+        ends = np.searchsorted(rows, np.arange(ticks + 1))
+        parts = [np.arange(ends[i], ends[i + 1]) for i in range(ticks)]
+        return self.statistic.joined([self._one(held, events.only(part)) for part in parts])
+
+    def _block(self, held: Held, events: Events, rows: Ints, ticks: int) -> R:
+        """All ticks at once, added up piece by piece, so that memory stays bounded."""
+        size = held.counter.width
+        inside = events.groups >= 0
+        events, rows = events.only(inside), rows[inside]
+        piece = max(1, CHUNK // size)
+        sums, counts = [], []
+        for first in range(0, max(1, ticks), piece):
+            count = min(piece, ticks - first)
+            begin, end = np.searchsorted(rows, [first, first + count])
+            part, own = events.only(np.arange(begin, end)), rows[begin:end] - first
+            marks = self._marks(held, part, own)
+            of = own[marks.events]
+            sums.append(held.counter.feed(tally(marks, size, of, count)))
+            known = self._counts(held, part.groups[marks.events] + of * self.width, count)
+            counts.append(self._public_counts(held, known))
+        last = held.counter.tick
+        noises = [self.statistic.counter.noise_at(t) for t in range(last - ticks + 1, last + 1)]
+        return self._told(held, np.concatenate(sums), noises, np.concatenate(counts))
+
+    def _marks(self, held: Held, events: Events, rows: Ints) -> Marks:
+        """What events add; where a whole tick is the unit, its first events only."""
+        marks = self.statistic.marks(events.rows, events.groups, self.width, held.memory)
+        most = self.statistic.most_events
+        return marks if most is None else marks.only(first_of_each(rows[marks.events], most))
+
+    def _counts(self, held: Held, places: Ints, count: int) -> Ints | None:
+        """The exact numbers of events, where they are public."""
+        if held.public is None:
+            return None
+        return np.bincount(places, minlength=count * self.width).reshape(count, self.width)
+
+    def _public_counts(self, held: Held, counts: Ints | None) -> Floats:
+        if held.public is None or counts is None:
+            return np.zeros((0, self.width))
+        return np.asarray(held.public.feed(counts), np.float64)
+
+    def _release(self, held: Held, vector: Ints, counts: Ints | None) -> R:
+        """The release of one tick, with the noise as announced intrusions have left it."""
+        sums = held.counter.step(vector)[None]
+        known = self._public_counts(held, counts)
+        return self.statistic.first(self._told(held, sums, [held.counter.noise()], known))
+
+    def _told(self, held: Held, sums: Any, noises: list[NoiseSum], counts: Floats) -> R:
+        told = Told(np.asarray(sums, np.float64), noises, self.width, held.memory, counts)
+        return self.statistic.release(told)
+
+    def __repr__(self) -> str:
+        return f"<run of {self.statistic!r}, width {self.width}>"
+
+
+def any_given(columns: dict[str, Any]) -> bool:
+    return any(value is not None for value in columns.values())
+
+
+def first_of_each(rows: Ints, most: int) -> Ints:
+    """The places of the first `most` of every row; rows are in order."""
+    return np.flatnonzero(np.arange(len(rows)) - np.searchsorted(rows, rows) < most)

@@ -1,0 +1,77 @@
+"""What a run of a statistic holds, and how it is saved: the counter's run and the statistic's own memory."""
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgauge.continual import BadSave, Run
+from streamgauge.continual.saved import ANOTHER, NoNoise, pack, unpack
+from streamgauge.noise import Noise
+from streamgauge.statistics.columns import Domain
+from streamgauge.statistics.contributions import Contributions
+
+if TYPE_CHECKING:
+    from streamgauge.statistics.statistic import Statistic
+
+Octets = npt.NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class Held:
+    """All that a run has."""
+
+    counter: Run[Any]
+    public: Run[Any] | None  # public: exact counts of events, where these are public
+    memory: Any
+    users: Contributions | None  # exact: who has appeared in how many ticks
+
+
+@dataclass(slots=True)
+class Kept:
+    """The same as arrays, to be saved."""
+
+    labels: Octets
+    counter: Octets = field(repr=False)
+    public: Octets = field(repr=False)
+    memory: Any = field(repr=False)
+    users: Any = field(repr=False)
+
+
+def packed(statistic: "Statistic[Any]", width: int, domain: Domain | None, held: Held) -> bytes:
+    kept = Kept(
+        octets(b"" if domain is None else json.dumps(domain.labels).encode()),
+        octets(held.counter.save()),
+        octets(b"" if held.public is None else held.public.save()),
+        statistic.packed(held.memory),
+        None if held.users is None else held.users.saved(),
+    )
+    return pack(statistic.identity(), width, held.counter.record, kept)
+
+
+def unpacked(
+    statistic: "Statistic[Any]", saved: bytes, noise: Noise | None
+) -> tuple[int, Domain | None, Held]:
+    """The width, the groups and all that the run had."""
+    none = np.zeros(0, np.uint8)
+
+    def blank(width: int) -> Kept:
+        users = Contributions.of(statistic.unit).saved() if statistic.bounds_users else None
+        return Kept(none, none, none, statistic.packed(statistic.memory(width)), users)
+
+    width, _, kept = unpack(saved, statistic.identity(), blank, repr(statistic))
+    labels = json.loads(kept.labels.tobytes() or b"null")
+    counter = statistic.counter.load(kept.counter.tobytes(), noise)
+    public = statistic.counter.load(kept.public.tobytes(), NoNoise()) if len(kept.public) else None
+    users = None if kept.users is None else Contributions.restored(statistic.unit, kept.users)
+    memory = statistic.unpacked(kept.memory)
+    if counter.width != statistic.size(width, memory) and not statistic.GROWS:
+        raise BadSave(ANOTHER)
+    domain = None if labels is None else Domain(tuple(labels))
+    return width, domain, Held(counter, public, memory, users)
+
+
+def octets(data: bytes) -> Octets:
+    return np.frombuffer(data, np.uint8)

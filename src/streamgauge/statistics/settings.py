@@ -1,0 +1,99 @@
+"""What every statistic refuses at construction, and what it asks its curator to declare."""
+
+from dataclasses import fields
+from fractions import Fraction
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamgauge.continual import Mechanism
+from streamgauge.noise import Grid
+from streamgauge.privacy import Approx, Pure, User, Zcdp
+from streamgauge.privacy.exact import exact
+
+if TYPE_CHECKING:
+    from streamgauge.statistics.statistic import Statistic
+
+PLACES = 2**8  # that a grid has at least, if its step is not declared
+WHY_PUBLIC = "declare it: it must be public, since one that is read off the data tells of the data"
+
+
+class Undeclared(ValueError):  # noqa: N818 - named for what is missing
+    """Something that a statistic needs beyond its events, and that only a person can declare public."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name} must be declared ({what}), got None; {WHY_PUBLIC}")
+
+
+def declared(name: str, value: Any, what: str) -> Any:
+    """The value, if there is one."""
+    if value is None:
+        raise Undeclared(name, what)
+    return value
+
+
+def check_claim(statistic: "Statistic[Any]") -> None:
+    """Refuses what no statistic can be; the counter refuses the rest."""
+    if not isinstance(statistic.loss, Pure | Zcdp | Approx):
+        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {statistic.loss!r}")
+    _keep_plain(statistic)
+    if not isinstance(getattr(statistic.unit, "ticks", None), int):
+        raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")
+    made = statistic.mechanism
+    if made is not None and not (isinstance(made, type) and issubclass(made, Mechanism)):
+        raise ValueError(f"mechanism must be one of the mechanisms in continual, got {made!r}")
+    if statistic.pan_private and statistic.RESTS_EXACT:
+        name, why = type(statistic).__name__, statistic.RESTS_EXACT
+        raise ValueError(f"pan_private must be False for {name} ({why}), got True")
+    if statistic.pan_private and isinstance(statistic.unit, User) and statistic.unit.ticks > 1:
+        raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")
+
+
+def _keep_plain(statistic: "Statistic[Any]") -> None:
+    """Turns NumPy's whole numbers into Python's, and refuses switches that are neither on nor off."""
+    claim: Any = statistic  # a dataclass, as all claims are
+    for field in fields(claim):
+        value = getattr(statistic, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(statistic, field.name, value.item())
+        elif isinstance(field.default, bool) and not isinstance(value, bool):
+            raise ValueError(f"{field.name} must be True or False, got {value!r}")
+
+
+def window_settings(window: str, names: set[str]) -> dict[str, Any]:
+    """What a window is to a mechanism that was asked for by name."""
+    kind, _, size = str(window).partition(" ")
+    ticks = 1 if window == "each" else int(size) if size.isdecimal() else 0
+    wanted = {"each": "window", "sliding": "window", "decayed": "half_life", "running": ""}.get(kind)
+    if wanted is None or (bool(wanted) and not ticks) or (kind in ("running", "each") and size):
+        shown = '"running", "each", "sliding TICKS" or "decayed TICKS" (a half-life)'
+        raise ValueError(f"window must be {shown}, got {window!r}")
+    other = names & {"window", "half_life", "exponent"} - {wanted}
+    if (wanted and wanted not in names) or (not wanted and other):
+        raise ValueError(f"mechanism must be one that answers {window!r}, got another")
+    return {wanted: ticks} if wanted else {}
+
+
+def value_grid(lower: Any, upper: Any, step: Any, places: int = PLACES) -> Grid:
+    """The grid of declared bounds; without a step, one that divides both and has enough places.
+
+    >>> value_grid(35, 42, None).step
+    Fraction(7, 256)
+    """
+    low = exact(declared("lower", lower, "the least value that an event counts for"), "lower")
+    high = exact(declared("upper", upper, "the largest value that an event counts for"), "upper")
+    if low >= high:
+        raise ValueError(f"upper must be above lower, got {upper} and {lower}")
+    return Grid(low, high, exact(step, "step") if step is not None else even_step(low, high, places))
+
+
+def even_step(low: Fraction, high: Fraction, places: int) -> Fraction:
+    """The largest common divisor of both bounds, halved until the grid has so many places."""
+    step = Fraction(
+        gcd(low.numerator * high.denominator, high.numerator * low.denominator),
+        low.denominator * high.denominator,
+    )
+    while (high - low) / step < places:
+        step /= 2
+    return step

@@ -1,0 +1,256 @@
+"""What every statistic of this room is: a frozen claim over the events of a stream.
+
+A continual mechanism counts whole numbers; a statistic says which numbers. The events of one tick are read
+item by item, clamped, put on an integer grid and added up into one exact vector: so many channels for every
+group. One vector counter releases all channels under one loss; what readers see is decoded from its
+releases alone.
+
+    events -> marks (which place of the vector, how much) -> exact vector -> counter (+ noise) -> estimate
+
+Privacy
+    Neighbours: streams that differ in one unit. `reach` is how far one unit moves the vector of one tick, in
+    L1 and L2 over all channels and groups together, and is what the counter's noise is calibrated to: the
+    joint sensitivity, never the sum over channels of the worst of each. The counter keeps `loss`; decoding
+    is post-processing. Whether an event counts, and for what, is decided by that event alone (and, where a
+    unit's contributions are bounded, by that unit's events alone).
+"""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from streamgauge.continual import Mechanism, choose
+from streamgauge.noise import Ints, Noise, NoiseSum
+from streamgauge.privacy import Loss, Reach, Tick, Unit, User
+from streamgauge.statistics.columns import Column, column
+from streamgauge.statistics.estimate import Floats, stacked
+from streamgauge.statistics.settings import check_claim, window_settings
+
+if TYPE_CHECKING:
+    from streamgauge.statistics.event_run import EventRun
+    from streamgauge.statistics.events import Events
+
+R = TypeVar("R")
+MOST = 2**31  # places of a vector: beyond it no machine has the memory
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """What events add to a tick's vector: amounts[i, j] at places[i, j], for event events[i]."""
+
+    events: Ints
+    places: Ints
+    amounts: Ints  # of the same shape, or one that broadcasts to it
+
+    def only(self, rows: Ints) -> "Marks":
+        """Some of the events."""
+        amounts = self.amounts if len(self.amounts) == 1 else self.amounts[rows]
+        return Marks(self.events[rows], self.places[rows], amounts)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a release is made of: noisy sums, one row per tick and one column per place of the vector."""
+
+    sums: Floats
+    noises: Sequence[NoiseSum]  # the noise in each tick's sums
+    width: int
+    memory: Any
+    counts: Floats  # the exact counts of events where they are public, else empty
+
+    @property
+    def channels(self) -> Floats:
+        """The sums as (ticks, channels, width)."""
+        return self.sums.reshape(len(self.sums), self.sums.shape[1] // self.width, self.width)
+
+
+@dataclass(slots=True)
+class Nothing:
+    """The memory of a statistic that has none but its counter's."""
+
+
+class Statistic(ABC, Generic[R]):
+    """A statistic over a stream: `start` it, `step` it with the events of a tick, read its estimates."""
+
+    RESTS_EXACT: ClassVar[str] = ""  # what is exact in its memory besides the counter's, if anything
+    REMEMBERS: ClassVar[bool] = False  # whether what events count for depends on earlier ticks
+    GROWS: ClassVar[bool] = False  # whether the vector gets new places with time
+    NEEDS_VALUES: ClassVar[bool] = True  # whether events carry something besides their group
+    loss: Loss
+    horizon: int | None
+    window: str
+    mechanism: type[Mechanism[Any]] | None
+    pan_private: bool
+    unit: Unit
+
+    def __init_subclass__(cls) -> None:
+        """Lets `help` of a statistic show the claim, which opens its module."""
+        super().__init_subclass__()
+        claim = sys.modules[cls.__module__].__doc__
+        cls.__doc__ = f"{cls.__doc__}\n\n{claim}" if cls.__doc__ and claim else cls.__doc__
+
+    def __post_init__(self) -> None:
+        check_claim(self)
+        self.check()
+        self.counter  # noqa: B018 - chosen now, so that what cannot be kept is refused now
+
+    @property
+    def channels(self) -> int:
+        """How many numbers of the vector every group has."""
+        return 1
+
+    @property
+    def columns(self) -> int:
+        """How many columns of values events have."""
+        return 1
+
+    @property
+    @abstractmethod
+    def reach(self) -> Reach:
+        """How far one unit moves the vector of one tick."""
+
+    @abstractmethod
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        """What the events of a tick add; `groups` has the code of each event's group."""
+
+    @abstractmethod
+    def release(self, told: Told) -> R:
+        """What readers see of noisy sums: nothing here knows the data."""
+
+    def check(self) -> None:
+        """Refuses settings that make no claim; a statistic with settings of its own overrides it."""
+
+    def first(self, release: R) -> R:
+        """The first tick of a release of several."""
+        several: Any = release
+        one: R = several.of_tick(0)
+        return one
+
+    def joined(self, releases: Sequence[R]) -> Any:
+        """The releases of several ticks as one."""
+        estimates: Any = releases
+        return stacked(estimates)
+
+    def read(self, values: Any) -> list[Column]:
+        """The columns of the events."""
+        return [column("values", values)]
+
+    def memory(self, width: int) -> Any:
+        """What a run remembers besides the counter's state, at the beginning."""
+        return Nothing()
+
+    def size(self, width: int, memory: Any) -> int:
+        """How many places the vector has; it may grow with what a run remembers."""
+        return self.channels * width
+
+    def packed(self, memory: Any) -> Any:
+        """What a run remembers as a dataclass of arrays, to be saved."""
+        return memory
+
+    def unpacked(self, saved: Any) -> Any:
+        return saved
+
+    @property
+    def counts_are_public(self) -> bool:
+        """Whether a run keeps the exact number of events, which its curator has declared public."""
+        return False
+
+    @property
+    def bounds_users(self) -> bool:
+        """Whether the contributions of users are bounded here."""
+        return isinstance(self.unit, User)
+
+    @property
+    def why_users(self) -> str:
+        """What the users of events are needed for; nothing if they are not."""
+        return "so that their contributions can be bounded" if self.bounds_users else ""
+
+    def admitted(self, events: "Events", memory: Any) -> "Events":
+        """The events that count, where a statistic has bounds of its own: it sees whose they are."""
+        return events
+
+    @property
+    def most_events(self) -> int | None:
+        """How many events of a tick count at most, where the whole tick is the unit."""
+        return self.unit.events if isinstance(self.unit, Tick) else None
+
+    def cut(self, vector: Ints) -> Ints:
+        """A vector that was made elsewhere, cut off at the reach of a tick, where a tick is the unit.
+
+        Any function of the tick alone is as good, if it is bounded: numbers are kept from the first place on,
+        until their sizes add up to the reach.
+        """
+        if self.most_events is None:
+            return vector
+        most = int(self.reach.l1)
+        sizes = np.minimum(np.abs(np.maximum(vector, -(2**62))), most).astype(object)
+        used = np.cumsum(sizes) - sizes
+        kept = np.minimum(sizes, np.maximum(most - used, 0)).astype(np.int64)
+        signed: Ints = kept * np.sign(vector)
+        return signed
+
+    @property
+    def counted(self) -> Unit:
+        """The unit as the counter sees it: how many ticks it touches."""
+        return self.unit
+
+    @cached_property
+    def counter(self) -> Mechanism[Any]:
+        """The mechanism that releases the vector."""
+        return self.counter_of(self.loss)
+
+    def counter_of(self, loss: Loss) -> Mechanism[Any]:
+        """The counter that keeps a loss: the one asked for, or that of least predicted error."""
+        asked: dict[str, Any] = {"unit": self.counted, "pan_private": self.pan_private, "bound": self.reach}
+        if self.mechanism is None:
+            return choose(loss, horizon=self.horizon, window=self.window, **asked)
+        claim: Any = self.mechanism
+        names = {field.name for field in fields(claim)}
+        asked |= window_settings(self.window, names)
+        if "horizon" in names:
+            asked["horizon"] = self.horizon
+        made: Mechanism[Any] = claim(loss, **{k: v for k, v in asked.items() if k in names})
+        return made
+
+    def totals(self, values: Any, groups: Any = None, width: int = 1, memory: Any = None) -> Ints:
+        """The exact vector of one tick's events: secret, and what the privacy of a claim rests on."""
+        rows = self.read(values)
+        codes = np.zeros(len(rows[0]), np.int64) if groups is None else np.asarray(groups, np.int64)
+        remembered = self.memory(width) if memory is None else memory
+        return tally(self.marks(rows, codes, width, remembered), self.size(width, remembered))
+
+    def stddev(self, tick: int) -> float:
+        """The standard error of one channel's sum at `tick`, in steps of its grid."""
+        return self.counter.stddev(tick)
+
+    def identity(self) -> str:
+        """All that a saved run must share with the claim that goes on with it."""
+        return f"{self!r} by {self.counter.identity()}"
+
+    def start(
+        self, width: int = 1, noise: Noise | None = None, *, groups: Sequence[Any] | None = None
+    ) -> "EventRun[R]":
+        """A new run of `width` groups side by side, or of one group for each label in `groups`."""
+        from streamgauge.statistics.event_run import EventRun
+
+        return EventRun.new(self, width, groups, noise)
+
+    def load(self, saved: bytes, noise: Noise | None = None) -> "EventRun[R]":
+        """The run that `save` wrote; refuses another statistic's or an altered one."""
+        from streamgauge.statistics.event_run import EventRun
+
+        return EventRun.restored(self, saved, noise)
+
+
+def tally(marks: Marks, size: int, ticks: Ints | None = None, count: int = 1) -> Ints:
+    """The exact vectors that marks add up to, one row per tick; `ticks` says in which row each event is."""
+    block = np.zeros(count * size, np.int64)
+    places = marks.places if ticks is None else marks.places + ticks[:, None] * size
+    amounts = np.broadcast_to(marks.amounts, places.shape)
+    np.add.at(block, places.reshape(-1), amounts.reshape(-1))
+    return block.reshape(count, size) if ticks is not None else block

@@ -1,0 +1,117 @@
+"""The law of the house for statistics: how far one unit moves a tick's vector, enumerated, is the reach.
+
+Events are tried one by one in front of others, in every group, with everything that an event can carry; the
+worst move that is found is the reach that the counter's noise is calibrated to: no less, and no more. What
+the counter does with a reach has its own laws.
+"""
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from statistics_catalogue import WIDTH, Case, every_running_case, stream
+
+import streamgauge as sg
+from streamgauge.noise import DiscreteLaplace
+from streamgauge.privacy import Reach
+
+UNITS = [sg.Event(), sg.Event(replace=True), sg.WEvent(2), sg.User(2, 1), sg.Tick(2)]
+HORIZON = 6
+
+
+def totals(case: Case, claim: Any, rows: list[Any], groups: list[int]) -> np.ndarray:
+    return claim.totals(case.kind.columns(rows), groups, WIDTH).astype(object)
+
+
+def moves(case: Case, claim: Any, unit: Any) -> list[np.ndarray]:
+    """Everything that one unit can do to a tick that also has other events."""
+    before = stream(case, 1, events=0 if isinstance(unit, sg.Tick) else 5)
+    base = totals(case, claim, before.rows, before.groups.tolist())
+
+    def with_events(events: list[tuple[Any, int]]) -> np.ndarray:
+        rows, groups = [e[0] for e in events], [e[1] for e in events]
+        return totals(case, claim, before.rows + rows, before.groups.tolist() + groups)
+
+    one = list(product(case.kind.carried, range(WIDTH)))
+    if unit.replace and getattr(claim, "public_counts", False):
+        pairs = [((a, g), (b, g)) for (a, g), (b, h) in product(one, one) if g == h]
+        return [with_events([a]) - with_events([b]) for a, b in pairs]
+    if unit.replace:
+        return [with_events([a]) - with_events([b]) for a, b in product(one, one)]
+    return [with_events([event] * unit.events) - base for event in one]
+
+
+def farthest(found: list[np.ndarray]) -> tuple[Any, Any, int]:
+    return (
+        max(abs(move).sum() for move in found),
+        max((move * move).sum() for move in found),
+        max(int((move != 0).sum()) for move in found),
+    )
+
+
+def public(case: Case) -> list[dict[str, Any]]:
+    return [{}, {"public_counts": True}] if "public_counts" in case.cls.__dataclass_fields__ else [{}]
+
+
+def claimed(case: Case, unit: Any, more: dict[str, Any]) -> Any:
+    """The claim, if it can be made for this unit; a refusal must say why."""
+    try:
+        return case.claim(HORIZON, unit=unit, **more)
+    except ValueError as refusal:
+        if str(refusal).startswith("max_groups must be 1 unless units are Users"):
+            return None
+        raise
+
+
+@every_running_case
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_the_worst_move_of_one_unit_is_the_reach(case: Case, unit: Any) -> None:
+    for more in public(case) if unit.replace else [{}]:
+        claim = claimed(case, unit, more)
+        if claim is None or claim.counted != unit:
+            continue  # what a unit does over several ticks has laws of its own
+        l1, l2_squared, coordinates = farthest(moves(case, claim, unit))
+        reach: Reach = claim.reach
+        assert (l1, l2_squared) == (reach.l1, reach.l2_squared)
+        assert coordinates <= reach.coordinates
+
+
+@every_running_case
+def test_the_worst_loss_over_a_short_stream_is_the_declared_one(case: Case) -> None:
+    claim = case.claim(HORIZON)
+    strategy = claim.counter.strategy(HORIZON)
+    if claim.counted != claim.unit:
+        return
+    worst = Fraction(0)
+    for move, tick in product(moves(case, claim, claim.unit), range(1, HORIZON + 1)):
+        column = strategy.column(tick)
+        worst = max(
+            worst,
+            sum(
+                (cost(row, d, move) for row, d in zip(column, strategy.distributions, strict=True)),
+                Fraction(0),
+            ),
+        )
+    declared = claim.counter.loss.kept_as.amount
+    assert declared * Fraction(99, 100) <= worst <= declared
+    assert claim.counter.loss.kept_as == claim.loss.kept_as or claim.counter.loss.currency == "pure"
+
+
+def cost(row: Fraction, distribution: Any, move: np.ndarray) -> Fraction:
+    """What a move costs under one row's noise, over all places of the vector."""
+    if isinstance(distribution, DiscreteLaplace):
+        return abs(row) * int(abs(move).sum()) / distribution.scale
+    return row**2 * int((move * move).sum()) / (2 * distribution.parameter)
+
+
+@every_running_case
+def test_a_reach_that_forgets_something_is_found(case: Case) -> None:
+    """The broken twin: a claim that says half its reach."""
+    claim = case.claim(HORIZON)
+    if claim.counted != claim.unit:
+        return
+    l1, l2_squared, _ = farthest(moves(case, claim, claim.unit))
+    assert l1 > claim.reach.l1 / 2
+    assert l2_squared > claim.reach.l2_squared / 2

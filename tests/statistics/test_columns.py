@@ -1,0 +1,97 @@
+"""Columns of any library give the same events; domains code what was declared and nothing else."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamgauge as sg
+from streamgauge.statistics.columns import Domain, column, present, whole_numbers
+from streamgauge.testing import SilentNoise
+
+NUMBERS: list[Any] = [1.5, None, 2.0, float("nan"), -4.25]
+NAMES: list[Any] = ["north", "south", None, "west", "north"]
+MAKERS = {
+    "list": list,
+    "pandas": pd.Series,
+    "pandas nullable": lambda items: pd.Series(items).convert_dtypes(),
+    "polars": lambda items: pl.Series("c", items, strict=False),
+    "arrow": pa.array,
+    "arrow chunked": lambda items: pa.chunked_array([pa.array(items[:2]), pa.array(items[2:])]),
+    "objects": lambda items: np.array(items, object),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS.keys())
+def test_numbers_and_labels_of_every_library_are_the_same_events(maker: Any) -> None:
+    claim = sg.statistics.Sum(sg.Pure(1), lower=-5, upper=5, step=0.25, horizon=4)
+    run = claim.start(groups=["north", "south"], noise=SilentNoise())
+    released = run.step(maker(NUMBERS), groups=maker(NAMES))
+    assert released.value.tolist() == [1.5 - 4.25, 0.0]
+    count = sg.statistics.Count(sg.Pure(1), horizon=4).start(noise=SilentNoise())
+    assert count.step(maker(NUMBERS)).value.tolist() == [3.0]
+    assert count.step(maker(NAMES)).value.tolist() == [7.0]
+
+
+def test_categories_dictionaries_and_whole_numbers_with_nulls_are_read() -> None:
+    domain = Domain(("north", "south"))
+    expected = [0, 1, -1, -1, 0]
+    assert domain.codes(pd.Series(NAMES, dtype="category")).tolist() == expected
+    assert domain.codes(pa.array(NAMES).dictionary_encode()).tolist() == expected
+    assert domain.codes(pl.Series(NAMES, dtype=pl.Categorical)).tolist() == expected
+    years = Domain((2024, 2025))
+    for made in (
+        pd.Series([2025, None, 7], dtype="Int64"),
+        pa.array([2025, None, 7]),
+        pl.Series([2025, None, 7]),
+    ):
+        assert years.codes(made).tolist() == [1, -1, -1]
+
+
+@given(
+    st.lists(
+        st.one_of(st.integers(-3, 3), st.sampled_from(["a", "b"]), st.none(), st.booleans(), st.floats())
+    )
+)
+def test_the_code_of_an_item_depends_on_that_item_alone(items: list[Any]) -> None:
+    for labels in ((1, 2, -3), ("a", "b"), ("a", 1), (True, "b")):
+        domain = Domain.of("domain", labels)
+        together = domain.codes(items)
+        alone = [domain.codes([item])[0] for item in items]
+        assert together.tolist() == alone
+
+
+@given(st.lists(st.one_of(st.integers(), st.floats(), st.none(), st.text(max_size=2))))
+def test_whole_numbers_are_read_item_by_item(items: list[Any]) -> None:
+    numbers, there = whole_numbers(column("ticks", items))
+    for item, number, ok in zip(items, numbers, there, strict=True):
+        whole = isinstance(item, int | float) and abs(item) < 2**62 and item == int(item)
+        assert ok == whole or (isinstance(item, int) and 2**62 <= abs(item) <= 2**63)
+        assert number == item or not whole
+
+
+def test_labels_are_declared_plain_and_distinct() -> None:
+    for labels, words in (
+        ([], "groups must have at least one label, got none"),
+        ("north", "groups must be a list of labels, got 'north'"),
+        ([1.5], "groups must be text, whole numbers or truth values, got 1.5"),
+        ([1, 1], "groups must be distinct, got 1 twice"),
+        (3, "groups must be a list of labels, got 3"),
+    ):
+        with pytest.raises(ValueError, match="^" + words):
+            Domain.of("groups", labels)
+    assert Domain.of("groups", np.array([3, 1])).labels == (3, 1)
+    assert Domain.of("groups", pd.Series(["a", "b"])).labels == ("a", "b")
+
+
+def test_what_is_not_there_is_not_counted() -> None:
+    assert present(np.array(["2026-01-01", "NaT"], "datetime64[s]")).tolist() == [True, False]
+    masked = np.ma.array([1, 2, 3], mask=[False, True, False])
+    assert present(column("values", masked)).tolist() == [True, False, True]
+    with pytest.raises(ValueError, match=r"^values must be a column of one dimension, got 2$"):
+        column("values", np.zeros((2, 2)))

@@ -1,0 +1,97 @@
+"""Users are bounded by their own events alone, and one user moves what the unit says and no more."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamgauge as sg
+from streamgauge.statistics import Count
+from streamgauge.statistics.columns import column
+from streamgauge.statistics.contributions import Contributions, rank
+from streamgauge.testing import SilentNoise
+
+USERS = st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5)  # tick by tick
+
+
+def survivors(unit: sg.User, ticks: list[list[Any]]) -> list[list[int]]:
+    bounded = Contributions(unit)
+    return [bounded.admitted(column("users", users)).tolist() for users in ticks]
+
+
+@given(USERS, st.integers(1, 3), st.integers(1, 3))
+def test_the_first_events_of_a_users_first_ticks_survive(
+    ticks: list[list[int]], most: int, days: int
+) -> None:
+    kept = survivors(sg.User(most, days), ticks)
+    for user in range(4):
+        days_seen = [tick for tick, users in enumerate(ticks) if user in users][:days]
+        for tick, users in enumerate(ticks):
+            places = [i for i, other in enumerate(users) if other == user]
+            expected = places[:most] if tick in days_seen else []
+            assert [i for i in kept[tick] if users[i] == user] == expected
+
+
+@given(USERS, st.integers(0, 3))
+def test_no_user_displaces_another(ticks: list[list[int]], gone: int) -> None:
+    unit = sg.User(1, 2)
+    with_all = survivors(unit, ticks)
+    without = survivors(unit, [[user for user in users if user != gone] for users in ticks])
+    for users, one, two in zip(ticks, with_all, without, strict=True):
+        left = [user for user in users if user != gone]
+        assert [users[i] for i in one if users[i] != gone] == [left[i] for i in two]
+
+
+def test_every_way_a_user_can_act_moves_the_vectors_by_at_most_the_unit() -> None:
+    """All behaviours of one user over three ticks and two groups, in front of another user."""
+    unit = sg.User(max_events_per_tick=2, max_ticks=2)
+    claim = Count(sg.Pure(1), horizon=3, window="each", unit=unit)
+    acts = [acts for n in range(4) for acts in product((0, 1), repeat=n)]
+    worst = 0
+    for days in product(acts, repeat=3):
+        runs = [claim.start(2, SilentNoise()) for _ in range(2)]
+        moved = []
+        for groups in days:
+            other = [0, 1, 1]
+            all_groups, users = [*groups, *other], ["me"] * len(groups) + ["you"] * 3
+            with_me = runs[0].step(groups=all_groups, users=users).value
+            without = runs[1].step(groups=other, users=["you"] * 3).value
+            moved.append(np.abs(with_me - without).sum())
+        assert max(moved) <= 2
+        assert np.count_nonzero(moved) <= 2
+        worst = max(worst, sum(moved))
+    assert worst == 4
+
+
+def test_users_of_every_type_are_told_apart_and_what_names_no_one_is_dropped() -> None:
+    unit = sg.User(1, 1)
+    users = [7, "7", b"7", 7, None, 1.5, float("nan"), [1], True]
+    assert survivors(unit, [users]) == [[0, 1, 2]]
+    assert survivors(unit, [np.array([5, 5, 6])]) == [[0, 2]]
+    assert survivors(unit, [np.array(["a", "b", "a"])]) == [[0, 1]]
+    assert survivors(unit, [np.array(["a"]), ["a"], [np.str_("a")]]) == [[0], [], []]
+    assert survivors(unit, [np.array([5], np.uint8), [5]]) == [[0], []]
+
+
+def test_what_is_remembered_of_users_is_not_their_names() -> None:
+    claim = Count(sg.Pure(1), horizon=9, unit=sg.User(1, 3))
+    run = claim.start(noise=SilentNoise())
+    run.step(groups=[0, 0], users=["patient-4711", "patient-4712"])
+    saved = run.save()
+    assert b"4711" not in saved
+    twin = claim.load(saved, SilentNoise())
+    for _ in range(3):
+        assert (
+            twin.step(groups=[0], users=["patient-4711"]).value
+            == run.step(groups=[0], users=["patient-4711"]).value
+        )
+    assert twin.step(groups=[0], users=["patient-4711"]).value == 4
+    assert claim.start().save() != claim.start().save()  # a key of its own
+
+
+@given(st.lists(st.integers(0, 3)))
+def test_rank_counts_earlier_equals(codes: list[int]) -> None:
+    expected = [codes[:i].count(code) for i, code in enumerate(codes)]
+    assert rank(np.array(codes, np.int64)).tolist() == expected
