@@ -1,0 +1,176 @@
+"""Numbers of distinct users: of all so far, or of each tick, in a universe of known size.
+
+Users are the whole numbers from 0 below `universe`; others are dropped. Each group counts its own users. In
+memory there is one bit for every user and group, exact and secret: has that user come? A sketch would need
+less and tell less; what this costs is known beforehand. (Estimators that survive an intrusion are another
+room's; `window="each"` remembers nobody, and may be pan-private.)
+
+    running     a tick's vector has the users of each group who came to it for the first time
+    each        a tick's vector has the users of each group
+
+Privacy
+    Neighbours: streams that differ in one `unit`. Promise: `loss` over the whole stream. Proof for "running":
+    Event: without its event a user may come first at a later tick instead, or never: -1 at one tick and
+    +1 at another, in one group. The counter hides any two ticks, each moved by 1 (`counted`).
+    n events (Tick, WEvent, both events of a replacement): n such moves one after the other, n in L1 and n^2
+    in squared L2; a replacement in its tick: 2, since within one group the tick that both share cancels.
+    User: one who is not there at all comes first nowhere: +1 at one tick in each of at most `max_groups`
+    groups, whatever the user's events and ticks. Each group is counted by itself, so that this is no more
+    than all of them at the dearest tick: max_groups in L1 and in squared L2, at one tick. Of each user the
+    first `max_groups` groups count, which is decided by that user's events alone.
+    For "each": an event moves its group's users of one tick by 1 at most. A User is in at most `max_groups`
+    groups at each of the bounded ticks.
+
+Error
+    Unbiased; the standard error is that of the counter, and depends on no data. To protect whole users is
+    cheaper than to protect events: a user comes first once.
+
+Reference
+    Dwork, Naor, Pitassi, Rothblum, Yekhanin: Pan-private streaming algorithms, ICS 2010, estimates the
+    density of a known universe from noisy bits; here bits are exact, and no error grows with the universe.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgauge.continual import Mechanism
+from streamgauge.continual.settings import check_whole
+from streamgauge.noise import Ints
+from streamgauge.privacy import Event, Loss, Reach, Unit, User
+from streamgauge.statistics.columns import Column, whole_numbers
+from streamgauge.statistics.contributions import rank
+from streamgauge.statistics.estimate import Estimate, linear
+from streamgauge.statistics.events import Events
+from streamgauge.statistics.reaches import unit_reach
+from streamgauge.statistics.settings import declared
+from streamgauge.statistics.statistic import MOST, Marks, Statistic, Told
+
+
+@dataclass(slots=True)
+class Seen:
+    """Who has come: a row of bits for every group."""
+
+    bits: npt.NDArray[np.uint8] = field(repr=False)  # exact
+
+    def of(self, groups: Ints, users: Ints) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.bits[groups, users >> 3] >> (users & 7) & 1, np.bool_)
+
+    def add(self, groups: Ints, users: Ints) -> None:
+        np.bitwise_or.at(self.bits, (groups, users >> 3), (1 << (users & 7)).astype(np.uint8))
+
+    def groups_of(self, users: Ints) -> Ints:
+        """In how many groups each has come."""
+        counts = np.zeros(len(users), np.int64)
+        for row in self.bits:
+            counts += row[users >> 3] >> (users & 7) & 1
+        return counts
+
+
+@dataclass(frozen=True)
+class Distinct(Statistic[Estimate]):
+    """How many different users there were; see the module's claim.
+
+    >>> from streamgauge import Pure, User
+    >>> from streamgauge.testing import SilentNoise
+    >>> run = Distinct(Pure(1), universe=1000, horizon=24, unit=User(100, 24)).start(noise=SilentNoise())
+    >>> run.step(users=[7, 7, 12]).value, run.step(users=[12, 13, 2000]).value
+    (array([2.]), array([3.]))
+    """
+
+    REMEMBERS: ClassVar[bool] = True
+    NEEDS_VALUES: ClassVar[bool] = False
+    loss: Loss
+    _: KW_ONLY
+    universe: int | None = None
+    max_groups: int = 1
+    horizon: int | None = None
+    window: str = "running"
+    mechanism: type[Mechanism[Any]] | None = None
+    pan_private: bool = False
+    unit: Unit = Event()
+
+    def check(self) -> None:
+        check_whole("universe", declared("universe", self.universe, "users are numbered from 0 below it"))
+        check_whole("max_groups", self.max_groups)
+        if self.size_of_universe > MOST:
+            raise ValueError(f"universe must be at most 2**31, got {self.universe}")
+        if self.max_groups > 1 and not isinstance(self.unit, User):
+            raise ValueError(f"max_groups must be 1 unless units are Users, got {self.max_groups}")
+        if self.window not in ("running", "each"):
+            why = "a user who comes again leaves one window for another, at ticks without end"
+            raise ValueError(f'window must be "running" or "each" ({why}), got {self.window!r}')
+        if self.pan_private and self.remembers:
+            why = "its memory is who has come: pan-private estimators are a room of their own"
+            raise ValueError(f"pan_private must be False for running Distinct ({why}), got True")
+
+    @property
+    def size_of_universe(self) -> int:
+        return self.universe or 0
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it matters who came at earlier ticks."""
+        return self.window == "running"
+
+    @property
+    def bounds_users(self) -> bool:
+        return isinstance(self.unit, User) and not self.remembers
+
+    @property
+    def why_users(self) -> str:
+        return "since they are what is counted"
+
+    @property
+    def counted(self) -> Unit:
+        if not isinstance(self.unit, User):
+            return Event(replace=True, moves=True) if self.remembers else self.unit
+        return Event() if self.remembers else User(1, self.unit.max_ticks)
+
+    @property
+    def reach(self) -> Reach:
+        if isinstance(self.unit, User):
+            groups = self.max_groups if self.remembers else min(self.max_groups, self.unit.events)
+            return Reach(groups, groups, groups)
+        one = Reach(1, 1)
+        return moved(self.unit) if self.remembers else unit_reach(self.unit, one, one)
+
+    def memory(self, width: int) -> Seen:
+        octets = (self.size_of_universe + 7) // 8 if self.remembers else 0
+        return Seen(np.zeros((width, octets), np.uint8))
+
+    def admitted(self, events: Events, memory: Any) -> Events:
+        return Events([events.users], events.groups, events.users)
+
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        users, there = whole_numbers(rows[0])
+        there &= (users >= 0) & (users < self.size_of_universe)
+        events = np.flatnonzero(there)[: self.most_events]  # no event beyond may be remembered
+        events = self._counting(events, users, groups, width, memory)
+        if self.remembers:
+            memory.add(groups[events], users[events])
+        return Marks(events, groups[events][:, None], np.ones((1, 1), np.int64))
+
+    def _counting(self, events: Ints, users: Ints, groups: Ints, width: int, memory: Any) -> Ints:
+        """The events that are their user's first, in this tick or ever, in a group that counts."""
+        _, first = np.unique(users[events] * width + groups[events], return_index=True)
+        events = events[np.sort(first)]
+        if self.remembers:
+            events = events[~memory.of(groups[events], users[events])]
+        if not isinstance(self.unit, User):
+            return events
+        before = memory.groups_of(users[events]) if self.remembers else 0
+        return events[rank(users[events]) + before < self.max_groups]
+
+    def release(self, told: Told) -> Estimate:
+        return linear(told.sums, told.noises, 1.0)
+
+
+def moved(unit: Unit) -> Reach:
+    """How far first appearances move with a unit's events, where two ticks are counted for each."""
+    ticks = 1 if isinstance(unit, Event) else unit.ticks
+    events = unit.events * ticks * (2 if unit.replace else 1)
+    in_place = isinstance(unit, Event) and unit.replace and not unit.moves
+    return Reach(events, events if in_place else events**2, events)

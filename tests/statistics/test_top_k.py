@@ -1,0 +1,264 @@
+"""Laws of rankings: what is told, in which order, with which intervals, and what leaves no trace."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.continual import Kary, SquareRoot
+from streamgauge.privacy import Tick
+from streamgauge.statistics.key_contributions import KeyContributions
+from streamgauge.statistics.key_table import FEWEST
+from streamgauge.statistics.keys import joined, parted, plain_keys
+from streamgauge.statistics.ranking import Ranking
+from streamgauge.statistics.top_k import TopK
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+APPROX = sg.Approx(1, 1e-6)
+UNIT = sg.User(4, 3)
+
+
+def told(ranking: Ranking) -> Any:
+    """All that a ranking tells, bit for bit."""
+    arrays = [*ranking.counts, *(bound for pair in ranking.interval() for bound in pair)]
+    numbers = ranking.stddev, ranking.among, [array.tobytes() for array in arrays]
+    return ranking.keys, numbers, repr(ranking), str(ranking)
+
+
+def same(one: Ranking, two: Ranking) -> bool:
+    return bool(told(one) == told(two))
+
+
+def test_a_declared_domain_is_ranked_by_noisy_count_and_then_in_declared_order() -> None:
+    run = TopK(sg.Pure(1), k=2, domain=["c", "a", "b"], horizon=9).start(2, SilentNoise())
+    ranking = run.step(["a", "a", "b", "x", "b"], groups=[0, 0, 0, 0, 1])
+    assert ranking.keys == (("a", "b"), ("b", "c"))
+    assert [counts.tolist() for counts in ranking.counts] == [[2, 1], [1, 0]]
+    everything = TopK(sg.Pure(1), k=9, domain=["c", "a", "b"], horizon=9).start(1, SilentNoise())
+    assert everything.step(["b"]).keys == (("b", "c", "a"),)
+
+
+def test_intervals_hold_although_the_keys_were_selected_and_a_twin_for_one_key_does_not() -> None:
+    """The largest of 200 noisy zeros, in 2000 groups."""
+    claim = TopK(sg.Pure(1), k=1, domain=range(200), horizon=1)
+    ranking = claim.start(2000, InsecureNoise(2)).step()
+    held = np.mean([low[0] <= 0 <= high[0] for low, high in ranking.interval(0.9)])
+    single = ranking.noise.half_width(0.9)
+    assert held >= 0.9
+    assert np.mean([counts[0] <= single for counts in ranking.counts]) < 0.1
+    assert held < 0.97  # and not vainly wide
+
+
+def test_a_declared_ranking_fed_is_stepped() -> None:
+    claim = TopK(sg.Zcdp(1), k=2, domain=list("abc"), horizon=9, pan_private=True)
+    keys, ticks = ["a", "b", "b", "c"], [1, 1, 2, 3]
+    steps, fed = claim.start(1, InsecureNoise(1)), claim.start(1, InsecureNoise(1))
+    many = fed.feed(keys, ticks=ticks, until=3)
+    one = [steps.step([k for k, t in zip(keys, ticks, strict=True) if t == tick]) for tick in (1, 2, 3)]
+    assert len(many) == 3
+    assert all(map(same, many, one))
+
+
+def test_without_noise_keys_above_the_threshold_are_published_and_stay() -> None:
+    claim = TopK(APPROX, k=5, horizon=9, window="each")
+    run = claim.start(2, SilentNoise())
+    enough = int(claim.selection.threshold(1)) + 1
+    assert run.step(["a"] * (enough - 1) + ["b"] * enough, groups=[0] * (2 * enough - 1)).keys == (("b",), ())
+    assert run.step(["a"] * enough, groups=[1] * enough).keys == (("b",), ("a",))
+    later = run.step()
+    assert later.keys == (("b",), ("a",))
+    assert [counts.tolist() for counts in later.counts] == [[0], [0]]
+    assert str(claim.start(1, SilentNoise()).step()) == "no keys"
+
+
+def test_a_key_whose_events_have_left_the_window_is_not_published_by_noise() -> None:
+    """Its chance was counted for the ticks of its windows only."""
+    for window, span in (("each", 1), ("sliding 3", 3)):
+        claim = TopK(sg.Approx(1, "1/5"), k=10**6, horizon=30, window=window)
+        run = claim.start(noise=InsecureNoise(1))
+        run.step(range(3000))
+        known = [len(run.step().keys[0]) for _ in range(20)]
+        assert known[0] > 0
+        assert len(set(known[span - 1 :])) == 1
+
+
+def test_a_running_key_may_be_published_long_after_its_event() -> None:
+    run = TopK(sg.Approx(1, "1/5"), k=10**6, horizon=30, mechanism=Kary).start(noise=InsecureNoise(1))
+    run.step(range(3000))
+    known = [len(run.step().keys[0]) for _ in range(20)]
+    assert known[-1] > known[5]
+
+
+@pytest.mark.parametrize("mechanism", [None, Kary, SquareRoot])
+def test_an_undiscovered_key_leaves_no_trace(mechanism: Any) -> None:
+    """With the same noise in the columns of the others, releases are the same to the last bit."""
+    claim = TopK(APPROX, k=5, horizon=9, mechanism=mechanism)
+    without, within = claim.start(2, InsecureNoise(3)), claim.start(2, InsecureNoise(3))
+    for tick in range(9):
+        keys, groups = ["tea"] * 90 + ["rare"] + ["ale"] * 80, [0] * 91 + [1] * 80
+        secret = [] if tick % 2 else ["secret"]
+        one = without.step(keys, groups=groups)
+        two = within.step(keys + secret, groups=groups + [1] * len(secret))
+        assert same(one, two)
+        assert "secret" not in repr(two) + str(two) + repr(within)
+    assert one.keys == (("tea",), ("ale",))
+
+
+def test_what_is_published_is_ordered_by_count_and_key_and_not_by_arrival() -> None:
+    names = ["b", "c", 3, b"a", "a", 20]
+    for order in (names, names[::-1]):
+        run = TopK(APPROX, k=9, horizon=9).start(noise=SilentNoise())
+        assert run.step([name for name in order for _ in range(200)]).keys == ((3, 20, "a", "b", "c", b"a"),)
+    run = TopK(APPROX, k=2, horizon=9).start(noise=SilentNoise())
+    assert run.step(names * 200 + ["c"]).keys == (("c", 3),)
+
+
+def test_equal_keys_are_one_key_whatever_column_they_come_in() -> None:
+    columns = [["a", 1], np.array(["a"]), [True, "x"], [True, 2], np.array([1], np.uint8), np.array([True])]
+    keys = [key for values in columns for key in plain_keys(TopK(APPROX, k=1).read(values)[0]).tolist()]
+    assert keys == ["a", 1, "a", 1, "x", 1, 2, 1, 1]
+    assert [type(key) for key in keys if key == 1] == [int] * 5
+    hostile = [
+        0.5,
+        None,
+        [1],
+        float("nan"),
+        2**64,
+        -(2**63) - 1,
+        10**5000,
+        object(),
+        np.datetime64("2020-01-01"),
+    ]
+    assert plain_keys(TopK(APPROX, k=1).read([*hostile, "a"])[0]).tolist() == [None] * len(hostile) + ["a"]
+    assert plain_keys(np.array([0.5, 1.0])).tolist() == [None, None]
+
+
+def test_all_keys_are_written_and_read() -> None:
+    keys: list[Any] = ["", "ä", "\ud83d\ude00", "\ud83d", "😀", 0, -(2**63), 2**64 - 1, b"", b"\x00s", "i0"]
+    assert parted(*joined(keys)) == keys
+    assert len({key if isinstance(key, int) else (type(key), key) for key in parted(*joined(keys))}) == len(
+        keys
+    )
+
+
+def test_at_least_so_many_events_are_needed_besides_the_threshold() -> None:
+    plain, raised = TopK(APPROX, k=1, horizon=9), TopK(APPROX, k=1, horizon=9, at_least=50)
+    assert raised.selection.threshold(1) == plain.selection.threshold(1) + 49
+
+
+def test_events_beyond_a_ticks_bound_leave_no_key() -> None:
+    claim = TopK(sg.Approx(1, "1/5"), k=9, horizon=9, unit=Tick(3))
+    memory = claim.memory(1)
+    keys = claim.read([None, "a", "b", "c", "d", "e"])
+    assert len(claim.marks(keys, np.zeros(6, int), 1, memory).events) == 3
+    assert memory.keys == ["a", "b", "c"]
+
+
+def test_users_keys_are_bounded_first_come() -> None:
+    bounds = KeyContributions(2, 3)
+    users, keys = np.array([7] * 8), np.array(["a", "b", "c", "a", "a", "a", "b", None], object)
+    assert bounds.admitted(users, keys, np.zeros(8, int)).tolist() == [0, 1, 3, 4, 6]
+    assert bounds.admitted(users[:2], keys[:2], np.zeros(2, int)).tolist() == [1]
+    assert bounds.admitted(users[:1], keys[:1], np.ones(1, int)).tolist() == []
+
+
+def test_no_user_displaces_another() -> None:
+    chance = np.random.default_rng(6)
+    users, groups = chance.integers(0, 5, 300), chance.integers(0, 2, 300)
+    keys = np.array(list("abcdefgh"), object)[chance.integers(0, 8, 300)]
+    together, alone = KeyContributions(3, 4), KeyContributions(3, 4)
+    own = np.flatnonzero(users == 2)
+    kept = [own[alone.admitted(users[own], keys[own], groups[own])]]
+    all_kept = together.admitted(users, keys, groups)
+    assert kept[0].tolist() == [place for place in all_kept if users[place] == 2]
+    for user in range(5):
+        mine = [(keys[place], groups[place]) for place in all_kept if users[place] == user]
+        assert len(set(mine)) <= 3
+        assert max(mine.count(pair) for pair in set(mine)) <= 4
+
+
+def test_one_event_per_user_and_key_counts_users() -> None:
+    claim = TopK(APPROX, k=3, horizon=9, unit=sg.User(9, 9), max_keys=2, max_per_key=1)
+    run = claim.start(noise=SilentNoise())
+    users = np.repeat(np.arange(500), 3)
+    assert run.step(["a"] * 1500, users=users).counts[0].tolist() == [500]
+    ranking = run.step(["a", "b", "c"] * 500, users=users)
+    assert (ranking.keys, [counts.tolist() for counts in ranking.counts]) == ((("a", "b"),), [[500, 500]])
+
+
+def discovering() -> list[TopK]:
+    bounded = {"unit": UNIT, "max_keys": 3, "max_per_key": 2}
+    return [
+        TopK(sg.Approx(2, 0.1), k=4, horizon=40),
+        TopK(sg.Approx(2, 0.1), k=4, horizon=40, window="each", at_least=2),
+        TopK(sg.Approx(2, 0.1), k=4, window="sliding 3"),
+        TopK(sg.Approx(2, 0.1), k=4, horizon=40, window="decayed 5"),
+        TopK(sg.Approx(2, 0.1), k=4, horizon=40, mechanism=SquareRoot, **bounded),
+        TopK(sg.Approx(2, 0.1), k=4),
+    ]
+
+
+def stream(ticks: int) -> dict[str, Any]:
+    """Ever more keys, so that a run of them grows several times."""
+    chance = np.random.default_rng(8)
+    at = np.repeat(np.arange(1, ticks + 1), 60)
+    return {
+        "values": (chance.integers(0, 12, len(at)) ** 2 * at // 4).tolist(),
+        "ticks": at,
+        "groups": chance.integers(0, 2, len(at)),
+        "users": chance.integers(0, 200, len(at)),
+    }
+
+
+def at_tick(events: dict[str, Any], tick: int) -> dict[str, Any]:
+    own = np.flatnonzero(events["ticks"] == tick)
+    return {name: [column[place] for place in own] for name, column in events.items() if name != "ticks"}
+
+
+@pytest.mark.parametrize(
+    "claim", discovering(), ids=lambda claim: f"{claim.window} {claim.horizon} {claim.unit}"
+)
+def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit(claim: TopK) -> None:
+    events, noise = stream(12), InsecureNoise(5)
+    fed = claim.start(2, InsecureNoise(5)).feed(**events, until=12)
+    run = claim.start(2, noise)
+    for tick in range(1, 13):
+        assert same(run.step(**at_tick(events, tick)), fed[tick - 1])
+        run = claim.load(run.save(), noise.clone() if tick % 2 else noise)
+        noise = run._state.counter._noise
+    with run._alone() as held:
+        assert held.memory.capacity == held.counter.width > FEWEST
+
+
+def test_a_run_grows_without_end_and_published_keys_keep_their_counts() -> None:
+    run = TopK(APPROX, k=2, horizon=9).start(noise=SilentNoise())
+    run.step(["hot"] * 100)
+    ranking = run.step([*(f"key {i}" for i in range(50_000)), "hot"])
+    assert (ranking.keys, ranking.counts[0].tolist()) == ((("hot",),), [101])
+    assert run.step(["key 7"] * 200).keys == (("key 7", "hot"),)
+
+
+def test_what_makes_no_claim_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^loss must be Approx where keys are discovered \(no other can hide"
+    ):
+        TopK(sg.Pure(1), k=1, horizon=9)
+    with pytest.raises(ValueError, match=r"^loss must be Approx where keys are discovered"):
+        TopK(sg.Zcdp(1), k=1, horizon=9)
+    with pytest.raises(ValueError, match=r"^pan_private must be False where keys are discovered"):
+        TopK(APPROX, k=1, horizon=9, pan_private=True)
+    with pytest.raises(ValueError, match=r"^k must be a whole number of at least 1, got 0"):
+        TopK(APPROX, k=0, horizon=9)
+    with pytest.raises(ValueError, match=r"^max_keys must be None unless units are Users, got 3"):
+        TopK(APPROX, k=1, horizon=9, max_keys=3)
+    with pytest.raises(ValueError, match=r"^max_per_key must be a whole number of at least 1, got 0"):
+        TopK(APPROX, k=1, horizon=9, unit=UNIT, max_per_key=0)
+    with pytest.raises(ValueError, match=r"^at_least must be 1 in windows that slide, got 2"):
+        TopK(APPROX, k=1, window="sliding 3", at_least=2)
+    with pytest.raises(ValueError, match=r"^at_least must be 1 where the domain is declared, got 2"):
+        TopK(APPROX, k=1, domain=["a"], horizon=9, at_least=2)
+    with pytest.raises(ValueError, match=r"^window must be"):
+        TopK(APPROX, k=1, window="sliding x")
+    with pytest.raises(ValueError, match=r"^confidence must be above 0 and below 1, got 1"):
+        TopK(APPROX, k=1, horizon=9).start().step().interval(1)
