@@ -1,0 +1,176 @@
+"""Extremes read off a profile: the outermost cells beyond which more events lie than noise could feign.
+
+The exact maximum cannot be published: one event moves it from anywhere to anywhere. What can be:
+
+    maximum   the last cell c with  #{events in c or above} > kappa,  minimum  the first with #{c or below}
+
+where counts are noisy and kappa is such that the noise of the count by itself exceeds it with probability
+`doubt`, at most, in any cell (and at any tick that is counted in, see `chances`): a union bound, by
+Chernoff's inequality. So, but for `doubt`, some event does lie in the published cell or beyond: the true
+maximum is not below the published one, nor the true minimum above. How far beyond it is no release can
+tell; how many events are there it can, and `beyond` does.
+
+Proof of `beyond`: with `confidence` the noise of the counts from all edges stays within half widths at once
+(union bound over the edges); so it does at the edge that was published, however that was chosen.
+Where too few events are there the two may cross, minimum above maximum: both are still true, as bounds.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from streamgauge.noise import Ints, NoiseSum
+from streamgauge.statistics.columns import Bools
+from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.profile import Profile, added
+
+DOUBT = 0.05
+LOW, HIGH = 0, 1  # rows of what readers see
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremesSeen:
+    """The minimum (row 0) and the maximum (row 1) of every group, (2, width); several ticks come before.
+
+    `enough` says whether any cell was found; if not, the value is the opposite end of the axis, which says
+    nothing. `rank` is kappa at the published cell: as many events as it takes to be seen there.
+    """
+
+    value: Floats
+    rank: Floats
+    enough: Bools
+    _beyond: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
+
+    @property
+    def minimum(self) -> Floats:
+        return self.value[..., LOW, :]
+
+    @property
+    def maximum(self) -> Floats:
+        return self.value[..., HIGH, :]
+
+    def beyond(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Bounds on how many events lie in cells beyond the published one, for each tick and group alone."""
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must be above 0 and below 1, got {confidence}")
+        return self._beyond(confidence)
+
+    def of_tick(self, row: int) -> "ExtremesSeen":
+        """One of several ticks."""
+
+        def beyond(confidence: float) -> tuple[Floats, Floats]:
+            low, high = self._beyond(confidence)
+            return low[row], high[row]
+
+        return ExtremesSeen(self.value[row], self.rank[row], self.enough[row], beyond)
+
+
+class Cells(NamedTuple):
+    """Published cells, (ticks, width): the number of cells for no minimum, -1 for no maximum."""
+
+    low: Ints
+    high: Ints
+
+
+def stacked_extremes(releases: Sequence[ExtremesSeen]) -> ExtremesSeen:
+    """The extremes of several ticks, one row each."""
+
+    def beyond(confidence: float) -> tuple[Floats, Floats]:
+        bounds = [release.beyond(confidence) for release in releases]
+        return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
+
+    return ExtremesSeen(
+        np.stack([release.value for release in releases]),
+        np.stack([release.rank for release in releases]),
+        np.stack([release.enough for release in releases]),
+        beyond,
+    )
+
+
+def extremes_of(
+    profile: Profile,
+    doubt: float = DOUBT,
+    chances: Sequence[int] | None = None,
+    carried: Callable[[Cells], Cells] = lambda cells: cells,
+) -> ExtremesSeen:
+    """The extremes of a profile, a row per tick.
+
+    `doubt` is for all ticks together of which tick i is given 1/chances[i], and for each by itself without.
+    `carried` says what becomes of cells that were found, in view of what was published before.
+    """
+    check_doubt(doubt)
+    ticks = [1] * len(profile.noises) if chances is None else list(chances)
+    below = thresholds(profile, profile.tree.below + profile.tree.inside, doubt, ticks)
+    above = thresholds(profile, profile.tree.below + profile.tree.top - profile.tree.inside, doubt, ticks)
+    cells = carried(found(profile, below, above))
+    ends = profile.axis.cells
+    edges = np.stack([np.minimum(cells.low + 1, ends), np.maximum(cells.high, 0)], axis=1)
+    value = profile.axis.edges[np.stack([cells.low, edges[:, HIGH]], axis=1)]
+    rank = np.stack([at(below, edges[:, LOW]), at(above, edges[:, HIGH])], axis=1)
+    enough = np.stack([cells.low < ends, cells.high >= 0], axis=1)
+    return ExtremesSeen(value, rank, enough, lambda confidence: outside(profile, cells, confidence))
+
+
+def check_doubt(doubt: float) -> None:
+    if isinstance(doubt, bool) or not 0 < doubt <= 0.5:
+        raise ValueError(f"doubt must be above 0 and at most 0.5, got {doubt}")
+
+
+def found(profile: Profile, below: Floats, above: Floats) -> Cells:
+    """The first cell with enough events up to its end, and the last with enough from its beginning."""
+    ranks, total = profile.ranks, profile.total[:, None]
+    low = ranks[:, 1:] > below[:, 1:, None]
+    high = total - ranks[:, :-1] > above[:, :-1, None]
+    cells = profile.axis.cells
+    first = np.where(low.any(axis=1), np.argmax(low, axis=1), cells)
+    last = np.where(high.any(axis=1), cells - 1 - np.argmax(high[:, ::-1], axis=1), -1)
+    return Cells(first, last)
+
+
+def thresholds(profile: Profile, blocks: Ints, doubt: float, chances: list[int]) -> Floats:
+    """kappa at every tick and edge, where so many blocks are."""
+    kinds, which = np.unique(blocks, return_inverse=True)
+    rows = np.zeros((len(chances), len(blocks)))
+    for row, (noise, chance) in enumerate(zip(profile.noises, chances, strict=True)):
+        rows[row] = kappa(noise, kinds, doubt, profile.axis.cells * chance)[which]
+    return rows
+
+
+def kappa(noise: NoiseSum, blocks: Ints, doubt: float, chances: int) -> Floats:
+    """What the noise of so many blocks exceeds with probability doubt/chances at most."""
+    sums = [added(noise, [(count, 1)], fast=True) for count in blocks.tolist()]
+    return np.array([both.simultaneous(1 - 2 * doubt, chances) for both in sums])
+
+
+def outside(profile: Profile, cells: Cells, confidence: float) -> tuple[Floats, Floats]:
+    """Bounds on the events beyond published cells, valid at all edges at once."""
+    tree, total = profile.tree, profile.total
+    half_low = at(simultaneous(profile, tree.below + tree.inside, confidence), cells.low)
+    half_high = at(simultaneous(profile, tree.below + tree.top - tree.inside, confidence), cells.high + 1)
+    low, high = at_groups(profile.ranks, cells.low), total - at_groups(profile.ranks, cells.high + 1)
+    counts, half = np.stack([low, high], axis=1), np.stack([half_low, half_high], axis=1)
+    return np.maximum(counts - half, 0.0), np.maximum(counts + half, 0.0)
+
+
+def simultaneous(profile: Profile, blocks: Ints, confidence: float) -> Floats:
+    """Half widths at every tick and edge that hold at all edges of a tick at once."""
+    kinds, which = np.unique(blocks, return_inverse=True)
+    widths = np.zeros((len(profile.noises), len(blocks)))
+    for noise, rows in profile.by_noise().items():
+        sums = [added(noise, [(count, 1)]) for count in kinds.tolist()]
+        half = [both.simultaneous(confidence, profile.axis.cells) for both in sums]
+        widths[rows] = np.array(half)[which]
+    return widths
+
+
+def at(widths: Floats, edges: Ints) -> Floats:
+    """Numbers of edges, (ticks, edges), at one edge for each tick and group."""
+    return np.take_along_axis(widths, edges, axis=1)
+
+
+def at_groups(ranks: Floats, edges: Ints) -> Floats:
+    """The same for (ticks, edges, width)."""
+    taken: Floats = np.take_along_axis(ranks, edges[:, None], axis=1)[:, 0]
+    return taken

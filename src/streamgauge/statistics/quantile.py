@@ -1,0 +1,108 @@
+"""Quantiles of a column of numbers, at every tick: the median, or several at once, from one tree.
+
+The values are placed in the cells of an axis, `lower` to `upper` by `step`; every level of a tree of blocks
+(see `value_tree`) counts them, and the ranks of all cells are read off the noisy blocks (see `quantiles`).
+
+Privacy
+    Neighbours: streams that differ in one `unit`. Promise: `loss` over the whole stream, for all quantiles.
+    Proof: an event adds 1 to one block of each of the h levels, h in L1 and in squared L2; a replaced one
+    leaves as many and enters as many. All else is post-processing.
+
+Error
+    In ranks, known beforehand: see `rank_stddev`. In units of the data it depends on how dense they are where
+    the quantile lies: the interval says. Ranks are monotone in the value and quantiles in q, at every tick;
+    over time a quantile may rise and fall, as the true one may.
+
+Reference
+    The tree over values under a counter over time is folklore; see Qardaji, Yang, Li, VLDB 2013, for broad
+    trees. Here ranks are reached from either side, and intervals are proved from the exact noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from math import sqrt
+from typing import Any
+
+from streamgauge.continual import Mechanism
+from streamgauge.noise import Ints
+from streamgauge.privacy import Event, Loss, Reach, Unit
+from streamgauge.privacy.exact import Number
+from streamgauge.statistics.axis import Axis
+from streamgauge.statistics.columns import Column
+from streamgauge.statistics.profile import Profile, level_marks, level_reach
+from streamgauge.statistics.quantiles import (
+    Quantiles,
+    fractions,
+    quantiles_of,
+    stacked_quantiles,
+    variance_blocks,
+)
+from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.value_tree import ValueTree, tree_for
+
+
+@dataclass(frozen=True)
+class Quantile(Statistic[Quantiles]):
+    """The value below which a part q of the events lies, for one q or several; see the module's claim.
+
+    >>> from streamgauge import Pure
+    >>> from streamgauge.testing import SilentNoise
+    >>> claim = Quantile(Pure(1), q=(0.25, 0.5), lower=0, upper=120, step=1, horizon=24)
+    >>> run = claim.start(noise=SilentNoise())
+    >>> run.step([31, 44, 58, 70]).value.tolist()
+    [[31.0], [44.0]]
+    """
+
+    loss: Loss
+    _: KW_ONLY
+    q: Number | Sequence[Number] = 0.5
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    horizon: int | None = None
+    window: str = "running"
+    mechanism: type[Mechanism[Any]] | None = None
+    pan_private: bool = False
+    branching: int = 0
+    unit: Unit = Event()
+
+    def check(self) -> None:
+        fractions(self.q)
+        if isinstance(self.q, list):
+            object.__setattr__(self, "q", tuple(self.q))
+        self.axis  # noqa: B018 - refuses bounds that make no axis
+
+    @cached_property
+    def axis(self) -> Axis:
+        return Axis(self.lower, self.upper, self.step)
+
+    @cached_property
+    def tree(self) -> ValueTree:
+        """The tree of least predicted rank error: of the top level's blocks, q (1 - q) count."""
+        parts = fractions(self.q)
+        share = float(sum(part * (1 - part) for part in parts) / len(parts))
+        return tree_for(self.axis.cells, self.loss, self.branching, share)
+
+    @property
+    def channels(self) -> int:
+        return self.tree.size
+
+    @property
+    def reach(self) -> Reach:
+        return level_reach(self.unit, self.tree.levels)
+
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        return level_marks(self.axis, self.tree, rows[0], groups, width)
+
+    def release(self, told: Told) -> Quantiles:
+        nodes = told.sums.reshape(len(told.sums), self.channels, told.width)
+        return quantiles_of(Profile(self.axis, self.tree, nodes, told.noises), self.q)
+
+    def joined(self, releases: Sequence[Quantiles]) -> Quantiles:
+        return stacked_quantiles(releases)
+
+    def rank_stddev(self, tick: int) -> float:
+        """The largest standard error of a rank at `tick`, over all values and all q, in events."""
+        worst = max(float(variance_blocks(self.tree, part).max()) for part in fractions(self.q))
+        return sqrt(worst) * self.counter.stddev(tick)
