@@ -76,6 +76,14 @@ def mean_of(claim: Any, seen: Stream, now: int) -> float:
     return float((values - claim.moments.middle).sum() / max(2, len(values)) + claim.moments.middle)
 
 
+def variance_of(claim: Any, seen: Stream, now: int) -> float | None:
+    """Of three events at least; fewer are not enough to go on, and nothing is promised but the interval."""
+    values = rounded(claim.moments.grid, seen)
+    if len(values) <= 2:
+        return None
+    return float(values.var(ddof=1) ** (0.5 if claim.root else 1))
+
+
 def quantile_of(claim: Any, seen: Stream, now: int) -> np.ndarray:
     """The first cell at whose end at least the part q of all events has come."""
     values = np.sort(cells(claim.axis, numbers(seen)))
@@ -105,7 +113,7 @@ def ranking_of(claim: Any, seen: Stream, now: int) -> list[tuple[Any, float]]:
 
 
 BOXES: tuple[dict[str, Any], ...] = ({}, {"x": (2, None)}, {"x": (None, 5), "y": (1, 2)}, {"y": (3, 4)})
-STRONG = (sg.Pure(2000), sg.Zcdp(10**6))  # hardly any noise: little is needed to be enough
+STRONG = (sg.Pure(2000), sg.Zcdp(10**9))  # hardly any noise: little is needed to be enough
 BOUNDS: dict[str, Any] = {"lower": -3, "upper": 2, "step": 0.5}
 VALUES = (-7, -3, -1.26, 0, 0.5, 2, 9.5, None)
 
@@ -115,6 +123,7 @@ KINDS: dict[str, Kind] = {
     ),
     "Sum": Kind((BOUNDS,), VALUES, lambda claim, seen, now: float(rounded(claim.grid, seen).sum())),
     "Mean": Kind((BOUNDS,), VALUES, mean_of, STRONG),
+    "Variance": Kind((BOUNDS, {**BOUNDS, "root": True}), VALUES, variance_of, STRONG),
     "Histogram": Kind(
         ({"domain": ("a", "b", 3)},),
         ("a", "b", 3, "c", None),

@@ -18,6 +18,7 @@ from streamgauge.statistics.settings import Undeclared
 from streamgauge.statistics.statistic import Statistic
 from streamgauge.statistics.sum import Sum
 from streamgauge.statistics.top_k import TopK
+from streamgauge.statistics.variance import Variance
 
 __all__ = [
     "Axis",
@@ -38,4 +39,5 @@ __all__ = [
     "Sum",
     "TopK",
     "Undeclared",
+    "Variance",
 ]

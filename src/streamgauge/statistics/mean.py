@@ -1,0 +1,113 @@
+"""Means at every tick: a noisy sum over a noisy count, with intervals that hold at small counts too.
+
+Privacy
+    Neighbours: streams that differ in one `unit`. Promise: `loss` over the whole stream.
+    Proof: an event adds two whole numbers to its group's channels (see `streamgauge.statistics.moments`),
+    whose joint reach the one counter of both is calibrated to. With `public_counts` (who has an event in
+    which tick and group is public; only values are not) the count is exact, costs nothing, and the sum alone
+    is counted. All else is decoded from noisy sums; whether there is enough to go on is read off the noisy
+    count.
+
+Error
+    Values are centred, so that noise in the count matters only as far as the mean is off the middle of the
+    bounds: the standard error is about H sqrt(Var S + u^2 Var N)/n. Intervals are Fieller's, and hold at
+    every count (`streamgauge.statistics.ratio`, which also says why pure losses count 1 + u and 1 - u).
+
+Reference
+    "Private aggregates on streams", Algorithm 3, corrected: its noise does not know the range of values, it
+    takes 0 for a missing value, and its utility is a conjecture; docs/errata.md.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any
+
+from streamgauge.continual import Mechanism
+from streamgauge.noise import Ints
+from streamgauge.privacy import Event, Loss, Pure, Reach, Unit
+from streamgauge.privacy.exact import Number
+from streamgauge.statistics import ratio
+from streamgauge.statistics.columns import Column
+from streamgauge.statistics.estimate import Estimate, Floats, factors
+from streamgauge.statistics.moments import Moments
+from streamgauge.statistics.reaches import check_public_counts, unit_reach
+from streamgauge.statistics.settings import value_grid
+from streamgauge.statistics.statistic import Marks, Statistic, Told
+
+
+@dataclass(frozen=True)
+class Mean(Statistic[Estimate]):
+    """The mean of a column of numbers; see the module's claim.
+
+    >>> from streamgauge import Pure
+    >>> from streamgauge.testing import SilentNoise
+    >>> run = Mean(Pure(1), lower=35, upper=42, step=0.1, horizon=24).start(noise=SilentNoise())
+    >>> run.step([36.5, 38.0, 50.0, None, *[37.0] * 1000]).value.round(3).tolist()
+    [37.005]
+    """
+
+    loss: Loss
+    _: KW_ONLY
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    horizon: int | None = None
+    window: str = "running"
+    mechanism: type[Mechanism[Any]] | None = None
+    pan_private: bool = False
+    public_counts: bool = False
+    unit: Unit = Event()
+
+    def check(self) -> None:
+        self.moments  # noqa: B018 - refuses bounds that make no grid
+        check_public_counts(self)
+
+    @cached_property
+    def moments(self) -> Moments:
+        grid = value_grid(self.lower, self.upper, self.step)
+        if self.public_counts:
+            return Moments(grid, ((1,),), first=1)
+        return Moments(grid, ratio.UP_AND_DOWN if isinstance(self.loss, Pure) else ratio.COUNT_AND_SUM)
+
+    @property
+    def channels(self) -> int:
+        return len(self.moments.rows)
+
+    @property
+    def counts_are_public(self) -> bool:
+        return self.public_counts
+
+    @cached_property
+    def reach(self) -> Reach:
+        return unit_reach(self.unit, self.moments.single, self.moments.pair, in_place=self.public_counts)
+
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        return self.moments.marks(rows[0], groups, width)
+
+    def release(self, told: Told) -> Estimate:
+        sums = self.moments.sums(told)
+
+        def intervals(confidence: float) -> tuple[Floats, Floats]:
+            low, high = ratio.mean_interval(sums, factors(told.noises, confidence), confidence)
+            return self._real(low), self._real(high)
+
+        def error() -> Floats:
+            return self.moments.half * ratio.mean_error(sums)
+
+        def rows(part: slice) -> Estimate:
+            return self.release(told.rows(part))
+
+        return Estimate(self._real(ratio.mean(sums)), error, ratio.enough(sums), intervals, rows)
+
+    def stddev(self, tick: int, count: float = 0.0, mean: float | None = None) -> float:
+        """The standard error at `tick` to be expected of a mean over so many events, by the delta method.
+
+        Where the count is not enough to go on, that of the least count that is. Without a `mean`, the worst.
+        """
+        u = 1.0 if mean is None else (mean - self.moments.middle) / self.moments.half
+        sums = self.moments.expected(self.counter.stddev(tick), count, u)
+        return float(self.moments.half * ratio.mean_error(sums)[0])
+
+    def _real(self, u: Floats) -> Floats:
+        """Back to the scale of the data."""
+        return self.moments.middle + self.moments.half * u

@@ -1,0 +1,117 @@
+"""Sample variances and standard deviations at every tick, with intervals that hold at small counts too.
+
+Privacy
+    Neighbours: streams that differ in one `unit`. Promise: `loss` over the whole stream.
+    Proof: an event adds three whole numbers to its group's channels (see `streamgauge.statistics.moments`),
+    whose joint reach the one counter of all is calibrated to. With `public_counts` the count is exact, costs
+    nothing, and two channels are counted. All else is decoded from noisy sums.
+
+Error
+    Values are centred, squares are measured where they vary least (`streamgauge.statistics.spread` says which
+    channels, and what they gain over a budget split in three), and the known bias of squaring a noisy sum is
+    taken off. Intervals are of Fieller's kind, calibrated by simulation: they cover from 93 to 98 % at 95 %.
+
+Reference
+    "Private aggregates on streams", Algorithm 4, corrected: as printed it spends its budget three times, on
+    five counters of which three are the same count, and its noise does not know the range; docs/errata.md.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from streamgauge.continual import Mechanism
+from streamgauge.noise import Ints
+from streamgauge.privacy import Event, Loss, Pure, Reach, Unit
+from streamgauge.privacy.exact import Number
+from streamgauge.statistics import ratio, spread
+from streamgauge.statistics.columns import Column
+from streamgauge.statistics.estimate import Estimate, Floats, factors
+from streamgauge.statistics.moments import MOST_PLACES, Moments
+from streamgauge.statistics.reaches import check_public_counts, unit_reach
+from streamgauge.statistics.settings import value_grid
+from streamgauge.statistics.statistic import Marks, Statistic, Told
+
+
+@dataclass(frozen=True)
+class Variance(Statistic[Estimate]):
+    """The sample variance of a column of numbers or, with `root=True`, the standard deviation.
+
+    >>> from streamgauge import Pure
+    >>> from streamgauge.testing import SilentNoise
+    >>> run = Variance(Pure(1), lower=0, upper=10, step=0.1, horizon=24).start(noise=SilentNoise())
+    >>> run.step([4.0, 6.0] * 5000).value.round(4).tolist()
+    [1.0001]
+    """
+
+    loss: Loss
+    _: KW_ONLY
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    root: bool = False
+    horizon: int | None = None
+    window: str = "running"
+    mechanism: type[Mechanism[Any]] | None = None
+    pan_private: bool = False
+    public_counts: bool = False
+    unit: Unit = Event()
+
+    def check(self) -> None:
+        if self.moments.places > MOST_PLACES:
+            most = f"must leave at most {MOST_PLACES} places between the bounds"
+            raise ValueError(f"step {most}, got {self.moments.grid.step}")
+        check_public_counts(self)
+
+    @cached_property
+    def moments(self) -> Moments:
+        grid = value_grid(self.lower, self.upper, self.step)
+        pure = isinstance(self.loss, Pure)
+        if self.public_counts:
+            return Moments(grid, spread.PAIR if pure else spread.WEIGHED_PAIR, first=1)
+        return Moments(grid, spread.CORNERS if pure else spread.SHIFTED)
+
+    @property
+    def channels(self) -> int:
+        return len(self.moments.rows)
+
+    @property
+    def counts_are_public(self) -> bool:
+        return self.public_counts
+
+    @cached_property
+    def reach(self) -> Reach:
+        return unit_reach(self.unit, self.moments.single, self.moments.pair, in_place=self.public_counts)
+
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        return self.moments.marks(rows[0], groups, width)
+
+    def release(self, told: Told) -> Estimate:
+        squares = self.moments.squares(told)
+        point = spread.variance(squares)
+
+        def intervals(confidence: float) -> tuple[Floats, Floats]:
+            low, high = spread.variance_interval(squares, factors(told.noises, confidence), confidence)
+            return self._real(low), self._real(high)
+
+        def error() -> Floats:
+            return self._real_error(point, spread.variance_error(squares))
+
+        def rows(part: slice) -> Estimate:
+            return self.release(told.rows(part))
+
+        return Estimate(self._real(point), error, ratio.enough(squares.sums), intervals, rows)
+
+    def _real(self, w: Floats) -> Floats:
+        """Back to the scale of the data."""
+        half = self.moments.half
+        return np.asarray(half * np.sqrt(w) if self.root else half**2 * w)
+
+    def _real_error(self, w: Floats, error: Floats) -> Floats:
+        """The standard error; that of a root by the delta method, at most that of a variance of 0."""
+        half = self.moments.half
+        if not self.root:
+            return half**2 * error
+        return np.asarray(half * np.minimum(error / (2 * np.sqrt(np.maximum(w, 1e-300))), np.sqrt(error)))

@@ -1,0 +1,101 @@
+"""Laws of intervals: at 95 % they hold the truth in 93 to 98 % of all runs, whatever the stream.
+
+Groups of one run are runs of one group: each gets the same events, and noise of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.statistics import Estimate, Mean, Variance
+from streamgauge.testing import InsecureNoise
+
+RUNS = 8000
+SLACK = 0.005  # three standard errors of a frequency of 0.98 over so many runs, and two of one of 0.93
+COUNTS = (5, 20, 100, 1000, 10**4, 10**6)
+LOSSES = [sg.Pure(1), sg.Zcdp("1/20")]
+
+
+def normal(count: int) -> np.ndarray:
+    return np.clip(np.random.default_rng(count).normal(5, 1, count), 0, 10)
+
+
+def skewed(count: int) -> np.ndarray:
+    return np.clip(np.random.default_rng(count).gamma(2, 0.6, count), 0, 10)
+
+
+STREAMS: dict[str, Callable[[int], np.ndarray]] = {
+    "even": lambda count: np.linspace(0, 10, count),
+    "normal": normal,
+    "skewed": skewed,
+    "all the same": lambda count: np.full(count, 3.0),
+    "all in the middle": lambda count: np.full(count, 5.0),
+    "all at a bound": lambda count: np.full(count, 10.0),
+    "one in ten at the other bound": lambda count: np.where(np.arange(count) % 10 == 0, 10.0, 0.0),
+    "half at each bound": lambda count: np.where(np.arange(count) % 2 == 0, 10.0, 0.0),
+}
+
+
+def estimated(claim: Any, values: np.ndarray, ticks: int = 1) -> tuple[Estimate, float]:
+    """The estimates of RUNS runs that saw these values at the first of some ticks, and the truth."""
+    run = claim.start(RUNS, InsecureNoise(len(values)))
+    vector = np.repeat(claim.totals(values)[:, None], RUNS, axis=1)
+    for tick in range(ticks):
+        counts = np.full(RUNS, len(values) if tick == 0 else 0) if claim.counts_are_public else None
+        estimate = run.take(vector if tick == 0 else np.zeros_like(vector), counts)
+    seen = claim.moments.grid.reals(claim.moments.grid.integers(values))
+    return estimate, float(seen.mean() if isinstance(claim, Mean) else seen.var(ddof=1))
+
+
+def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
+    low, high = bounds
+    return float(((low <= truth + 1e-9) & (truth <= high + 1e-9)).mean())
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("statistic", [Mean, Variance])
+def test_intervals_cover_from_93_to_98_percent_at_every_count(statistic: Any, loss: Any, name: str) -> None:
+    claim = statistic(loss, lower=0, upper=10, step=0.1, horizon=1000)
+    for count in COUNTS:
+        estimate, truth = estimated(claim, STREAMS[name](count), ticks=3)
+        assert 0.93 - SLACK <= covered(estimate.interval(0.95), truth) <= 0.98 + SLACK, count
+        low, high = estimate.interval(0.95)
+        assert ((low <= estimate.value) & (estimate.value <= high)).all()
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("statistic", [Mean, Variance])
+def test_intervals_with_public_counts_cover_from_93_to_98_percent(statistic: Any, name: str) -> None:
+    unit = sg.Event(replace=True)
+    claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000, public_counts=True, unit=unit)
+    for count in COUNTS:
+        estimate, truth = estimated(claim, STREAMS[name](count), ticks=3)
+        assert 0.93 - SLACK <= covered(estimate.interval(0.95), truth) <= 0.98 + SLACK, count
+
+
+@pytest.mark.parametrize("statistic", [Mean, Variance])
+def test_other_confidences_are_not_promised_too_much(statistic: Any) -> None:
+    claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000)
+    for name, count in ((name, count) for name in STREAMS for count in COUNTS):
+        estimate, truth = estimated(claim, STREAMS[name](count))
+        assert covered(estimate.interval(0.99), truth) > 0.975, (name, count)
+        assert covered(estimate.interval(0.8), truth) > 0.77, (name, count)
+
+
+@pytest.mark.parametrize("statistic", [Mean, Variance])
+def test_the_law_finds_intervals_that_forget_small_counts_or_half_of_the_noise(statistic: Any) -> None:
+    """Broken twins: the delta method everywhere, and noise that is twice as wide as an interval knows."""
+    claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000)
+    wrong, narrow = [], []
+    for name, count in ((name, count) for name in STREAMS for count in COUNTS):
+        estimate, truth = estimated(claim, STREAMS[name](count))
+        plain = estimate.value - 1.96 * estimate.stddev, estimate.value + 1.96 * estimate.stddev
+        wrong.append(covered(plain, truth))
+        low, high = estimate.interval(0.95)
+        narrow.append(covered(((estimate.value + low) / 2, (estimate.value + high) / 2), truth))
+    assert min(wrong) < 0.9 or max(wrong) > 0.99
+    assert min(narrow) < 0.9
