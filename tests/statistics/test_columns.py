@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgauge as sg
+from streamgauge.noise import Grid
+from streamgauge.statistics import Axis
 from streamgauge.statistics.columns import Domain, column, present, whole_numbers
+from streamgauge.statistics.contributions import numbered
+from streamgauge.statistics.keys import plain_keys
 from streamgauge.testing import SilentNoise
 
 NUMBERS: list[Any] = [1.5, None, 2.0, float("nan"), -4.25]
@@ -70,9 +74,65 @@ def test_the_code_of_an_item_depends_on_that_item_alone(items: list[Any]) -> Non
 def test_whole_numbers_are_read_item_by_item(items: list[Any]) -> None:
     numbers, there = whole_numbers(column("ticks", items))
     for item, number, ok in zip(items, numbers, there, strict=True):
-        whole = isinstance(item, int | float) and abs(item) < 2**62 and item == int(item)
-        assert ok == whole or (isinstance(item, int) and 2**62 <= abs(item) <= 2**63)
+        limit = 2**53 if isinstance(item, float) else 2**62
+        whole = isinstance(item, int | float) and abs(item) < limit and item == int(item)
+        assert ok == whole
         assert number == item or not whole
+
+
+BASES: dict[str, list[Any]] = {
+    "numbers": [3, 1, 2**53 + 1, 2**61, 3],
+    "small numbers": [3, 1, 200, 3],
+    "floats": [3.0, 1.0, 2.5, 3.0],
+    "truth values": [True, False, True],
+    "text": ["a", "b\0", "a"],
+    "bytes": [b"a", b"b", b"a\0"],
+}
+JUNK: list[Any] = [None, float("nan"), 7, 1.5, True, "x", b"x", 2**70, -(2**63), "\ud800", [1], object()]
+
+
+def read_alone(items: Any) -> list[Any]:
+    """Every way in which a column is read, item by item."""
+    read = column("values", items)
+    numbers, there = whole_numbers(read)
+    codes, names = numbered(read)
+    return list(
+        zip(
+            np.where(there, numbers, -7).tolist(),
+            Domain((1, 3, 2**53 + 1)).codes(read).tolist(),
+            Domain(("a", "b", True)).codes(read).tolist(),
+            [names[code] if code >= 0 else None for code in codes],
+            plain_keys(read).tolist(),
+            Grid(0, 10, "1/2").integers(read).tolist(),
+            Grid(0, 10, "1/2").present(read).tolist(),
+            Axis(0, 10, 1).codes(read)[0].tolist(),
+            present(read).tolist(),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS.keys())
+@pytest.mark.parametrize("base", BASES)
+def test_no_item_of_a_column_changes_how_another_is_read(base: str, maker: Any) -> None:
+    """The law on which every reach rests: one event more moves no other."""
+    items = BASES[base]
+    alone = [read_alone([item])[0] for item in items]
+    for junk in JUNK:
+        try:
+            made = maker([*items, junk])
+        except Exception:
+            continue  # this library has no such column
+        if not changed_before(made, items):
+            assert read_alone(made)[: len(items)] == alone, junk
+    assert read_alone(maker(items)) == alone
+
+
+def changed_before(made: Any, items: list[Any]) -> bool:
+    """Whether the library itself has made other items of them, which nobody here can undo."""
+    kept = made.to_pylist() if hasattr(made, "to_pylist") else list(made)
+    pairs = zip(kept, items, strict=False)
+    return not all(type(a) in (type(b), type(pd.NA)) or (a == b and abs(b) < 2**53) for a, b in pairs)
 
 
 def test_labels_are_declared_plain_and_distinct() -> None:

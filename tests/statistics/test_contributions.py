@@ -2,6 +2,7 @@
 
 from itertools import product
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from hypothesis import given
@@ -67,8 +68,9 @@ def test_every_way_a_user_can_act_moves_the_vectors_by_at_most_the_unit() -> Non
 
 def test_users_of_every_type_are_told_apart_and_what_names_no_one_is_dropped() -> None:
     unit = sg.User(1, 1)
-    users = [7, "7", b"7", 7, None, 1.5, float("nan"), [1], True]
-    assert survivors(unit, [users]) == [[0, 1, 2]]
+    users = [7, "7", b"7", 7, None, 1.5, float("nan"), [1], 7.0, UUID(int=7), UUID(int=7), 10**5000]
+    assert survivors(unit, [users]) == [[0, 1, 2, 9, 11]]
+    assert survivors(unit, [[7], np.array([7.0]), ["a\0"], np.array(["a"])]) == [[0], [], [0], []]
     assert survivors(unit, [np.array([5, 5, 6])]) == [[0, 2]]
     assert survivors(unit, [np.array(["a", "b", "a"])]) == [[0, 1]]
     assert survivors(unit, [np.array(["a"]), ["a"], [np.str_("a")]]) == [[0], [], []]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import Binary, ExponentialDecay, WindowSum
-from streamgauge.statistics import Count, Sum, Undeclared
+from streamgauge.continual import Binary, ExponentialDecay, HorizonPassed, UnboundedToeplitz, WindowSum
+from streamgauge.statistics import Count, Mean, Sum, Undeclared
 from streamgauge.testing import InsecureNoise, SilentNoise
 
 EVENTS = [3, 0, 5, 1, 2, 2]
@@ -54,14 +54,62 @@ def test_vectors_made_elsewhere_are_cut_at_the_reach_of_a_tick() -> None:
     assert run.take([-(2**63), 2**62, 5]).value.tolist() == [-6, 6, 0]
     plain = Count(sg.Pure(1), horizon=64).start(3, SilentNoise())
     assert plain.take([4, 9, 1]).value.tolist() == [4, 9, 1]
-    with pytest.raises(
-        ValueError, match=r"^totals must be the 3 numbers of a statistic without memory, got others$"
-    ):
-        plain.take([1, 2])
+    for shape in ([1, 2], [[1], [2], [3]], [[1, 2, 3], [4, 5, 6]]):
+        with pytest.raises(ValueError, match=r"^totals must be of shape \(1, 3\), got \("):
+            plain.take(shape)
     with pytest.raises(
         ValueError, match=r"^counts must be given just where they are public, got the contrary$"
     ):
         plain.take([1, 2, 3], counts=[1, 2, 3])
+
+
+def test_a_tick_made_elsewhere_moves_no_further_than_the_reach_in_any_norm() -> None:
+    """Whatever the vector, under every claim of one number an event; claims of several are refused."""
+    rng = np.random.default_rng(2)
+    for claim in (
+        Count(sg.Zcdp(1), horizon=4, unit=sg.Tick(3)),
+        Sum(sg.Zcdp(1), lower=-2, upper=9, step=1, horizon=4, unit=sg.Tick(3)),
+    ):
+        for _ in range(300):
+            move = claim.cut(rng.integers(-20, 20, 6) * rng.integers(0, 2, 6)).astype(object)
+            assert abs(move).sum() <= claim.reach.l1
+            assert (move**2).sum() <= claim.reach.l2_squared
+            assert (move != 0).sum() <= claim.reach.coordinates
+    mean = Mean(sg.Zcdp(1), lower=0, upper=1, horizon=4, unit=sg.Tick(3)).start(noise=SilentNoise())
+    with pytest.raises(
+        ValueError, match=r"^totals must be of one number an event where ticks are units, got others"
+    ):
+        mean.take([[1], [2]])
+
+
+def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone() -> None:
+    for unit in (sg.Event(), sg.User(1, 3)):
+        run = Count(sg.Pure(1), horizon=4, unit=unit).start(noise=SilentNoise())
+        run.step([1], users=["a"])
+        for _ in range(2):
+            assert run.feed([1], users=["a"], ticks=[1], until=1).value.shape == (0, 1)
+        assert run.step([1], users=["a"]).value == 2
+
+
+def test_the_horizon_of_the_claim_holds_where_its_mechanism_has_none() -> None:
+    run = Count(sg.Zcdp(1), horizon=3, mechanism=UnboundedToeplitz).start(noise=SilentNoise())
+    run.feed([], ticks=[], until=3)
+    with pytest.raises(HorizonPassed, match=r"^tick must be at most the horizon 3, got 4$"):
+        run.step([])
+
+
+def test_a_pan_private_run_remembers_no_user() -> None:
+    for ticks in (1, 2):
+        with pytest.raises(ValueError, match=r"^pan_private must be False for users, whose ticks someone"):
+            Count(sg.Pure(1), horizon=4, unit=sg.User(1, ticks), pan_private=True)
+
+
+def test_the_step_that_nobody_declared_holds_whole_numbers() -> None:
+    run = Sum(sg.Pure(1), lower=0, upper=10).start(noise=SilentNoise())
+    assert run.step([1] * 1000).value == 1000
+    assert Sum(sg.Pure(1), lower=0, upper=10).stddev(1) == pytest.approx(
+        10 * Count(sg.Pure(1)).stddev(1), rel=0.05
+    )
 
 
 def test_a_sum_protects_the_range_and_says_what_to_declare() -> None:

@@ -72,7 +72,13 @@ def _opened(saved: bytes) -> tuple[dict[str, Any], memoryview]:
         raise BadSave("saved must be whole, got a truncated or altered run")
     start = len(MAGIC) + 8
     end = start + int.from_bytes(body[len(MAGIC) : start], "little")
-    return json.loads(body[start:end]), memoryview(body)[end:]
+    try:
+        header = json.loads(body[start:end])
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise BadSave(ANOTHER)
+    return header, memoryview(body)[end:]
 
 
 def _fits(state: Any, like: Any) -> bool:

@@ -1,7 +1,13 @@
 """Columns of events: NumPy arrays, lists, and whatever can become an array (Arrow, pandas, Polars).
 
-None of those packages is imported or required: a column is asked for `__array__`. Text, dates and
-nulls may come as objects; each item is read alone, and no item can raise.
+None of those packages is imported or required: a column is asked for `__array__`, and for its nulls.
+
+Privacy
+    How an item is read must depend on that item alone, for else one event could move everybody else's. So no
+    path may depend on what else is in a column: a null among whole numbers does not make floats of them, True
+    is 1 and 2.0 is 2 in columns of every type, text loses the NULs at its end (as NumPy's text does), and no
+    item can raise, whatever its class does. A column whose type was changed by a null before it came here
+    (whole numbers that pandas made floats) is read alike as long as its numbers are below 2^53.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +22,11 @@ from streamgauge.noise import Ints
 
 Column = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
+Plain = str | bytes | int | float | None
 OUTSIDE = -1  # the code of what is not in a domain
+FARTHEST = 2**62  # whole numbers of groups and ticks are below it
+FLOATS = 2**53  # whole numbers that floats can tell apart are below it
+NUMPY = frozenset(np.sctypeDict.values())
 
 
 def column(name: str, values: Any) -> Column:
@@ -27,29 +37,55 @@ def column(name: str, values: Any) -> Column:
     """
     if isinstance(values, np.ma.MaskedArray):
         items = _flat(name, np.ma.getdata(values)).astype(object)
-        items[np.ma.getmaskarray(values)] = None
+        items[np.ma.getmaskarray(values).reshape(-1)] = None
         return items
     if isinstance(values, np.ndarray):
-        return values.reshape(-1) if values.ndim == 0 else _flat(name, values)
+        return _flat(name, values)
     if isinstance(values, str | bytes | Mapping) or not (
         hasattr(values, "__array__") or isinstance(values, Collection)
     ):
         raise ValueError(f"{name} must be a column of events, got {type(values).__name__}")
-    if hasattr(values, "__array__"):
-        return _flat(name, np.asarray(values))
-    return _boxed(list(values))
+    return _flat(name, _array(values)) if hasattr(values, "__array__") else _boxed(list(values))
 
 
 def _flat(name: str, array: Column) -> Column:
     if array.ndim > 1:
         raise ValueError(f"{name} must be a column of one dimension, got {array.ndim}")
+    flat = array.reshape(-1)
+    return flat.astype(object) if flat.dtype.kind in "TV" else flat
+
+
+def _array(values: Any) -> Column:
+    """The array of a foreign column; where it cannot make one, its items one by one."""
+    try:
+        array = np.asarray(values)
+        kind = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
+        if array.dtype.kind == "f" and ("int" in kind or "bool" in kind):
+            return _with_nulls(values)
+    except Exception:
+        return _boxed([_item(values, place) for place in range(len(values))])
     return array
 
 
+def _with_nulls(values: Any) -> Column:
+    """Whole numbers that would become floats because of a null among them, as objects."""
+    items = np.asarray(values.fill_null(0)).astype(object)
+    items[np.asarray(values.is_null()).astype(np.bool_)] = None
+    return items
+
+
+def _item(values: Any, place: int) -> Any:
+    try:
+        item = values[place]
+        return item.as_py() if hasattr(item, "as_py") else item
+    except Exception:
+        return None
+
+
 def _boxed(items: list[Any]) -> Column:
-    """Numbers of one kind as numbers; anything else as objects, so that no item changes another."""
+    """Numbers of one kind as numbers; anything else as objects. Either way is read alike."""
     kinds = set(map(type, items))
-    if kinds and kinds <= {int, bool} and all(-(2**63) <= item < 2**63 for item in items):
+    if kinds == {int} and all(-(2**63) <= item < 2**63 for item in items):
         return np.array(items, np.int64)
     if kinds == {float}:
         return np.array(items, np.float64)
@@ -57,6 +93,21 @@ def _boxed(items: list[Any]) -> Column:
     for place, item in enumerate(items):
         box[place] = item
     return box
+
+
+def plain(item: Any) -> Plain:
+    """An item as one of Python's own kinds, whole numbers as such; None for any other. Cannot raise."""
+    kind = type(item)
+    if kind in NUMPY:
+        item = item.item()
+        kind = type(item)
+    if kind is str or kind is bytes:
+        return item.rstrip("\0" if kind is str else b"\0")  # type: ignore[no-any-return]
+    if kind is int or kind is bool:
+        return int(item)
+    if kind is float:
+        return int(item) if item.is_integer() and abs(item) < FLOATS else item
+    return None
 
 
 def present(values: Column) -> Bools:
@@ -81,21 +132,19 @@ def _is_there(item: Any) -> bool:
 def whole_numbers(items: Column) -> tuple[Ints, Bools]:
     """Every item as a whole number, and whether it is one; looks at each alone."""
     if items.dtype.kind in "iub":
-        small = items <= np.iinfo(np.int64).max
-        return np.where(small, items, 0).astype(np.int64), np.asarray(small, np.bool_)
+        there = np.ones(len(items), np.bool_)
+        if items.dtype.itemsize == 8:
+            there = (items < FARTHEST) & (items > -FARTHEST)
+        return np.where(there, items, 0).astype(np.int64), np.asarray(there, np.bool_)
     if items.dtype.kind == "f":
-        there = (np.abs(items) < 2.0**62) & (items == np.floor(items))
-        return np.where(there, items, 0).astype(np.int64), there
-    there = np.fromiter((_is_whole(item) for item in items), np.bool_, len(items))
-    pairs = zip(items, there, strict=True)
-    return np.fromiter((int(item) if ok else 0 for item, ok in pairs), np.int64, len(items)), there
-
-
-def _is_whole(item: Any) -> bool:
-    plain = item.item() if isinstance(item, np.generic) else item
-    if type(plain) is float:
-        return abs(plain) < 2.0**62 and plain.is_integer()
-    return type(plain) is int and abs(plain) < 2**62
+        with np.errstate(all="ignore"):
+            floats = items.astype(np.float64)
+            there = (np.abs(floats) < FLOATS) & (floats == np.floor(floats))
+            return np.where(there, floats, 0).astype(np.int64), there
+    plains = [plain(item) for item in items.tolist()] if items.dtype.kind == "O" else []
+    numbers = [n if type(n) is int and abs(n) < FARTHEST else None for n in plains] or [None] * len(items)
+    there = np.fromiter((n is not None for n in numbers), np.bool_, len(items))
+    return np.fromiter((n or 0 for n in numbers), np.int64, len(items)), there
 
 
 @dataclass(frozen=True)
@@ -118,9 +167,11 @@ class Domain:
         wrong = [label for label in known if type(label) not in (str, int, bool)]
         if wrong:
             raise ValueError(f"{name} must be text, whole numbers or truth values, got {wrong[0]!r}")
-        if len(set(known)) < len(known):
-            twice = next(label for place, label in enumerate(known) if label in known[:place])
-            raise ValueError(f"{name} must be distinct, got {twice!r} twice")
+        seen: set[Any] = set()
+        for label in known:
+            if plain(label) in seen:
+                raise ValueError(f"{name} must be distinct, got {label!r} twice")
+            seen.add(plain(label))
         return cls(known)
 
     def __len__(self) -> int:
@@ -128,7 +179,7 @@ class Domain:
 
     @cached_property
     def _table(self) -> dict[Any, int]:
-        return {label: place for place, label in enumerate(self.labels)}
+        return {plain(label): place for place, label in enumerate(self.labels)}
 
     @cached_property
     def _whole(self) -> bool:
@@ -143,21 +194,15 @@ class Domain:
     def codes(self, values: Any) -> Ints:
         """The place of each item among the labels; -1 for what is none of them."""
         items = column("values", values)
-        if self._whole and items.dtype.kind in "iuf":
+        if self._whole and items.dtype.kind in "iufb":
             return self._numbers(*whole_numbers(items))
         if items.dtype.kind == "U":
             words, inverse = np.unique(items, return_inverse=True)
             return np.array([self._table.get(str(word), OUTSIDE) for word in words], np.int64)[inverse]
-        return np.fromiter(map(self._code, items), np.int64, len(items))
+        codes = (self._table.get(plain(item), OUTSIDE) for item in items.tolist())
+        return np.fromiter(codes, np.int64, len(items))
 
     def _numbers(self, items: Ints, there: Bools) -> Ints:
         numbers, order = self._sorted
         places = np.minimum(np.searchsorted(numbers, items), len(numbers) - 1)
         return np.where(there & (numbers[places] == items), order[places], OUTSIDE)
-
-    def _code(self, item: Any) -> int:
-        """Whole floats are whole numbers, as which columns with nulls often come."""
-        plain = item.item() if isinstance(item, np.generic) else item
-        if type(plain) is float and plain.is_integer():
-            plain = int(plain)
-        return self._table.get(plain, OUTSIDE) if type(plain) in (str, int, bool) else OUTSIDE

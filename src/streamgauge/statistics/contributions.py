@@ -3,8 +3,8 @@
 A `User` unit promises to hide all that one person did, if that person has at most so many events in a tick
 and appears in at most so many ticks. Here that is enforced, across groups and before any filter: of each
 user the first events of a tick survive, in the first ticks in which the user appears at all. Which events of
-a user survive is decided by that user's events alone, so that no one displaces anybody else. Events
-without a user are dropped.
+a user survive is decided by that user's events alone, so that no one displaces anybody else. Users are text,
+whole numbers, bytes or UUIDs; events whose user is anything else are dropped.
 
 Remembering who appeared in how many ticks is memory of users, exact and secret: users are known by a keyed
 hash of 128 bits, under a key that is drawn at the start and saved with the run.
@@ -14,13 +14,14 @@ import os
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgauge.noise import Ints
 from streamgauge.privacy import Unit, User
-from streamgauge.statistics.columns import Column
+from streamgauge.statistics.columns import Column, plain
 
 DIGEST = 16
 Octets = npt.NDArray[np.uint8]
@@ -87,22 +88,25 @@ def numbered(users: Column) -> tuple[Ints, list[bytes]]:
         distinct, codes = np.unique(users, return_inverse=True)
         return codes.astype(np.int64), [named(user) for user in distinct.tolist()]
     table: dict[bytes, int] = {}
-    codes = np.fromiter((_code(table, user) for user in users), np.int64, len(users))
+    codes = np.fromiter((_code(table, user) for user in users.tolist()), np.int64, len(users))
     return codes, list(table)
 
 
 def _code(table: dict[bytes, int], user: Any) -> int:
-    name = named(user.item() if isinstance(user, np.generic) else user)
+    name = named(user)
     return table.setdefault(name, len(table)) if name else -1
 
 
 def named(user: Any) -> bytes:
-    """A user as bytes, the same for equal users of one type; nothing for what names no one."""
-    if type(user) is str:
-        return b"s" + user.encode("utf-8", "surrogatepass")
-    if type(user) is int:
-        return b"i" + user.to_bytes(user.bit_length() // 8 + 1, "big", signed=True)
-    return b"b" + user if type(user) is bytes else b""
+    """A user as bytes, the same for equal users in columns of every type; nothing for what names no one."""
+    if type(user) is UUID:
+        return b"u" + user.bytes
+    known = plain(user)
+    if type(known) is str:
+        return b"s" + known.encode("utf-8", "surrogatepass")
+    if type(known) is int:
+        return b"i" + known.to_bytes(known.bit_length() // 8 + 1, "big", signed=True)
+    return b"b" + known if type(known) is bytes else b""
 
 
 def rank(codes: Ints) -> Ints:

@@ -22,9 +22,9 @@ from streamgauge.continual.saved import NoNoise
 from streamgauge.continual.settings import check_whole
 from streamgauge.continual.single import Single
 from streamgauge.noise import Ints, Noise, NoiseSum
-from streamgauge.statistics.columns import Domain
+from streamgauge.statistics.columns import Domain, column
 from streamgauge.statistics.contributions import Contributions
-from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.estimate import Floats, NoisesOf
 from streamgauge.statistics.events import Events, in_order
 from streamgauge.statistics.held import Held, packed, unpacked
 from streamgauge.statistics.statistic import Marks, Statistic, Told, tally
@@ -88,10 +88,13 @@ class EventRun(Single[Held], Generic[R]):
         one row per tick.
         """
         check_whole("until", until, least=0)
-        events = self._events({"values": values, "groups": groups, "users": users, "ticks": ticks})
+        when = column("ticks", ticks)
+        events = self._events({"values": values, "groups": groups, "users": users, "ticks": when})
         with self._taken(partial(self._until, until)) as held:
             before = held.counter.tick
-            rows, events = in_order(events, ticks, before, until)
+            rows, events = in_order(events, when, before, until)
+            if until == before:
+                return self.statistic.none(self._told_of(held, np.zeros((0, held.counter.width))))
             if self.statistic.REMEMBERS or held.users is not None or held.counter.intrusions:
                 return self._each(held, events, rows, until - before)
             return self._block(held, events, rows, until - before)
@@ -102,15 +105,23 @@ class EventRun(Single[Held], Generic[R]):
         Whoever makes the vectors must see to it that one unit moves them by no more than the claim's `reach`;
         under `Tick(N)`, what is beyond is cut off here. `counts` are the numbers of events, where public.
         """
-        vector = integers("totals", totals).reshape(-1)
-        size = self.statistic.channels * self.width
-        if self.statistic.REMEMBERS or vector.shape != (size,):
-            raise ValueError(f"totals must be the {size} numbers of a statistic without memory, got others")
+        if self.statistic.REMEMBERS:
+            raise ValueError(
+                "totals must be those of a statistic without memory, got another: give it events"
+            )
+        vector = self._shaped("totals", totals, self.statistic.channels)
         if (counts is None) == self.statistic.counts_are_public:
             raise ValueError("counts must be given just where they are public, got the contrary")
-        known = None if counts is None else integers("counts", counts).reshape(1, self.width)
+        known = None if counts is None else self._shaped("counts", counts, 1)[None]
         with self._taken(self._one_more) as held:
             return self._release(held, self.statistic.cut(vector), known)
+
+    def _shaped(self, name: str, numbers: npt.ArrayLike, rows: int) -> Ints:
+        """Whole numbers, one row per channel and one column per group, or in one row if there is one."""
+        whole = integers(name, numbers)
+        if whole.shape != (rows, self.width) and (rows > 1 or whole.shape != (self.width,)):
+            raise ValueError(f"{name} must be of shape ({rows}, {self.width}), got {whole.shape}")
+        return whole.reshape(-1)
 
     def noise(self) -> NoiseSum:
         """The noise in every sum of the newest release, announced intrusions included."""
@@ -143,7 +154,7 @@ class EventRun(Single[Held], Generic[R]):
 
     def _until(self, tick: int, held: Held) -> None:
         """Refuses to go back, or past the horizon, before anything is changed."""
-        horizon = self.statistic.counter.horizon
+        horizon = self.statistic.last_tick
         if tick < held.counter.tick:
             raise ValueError(f"until must not be before the run's tick {held.counter.tick}, got {tick}")
         if horizon is not None and tick > horizon:
@@ -182,9 +193,7 @@ class EventRun(Single[Held], Generic[R]):
             sums.append(held.counter.feed(tally(marks, size, of, count)))
             known = self._counts(held, part.groups[marks.events] + of * self.width, count)
             counts.append(self._public_counts(held, known))
-        last = held.counter.tick
-        noises = [self.statistic.counter.noise_at(t) for t in range(last - ticks + 1, last + 1)]
-        return self._told(held, np.concatenate(sums), noises, np.concatenate(counts))
+        return self.statistic.release(self._told_of(held, np.concatenate(sums), np.concatenate(counts)))
 
     def _marks(self, held: Held, events: Events, rows: Ints) -> Marks:
         """What events add; where a whole tick is the unit, its first events only."""
@@ -205,13 +214,16 @@ class EventRun(Single[Held], Generic[R]):
 
     def _release(self, held: Held, vector: Ints, counts: Ints | None) -> R:
         """The release of one tick, with the noise as announced intrusions have left it."""
-        sums = held.counter.step(vector)[None]
+        sums = np.asarray(held.counter.step(vector), np.float64)[None]
         known = self._public_counts(held, counts)
-        return self.statistic.first(self._told(held, sums, [held.counter.noise()], known))
+        told = Told(sums, [held.counter.noise()], self.width, held.memory, known)
+        return self.statistic.first(self.statistic.release(told))
 
-    def _told(self, held: Held, sums: Any, noises: list[NoiseSum], counts: Floats) -> R:
-        told = Told(np.asarray(sums, np.float64), noises, self.width, held.memory, counts)
-        return self.statistic.release(told)
+    def _told_of(self, held: Held, sums: Any, counts: Floats | None = None) -> Told:
+        """What the newest ticks are told of, with the noise that the claim says."""
+        noises = NoisesOf(self.statistic.counter, held.counter.tick - len(sums) + 1, len(sums))
+        known = np.zeros((0, self.width)) if counts is None else counts
+        return Told(np.asarray(sums, np.float64), noises, self.width, held.memory, known)
 
     def __repr__(self) -> str:
         return f"<run of {self.statistic!r}, width {self.width}>"

@@ -56,9 +56,9 @@ def group_codes(groups: Column | None, size: int, domain: Domain | None, width: 
     return np.where(there & (numbers >= 0) & (numbers < width), numbers, OUTSIDE)
 
 
-def in_order(events: Events, ticks: Any, before: int, until: int) -> tuple[Ints, Events]:
+def in_order(events: Events, ticks: Column, before: int, until: int) -> tuple[Ints, Events]:
     """The events of the ticks after `before` and up to `until`, in the order of ticks, and their rows."""
-    numbers, there = whole_numbers(column("ticks", ticks))
+    numbers, there = whole_numbers(ticks)
     rows = np.where(there, numbers, before) - before - 1
     kept = np.flatnonzero((rows >= 0) & (rows < until - before))
     kept = kept[np.argsort(rows[kept], kind="stable")]

@@ -62,15 +62,27 @@ def unpacked(
         return Kept(none, none, none, statistic.packed(statistic.memory(width)), users)
 
     width, _, kept = unpack(saved, statistic.identity(), blank, repr(statistic))
-    labels = json.loads(kept.labels.tobytes() or b"null")
+    domain = labelled(kept.labels.tobytes(), width)
     counter = statistic.counter.load(kept.counter.tobytes(), noise)
     public = statistic.counter.load(kept.public.tobytes(), NoNoise()) if len(kept.public) else None
     users = None if kept.users is None else Contributions.restored(statistic.unit, kept.users)
     memory = statistic.unpacked(kept.memory)
     if counter.width != statistic.size(width, memory) and not statistic.GROWS:
         raise BadSave(ANOTHER)
-    domain = None if labels is None else Domain(tuple(labels))
     return width, domain, Held(counter, public, memory, users)
+
+
+def labelled(labels: bytes, width: int) -> Domain | None:
+    """The declared groups, if there are as many as the run is wide."""
+    if not labels:
+        return None
+    try:
+        domain = Domain.of("groups", json.loads(labels))
+    except (TypeError, ValueError):
+        raise BadSave(ANOTHER) from None
+    if len(domain) != width:
+        raise BadSave(ANOTHER)
+    return domain
 
 
 def octets(data: bytes) -> Octets:

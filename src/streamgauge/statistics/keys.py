@@ -1,7 +1,7 @@
 """Keys as they come from events: text, whole numbers of 64 bits, bytes. Anything else is dropped.
 
-Equal keys of one type are one key, whatever the column's type: True is 1 as in a column of whole numbers, for
-else what a key is would depend on its neighbours in the column. Each item is read alone, and none can raise.
+Equal keys are one key, whatever the column's type (see `streamgauge.statistics.columns`). Each item is read
+alone, and none can raise.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.noise import Ints
-from streamgauge.statistics.columns import Column
+from streamgauge.statistics.columns import Column, plain
 from streamgauge.statistics.ranking import Key
 
 LEAST, MOST = -(2**63), 2**64 - 1
@@ -20,23 +20,22 @@ Octets = npt.NDArray[np.uint8]
 def plain_keys(values: Column) -> Column:
     """The keys as Python's own objects; None for what is no key.
 
-    >>> plain_keys(np.array(["a", 2, True, 0.5, None, b"a"], object)).tolist()
-    ['a', 2, 1, None, None, b'a']
+    >>> plain_keys(np.array(["a", 2, True, 3.0, 0.5, None, b"a"], object)).tolist()
+    ['a', 2, 1, 3, None, None, b'a']
     """
     keys = np.full(len(values), None, object)
-    kind = values.dtype.kind
-    if kind in "biuUS":
-        keys[:] = values.astype(np.int64).tolist() if kind == "b" else values.tolist()
-    elif kind in "OT":
-        keys[:] = [_plain(item) for item in values.tolist()]
+    if values.dtype.kind in "iuUS":
+        keys[:] = values.tolist()
+    elif values.dtype.kind in "bfO":
+        keys[:] = [_key(item) for item in values.tolist()]
     return keys
 
 
-def _plain(item: Any) -> Key | None:
-    key = item.item() if isinstance(item, np.generic) else item
-    if type(key) in (int, bool):
-        return int(key) if LEAST <= key <= MOST else None
-    return key if type(key) in (str, bytes) else None
+def _key(item: Any) -> Key | None:
+    key = plain(item)
+    if type(key) is int:
+        return key if LEAST <= key <= MOST else None
+    return key if type(key) is str or type(key) is bytes else None
 
 
 def written(key: Key) -> bytes:

@@ -9,12 +9,13 @@ import numpy as np
 
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
-from streamgauge.privacy import Approx, Pure, User, Zcdp
+from streamgauge.privacy import Approx, Pure, Zcdp
 from streamgauge.privacy.exact import exact
 
 if TYPE_CHECKING:
     from streamgauge.statistics.statistic import Statistic
 
+FINE = 2**11  # places of a grid for which a divisor of 1 is sought
 PLACES = 2**8  # that a grid has at least, if its step is not declared
 WHY_PUBLIC = "declare it: it must be public, since one that is read off the data tells of the data"
 
@@ -46,7 +47,7 @@ def check_claim(statistic: "Statistic[Any]") -> None:
     if statistic.pan_private and statistic.RESTS_EXACT:
         name, why = type(statistic).__name__, statistic.RESTS_EXACT
         raise ValueError(f"pan_private must be False for {name} ({why}), got True")
-    if statistic.pan_private and isinstance(statistic.unit, User) and statistic.unit.ticks > 1:
+    if statistic.pan_private and statistic.bounds_users:
         raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")
 
 
@@ -76,10 +77,10 @@ def window_settings(window: str, names: set[str]) -> dict[str, Any]:
 
 
 def value_grid(lower: Any, upper: Any, step: Any, places: int = PLACES) -> Grid:
-    """The grid of declared bounds; without a step, one that divides both and has enough places.
+    """The grid of declared bounds; without a step, one that divides both and 1, and has enough places.
 
     >>> value_grid(35, 42, None).step
-    Fraction(7, 256)
+    Fraction(1, 64)
     """
     low = exact(declared("lower", lower, "the least value that an event counts for"), "lower")
     high = exact(declared("upper", upper, "the largest value that an event counts for"), "upper")
@@ -89,11 +90,15 @@ def value_grid(lower: Any, upper: Any, step: Any, places: int = PLACES) -> Grid:
 
 
 def even_step(low: Fraction, high: Fraction, places: int) -> Fraction:
-    """The largest common divisor of both bounds, halved until the grid has so many places."""
-    step = Fraction(
-        gcd(low.numerator * high.denominator, high.numerator * low.denominator),
-        low.denominator * high.denominator,
-    )
+    """The largest common divisor of both bounds and 1, halved until the grid has so many places.
+
+    So whole numbers are on the grid. Where that makes a grid too fine to be of use, 1 is left out.
+    """
+    whole = low.denominator * high.denominator
+    bounds = gcd(low.numerator * high.denominator, high.numerator * low.denominator)
+    step = Fraction(gcd(bounds, whole), whole)
+    if (high - low) / step > FINE:
+        step = Fraction(bounds, whole)
     while (high - low) / step < places:
         step /= 2
     return step

@@ -18,7 +18,7 @@ Privacy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -67,6 +67,10 @@ class Told:
     def channels(self) -> Floats:
         """The sums as (ticks, channels, width)."""
         return self.sums.reshape(len(self.sums), self.sums.shape[1] // self.width, self.width)
+
+    def rows(self, part: slice) -> "Told":
+        """What some of the ticks are told of."""
+        return replace(self, sums=self.sums[part], noises=self.noises[part], counts=self.counts[part])
 
 
 @dataclass(slots=True)
@@ -136,6 +140,10 @@ class Statistic(ABC, Generic[R]):
         estimates: Any = releases
         return stacked(estimates)
 
+    def none(self, told: Told) -> Any:
+        """The release of no ticks at all."""
+        return self.release(told)
+
     def read(self, values: Any) -> list[Column]:
         """The columns of the events."""
         return [column("values", values)]
@@ -182,17 +190,28 @@ class Statistic(ABC, Generic[R]):
     def cut(self, vector: Ints) -> Ints:
         """A vector that was made elsewhere, cut off at the reach of a tick, where a tick is the unit.
 
-        Any function of the tick alone is as good, if it is bounded: numbers are kept from the first place on,
-        until their sizes add up to the reach.
+        Any function of the tick alone is as good, if it is bounded: of the numbers that are not 0, the first
+        as many as the tick has events are kept, until their sizes add up to the reach in L1. That bounds L2
+        as well, where an event moves one number only.
         """
         if self.most_events is None:
             return vector
+        if self.reach.l2_squared != self.reach.l1**2:
+            raise ValueError(
+                "totals must be of one number an event where ticks are units, got others: give events"
+            )
         most = int(self.reach.l1)
-        sizes = np.minimum(np.abs(np.maximum(vector, -(2**62))), most).astype(object)
+        there = np.cumsum(vector != 0) <= self.reach.coordinates
+        sizes = np.minimum(np.abs(np.maximum(vector, -(2**62))), most).astype(object) * there
         used = np.cumsum(sizes) - sizes
         kept = np.minimum(sizes, np.maximum(most - used, 0)).astype(np.int64)
         signed: Ints = kept * np.sign(vector)
         return signed
+
+    @property
+    def last_tick(self) -> int | None:
+        """The last tick that the claim speaks of, if there is one."""
+        return self.horizon if self.horizon is not None else self.counter.horizon
 
     @property
     def counted(self) -> Unit:
@@ -214,6 +233,8 @@ class Statistic(ABC, Generic[R]):
         asked |= window_settings(self.window, names)
         if "horizon" in names:
             asked["horizon"] = self.horizon
+        if self.horizon is not None:
+            asked["last_tick"] = self.horizon
         made: Mechanism[Any] = claim(loss, **{k: v for k, v in asked.items() if k in names})
         return made
 
@@ -222,11 +243,18 @@ class Statistic(ABC, Generic[R]):
         rows = self.read(values)
         codes = np.zeros(len(rows[0]), np.int64) if groups is None else np.asarray(groups, np.int64)
         remembered = self.memory(width) if memory is None else memory
+        inside = (codes >= 0) & (codes < width)
+        rows, codes = [row[inside] for row in rows], codes[inside]
         return tally(self.marks(rows, codes, width, remembered), self.size(width, remembered))
 
+    @property
+    def scale(self) -> float:
+        """What one step of the counter's grid is in units of the data."""
+        return 1.0
+
     def stddev(self, tick: int) -> float:
-        """The standard error of one channel's sum at `tick`, in steps of its grid."""
-        return self.counter.stddev(tick)
+        """The standard error of every count or sum that the release at `tick` is made of, before any data."""
+        return self.counter.stddev(tick) * self.scale
 
     def identity(self) -> str:
         """All that a saved run must share with the claim that goes on with it."""

@@ -68,6 +68,10 @@ class Sum(Statistic[Estimate]):
         return value_grid(self.lower, self.upper, self.step)
 
     @property
+    def scale(self) -> float:
+        return float(self.grid.step)
+
+    @property
     def reach(self) -> Reach:
         peak, span = max(1, self.grid.bound()), max(1, self.grid.bound(replace=True))
         single, pair = Reach(peak, peak**2), Reach(span, span**2)
@@ -80,5 +84,4 @@ class Sum(Statistic[Estimate]):
         return Marks(events, groups[events][:, None], integers[events][:, None])
 
     def release(self, told: Told) -> Estimate:
-        scale = float(self.grid.step)
-        return linear(told.sums * scale, told.noises, scale)
+        return linear(told.sums * self.scale, told.noises, self.scale)
