@@ -1,4 +1,4 @@
-"""The plot of side_by_side.py: the error of each release, and the band that was promised."""
+"""How examples draw: the errors of side_by_side.py, and estimates in their bands beside the truth."""
 
 from typing import Any
 
@@ -10,14 +10,13 @@ import matplotlib.pyplot as plt
 
 INK, GRID = "#22303c", "#dfe5ea"
 COLOURS = ["#9aa5b1", "#e0a458", "#5b8db8", "#7a6fb0", "#c8553d", "#2a9d6f", "#1f6f8b"]
+plt.rcParams.update({"text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9})
 
 
 def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
     """One panel per mechanism: released minus true, inside its 95 % interval."""
     figure, panels = plt.subplots(len(runs), 1, sharex=True, figsize=(9, 1.35 * len(runs) + 1), dpi=140)
-    figure.suptitle(
-        "Seven ways to count one stream, epsilon = 1", x=0.02, ha="left", weight="bold", color=INK
-    )
+    figure.suptitle("Seven ways to count one stream, epsilon = 1", x=0.02, ha="left", weight="bold")
     halves = sorted(mechanism.interval(0, len(error))[1] for error, mechanism in runs.values())
     widest = 1.5 * halves[-2]  # the worst of all may leave its panel
     for panel, colour, (name, (error, mechanism)) in zip(panels, COLOURS, runs.items(), strict=True):
@@ -26,14 +25,13 @@ def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
         panel.fill_between(ticks, np.negative(half), half, color=colour, alpha=0.18, lw=0, step="mid")
         panel.plot(np.arange(1, len(error) + 1), error, color=colour, lw=0.7)
         panel.axhline(0, color=INK, lw=0.6)
-        rmse = mechanism.rmse(len(error))
         kind = f" ({type(mechanism).__name__})" if name.startswith("Best") else ""
-        title = f"{name}{kind}: typical error {rmse:.0f}"
-        panel.set_title(title, loc="left", fontsize=9, color=INK)
+        title = f"{name}{kind}: typical error {mechanism.rmse(len(error)):.0f}"
+        panel.set_title(title, loc="left", fontsize=9)
         panel.set_ylim(-widest, widest)
         style(panel)
-    panels[-1].set_xlabel("tick", color=INK)
-    panels[len(runs) // 2].set_ylabel("released count - true count", color=INK)
+    panels[-1].set_xlabel("tick")
+    panels[len(runs) // 2].set_ylabel("released count - true count")
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
@@ -45,3 +43,17 @@ def style(panel: Any) -> None:
     panel.set_axisbelow(True)
     for side in panel.spines.values():
         side.set_visible(False)
+
+
+def band(panel: Any, ticks: np.ndarray, truth: np.ndarray, found: Any, colour: str) -> None:
+    """The truth as a thin line, the estimate, and its 95 % intervals."""
+    low, high = found.interval()
+    panel.fill_between(ticks, low.ravel(), high.ravel(), color=colour, alpha=0.2, lw=0, step="mid")
+    panel.plot(ticks, found.value.ravel(), color=colour, lw=1.2, drawstyle="steps-mid")
+    panel.plot(ticks, truth, color=INK, lw=0.6)
+
+
+def framed(panel: Any, title: str, x: str, y: str) -> None:
+    panel.set_title(title, loc="left", fontsize=9)
+    panel.set(xlabel=x, ylabel=y)
+    style(panel)

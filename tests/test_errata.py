@@ -1,4 +1,6 @@
-"""What the sources get wrong about counters, with their constants, and ours beside it (docs/errata.md).
+"""What the sources get wrong about counters and means, with their constants, and ours beside it.
+
+The list is docs/errata.md.
 
 Losses are enumerated and exact. Where the releases determine every noisy p-sum, the loss of an event is the
 most that sum |z + move| - |z| can be over all noises z, over the scale: `worst_loss`. With a look at the
@@ -9,15 +11,16 @@ memory, it is at most the cheapest whole shift of the draws that makes up for th
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
-from math import ceil, comb, log, log2, pi
+from math import ceil, comb, exp, log, log2, pi
 from typing import Any
 
 import numpy as np
 import pytest
 
-from streamgauge import Pure
+from streamgauge import Event, Pure
 from streamgauge.continual import Binary, Kary, Mechanism, Segments, SimpleI, SmoothBinary, Strategy, TwoLevel
 from streamgauge.noise import Ints, Noise, laplace_variance
+from streamgauge.statistics import Mean, Variance
 from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 
 EPSILON = Fraction(1, 2)
@@ -282,3 +285,67 @@ def test_an_infinite_horizon_needs_far_more_than_the_norm_of_any_prefix() -> Non
     whole = known + share[-1] * tail(terms), known + tail(terms)  # between these
     assert 12 < whole[0] < 16.6 < whole[1] < 17
     assert known + tail(terms) - tail(2.0**50) < 2 < whole[0] / 6
+
+
+def printed_average(ticks: int, value: int) -> Fraction:
+    """What an event of this value loses in the two counters of PA Algorithm 3, by equation 7."""
+    scale = 2 * Fraction(log2(ticks)) / EPSILON
+    return sum((worst_loss(dyadic_blocks(ticks), scale, move=move) for move in (1, value)), Fraction(0))
+
+
+@pytest.mark.parametrize("ticks", [2, 4, 16, 21])
+@pytest.mark.parametrize("value", [1, 2, 9])
+def test_an_average_without_a_range_loses_in_proportion_to_the_value(ticks: int, value: int) -> None:
+    levels = ticks.bit_length() / Fraction(log2(ticks))
+    assert printed_average(ticks, value) == levels * Fraction(1 + value, 2) * EPSILON > EPSILON
+
+
+@pytest.mark.parametrize("value", [10.0**4, 10.0**8, 10.0**16])
+def test_the_average_alone_tells_of_a_value_without_a_range(value: float) -> None:
+    """At the first of two ticks: is |(x + z) / (n + z')| above m? For n = x = 0, with chance 1/(1 + m)."""
+    scale, m = 2 / float(EPSILON), value**0.5
+    large, small = 1 - exp(-value / 2 / scale), 1 - exp(-(value / (2 * m) - 1) / scale)
+    assert log(large * small * (1 + m)) > 4  # grows with the value, without an end; declared is 1/2
+
+
+@pytest.mark.parametrize("ticks", [2, 4, 16])
+@pytest.mark.parametrize("value", [1, 3])
+def test_a_variance_of_one_count_and_two_averages_loses_three_epsilon(ticks: int, value: int) -> None:
+    levels = ticks.bit_length() / Fraction(log2(ticks))
+    count = worst_loss(dyadic_blocks(ticks), Fraction(log2(ticks)) / EPSILON)
+    assert count == levels * EPSILON
+    lost = count + printed_average(ticks, value) + printed_average(ticks, value**2)
+    assert lost == levels * (1 + Fraction(1 + value, 2) + Fraction(1 + value**2, 2)) * EPSILON
+    assert lost >= levels * 3 * EPSILON  # 3 epsilon as the authors count, for values up to 1
+
+
+def test_the_sign_of_a_value_takes_a_true_zero_for_none() -> None:
+    values = np.array([0, 0, 4, 4] * 500)
+    assert values.sum() / np.sign(np.abs(values)).sum() == 4  # PA Algorithm 3, without any noise
+    run = Mean(LOSS, lower=-1, upper=9, step=1, horizon=1).start(noise=SilentNoise())
+    assert run.step(values).value == pytest.approx(2)
+
+
+@pytest.mark.parametrize("statistic", [Mean, Variance])
+@pytest.mark.parametrize("bounds", [(0, 1), (-3, 5), (0, 100)])
+@pytest.mark.parametrize("public_counts", [False, True])
+def test_means_and_variances_of_any_range_lose_epsilon(
+    statistic: Any, bounds: tuple[int, int], public_counts: bool
+) -> None:
+    lower, upper = bounds
+    claim = statistic(
+        LOSS,
+        lower=lower,
+        upper=upper,
+        step=1,
+        horizon=5,
+        mechanism=Binary,
+        public_counts=public_counts,
+        unit=Event(replace=public_counts),
+    )
+    added = np.array([claim.totals([x]) for x in range(lower, upper + 1)])
+    moves = (added[:, None] - added).reshape(-1, claim.channels) if public_counts else added
+    strategy = claim.counter.strategy(5)
+    (distribution,) = set(strategy.distributions)
+    most = int(np.abs(moves).sum(axis=1).max()) * int(strategy.measure.sum(axis=0).max())
+    assert most / distribution.scale == EPSILON

@@ -1,0 +1,48 @@
+"""A poll that is open for ten hours: counts by answer, and the write-ins that enough people gave."""
+
+from typing import Any
+
+import numpy as np
+
+import streamgauge as sg
+from streamgauge.postprocess import non_negative
+from streamgauge.statistics import Histogram, TopK
+
+ANSWERS = ("yes", "no", "undecided")
+MINUTES = 600
+Columns = dict[str, np.ndarray]
+
+
+def answers(seed: int = 2026) -> Columns:
+    """One row per answer: when, what, by whom, and what was written into the free line."""
+    rng = np.random.default_rng(seed)
+    minutes = np.sort(rng.integers(1, MINUTES + 1, 30_000))
+    no = 0.3 + 0.25 * minutes / MINUTES  # it grows over the day
+    chances = rng.random(len(minutes))
+    answer = np.where(chances < no, "no", np.where(chances < 0.88, "yes", "undecided"))
+    topics = np.array(["rent", "buses", "schools", "clinics", "parks", "noise", "bicycles", "taxes"])
+    weights = 0.7 ** np.arange(8)
+    written = rng.choice(topics, len(minutes), p=weights / weights.sum())
+    own = rng.random(len(minutes)) < 0.02  # a line that nobody else writes
+    lines = np.where(own, [f"my neighbour {i}" for i in range(len(minutes))], written)
+    voters = rng.permutation(np.arange(len(minutes)) % 20_000)  # half of them answer twice
+    return {"minute": minutes, "answer": answer, "line": lines, "voter": voters}
+
+
+def main() -> None:
+    poll = answers()
+    told: dict[str, Any] = {"ticks": poll["minute"], "until": MINUTES, "users": poll["voter"]}
+    voter = sg.User(max_events_per_tick=1, max_ticks=2)  # all that one person says: two answers count
+
+    shares = Histogram(sg.Pure(1), domain=ANSWERS, horizon=MINUTES, unit=voter)
+    last = shares.start().feed(poll["answer"], **told).of_tick(-1)
+    for label, value, error in zip(ANSWERS, non_negative(last.value[0]), last.stddev[0], strict=True):
+        print(f"{label:<10} {value:>7.0f} +- {error:.0f}")
+
+    claim = TopK(sg.Approx(1, 1e-6), k=5, horizon=MINUTES, unit=voter, max_keys=2, max_per_key=1)
+    print(f"\na line is published if its count is above {claim.selection.threshold(MINUTES):.0f}")
+    print(claim.start().feed(poll["line"], **told)[-1])
+
+
+if __name__ == "__main__":
+    main()
