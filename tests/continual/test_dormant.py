@@ -6,12 +6,17 @@ import pytest
 from streamgauge import Pure, Zcdp
 from streamgauge.continual import (
     Binary,
+    BufferedToeplitz,
+    ExponentialDecay,
     Hybrid,
     Kary,
     SimpleI,
     SimpleII,
+    SmoothBinary,
+    SquareRoot,
     SubtractiveTree,
     TwoLevel,
+    UnboundedToeplitz,
     WindowSum,
     mechanism,
 )
@@ -94,3 +99,46 @@ def test_arrays_with_more_room_keep_it_and_the_other_gets_it():
     short, long = np.ones((2, 1), np.int64), np.full((5, 3), 2)
     for both in (beside(short, long), beside(long, short)[:, [3, 0, 1, 2]]):
         assert both.tolist() == [[1, 2, 2, 2]] * 2 + [[0, 2, 2, 2]] * 3
+
+
+CHEAP = [
+    Kary(Pure(1), horizon=10**6),
+    Binary(Zcdp(1), horizon=10**6),
+    SubtractiveTree(Pure(1), horizon=10**6),
+    Hybrid(Pure(1)),
+    Hybrid(Zcdp(1), inner=Kary),
+    SimpleII(Pure(1), horizon=100),
+    WindowSum(Pure(1), window=60),
+]
+DEAR = [
+    BufferedToeplitz(Zcdp(1), horizon=10**6),
+    UnboundedToeplitz(Zcdp(1)),
+    SquareRoot(Zcdp(1), horizon=1000),
+    SmoothBinary(Pure(1), horizon=1000),
+    Binary(Pure(1), horizon=1000, refine=True),
+    SimpleII(Pure(1)),
+    Hybrid(Zcdp(1)),
+    ExponentialDecay(Pure(1), half_life=9),
+    Kary(Pure(1), horizon=1000, pan_private=True),
+]
+
+
+@pytest.mark.parametrize("claim", CHEAP, ids=repr)
+def test_a_group_that_sleeps_cheaply_takes_few_draws_whenever_it_wakes(claim):
+    assert claim.sleeps_cheaply
+    last = claim.horizon or 10**6
+    assert max(drawn(claim, 1, tick) for tick in (last // 3, last // 2, last - 1, last)) <= 2 * mechanism.FEW
+
+
+@pytest.mark.parametrize("claim", DEAR, ids=repr)
+def test_a_group_that_does_not_takes_a_draw_for_every_tick_or_so(claim):
+    assert not claim.sleeps_cheaply
+    assert drawn(claim, 1, 900) >= 450
+
+
+def test_a_window_knows_what_it_keeps_without_making_it():
+    for loss, window in ((Pure(1), 1), (Pure(1), 60), (Zcdp(1), 1000)):
+        claim = WindowSum(loss, window=window)
+        assert claim.memory() == mechanism.Mechanism.memory(claim)
+    with pytest.raises(ValueError, match=r"^window must be at most 2\*\*26 ticks .a run remembers"):
+        WindowSum(Pure(1), window=10**10)

@@ -92,6 +92,7 @@ def test_a_state_that_cannot_be_this_claims_is_refused(case: Case) -> None:
         (b'"tick": 0', b'"tick": -1'),
         (b'"tick": 0', b'"tick": 1.5'),
         (b'"width": 2', b'"width": 7'),
+        (b'"saves"', b'"seals"'),
     ):
         with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
             claim.load(forged(saved, old, new))

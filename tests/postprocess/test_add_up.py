@@ -213,6 +213,20 @@ def test_trees_that_are_none_are_refused():
         Hierarchy.complete(0, 3)
 
 
+@pytest.mark.parametrize("scale", [1e308, 1.7e308, 1e-300])
+def test_variances_of_any_size_weigh_as_their_proportions_do(scale):
+    tree = Hierarchy([None, 0, 0, 1, 1, 1])
+    weights = np.array([1.0, 0.5, 1.0, 0.25, 1.0, 0.0])
+    releases = np.arange(6.0) ** 2
+    plain, scaled = AddUp(tree, weights), AddUp(tree, [weights, weights * scale])
+    np.testing.assert_allclose(scaled.step(releases)[1], plain.step(releases), rtol=1e-12)
+    np.testing.assert_allclose(scaled.stddev[1] / np.sqrt(scale), plain.stddev, rtol=1e-12)
+    np.testing.assert_array_equal(scaled.stddev[0], plain.stddev)
+    unknown = AddUp(tree, [np.inf, *np.full(5, scale)])
+    assert np.isfinite(unknown.step(releases)).all()
+    assert unknown.stddev[0] == pytest.approx(np.sqrt(1.75) * np.sqrt(scale), rel=1e-12, abs=0)
+
+
 def test_variances_and_shapes_that_make_no_sense_are_refused():
     tree = Hierarchy([None, 0, 0])
     for variances, rule in [

@@ -1,5 +1,6 @@
 """Consistent counts: whole, monotone, bounded in increment, and never worse than the worst release so far."""
 
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -167,6 +168,12 @@ def test_from_near_the_top_counts_stay_below_it():
 
 def test_what_is_not_a_number_changes_nothing():
     assert consistent([3.0, np.nan, 5.0], most=9).tolist() == [3, 3, 5]
+    assert consistent([None, 1]).tolist() == [0, 1]
+    odd = [2, None, "9", Decimal("nan"), 1j, np.nan, [7], True, Decimal("3.5"), Fraction(9, 2)]
+    items = np.empty(len(odd), object)
+    items[:] = odd
+    assert consistent(items).tolist() == [2] * 8 + [4, 5]
+    assert consistent([[None, 4], [3, None]], most=9).tolist() == [[0, 4], [3, 4]]
 
 
 def test_counts_of_a_mechanism_become_no_worse_and_read_as_counts():
@@ -184,6 +191,8 @@ def test_shapes_and_settings_that_make_no_sense_are_refused():
         (3, None, None, "releases must be of shape"),
         (np.zeros((2, 2, 2)), None, None, "releases must be of shape"),
         ([1.0], -1, None, "most must be whole numbers of at least 0"),
+        ([1.0], None, [[1]], "after must be one number"),
+        ([[1.0, 2.0]], [None, 1], None, "most must be whole numbers of at least 0"),
         ([1.0], 1.5, None, "most must be whole numbers of at least 0"),
         (np.zeros((2, 3)), [1, 2], None, "most must be one number, or one for each group"),
         (np.zeros((2, 3)), 1, [1, 2], "after must be one number, or one for each group"),

@@ -181,6 +181,17 @@ def test_what_is_detectable_is_detected_and_nothing_nearer_is(monitor, beta):
     assert nearer.false_alarm(noise, quiet) > beta
 
 
+@pytest.mark.parametrize("monitor", [JUMP, DROP], ids=repr)
+def test_a_change_to_be_detected_has_a_size_above_0_however_far_on_the_other_side_quiet_is(monitor):
+    noise, side = draws(2), SIDE[monitor.kind]
+    for quiet in (-100 * side, -100.5 * side, -33 * side):
+        size, loud = monitor.detectable(noise, 0.05, quiet)
+        fitted = replace(monitor, size=size)
+        assert fitted.false_alarm(noise, quiet) <= 0.05
+        assert fitted.miss(noise, loud) <= 0.05 < fitted.miss(noise, loud - side)
+        assert size <= 1 or fitted.false_alarm(noise, quiet + side) > 0.05  # no larger than it has to be
+
+
 def test_a_finer_grid_finds_a_nearer_truth_for_noise_between_the_whole_numbers():
     noise = NoiseSum((Term(1, 0.25, LAPLACE),))
     coarse, fine = (HIGH.detectable(noise, 0.01, grid=grid) for grid in (1.0, 0.25))
@@ -281,13 +292,21 @@ def test_settings_and_shapes_that_make_no_sense_are_refused():
         ("drop", -5, 2, "size must be above 0 for a drop"),
         ("jump", 5, 1, "window must be at least 2 for kind jump"),
         ("low", 5, 0, "window must be at least 1 for kind low"),
-        ("low", 5, 2.5, "window must be at least 1 for kind low"),
+        ("low", 5, 2.5, "window must be a whole number, got 2.5"),
+        ("low", 5, True, "window must be a whole number, got True"),
+        ("low", "1", 1, "size must be a number, got '1'"),
+        ("low", True, 1, "size must be a number, got True"),
+        ("low", None, 1, "size must be a number, got None"),
+        ("low", 10**400, 1, "size must be finite"),
+        ("low", -inf, 1, "size must be finite"),
         ("threshold", 5, 2, "window must be 1 for kind threshold"),
     ]:
         with pytest.raises(ValueError, match=rule):
             EventMonitor(kind, size, window)
     for use, rule in [
         (lambda: JUMP.start(0), "width must be at least 1"),
+        (lambda: JUMP.start("1"), "width must be at least 1, got '1'"),
+        (lambda: JUMP.detectable(draws(2), 0.1, quiet=nan), "quiet must be finite"),
         (lambda: JUMP.start(2).step([1]), "values must be one number per group"),
         (lambda: JUMP.start(2).feed([1, 2]), "block must be of shape"),
         (lambda: JUMP.detectable(draws(2), 0.5), "beta must be above 0 and below 1/2"),

@@ -188,6 +188,33 @@ def test_of_each_user_the_first_groups_count_whatever_others_do() -> None:
     assert run.step(users=[1, 2], groups=[2, 1]).value.tolist() == [1, 1, 1, 1]
 
 
+def test_many_groups_of_a_user_are_counted_as_few_are() -> None:
+    """The number of each user's groups is kept where groups are many, and added up from bits where not."""
+    unit, chance = sg.User(99, 9), np.random.default_rng(5)
+    events = [(chance.integers(0, 30, 200), chance.integers(0, 6, 200)) for _ in range(5)]
+    for most in (1, 2, 300):
+        claim = Distinct(sg.Pure(1), universe=30, horizon=9, unit=unit, max_groups=most)
+        narrow, noise = claim.start(6, SilentNoise()), SilentNoise()
+        wide = claim.start(400, noise)
+        for users, groups in events:
+            few, many = narrow.step(users=users, groups=groups), wide.step(users=users, groups=groups)
+            assert few.value.tolist() == many.value[:6].tolist()
+            wide = claim.load(wide.save(), noise)
+        with wide._alone() as held, narrow._alone() as small:
+            assert len(small.memory.counts) == 0
+            everybody = np.arange(30)
+            assert (held.memory.groups_of(everybody) == small.memory.groups_of(everybody)).all()
+            assert held.memory.counts.max() == min(most, 6)
+            assert held.memory.counts.dtype == (np.uint16 if most > 255 else np.uint8)
+
+
+def test_a_memory_that_no_machine_has_is_refused_at_the_start() -> None:
+    claim = Distinct(sg.Pure(1), universe=2**31, horizon=9)
+    with pytest.raises(ValueError, match=r"^universe must make at most 2\*\*36 bits .take fewer users or"):
+        claim.start(2000)
+    assert Distinct(sg.Pure(1), universe=2**31, horizon=9, window="each").start(2000).step() is not None
+
+
 def test_users_cost_no_more_than_one_first_appearance() -> None:
     claim = Distinct(sg.Zcdp(1), universe=9, horizon=100, unit=sg.User(50, 100))
     assert (claim.counted, claim.reach) == (sg.Event(), Reach(1, 1))

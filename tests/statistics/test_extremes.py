@@ -173,8 +173,20 @@ def test_without_a_horizon_later_ticks_ask_for_more() -> None:
 def test_what_makes_no_extremes_is_refused() -> None:
     with pytest.raises(Undeclared, match=r"upper must be declared .* it must be public"):
         Extremes(Pure(1), lower=0, step=1, horizon=3)
-    for wrong in (0, 0.6, True, -1):
+    for wrong in (0, 0.6, True, -1, "x", None, (0, 1)):
         with pytest.raises(ValueError, match=r"doubt must be above 0 and at most 0.5, got"):
             claim(doubt=wrong)
     with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 0"):
         claim().start().step().beyond(0)
+    with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 'x'"):
+        claim().start().step().beyond("x")  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"^step must make at most 2\*\*26 places .take a larger one, or fewer"
+    ):
+        claim(upper=2**20).start(100)
+
+
+def test_extremes_are_told_as_the_beginning_of_their_cell_of_clipped_values() -> None:
+    settings = {"step": 10, "loss": Pure(10)}
+    for value, told in ((19.5, [[10], [10]]), (-100, [[0], [0]]), (1000, [[40], [40]])):
+        assert claim(**settings).start(noise=SilentNoise()).step([value] * 1000).value.tolist() == told

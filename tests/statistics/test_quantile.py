@@ -216,5 +216,14 @@ def test_what_makes_no_quantile_is_refused() -> None:
         claim(q="half")
     with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 1"):
         claim().start().step().interval(1)
+    for wrong in ("x", None, True):
+        with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got"):
+            claim().start().step().interval(wrong)
+    with pytest.raises(
+        ValueError, match=r"^step must make at most 2\*\*26 places .take a larger one, or fewer"
+    ):
+        claim(upper=2**20).start(100)
+    with pytest.raises(ValueError, match=r"^step must make at most 2\*\*26 places"):
+        claim(upper=2**26)
     assert claim(q=[0.1, 0.2]) == claim(q=(0.1, 0.2))
     assert claim().axis == Axis(0, 40, 1)

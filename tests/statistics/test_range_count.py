@@ -209,6 +209,41 @@ def test_quantiles_and_extremes_come_from_the_same_run() -> None:
         release.quantile(0.5, "age", age=(1, 2))
 
 
+NAMES = ["tick", "box", "q", "axis", "self", "bounds", "confidence", "name"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "doubt"])
+def test_an_axis_may_have_any_name(name: str) -> None:
+    statistic = claim(axes={"x": Axis(0, 9, 1), name: Axis(0, 9, 1)}, loss=Pure(100))
+    release = statistic.start(noise=SilentNoise()).step({"x": [1, 2] * 99, name: [3, 4] * 99})
+    box = {name: (3, 4)}
+    assert release.count(box).value.tolist() == release.count(**box).value.tolist() == [99]
+    assert statistic.stddev(2, box) == statistic.stddev(2, **box)  # type: ignore[arg-type]
+    assert release.quantile(0.5, "x", box).value.tolist() == [1]
+    assert release.quantile(0.5, "x", **box).value.tolist() == [1]
+    assert release.extremes("x", box).value.tolist() == [[1], [1]]
+    assert release.extremes(name).value.tolist() == [[3], [4]]
+    if name != "doubt":
+        assert release.extremes("x", **box).value.tolist() == [[1], [1]]  # type: ignore[arg-type]
+
+
+def test_boxes_that_make_no_sense_are_refused() -> None:
+    release: Any = claim().start().step()
+    asking = (
+        release.count,
+        lambda *box, **bounds: release.quantile(0.5, "pay", *box, **bounds),
+        lambda *box, **bounds: release.extremes("pay", *box, **bounds),
+        lambda *box, **bounds: claim().stddev(1, *box, **bounds),
+    )
+    for ask in asking:
+        with pytest.raises(ValueError, match="bounds must be given once for each axis, got 'age' twice"):
+            ask({"age": (0, 10)}, age=(20, 30))
+        with pytest.raises(ValueError, match=r"box must be a mapping of names to pairs .*, got 'age'"):
+            ask("age")
+    with pytest.raises(ValueError, match=r"doubt must be above 0 and at most 0.5, got \(0, 1\)"):
+        release.extremes("age", doubt=(0, 1))
+
+
 def test_the_claim_is_frozen_hashable_and_printable() -> None:
     one, two = claim(), claim(axes=tuple(AXES.items()), mechanism=None)
     assert one == two

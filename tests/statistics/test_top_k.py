@@ -1,19 +1,21 @@
 """Laws of rankings: what is told, in which order, with which intervals, and what leaves no trace."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import Kary, SquareRoot
+from streamgauge.continual import ExponentialDecay, Kary, SquareRoot
+from streamgauge.continual.mechanism import FEW
 from streamgauge.privacy import Tick
 from streamgauge.statistics.key_contributions import KeyContributions
 from streamgauge.statistics.key_table import FEWEST
 from streamgauge.statistics.keys import joined, parted, plain_keys
 from streamgauge.statistics.ranking import Ranking
 from streamgauge.statistics.top_k import TopK
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
 
 APPROX = sg.Approx(1, 1e-6)
 UNIT = sg.User(4, 3)
@@ -131,7 +133,7 @@ def test_equal_keys_are_one_key_whatever_column_they_come_in() -> None:
         np.datetime64("2020-01-01"),
     ]
     assert plain_keys(TopK(APPROX, k=1).read([*hostile, "a"])[0]).tolist() == [None] * len(hostile) + ["a"]
-    assert plain_keys(np.array([0.5, 1.0])).tolist() == [None, None]
+    assert plain_keys(np.array([0.5, 1.0])).tolist() == [None, 1]
 
 
 def test_all_keys_are_written_and_read() -> None:
@@ -237,6 +239,68 @@ def test_a_run_grows_without_end_and_published_keys_keep_their_counts() -> None:
     ranking = run.step([*(f"key {i}" for i in range(50_000)), "hot"])
     assert (ranking.keys, ranking.counts[0].tolist()) == ((("hot",),), [101])
     assert run.step(["key 7"] * 200).keys == (("key 7", "hot"),)
+
+
+GROWING: list[dict[str, Any]] = [
+    {"horizon": 100},
+    {"horizon": 10**6},
+    {},
+    {"window": "sliding 20"},
+    {"horizon": 3000, "unit": sg.User(1, 1000)},
+    {"horizon": 3000, "unit": sg.User(1, 20), "max_keys": 20, "max_per_key": 1},
+    {"unit": sg.User(1, 20), "max_keys": 20, "max_per_key": 1},
+]
+
+
+@pytest.mark.parametrize("settings", GROWING, ids=str)
+def test_a_counter_chosen_for_discovered_keys_makes_new_columns_with_few_draws(
+    settings: dict[str, Any],
+) -> None:
+    claim, noise = TopK(APPROX, k=1, **settings), CountedNoise(SilentNoise())
+    assert claim.counter.sleeps_cheaply
+    claim.counter.dormant(1, claim.horizon or 10**6, noise)
+    assert noise.total <= 2 * FEW
+
+
+def test_a_new_key_among_many_costs_few_draws_a_column_and_a_twin_one_for_every_tick() -> None:
+    drawn = {}
+    for mechanism in (None, SquareRoot):
+        noise = CountedNoise(SilentNoise())
+        run = TopK(APPROX, k=1, horizon=3000, mechanism=mechanism).start(noise=noise)
+        run.feed(list(range(FEWEST)), ticks=[1] * FEWEST, until=2999)
+        before = noise.total
+        run.step(["one more"])
+        drawn[mechanism] = (noise.total - before) / FEWEST
+    assert drawn[None] <= FEW < 2999 <= drawn[SquareRoot]
+
+
+def test_where_no_counter_makes_columns_cheaply_and_where_one_is_named_it_is_the_best_or_that() -> None:
+    decayed = TopK(APPROX, k=1, horizon=1000, window="decayed 20")
+    assert isinstance(decayed.counter, ExponentialDecay)
+    assert not decayed.counter.sleeps_cheaply
+    assert isinstance(TopK(APPROX, k=1, horizon=1000, mechanism=SquareRoot).counter, SquareRoot)
+
+
+def test_few_draws_cost_little_of_the_threshold() -> None:
+    """Numbers written down are the thresholds of the best of all counters, which took a draw a tick."""
+    free: dict[int, float] = {100: 68, 10**6: 189}
+    for horizon, best in free.items():
+        assert TopK(APPROX, k=1, horizon=horizon).selection.threshold(horizon) <= 1.7 * best
+    users: dict[str, Any] = {"unit": sg.User(1, 20), "max_keys": 20, "max_per_key": 1}
+    assert TopK(APPROX, k=1, horizon=1000, **users).selection.threshold(1000) <= 2.4 * 457
+    assert TopK(APPROX, k=1, **users).selection.threshold(2**20) <= 2.4 * 1352
+
+
+def test_what_no_machine_or_float_can_hold_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match=r"window must be at most 2\*\*26 ticks"):
+        TopK(APPROX, k=1, window="sliding 10000000000")
+    with pytest.raises(ValueError, match=r"^window must leave the first 64 columns at most 2\*\*31 numbers"):
+        TopK(APPROX, k=1, window="sliding 60000000")
+    for horizon in (9, None):
+        with pytest.raises(ValueError, match=r"^delta must leave every key and tick a share of at least"):
+            TopK(sg.Approx(1, Fraction(1, 10**400)), k=1, horizon=horizon)
+        small = TopK(sg.Approx(1, Fraction(1, 2**700)), k=1, horizon=horizon)
+        assert 0 < small.selection.threshold(horizon or 2**62) < 10**6
 
 
 def test_what_makes_no_claim_is_refused() -> None:

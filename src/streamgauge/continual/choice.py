@@ -20,7 +20,7 @@ from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.exponential_decay import ExponentialDecay
 from streamgauge.continual.hybrid import Hybrid
 from streamgauge.continual.kary import Kary
-from streamgauge.continual.mechanism import Mechanism
+from streamgauge.continual.mechanism import AHEAD, Mechanism
 from streamgauge.continual.segments import Segments
 from streamgauge.continual.settings import check_bound, check_whole
 from streamgauge.continual.simple import SimpleII
@@ -32,7 +32,6 @@ from streamgauge.continual.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.window_sum import WindowSum
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 
-AHEAD = 2**20  # ticks over which streams without an end are judged
 MEMORY = 256  # numbers a group may keep
 BOUNDED: tuple[type[Mechanism[Any]], ...] = (
     Kary,

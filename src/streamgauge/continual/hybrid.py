@@ -38,7 +38,7 @@ import numpy as np
 from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.kary import Kary
-from streamgauge.continual.mechanism import Mechanism, Release, draw_sum
+from streamgauge.continual.mechanism import AHEAD, Mechanism, Release, draw_sum
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.strategy import Strategy, side_by_side
 from streamgauge.continual.subtractive import SubtractiveTree
@@ -167,6 +167,12 @@ class Hybrid(Mechanism[State]):
         inner = self.counter(begin, length).dormant(width, tick - begin, noise)
         return State(tick, past, np.zeros(width, np.int64), inner, number, 0)
 
+    @property
+    def sleeps_cheaply(self) -> bool:
+        """Past epochs are few; the open one is the inner mechanism's."""
+        _, begin, length = self.epoch(self.horizon or AHEAD)
+        return not self.pan_private and self.counter(begin, length).sleeps_cheaply
+
     def _begin(self, state: State, length: int, width: int, noise: Noise) -> None:
         """A new epoch on top of the last release."""
         state.open, state.open_draws = np.zeros(width, np.int64), 0
@@ -240,7 +246,7 @@ class Hybrid(Mechanism[State]):
 
     def memory(self) -> int:
         """At the horizon or, without one, at tick 2^20."""
-        _, begin, length = self.epoch(self.horizon or 2**20)
+        _, begin, length = self.epoch(self.horizon or AHEAD)
         return 2 + self.counter(begin, length).memory()
 
     def mean_variance(self, ticks: int) -> float:

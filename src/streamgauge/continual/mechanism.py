@@ -23,6 +23,9 @@ from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Reach, Unit
 
+FEW = 128  # draws for which a group that slept is woken cheaply
+AHEAD = 2**20  # ticks that streams without an end are judged by
+
 Release = npt.NDArray[Any]  # int64 on the integers, float64 where decoding has weights
 
 
@@ -83,6 +86,16 @@ class Mechanism(ABC, Generic[S]):
         """
         return self.rested(self.initial(width, noise), width, tick, noise)
 
+    @property
+    def sleeps_cheaply(self) -> bool:
+        """Whether `dormant` takes few draws a group, however many ticks the group has slept.
+
+        One that does not feed zeros draws the noise of the next releases: on average FEW draws, at most.
+        """
+        if self.pan_private or type(self).dormant is Mechanism.dormant:
+            return False
+        return self.mean_variance(self.horizon or AHEAD) <= FEW * self.distribution.variance
+
     def rested(self, state: S, width: int, ticks: int, noise: Noise) -> S:
         """The state, fed so many zeros."""
         size = max(1, CHUNK // width)
@@ -142,7 +155,7 @@ class Mechanism(ABC, Generic[S]):
         """The run that `Run.save` wrote; refuses another mechanism's or an altered one."""
         check_source(self, noise)
         width, record, state = unpack(saved, self.identity(), self._blank, repr(self))
-        if not self._in_time(state.tick):
+        if not self._in_time(state.tick) or not record.keys() <= {"intrusions", "saves"}:
             raise BadSave(ANOTHER)
         return Run(self, width, state, noise, **record)
 

@@ -118,7 +118,9 @@ class Run(Single[S]):
     def widen(self, more: int) -> None:
         """Appends so many groups, which go on as if they had been there from the start and had only zeros.
 
-        When and by how much must be public, or follow from what was released.
+        When and by how much shows in the time and the memory that a run takes, if in nothing else: both must
+        be public, follow from what was released, or be a channel that whoever widens a run owns up to
+        (`TopK` does). A step that widens takes longer, and how much so depends on `sleeps_cheaply`.
         """
         check_whole("more", more)
         check_width(self.width + int(more))

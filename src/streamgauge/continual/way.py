@@ -35,6 +35,10 @@ class Delegating(Mechanism[Any]):
     def dormant(self, width: int, tick: int, noise: Noise) -> Any:
         return self.way.dormant(width, tick, noise)
 
+    @property
+    def sleeps_cheaply(self) -> bool:
+        return self.way.sleeps_cheaply
+
     def noise_at(self, tick: int) -> NoiseSum:
         return self.way.noise_at(tick)
 

@@ -55,6 +55,7 @@ from streamgauge.continual.window_tiles import Tiling, least_levels
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 
+LONGEST = 2**26  # ticks of a window, since as many numbers are remembered for each group
 BROADEST = 256  # the most branches that are tried
 
 Count = TypeVar("Count", int, float, Ints)
@@ -90,6 +91,9 @@ class WindowSum(Mechanism[State]):
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
         check_whole("window", self.window)
+        if self.window > LONGEST:
+            why = "a run remembers as many numbers for each group"
+            raise ValueError(f"window must be at most 2**26 ticks ({why}), got {self.window}")
         check_whole("branching", self.branching or 2, least=2)
         check_whole("levels", self.levels or 1)
         branching, levels = min(self._shapes(), key=self._relative_variance)
@@ -145,6 +149,14 @@ class WindowSum(Mechanism[State]):
         state, span = self.initial(width, noise), self.tiling.span
         state.tick = max(0, tick - self.window) // span * span
         return self.rested(state, width, tick - state.tick, noise)
+
+    @property
+    def sleeps_cheaply(self) -> bool:
+        """A group that slept takes no more draws than one that was there for a window and a block of S."""
+        return True
+
+    def memory(self) -> int:
+        return 2 * self.levels - 1 + sum(self.tiling.sizes) + self.tiling.slots * self.tiling.span
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
@@ -256,8 +268,9 @@ class WindowSum(Mechanism[State]):
 
     def mean_variance(self, ticks: int) -> float:
         """From tick W on the counts repeat every S ticks."""
-        early, span = min(ticks, self.window), self.tiling.span
-        periods, rest = divmod(ticks - early, span)
+        early = min(ticks, self.window)
+        span = min(ticks - early, self.tiling.span)
+        periods, rest = divmod(ticks - early, span or 1)
         counts = self._draws(*self.tiling.counts(np.arange(1, early + 1 + span)))
         later = counts[early:]
         total = int(counts[:early].sum()) + periods * int(later.sum()) + int(later[:rest].sum())

@@ -97,8 +97,11 @@ def counts(name: str, values: npt.ArrayLike) -> Ints:
 
 
 def beyond_int64(value: Any) -> int:
-    """The same for one of Python's numbers, however large; max(0, nan) is 0."""
-    return int((2 * min(max(0, value), HIGHEST) + 1) // 2)
+    """The same for one item of whatever kind: Python's numbers may be of any size; max(0, nan) is 0."""
+    try:
+        return int((2 * min(max(0, value), HIGHEST) + 1) // 2)
+    except (TypeError, ValueError, ArithmeticError):
+        return 0
 
 
 def rounded(values: npt.NDArray[np.float64]) -> Ints:
@@ -113,7 +116,8 @@ def rounded(values: npt.NDArray[np.float64]) -> Ints:
 def increments(most: npt.ArrayLike) -> Ints:
     """Whole numbers of at least 0; those beyond int64 bound nothing."""
     array: npt.NDArray[Any] = np.asarray(most)
-    if array.dtype.kind not in "iuO" or (array < 0).any():
+    large = array.dtype.kind == "O" and all(type(one) is int for one in array.flat)
+    if not (array.dtype.kind in "iu" or large) or (array < 0).any():
         raise ValueError(f"most must be whole numbers of at least 0, got {most!r}")
     return counts("most", array)
 

@@ -36,6 +36,7 @@ import numpy.typing as npt
 from streamgauge.postprocess.hierarchy import Hierarchy
 
 Floats = npt.NDArray[np.float64]
+HIGH = 900  # the binary exponent that the largest variance is brought to: sums of 2^100 of them are finite
 
 
 class Weights(NamedTuple):
@@ -69,7 +70,8 @@ class AddUp:
             raise ValueError("variances must be finite for nodes without children, got inf")
         self.hierarchy = hierarchy
         self.variances = given
-        self._weights = weigh(hierarchy, given[..., hierarchy.order])
+        self._shift = room_for_sums(given)
+        self._weights = weigh(hierarchy, np.ldexp(given, 2 * self._shift)[..., hierarchy.order])
 
     def step(self, values: npt.ArrayLike) -> Floats:
         """The releases (..., nodes) of one tick, or of many, made to add up."""
@@ -93,7 +95,7 @@ class AddUp:
         for young, share in zip(self.hierarchy.generations, self._weights.share, strict=True):
             parents = final[..., young.parents][..., young.family]
             final[..., young.children] = spread[..., young.children] * (1 - share) + share**2 * parents
-        return np.asarray(np.sqrt(self.hierarchy.numbered(final)))
+        return np.asarray(np.ldexp(np.sqrt(self.hierarchy.numbered(final)), -self._shift))
 
     def _up(self, nodes: Floats) -> list[Floats]:
         """Turns releases into z, in place; returns the sums of the children's z."""
@@ -109,6 +111,13 @@ class AddUp:
         for young, share, together in zip(self.hierarchy.generations, self._weights.share, sums, strict=True):
             lacking = nodes[..., young.parents] - together
             nodes[..., young.children] += share * lacking[..., young.family]
+
+
+def room_for_sums(variances: Floats) -> npt.NDArray[np.intc]:
+    """The power of 4 that brings the largest finite variance of each tree to 2^HIGH, with no rounding."""
+    finite = np.where(np.isfinite(variances), variances, 0.0)
+    _, exponents = np.frexp(finite.max(axis=-1, keepdims=True))
+    return np.asarray((HIGH - exponents) // 2)
 
 
 def weigh(hierarchy: Hierarchy, spread: Floats) -> Weights:

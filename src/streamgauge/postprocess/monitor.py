@@ -28,7 +28,8 @@ Reference
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,10 @@ class Kind(NamedTuple):
     sign: int  # level = sign * size
     shortest: int  # w, at least
     longest: float = inf  # w, at most
+    least: float = -inf  # size, which must be above
+
+    def admits(self, size: float) -> bool:
+        return size > self.least
 
 
 def change(rows: Floats, window: int) -> Floats:
@@ -63,8 +68,8 @@ def total(rows: Floats, window: int) -> Floats:
 
 
 KINDS = {
-    "jump": Kind(change, side=1, sign=1, shortest=2),
-    "drop": Kind(change, side=-1, sign=-1, shortest=2),
+    "jump": Kind(change, side=1, sign=1, shortest=2, least=0),
+    "drop": Kind(change, side=-1, sign=-1, shortest=2, least=0),
     "low": Kind(total, side=-1, sign=1, shortest=1),
     "threshold": Kind(total, side=1, sign=1, shortest=1, longest=1),
 }
@@ -98,12 +103,16 @@ class EventMonitor:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
-        if not isfinite(self.size):
+        if not isinstance(self.size, Real) or isinstance(self.size, bool):
+            raise ValueError(f"size must be a number, got {self.size!r}")
+        if not abs(self.size) < 2**1024:
             raise ValueError(f"size must be finite, got {self.size}")
-        if self.kind in ("jump", "drop") and self.size <= 0:
+        if not KINDS[self.kind].admits(self.size):
             raise ValueError(f"size must be above 0 for a {self.kind}, got {self.size}")
         kind = KINDS[self.kind]
-        if not isinstance(self.window, int | np.integer) or not kind.shortest <= self.window <= kind.longest:
+        if not isinstance(self.window, int | np.integer) or isinstance(self.window, bool):
+            raise ValueError(f"window must be a whole number, got {self.window!r}")
+        if not kind.shortest <= self.window <= kind.longest:
             limits = f"{kind.shortest}" if kind.longest == kind.shortest else f"at least {kind.shortest}"
             raise ValueError(f"window must be {limits} for kind {self.kind}, got {self.window!r}")
         object.__setattr__(self, "window", int(self.window))
@@ -119,8 +128,8 @@ class EventMonitor:
 
     def start(self, width: int = 1) -> "Watch":
         """A watch over `width` groups, which has seen nothing yet."""
-        if width < 1:
-            raise ValueError(f"width must be at least 1, got {width}")
+        if not isinstance(width, int | np.integer) or isinstance(width, bool) or width < 1:
+            raise ValueError(f"width must be at least 1, got {width!r}")
         return Watch(self, np.empty((0, width)))
 
     def false_alarm(self, noise: Tail, quiet: float) -> float:
@@ -134,7 +143,7 @@ class EventMonitor:
     def detectable(self, noise: Tail, beta: float, quiet: float = 0.0, grid: float = 1.0) -> Detectable:
         """The size to set so that `quiet` alarms with chance at most beta, and the nearest true quantity that
         is then missed with chance at most beta, both in steps of `grid` from `quiet`. The size of this
-        monitor plays no part.
+        monitor plays no part. A jump or drop has a size above 0, however far on its other side `quiet` is.
 
         >>> from streamgauge.noise import NoiseSum
         >>> EventMonitor("drop", size=1, window=2).detectable(NoiseSum(()), beta=0.01)
@@ -145,7 +154,14 @@ class EventMonitor:
         if not 0 < grid < inf:
             raise ValueError(f"grid must be above 0 and finite, got {grid}")
         kind = KINDS[self.kind]
-        level = quiet + kind.side * grid * least(lambda steps: noise.upper_tail(steps * grid) <= beta)
+        if not -inf < quiet < inf:
+            raise ValueError(f"quiet must be finite, got {quiet}")
+
+        def enough(steps: int) -> bool:
+            size = kind.sign * (quiet + kind.side * grid * steps)
+            return kind.admits(size) and noise.upper_tail(steps * grid) <= beta
+
+        level = quiet + kind.side * grid * least(enough)
         loud = level + kind.side * grid * least(lambda steps: beyond(noise, steps * grid) <= beta)
         return Detectable(kind.sign * level, loud)
 

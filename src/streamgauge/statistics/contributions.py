@@ -10,16 +10,15 @@ Remembering who appeared in how many ticks is memory of users, exact and secret:
 hash of 128 bits, under a key that is drawn at the start and saved with the run.
 """
 
-import os
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgauge.noise import Ints
+from streamgauge.noise.entropy import system_key
 from streamgauge.privacy import Unit, User
 from streamgauge.statistics.columns import Column, plain
 
@@ -41,7 +40,7 @@ class Contributions:
 
     def __init__(self, unit: User) -> None:
         self.unit = unit
-        self._key = os.urandom(DIGEST)
+        self._key = system_key()
         self._ticks: dict[bytes, int] = {}
 
     @classmethod
@@ -99,14 +98,21 @@ def _code(table: dict[bytes, int], user: Any) -> int:
 
 def named(user: Any) -> bytes:
     """A user as bytes, the same for equal users in columns of every type; nothing for what names no one."""
-    if type(user) is UUID:
-        return b"u" + user.bytes
     known = plain(user)
     if type(known) is str:
         return b"s" + known.encode("utf-8", "surrogatepass")
     if type(known) is int:
         return b"i" + known.to_bytes(known.bit_length() // 8 + 1, "big", signed=True)
-    return b"b" + known if type(known) is bytes else b""
+    return b"b" + known if type(known) is bytes else _unique(user)
+
+
+def _unique(user: Any) -> bytes:
+    """A UUID as bytes; nothing for any other object, whatever it does when it is looked at."""
+    try:
+        kind = type(user)
+        return b"u" + bytes(user.bytes) if (kind.__module__, kind.__name__) == ("uuid", "UUID") else b""
+    except Exception:
+        return b""
 
 
 def rank(codes: Ints) -> Ints:

@@ -83,11 +83,15 @@ class Exposure:
         return delta / self.pairs if self.pairs else delta * BASEL / (self.keys * tick**2)
 
     def reach(self) -> Reach:
-        """How far a unit moves the counters if it adds at most V to one key over the whole stream.
+        """How far a unit moves the counters if it adds at most V to one key: as if all of it at one tick.
 
-        As if at one tick. Proof: what it adds to a key over ticks, d >= 0 with sum at most V, is V times a
-        mean of single ticks, so that |C d| is at most V times the longest column, in L1 and in L2. The events
-        of all keys sum to `events`; their squares are largest in as few keys as can hold them.
+        Proof where V is over the whole stream: what it adds to a key over ticks, d >= 0 with sum at most V,
+        is V times a mean of single ticks, so that |C d| is at most V times the longest column, in L1 and in
+        L2. The events of all keys sum to `events`; their squares are largest in as few keys as can hold them.
+        In windows, V is over a window only, and a key may get more over the stream. It holds all the same:
+        the one counter of windows is WindowSum, whose blocks are no longer than the window. So every p-sum of
+        a key moves by at most V, and the p-sums of each level, over all keys and blocks, by `events` in all:
+        the squares of a level sum to what they sum to here.
         """
         full, rest = divmod(self.events, self.most)
         return Reach(self.events, full * self.most**2 + rest**2, self.events)

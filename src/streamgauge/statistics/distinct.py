@@ -1,9 +1,10 @@
 """Numbers of distinct users: of all so far, or of each tick, in a universe of known size.
 
 Users are the whole numbers from 0 below `universe`; others are dropped. Each group counts its own users. In
-memory there is one bit for every user and group, exact and secret: has that user come? A sketch would need
-less and tell less; what this costs is known beforehand. (Estimators that survive an intrusion are another
-room's; `window="each"` remembers nobody, and may be pan-private.)
+memory there is one bit for every user and group, exact and secret: has that user come? Where groups are many
+and of Users, there is the number of each user's groups besides. A sketch would need less and tell less; what
+this costs is known beforehand, and refused at the start beyond 2**36 bits. (Estimators that survive an
+intrusion are another room's; `window="each"` remembers nobody, and may be pan-private.)
 
     running     a tick's vector has the users of each group who came to it for the first time
     each        a tick's vector has the users of each group
@@ -48,25 +49,30 @@ from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import MOST, Marks, Statistic, Told
 
+ROOM = 2**36  # bits, one for every user and group
+NARROW = 8  # groups up to which the bits of a user are sooner added up than kept as a number
+
 
 @dataclass(slots=True)
 class Seen:
-    """Who has come: a row of bits for every group."""
+    """Who has come: a row of bits for every group, and in how many groups, where these are many."""
 
     bits: npt.NDArray[np.uint8] = field(repr=False)  # exact
+    counts: npt.NDArray[np.unsignedinteger[Any]] = field(repr=False)  # exact: of each user, or of none
 
     def of(self, groups: Ints, users: Ints) -> npt.NDArray[np.bool_]:
         return np.asarray(self.bits[groups, users >> 3] >> (users & 7) & 1, np.bool_)
 
     def add(self, groups: Ints, users: Ints) -> None:
         np.bitwise_or.at(self.bits, (groups, users >> 3), (1 << (users & 7)).astype(np.uint8))
+        if len(self.counts):
+            np.add.at(self.counts, users, 1)
 
     def groups_of(self, users: Ints) -> Ints:
         """In how many groups each has come."""
-        counts = np.zeros(len(users), np.int64)
-        for row in self.bits:
-            counts += row[users >> 3] >> (users & 7) & 1
-        return counts
+        if len(self.counts):
+            return self.counts[users].astype(np.int64)
+        return np.asarray((self.bits[:, users >> 3] >> (users & 7) & 1).sum(axis=0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -138,8 +144,13 @@ class Distinct(Statistic[Estimate]):
         return moved(self.unit) if self.remembers else unit_reach(self.unit, one, one)
 
     def memory(self, width: int) -> Seen:
-        octets = (self.size_of_universe + 7) // 8 if self.remembers else 0
-        return Seen(np.zeros((width, octets), np.uint8))
+        users = self.size_of_universe if self.remembers else 0
+        if users * width > ROOM:
+            rule = "universe must make at most 2**36 bits (take fewer users or fewer groups)"
+            raise ValueError(f"{rule}, got {users} x {width} = {users * width}")
+        counted = users if isinstance(self.unit, User) and width > NARROW else 0
+        most = np.min_scalar_type(min(self.max_groups, width))
+        return Seen(np.zeros((width, (users + 7) // 8), np.uint8), np.zeros(counted, most))
 
     def admitted(self, events: Events, memory: Any) -> Events:
         return Events([events.users], events.groups, events.users)

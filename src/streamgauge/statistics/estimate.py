@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any, overload
 
 import numpy as np
@@ -62,8 +63,7 @@ class Estimate:
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Bounds that hold the true value with `confidence`, at each tick and group by itself."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be above 0 and below 1, got {confidence}")
+        check_confidence(confidence)
         return self._intervals(confidence)
 
     def of_tick(self, row: int) -> "Estimate":
@@ -81,6 +81,16 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate(value={self.value!r}, stddev={self.stddev!r}, enough={self.enough!r})"
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, and no switch."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_confidence(confidence: object) -> None:
+    if not (is_number(confidence) and 0 < confidence < 1):  # type: ignore[operator]  # a number by now
+        raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
 
 
 def stacked(estimates: Sequence[Estimate]) -> Estimate:

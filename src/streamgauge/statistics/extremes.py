@@ -10,11 +10,14 @@ Privacy
     holding on to what was published: the memory of that is public.
 
 Error
-    The exact maximum has unbounded sensitivity, and no private release comes near it on all data. This one is
-    not above the true one, but for `doubt`, and short of it by about `rank` events, which is in every
-    release; `beyond` bounds how many, with confidence. `doubt` is for each of the two extremes: over
-    running windows for all ticks together, since a mistake would stay, equal parts of it up to the horizon
-    or, without one, 6/(pi t)^2 of it at tick t; over other windows for each tick by itself.
+    The exact maximum has unbounded sensitivity, and no private release comes near it on all data. The cell of
+    this one is not above that of the true one, but for `doubt`, nor is the minimum's cell below; each falls
+    short by about `rank` events, which is in every release; `beyond` bounds how many, with confidence. Cells
+    are told by the edges at which they begin, so that a published minimum may be less than the true one, by
+    up to a step; and values beyond `lower` and `upper` count as those, so that extremes beyond the axis are
+    told as its first and last cell. `doubt` is for each of the two extremes: over running windows for all
+    ticks together, since a mistake would stay, equal parts of it up to the horizon or, without one,
+    6/(pi t)^2 of it at tick t; over other windows for each tick by itself.
 
 Reference
     The usual advice is to ask for a count of three standard deviations. Held against every cell at every tick
@@ -44,7 +47,7 @@ from streamgauge.statistics.extremes_seen import (
     kappa,
     stacked_extremes,
 )
-from streamgauge.statistics.profile import Profile, level_marks, level_reach
+from streamgauge.statistics.profile import Profile, few_places, level_marks, level_reach
 from streamgauge.statistics.statistic import Marks, Statistic, Told
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
@@ -85,7 +88,7 @@ class Extremes(Statistic[ExtremesSeen]):
 
     def check(self) -> None:
         check_doubt(self.doubt)
-        self.axis  # noqa: B018 - refuses bounds that make no axis
+        self.size(1, None)
 
     @cached_property
     def axis(self) -> Axis:
@@ -102,6 +105,9 @@ class Extremes(Statistic[ExtremesSeen]):
     @property
     def reach(self) -> Reach:
         return level_reach(self.unit, self.tree.levels)
+
+    def size(self, width: int, memory: Any) -> int:
+        return few_places("step", [self.channels, width], "take a larger one, or fewer groups")
 
     def memory(self, width: int) -> Published:
         none = np.full(width, -1, np.int64)

@@ -6,13 +6,16 @@ The exact maximum cannot be published: one event moves it from anywhere to anywh
 
 where counts are noisy and kappa is such that the noise of the count by itself exceeds it with probability
 `doubt`, at most, in any cell (and at any tick that is counted in, see `chances`): a union bound, by
-Chernoff's inequality. So, but for `doubt`, some event does lie in the published cell or beyond: the true
-maximum is not below the published one, nor the true minimum above. How far beyond it is no release can
-tell; how many events are there it can, and `beyond` does.
+Chernoff's inequality. So, but for `doubt`, some event does lie in the published cell or beyond. What is told
+is a cell, by the edge at which it begins, of values clipped to the axis. So the true maximum, clipped, is not
+below the published one; the true minimum, clipped, is not above the *end* of the published cell, one step
+above what is published (if all values are 19.5, in steps of 10, the minimum is told as 10). Of values beyond
+the axis no more is told than its first or last cell (if all are -100 and `lower` is 0, both extremes are told
+as 0). How far beyond its cell an extreme lies no release can tell; how many events are there, `beyond` does.
 
 Proof of `beyond`: with `confidence` the noise of the counts from all edges stays within half widths at once
 (union bound over the edges); so it does at the edge that was published, however that was chosen.
-Where too few events are there the two may cross, minimum above maximum: both are still true, as bounds.
+Where too few events are there the two may cross, minimum above maximum: both still hold, as bounds on cells.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +26,7 @@ import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
 from streamgauge.statistics.columns import Bools
-from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.estimate import Floats, check_confidence, is_number
 from streamgauge.statistics.profile import Profile, added
 
 DOUBT = 0.05
@@ -34,6 +37,7 @@ LOW, HIGH = 0, 1  # rows of what readers see
 class ExtremesSeen:
     """The minimum (row 0) and the maximum (row 1) of every group, (2, width); several ticks come before.
 
+    Each is the edge at which its cell begins: the true minimum may lie above by up to a step.
     `enough` says whether any cell was found; if not, the value is the opposite end of the axis, which says
     nothing. `rank` is kappa at the published cell: as many events as it takes to be seen there.
     """
@@ -53,8 +57,7 @@ class ExtremesSeen:
 
     def beyond(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Bounds on how many events lie in cells beyond the published one, for each tick and group alone."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be above 0 and below 1, got {confidence}")
+        check_confidence(confidence)
         return self._beyond(confidence)
 
     def of_tick(self, row: int) -> "ExtremesSeen":
@@ -114,8 +117,8 @@ def extremes_of(
 
 
 def check_doubt(doubt: float) -> None:
-    if isinstance(doubt, bool) or not 0 < doubt <= 0.5:
-        raise ValueError(f"doubt must be above 0 and at most 0.5, got {doubt}")
+    if not (is_number(doubt) and 0 < doubt <= 0.5):
+        raise ValueError(f"doubt must be above 0 and at most 0.5, got {doubt!r}")
 
 
 def found(profile: Profile, below: Floats, above: Floats) -> Cells:

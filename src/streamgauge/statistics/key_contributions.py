@@ -2,17 +2,20 @@
 
 Of each user the first `max_keys` keys count (the same key in two groups is two), each for the user's first
 `max_per_key` events of it. Which events of a user survive is decided by that user's events alone: no one
-displaces anybody else. Remembering them is memory of users, exact and secret: users, and users with keys,
-are known by keyed hashes of 128 bits, under a key that is drawn at the start and saved with the run.
+displaces anybody else. In windows too the bounds are over the stream: who has used them up is not counted
+again, in no later window. (Noise there may rest on less, see `discovery.Exposure.reach`.)
+
+Remembering them is memory of users, exact and secret: users, and users with keys, are known by keyed hashes
+of 128 bits, under a key that is drawn at the start and saved with the run.
 """
 
-import os
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
 
 from streamgauge.noise import Ints
+from streamgauge.noise.entropy import system_key
 from streamgauge.statistics.columns import Column
 from streamgauge.statistics.contributions import DIGEST, numbered
 from streamgauge.statistics.keys import Octets, written
@@ -39,7 +42,7 @@ class KeyContributions:
         self.bounded = max_keys is not None or max_per_key is not None
         self.max_keys = max_keys or UNBOUNDED
         self.max_per_key = max_per_key or UNBOUNDED
-        self._secret = os.urandom(DIGEST)
+        self._secret = system_key()
         self._keys: dict[bytes, int] = {}
         self._uses: dict[bytes, int] = {}
 

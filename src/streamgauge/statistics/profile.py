@@ -7,6 +7,7 @@ each. The noise of a rank is that of a signed sum of blocks, whose number is pub
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.statistic import Marks
 from streamgauge.statistics.value_tree import ValueTree
+
+MOST = 2**26  # places of a vector that is read as a whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,15 @@ def level_marks(axis: Axis, tree: ValueTree, values: Column, groups: Ints, width
     events = np.flatnonzero(present)
     places = tree.nodes(cells[events]) * width + groups[events][:, None]
     return Marks(events, places, np.ones((1, 1), np.int64))
+
+
+def few_places(name: str, shape: Sequence[int], way: str) -> int:
+    """The number of places of a vector; refuses more than can be read at every tick."""
+    places = prod(shape)
+    if places > MOST:
+        shown = " x ".join(map(str, shape))
+        raise ValueError(f"{name} must make at most 2**26 places ({way}), got {shown} = {places}")
+    return places
 
 
 def added(noise: NoiseSum, blocks: Sequence[tuple[int, float]], *, fast: bool = False) -> NoiseSum:

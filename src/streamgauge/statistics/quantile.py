@@ -30,7 +30,7 @@ from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.columns import Column
-from streamgauge.statistics.profile import Profile, level_marks, level_reach
+from streamgauge.statistics.profile import Profile, few_places, level_marks, level_reach
 from streamgauge.statistics.quantiles import (
     Quantiles,
     fractions,
@@ -71,7 +71,7 @@ class Quantile(Statistic[Quantiles]):
         fractions(self.q)
         if isinstance(self.q, list):
             object.__setattr__(self, "q", tuple(self.q))
-        self.axis  # noqa: B018 - refuses bounds that make no axis
+        self.size(1, None)
 
     @cached_property
     def axis(self) -> Axis:
@@ -91,6 +91,9 @@ class Quantile(Statistic[Quantiles]):
     @property
     def reach(self) -> Reach:
         return level_reach(self.unit, self.tree.levels)
+
+    def size(self, width: int, memory: Any) -> int:
+        return few_places("step", [self.channels, width], "take a larger one, or fewer groups")
 
     def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
         return level_marks(self.axis, self.tree, rows[0], groups, width)

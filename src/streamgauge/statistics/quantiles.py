@@ -31,7 +31,7 @@ import numpy as np
 from streamgauge.noise import Ints, NoiseSum
 from streamgauge.privacy.exact import Number, exact
 from streamgauge.statistics.columns import Bools
-from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.estimate import Floats, check_confidence
 from streamgauge.statistics.profile import Profile, added
 from streamgauge.statistics.value_tree import ValueTree
 
@@ -59,8 +59,7 @@ class Quantiles:
 
         An end at the end of the axis means that or beyond, since values are clipped there.
         """
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be above 0 and below 1, got {confidence}")
+        check_confidence(confidence)
         return self._intervals(confidence)
 
     @cached_property

@@ -36,13 +36,11 @@ from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.columns import Column, column
-from streamgauge.statistics.profile import added, level_reach
+from streamgauge.statistics.profile import added, few_places, level_reach
 from streamgauge.statistics.ranges import Box, Ranges, Space, stacked_ranges
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import Marks, Statistic, Told
 from streamgauge.statistics.value_tree import tree_for
-
-MOST = 2**26  # places of the vector
 
 Axes = Mapping[str, Axis] | Sequence[tuple[str, Axis]]
 
@@ -96,12 +94,8 @@ class RangeCount(Statistic[Ranges]):
         return level_reach(self.unit, self.space.levels)
 
     def size(self, width: int, memory: Any) -> int:
-        places = self.channels * width
-        if places > MOST:
-            shown = " x ".join(map(str, [*self.space.shape, width]))
-            way = "take larger steps, fewer axes or fewer groups"
-            raise ValueError(f"axes must make at most 2**26 places ({way}), got {shown} = {places}")
-        return places
+        way = "take larger steps, fewer axes or fewer groups"
+        return few_places("axes", [*self.space.shape, width], way)
 
     def read(self, values: Any) -> list[Column]:
         return [column(name, table_column(values, name)) for name in self.space.names]
@@ -119,7 +113,9 @@ class RangeCount(Statistic[Ranges]):
     def joined(self, releases: Sequence[Ranges]) -> Ranges:
         return stacked_ranges(releases)
 
-    def stddev(self, tick: int, box: Box | None = None, **bounds: Any) -> float:
+    def stddev(  # type: ignore[override]  # any name may be that of an axis, "tick" too
+        self, tick: int, box: Box | None = None, /, **bounds: Any
+    ) -> float:
         """The exact standard error of a box at `tick`, known before there are data."""
         blocks = self.space.blocks(self.space.checked(box, bounds))
         size = prod(len(nodes) for nodes, _ in blocks)

@@ -53,8 +53,13 @@ class Space:
         return found
 
     def checked(self, box: Box | None, bounds: Box) -> dict[str, Any]:
-        """The bounds of a box by the name of their axis; refuses names that no axis has."""
+        """The bounds of a box by the name of their axis; refuses names that no axis has, and any twice."""
+        if box is not None and not isinstance(box, Mapping):
+            raise ValueError(f"box must be a mapping of names to pairs (from, to), got {box!r}")
         asked = {**(box or {}), **bounds}
+        if len(asked) < len(box or {}) + len(bounds):
+            twice = next(name for name in bounds if name in (box or {}))
+            raise ValueError(f"bounds must be given once for each axis, got {twice!r} twice")
         for name in asked:
             self.place(name)
         return asked
@@ -77,7 +82,8 @@ class Space:
 class Ranges:
     """What one tick (or several, a row each) tells of all boxes; nothing that is asked of it costs privacy.
 
-    Bounds are half-open, in the units of the data: `age=(50, 65)` is 50 <= age < 65, None an open end.
+    Bounds are half-open, in the units of the data: `age=(50, 65)` is 50 <= age < 65, None an open end. Where
+    an axis has the name of a setting, bounds come as a mapping in the last place: `{"doubt": (50, 65)}`.
     """
 
     space: Space
@@ -92,14 +98,23 @@ class Ranges:
         found = linear(sums, [added(noise, [(size, 1)]) for noise in self.noises], 1.0)
         return found.of_tick(0) if self._one else found
 
-    def quantile(self, q: Number | Sequence[Number], axis: str | None = None, /, **box: Any) -> Quantiles:
+    def quantile(
+        self,
+        q: Number | Sequence[Number],
+        axis: str | None = None,
+        box: Box | None = None,
+        /,
+        **bounds: Any,
+    ) -> Quantiles:
         """Quantiles along an axis, of the events within bounds on the others; see `Quantile`."""
-        found = quantiles_of(self.along(axis, box), q)
+        found = quantiles_of(self.along(axis, self.space.checked(box, bounds)), q)
         return found.of_tick(0) if self._one else found
 
-    def extremes(self, axis: str | None = None, /, doubt: float = DOUBT, **box: Any) -> ExtremesSeen:
+    def extremes(
+        self, axis: str | None = None, box: Box | None = None, /, *, doubt: float = DOUBT, **bounds: Any
+    ) -> ExtremesSeen:
         """The extremes along an axis, of the events within bounds on the others; each tick by itself."""
-        found = extremes_of(self.along(axis, box), doubt)
+        found = extremes_of(self.along(axis, self.space.checked(box, bounds)), doubt)
         return found.of_tick(0) if self._one else found
 
     def along(self, axis: str | None, box: Box) -> Profile:
@@ -108,10 +123,9 @@ class Ranges:
             raise ValueError(f"axis must be one of {', '.join(map(repr, self.space.names))}, got None")
         place = 0 if axis is None else self.space.place(axis)
         name, kept = self.space.axes[place]
-        asked = self.space.checked(box, {})
-        if name in asked:
-            raise ValueError(f"bounds must be on other axes than {name!r}, got {asked[name]!r} on it")
-        blocks = dict(enumerate(self.space.blocks(asked)))
+        if name in box:
+            raise ValueError(f"bounds must be on other axes than {name!r}, got {box[name]!r} on it")
+        blocks = dict(enumerate(self.space.blocks(box)))
         del blocks[place]
         size = prod(len(nodes) for nodes, _ in blocks.values())
         noises = [added(noise, [(size, 1)]) for noise in self.noises]

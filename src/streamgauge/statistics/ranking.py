@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamgauge.noise import NoiseSum
-from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.estimate import Floats, check_confidence
 
 Key = str | int | bool | bytes
 CONFIDENCE = 0.95  # of the intervals that are printed
@@ -33,8 +33,7 @@ class Ranking:
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[tuple[Floats, Floats], ...]:
         """Lower and upper bounds for each group, in the order of its keys."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be above 0 and below 1, got {confidence}")
+        check_confidence(confidence)
         half = self.half_width(confidence)
         return tuple((counts - half, counts + half) for counts in self.counts)
 

@@ -15,6 +15,14 @@ Privacy
     `max_keys` and `max_per_key` bound how many keys a user touches over the stream, and how often each
     (see key_contributions.py): `max_per_key=1` counts users instead of events.
 
+    Not hidden: time and memory. New keys take new columns, twice as many whenever they are used up, so
+    that the time and the memory of a step grow with the secret number of keys, in powers of two, and a step
+    at which they double takes longer than others. Whoever can measure either learns of keys that were never
+    published: the releases keep the promise, the machine that makes them must not be watched. Unless a
+    mechanism is asked for by name, the counter is the best of those whose new columns take few draws
+    (`sleeps_cheaply`); where there is none, as in decayed windows, it is the best of all, and a step that
+    doubles takes as many draws for each new column as there were ticks.
+
 Error
     Counts are unbiased before selection; intervals hold after it, see `Ranking`. What a threshold hides is no
     estimate: keys below it are not said to be rare.
@@ -26,14 +34,15 @@ Reference
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
-from streamgauge.continual.choice import AHEAD
-from streamgauge.continual.settings import check_whole
+from streamgauge.continual import Hybrid, Kary, Mechanism, compare
+from streamgauge.continual.mechanism import AHEAD
+from streamgauge.continual.settings import FARTHEST, check_whole
 from streamgauge.noise import Ints
 from streamgauge.privacy import Approx, Event, Loss, Pure, Reach, Unit, User
 from streamgauge.statistics.columns import Column, Domain
@@ -42,11 +51,13 @@ from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.events import Events
 from streamgauge.statistics.histogram import label_marks, label_reach
 from streamgauge.statistics.key_contributions import KeyContributions
-from streamgauge.statistics.key_table import KeyTable
+from streamgauge.statistics.key_table import FEWEST, KeyTable
 from streamgauge.statistics.keys import plain_keys
 from streamgauge.statistics.ranking import Ranking
-from streamgauge.statistics.statistic import Marks, Nothing, Statistic, Told
+from streamgauge.statistics.statistic import MOST, Marks, Nothing, Statistic, Told
 
+LEAST = Fraction(1, 2**900)  # of delta, for one key at one tick: beyond it no float can follow
+SHORT = 2**11  # ticks of zeros that a new column can be fed
 AMONG = 2**20  # keys of a group, known or not, for which intervals hold where their number is secret
 
 
@@ -103,6 +114,12 @@ class TopK(Statistic[Ranking]):
         for name in ("max_keys", "max_per_key"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
+        self._check_delta(self.loss.delta)
+
+    def _check_delta(self, delta: Fraction) -> None:
+        """Refuses one of which the last tick's share, or that of half of it, is less than floats can tell."""
+        if self.exposure.share(delta / 2, self.horizon or FARTHEST) < LEAST:
+            raise ValueError(f"delta must leave every key and tick a share of at least 2**-900, got {delta}")
 
     def _refuse_unless_default(self, where: str, *names: str) -> None:
         for name in names:
@@ -142,7 +159,29 @@ class TopK(Statistic[Ranking]):
 
     @cached_property
     def counter(self) -> Mechanism[Any]:
-        return self.selection.counter if self.domain is None else self.counter_of(self.loss)
+        if self.domain is not None:
+            return self.counter_of(self.loss)
+        counter, numbers = self.selection.counter, FEWEST * self.selection.counter.memory()
+        if numbers > MOST:
+            rule = f"window must leave the first {FEWEST} columns at most 2**31 numbers"
+            raise ValueError(f"{rule}, got {numbers} for {self.window!r}")
+        return counter
+
+    def counter_of(self, loss: Loss) -> Mechanism[Any]:
+        """Where columns are to come, the best counter of those that make them cheaply, if there is one.
+
+        Over few ticks every counter does.
+        """
+        if self.domain is not None or self.mechanism is not None:
+            return super().counter_of(loss)
+        asked: dict[str, Any] = {"unit": self.counted, "bound": self.reach}
+        found = compare(loss, horizon=self.horizon, window=self.window, **asked)
+        made = [c.mechanism for c in found.candidates if c.mechanism is not None and not c.refused]
+        if self.horizon is None and self.window == "running":
+            made.append(Hybrid(loss, inner=Kary, **asked))
+        short = self.horizon is not None and self.horizon <= SHORT
+        cheap = [mechanism for mechanism in made if short or mechanism.sleeps_cheaply]
+        return min(cheap, key=lambda mechanism: mechanism.rmse(found.ticks), default=found.best)
 
     @property
     def counted(self) -> Unit:
