@@ -25,6 +25,7 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python benchmarks/noise.py
 	@$(BIN)/python benchmarks/accuracy.py
 	@$(BIN)/python benchmarks/counters.py
+	@$(BIN)/python benchmarks/statistics.py
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -9,6 +9,7 @@ import pkgutil
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -41,17 +42,21 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def mechanisms() -> list[type[Mechanism[Any]]]:
-    """All mechanisms that can be made."""
-    for module in pkgutil.iter_modules(continual.__path__):
-        importlib.import_module(f"{continual.__name__}.{module.name}")
-    found, queue = set(), [Mechanism]
+def claims(room: ModuleType, root: type[Any]) -> list[type[Any]]:
+    """All claims of a room that can be made, found by importing every module of it."""
+    for module in pkgutil.iter_modules(room.__path__):
+        importlib.import_module(f"{room.__name__}.{module.name}")
+    found, queue = set(), [root]
     while queue:
         cls = queue.pop()
         queue += cls.__subclasses__()
         if not inspect.isabstract(cls) and cls.__module__.startswith("streamgauge."):
             found.add(cls)
     return sorted(found, key=lambda cls: cls.__name__)
+
+
+def mechanisms() -> list[type[Mechanism[Any]]]:
+    return claims(continual, Mechanism)
 
 
 def exported() -> list[type[Mechanism[Any]]]:

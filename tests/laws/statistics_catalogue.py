@@ -3,9 +3,6 @@
 A statistic that is not known here makes the tests fail: there is no opt-out.
 """
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -13,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from catalogue import claims
 
 import streamgauge as sg
 from streamgauge import statistics
@@ -186,16 +184,7 @@ def boxed(claim: Any, seen: Stream, box: dict[str, Any]) -> int:
 
 
 def statistics_found() -> list[type[Statistic[Any]]]:
-    """All statistics that can be made."""
-    for module in pkgutil.iter_modules(statistics.__path__):
-        importlib.import_module(f"{statistics.__name__}.{module.name}")
-    found, queue = set(), [Statistic]
-    while queue:
-        cls = queue.pop()
-        queue += cls.__subclasses__()
-        if not inspect.isabstract(cls) and cls.__module__.startswith("streamgauge."):
-            found.add(cls)
-    return sorted(found, key=lambda cls: cls.__name__)
+    return claims(statistics, Statistic)
 
 
 @dataclass(frozen=True)

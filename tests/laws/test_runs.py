@@ -1,7 +1,6 @@
 """Laws of runs: blocks equal steps, saved runs go on, ends are ends, a failed run stays down."""
 
 import copy
-import hashlib
 import pickle
 from fractions import Fraction
 from itertools import pairwise
@@ -10,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from catalogue import Case, every_case
+from forging import forged
 
 import streamgauge as sg
 from streamgauge.continual import BadSave, HorizonPassed, Run, RunFailed
-from streamgauge.continual.saved import MAGIC
 from streamgauge.noise import Ints
 from streamgauge.testing import InsecureNoise, SilentNoise
 
@@ -96,15 +95,6 @@ def test_a_state_that_cannot_be_this_claims_is_refused(case: Case) -> None:
     ):
         with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
             claim.load(forged(saved, old, new))
-
-
-def forged(saved: bytes, old: bytes, new: bytes) -> bytes:
-    """The same bytes with another header, and a checksum to match."""
-    start = len(MAGIC) + 8
-    end = start + int.from_bytes(saved[len(MAGIC) : start], "little")
-    header = saved[start:end].replace(old, new, 1)
-    body = MAGIC + len(header).to_bytes(8, "little") + header + saved[end:-32]
-    return body + hashlib.sha256(body).digest()
 
 
 @every_case

@@ -1,12 +1,12 @@
 """Laws of every statistic's runs: exact without noise, blocks equal steps, saved runs go on."""
 
 import copy
-import hashlib
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
+from forging import forged
 from statistics_catalogue import (
     CASES,
     RUNNING,
@@ -23,7 +23,6 @@ from statistics_catalogue import (
 import streamgauge as sg
 from streamgauge import statistics
 from streamgauge.continual import BadSave, HorizonPassed, RunFailed
-from streamgauge.continual.saved import MAGIC
 from streamgauge.testing import InsecureNoise, SilentNoise
 
 TICKS = 12
@@ -127,15 +126,6 @@ def test_a_saved_run_of_another_claim_or_cut_short_is_refused(case: Case) -> Non
         with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
             claim.load(broken)
     assert claim.load(saved).tick == 0
-
-
-def forged(saved: bytes, old: bytes, new: bytes) -> bytes:
-    """The same bytes with another header, and a checksum to match."""
-    start = len(MAGIC) + 8
-    end = start + int.from_bytes(saved[len(MAGIC) : start], "little")
-    header = saved[start:end].replace(old, new, 1)
-    body = MAGIC + len(header).to_bytes(8, "little") + header + saved[end:-32]
-    return body + hashlib.sha256(body).digest()
 
 
 @every_running_case

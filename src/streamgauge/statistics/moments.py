@@ -107,6 +107,13 @@ class Moments:
         known = np.array([count]), np.array([count * mean])
         return Sums(*known, np.sqrt(covariance[:1, 0]), np.sqrt(covariance[1:2, 1]))
 
+    def expected_squares(self, spread: float, count: float, mean: float, variance: float) -> Squares:
+        """The same with sums of u^2."""
+        covariance = self._covariance() * spread**2
+        square = np.array([count * (mean**2 + variance)])
+        shared = covariance[:1, 2]
+        return Squares(self.expected(spread, count, mean), square, np.sqrt(covariance[2:3, 2]), shared)
+
     def _covariance(self) -> Floats:
         """Of the noise in sums of the powers of u, under independent noise of variance 1 in each channel."""
         full = np.zeros((self.top + 1, self.top + 1))

@@ -34,6 +34,8 @@ from streamgauge.statistics.reaches import check_public_counts, unit_reach
 from streamgauge.statistics.settings import value_grid
 from streamgauge.statistics.statistic import Marks, Statistic, Told
 
+EVEN = 1 / 3  # the variance of values spread evenly over [-1, 1]
+
 
 @dataclass(frozen=True)
 class Variance(Statistic[Estimate]):
@@ -103,6 +105,20 @@ class Variance(Statistic[Estimate]):
             return self.release(told.rows(part))
 
         return Estimate(self._real(point), error, ratio.enough(squares.sums), intervals, rows)
+
+    def stddev(
+        self, tick: int, count: float = 0.0, mean: float | None = None, variance: float | None = None
+    ) -> float:
+        """The standard error at `tick` to be expected over so many events, by the delta method.
+
+        Where the count is not enough to go on, that of the least count that is. Without a `mean` it is that
+        of values about the middle, without a `variance` that of values spread evenly over the range.
+        """
+        half = self.moments.half
+        u = 0.0 if mean is None else (mean - self.moments.middle) / half
+        w = EVEN if variance is None else variance / half**2
+        squares = self.moments.expected_squares(self.counter.stddev(tick), count, u, w)
+        return float(self._real_error(np.array([w]), spread.variance_error(squares))[0])
 
     def _real(self, w: Floats) -> Floats:
         """Back to the scale of the data."""
