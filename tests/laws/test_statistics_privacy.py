@@ -5,13 +5,15 @@ worst move that is found is the reach that the counter's noise is calibrated to:
 the counter does with a reach has its own laws.
 """
 
+import re
+from dataclasses import fields
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from statistics_catalogue import WIDTH, Case, every_running_case, stream
+from statistics_catalogue import WIDTH, Case, every_running_case, given, stream
 
 import streamgauge as sg
 from streamgauge.noise import DiscreteLaplace
@@ -115,3 +117,50 @@ def test_a_reach_that_forgets_something_is_found(case: Case) -> None:
     l1, l2_squared, _ = farthest(moves(case, claim, claim.unit))
     assert l1 > claim.reach.l1 / 2
     assert l2_squared > claim.reach.l2_squared / 2
+
+
+@every_running_case
+def test_a_pan_private_run_remembers_its_registers_and_what_was_published(case: Case) -> None:
+    """Nothing else: no user, no key, no exact number."""
+    windows = ["running", "each"] if "each" in case.kind.windows else ["running"]
+    for window in windows:
+        claim = private(case, window)
+        if claim is None:
+            continue
+        assert claim.counter.pan_private
+        run = claim.start(WIDTH)
+        release = run.step(**given(case, claim, stream(case, 1, events=50)))
+        held = run._state
+        assert held.users is None
+        assert held.public is None
+        seen = {array.tobytes() for array in arrays(held.memory) if array.size}
+        known = [*published(claim, release), *arrays(claim.memory(WIDTH))]
+        assert seen <= {array.tobytes() for array in known}
+
+
+def private(case: Case, window: str) -> Any:
+    """The pan-private claim, if there is one; a refusal must say why."""
+    try:
+        return case.claim(HORIZON, window=window, pan_private=True)
+    except ValueError as refusal:
+        if re.match(
+            r"(pan_private must be False|settings must be such that some mechanism keeps)", str(refusal)
+        ):
+            return None
+        raise
+
+
+def arrays(memory: Any) -> list[np.ndarray]:
+    return [value for f in fields(memory) if isinstance(value := getattr(memory, f.name), np.ndarray)]
+
+
+def published(claim: Any, release: Any) -> list[np.ndarray]:
+    """What a release says, as cells: for extremes, the one statistic that holds on to what it said."""
+    if not hasattr(release, "minimum"):
+        return []
+    cells = [np.searchsorted(claim.axis.edges, edge) for edge in (release.minimum, release.maximum)]
+    unseen = [
+        np.where(release.enough[i], cell, last)
+        for i, (cell, last) in enumerate(zip(cells, (claim.axis.cells, -1), strict=True))
+    ]
+    return [cell.astype(np.int64) for cell in unseen]
