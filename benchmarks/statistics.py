@@ -161,6 +161,10 @@ def questions() -> Iterator[Question]:
         lambda r: np.sort(np.array(r.counts), axis=-1)[..., ::-1],
         lambda d: np.sort(np.bincount(d.keys, minlength=64))[::-1][:5].astype(float),
     )
+    yield from tree_questions(bounds, values, value)
+
+
+def tree_questions(bounds: dict[str, Any], values: Any, value: Any) -> Iterator[Question]:
     yield Question(
         "RangeCount, 2 <= kWh < 4",
         claim(RangeCount, axes={"kwh": sg.statistics.Axis(LOWER, UPPER, STEP)}),

@@ -27,7 +27,7 @@ def main() -> None:
 
     count = Count(loss, window="sliding 24").start()  # the last day, for ever
     today = count.feed(ticks=seen["hour"], until=HOURS)
-    print(f"visits of the last day: {today.value[-1, 0]:.0f} +- {today.stddev[-1, 0]:.0f}")
+    print(f"visits of the last day: {today.value[-1, 0]:.0f}, standard error {today.stddev[-1, 0]:.0f}")
 
     waits = Quantile(loss, q=(0.5, 0.9), lower=0, upper=240, step=5, horizon=HOURS).start()
     waits.feed(seen["wait"], ticks=seen["hour"], until=HOURS - 1)
@@ -46,11 +46,11 @@ def main() -> None:
     boxes = RangeCount(loss, axes=axes, horizon=HOURS).start()
     answers = boxes.feed(table, ticks=seen["hour"], until=HOURS)
     old = answers.count(age=(65, None), wait=(60, None)).of_tick(-1)
-    print(f"over 65, waited an hour or more: {old.value[0]:.0f} +- {old.stddev[0]:.0f}")
+    print(f"65 and over, waited an hour or more: {old.value[0]:.0f}, standard error {old.stddev[0]:.0f}")
 
     claim = Distinct(loss, universe=PATIENTS, horizon=HOURS, unit=sg.User(10, HOURS))
     people = claim.start().feed(users=seen["patient"], ticks=seen["hour"], until=HOURS).of_tick(-1)
-    print(f"different patients: {people.value[0]:.0f} +- {people.stddev[0]:.0f}")
+    print(f"different patients: {people.value[0]:.0f}, standard error {people.stddev[0]:.0f}")
 
 
 if __name__ == "__main__":

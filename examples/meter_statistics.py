@@ -48,7 +48,7 @@ def main() -> None:
         run = claim.start(groups=DISTRICTS)
         found = run.feed(seen["kwh"], ticks=seen["hour"], groups=seen["district"], until=HOURS)
         for where, value, error in zip(DISTRICTS, found.value[-1], found.stddev[-1], strict=True):
-            print(f"{name:<18}  {where:<8} {value:>8.2f} +- {error:.2f} kWh")
+            print(f"{name:<18}  {where:<8} {value:>8.2f}, standard error {error:.2f} kWh")
 
 
 if __name__ == "__main__":

@@ -36,8 +36,10 @@ def main() -> None:
 
     shares = Histogram(sg.Pure(1), domain=ANSWERS, horizon=MINUTES, unit=voter)
     last = shares.start().feed(poll["answer"], **told).of_tick(-1)
-    for label, value, error in zip(ANSWERS, non_negative(last.value[0]), last.stddev[0], strict=True):
-        print(f"{label:<10} {value:>7.0f} +- {error:.0f}")
+    low, high = last.interval(0.95)
+    print("within 95 %:")
+    for label, value, half in zip(ANSWERS, non_negative(last.value[0]), (high - low)[0] / 2, strict=True):
+        print(f"{label:<10} {value:>7.0f} +- {half:.0f}")
 
     claim = TopK(sg.Approx(1, 1e-6), k=5, horizon=MINUTES, unit=voter, max_keys=2, max_per_key=1)
     print(f"\na line is published if its count is above {claim.selection.threshold(MINUTES):.0f}")

@@ -272,6 +272,8 @@ def test_columns_are_refused_by_shape_and_type_without_a_word_of_their_length(ca
         run.step(**{**columns, "groups": None})
     with pytest.raises(ValueError, match=r"^groups must be a column of events, got str$"):
         run.step(**{**columns, "groups": "north"})
+    with pytest.raises(ValueError, match=r"^ticks must be whole numbers, counted from 1, got datetime64"):
+        run.feed(**columns, ticks=np.zeros(7, "datetime64[s]"), until=1)
     run.step(**columns)
     with pytest.raises(ValueError, match=r"^until must not be before the run's tick"):
         run.feed(**columns, ticks=events.ticks, until=0)
@@ -284,6 +286,17 @@ def test_an_empty_tick_releases_like_any_other(case: Case) -> None:
     one, two = claim.start(WIDTH, InsecureNoise(5)), claim.start(WIDTH, InsecureNoise(5))
     columns = given(case, claim, stream(case, 1, events=0))
     same(one.step(), two.step(**columns))
+
+
+@every_case
+def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone(case: Case) -> None:
+    claim, events = case.claim(TICKS), stream(case, 1, events=9)
+    run, twin = claim.start(WIDTH, InsecureNoise(6)), claim.start(WIDTH, InsecureNoise(6))
+    columns = given(case, claim, events)
+    for tick in range(3):
+        run.feed(**columns, ticks=events.ticks, until=tick)
+        assert run.tick == tick
+        same(run.step(**columns), twin.step(**columns), close=False)
 
 
 def test_there_is_something_to_try() -> None:

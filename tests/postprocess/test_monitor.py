@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, nan, sqrt
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from hypothesis.extra.numpy import arrays
 
 from streamgauge.continual import Binary, SimpleII, SquareRoot
 from streamgauge.noise import DiscreteLaplace, NoiseSum, Term
-from streamgauge.postprocess import EitherTail, EventMonitor, Watch
+from streamgauge.postprocess import EitherTail, EventMonitor, NormalTail, Watch
 from streamgauge.postprocess.tails import split
 from streamgauge.privacy import Pure, Zcdp
+from streamgauge.statistics import Sum
 from streamgauge.testing import InsecureNoise
 
 SCALE = Fraction(4)
@@ -315,3 +317,21 @@ def test_settings_and_shapes_that_make_no_sense_are_refused():
     ]:
         with pytest.raises(ValueError, match=rule):
             use()
+
+
+def test_a_normal_tail_is_that_of_the_normal_law() -> None:
+    tail = NormalTail(2.0)
+    assert tail.upper_tail(0) == 0.5
+    assert tail.upper_tail(2 * NormalDist().inv_cdf(0.975)) == pytest.approx(0.025)
+    for wrong in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"^stddev must be positive, got"):
+            NormalTail(wrong)
+
+
+def test_the_rates_of_a_sum_are_those_of_simulation() -> None:
+    claim = Sum(Pure(1), lower=0, upper=3, step=0.01, window="each")
+    monitor, runs = EventMonitor("threshold", size=10), 40_000
+    released = claim.start(runs, InsecureNoise(3)).take(np.full((1, runs), 300)).value
+    predicted = monitor.false_alarm(claim.noise_at(1), quiet=3)
+    assert abs(np.mean(released >= 10) - predicted) < 6 * (predicted / runs) ** 0.5
+    assert abs(monitor.false_alarm(claim.counter.noise_at(1), quiet=3) - predicted) > 0.1

@@ -326,3 +326,10 @@ def test_what_makes_no_claim_is_refused() -> None:
         TopK(APPROX, k=1, window="sliding x")
     with pytest.raises(ValueError, match=r"^confidence must be above 0 and below 1, got 1"):
         TopK(APPROX, k=1, horizon=9).start().step().interval(1)
+
+
+def test_no_ticks_at_all_rank_nothing_and_leave_the_run_alone() -> None:
+    run = TopK(APPROX, k=2, horizon=24).start(noise=SilentNoise())
+    run.step(["a"] * 100)
+    assert run.feed(["a"], ticks=[1], until=1) == ()
+    assert run.step(["a"] * 100).counts[0].tolist() == [200]

@@ -3,6 +3,7 @@
 Settings that are not numbers raise; data never do.
 """
 
+import warnings
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -102,10 +103,17 @@ def _floats(array: npt.NDArray[Any], low: float, high: float) -> Floats:
 def _number(item: Any) -> float:
     """A float for whatever says it is a real number, else NaN. A hostile item may raise anything, and is
     NaN then."""
+    kind = type(item)
+    if kind is float:
+        return float(item)
     try:
-        if isinstance(item, TEXT) or not hasattr(item, "__float__") or getattr(item, "shape", ()) != ():
+        if kind is int or kind is bool:
+            return _large(item)
+        if issubclass(kind, (*TEXT, complex, np.complexfloating)):
             return nan
-        return _large(item)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning would speak of the item
+            return _large(item) if getattr(item, "shape", ()) == () and hasattr(item, "__float__") else nan
     except Exception:
         return nan
 

@@ -57,6 +57,13 @@ class NoiseSum:
     def stddev(self) -> float:
         return sqrt(self.variance)
 
+    def times(self, factor: float) -> "NoiseSum":
+        """The same noise on another scale."""
+        if factor == 1:
+            return self
+        scaled = tuple(Term(t.count, t.weight * factor, t.distribution) for t in self.terms)
+        return NoiseSum(scaled, self.bounding)
+
     @cached_property
     def _summands(self) -> Summands:
         return merged(self.terms)

@@ -5,7 +5,7 @@ from streamgauge.postprocess.hierarchy import Hierarchy
 from streamgauge.postprocess.histograms import non_negative
 from streamgauge.postprocess.least_squares import AddUp, add_up
 from streamgauge.postprocess.monitor import Detectable, EventMonitor, Watch
-from streamgauge.postprocess.tails import EitherTail, Tail
+from streamgauge.postprocess.tails import EitherTail, NormalTail, Tail
 
 __all__ = [
     "AddUp",
@@ -13,6 +13,7 @@ __all__ = [
     "EitherTail",
     "EventMonitor",
     "Hierarchy",
+    "NormalTail",
     "Tail",
     "Watch",
     "add_up",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, isnan, nextafter
+from math import erfc, inf, isnan, nextafter, sqrt
 from typing import Protocol
 
 SPLITS = (1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4)
@@ -34,6 +34,23 @@ class EitherTail:
             return 1.0
         splits = [(inf, inf)] if x == inf else [split(x, part) for part in SPLITS]
         return min(1.0, *(self.first.upper_tail(p) + beyond(self.second, q) for p, q in splits))
+
+
+@dataclass(frozen=True)
+class NormalTail:
+    """Noise of which the standard error alone is known, taken to be normal: an approximation, no bound.
+
+    For means, variances and other quotients of noisy sums, where they have enough to go on.
+    """
+
+    stddev: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.stddev < inf:
+            raise ValueError(f"stddev must be positive, got {self.stddev}")
+
+    def upper_tail(self, x: float) -> float:
+        return erfc(x / (self.stddev * sqrt(2))) / 2
 
 
 def split(x: float, part: float) -> tuple[float, float]:

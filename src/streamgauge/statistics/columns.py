@@ -10,7 +10,7 @@ Privacy
     (whole numbers that pandas made floats) is read alike as long as its numbers are below 2^53.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,19 +56,37 @@ def _flat(name: str, array: Column) -> Column:
 
 
 def _array(values: Any) -> Column:
-    """The array of a foreign column; where it cannot make one, its items one by one."""
+    """The array of a foreign column; where it can make none of one dimension, its items one by one."""
     try:
-        array = np.asarray(values)
-        kind = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
-        if array.dtype.kind == "f" and ("int" in kind or "bool" in kind):
-            return _with_nulls(values)
+        array = _frame(values) if hasattr(values, "isna") else _arrow(values)
     except Exception:
-        return _boxed([_item(values, place) for place in range(len(values))])
-    return array
+        array = np.zeros((0, 0))
+    if array.ndim <= 1:
+        return array
+    place = values.iloc if hasattr(values, "iloc") else values
+    return _boxed([_item(place, number) for number in range(len(values))])
 
 
-def _with_nulls(values: Any) -> Column:
-    """Whole numbers that would become floats because of a null among them, as objects."""
+def _frame(values: Any) -> Column:
+    """A column of pandas, which would make floats of whole numbers and categories where one is missing."""
+    kind = values.dtype
+    if hasattr(kind, "categories"):
+        labels = _boxed([*kind.categories, None]).astype(object)
+        return np.asarray(labels[np.asarray(values.cat.codes if hasattr(values, "cat") else values.codes)])
+    if isinstance(kind, np.dtype) or not np.asarray(values.isna()).any():
+        return np.asarray(values)
+    return np.asarray(values.to_numpy(dtype=object, na_value=None))
+
+
+def _arrow(values: Any) -> Column:
+    """A column of Arrow or Polars, which would do the same, or anything that makes an array."""
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    if "dictionary" in str(kind):
+        values, kind = values.cast(kind.value_type), kind.value_type  # type: ignore[union-attr]
+    count = getattr(values, "null_count", 0)
+    whole = "int" in str(kind).lower() or "bool" in str(kind).lower()
+    if not whole or not (count() if callable(count) else count):
+        return np.asarray(values)
     items = np.asarray(values.fill_null(0)).astype(object)
     items[np.asarray(values.is_null()).astype(np.bool_)] = None
     return items
@@ -159,9 +177,11 @@ class Domain:
 
     @classmethod
     def of(cls, name: str, labels: Sequence[Any]) -> "Domain":
-        if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Collection):
-            raise ValueError(f"{name} must be a list of labels, got {labels!r}")
-        known = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+        foreign = hasattr(labels, "__array__")
+        if isinstance(labels, str | bytes | Mapping | Set) or not (foreign or isinstance(labels, Collection)):
+            raise ValueError(f"{name} must be a list of labels, in an order, got {labels!r}")
+        listed = column(name, labels).tolist() if foreign else labels
+        known = tuple(label.item() if isinstance(label, np.generic) else label for label in listed)
         if not known:
             raise ValueError(f"{name} must have at least one label, got none")
         wrong = [label for label in known if type(label) not in (str, int, bool)]
@@ -199,10 +219,13 @@ class Domain:
         if items.dtype.kind == "U":
             words, inverse = np.unique(items, return_inverse=True)
             return np.array([self._table.get(str(word), OUTSIDE) for word in words], np.int64)[inverse]
-        codes = (self._table.get(plain(item), OUTSIDE) for item in items.tolist())
-        return np.fromiter(codes, np.int64, len(items))
+        return np.fromiter(map(self._code, items.tolist()), np.int64, len(items))
 
     def _numbers(self, items: Ints, there: Bools) -> Ints:
         numbers, order = self._sorted
         places = np.minimum(np.searchsorted(numbers, items), len(numbers) - 1)
         return np.where(there & (numbers[places] == items), order[places], OUTSIDE)
+
+    def _code(self, item: Any) -> int:
+        known = plain(item)
+        return OUTSIDE if type(known) is float else self._table.get(known, OUTSIDE)

@@ -14,6 +14,7 @@ from streamgauge.noise import NoiseSum
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+NARROW = 2.0  # steps of the grid: noise below it is far from any continuous law
 Intervals = Callable[[float], tuple[Floats, Floats]]
 
 
@@ -120,10 +121,21 @@ def half_widths(noises: Sequence[NoiseSum], confidence: float, axes: int = 2) ->
     return np.array([widths[noise] for noise in all_of_them]).reshape(-1, *[1] * (axes - 1))
 
 
-def factors(noises: Sequence[NoiseSum], confidence: float, axes: int = 2) -> Floats:
-    """How many standard deviations a half width is, tick by tick."""
-    spread = spreads(noises, axes)
-    return half_widths(noises, confidence, axes) / np.where(spread > 0, spread, 1.0)
+def factors(noises: Sequence[NoiseSum], confidence: float, channels: int) -> Floats:
+    """How many standard deviations a half width is, tick by tick.
+
+    Noise that is 0 most of the time is not so in one of several channels: there, that of all at once.
+    """
+    kinds = {noise: _factor(noise, confidence, channels) for noise in set(noises)}
+    return np.array([kinds[noise] for noise in noises]).reshape(-1, 1)
+
+
+def _factor(noise: NoiseSum, confidence: float, channels: int) -> float:
+    if not noise.stddev:
+        return 0.0
+    narrow = noise.stddev < NARROW
+    half = noise.simultaneous(confidence, channels) if narrow else noise.half_width(confidence)
+    return half / noise.stddev
 
 
 def linear(value: Floats, noises: Sequence[NoiseSum], scale: float) -> Estimate:

@@ -89,6 +89,8 @@ class EventRun(Single[Held], Generic[R]):
         """
         check_whole("until", until, least=0)
         when = column("ticks", ticks)
+        if when.dtype.kind in "mMUS":
+            raise ValueError(f"ticks must be whole numbers, counted from 1, got {when.dtype}")
         events = self._events({"values": values, "groups": groups, "users": users, "ticks": when})
         with self._taken(partial(self._until, until)) as held:
             before = held.counter.tick
@@ -124,9 +126,9 @@ class EventRun(Single[Held], Generic[R]):
         return whole.reshape(-1)
 
     def noise(self) -> NoiseSum:
-        """The noise in every sum of the newest release, announced intrusions included."""
+        """The noise in every sum of the newest release, in its units, announced intrusions included."""
         with self._alone() as held:
-            return held.counter.noise()
+            return held.counter.noise().times(self.statistic.scale)
 
     def save(self) -> bytes:
         """All that the run remembers, secrets included; `statistic.load` goes on from it, once."""

@@ -63,13 +63,22 @@ def unpacked(
 
     width, _, kept = unpack(saved, statistic.identity(), blank, repr(statistic))
     domain = labelled(kept.labels.tobytes(), width)
+    try:
+        return width, domain, _held(statistic, width, kept, noise)
+    except BadSave:
+        raise
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
+        raise BadSave(ANOTHER) from None
+
+
+def _held(statistic: "Statistic[Any]", width: int, kept: Kept, noise: Noise | None) -> Held:
     counter = statistic.counter.load(kept.counter.tobytes(), noise)
     public = statistic.counter.load(kept.public.tobytes(), NoNoise()) if len(kept.public) else None
     users = None if kept.users is None else Contributions.restored(statistic.unit, kept.users)
     memory = statistic.unpacked(kept.memory)
     if counter.width != statistic.size(width, memory) and not statistic.GROWS:
         raise BadSave(ANOTHER)
-    return width, domain, Held(counter, public, memory, users)
+    return Held(counter, public, memory, users)
 
 
 def labelled(labels: bytes, width: int) -> Domain | None:

@@ -88,7 +88,7 @@ class Mean(Statistic[Estimate]):
         sums = self.moments.sums(told)
 
         def intervals(confidence: float) -> tuple[Floats, Floats]:
-            low, high = ratio.mean_interval(sums, factors(told.noises, confidence), confidence)
+            low, high = ratio.mean_interval(sums, factors(told.noises, confidence, self.channels), confidence)
             return self._real(low), self._real(high)
 
         def error() -> Floats:

@@ -129,7 +129,7 @@ class Moments:
     @cached_property
     def single(self) -> Reach:
         """The reach of an event's presence."""
-        return farthest(self._all)
+        return farthest(self._all, len(self.rows))
 
     @cached_property
     def pair(self) -> Reach:
@@ -143,18 +143,15 @@ class Moments:
         linear = [row[1 - self.first] * self.places ** (self.top - 1) for row in self.rows]
         square = [row[2 - self.first] if self.top == 2 else 0 for row in self.rows]
         rates = [b + c * both for b, c in zip(linear, square, strict=True)]
-        return farthest((2 * self.places - abs(both)) * np.array(rates, object))
+        return farthest((2 * self.places - abs(both)) * np.array(rates, object), len(self.rows))
 
     @property
     def _all(self) -> Objects:
-        """What every value on the grid adds, in numbers without an end."""
-        moves: Objects = self.amounts(np.arange(self.grid.first, self.grid.last + 1).astype(object)).astype(
-            object
-        )
-        return moves
+        """What every value on the grid adds, or those at its ends if none is farther; without wrapping."""
+        values = range(self.grid.first, self.grid.last + 1, 1 if self.top == 2 else self.places)
+        return self.amounts(np.array(values, object)).astype(object)
 
 
-def farthest(moves: Objects) -> Reach:
+def farthest(moves: Objects, channels: int) -> Reach:
     """The farthest of all columns, in L1 and L2."""
-    moved = int((moves != 0).sum(axis=0).max())
-    return Reach(int(abs(moves).sum(axis=0).max()), int((moves**2).sum(axis=0).max()), max(1, moved))
+    return Reach(int(abs(moves).sum(axis=0).max()), int((moves**2).sum(axis=0).max()), channels)

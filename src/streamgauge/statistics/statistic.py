@@ -252,6 +252,10 @@ class Statistic(ABC, Generic[R]):
         """What one step of the counter's grid is in units of the data."""
         return 1.0
 
+    def noise_at(self, tick: int) -> NoiseSum:
+        """The noise in every count or sum that the release at `tick` is made of, in units of the data."""
+        return self.counter.noise_at(self.counter.checked(tick)).times(self.scale)
+
     def stddev(self, tick: int) -> float:
         """The standard error of every count or sum that the release at `tick` is made of, before any data."""
         return self.counter.stddev(tick) * self.scale

@@ -252,6 +252,9 @@ class TopK(Statistic[Ranking]):
         keys, sizes = zip(*ranked, strict=True)
         return Ranking(keys, sizes, noise.stddev, AMONG, noise)
 
+    def none(self, told: Told) -> Any:
+        return ()
+
     def first(self, release: Any) -> Ranking:
         one: Ranking = release[0]
         return one

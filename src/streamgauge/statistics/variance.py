@@ -95,7 +95,9 @@ class Variance(Statistic[Estimate]):
         point = spread.variance(squares)
 
         def intervals(confidence: float) -> tuple[Floats, Floats]:
-            low, high = spread.variance_interval(squares, factors(told.noises, confidence), confidence)
+            low, high = spread.variance_interval(
+                squares, factors(told.noises, confidence, self.channels), confidence
+            )
             return self._real(low), self._real(high)
 
         def error() -> Floats:
