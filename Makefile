@@ -22,10 +22,11 @@ check: $(VENV)/dev,plot ## format, lint, types, imports
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, NumPy and the bounds (minutes)
-	@$(BIN)/python benchmarks/noise.py
-	@$(BIN)/python benchmarks/accuracy.py
-	@$(BIN)/python benchmarks/counters.py
-	@$(BIN)/python benchmarks/statistics.py
+	@$(BIN)/python -P benchmarks/noise.py
+	@$(BIN)/python -P benchmarks/accuracy.py
+	@$(BIN)/python -P benchmarks/counters.py
+	@$(BIN)/python -P benchmarks/statistics.py
+	@$(BIN)/python -P benchmarks/coverage.py
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

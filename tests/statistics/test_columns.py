@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -185,6 +186,24 @@ def test_what_is_not_there_is_not_counted() -> None:
     assert present(column("values", masked)).tolist() == [True, False, True]
     with pytest.raises(ValueError, match=r"^values must be a column of one dimension, got 2$"):
         column("values", np.zeros((2, 2)))
+
+
+NESTED: dict[str, Any] = {
+    "arrow lists": lambda more: pa.array([[1, 2], [2], [1], *more]),
+    "polars lists": lambda more: pl.Series([[1, 2], [2], [1], *more]),
+    "arrow structs": lambda more: pa.array([{"a": 1}] * 3 + more),
+    "polars arrays": lambda more: pl.Series([[1], [2], [1], *more], dtype=pl.Array(pl.Int64, 1)),
+    "arrow runs": lambda more: pc.run_end_encode(pa.array([2**60, 2**60, 3, *more])),
+    "times": lambda more: pd.Series(
+        pd.to_datetime(["2020-01-01"] * 3 + more), dtype="timestamp[ns][pyarrow]"
+    ),
+}
+
+
+@pytest.mark.parametrize("maker", NESTED.values(), ids=NESTED.keys())
+def test_columns_of_other_things_are_read_item_by_item_too(maker: Any) -> None:
+    one, two = read_alone(maker([])), read_alone(maker([None]))
+    assert two[:3] == one
 
 
 def test_columns_of_several_dimensions_are_read_item_by_item_or_refused_by_type() -> None:

@@ -54,7 +54,7 @@ def unpack(
         like = blank(width)
         state, used = _restored(like, header["state"], raw)
         whole = width > 0 and used == len(raw) and _fits(state, like)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, MemoryError):
         whole = False
     if not whole:
         raise BadSave(ANOTHER)

@@ -20,8 +20,7 @@ magnitudes.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil, exp, inf, pi, sqrt
-from statistics import NormalDist
+from math import ceil, erfc, exp, inf, pi, sqrt
 
 import numpy as np
 
@@ -33,7 +32,7 @@ LONGEST = 1 << 16
 EVALUATIONS = 1 << 22  # of factors of the transform, at most
 LUMPY = 4  # deviations per largest weight below which the transform does not fade, and few are made
 SHIFT = 2.5  # c
-COVER = NormalDist().cdf(SHIFT) * (1 - 1e-12)
+COVER = (1 - erfc(SHIFT / sqrt(2)) / 2) * (1 - 1e-12)
 CUT = sqrt(80.0)  # deviations of W's transform: e^-40 is left
 NEGLIGIBLE = 14.0  # nepers below the tail asked for
 TEMPER = 0.75  # of the best tilt: a milder one makes the period shorter

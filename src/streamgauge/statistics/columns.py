@@ -81,8 +81,10 @@ def _frame(values: Any) -> Column:
 def _arrow(values: Any) -> Column:
     """A column of Arrow or Polars, which would do the same, or anything that makes an array."""
     kind = getattr(values, "dtype", getattr(values, "type", None))
-    if "dictionary" in str(kind):
+    if str(kind).startswith("dictionary<"):
         values, kind = values.cast(kind.value_type), kind.value_type  # type: ignore[union-attr]
+    if "<" in str(kind) or str(kind).startswith(("List(", "Struct(", "Array(")):
+        raise TypeError("nested columns are read item by item")
     count = getattr(values, "null_count", 0)
     whole = "int" in str(kind).lower() or "bool" in str(kind).lower()
     if not whole or not (count() if callable(count) else count):
@@ -140,11 +142,16 @@ def present(values: Column) -> Bools:
 
 
 def _is_there(item: Any) -> bool:
-    """None, NaN and the nulls of data frames are not there; a hostile item may raise, and is not either."""
-    try:
-        return item is not None and bool(item == item)  # noqa: PLR0124 - NaN is what is not itself
-    except Exception:
-        return False
+    """None, NaN and the nulls of data frames are not there; any other object is, whatever it does."""
+    kind = type(item)
+    if kind in NUMPY or kind is float:
+        return bool(item == item)  # noqa: PLR0124 - NaN is what is not itself
+    return item is not None and kind.__name__ not in ("NAType", "NaTType")
+
+
+def objects(items: Column) -> list[Any]:
+    """Every item as an object; dates and times, of which NumPy makes numbers at times, as None."""
+    return [None] * len(items) if items.dtype.kind in "mM" else items.tolist()
 
 
 def whole_numbers(items: Column) -> tuple[Ints, Bools]:
@@ -159,8 +166,8 @@ def whole_numbers(items: Column) -> tuple[Ints, Bools]:
             floats = items.astype(np.float64)
             there = (np.abs(floats) < FLOATS) & (floats == np.floor(floats))
             return np.where(there, floats, 0).astype(np.int64), there
-    plains = [plain(item) for item in items.tolist()] if items.dtype.kind == "O" else []
-    numbers = [n if type(n) is int and abs(n) < FARTHEST else None for n in plains] or [None] * len(items)
+    plains = map(plain, objects(items))
+    numbers = [n if type(n) is int and abs(n) < FARTHEST else None for n in plains]
     there = np.fromiter((n is not None for n in numbers), np.bool_, len(items))
     return np.fromiter((n or 0 for n in numbers), np.int64, len(items)), there
 
@@ -219,7 +226,7 @@ class Domain:
         if items.dtype.kind == "U":
             words, inverse = np.unique(items, return_inverse=True)
             return np.array([self._table.get(str(word), OUTSIDE) for word in words], np.int64)[inverse]
-        return np.fromiter(map(self._code, items.tolist()), np.int64, len(items))
+        return np.fromiter(map(self._code, objects(items)), np.int64, len(items))
 
     def _numbers(self, items: Ints, there: Bools) -> Ints:
         numbers, order = self._sorted

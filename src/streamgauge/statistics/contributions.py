@@ -20,7 +20,7 @@ import numpy.typing as npt
 from streamgauge.noise import Ints
 from streamgauge.noise.entropy import system_key
 from streamgauge.privacy import Unit, User
-from streamgauge.statistics.columns import Column, plain
+from streamgauge.statistics.columns import Column, objects, plain
 
 DIGEST = 16
 Octets = npt.NDArray[np.uint8]
@@ -87,7 +87,7 @@ def numbered(users: Column) -> tuple[Ints, list[bytes]]:
         distinct, codes = np.unique(users, return_inverse=True)
         return codes.astype(np.int64), [named(user) for user in distinct.tolist()]
     table: dict[bytes, int] = {}
-    codes = np.fromiter((_code(table, user) for user in users.tolist()), np.int64, len(users))
+    codes = np.fromiter((_code(table, user) for user in objects(users)), np.int64, len(users))
     return codes, list(table)
 
 

@@ -1,7 +1,7 @@
 """What a run of a statistic holds, and how it is saved: the counter's run and the statistic's own memory."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,8 @@ def unpacked(
         return Kept(none, none, none, statistic.packed(statistic.memory(width)), users)
 
     width, _, kept = unpack(saved, statistic.identity(), blank, repr(statistic))
+    if types(kept.memory) != types(blank(width).memory):
+        raise BadSave(ANOTHER)
     domain = labelled(kept.labels.tobytes(), width)
     try:
         return width, domain, _held(statistic, width, kept, noise)
@@ -79,6 +81,15 @@ def _held(statistic: "Statistic[Any]", width: int, kept: Kept, noise: Noise | No
     if counter.width != statistic.size(width, memory) and not statistic.GROWS:
         raise BadSave(ANOTHER)
     return Held(counter, public, memory, users)
+
+
+def types(memory: Any) -> list[Any]:
+    """What the parts of a memory are made of."""
+    if isinstance(memory, np.ndarray):
+        return [memory.dtype]
+    return (
+        [types(getattr(memory, f.name)) for f in fields(memory)] if is_dataclass(memory) else [type(memory)]
+    )
 
 
 def labelled(labels: bytes, width: int) -> Domain | None:

@@ -31,10 +31,11 @@ Reference
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
+
+from streamgauge.noise.normal import normal_point
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -123,7 +124,7 @@ def critical(factor: Floats, confidence: float) -> Floats:
 
 def normal_quantile(confidence: float) -> float:
     """The half width of normal noise, in its standard deviations."""
-    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    return normal_point((1.0 - confidence) / 2.0)
 
 
 def first_not_too_low(x: Floats, y: Floats, noise: Noises, k: Floats, ends: tuple[float, float]) -> Floats:
