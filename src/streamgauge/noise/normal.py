@@ -50,7 +50,7 @@ def normal_point(tail: float) -> float:
     normal is at most exp(-z^2/2)/2.
 
     >>> round(normal_point(0.025), 12)
-    1.959963984540
+    1.95996398454
     """
     z = sqrt(-2 * log(2 * tail))
     for _ in range(STEPS):
