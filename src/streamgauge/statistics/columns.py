@@ -82,7 +82,7 @@ def _arrow(values: Any) -> Column:
     """A column of Arrow or Polars, which would do the same, or anything that makes an array."""
     kind = getattr(values, "dtype", getattr(values, "type", None))
     if str(kind).startswith("dictionary<"):
-        values, kind = values.cast(kind.value_type), kind.value_type  # type: ignore[union-attr]
+        values, kind = values.cast(kind.value_type), kind.value_type  # type: ignore[union-attr]  # an Arrow type
     if "<" in str(kind) or str(kind).startswith(("List(", "Struct(", "Array(")):
         raise TypeError("nested columns are read item by item")
     count = getattr(values, "null_count", 0)
@@ -122,7 +122,7 @@ def plain(item: Any) -> Plain:
         item = item.item()
         kind = type(item)
     if kind is str or kind is bytes:
-        return item.rstrip("\0" if kind is str else b"\0")  # type: ignore[no-any-return]
+        return item.rstrip("\0" if kind is str else b"\0")  # type: ignore[no-any-return]  # text or bytes
     if kind is int or kind is bool:
         return int(item)
     if kind is float:

@@ -34,10 +34,8 @@ import numpy as np
 
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Reach, Unit
+from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.exact import Number
-from streamgauge.statistics.axis import Axis
-from streamgauge.statistics.columns import Column
 from streamgauge.statistics.extremes_seen import (
     DOUBT,
     Cells,
@@ -47,8 +45,8 @@ from streamgauge.statistics.extremes_seen import (
     kappa,
     stacked_extremes,
 )
-from streamgauge.statistics.profile import Profile, few_places, level_marks, level_reach
-from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.profile import AlongAxis
+from streamgauge.statistics.statistic import Told
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
 
@@ -62,7 +60,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Extremes(Statistic[ExtremesSeen]):
+class Extremes(AlongAxis[ExtremesSeen]):
     """The least and the largest value, as far as they can be told; see the module's claim.
 
     >>> from streamgauge import Pure
@@ -91,35 +89,16 @@ class Extremes(Statistic[ExtremesSeen]):
         self.size(1, None)
 
     @cached_property
-    def axis(self) -> Axis:
-        return Axis(self.lower, self.upper, self.step)
-
-    @cached_property
     def tree(self) -> ValueTree:
         return tree_for(self.axis.cells, self.loss, self.branching)
-
-    @property
-    def channels(self) -> int:
-        return self.tree.size
-
-    @property
-    def reach(self) -> Reach:
-        return level_reach(self.unit, self.tree.levels)
-
-    def size(self, width: int, memory: Any) -> int:
-        return few_places("step", [self.channels, width], "take a larger one, or fewer groups")
 
     def memory(self, width: int) -> Published:
         none = np.full(width, -1, np.int64)
         return Published(0, none + 1 + self.axis.cells, none)
 
-    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
-        return level_marks(self.axis, self.tree, rows[0], groups, width)
-
     def release(self, told: Told) -> ExtremesSeen:
         """Reads what was published before, and remembers what is now."""
-        nodes = told.sums.reshape(len(told.sums), self.channels, told.width)
-        profile = Profile(self.axis, self.tree, nodes, told.noises)
+        profile = self.profile(told)
         if self.window != "running":
             return extremes_of(profile, self.doubt)
         first, ticks = told.memory.tick, len(told.noises)

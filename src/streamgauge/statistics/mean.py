@@ -23,20 +23,18 @@ from functools import cached_property
 from typing import Any
 
 from streamgauge.continual import Mechanism
-from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Pure, Reach, Unit
+from streamgauge.privacy import Event, Loss, Pure, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics import ratio
-from streamgauge.statistics.columns import Column
 from streamgauge.statistics.estimate import Estimate, Floats, factors
-from streamgauge.statistics.moments import Moments
-from streamgauge.statistics.reaches import check_public_counts, unit_reach
+from streamgauge.statistics.moments import Moments, OfMoments
+from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
-from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.statistic import Told
 
 
 @dataclass(frozen=True)
-class Mean(Statistic[Estimate]):
+class Mean(OfMoments):
     """The mean of a column of numbers; see the module's claim.
 
     >>> from streamgauge import Pure
@@ -68,21 +66,6 @@ class Mean(Statistic[Estimate]):
         if self.public_counts:
             return Moments(grid, ((1,),), first=1)
         return Moments(grid, ratio.UP_AND_DOWN if isinstance(self.loss, Pure) else ratio.COUNT_AND_SUM)
-
-    @property
-    def channels(self) -> int:
-        return len(self.moments.rows)
-
-    @property
-    def counts_are_public(self) -> bool:
-        return self.public_counts
-
-    @cached_property
-    def reach(self) -> Reach:
-        return unit_reach(self.unit, self.moments.single, self.moments.pair, in_place=self.public_counts)
-
-    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
-        return self.moments.marks(rows[0], groups, width)
 
     def release(self, told: Told) -> Estimate:
         sums = self.moments.sums(told)

@@ -22,8 +22,10 @@ Reference
     range, with 0 for a missing value and a budget that is spent three times.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +33,11 @@ import numpy.typing as npt
 from streamgauge.noise import Grid, Ints
 from streamgauge.privacy import Reach
 from streamgauge.statistics.columns import Column
-from streamgauge.statistics.estimate import Floats, spreads
+from streamgauge.statistics.estimate import Estimate, Floats, spreads
 from streamgauge.statistics.ratio import Rows, Sums
+from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.spread import Squares
-from streamgauge.statistics.statistic import Marks, Told
+from streamgauge.statistics.statistic import Marks, Statistic, Told
 
 MOST_PLACES = 2**12  # of a grid whose squares are counted: they fit 64 bits with 2^30 events to spare
 Objects = npt.NDArray[np.object_]
@@ -150,6 +153,31 @@ class Moments:
         """What every value on the grid adds, or those at its ends if none is farther; without wrapping."""
         values = range(self.grid.first, self.grid.last + 1, 1 if self.top == 2 else self.places)
         return self.amounts(np.array(values, object)).astype(object)
+
+
+class OfMoments(Statistic[Estimate]):
+    """What means and variances share: the channels, and how far one unit moves them."""
+
+    public_counts: bool
+
+    @property
+    @abstractmethod
+    def moments(self) -> Moments: ...
+
+    @property
+    def channels(self) -> int:
+        return len(self.moments.rows)
+
+    @property
+    def counts_are_public(self) -> bool:
+        return self.public_counts
+
+    @cached_property
+    def reach(self) -> Reach:
+        return unit_reach(self.unit, self.moments.single, self.moments.pair, in_place=self.public_counts)
+
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        return self.moments.marks(rows[0], groups, width)
 
 
 def farthest(moves: Objects, channels: int) -> Reach:

@@ -4,22 +4,26 @@ A profile has the blocks of a tree (see `value_tree`) of some ticks and groups, 
 each. The noise of a rank is that of a signed sum of blocks, whose number is public: it is known, not fitted.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum, Term
 from streamgauge.privacy import Reach, Unit
+from streamgauge.privacy.exact import Number
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.columns import Column
 from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.reaches import unit_reach
-from streamgauge.statistics.statistic import Marks
+from streamgauge.statistics.statistic import Marks, Statistic, Told
 from streamgauge.statistics.value_tree import ValueTree
 
+R = TypeVar("R")
 MOST = 2**26  # places of a vector that is read as a whole
 
 
@@ -67,6 +71,40 @@ def level_marks(axis: Axis, tree: ValueTree, values: Column, groups: Ints, width
     events = np.flatnonzero(present)
     places = tree.nodes(cells[events]) * width + groups[events][:, None]
     return Marks(events, places, np.ones((1, 1), np.int64))
+
+
+class AlongAxis(Statistic[R]):
+    """What quantiles and extremes share: one tree over one axis, and how far one unit moves it."""
+
+    lower: Number | None
+    upper: Number | None
+    step: Number | None
+
+    @property
+    @abstractmethod
+    def tree(self) -> ValueTree: ...
+
+    @cached_property
+    def axis(self) -> Axis:
+        return Axis(self.lower, self.upper, self.step)
+
+    @property
+    def channels(self) -> int:
+        return self.tree.size
+
+    @property
+    def reach(self) -> Reach:
+        return level_reach(self.unit, self.tree.levels)
+
+    def size(self, width: int, memory: Any) -> int:
+        return few_places("step", [self.channels, width], "take a larger one, or fewer groups")
+
+    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
+        return level_marks(self.axis, self.tree, rows[0], groups, width)
+
+    def profile(self, told: Told) -> Profile:
+        """The noisy blocks of all ticks told of."""
+        return Profile(self.axis, self.tree, told.channels, told.noises)
 
 
 def few_places(name: str, shape: Sequence[int], way: str) -> int:

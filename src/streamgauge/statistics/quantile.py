@@ -25,12 +25,9 @@ from math import sqrt
 from typing import Any
 
 from streamgauge.continual import Mechanism
-from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Reach, Unit
+from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.exact import Number
-from streamgauge.statistics.axis import Axis
-from streamgauge.statistics.columns import Column
-from streamgauge.statistics.profile import Profile, few_places, level_marks, level_reach
+from streamgauge.statistics.profile import AlongAxis
 from streamgauge.statistics.quantiles import (
     Quantiles,
     fractions,
@@ -38,12 +35,12 @@ from streamgauge.statistics.quantiles import (
     stacked_quantiles,
     variance_blocks,
 )
-from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.statistic import Told
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
 
 @dataclass(frozen=True)
-class Quantile(Statistic[Quantiles]):
+class Quantile(AlongAxis[Quantiles]):
     """The value below which a part q of the events lies, for one q or several; see the module's claim.
 
     >>> from streamgauge import Pure
@@ -74,33 +71,14 @@ class Quantile(Statistic[Quantiles]):
         self.size(1, None)
 
     @cached_property
-    def axis(self) -> Axis:
-        return Axis(self.lower, self.upper, self.step)
-
-    @cached_property
     def tree(self) -> ValueTree:
         """The tree of least predicted rank error: of the top level's blocks, q (1 - q) count."""
         parts = fractions(self.q)
         share = float(sum(part * (1 - part) for part in parts) / len(parts))
         return tree_for(self.axis.cells, self.loss, self.branching, share)
 
-    @property
-    def channels(self) -> int:
-        return self.tree.size
-
-    @property
-    def reach(self) -> Reach:
-        return level_reach(self.unit, self.tree.levels)
-
-    def size(self, width: int, memory: Any) -> int:
-        return few_places("step", [self.channels, width], "take a larger one, or fewer groups")
-
-    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
-        return level_marks(self.axis, self.tree, rows[0], groups, width)
-
     def release(self, told: Told) -> Quantiles:
-        nodes = told.sums.reshape(len(told.sums), self.channels, told.width)
-        return quantiles_of(Profile(self.axis, self.tree, nodes, told.noises), self.q)
+        return quantiles_of(self.profile(told), self.q)
 
     def joined(self, releases: Sequence[Quantiles]) -> Quantiles:
         return stacked_quantiles(releases)

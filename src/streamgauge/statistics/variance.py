@@ -23,22 +23,20 @@ from typing import Any
 import numpy as np
 
 from streamgauge.continual import Mechanism
-from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Pure, Reach, Unit
+from streamgauge.privacy import Event, Loss, Pure, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics import ratio, spread
-from streamgauge.statistics.columns import Column
 from streamgauge.statistics.estimate import Estimate, Floats, factors
-from streamgauge.statistics.moments import MOST_PLACES, Moments
-from streamgauge.statistics.reaches import check_public_counts, unit_reach
+from streamgauge.statistics.moments import MOST_PLACES, Moments, OfMoments
+from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
-from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.statistic import Told
 
 EVEN = 1 / 3  # the variance of values spread evenly over [-1, 1]
 
 
 @dataclass(frozen=True)
-class Variance(Statistic[Estimate]):
+class Variance(OfMoments):
     """The sample variance of a column of numbers or, with `root=True`, the standard deviation.
 
     >>> from streamgauge import Pure
@@ -74,21 +72,6 @@ class Variance(Statistic[Estimate]):
         if self.public_counts:
             return Moments(grid, spread.PAIR if pure else spread.WEIGHED_PAIR, first=1)
         return Moments(grid, spread.CORNERS if pure else spread.SHIFTED)
-
-    @property
-    def channels(self) -> int:
-        return len(self.moments.rows)
-
-    @property
-    def counts_are_public(self) -> bool:
-        return self.public_counts
-
-    @cached_property
-    def reach(self) -> Reach:
-        return unit_reach(self.unit, self.moments.single, self.moments.pair, in_place=self.public_counts)
-
-    def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
-        return self.moments.marks(rows[0], groups, width)
 
     def release(self, told: Told) -> Estimate:
         squares = self.moments.squares(told)
