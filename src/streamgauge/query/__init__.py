@@ -1,0 +1,1 @@
+"""What a curator declares and asks for: the pipeline file, the SQL, types and bounds, the planner."""

@@ -1,0 +1,73 @@
+"""The sides of a run that can be changed: where events come from, and where releases go."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from streamgauge.query.blocks import Block, FilePart
+
+if TYPE_CHECKING:
+    from streamgauge.query.released import Released
+
+
+class Finished(Protocol):
+    """A source that is all there."""
+
+    @property
+    def files(self) -> tuple[FilePart, ...]: ...
+
+    def fingerprint(self) -> str:
+        """Changes if a file does."""
+        ...
+
+
+class Live(Protocol):
+    """A source that goes on."""
+
+    @property
+    def header(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def replayable(self) -> bool:
+        """Whether `seek` can go back to a position that was told."""
+        ...
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all was read that was there when `read` was last called."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will ever come again."""
+        ...
+
+    def read(self) -> Block | None:
+        """What is there now, at most 64 MiB of it, or nothing."""
+        ...
+
+    def position(self) -> bytes:
+        """Where the blocks that were read end."""
+        ...
+
+    def seek(self, position: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Where releases go, each tick once and whole.
+
+    The store remembers what `write` returned. On start `resume` is given that, undoes whatever was written
+    after it, and tells the newest (tick, chain) that was found at all, even beyond.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def resume(self, position: bytes | None) -> tuple[int, str] | None: ...
+
+    def write(self, releases: Sequence["Released"], tick: int, chain: str) -> bytes:
+        """Writes, makes it durable, and tells the position: `tick` is the last tick written, `chain` its."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,66 @@
+"""What a SELECT means: public groups, aggregates with known bounds, and total expressions in DuckDB's SQL."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from streamgauge.query.settings import Label
+
+AggregateKind = Literal["count", "sum", "mean", "variance", "stddev", "min", "max", "quantile", "distinct"]
+
+
+class Refused(ValueError):
+    """A query that cannot be answered privately, or is not in the dialect: what, by which rule, what to do."""
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """A column of groups, with all its labels."""
+
+    name: str
+    labels: tuple[Label, ...]
+    code: str  # SQL: the number of the label, or NULL for events that are dropped
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number that an event counts for, within bounds."""
+
+    sql: str  # a finite DOUBLE, or NULL
+    lower: Fraction | None
+    upper: Fraction | None
+    step: Fraction | None  # its natural grid, if it has one
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What COUNT(DISTINCT column) counts: whole numbers below a public one."""
+
+    sql: str  # BIGINT or NULL
+    universe: int
+    column: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One output column."""
+
+    name: str
+    kind: AggregateKind
+    value: Value | None = None  # none for COUNT(*)
+    codes: Codes | None = None
+    q: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A checked SELECT."""
+
+    text: str  # canonical
+    groups: tuple[GroupColumn, ...]
+    levels: tuple[int, ...]  # how many of the group columns each level keeps: ROLLUP (a, b) is (2, 1, 0)
+    aggregates: tuple[Aggregate, ...]
+    where: str | None  # SQL: BOOLEAN; events where it is NULL or false are dropped
+    columns: frozenset[str]  # of the stream
+    lookups: frozenset[str]

@@ -1,0 +1,121 @@
+"""What a pipeline file declares, after it was checked: everything here is public.
+
+Times are whole microseconds since 1970 (UTC), durations are whole microseconds, horizons and windows whole
+ticks. Tick 1 is [start, start + tick).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from streamgauge.privacy import Loss, Unit
+
+Label = str | int | float | bool
+Kind = Literal["text", "number", "boolean", "time"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A declared column of the stream. What is not declared is never read."""
+
+    name: str
+    kind: Kind = "text"
+    values: tuple[Label, ...] | None = None  # all values that are kept; others are NULL, or "other"
+    other: bool = False
+    bounds: tuple[Fraction, Fraction] | None = None  # numbers are clamped to them
+    grid: Fraction | None = None
+    hashed: int | None = None  # any text, known by a keyed hash below this number
+    max_groups: int | None = None  # groups are discovered, at most so many
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A public table: one row for each key in column `on`, which the stream has too."""
+
+    name: str
+    on: str
+    columns: tuple[str, ...]  # without `on`
+    keys: tuple[str, ...]
+    rows: tuple[tuple[Label | None, ...], ...]  # one for each key; a column has one type: text or numbers
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The events: where they come from, when they happened, whom they are about."""
+
+    name: str
+    source: str  # a path relative to the pipeline file, a folder, or "-"
+    format: Literal["jsonl", "csv", "parquet"]
+    compression: Literal["gzip", "zstd"] | None
+    arrival: Literal["finished", "live"]
+    time: str
+    time_format: Literal["iso", "epoch s", "epoch ms", "epoch us", "epoch ns"]
+    timezone: str
+    tick: int
+    start: int
+    end: int | None
+    unit: Unit
+    budget: Loss
+    user: str | None = None  # the column that names users, where they are the unit
+    max_users: int | None = None  # what the memory of users is padded to
+    lateness: int = 0
+    earliness: int = 0
+    late: Literal["drop", "carry"] = "drop"
+    key: str | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+
+    @property
+    def ticks(self) -> int | None:
+        """The last tick, if there is one."""
+        return None if self.end is None else (self.end - self.start) // self.tick
+
+    def begins(self, tick: int) -> int:
+        """When a tick begins; tick + 1 says when it ends."""
+        return self.start + (tick - 1) * self.tick
+
+
+@dataclass(frozen=True)
+class Release:
+    """One thing to publish at every tick."""
+
+    name: str
+    sql: str
+    loss: Loss
+    window: str = "running"  # "running", "each", "sliding TICKS" or "decayed TICKS"
+    horizon: int | None = None  # ticks
+    mechanism: str = "auto"
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism
+    max_groups: int = 10**6
+    delta: Fraction | None = None  # for groups that are discovered
+    expected: float | None = None  # the level that the curator expects, for relative errors
+    title: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class SinkSettings:
+    """Where releases go."""
+
+    to: str  # a path relative to the pipeline file, or "-" for standard output
+    format: Literal["jsonl", "csv", "parquet"]
+    releases: tuple[str, ...] = ()  # their names; all if there are none
+
+
+@dataclass(frozen=True)
+class PipelineFile:
+    """A pipeline file, checked. `blocks` are the canonical texts that the store pins."""
+
+    path: Path
+    stream: Stream
+    lookups: Mapping[str, Lookup]
+    releases: tuple[Release, ...]
+    sinks: tuple[SinkSettings, ...]
+    blocks: Mapping[str, str]  # "stream", "budget", "lookup.NAME", "release.NAME": canonical JSON
+    unconfirmed: tuple[str, ...] = ()  # keys that `init` guessed and nobody has confirmed
+
+    @property
+    def folder(self) -> Path:
+        """What the pipeline owns: the store and logs, nothing raw."""
+        return self.path.with_suffix(".streamgauge")
