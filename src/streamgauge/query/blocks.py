@@ -1,7 +1,7 @@
 """Records on their way from a source to an engine: whole physical lines."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 LONGEST = 2**20  # bytes of a record; longer ones are dropped
@@ -20,7 +20,7 @@ class Dropped:
 class Block:
     """Clean lines: UTF-8, each at most LONGEST bytes and ended by one line feed, no carriage returns."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     offset: int  # of its beginning in the source, decompressed
     dropped: tuple[Dropped, ...] = ()
 

@@ -1,0 +1,342 @@
+"""A followed file: each line once and in order, through growth, rotation and restarts, or a refusal."""
+
+import os
+
+import pytest
+from declared_streams import drained, rules, stream, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamgauge.sources import SourceError, SourceLost, SourceTruncated, StandardInput, growing, open_live
+from streamgauge.sources.follow import FollowedFile
+from streamgauge.sources.lines import TOO_LONG
+
+SECRET = b'{"name": "secret"}\n'
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "visits.jsonl"
+
+
+def follow(path, **settings):
+    return open_live(stream(path.name, arrival="live", **settings), path.parent)
+
+
+def append(path, data):
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def rotate(path):
+    """As logrotate does: the highest number is the oldest."""
+    numbers = sorted((int(old.suffix[1:]) for old in path.parent.glob(path.name + ".*")), reverse=True)
+    for number in numbers:
+        path.with_name(f"{path.name}.{number}").rename(path.with_name(f"{path.name}.{number + 1}"))
+    path.rename(path.with_name(path.name + ".1"))
+
+
+def restarted(live, path, **settings):
+    position = live.position()
+    live.close()
+    again = follow(path, **settings)
+    again.seek(position)
+    return again
+
+
+def test_a_line_is_read_when_it_is_whole(path):
+    live = follow(path)
+    assert live.read() is None
+    assert live.caught_up
+    for data, out in [
+        (b"", b""),
+        (b"a\nb", b"a\n"),
+        (b"c\r", b""),
+        (b"\n", b"bc\n"),
+        ("é".encode()[:1], b""),
+    ]:
+        append(path, data)
+        assert text(drained(live)) == out
+    append(path, "é\n".encode()[1:])
+    assert text(drained(live)) == "é\n".encode()
+    assert live.replayable
+    assert not live.ended
+    live.close()
+
+
+def test_it_is_caught_up_when_all_was_read_that_was_there_at_the_call(path, monkeypatch):
+    monkeypatch.setattr(growing, "BLOCK", 8)
+    append(path, b"123\n" * 5 + b"4")
+    live = follow(path)
+    assert not live.caught_up
+    told = [(live.read().data, live.caught_up) for _ in range(2)]
+    assert told == [(b"123\n" * 2, False)] * 2
+    assert live.read().data == b"123\n"
+    assert live.caught_up
+    append(path, b"\n")
+    assert live.caught_up  # nothing was asked since
+    assert live.read().data == b"4\n"
+    live.close()
+
+
+def test_a_block_that_leads_up_to_the_end_is_caught_up_at_once(path):
+    """Else a busy file would never be caught up with."""
+    append(path, b"a")
+    live = follow(path)
+    for _ in range(3):
+        append(path, b"\na")
+        assert live.read().data == b"a\n"
+        assert live.caught_up
+    live.close()
+
+
+def test_a_renamed_file_is_read_to_its_end_and_then_the_new_one(path):
+    append(path, b"a\nb")
+    live = follow(path)
+    assert text(drained(live)) == b"a\n"
+    rotate(path)
+    append(path.with_name("visits.jsonl.1"), b"c\nd")
+    path.touch()
+    assert text(drained(live)) == b"bc\n"  # its writer may not know yet
+    append(path.with_name("visits.jsonl.1"), b"e")
+    append(path, b"f\n")
+    assert not live.caught_up or text([live.read()]) == b"de\n"
+    assert text(drained(live)) == b"f\n"
+    live.close()
+
+
+def test_while_the_next_file_waits_it_is_not_caught_up(path):
+    path.touch()
+    live = follow(path)
+    drained(live)
+    append(path, b"a\n")
+    rotate(path)
+    append(path, b"b\n")
+    assert live.read().data == b"a\n"
+    assert not live.caught_up
+    assert live.read().data == b"b\n"
+    assert live.caught_up
+    live.close()
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_files_that_were_rotated_between_two_reads_are_all_read_in_their_order(path, down):
+    append(path.with_name("visits.jsonl.1"), b"before our time\n")
+    append(path, b"a\n")
+    live = follow(path)
+    drained(live)
+    for data in (b"b\n", b"c", b"d\n"):
+        rotate(path)
+        append(path, data)
+    if down:
+        live = restarted(live, path)
+    assert text(drained(live)) == b"b\nc\nd\n"
+    live.close()
+
+
+def test_rotated_names_may_be_dates_and_other_names_beside_it_are_not_read(path):
+    append(path, b"a\n")
+    live = follow(path)
+    drained(live)
+    path.rename(path.with_name("visits.jsonl-20260105"))
+    for number, (name, data) in enumerate(
+        [("visits.jsonl.2026-01-06", b"b\n"), ("visits.jsonl-20260107", b"c\n")]
+    ):
+        append(path.with_name(name), data)
+        os.utime(path.with_name(name), ns=(0, 2 * 10**18 + number))
+    for name in ("visits.jsonl.bak", "visits.jsonl.1.gz", "visits.jsonl2", "other.jsonl.1"):
+        append(path.with_name(name), b"no\n")
+    append(path, b"d\n")
+    assert text(drained(live)) == b"b\nc\nd\n"
+    live.close()
+
+
+def test_a_file_that_was_removed_is_read_to_its_end_and_then_the_new_one(path):
+    append(path.with_name("visits.jsonl.1"), b"before our time\n")
+    os.utime(path.with_name("visits.jsonl.1"), ns=(0, 10**18))
+    append(path, b"a\n")
+    live = follow(path)
+    drained(live)
+    append(path, b"b\n")
+    path.unlink()
+    assert text(drained(live)) == b"b\n"
+    append(path, b"c\n")
+    assert text(drained(live)) == b"c\n"
+    live.close()
+
+
+@given(st.data())
+def test_each_line_is_read_once_whatever_happens_in_between(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("followed") / "visits.jsonl"
+    path.touch()
+    live, read, written, number = follow(path), [], [], 0
+    live.read()
+    acts = st.lists(st.sampled_from(["write", "part", "rotate", "read", "drain", "restart"]), max_size=25)
+    for act in [*data.draw(acts), "drain"]:
+        if act in ("write", "part"):
+            number += 1
+            written.append(b"%d" % number + b"\n" * (act == "write"))
+            append(path, written[-1])
+        elif act == "rotate":
+            if written and not written[-1].endswith(b"\n"):
+                written.append(b"\n")  # where a file ends, its last line does
+            rotate(path)
+            path.touch()
+        elif act == "restart":
+            live = restarted(live, path)
+        else:
+            read += [live.read() or b""] if act == "read" else drained(live)
+    live.close()
+    whole = b"".join(written)
+    whole = whole[: whole.rfind(b"\n") + 1]
+    may_wait = whole[
+        : whole.rfind(b"\n", 0, -1) + 1
+    ]  # while the new file is empty, the old one's last line may
+    assert text(block for block in read if block) in ((whole,) if path.stat().st_size else (whole, may_wait))
+
+
+@pytest.mark.parametrize("then", [b"", b"a\n", b"other\n" * 100])
+@pytest.mark.parametrize("down", [False, True])
+def test_a_truncated_file_is_refused_even_if_it_has_grown_again(path, then, down):
+    append(path, SECRET * 5)
+    live = follow(path)
+    drained(live)
+    position = live.position()
+    path.write_bytes(then)
+    if down:
+        live.close()
+        live = follow(path)
+    with pytest.raises(
+        SourceTruncated, match=r"a followed file must only ever grow .*never by copying"
+    ) as refused:
+        live.seek(position) if down else live.read()
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    live.close()
+
+
+def test_a_file_that_is_gone_after_a_restart_is_refused(path):
+    append(path, SECRET)
+    live = follow(path)
+    drained(live)
+    position = live.position()
+    path.rename(path.with_name("elsewhere"))  # keeps the inode from being given to the next
+    append(path, b"a\n")
+    again = follow(path)
+    with pytest.raises(
+        SourceLost, match="must still be there, under its name or a rotated one, got no such file"
+    ):
+        again.seek(position)
+    live.close()
+
+
+def test_a_position_before_there_was_a_file_can_be_gone_on_with(path):
+    live = restarted(follow(path), path)
+    append(path, b"a\n")
+    assert text(drained(live)) == b"a\n"
+    live.close()
+
+
+def test_a_position_is_where_the_blocks_end_that_were_handed_out(path, monkeypatch):
+    monkeypatch.setattr(growing, "BLOCK", 8)
+    append(path, b"123\n" * 20)
+    live, blocks = follow(path), []
+    for _ in range(10):
+        blocks.append(live.read())
+        live.position()
+        live = restarted(live, path)
+    assert text(blocks) == b"123\n" * 20
+    live.close()
+
+
+def test_a_position_that_forgets_what_was_not_handed_out_is_caught(path, monkeypatch):
+    """The twin: it tells how far was read, not how far was handed out."""
+    monkeypatch.setattr(growing.GrowingFile, "offset", property(lambda self: self._read))
+    append(path, b"a\nb")
+    live = follow(path)
+    drained(live)
+    live = restarted(live, path)
+    append(path, b"c\n")
+    assert text(drained(live)) != b"bc\n"
+    live.close()
+
+
+def test_a_position_holds_no_text(path):
+    append(path, SECRET * 3 + b"secret")
+    live = follow(path)
+    drained(live)
+    assert b"secret" not in live.position()
+    assert "secret" not in repr(live)
+    live.close()
+
+
+def test_a_line_too_long_is_dropped_when_it_ends_and_counted_from_its_beginning_after_a_restart(path):
+    append(path, b"a\n" + b"x" * 2**21)
+    live = follow(path)
+    assert text(drained(live)) == b"a\n"
+    live = restarted(live, path)
+    append(path, b"x" * 2**21 + b"\nb\n")
+    blocks = drained(live)
+    assert text(blocks) == b"b\n"
+    assert rules(blocks) == [TOO_LONG]
+    assert blocks[0].dropped[0].length == 2**22
+    live.close()
+
+
+def test_each_csv_file_has_its_header(tmp_path):
+    path = tmp_path / "visits.csv"
+    live = follow(path, format="csv")
+    assert live.read() is live.header is None
+    append(path, b"\xef\xbb\xbfa,")
+    assert live.read() is live.header is None
+    append(path, b"b\n1,2\n")
+    assert live.read().data == b"1,2\n"
+    assert live.header == ("a", "b")
+    live = restarted(live, path, format="csv")
+    assert live.header == ("a", "b")
+    append(path, b"3,4\n")
+    assert live.read().data == b"3,4\n"
+    rotate(path)
+    append(path, b"b\n5\n")
+    assert live.read().data == b"5\n"
+    assert live.header == ("b",)
+    live.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "rule"),
+    [
+        ("visits.jsonl.gz", {}, "a file that is followed must be uncompressed, got .*; put it into a folder"),
+        ("visits", {"compression": "zstd"}, "a file that is followed must be uncompressed"),
+        (
+            "visits.parquet",
+            {"format": "parquet"},
+            "a live source of Parquet must be a folder, got visits.parquet",
+        ),
+        ("-", {"format": "parquet"}, "a live source of Parquet must be a folder, got -"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(tmp_path, name, settings, rule):
+    with pytest.raises(SourceError, match=rule):
+        open_live(stream(name, arrival="live", **settings), tmp_path)
+
+
+def test_a_pipe_is_not_followed(path):
+    os.mkfifo(path)
+    with pytest.raises(SourceError, match="source must be a file or a folder"):
+        follow(path).read()
+
+
+def test_a_file_that_may_not_be_read_is_refused_in_one_line(path, monkeypatch):
+    def refuses(*_args):
+        raise PermissionError(13, "Permission denied")
+
+    append(path, b"a\n")
+    monkeypatch.setattr("streamgauge.sources.growing.os.open", refuses)
+    with pytest.raises(SourceError, match=r"source must be readable, got .*: Permission denied"):
+        follow(path).read()
+
+
+def test_a_live_source_is_chosen_by_what_lies_there(path):
+    assert isinstance(follow(path), FollowedFile)
+    assert isinstance(open_live(stream("-", arrival="live"), path.parent), StandardInput)

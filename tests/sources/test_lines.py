@@ -1,0 +1,245 @@
+"""Lines are what each physical line alone makes of them, whatever the chunks."""
+
+import tracemalloc
+from itertools import product
+from unittest.mock import patch
+
+import pytest
+from declared_streams import rules, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamgauge.query.blocks import LONGEST, Block, Dropped
+from streamgauge.sources import lines
+from streamgauge.sources.lines import CARRIAGE_RETURN, NOT_UTF8, TOO_LONG, Lines
+from streamgauge.sources.opening import MARK, Opening
+
+small = patch.multiple(lines, LONGEST=6, HOP=5, MOST_DROPPED=3)
+PIECES = [
+    b"a",
+    b'"',
+    b",",
+    b"\0",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\xff",
+    b"\xc3",
+    b"\xa9",
+    "é€".encode(),
+    MARK,
+    b"x" * 6,
+]
+
+
+def obvious(raw, longest):
+    """The records and what was dropped, said slowly."""
+    start = 3 if raw.startswith(MARK) else 0
+    physical = raw[start:].split(b"\n")
+    records, dropped, offset = [], [], start
+    for number, line in enumerate(physical):
+        record = line[:-1] if line.endswith(b"\r") else line
+        if number == len(physical) - 1 and not line:
+            break
+        if len(record) > longest:
+            dropped.append(Dropped(offset, len(line), TOO_LONG))
+        elif b"\r" in record:
+            dropped.append(Dropped(offset, len(line), CARRIAGE_RETURN))
+        elif record.decode(errors="replace").encode() != record:
+            dropped.append(Dropped(offset, len(line), NOT_UTF8))
+        else:
+            records.append(record + b"\n")
+        offset += len(line) + 1
+    return b"".join(records), dropped
+
+
+def split(chunks):
+    splitter = Lines(Opening("it", has_header=False))
+    blocks = [block for chunk in chunks for block in splitter.feed(chunk)]
+    return blocks + list(splitter.finish()), splitter.offset
+
+
+def agrees(raw, chunks, longest):
+    blocks, offset = split(chunks)
+    dropped = [one for block in blocks for one in block.dropped]
+    return (text(blocks), dropped) == obvious(raw, longest) and offset == len(raw)
+
+
+def chunkings(raw):
+    for cuts in product([False, True], repeat=max(0, len(raw) - 1)):
+        ends = [place + 1 for place, cut in enumerate(cuts) if cut] + [len(raw)]
+        yield [raw[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def all_agree(longest):
+    raws = (
+        b"".join(parts) for size in range(6) for parts in product([b"a", b"\n", b"\r", b"\xff"], repeat=size)
+    )
+    return all(agrees(raw, chunks, longest) for raw in raws for chunks in chunkings(raw))
+
+
+def test_every_short_input_in_every_chunking_gives_what_its_lines_alone_give():
+    with patch.multiple(lines, LONGEST=2, HOP=2, MOST_DROPPED=2):
+        assert all_agree(longest=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("_plain", lambda hop: True),
+        ("_plain", lambda hop: hop.isascii()),
+        ("_clean", lambda hop, offset, dropped: hop if lines._plain(hop) else b""),  # a line harms its hop
+        ("none_too_long", lambda data, stop: True),
+        ("broken", lambda record: None),
+    ],
+)
+def test_a_splitter_with_a_wrong_short_cut_is_caught(name, broken):
+    with patch.multiple(lines, LONGEST=2, HOP=2, MOST_DROPPED=2), patch.object(lines, name, broken):
+        assert not all_agree(longest=2)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.lists(st.integers(0, 120)))
+def test_hostile_bytes_in_any_chunks_give_what_their_lines_alone_give(raw, cuts):
+    ends = [*sorted(cut for cut in cuts if cut < len(raw)), len(raw)]
+    chunks = [raw[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    with small:
+        assert agrees(raw, chunks, longest=6)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.binary(max_size=20))
+def test_a_line_never_changes_how_others_are_read(raw, line):
+    with small:
+        line = line.replace(b"\n", b"")
+        before = obvious(b"a\n" + raw, 6)[0]
+        after = text(split([b"a\n", line, b"\n" + raw])[0])
+        assert after in (b"a\n" + kept + before[2:] for kept in (b"", line.removesuffix(b"\r") + b"\n"))
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b""])
+@pytest.mark.parametrize("size", [1000, 2**20 + 1, 10**9])
+def test_a_record_of_exactly_the_longest_size_is_kept_and_one_more_byte_is_not(extra, ending, size):
+    record = b"x" * (LONGEST + extra)
+    raw = b"a\n" + record + ending
+    blocks, _ = split([raw[start : start + size] for start in range(0, len(raw), size)])
+    assert text(blocks) == (b"a\n" if extra else b"a\n" + record + b"\n")
+    assert rules(blocks) == [TOO_LONG] * extra
+
+
+def test_blocks_tile_the_source():
+    raw = b"\xff\n" * 10 + b"a\n" * 10 + b"x" * 100
+    with small:
+        blocks, end = split([raw[:7], raw[7:30], raw[30:70], raw[70:]])
+    offsets = [block.offset for block in blocks]
+    assert offsets == sorted(offsets)
+    assert offsets[0] == 0
+    assert end == len(raw)
+    for block, following in zip(blocks, [*offsets[1:], end], strict=True):
+        assert all(block.offset <= one.offset < following for one in block.dropped)
+
+
+def test_a_block_ends_early_when_much_of_it_is_dropped_and_all_that_is_dropped_is_told():
+    raw = b"\xff\n" * 400_000
+    blocks, _ = split([raw])
+    assert len(rules(blocks)) == 400_000
+    assert max(len(block.dropped) for block in blocks) < lines.MOST_DROPPED + lines.HOP
+
+
+def test_a_line_of_any_length_takes_bounded_memory():
+    def chunks():
+        yield b"a\n"
+        for _ in range(200_000_000 // 2**16):
+            yield bytes(2**16)
+        yield b"\nb"
+
+    tracemalloc.start()
+    try:
+        blocks, end = split(chunks())
+        assert tracemalloc.get_traced_memory()[1] < 10 * LONGEST
+    finally:
+        tracemalloc.stop()
+    assert text(blocks) == b"a\nb\n"
+    assert blocks[1].dropped == (Dropped(2, end - 4, TOO_LONG),)
+
+
+def test_a_40_mb_line_in_one_chunk_harms_nobody():
+    blocks, _ = split([b"a\n" + b"x" * 40_000_000 + b"\nb\n"])
+    assert text(blocks) == b"a\nb\n"
+    assert rules(blocks) == [TOO_LONG]
+
+
+def test_a_byte_order_mark_goes_at_the_true_beginning_only():
+    raw = MARK + b"a\n" + MARK + b"b\n"
+    for chunks in chunkings(raw):
+        assert text(split(chunks)[0]) == b"a\n" + MARK + b"b\n"
+    assert text(split([MARK])[0]) == b""
+    assert text(split([MARK[:2]])[0]) == b""
+
+
+def test_a_fault_costs_the_line_that_it_cut_off_and_no_other():
+    splitter = Lines(Opening("it", has_header=False))
+    assert text(splitter.feed(b"a\nb")) == b"a\n"
+    assert list(splitter.finish("cut off")) == [Block(b"", 2, (Dropped(2, 1, "cut off"),))]
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        (b"a,b\n", ("a", "b")),
+        (b"a,b\r\n", ("a", "b")),
+        (MARK + b' "a", b\t\n', ("a", "b")),
+        (b'"a,1","b""2",\n', ("a,1", 'b"2', "")),
+        (b",,a\n", ("", "", "a")),
+        ("größe\n".encode(), ("größe",)),
+        (b"\n", ()),
+    ],
+)
+def test_the_header_is_the_first_line_in_any_chunks(line, header):
+    for chunks in chunkings(line) if len(line) < 10 else [[line]]:
+        splitter = Lines(Opening("it", has_header=True))
+        blocks = [block for chunk in [*chunks, b"1,2\n"] for block in splitter.feed(chunk)]
+        assert splitter.opening.header == header
+        assert [(block.data, block.offset) for block in blocks] == [(b"1,2\n", len(line))]
+
+
+@pytest.mark.parametrize("line", [b"", b"a,b"])
+def test_a_file_may_have_nothing_but_its_header(line):
+    splitter = Lines(Opening("it", has_header=True))
+    assert text(splitter.feed(line)) == text(splitter.finish()) == b""
+    assert splitter.opening.header == tuple(line.decode().split(",") if line else ())
+    assert splitter.offset == len(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (b"secret\xff\n", "be UTF-8"),
+        (b"secret\rb\n", "have no carriage return"),
+        (b"secret\0b\n", "have no carriage return or NUL"),
+        (b"secret,b,secret\n", "name each column once"),
+        (b'"secret\n', "close each quote"),
+        (b'"secret"b\n', "close each quote"),
+        (b"secret" * 200_000, "one line of at most"),
+        (b"secret" * 200_000 + b"\n", "one line of at most"),
+    ],
+)
+def test_a_bad_header_is_refused_by_file_and_rule_and_is_not_shown(line, rule):
+    splitter = Lines(Opening("visits.csv", has_header=True))
+    with pytest.raises(ValueError, match=f"the header of visits.csv must .*{rule}") as refused:
+        list(splitter.feed(line))
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_a_header_of_the_longest_size_is_kept_and_waits_for_its_end():
+    names = b",".join(b"%07d" % number for number in range(2**17)) + b" "
+    splitter = Lines(Opening("it", has_header=True))
+    assert len(names) == LONGEST
+    assert text(splitter.feed(MARK + names + b"\r")) == b""
+    assert text(splitter.feed(b"\nrecord\n")) == b"record\n"
+    assert len(splitter.opening.header) == 2**17
+
+
+def test_a_block_does_not_show_its_lines():
+    assert "secret" not in repr(Block(b"secret\n", 0))

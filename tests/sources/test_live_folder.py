@@ -1,0 +1,207 @@
+"""A live folder: each file once, in the order of the names, the last one as it grows."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import zstandard
+from declared_streams import drained, rules, stream, text
+
+from streamgauge.sources import SourceError, SourceLost, SourceTruncated, open_live
+from streamgauge.sources.compressed import ENDS_EARLY
+from streamgauge.sources.parquet import UNREADABLE
+
+
+def watch(folder, **settings):
+    return open_live(stream(".", arrival="live", **settings), folder)
+
+
+def restarted(live, folder, **settings):
+    position = live.position()
+    live.close()
+    again = watch(folder, **settings)
+    again.seek(position)
+    return again
+
+
+def append(path, data):
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def test_files_are_read_once_in_the_order_of_their_names(tmp_path):
+    live = watch(tmp_path)
+    assert live.read() is None
+    assert live.caught_up
+    append(tmp_path / "b.jsonl", b"b\n")
+    append(tmp_path / "a.jsonl", b"a")
+    append(tmp_path / "c.jsonl", b"c\nc")
+    (tmp_path / "bb.jsonl").touch()
+    append(tmp_path / ".d.jsonl", b"hidden\n")
+    append(tmp_path / "d.jsonl.part", b"not yet\n")
+    assert text(drained(live)) == b"a\nb\nc\n"
+    assert drained(live) == []
+    append(tmp_path / "c.jsonl", b"c\n")
+    assert text(drained(live)) == b"cc\n"
+    (tmp_path / "d.jsonl.part").rename(tmp_path / "d.jsonl")
+    assert text(drained(live)) == b"not yet\n"
+    live.close()
+
+
+def test_a_file_that_comes_out_of_order_is_read_when_it_comes(tmp_path):
+    live = watch(tmp_path)
+    append(tmp_path / "c.jsonl", b"1\n2")
+    assert text(drained(live)) == b"1\n"
+    append(tmp_path / "a.jsonl", b"late")
+    assert text(drained(live)) == b"late\n"
+    append(tmp_path / "c.jsonl", b"3\n")
+    assert text(drained(live)) == b"23\n"
+    live.close()
+
+
+def test_it_is_caught_up_only_when_no_file_waits(tmp_path):
+    append(tmp_path / "a.jsonl", b"a\n")
+    append(tmp_path / "b.jsonl", b"b\n")
+    live = watch(tmp_path)
+    assert not live.caught_up
+    assert (live.read().data, live.caught_up) == (b"a\n", False)
+    assert (live.read().data, live.caught_up) == (b"b\n", True)
+    append(tmp_path / "b.jsonl", b"c\n")
+    assert (live.read().data, live.caught_up) == (b"c\n", True)
+    live.close()
+
+
+def test_the_last_line_of_a_file_that_is_not_the_last_is_still_to_come(tmp_path):
+    append(tmp_path / "b.jsonl", b"b\n")
+    live = watch(tmp_path)
+    drained(live)
+    append(tmp_path / "a.jsonl", b"a\nend")
+    (tmp_path / "b.jsonl").rename(tmp_path / "b")
+    assert text(drained(live)) == b"a\n"  # it is the last now
+    append(tmp_path / "b.jsonl", b"")
+    assert live.read().data == b"end\n"
+    live.close()
+
+
+@pytest.mark.parametrize("reads", range(9))
+def test_a_restart_anywhere_reads_the_rest(tmp_path, reads, monkeypatch):
+    monkeypatch.setattr("streamgauge.sources.growing.BLOCK", 8)
+    monkeypatch.setattr("streamgauge.sources.whole.BLOCK", 8)
+    monkeypatch.setattr("streamgauge.sources.compressed.PIECE", 8)
+    lines = [b"%07d\n" % number for number in range(9)]
+    append(tmp_path / "a.jsonl", b"".join(lines[:2]))
+    append(tmp_path / "b.jsonl.gz", gzip.compress(b"".join(lines[2:5])))
+    append(tmp_path / "c.jsonl.zst", zstandard.ZstdCompressor().compress(b"".join(lines[5:6])))
+    append(tmp_path / "d.jsonl", b"".join(lines[6:9]) + b"begun")
+    live = watch(tmp_path)
+    blocks = [live.read() for _ in range(reads)]
+    live = restarted(live, tmp_path)
+    blocks += drained(live)
+    live = restarted(live, tmp_path)
+    append(tmp_path / "d.jsonl", b"\n")
+    assert text(block for block in [*blocks, *drained(live)] if block) == b"".join(lines) + b"begun\n"
+    live.close()
+
+
+def test_files_that_were_read_may_be_removed_and_are_forgotten(tmp_path):
+    live = watch(tmp_path)
+    for name in ("a", "b", "c"):
+        append(tmp_path / f"{name}.jsonl", name.encode() + b"\n")
+    drained(live)
+    assert json.loads(live.position())["done"] == ["a.jsonl", "b.jsonl"]
+    (tmp_path / "a.jsonl").unlink()
+    drained(live)
+    assert json.loads(live.position())["done"] == ["b.jsonl"]
+    (tmp_path / "b.jsonl").unlink()
+    (tmp_path / "c.jsonl").unlink()
+    assert drained(live) == drained(live) == []
+    assert json.loads(live.position()) == {"source": "folder", "done": [], "at": {}}
+
+
+def test_a_file_that_was_begun_must_still_be_there_and_be_the_same(tmp_path):
+    path = tmp_path / "a.jsonl"
+    append(path, b"secret\n" * 3)
+    live = watch(tmp_path)
+    drained(live)
+    position = live.position()
+    assert b"secret" not in position
+    live.close()
+    path.write_bytes(b"other\n" * 5)
+    again = watch(tmp_path)
+    again.seek(position)
+    with pytest.raises(SourceTruncated, match=r"must only ever grow .*a\.jsonl"):
+        again.read()
+    path.unlink()
+    with pytest.raises(SourceLost, match="a file of a live folder must stay until it was read, got no"):
+        watch(tmp_path).seek(position)
+
+
+def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("streamgauge.sources.whole.BLOCK", 8)
+    monkeypatch.setattr("streamgauge.sources.compressed.PIECE", 8)
+    path = tmp_path / "a.jsonl.gz"
+    append(path, gzip.compress(b"1234567\n" * 5))
+    live = watch(tmp_path)
+    live.read()
+    position = live.position()
+    path.write_bytes(gzip.compress(b"7654321\n" * 6))
+    again = watch(tmp_path)
+    again.seek(position)
+    with pytest.raises(SourceTruncated, match="a file must stay as it is until it was read to its end"):
+        again.read()
+
+
+def test_a_damaged_compressed_file_is_read_as_far_as_it_goes_and_then_the_next(tmp_path):
+    append(tmp_path / "a.jsonl.gz", gzip.compress(b"a\nb\n")[:-9])
+    append(tmp_path / "b.jsonl", b"c\n")
+    blocks = drained(watch(tmp_path))
+    assert text(blocks).endswith(b"c\n")
+    assert rules(blocks) == [ENDS_EARLY]
+
+
+def test_each_csv_file_has_its_own_header(tmp_path):
+    append(tmp_path / "a.csv", b"a,b\n1,2\n")
+    append(tmp_path / "b.csv.gz", gzip.compress(b"b,a\n2,1\n"))
+    append(tmp_path / "c.csv", b"a\n3\n")
+    live = watch(tmp_path, format="csv")
+    told = [(live.read().data, live.header) for _ in range(3)]
+    assert told == [(b"1,2\n", ("a", "b")), (b"2,1\n", ("b", "a")), (b"3\n", ("a",))]
+    live.close()
+
+
+def test_parquet_comes_as_json_lines_of_the_declared_columns(tmp_path):
+    table = pa.table({"ts": [1, 2], "a": ["x\ny", None], "secret": [7, 8], 'q"': [1, 2]})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    pa.parquet.write_table(pa.table({"other": [1]}), tmp_path / "b.parquet")
+    (tmp_path / "c.parquet").write_bytes(b"no such thing")
+    live = watch(tmp_path, format="parquet")
+    blocks = drained(live)
+    lines = [json.loads(line) for line in text(blocks).splitlines()]
+    assert lines == [{"a": "x\ny", "ts": 1}, {"a": None, "ts": 2}, {}]
+    assert rules(blocks) == [UNREADABLE]
+    assert live.header is None
+    assert drained(restarted(live, tmp_path, format="parquet")) == []
+
+
+def test_columns_of_any_name_are_quoted(tmp_path):
+    name = """it's a "column" {1}"""
+    pa.parquet.write_table(pa.table({name: [1]}), tmp_path / "a.parquet")
+    live = watch(tmp_path, format="parquet", columns={name: None})
+    assert json.loads(text(drained(live))) == {name: 1}
+
+
+def test_parquet_of_a_name_that_an_engine_would_take_for_many_is_refused(tmp_path):
+    pa.parquet.write_table(pa.table({"a": [1]}), tmp_path / "a[1].parquet")
+    with pytest.raises(SourceError, match="the path of a Parquet file must be without"):
+        watch(tmp_path, format="parquet").read()
+
+
+def test_a_folder_that_is_gone_is_refused_in_one_line(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    live = watch(folder)
+    folder.rmdir()
+    with pytest.raises(SourceError, match=r"source must be readable, got .*: No such file"):
+        live.read()

@@ -1,0 +1,120 @@
+"""Standard input: what is there is read without waiting; at the end the last line is a record."""
+
+import gzip
+import os
+import pty
+import tty
+
+import pytest
+from declared_streams import rules, text
+
+from streamgauge.sources import SourceError, StandardInput, standard_input
+from streamgauge.sources.compressed import ENDS_EARLY
+
+
+@pytest.fixture
+def pipe():
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as _, os.fdopen(writing, "wb", buffering=0) as writer:
+        yield reading, writer
+
+
+def to_its_end(source):
+    blocks = []
+    while not source.ended:
+        blocks.append(source.read())
+    return [block for block in blocks if block]
+
+
+def test_a_pipe_is_read_without_waiting_for_its_writer(pipe):
+    reading, writer = pipe
+    source = StandardInput(reading)
+    assert source.read() is None
+    assert source.caught_up
+    writer.write(b"a\nb")
+    assert source.read().data == b"a\n"
+    assert source.caught_up
+    writer.write(b"c\r\nd")
+    assert source.read().data == b"bc\n"
+    assert source.read() is None
+    assert not source.ended
+    writer.close()
+    assert source.read().data == b"d\n"
+    assert source.ended
+    assert source.caught_up
+    assert source.read() is None
+
+
+def test_the_descriptor_stays_as_it_was(pipe):
+    reading, _ = pipe
+    StandardInput(reading).read()
+    assert os.get_blocking(reading)
+
+
+def test_it_is_not_caught_up_while_more_waits(pipe, monkeypatch):
+    reading, writer = pipe
+    monkeypatch.setattr(standard_input, "BLOCK", 8)
+    monkeypatch.setattr(standard_input, "FED", 8)
+    writer.write(b"1234567\n" * 3)
+    source = StandardInput(reading)
+    told = [(source.read().data, source.caught_up) for _ in range(3)]
+    assert told == [(b"1234567\n", False)] * 3
+    assert source.read() is None
+    assert source.caught_up
+
+
+def test_a_file_is_read_to_its_end(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_bytes(b"a,b\n" + b"1,2\n" * 1_000_000 + b"3,4")
+    with path.open("rb") as file:
+        source = StandardInput(file.fileno(), has_header=True)
+        assert text(to_its_end(source)) == b"1,2\n" * 1_000_000 + b"3,4\n"
+        assert source.header == ("a", "b")
+
+
+def test_a_terminal_is_read_to_its_end():
+    outer, inner = pty.openpty()
+    tty.setraw(outer)
+    source = StandardInput(inner)
+    assert source.read() is None
+    os.write(outer, b"a\nb")
+    assert source.wait().data == b"a\n"
+    os.close(outer)
+    os.close(inner)
+
+
+def test_a_compressed_pipe_is_read_as_far_as_it_goes(pipe):
+    reading, writer = pipe
+    raw = gzip.compress(b"a\nb\n") + gzip.compress(b"c\nd\n")[:-8]
+    source = StandardInput(reading, compression="gzip")
+    writer.write(raw[:30])
+    source.read()
+    writer.write(raw[30:])
+    writer.close()
+    blocks = to_its_end(source)
+    assert b"a\nb\nc\nd\n".endswith(text(blocks))
+    assert rules(blocks) == [ENDS_EARLY]
+
+
+def test_a_compressed_pipe_hands_out_bounded_blocks(pipe, monkeypatch):
+    reading, writer = pipe
+    monkeypatch.setattr(standard_input, "BLOCK", 2**20)
+    writer.write(gzip.compress(b"a" * 7 + b"\n") + gzip.compress((b"a" * 7 + b"\n") * 2**20))
+    writer.close()
+    blocks = to_its_end(StandardInput(reading, compression="gzip"))
+    assert text(blocks) == (b"a" * 7 + b"\n") * (2**20 + 1)
+    assert max(len(block.data) for block in blocks) <= 2**21
+
+
+def test_it_cannot_be_replayed(pipe):
+    source = StandardInput(pipe[0])
+    assert not source.replayable
+    with pytest.raises(SourceError, match="standard input must be read from where it is"):
+        source.seek(source.position())
+
+
+def test_a_descriptor_that_is_closed_is_refused_in_one_line(pipe):
+    number = os.dup(pipe[0])
+    os.close(number)
+    with pytest.raises(SourceError, match="source must be readable, got standard input: Bad file descriptor"):
+        StandardInput(number).read()
