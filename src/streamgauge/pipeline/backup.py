@@ -1,0 +1,106 @@
+"""A copy of a store, made while a run goes on, and a change of the curator's key.
+
+A backup is a folder like the store's own: to restore it, put it in the place of the damaged one. It is a
+moment of the past: the witness and the sinks know of later ticks, and the store is refused until the curator
+says `--rolled-back` and pays for the ticks that will be drawn again. As long as a backup exists, the
+curator's key opens the state of that moment: it keeps what the dying keys of the store itself would have
+destroyed.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from sqlite3 import Connection
+
+from streamgauge.pipeline import database, schema
+from streamgauge.pipeline.durable import new_file, private_folder, rename, sync_path
+from streamgauge.pipeline.head import Head
+from streamgauge.pipeline.integrity import check_history, check_pages
+from streamgauge.pipeline.keys import Key
+from streamgauge.pipeline.slots import BLOCK, find
+from streamgauge.pipeline.store import Store, onwards
+from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable, WrongKey, refusals
+from streamgauge.pipeline.witness import Witness
+
+ATTEMPTS = 100  # a commit between two readings makes one more; each takes a moment
+
+
+def backup(folder: Path, to: Path) -> Path:
+    """Copies a store to a new folder, whole and checked, or not at all. Needs no key."""
+    if not (folder / database.STORE).exists():
+        raise NoStore(folder)
+    if to.exists():
+        raise StoreUnwritable(to, "a name that is taken")
+    partial = to.with_name(to.name + ".partial")
+    with refusals(to):
+        shutil.rmtree(partial, ignore_errors=True)
+        private_folder(partial)
+        try:
+            _copy(folder, partial)
+            _verify(partial)
+            rename(partial, to)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return to
+
+
+def rotate(folder: Path, old: Key, new: Key, steps: Callable[[str], None] = onwards) -> None:
+    """Puts a store under another key; after a crash it opens under one of the two, and can be rotated again.
+
+    Copies made before stay under the old key: destroy them, or keep it secret.
+    """
+    try:
+        store = Store.open(folder, old, create=False, steps=steps)
+    except WrongKey:
+        store = Store.open(folder, new, create=False, steps=steps)
+    with store:
+        Witness.beside(new, store.identity).write(store.trace)
+        store.rotate(new)
+
+
+def _copy(folder: Path, to: Path) -> None:
+    source = database.reader(folder / database.STORE)
+    try:
+        schema.check_version(source, folder)
+        keys = _moment(source, folder)
+        new_file(to / database.SLOTS, keys)
+        new_file(to / database.STORE)
+        target = database.unlogged(to / database.STORE)
+        try:
+            source.backup(target)
+        finally:
+            target.close()
+    finally:
+        source.close()
+    sync_path(to / database.STORE)
+    sync_path(to)
+
+
+def _moment(source: Connection, folder: Path) -> bytes:
+    """Begins to read, and finds the slots as they are at that moment: what is read later is of it too."""
+    for _ in range(ATTEMPTS):
+        source.execute("BEGIN")
+        generation = Head.read(source, folder).generation
+        keys = (folder / database.SLOTS).read_bytes()
+        if find(keys, generation) is not None:
+            return _only(keys, generation)
+        source.execute("ROLLBACK")
+    raise DamagedStore(folder, "a database and keys of different moments")
+
+
+def _only(keys: bytes, generation: int) -> bytes:
+    """The slots without the one of another generation."""
+    at = generation % 2 * BLOCK
+    return bytes(at) + keys[at : at + BLOCK].ljust(2 * BLOCK - at, b"\0")
+
+
+def _verify(folder: Path) -> None:
+    sql = database.unchanging(folder / database.STORE)
+    try:
+        check_pages(sql, folder)
+        check_history(sql, folder)
+        keys = (folder / database.SLOTS).read_bytes()
+        if find(keys, Head.read(sql, folder).generation) is None:
+            raise DamagedStore(folder, "a copy without its key")
+    finally:
+        sql.close()

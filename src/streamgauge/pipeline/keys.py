@@ -1,0 +1,142 @@
+"""The curator's key: 32 bytes, written as 64 hexadecimal digits, from a file, the environment or a command.
+
+    file:~/keys/clinic.key      a file that its owner alone can read
+    env:CLINIC_KEY              a variable of the environment
+    command:pass show clinic    what a program prints, run without a shell
+
+**Promise.** No error, log or `repr` carries a digit of a key, nor what a command printed or was told beyond
+its name: errors are built from the kind of source and from rules, and `Key` hides its secret.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streamgauge.noise.entropy import KEY_BYTES, system_key
+from streamgauge.pipeline.durable import new_file, private_folder, sync_path
+from streamgauge.pipeline.store_errors import KeyRefused
+
+DIGITS = re.compile(rb"[0-9a-fA-F]{%d}" % (2 * KEY_BYTES))
+PATIENCE = 60.0  # seconds that a command may take, a person's answer to it included
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key and where it came from; `path` only if that is a file."""
+
+    source: str
+    secret: bytes = field(repr=False)
+    path: Path | None = None
+
+
+def load_key(text: str, base: Path) -> Key:
+    """The key that a pipeline file names; paths are relative to `base`."""
+    kind, colon, rest = text.partition(":")
+    source = SOURCES.get(kind)
+    if source is None or not colon or not rest.strip():
+        raise KeyRefused("key must be file:PATH, env:NAME or command:PROGRAM, got none of them")
+    return source(rest.strip(), base)
+
+
+def create_key(path: Path) -> Key:
+    """A new key in a new file."""
+    secret = system_key()
+    try:
+        if not path.parent.exists():
+            private_folder(path.parent)
+        new_file(path, secret.hex().encode() + b"\n")
+        sync_path(path.parent)
+    except FileExistsError:
+        raise KeyRefused(f"key file must be a new one, got {path}, which exists") from None
+    except OSError as error:
+        raise KeyRefused(f"key file must be writable, got {path}: {_why(error)}") from None
+    return Key(f"file:{path}", secret, path)
+
+
+def default_key(file: Path) -> str:
+    """Where the key lies that a pipeline file does not name: in the curator's home, not beside the store."""
+    return f"file:~/.config/streamgauge/{file.stem}.key"
+
+
+def same_file_system(path: Path, folder: Path) -> bool:
+    """Whether one stolen disk has both, the key and what it opens."""
+    return _existing(path).stat().st_dev == _existing(folder).stat().st_dev
+
+
+def _existing(path: Path) -> Path:
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _from_file(text: str, base: Path) -> Key:
+    path = base / Path(text).expanduser()
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode & 0o777
+            digits = file.read(4096)
+    except OSError as error:
+        raise KeyRefused(
+            f"key file must be readable, got {path}: {_why(error)}; streamgauge key create makes one"
+        ) from None
+    if mode & 0o077:
+        raise KeyRefused(
+            f"key file must be readable by its owner alone, got mode {mode:04o} of {path}: chmod 600 {path}"
+        )
+    return Key(f"file:{path}", _secret(digits, f"file {path}"), path)
+
+
+def _from_environment(name: str, base: Path) -> Key:
+    del base
+    if name not in os.environ:
+        raise KeyRefused(f"key variable must be set, got none of the name {name}")
+    return Key(f"env:{name}", _secret(os.environb[name.encode()], f"variable {name}"))
+
+
+def _from_command(text: str, base: Path) -> Key:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise KeyRefused("key command must have its quotes closed, got one open") from None
+    return Key(f"command:{words[0]}", _secret(_printed(words, base), f"command {words[0]}"))
+
+
+def _printed(words: list[str], base: Path) -> bytes:
+    """What a command prints. A grandchild that holds the pipe open cannot make us wait."""
+    quiet = subprocess.DEVNULL
+    try:
+        child = subprocess.Popen(words, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, cwd=base)
+    except OSError as error:
+        raise KeyRefused(f"key command must be a program, got {words[0]}: {_why(error)}") from None
+    with child:
+        try:
+            printed, _ = child.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise KeyRefused(f"key command must end in {PATIENCE:g} s, got {words[0]} running") from None
+    if child.returncode:
+        raise KeyRefused(f"key command must succeed, got exit code {child.returncode} from {words[0]}")
+    return printed
+
+
+def _secret(digits: bytes, whence: str) -> bytes:
+    digits = digits.strip()
+    if DIGITS.fullmatch(digits) is None:
+        raise KeyRefused(f"key must be {2 * KEY_BYTES} hexadecimal digits, got something else from {whence}")
+    return bytes.fromhex(digits.decode())
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
+
+
+SOURCES: dict[str, Callable[[str, Path], Key]] = {
+    "file": _from_file,
+    "env": _from_environment,
+    "command": _from_command,
+}

@@ -1,0 +1,128 @@
+"""Where data keys live and die: two slots in a small file of their own, overwritten in place.
+
+Slot g mod 2 holds the data key of generation g, wrapped by the curator's key. A commit from g to g + 1:
+
+    1. the rows of generation g + 1 are written in an open transaction
+    2. slot g + 1 is written and flushed                       over the remains of slot g - 1
+    3. the transaction is committed and flushed
+    4. slot g is overwritten with chance bytes and flushed
+
+**Promise.** After any crash the store opens, as of before the commit or as of after it, and once a commit
+has returned, or the store was opened again, no data key but the newest is in any file.
+Proof: the committed generation is g until 3 and g + 1 from then on, and nothing else decides which state is
+the true one. Slot g is whole until 4 begins, and slot g + 1 from the end of 2 on, so whichever 3 left
+committed has its key; the slots lie in blocks of their own, so a torn write harms one only. Opening destroys
+the slot that is not of the committed generation, as 4 does. The file is no part of the database: there the
+journal would keep what was overwritten.
+
+A commit that *failed* in step 3 may still be found committed after a crash, so it decides nothing: the store
+takes no further commit until it was opened again, which writes to the journal before a slot is destroyed.
+
+What this cannot reach: flash that remaps blocks, copy-on-write file systems, snapshots and backups may keep
+an old slot, which the curator's key still opens.
+"""
+
+import errno
+import fcntl
+import hashlib
+import hmac
+import os
+from pathlib import Path
+from struct import Struct
+
+from streamgauge.noise.entropy import renew_after_fork, system_key
+from streamgauge.pipeline.durable import PRIVATE_FILE, sync
+from streamgauge.pipeline.sealed import seal, unseal
+
+BLOCK = 4096
+MAGIC = b"SGSLOT1\n"
+RECORD = Struct("<8s16s32s48sQ32s")  # magic, check of the key, salt, wrapped data key, generation, checksum
+Read = tuple[bytes, bytes, bytes]  # check, salt, wrapped
+
+
+class OtherKey(Exception):  # noqa: N818 - told as WrongKey by the store
+    """The slot is whole and was written under another curator's key."""
+
+
+def wrap(secret: bytes, identity: str, generation: int, data_key: bytes) -> bytes:
+    """A slot: the data key under a key that the curator's and a fresh salt make, used this once."""
+    salt = system_key()
+    wrapped = seal(_derived(secret, b"wrap", salt), data_key, identity, "slot", generation)
+    return record(_check(secret), salt, wrapped, generation)
+
+
+def unwrap(secret: bytes, identity: str, generation: int, slot: Read) -> bytes:
+    check, salt, wrapped = slot
+    if not hmac.compare_digest(check, _check(secret)):
+        raise OtherKey
+    return unseal(_derived(secret, b"wrap", salt), wrapped, identity, "slot", generation)
+
+
+def record(check: bytes, salt: bytes, wrapped: bytes, generation: int) -> bytes:
+    plain = RECORD.pack(MAGIC, check, salt, wrapped, generation, bytes(32))
+    return plain[:-32] + hashlib.sha256(plain).digest()
+
+
+def read_record(data: bytes) -> tuple[int, Read] | None:
+    """The generation and the content of a slot that is whole."""
+    if len(data) < RECORD.size:
+        return None
+    _, check, salt, wrapped, generation, _ = RECORD.unpack_from(data)
+    whole = data[: RECORD.size] == record(check, salt, wrapped, generation)
+    return (generation, (check, salt, wrapped)) if whole else None
+
+
+def find(data: bytes, generation: int) -> Read | None:
+    """The slot of a generation in the bytes of a slots file."""
+    found = read_record(data[generation % 2 * BLOCK :])
+    return found[1] if found is not None and found[0] == generation else None
+
+
+def _derived(secret: bytes, purpose: bytes, salt: bytes) -> bytes:
+    return hmac.digest(secret, b"streamgauge " + purpose + b"\0" + salt, "sha256")
+
+
+def _check(secret: bytes) -> bytes:
+    """Tells a wrong key from damage; it says nothing else about the key, which has 256 bits of chance."""
+    return _derived(secret, b"check", b"")[:16]
+
+
+class Slots:
+    """The slots file, open for overwriting, and held: no second store can be open on it."""
+
+    def __init__(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor: int | None = descriptor
+        renew_after_fork(self)
+
+    def find(self, generation: int) -> Read | None:
+        return find(os.pread(self._open, 2 * BLOCK, 0), generation)
+
+    def write(self, generation: int, slot: bytes) -> None:
+        """Over the slot of the generation before the last."""
+        written = os.pwrite(self._open, slot, generation % 2 * BLOCK)
+        if written != len(slot):
+            raise OSError(errno.ENOSPC, "no space left for a key")
+        sync(self._open)
+
+    def destroy(self, generation: int) -> None:
+        """Overwrites the slot of a generation, and whatever else may lie there."""
+        self.write(generation, hashlib.shake_256(system_key()).digest(RECORD.size))
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    renew = close  # in the child of a fork, which has no part in the store
+
+    @property
+    def _open(self) -> int:
+        if self._descriptor is None:
+            raise OSError(errno.EBADF, "a store that was closed, or opened before a fork")
+        return self._descriptor

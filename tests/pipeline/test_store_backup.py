@@ -1,0 +1,133 @@
+"""Backups are whole, private and of one moment, also of a store at work; restoring one is a rollback."""
+
+import shutil
+import stat
+import threading
+
+import pytest
+
+from streamgauge.pipeline import backup as backup_module
+from streamgauge.pipeline.backup import backup, rotate
+from streamgauge.pipeline.keys import create_key
+from streamgauge.pipeline.store import Store
+from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable
+from streamgauge.pipeline.witness import RolledBack, Witness, refuse_rollback
+
+
+@pytest.fixture
+def key(tmp_path):
+    return create_key(tmp_path / "a.key")
+
+
+def commit(store, tick):
+    store.commit(tick=tick, released=[("a", tick, b"%d" % tick)], state={"run": b"%d" % tick * 5000})
+
+
+@pytest.fixture
+def store(tmp_path, key):
+    with Store.open(tmp_path / "s", key, create=True) as opened:
+        for tick in range(1, 11):
+            commit(opened, tick)
+        yield opened
+
+
+def is_whole(folder, key):
+    """Opens a copy, so that the backup itself stays as it is; returns its tick."""
+    copy = folder.with_name(folder.name + " copy")
+    shutil.copytree(folder, copy)
+    with Store.open(copy, key, create=False) as store:
+        tick = store.tick
+        assert list(store.releases("a")) == [(t, b"%d" % t) for t in range(1, tick + 1)]
+        assert store.state() == {"run": b"%d" % tick * 5000}
+        commit(store, tick + 1)
+    shutil.rmtree(copy)
+    return tick
+
+
+def test_a_backup_of_an_open_store_is_whole_and_private(store, key, tmp_path):
+    to = backup(store.folder, tmp_path / "b")
+    assert is_whole(to, key) == 10
+    assert stat.S_IMODE(to.stat().st_mode) == 0o700
+    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in to.iterdir()} == {
+        "store.db": 0o600,
+        "store.keys": 0o600,
+    }
+
+
+def test_backups_made_while_commits_go_on_are_each_of_one_moment(store, key, tmp_path):
+    done = threading.Event()
+    tick = 10
+
+    def copy():
+        try:
+            for number in range(8):
+                backup(store.folder, tmp_path / f"b{number}")
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    while not done.is_set():
+        tick += 1
+        commit(store, tick)
+    thread.join()
+    ticks = [is_whole(tmp_path / f"b{number}", key) for number in range(8)]
+    assert ticks == sorted(ticks)
+    assert 10 <= ticks[-1] <= tick
+
+
+def test_a_twin_that_copies_the_keys_of_a_later_moment_is_caught_by_its_own_check(
+    store, tmp_path, monkeypatch
+):
+    def later(source, folder, real=backup_module._moment):
+        real(source, folder)
+        commit(store, store.tick + 1)
+        commit(store, store.tick + 1)
+        return (folder / "store.keys").read_bytes()
+
+    monkeypatch.setattr(backup_module, "_moment", later)
+    with pytest.raises(DamagedStore, match="a copy without its key"):
+        backup(store.folder, tmp_path / "b")
+    assert not list(tmp_path.glob("b*"))
+
+
+def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
+    (tmp_path / "b").mkdir()
+    with pytest.raises(StoreUnwritable, match="a name that is taken"):
+        backup(store.folder, tmp_path / "b")
+    with pytest.raises(NoStore):
+        backup(tmp_path / "nothing", tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_backup_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
+    def broken(*paths):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(backup_module, "new_file", broken)
+    with pytest.raises(StoreUnwritable, match="no space left"):
+        backup(store.folder, tmp_path / "b")
+    assert not list(tmp_path.glob("b*"))
+
+
+def test_a_restored_backup_is_told_by_the_witness_if_anything_came_after_it(store, key, tmp_path):
+    witness = Witness.beside(key, store.identity)
+    witness.write(store.trace)
+    backup(store.folder, tmp_path / "b")
+    with Store.open(tmp_path / "b", key, create=False) as restored:
+        refuse_rollback(restored, witness.traces())
+    commit(store, 11)
+    witness.write(store.trace)
+    with Store.open(tmp_path / "b", key, create=False) as restored:
+        with pytest.raises(RolledBack, match="--rolled-back") as refusal:
+            refuse_rollback(restored, witness.traces())
+        assert (refusal.value.known, refusal.value.tick) == (10, 11)
+
+
+def test_a_rotation_keeps_everything_and_takes_the_witness_along(store, key, tmp_path):
+    store.close()
+    new = create_key(tmp_path / "new.key")
+    rotate(store.folder, key, new)
+    assert is_whole(store.folder, new) == 10
+    with Store.open(store.folder, new, create=False) as again:
+        assert Witness.beside(new, again.identity).traces() == [again.trace]

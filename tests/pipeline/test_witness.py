@@ -1,0 +1,158 @@
+"""The witness beside the key: behind the store perhaps, never ahead, and not fooled by an old copy."""
+
+import shutil
+import stat
+
+import pytest
+from forked import forked, killed_at
+
+from streamgauge.pipeline.keys import create_key, load_key
+from streamgauge.pipeline.store import Act, Store, Trace
+from streamgauge.pipeline.store_errors import DamagedWitness, StoreUnwritable
+from streamgauge.pipeline.witness import RolledBack, Witness, ahead, refuse_rollback
+
+
+@pytest.fixture
+def key(tmp_path):
+    return create_key(tmp_path / "keys" / "a.key")
+
+
+@pytest.fixture
+def store(tmp_path, key):
+    with Store.open(tmp_path / "s", key, create=True) as opened:
+        yield opened
+
+
+def commit(store, tick):
+    store.commit(tick=tick, released=[("a", tick, b"%d" % tick)])
+
+
+def test_a_store_is_not_ahead_of_any_trace_of_its_own_history(store, key):
+    witness = Witness.beside(key, store.identity)
+    assert witness.traces() == []
+    traces = [store.trace]
+    for tick in range(1, 6):
+        commit(store, tick)
+        traces.append(store.trace)
+        store.commit(acts=[Act("note", {"at": tick})])
+        traces.append(store.trace)
+        store.commit(state={"run": b"private"})
+    for trace in traces:
+        witness.write(trace)
+        assert witness.traces() == [trace]
+        assert ahead(store, witness.traces()) == ()
+        refuse_rollback(store, witness.traces())
+
+
+@pytest.mark.parametrize("later", [lambda s: commit(s, 3), lambda s: s.commit(acts=[Act("note")])])
+def test_an_old_copy_of_a_store_is_refused_even_within_a_tick(store, key, tmp_path, later):
+    commit(store, 1)
+    commit(store, 2)
+    store.empty_journal()
+    shutil.copytree(store.folder, tmp_path / "old")
+    later(store)
+    witness = Witness.beside(key, store.identity)
+    witness.write(store.trace)
+    refuse_rollback(store, witness.traces())
+    with Store.open(tmp_path / "old", key, create=False) as old:
+        assert ahead(old, witness.traces()) == (store.trace,)
+        with pytest.raises(
+            RolledBack, match=r"bring the newest store back, or run with --rolled-back"
+        ) as refusal:
+            refuse_rollback(old, witness.traces())
+        assert (refusal.value.tick, refusal.value.known) == (store.tick, 2)
+
+
+def test_an_old_copy_that_went_on_by_itself_is_refused_at_the_same_tick_and_beyond(store, key, tmp_path):
+    commit(store, 1)
+    store.empty_journal()
+    shutil.copytree(store.folder, tmp_path / "old")
+    commit(store, 2)
+    sink = store.trace
+    with Store.open(tmp_path / "old", key, create=False) as old:
+        for tick in (2, 3):
+            old.commit(tick=tick, released=[("a", tick, b"another draw")])
+            with pytest.raises(RolledBack):
+                refuse_rollback(old, [sink])
+
+
+class ByTick:
+    """A twin that compares ticks alone."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def knows(self, trace):
+        return trace.tick <= self.store.tick
+
+
+def test_a_twin_that_compares_ticks_alone_is_caught(store, key, tmp_path):
+    commit(store, 2)
+    assert ahead(ByTick(store), [Trace(2, "another chain")]) == ()
+    assert ahead(store, [Trace(2, "another chain")])
+
+
+def test_a_crash_between_commit_and_witness_leaves_it_behind_and_nothing_is_refused(tmp_path, key):
+    folder = tmp_path / "s"
+
+    def act():
+        store = Store.open(folder, key, create=True)
+        for tick in (1, 2, 3):
+            store._steps = killed_at("committed" if tick == 3 else "never")
+            commit(store, tick)
+            Witness.beside(key, store.identity).write(store.trace)
+
+    assert forked(act) == -9
+    with Store.open(folder, key, create=False) as store:
+        witness = Witness.beside(key, store.identity)
+        assert store.tick == 3
+        assert witness.traces() == [(2, store.chain_at(2))]
+        refuse_rollback(store, witness.traces())
+
+
+def test_stores_that_share_a_key_share_a_file_and_keep_their_own_traces(tmp_path, key):
+    traces = {}
+    for name in "abc":
+        with Store.open(tmp_path / name, key, create=True) as store:
+            commit(store, 1)
+            traces[store.identity] = store.trace
+
+    def act():
+        for identity, (_, chain) in traces.items():
+            for tick in range(20):
+                Witness.beside(key, identity).write(Trace(tick, chain))
+
+    for identity, (_, chain) in traces.items():
+        Witness.beside(key, identity).write(Trace(0, chain))
+    assert forked(act) == 0
+    for identity, (_, chain) in traces.items():
+        assert Witness.beside(key, identity).traces() == [Trace(19, chain)]
+    path = key.path.with_name("a.key.witness")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_key_that_is_no_file_has_a_witness_where_the_curator_says_or_none(tmp_path, monkeypatch, store):
+    monkeypatch.setenv("CLINIC", "ab" * 32)
+    key = load_key("env:CLINIC", tmp_path)
+    nowhere = Witness.beside(key, store.identity)
+    nowhere.write(store.trace)
+    assert nowhere.traces() == []
+    somewhere = Witness.beside(key, store.identity, tmp_path / "w")
+    somewhere.write(store.trace)
+    assert Witness(tmp_path / "w", store.identity).traces() == [store.trace]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "3", '{"%s": 3}', '{"%s": {"tick": 1}}', '{"%s": {"tick": "x", "chain": ""}}']
+)
+def test_a_witness_that_cannot_be_understood_is_no_permission(store, key, content):
+    witness = Witness.beside(key, store.identity)
+    witness.path.write_text(content.replace("%s", store.identity))
+    with pytest.raises(DamagedWitness, match="check that the store was not rolled back, then remove"):
+        witness.traces()
+
+
+def test_a_witness_that_cannot_be_written_is_told(store, key, monkeypatch):
+    witness = Witness(key.path / "not a folder", store.identity)
+    with pytest.raises(StoreUnwritable, match="not a directory"):
+        witness.write(store.trace)
