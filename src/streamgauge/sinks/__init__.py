@@ -1,0 +1,21 @@
+"""Where releases go, each tick once and whole: files of lines, Parquet parts, standard output."""
+
+from streamgauge.sinks.csv_file import CsvLines
+from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkFailed
+from streamgauge.sinks.json_lines import JsonLines
+from streamgauge.sinks.line_file import LineFile
+from streamgauge.sinks.opening import open_sink
+from streamgauge.sinks.parquet_parts import ParquetParts
+from streamgauge.sinks.standard_output import StandardOutput
+
+__all__ = [
+    "CsvLines",
+    "ForeignSink",
+    "JsonLines",
+    "LineFile",
+    "ParquetParts",
+    "ReaderGone",
+    "SinkFailed",
+    "StandardOutput",
+    "open_sink",
+]

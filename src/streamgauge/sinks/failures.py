@@ -1,0 +1,26 @@
+"""How sinks fail: in one line that names the sink and the reason, and never a release."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class SinkFailed(RuntimeError):  # noqa: N818 - named for what it is
+    """A sink that could not be read or written; what it has half taken is undone by the next write."""
+
+
+class ReaderGone(SinkFailed):
+    """Whoever read standard output has closed it."""
+
+
+class ForeignSink(ValueError):  # noqa: N818 - named for what it is
+    """A file that is not ours, or not as it was left: nothing was changed in it."""
+
+
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """Turns errors of the system into ours."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise SinkFailed(f"sink {name} could not be used: {reason}") from None

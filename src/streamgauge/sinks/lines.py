@@ -1,0 +1,97 @@
+"""Releases as lines of text, and what all sinks share: what goes into them, and how far they are.
+
+The pair that tells a rolled-back store from a good one, a number and the chain that goes with it, is in the
+lines themselves, as a *stamp*: "17:9f86d0...". All lines of a write have its stamp, so that any whole line
+tells, even if the write was torn after it.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from streamgauge.query.packed import Floats
+from streamgauge.query.released import Bools, Released
+
+Trace = tuple[int, str]
+Column = str | Sequence[str]
+
+
+class Form(Protocol):
+    """How releases are written as whole lines."""
+
+    @property
+    def header(self) -> bytes:
+        """The first line, if there is one."""
+        ...
+
+    @property
+    def opening(self) -> bytes:
+        """What every file begins with."""
+        ...
+
+    def lines(self, released: Released, stamp: str | None) -> bytes: ...
+
+    def trace(self, line: bytes) -> Trace | None:
+        """What the stamp of a line says; nothing if the line, given without its end, is not one of ours."""
+        ...
+
+
+def stamp_of(trace: Trace) -> str:
+    number, chain = trace
+    return f"{number}:{chain}"
+
+
+def trace_of(stamp: str) -> Trace | None:
+    """What `stamp_of` was given; nothing if it was not."""
+    number, colon, chain = stamp.partition(":")
+    return (int(number), chain) if colon and number.isdecimal() else None
+
+
+def in_order(releases: Sequence[Released]) -> list[Released]:
+    """Tick after tick."""
+    return sorted(releases, key=lambda item: item.tick)
+
+
+def told(trace: Trace, length: int) -> bytes:
+    """A position."""
+    return json.dumps({"tick": trace[0], "length": length}).encode()
+
+
+def length_of(position: bytes | None) -> int:
+    """How much of a sink is committed."""
+    return 0 if position is None else int(json.loads(position)["length"])
+
+
+def numbers(row: Floats, known: Bools, unknown: str) -> Column:
+    """The shortest texts that mean the numbers, or `unknown`; one text if they are all the same."""
+    bits = row.view(np.int64)
+    if len(row) and (bits == bits[0]).all():
+        return repr(float(row[0])) if known[0] else unknown
+    texts = list(map(repr, row.tolist()))
+    for place in np.flatnonzero(~known).tolist():
+        texts[place] = unknown
+    return texts
+
+
+def flags(row: Bools) -> Column:
+    """Truths as JSON has them."""
+    if row.all():
+        return "true"
+    return ["true" if flag else "false" for flag in row.tolist()]
+
+
+def interleaved(columns: Sequence[Column], count: int) -> bytes:
+    """`count` lines made of columns; a column that is one text is the same in every line."""
+    merged: list[Column] = []
+    for column in columns:
+        if isinstance(column, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += column
+        else:
+            merged.append(column)
+    pieces = len(merged)
+    flat = [""] * (pieces * count)
+    for at, column in enumerate(merged):
+        flat[at::pieces] = [column] * count if isinstance(column, str) else column
+    return "".join(flat).encode()

@@ -1,0 +1,29 @@
+"""From what a pipeline file says of a sink to the sink."""
+
+from pathlib import Path
+
+from streamgauge.query.protocols import Sink
+from streamgauge.query.settings import SinkSettings
+from streamgauge.sinks.csv_file import CsvLines
+from streamgauge.sinks.json_lines import JsonLines
+from streamgauge.sinks.line_file import LineFile
+from streamgauge.sinks.lines import Form
+from streamgauge.sinks.parquet_parts import ParquetParts
+from streamgauge.sinks.standard_output import StandardOutput
+
+FORMS: dict[str, type[Form]] = {"jsonl": JsonLines, "csv": CsvLines}
+
+
+def open_sink(settings: SinkSettings, base: Path) -> Sink:
+    """The sink that was declared; paths are relative to `base`. Nothing is touched before its first write.
+
+    Which releases it gets is for the caller to choose.
+    """
+    if settings.to == "-":
+        if settings.format not in FORMS:
+            raise ValueError(f"format must be jsonl or csv for standard output, got {settings.format}")
+        return StandardOutput(FORMS[settings.format]())
+    path = base / Path(settings.to).expanduser()
+    if settings.format == "parquet":
+        return ParquetParts(settings.to, path)
+    return LineFile(settings.to, path, FORMS[settings.format]())

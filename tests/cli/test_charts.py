@@ -1,0 +1,143 @@
+"""Laws of pictures: they need nothing else, labels are text, and they are there whole or not at all."""
+
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge.cli import charts
+from streamgauge.cli.charts import plot_html, plot_png
+from streamgauge.cli.drawn import GROUPS
+from streamgauge.cli.sparklines import BLOCKS, sparkline
+from streamgauge.query.packages import MissingPackage
+from streamgauge.query.released import Place, Released, Releases, Shape
+
+HOUR = 3_600 * 10**6
+HOSTILE = "</script><script>alert('$x$')</script> 東 <a href='http://x.example'>"
+
+
+def series(groups: int = 3, ticks: int = 30) -> Releases:
+    labels = [HOSTILE, *(f"ward {i}" for i in range(1, groups))]
+    shape = Shape("fever <b>", ("count", "mean"), tuple(Place(1, (("ward", label),)) for label in labels))
+    rng = np.random.default_rng(1)
+    items = []
+    for tick in range(1, ticks + 1):
+        value = rng.normal(50, 5, (2, groups))
+        low, high = value - 4, value + 4
+        if tick in (10, 11):
+            value[0, 0] = low[0, 0] = high[0, 0] = np.nan
+            high[1, 1:] = np.inf
+        enough = np.ones(value.shape, bool)
+        items.append(Released(shape, tick, HOUR * tick, HOUR * (tick + 1), value, value, low, high, enough))
+    return Releases(shape, items)
+
+
+def page(tmp_path: Path, releases: list[Releases]) -> str:
+    plot_html(releases, tmp_path / "releases.html")
+    return (tmp_path / "releases.html").read_text(encoding="utf-8")
+
+
+def without_library(text: str) -> str:
+    """The page but for the script of the charts' package, which is the longest."""
+    scripts = re.findall(r"<script.*?</script>", text, re.DOTALL)
+    return text.replace(max(scripts, key=len), "")
+
+
+def test_a_page_asks_nothing_of_anyone(tmp_path: Path) -> None:
+    text = page(tmp_path, [series(), series(2)])
+    assert "default-src 'none'" in text
+    assert not re.search(r"<(script|img|iframe|link)[^>]*\b(src|href)=", text)
+    assert "cdn.plot.ly" not in without_library(text)
+
+
+def test_labels_in_a_page_are_text(tmp_path: Path) -> None:
+    text = without_library(page(tmp_path, [series()]))
+    assert "<script>alert" not in text
+    assert "<a href" not in text
+    assert "alert(" in text
+    assert "<h2>fever &lt;b&gt;: count</h2>" in text
+
+
+def test_a_twin_that_does_not_escape_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "escape", str)
+    assert "<h2>fever <b>: count</h2>" in page(tmp_path, [series()])
+
+
+def test_a_page_has_a_chart_for_each_measure_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    text = page(tmp_path, [series(GROUPS + 8, 3), series(GROUPS, 3)])
+    assert text.count("Plotly.newPlot(") == 4
+    assert text.count(f"The first {GROUPS} of {GROUPS + 8} groups.") == 2
+
+
+def test_bands_have_gaps_where_nothing_is_known() -> None:
+    count, mean = charts.charts([series()])
+    stretches: Any = [list(charts._stretches(chart.series[i])) for chart in (count, mean) for i in (0, 1)]
+    assert stretches == [[(0, 9), (11, 30)], [(0, 30)], [(0, 30)], [(0, 9), (11, 30)]]
+
+
+@pytest.mark.parametrize("groups", [1, 3, 7, 20])
+def test_a_picture_is_drawn_whatever_the_number_of_groups(tmp_path: Path, groups: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_png([series(groups)], tmp_path / "releases.png")
+    assert (tmp_path / "releases.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["releases.png"]
+
+
+def test_nothing_at_all_can_be_drawn(tmp_path: Path) -> None:
+    empty = Releases(series().shape)
+    none = Releases(Shape("none", ("count",), ()))
+    for releases in ([], [empty], [none]):
+        plot_png(releases, tmp_path / "releases.png")
+        assert "Streamgauge releases" in page(tmp_path, releases)
+
+
+def test_a_picture_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = page(tmp_path, [series()])
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        plot_html([series()], tmp_path / "releases.html")
+    monkeypatch.undo()
+    assert (tmp_path / "releases.html").read_text(encoding="utf-8") == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("module", "plot"), [("plotly.graph_objects", plot_html), ("matplotlib", plot_png)])
+def test_a_package_that_is_missing_to_draw_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, plot: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        MissingPackage, match=r"must be installed for this: pip install 'streamgauge\[plot\]'"
+    ):
+        plot([series()], tmp_path / "releases")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sparklines_rise_from_the_lowest_sign_to_the_highest() -> None:
+    assert sparkline(np.arange(8), 8) == BLOCKS
+    assert sparkline(np.arange(800), 8) == BLOCKS
+    assert sparkline([3, 3, 3]) == BLOCKS[0] * 3
+    assert sparkline([]) == ""
+    assert sparkline([1e308, -1e308], 2) == BLOCKS[7] + BLOCKS[0]
+
+
+def test_sparklines_leave_what_is_unknown_blank() -> None:
+    nan = float("nan")
+    assert sparkline([nan, 1, float("inf"), 2]) == f" {BLOCKS[0]} {BLOCKS[7]}"
+    assert sparkline([nan, nan]) == "  "
+    assert sparkline([nan, 1, nan, 2], 2) == BLOCKS[0] + BLOCKS[7]
+
+
+def test_sparklines_have_a_form_for_plain_terminals() -> None:
+    assert sparkline(np.arange(8), 8, ascii_only=True).isascii()
+    with pytest.raises(ValueError, match="width must be at least 1, got 0"):
+        sparkline([1], 0)

@@ -1,0 +1,245 @@
+"""Laws of files of lines: after a crash at any byte the same writes give the same bytes."""
+
+import csv
+import io
+import json
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from examples import HOSTILE, ROLLED, TORN, WARDS, released, writes
+
+from streamgauge.query.settings import SinkSettings
+from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, SinkFailed, durable, open_sink
+from streamgauge.sinks.csv_file import LONG
+
+FORMS = {"jsonl": JsonLines, "csv": CsvLines}
+every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+def sink(folder: Path, form: Any) -> LineFile:
+    return LineFile("releases", folder / "releases", form())
+
+
+def written(
+    folder: Path, form: Any, count: int = 2, **settings: Any
+) -> tuple[LineFile, list[bytes], list[bytes]]:
+    """A sink after some writes; the positions, and the content after each."""
+    made = sink(folder, form)
+    assert made.resume(None) is None
+    positions, contents = [], []
+    for write in writes(count, **settings):
+        positions.append(made.write(*write))
+        contents.append(made.path.read_bytes())
+    made.close()
+    return made, positions, contents
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """A world in which no file can be longer."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_json_lines_are_the_rows_as_json() -> None:
+    for shape in (WARDS, ROLLED):
+        item = released(shape, 1)
+        lines = JsonLines().lines(item, "7:ab").decode().split("\n")
+        rows = list(item.rows("7:ab"))
+        assert [json.loads(line) for line in lines[:-1]] == rows
+        assert lines[-1] == ""
+        assert list(json.loads(lines[0])) == list(rows[0])
+
+
+def test_csv_has_a_record_a_line_for_each_measure_and_place() -> None:
+    item = released(WARDS, 1)
+    text = CsvLines.header + CsvLines().lines(item, "7:ab")
+    records = list(csv.DictReader(io.StringIO(text.decode(), newline=""), strict=True))
+    assert len(records) == 2 * len(WARDS.places) == text.count(b"\n") - 1
+    rows = list(item.rows("7:ab"))
+    for i, record in enumerate(records):
+        measure, row = record["measure"], rows[i % len(rows)]
+        told = row[measure]
+        assert measure == WARDS.measures[i // len(rows)]
+        assert json.loads(record["group"]) == row["group"]
+        assert {name: record[name] for name in ("release", "start", "end", "chain")} == {
+            name: row[name] for name in ("release", "start", "end", "chain")
+        }
+        for name in ("value", "stddev", "low", "high"):
+            assert (float(record[name]) if record[name] else None) == told[name]
+        assert record["enough"] == str(told["enough"]).lower()
+
+
+def test_other_readers_read_the_csv_as_it_was_meant(tmp_path: Path) -> None:
+    made, _, _ = written(tmp_path, CsvLines, 1)
+    found = duckdb.sql(f"SELECT * FROM read_csv('{made.path}')")
+    assert tuple(found.columns) == LONG
+    labels = [json.loads(group).get("ward") for (group,) in found.project('"group"').fetchall()]
+    assert set(HOSTILE) <= set(labels)
+
+
+@every_form
+def test_a_file_torn_at_any_byte_ends_as_if_nothing_had_happened(tmp_path: Path, form: Any) -> None:
+    made, positions, contents = written(tmp_path, form, shapes=(TORN,))
+    for cut in range(len(contents[0]), len(contents[1]) + 1):
+        made.path.write_bytes(contents[1][:cut])
+        again = sink(tmp_path, form)
+        newest = again.resume(positions[0])
+        whole_line = contents[1][:cut].count(b"\n") > contents[0].count(b"\n")
+        assert newest == ((2, f"{2:064x}") if whole_line else (1, f"{1:064x}"))
+        assert again.write(*writes(shapes=(TORN,))[1]) == positions[1]
+        again.close()
+        assert made.path.read_bytes() == contents[1]
+
+
+@every_form
+def test_a_first_write_torn_at_any_byte_is_written_again(tmp_path: Path, form: Any) -> None:
+    made, positions, contents = written(tmp_path, form, 1, shapes=(TORN,))
+    lines_without_release = form.header.count(b"\n")
+    for cut in range(len(contents[0]) + 1):
+        made.path.write_bytes(contents[0][:cut])
+        again = sink(tmp_path, form)
+        whole_line = contents[0][:cut].count(b"\n") > lines_without_release
+        assert again.resume(None) == ((1, f"{1:064x}") if whole_line else None)
+        assert again.write(*writes(shapes=(TORN,))[0]) == positions[0]
+        again.close()
+        assert made.path.read_bytes() == contents[0]
+
+
+def test_a_twin_that_does_not_cut_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, positions, contents = written(tmp_path, JsonLines)
+    made.path.write_bytes(contents[1] + contents[1][:9])
+    monkeypatch.setattr(os, "ftruncate", lambda *_: None)
+    assert made.resume(positions[0]) == (2, f"{2:064x}")
+    made.write(*writes()[1])
+    made.close()
+    assert made.path.read_bytes() != contents[1]
+
+
+@every_form
+def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) -> None:
+    """The store went back: it knows the first write only, and the file tells of the second each time."""
+    made, positions, contents = written(tmp_path, form)
+    for _ in range(2):
+        assert sink(tmp_path, form).resume(positions[0]) == (2, f"{2:064x}")
+        assert sink(tmp_path, form).resume(None) == (2, f"{2:064x}")
+    assert made.path.read_bytes() == contents[1]
+
+
+@every_form
+def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -> None:
+    made, positions, contents = written(tmp_path, form)
+    made.path.write_bytes(contents[1] + bytes(5000) + b"\n\xff\xfe\n{}\n")
+    assert sink(tmp_path, form).resume(positions[0]) == (2, f"{2:064x}")
+
+
+@every_form
+@pytest.mark.parametrize(
+    "content", [b"precious", b"a,b\n1,2\n", b'{"a": 1}\n', b'{"release":"x"}\n', b"\n", b"\0"]
+)
+def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: bytes) -> None:
+    made = sink(tmp_path, form)
+    made.path.write_bytes(content)
+    with pytest.raises(ForeignSink, match="sink must be a new file or one of ours, got releases"):
+        made.resume(None)
+    assert made.path.read_bytes() == content
+
+
+@every_form
+def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: Any) -> None:
+    made, positions, contents = written(tmp_path, form)
+    made.path.write_bytes(contents[0])
+    with pytest.raises(ForeignSink, match=r"must have the \d+ bytes that were written to it, got \d+"):
+        made.resume(positions[1])
+    made.path.unlink()
+    with pytest.raises(ForeignSink, match="got 0: restore it, or name a new file"):
+        made.resume(positions[1])
+    made.path.write_bytes(contents[1].replace(b"\n", b" ") + b"\n")
+    with pytest.raises(ForeignSink):
+        made.resume(positions[0])
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    made = sink(tmp_path, JsonLines)
+    made.path.mkdir()
+    with pytest.raises(ForeignSink, match="sink must be a file, got releases"):
+        made.resume(None)
+
+
+@every_form
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, form: Any) -> None:
+    made, positions, contents = written(tmp_path, form, 1)
+    assert made.resume(positions[0]) == (1, f"{1:064x}")
+    with full_disk(len(contents[0]) + 100), pytest.raises(SinkFailed) as failure:
+        made.write(*writes()[1])
+    assert str(failure.value) == "sink releases could not be used: File too large"
+    assert made.path.read_bytes()[: len(contents[0])] == contents[0]
+    assert len(made.path.read_bytes()) == len(contents[0]) + 100
+    made.write(*writes()[1])
+    made.close()
+    assert made.path.read_bytes() == written(tmp_path / "unbroken", form)[2][1]
+
+
+def test_a_path_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    made = LineFile("file/releases.csv", tmp_path / "file" / "releases.csv", CsvLines())
+    with pytest.raises(SinkFailed, match=r"sink file/releases\.csv could not be used: "):
+        made.write(*writes()[0])
+
+
+def test_a_system_that_takes_few_bytes_at_once_gets_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = written(tmp_path / "all", JsonLines, 1)[2]
+    plain = os.write
+    monkeypatch.setattr(durable.os, "write", lambda fd, data: plain(fd, data[:7]))
+    assert written(tmp_path / "few", JsonLines, 1)[2] == expected
+
+
+def test_a_position_is_told_only_when_the_disk_has_the_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    plain = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), plain(fd))[1])
+    _, positions, _ = written(tmp_path, JsonLines, 1)
+    assert synced[-1] == json.loads(positions[0])["length"]
+
+
+def test_ticks_of_one_write_are_in_order_whatever_the_order_of_releases(tmp_path: Path) -> None:
+    made = sink(tmp_path, JsonLines)
+    made.write([released(ROLLED, t) for t in (1, 2, 3)] + [released(WARDS, t) for t in (1, 2, 3)], 3, "ab")
+    made.close()
+    ticks = [json.loads(line)["tick"] for line in made.path.read_bytes().splitlines()]
+    assert ticks == sorted(ticks)
+    assert set(ticks) == {1, 2, 3}
+
+
+def test_a_write_of_nothing_is_a_position(tmp_path: Path) -> None:
+    made, positions, contents = written(tmp_path, JsonLines, 1)
+    assert made.resume(positions[0])
+    assert json.loads(made.write([], 9, "cd"))["length"] == len(contents[0])
+    made.close()
+
+
+def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
+    for format_, form in FORMS.items():
+        settings = SinkSettings(f"out/releases.{format_}", format_)  # type: ignore[arg-type]  # one of three
+        made = open_sink(settings, tmp_path)
+        assert made.resume(None) is None
+        made.write(*writes()[0])
+        made.close()
+        assert made.name == settings.to
+        assert (tmp_path / settings.to).read_bytes().startswith(form.opening)
+    with pytest.raises(ValueError, match="format must be jsonl or csv for standard output, got parquet"):
+        open_sink(SinkSettings("-", "parquet"), tmp_path)

@@ -1,0 +1,211 @@
+"""Laws of Parquet parts: whole or not there, read as one table by all, and the same after any crash."""
+
+import io
+import json
+import resource
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from examples import HOSTILE, writes
+
+from streamgauge.query.released import Released
+from streamgauge.query.settings import SinkSettings
+from streamgauge.sinks import CsvLines, ForeignSink, ParquetParts, SinkFailed, open_sink, parquet_parts
+from streamgauge.sinks.csv_file import LONG
+
+CHAINS = [(t, f"{t:064x}") for t in range(5)]
+
+
+def sink(folder: Path) -> ParquetParts:
+    return ParquetParts("releases.parquet", folder / "releases.parquet")
+
+
+def written(folder: Path, count: int) -> tuple[ParquetParts, list[bytes]]:
+    """A sink after some writes, and the positions."""
+    made = sink(folder)
+    assert made.resume(None) is None
+    positions = [made.write(*write) for write in writes(count)]
+    made.close()
+    return made, positions
+
+
+def table(made: ParquetParts) -> Any:
+    return ds.dataset(made.folder).to_table().to_pylist()
+
+
+def names(made: ParquetParts) -> list[str]:
+    return sorted(path.name for path in made.folder.iterdir())
+
+
+def as_csv(count: int) -> list[list[str]]:
+    """What CSV says of the same writes."""
+    items: list[tuple[Released, str]] = [
+        (item, f"{number}:{chain}") for releases, number, chain in writes(count) for item in releases
+    ]
+    form = CsvLines()
+    text = form.header + b"".join(form.lines(item, stamp) for item, stamp in items)
+    frame = pd.read_csv(io.BytesIO(text), keep_default_na=False, dtype=str)
+    rows: list[list[str]] = frame.values.tolist()
+    return rows
+
+
+def test_parts_say_what_csv_says(tmp_path: Path) -> None:
+    made, _ = written(tmp_path, 2)
+    rows = table(made)
+    expected = as_csv(2)
+    assert len(rows) == len(expected)
+    assert tuple(rows[0]) == LONG
+    for row, texts in zip(rows, expected, strict=True):
+        told = dict(zip(LONG, texts, strict=True))
+        for name in ("value", "stddev", "low", "high"):
+            assert row[name] == (float(told[name]) if told[name] else None)
+        for name in ("release", "group", "measure", "chain"):
+            assert row[name] == told[name]
+        assert [str(row[name]) for name in ("tick", "level")] == [told["tick"], told["level"]]
+        assert row["start"].isoformat().replace("+00:00", "Z") == told["start"]
+        assert str(row["enough"]).lower() == told["enough"]
+    labels = [json.loads(row["group"]).get("ward") for row in rows]
+    assert set(HOSTILE) <= set(labels)
+
+
+def test_every_reader_sees_one_table(tmp_path: Path) -> None:
+    made, _ = written(tmp_path, 3)
+    count = len(as_csv(3))
+    assert ds.dataset(made.folder).count_rows() == count
+    assert len(pd.read_parquet(made.folder)) == count
+    assert len(pl.read_parquet(made.folder / "*.parquet")) == count
+    assert duckdb.sql(f"SELECT count(*) FROM '{made.folder}/*.parquet'").fetchall() == [(count,)]
+    schema = ds.dataset(made.folder).schema
+    assert [schema.field(name).type for name in ("start", "end")] == [pa.timestamp("us", tz="UTC")] * 2
+    assert schema.field("tick").type == pa.int64()
+
+
+def crashed(made: ParquetParts, state: str) -> None:
+    """A folder as a crash within the third write leaves it, or within the first one after that."""
+    torn = made.folder / ".part-00000003"
+    if state == "unfinished":
+        torn.write_bytes(b"PAR1 torn")
+    if state in ("unfinished", "nothing yet"):
+        (made.folder / "part-00000003.parquet").unlink()
+    if state == "another unfinished":
+        (made.folder / ".part-00000004").write_bytes(b"")
+
+
+@pytest.mark.parametrize("state", ["nothing yet", "unfinished", "not committed", "another unfinished"])
+def test_a_crash_within_a_write_ends_as_if_nothing_had_happened(tmp_path: Path, state: str) -> None:
+    made, positions = written(tmp_path, 3)
+    whole = table(made)
+    crashed(made, state)
+    again = sink(tmp_path)
+    there = state in ("not committed", "another unfinished")
+    assert again.resume(positions[1]) == CHAINS[3 if there else 2]
+    assert again.write(*writes()[2]) == positions[2]
+    again.close()
+    assert table(made) == whole
+    assert names(made) == [f"part-{n:08d}.parquet" for n in (1, 2, 3)]
+
+
+def test_a_twin_that_removes_nothing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third part was not committed, and stays."""
+    made, positions = written(tmp_path, 3)
+    monkeypatch.setattr(ParquetParts, "_undo", lambda self: None)
+    assert made.resume(positions[0]) == CHAINS[3]
+    made.write(*writes()[1])
+    made.close()
+    assert {row["tick"] for row in table(made)} == {1, 2, 3}
+
+
+def test_parts_that_were_not_committed_are_gone_after_the_next_write(tmp_path: Path) -> None:
+    made, positions = written(tmp_path, 3)
+    assert made.resume(positions[0]) == CHAINS[3]
+    made.write(*writes()[1])
+    made.close()
+    assert names(made) == ["part-00000001.parquet", "part-00000002.parquet"]
+    assert {row["tick"] for row in table(made)} == {1, 2}
+
+
+def test_a_start_that_is_refused_leaves_the_parts(tmp_path: Path) -> None:
+    made, positions = written(tmp_path, 3)
+    for _ in range(2):
+        assert made.resume(positions[0]) == CHAINS[3]
+        assert made.resume(None) == CHAINS[3]
+    made.close()
+    assert len(names(made)) == 3
+
+
+def test_a_part_gets_its_name_when_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, acts = sink(tmp_path), []
+    sync, rename = parquet_parts.sync_path, Path.rename
+    monkeypatch.setattr(parquet_parts, "sync_path", lambda path: (acts.append(path.name), sync(path))[1])
+    monkeypatch.setattr(Path, "rename", lambda self, to: (acts.append("rename"), rename(self, to))[1])
+    made.write(*writes()[0])
+    made.close()
+    assert acts[:3] == [".part-00000001", "rename", "releases.parquet"]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    made, positions = written(tmp_path, 1)
+    whole = table(made)
+    assert made.resume(positions[0]) == CHAINS[1]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(SinkFailed) as failure:
+            made.write(*writes()[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(failure.value) == "sink releases.parquet could not be used: File too large"
+    assert table(made) == whole
+    made.write(*writes()[1])
+    made.close()
+    assert names(made) == ["part-00000001.parquet", "part-00000002.parquet"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "data.parquet", "part-1.parquet", "part-00000001.parquet"])
+def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None:
+    made = sink(tmp_path)
+    made.folder.mkdir()
+    pl.DataFrame({"x": [1]}).write_parquet(made.folder / name)
+    with pytest.raises(ForeignSink, match=r"sink must be a new folder or one of ours, got releases\.parquet"):
+        made.resume(None)
+    made.close()
+    assert names(made) == [name]
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    made.folder.write_bytes(b"PAR1")
+    with pytest.raises(ForeignSink, match="sink must be a new folder"):
+        made.resume(None)
+    assert made.folder.read_bytes() == b"PAR1"
+
+
+def test_a_folder_that_lost_a_committed_part_is_refused(tmp_path: Path) -> None:
+    made, positions = written(tmp_path, 3)
+    (made.folder / "part-00000002.parquet").unlink()
+    with pytest.raises(ForeignSink, match="must have the 3 parts that were written to it, got 2"):
+        made.resume(positions[2])
+
+
+def test_paths_with_signs_of_patterns_and_quotes_are_paths(tmp_path: Path) -> None:
+    folder = tmp_path / "it's [a] *{folder}? 100%"
+    made = open_sink(SinkSettings("releases.parquet", "parquet"), folder)
+    assert made.resume(None) is None
+    position = made.write(*writes()[0])
+    assert made.resume(position) == CHAINS[1]
+    made.close()
+    assert [path.name for path in (folder / "releases.parquet").iterdir()] == ["part-00000001.parquet"]
+
+
+def test_a_write_of_nothing_makes_no_part(tmp_path: Path) -> None:
+    made, positions = written(tmp_path, 1)
+    assert made.resume(positions[0])
+    assert json.loads(made.write([], 9, "cd"))["length"] == 1
+    made.close()
+    assert names(made) == ["part-00000001.parquet"]

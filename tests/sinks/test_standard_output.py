@@ -1,0 +1,57 @@
+"""Laws of standard output: whole lines, each as in a file, and a clean end when nobody reads on."""
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from examples import writes
+
+from streamgauge.query.settings import SinkSettings
+from streamgauge.sinks import CsvLines, JsonLines, LineFile, ReaderGone, SinkFailed, StandardOutput, open_sink
+
+
+def test_lines_are_those_of_a_file(tmp_path: Path) -> None:
+    for form in (JsonLines(), CsvLines()):
+        out, file = io.BytesIO(), LineFile("releases", tmp_path / type(form).__name__, form)
+        printed = StandardOutput(form, out)
+        assert printed.resume(None) is None
+        for write in writes():
+            file.write(*write)
+            position = printed.write(*write)
+        file.close()
+        assert out.getvalue() == file.path.read_bytes()
+        assert printed.resume(position) is None
+
+
+def test_what_is_printed_goes_to_standard_output_as_it_is_then(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    sink = open_sink(SinkSettings("-", "jsonl"), Path())
+    sink.write(*writes()[0])
+    assert json.loads(capfdbinary.readouterr().out.splitlines()[0])["tick"] == 1
+    assert sink.name == "-"
+
+
+def test_a_notebook_is_printed_to_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    StandardOutput(JsonLines()).write(*writes()[0])
+    assert json.loads(out.getvalue().split("\n")[0])["tick"] == 1
+
+
+def test_a_reader_that_goes_is_a_typed_error_and_the_end_is_silent() -> None:
+    reading, writing = os.pipe()
+    out = os.fdopen(writing, "wb")
+    os.close(reading)
+    with pytest.raises(ReaderGone, match="standard output must stay open, got a reader that closed it"):
+        StandardOutput(JsonLines(), out).write(*writes()[0])
+    out.close()  # flushes what is left: to nowhere
+
+
+def test_a_full_disk_behind_it_is_one_line() -> None:
+    with open("/dev/full", "wb", buffering=0) as out, pytest.raises(SinkFailed) as failure:
+        StandardOutput(JsonLines(), out).write(*writes()[0])  # type: ignore[arg-type]  # raw, so that it closes
+    assert str(failure.value) == "sink standard output could not be used: No space left on device"
