@@ -5,16 +5,23 @@ import streamgauge as sg
 counter = sg.continual.Binary(sg.Pure(1.0), horizon=1024)
 run = counter.start(width=3)
 run.step([1, 0, 4])
+
+sg.Pipeline.from_file("clinic.toml").run()
 """
 
-from streamgauge import continual, noise, postprocess, privacy, statistics
-from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, Zcdp
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamgauge import continual, noise, postprocess, privacy, query, statistics
+    from streamgauge.pipeline import Pipeline
+    from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, Zcdp
 
 __version__ = "0.1.0"
 __all__ = [
     "Approx",
     "Event",
     "Ledger",
+    "Pipeline",
     "Pure",
     "Tick",
     "User",
@@ -24,5 +31,26 @@ __all__ = [
     "noise",
     "postprocess",
     "privacy",
+    "query",
     "statistics",
 ]
+ROOMS = ("continual", "noise", "postprocess", "privacy", "query", "statistics")
+
+
+def __getattr__(name: str) -> Any:
+    """Rooms are opened when somebody looks into them: `streamgauge --help` need not wait for NumPy."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "Pipeline":
+        from streamgauge.pipeline import Pipeline
+
+        return Pipeline
+    import streamgauge.postprocess
+    import streamgauge.query
+    import streamgauge.statistics
+
+    return globals()[name] if name in ROOMS else getattr(globals()["privacy"], name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
