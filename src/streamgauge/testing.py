@@ -153,3 +153,26 @@ class InsecureStream:
             done += len(part)
             self.used += len(part)
         return out
+
+
+@dataclass
+class HandClock:
+    """A clock that stands still until somebody moves it; to sleep is to move it.
+
+    >>> clock = HandClock(1_000)
+    >>> clock.sleep(500)
+    >>> clock.now(), clock.steady()
+    (1500, 1500)
+    """
+
+    time: int = 0  # microseconds since 1970 (UTC)
+    drift: int = 0  # what the wall clock was set forward or back since
+
+    def now(self) -> int:
+        return self.time + self.drift
+
+    def steady(self) -> int:
+        return self.time
+
+    def sleep(self, microseconds: int) -> None:
+        self.time += microseconds

@@ -8,7 +8,7 @@ drawing it.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import cos, erfc, exp, expm1, inf, log, pi, sqrt
 from typing import Protocol
 
@@ -71,7 +71,7 @@ class DiscreteLaplace:
     def draw(self, noise: Noise, size: int) -> Ints:
         return noise.laplace(self.scale, size)
 
-    @property
+    @cached_property
     def _rate(self) -> float:
         return float(1 / self.scale)
 

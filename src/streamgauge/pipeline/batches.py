@@ -1,0 +1,77 @@
+"""Ticks that are taken together: exact sums of several ticks in, one commit out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streamgauge.pipeline.opening import Opened
+from streamgauge.pipeline.options import Progress
+from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.query.measure import Measure, Tally
+from streamgauge.query.released import Released
+
+
+@dataclass
+class Batches:
+    """The runs of some releases, and the scan that all of them need."""
+
+    opened: Opened
+    runs: Sequence[ReleaseRun]
+    events: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """All that the engine is asked for, by a name that stays when other releases come and go."""
+        return {
+            f"{run.name}/{place}": measure
+            for run in self.runs
+            for place, measure in enumerate(run.scan.measures)
+        }
+
+    @property
+    def places(self) -> int:
+        """Places of the vectors of one tick, all parts together."""
+        return sum(part.width * part.statistic.channels for run in self.runs for part in run.planned.parts)
+
+    def cut(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The ticks from `first` to `last` in pieces that are committed at once."""
+        options = self.opened.options
+        size = max(1, min(options.ticks, options.batch // max(1, self.places)))
+        for begin in range(first, last + 1, size):
+            yield begin, min(last, begin + size - 1)
+
+    def take(self, answers: Sequence[Tally], first: int, last: int) -> list[Released]:
+        """Lets every release take its ticks of these."""
+        released: list[Released] = []
+        place = 0
+        for run in self.runs:
+            mine = answers[place : place + len(run.scan.measures)]
+            place += len(mine)
+            count = ticks_of(run, first, last)
+            if count > 0:
+                released += run.take(mine, count)
+        return released
+
+    def saved(self) -> dict[str, bytes]:
+        return {name: part for run in self.runs for name, part in run.saved().items()}
+
+    def seen(self, tick: int) -> None:
+        """Tells the curator how far it is."""
+        total = self.opened.file.stream.ticks
+        self.opened.options.seen(Progress(tick, total, self.events, dict(self.dropped)))
+
+    def counted(self, counts: dict[str, int]) -> None:
+        """Adds up what the engine counted, for the curator."""
+        for rule, number in counts.items():
+            if rule == "records":
+                self.events += number
+            else:
+                self.dropped[rule] = self.dropped.get(rule, 0) + number
+
+
+def ticks_of(run: ReleaseRun, first: int, last: int) -> int:
+    """How many of these ticks a release takes: from its next one to its last."""
+    if run.next_tick < first:
+        raise ValueError(f"ticks must follow each other, got {first} where {run.next_tick} is next")
+    end = last if run.last_tick is None else min(last, run.last_tick)
+    return end - run.next_tick + 1

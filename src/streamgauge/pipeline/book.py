@@ -1,0 +1,153 @@
+"""The book: what was charged, ended and raised, written as acts, from which the ledger is made anew.
+
+    budget    how much every unit may lose            charge    a release, before its first tick
+    pin       a block of the file, as it was used     end       a release that was taken out of the file
+
+An act is never changed or removed; the ledger that follows from all of them is the same on every machine.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any
+
+from streamgauge.pipeline.store import Act
+from streamgauge.privacy import Approx, Charge, Event, Ledger, Loss, Pure, Tick, Unit, Zcdp
+from streamgauge.query.planner import Planned
+
+
+def loss_as_json(loss: Loss) -> dict[str, str]:
+    """
+    >>> loss_as_json(Pure(0.5)), loss_of_json({"rho": "1/8"})
+    ({'epsilon': '1/2'}, Zcdp(rho=1/8))
+    """
+    names = ("epsilon", "delta", "rho")
+    return {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)}
+
+
+def loss_of_json(body: Mapping[str, str]) -> Loss:
+    amounts = {name: Fraction(value) for name, value in body.items()}
+    if "rho" in amounts:
+        return Zcdp(amounts["rho"])
+    if "delta" in amounts:
+        return Approx(amounts["epsilon"], amounts["delta"])
+    return Pure(amounts["epsilon"])
+
+
+def block_hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class Entry:
+    """A release in the book."""
+
+    name: str  # as it is published: with its edition, if it was run again
+    charge: Charge
+    first: int
+    last: int | None
+    block: str  # hash of the block of the file
+    ended: int | None = None  # the last tick that was ingested
+
+
+@dataclass
+class Book:
+    """All acts so far, and what follows from them."""
+
+    unit: Unit
+    ledger: Ledger | None = None
+    pins: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    acts: list[Act] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, acts: Sequence[Act], unit: Unit) -> "Book":
+        book = cls(unit)
+        budgets = [act for act in acts if act.kind == "budget"]
+        if budgets:
+            book.ledger = Ledger(loss_of_json(budgets[-1].body["loss"]), unit)
+        for act in acts:
+            book._follow(act)
+        return book
+
+    def open_releases(self) -> dict[str, Entry]:
+        return {name: entry for name, entry in self.entries.items() if entry.ended is None}
+
+    def budget(self, loss: Loss) -> Act:
+        """Declares a budget, the first or another: all charges so far must fit it."""
+        act = Act("budget", {"loss": loss_as_json(loss)})
+        again = Book.read([*self.acts, act], self.unit)
+        self.ledger, self.entries = again.ledger, again.entries
+        self.acts.append(act)
+        return act
+
+    def charge(self, name: str, plan: Planned, first: int) -> Act:
+        """Charges a release: before anything of it is drawn. A refusal leaves no trace."""
+        loss, last = loss_as_json(plan.release.loss), plan.last_tick(first)
+        body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
+        body |= {"block": block_hash(plan.block), "layout": plan.layout}
+        return self._done(Act("charge", body))
+
+    def again(self, name: str, until: int) -> Act:
+        """Charges a release anew for the ticks up to `until`, which were drawn from twice."""
+        entry = self.entries[name]
+        loss = loss_as_json(entry.charge.timeline.steps[0].loss)
+        body = {"release": name, "loss": loss, "first": entry.first, "last": until}
+        return self._done(Act("again", body))
+
+    def end(self, name: str, ingested: int) -> Act:
+        return self._done(Act("end", {"release": name, "ingested": ingested}))
+
+    def pin(self, blocks: Mapping[str, str]) -> list[Act]:
+        """Fixes blocks of the file as they are used now."""
+        new = {name: text for name, text in blocks.items() if self.pins.get(name) != block_hash(text)}
+        return [
+            self._done(Act("pin", {"block": name, "hash": block_hash(text), "text": text}))
+            for name, text in new.items()
+        ]
+
+    def note(self, kind: str, body: Mapping[str, Any]) -> Act:
+        return self._done(Act(kind, dict(body)))
+
+    def _done(self, act: Act) -> Act:
+        self._follow(act)
+        return act
+
+    def _follow(self, act: Act) -> None:
+        follow = {"charge": self._charged, "again": self._charged, "end": self._ended, "pin": self._pinned}
+        if act.kind in follow:
+            follow[act.kind](act)
+        self.acts.append(act)
+
+    def _charged(self, act: Act) -> None:
+        if self.ledger is None:
+            raise ValueError("a budget must be declared before a charge, got none")
+        body = act.body
+        native = not isinstance(self.unit, Event | Tick)
+        charge = self.ledger.charge(
+            body["release"],
+            loss_of_json(body["loss"]),
+            body["first"],
+            body["last"],
+            native=native,
+            per_tick=isinstance(self.unit, Tick),
+        )
+        if act.kind == "charge":
+            name = body["release"]
+            self.entries[name] = Entry(name, charge, body["first"], body["last"], body["block"])
+
+    def _ended(self, act: Act) -> None:
+        entry = self.entries[act.body["release"]]
+        if self.ledger is not None:
+            entry.charge = self.ledger.end(entry.charge, ingested=act.body["ingested"])
+        entry.ended = act.body["ingested"]
+
+    def _pinned(self, act: Act) -> None:
+        self.pins[act.body["block"]] = act.body["hash"]
+
+
+def told(act: Act) -> str:
+    """An act in one line."""
+    return f"{act.kind} {json.dumps(act.body, sort_keys=True)}"

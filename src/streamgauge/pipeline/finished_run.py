@@ -1,0 +1,76 @@
+"""A run over a source that is all there: one scan, then tick after tick, in batches.
+
+The position of such a run is the ticks that were committed, and a fingerprint of the source: a restart scans
+again. Releases that begin later (added to the file after others had run) are scanned by themselves.
+
+Privacy
+    The file that is scanned must be the file that was charged: its fingerprint is compared before the first
+    scan, and before every commit. A file that changed is refused, or charged again as another edition.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from streamgauge.engines import DuckEngine
+from streamgauge.pipeline.batches import Batches
+from streamgauge.pipeline.opening import Opened, RunRefused
+from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.query.measure import Tally
+from streamgauge.query.protocols import Finished
+from streamgauge.query.released import Released
+
+
+def finished_run(opened: Opened, source: Finished) -> Iterator[list[Released]]:
+    """Publishes all ticks that are left; yields them as they leave."""
+
+    def unchanged() -> None:
+        if source.fingerprint().encode() != opened.fingerprint:
+            rule = "source must not change while it is read"
+            raise RunRefused(f"{opened.file.path.name}: {rule}, got a change: nothing of it was published")
+
+    for runs in cohorts(opened.runs):
+        batches = Batches(opened, runs)
+        with engine_for(opened, batches) as engine:
+            last = max(run.last_tick or 0 for run in runs)
+            for answer in engine.finished(source.files, runs[0].next_tick, last):
+                opened.options.step("read")
+                batches.counted(answer.counts)
+                yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
+
+
+def cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
+    """Releases that are at the same tick, those that are behind first; not those that are over."""
+    left = [run for run in runs if run.last_tick is None or run.next_tick <= run.last_tick]
+    ordered = sorted(left, key=lambda run: run.next_tick)
+    return [list(group) for _, group in groupby(ordered, key=lambda run: run.next_tick)]
+
+
+def engine_for(opened: Opened, batches: Batches) -> DuckEngine:
+    """An engine that is asked for all measures of these runs."""
+    stream = opened.file.stream
+    if stream.arrival == "live" and stream.format == "parquet":
+        stream = replace(stream, format="jsonl")  # what live folders of Parquet files are read as
+    return DuckEngine(
+        stream,
+        opened.file.lookups,
+        list(batches.measures.values()),
+        secret=opened.secret,
+        memory=opened.options.memory,
+    )
+
+
+def published(
+    batches: Batches, answers: Sequence[Tally], first: int, last: int, unchanged: Callable[[], None]
+) -> Iterator[list[Released]]:
+    """Takes ticks from `first` to `last` and publishes them, a batch at a time."""
+    opened = batches.opened
+    for begin, end in batches.cut(first, last):
+        if opened.options.stop.is_set():
+            return
+        released = batches.take(answers, begin, end)
+        opened.options.step("drawn")
+        unchanged()
+        opened.publisher.commit(tick=end, released=released, state=batches.saved())
+        batches.seen(end)
+        yield released

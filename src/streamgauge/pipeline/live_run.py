@@ -1,0 +1,126 @@
+"""A run over a source that goes on: ticks close by the clock, never by what events say.
+
+    a tick closes when the wall clock has passed its end plus `lateness`, and the source was read up to its
+    end as seen at that moment
+
+So an hour's downtime does not turn an hour's backlog into late events. An event for a closed tick is late: it
+is dropped, or carried into the oldest open tick. One from further in the future than `earliness` is dropped.
+
+Privacy
+    Which tick an event counts in depends on that event and the clock alone. Closed ticks never open again.
+    What has arrived for open ticks is kept as sums; on disk it is encrypted, under keys that die with the
+    next commit. Where the source cannot be replayed, it is committed every 100 ms.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamgauge.pipeline.batches import Batches
+from streamgauge.pipeline.clock import SECOND, Watched
+from streamgauge.pipeline.finished_run import engine_for
+from streamgauge.pipeline.open_ticks import OpenTicks
+from streamgauge.pipeline.opening import OPENED, Opened
+from streamgauge.query.blocks import Block
+from streamgauge.query.protocols import Live
+from streamgauge.query.released import Released
+from streamgauge.query.settings import Stream
+
+PAUSE = SECOND // 20
+PARTIAL = SECOND // 10  # how often what cannot be replayed is committed
+
+
+def live_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
+    """Publishes ticks as they close, until the last tick, the end of standard input, or a stop."""
+    return LiveRun(opened, source).ticks()
+
+
+class LiveRun:
+    """The loop: read, add up, close what is due."""
+
+    def __init__(self, opened: Opened, source: Live) -> None:
+        self.opened, self.source = opened, source
+        self.stream: Stream = opened.file.stream
+        self.clock = Watched(opened.options.clock, self.stream.tick, opened.options.accept_clock)
+        self.batches = Batches(opened, opened.runs)
+        self.waiting = OpenTicks(self.batches.measures)
+        self.engine = engine_for(opened, self.batches)
+        self.closed = opened.publisher.store.tick
+        self.newest = int(opened.publisher.store.marks().get(OPENED, b"0"))
+        self._restore()
+
+    def ticks(self) -> Iterator[list[Released]]:
+        with self.engine:
+            while not self._over():
+                due = self._due()
+                self._read_all()
+                if self.opened.options.stop.is_set():
+                    return
+                if due > self.closed:
+                    yield from self._close(due)
+                elif self.source.ended:
+                    return
+                else:
+                    self.clock.sleep(PAUSE)
+
+    def _over(self) -> bool:
+        last = self.stream.ticks
+        return self.opened.options.stop.is_set() or (last is not None and self.closed >= last)
+
+    def _due(self) -> int:
+        """The last tick whose end and lateness have passed."""
+        passed = (self.clock.now() - self.stream.start - self.stream.lateness) // self.stream.tick
+        return max(self.closed, passed if self.stream.ticks is None else min(passed, self.stream.ticks))
+
+    def _allowed(self) -> int:
+        """The last tick that an event may lie in by now."""
+        ahead = self.clock.now() + self.stream.earliness - self.stream.start
+        tick = ahead // self.stream.tick + 1
+        return tick if self.stream.ticks is None else min(tick, self.stream.ticks)
+
+    def _read_all(self) -> None:
+        """Reads the source up to its end as it is when the last block is read."""
+        while not self.opened.options.stop.is_set():
+            block = self.source.read()
+            if block is not None:
+                self._add(block)
+            if self.source.caught_up:
+                return
+
+    def _add(self, block: Block) -> None:
+        allowed = self._allowed()
+        self.newest = max(self.newest, allowed)
+        carry, header = self.stream.late == "carry", self.source.header
+        answer = self.engine.block(block.data, self.closed + 1, allowed, carry, header)
+        self.opened.options.step("read")
+        self.batches.counted(answer.counts)
+        self.waiting.add(answer.tallies)
+        if not self.source.replayable:
+            self._commit(state=self._saved())
+
+    def _close(self, due: int) -> Iterator[list[Released]]:
+        for begin, end in self.batches.cut(self.closed + 1, due):
+            released = self.batches.take(self.waiting.close(end), begin, end)
+            self.opened.options.step("drawn")
+            self.closed = end
+            self.engine.bounds.forget(end)
+            state = self._saved() | self.batches.saved()
+            self._commit(tick=end, released=released, state=state)
+            self.batches.seen(end)
+            yield released
+
+    def _commit(self, **what: Any) -> None:
+        self.opened.publisher.commit(**what, marks={OPENED: str(self.newest).encode()})
+
+    def _saved(self) -> dict[str, bytes]:
+        state = {
+            "position": self.source.position(),
+            "waiting": self.waiting.saved(),
+        }
+        return state | self.engine.bounds.saved()
+
+    def _restore(self) -> None:
+        state = self.opened.state
+        if "position" in state:
+            self.source.seek(state["position"])
+            self.waiting.restore(state["waiting"])
+        self.engine.bounds.restore(state)

@@ -1,0 +1,199 @@
+"""What happens before the first tick of a run: lock, key, store, edits, charges, sinks.
+
+Everything that can be refused is refused here, before a charge, for reasons that are in declarations or in
+the store, never in the data. Charges are committed before anything is drawn.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from streamgauge.noise.entropy import system_key
+from streamgauge.pipeline.book import Book, block_hash
+from streamgauge.pipeline.edits import Edits, base_name, edits
+from streamgauge.pipeline.keys import default_key, load_key
+from streamgauge.pipeline.lock import Lock
+from streamgauge.pipeline.options import Options
+from streamgauge.pipeline.publishing import Outlet, Publisher, shapes_of
+from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.pipeline.store import Act, Store
+from streamgauge.pipeline.witness import RolledBack, Witness
+from streamgauge.query.planner import Planned, planned
+from streamgauge.query.settings import PipelineFile
+from streamgauge.sinks import open_sink
+
+FINGERPRINT = "fingerprint"
+OPENED = "opened"  # the mark of the last tick that an event may have been counted in: public, by the clock
+
+
+class RunRefused(ValueError):  # noqa: N818 - refusals are named by what they say
+    """A run that must not start: why, and what to do."""
+
+
+@dataclass
+class Opened:
+    """A run that is ready for its next tick."""
+
+    file: PipelineFile
+    options: Options
+    publisher: Publisher
+    book: Book
+    state: dict[str, bytes]  # as it was when the run began
+    runs: list[ReleaseRun]
+
+    @property
+    def secret(self) -> bytes:
+        """Keys the hashes of users; drawn once for each store."""
+        return self.state["secret"]
+
+    @property
+    def fingerprint(self) -> bytes | None:
+        """Of the finished source that was charged, once one was read."""
+        return self.state.get(FINGERPRINT)
+
+
+@contextmanager
+def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> Iterator[Opened]:
+    """Opens a run, and closes all of it whatever happens; `fingerprint` is that of a finished source."""
+    if file.unconfirmed:
+        left = ", ".join(file.unconfirmed)
+        rule = "confirm must be empty before a run"
+        raise RunRefused(
+            f"{file.path.name}: {rule}, got {left}: check each key, then delete it from the list"
+        )
+    plans = [planned(file, release) for release in file.releases]
+    with ExitStack() as stack:
+        file.folder.mkdir(mode=0o700, exist_ok=True)
+        stack.enter_context(Lock(file.folder))
+        key = load_key(file.stream.key or default_key(file.path), file.path.parent)
+        store = Store.open(file.folder, key, create=True, steps=options.step)
+        stack.callback(store.close)
+        outlets = [Outlet(open_sink(each, file.path.parent), each.releases) for each in file.sinks]
+        for outlet in outlets:
+            stack.callback(outlet.sink.close)
+        publisher = Publisher(store, Witness.beside(key, store.identity), outlets, options.step)
+        yield Opening(file, options, publisher, plans, fingerprint).begun()
+
+
+class Opening:
+    """The steps between an open store and the first tick."""
+
+    def __init__(
+        self,
+        file: PipelineFile,
+        options: Options,
+        publisher: Publisher,
+        plans: Sequence[Planned],
+        fingerprint: bytes | None,
+    ) -> None:
+        self.file, self.options, self.publisher, self.plans = file, options, publisher, plans
+        self.store = publisher.store
+        self.fingerprint = fingerprint
+        self.state = self.store.state()
+        self.book = Book.read(self.store.acts(), file.stream.unit)
+
+    def begun(self) -> Opened:
+        changed = edits(self.file, self.plans, self.book)
+        self._refuse(changed)
+        before = set(self.book.open_releases())
+        acts = self._rolled_back() + self._charged(changed)
+        ended = before - set(self.book.open_releases())
+        state = self._fresh() | self._forgotten(ended)
+        if acts or state:
+            self.publisher.commit(acts=acts, state=state)
+        self.state = self.store.state()
+        self.publisher.shapes |= shapes_of(self.book.acts)
+        self.publisher.catch_up()
+        return Opened(self.file, self.options, self.publisher, self.book, self.state, self._runs())
+
+    @property
+    def first(self) -> int:
+        """Where a new release starts: at the next tick of which nothing was seen; of a finished file at 1."""
+        if self.file.stream.arrival == "finished":
+            return 1
+        return int(self.store.marks().get(OPENED, b"0")) + 1
+
+    @property
+    def changed_source(self) -> bool:
+        known = self.state.get(FINGERPRINT)
+        return known is not None and self.fingerprint is not None and known != self.fingerprint
+
+    def _refuse(self, changed: Edits) -> None:
+        reasons = list(changed.refused)
+        if changed.budget and not self.options.change_budget:
+            before, after = changed.budget
+            reasons.append(f"budget must stay {before}, got {after}: run --change-budget records the change")
+        if self.changed_source and not self.options.again:
+            reasons.append("source must stay as it was charged, got a change: run --again charges it again")
+        if reasons:
+            raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
+
+    def _rolled_back(self) -> list[Act]:
+        """Refuses a store that is behind its traces, or charges what was drawn from twice.
+
+        Whatever was charged is charged anew from its first tick: counters that go on from an older state
+        draw again for sums that reach back before the ticks which were lost.
+        """
+        traces = [*self.publisher.resume(), *self.publisher.witness.traces()]
+        ahead = [trace for trace in traces if not self.store.knows(trace)]
+        if not ahead:
+            return []
+        if not self.options.rolled_back:
+            raise RolledBack(self.store, ahead)
+        until = max([self.store.tick, *(trace.tick for trace in ahead)])
+        acts = [self.book.again(name, until) for name in self.book.open_releases()]
+        return [*acts, self.book.note("rolled back", {"until": until})]
+
+    def _charged(self, changed: Edits) -> list[Act]:
+        """The acts of a file that is new or was edited; a charge beyond the budget leaves no trace."""
+        acts: list[Act] = []
+        if self.book.ledger is None or changed.budget:
+            acts.append(self.book.budget(self.file.stream.budget))
+        acts += [self._end(name) for name in changed.ended]
+        if self.changed_source:
+            acts += self._editions(changed)
+        asked = {plan.name: plan for plan in self.plans}
+        acts += [self.book.charge(name, asked[name], self.first) for name in changed.new]
+        return acts + self.book.pin(self._blocks())
+
+    def _end(self, name: str) -> Act:
+        return self.book.end(name, ingested=self.store.last_released(name))
+
+    def _editions(self, changed: Edits) -> list[Act]:
+        """A source that changed is another source: its releases end, and begin anew under a new name."""
+        asked = {plan.name: plan for plan in self.plans}
+        acts = []
+        for name in [name for name in self.book.open_releases() if base_name(name) in changed.kept]:
+            acts.append(self._end(name))
+            base, _, edition = name.partition("@")
+            acts.append(self.book.charge(f"{base}@{int(edition or 1) + 1}", asked[base], self.first))
+        return acts
+
+    def _blocks(self) -> dict[str, str]:
+        used = {name for plan in self.plans for name in plan.query.lookups}
+        blocks = {name: self.file.blocks[name] for name in ("stream", "source")}
+        blocks |= {f"lookup.{name}": self.file.blocks[f"lookup.{name}"] for name in used}
+        return blocks | {f"release.{plan.name}": plan.block for plan in self.plans}
+
+    def _fresh(self) -> dict[str, bytes | None]:
+        """What a store has from its first commit on, or gets with another source."""
+        fresh: dict[str, bytes | None] = {} if "secret" in self.state else {"secret": system_key()}
+        if self.fingerprint is not None and self.state.get(FINGERPRINT) != self.fingerprint:
+            fresh[FINGERPRINT] = self.fingerprint
+        return fresh
+
+    def _forgotten(self, ended: set[str]) -> dict[str, bytes | None]:
+        """The runs of releases that have ended are not remembered."""
+        return {name: None for name in self.state if name.startswith("run/") and name.split("/")[1] in ended}
+
+    def _runs(self) -> list[ReleaseRun]:
+        """The releases that are open, each where it stopped."""
+        by_hash = {block_hash(plan.block): plan for plan in self.plans}
+        runs = []
+        for name, entry in self.book.open_releases().items():
+            plan, noise = by_hash[entry.block], self.options.noise
+            if f"run/{name}/0" in self.state:
+                runs.append(ReleaseRun.load(plan, name, entry.first, self.state, noise))
+            else:
+                runs.append(ReleaseRun.start(plan, name, entry.first, noise))
+        return runs

@@ -1,0 +1,51 @@
+"""How a run is run: what is injected, and what a curator has to say aloud."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event as Flag
+
+from streamgauge.noise import Noise
+from streamgauge.pipeline.clock import Clock, SystemClock
+
+BATCH = 2**21  # places of vectors that go into one commit when catching up
+TICKS = 4096  # and ticks
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the curator sees of a run: private, since it counts events."""
+
+    tick: int
+    ticks: int | None
+    events: int
+    dropped: dict[str, int]
+
+
+def unseen(progress: Progress) -> None:
+    """Nobody watches."""
+
+
+Step = Callable[[str], None]  # told the name of each step of a commit: where tests crash a run
+
+
+def nothing(step: str) -> None:
+    """Between two steps nothing happens, outside of tests."""
+
+
+@dataclass
+class Options:
+    """All settings of a run that are not in its file."""
+
+    noise: Noise | None = None  # the machine's, fresh for every run, unless a test says otherwise
+    clock: Clock = field(default_factory=SystemClock)
+    again: bool = False  # a finished file that changed is charged again
+    rolled_back: bool = False  # a store that is behind its traces is charged again
+    accept_clock: bool = False
+    change_budget: bool = False
+    batch: int = BATCH
+    ticks: int = TICKS
+    memory: str = "600MB"
+    stop: Flag = field(default_factory=Flag)  # set by Ctrl-C
+    seen: Callable[[Progress], None] = unseen
+    step: Step = nothing
+    standard_input: int = 0  # the file descriptor

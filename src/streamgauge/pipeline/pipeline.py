@@ -1,0 +1,102 @@
+"""A pipeline, as its users hold it: planned, run, iterated over, read.
+
+pipeline = sg.Pipeline.from_file("clinic.toml")
+print(pipeline.plan())
+for released in pipeline:
+    ...
+pipeline.releases("fever_by_region").to_pandas()
+"""
+
+import resource
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.finished_run import finished_run
+from streamgauge.pipeline.input_run import input_run
+from streamgauge.pipeline.live_run import live_run
+from streamgauge.pipeline.opening import opened
+from streamgauge.pipeline.options import Options
+from streamgauge.pipeline.planning import Plan, plan_of
+from streamgauge.pipeline.reading import read_book, read_releases
+from streamgauge.pipeline.report import Report
+from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
+from streamgauge.query.protocols import Live
+from streamgauge.query.released import Released, Releases
+from streamgauge.query.settings import PipelineFile
+from streamgauge.sources import StandardInput, open_finished, open_live
+
+
+class Pipeline:
+    """A pipeline file at work."""
+
+    def __init__(self, file: PipelineFile) -> None:
+        self.file = file
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Pipeline":
+        """Reads and checks a pipeline file; nothing else is touched."""
+        return cls(read_pipeline(Path(path)))
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any], path: str | Path) -> "Pipeline":
+        """The same, built in code: the tables of a file as dictionaries.
+
+        `path` is where the file would lie: sources and sinks are relative to it, its store lies beside it.
+        """
+        return cls(pipeline_of(tables, Path(path)))
+
+    def plan(self) -> Plan:
+        """What each release costs and how wrong it will be. Touches no data and spends nothing."""
+        return plan_of(self.file)
+
+    def run(self, options: Options | None = None, **settings: Any) -> Report:
+        """Runs it to its end, or until it is stopped; goes on where an earlier run stopped."""
+        report = Report()
+        for released in self.ticks(options, **settings):
+            report.add(released)
+        return report
+
+    def ticks(self, options: Options | None = None, **settings: Any) -> Iterator[list[Released]]:
+        """The same, ticks by ticks: what was published, after it was."""
+        chosen = replace(options or Options(), **settings)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        stream, base = self.file.stream, self.file.path.parent
+        if stream.arrival == "live" or stream.source == "-":
+            source = self._live(chosen)
+            try:
+                with opened(self.file, chosen, None) as run:
+                    yield from (live_run if stream.arrival == "live" else input_run)(run, source)
+            finally:
+                source.close()
+            return
+        finished = open_finished(stream, base)
+        with opened(self.file, chosen, finished.fingerprint().encode()) as run:
+            yield from finished_run(run, finished)
+
+    def _live(self, options: Options) -> Live:
+        stream = self.file.stream
+        if stream.source != "-":
+            return open_live(stream, self.file.path.parent)
+        has_header = stream.format == "csv"
+        return StandardInput(options.standard_input, has_header=has_header, compression=stream.compression)
+
+    def __iter__(self) -> Iterator[Released]:
+        for released in self.ticks():
+            yield from released
+
+    def releases(self, name: str | None = None) -> Releases:
+        """What was published of a release so far; its name may be left out where there is one only."""
+        return read_releases(self.file.folder, name)
+
+    def ledger(self) -> Book:
+        """What was charged, and what is left."""
+        return read_book(self.file.folder, self.file.stream)
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.file.path.name}, {len(self.file.releases)} releases>"
+
+    def _repr_html_(self) -> str:
+        return self.plan()._repr_html_()

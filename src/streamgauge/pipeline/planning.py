@@ -1,0 +1,186 @@
+"""The plan of a pipeline: what each release will cost and how wrong it will be, and what an edit changes.
+
+Reads the file and, if there is one, the public side of the store. Touches no data, needs no key, spends
+nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamgauge.continual import compare
+from streamgauge.continual.choice import Candidate
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.edits import Edits, edits
+from streamgauge.pipeline.opening import OPENED
+from streamgauge.pipeline.reading import read_acts, read_marks
+from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.query.parts import Part
+from streamgauge.query.planner import Planned, planned
+from streamgauge.query.predicted import Error, errors
+from streamgauge.query.settings import PipelineFile
+
+RUNNERS_UP = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The mechanism of one part, and those that came next."""
+
+    measures: tuple[str, ...]
+    level: int
+    loss: Loss
+    mechanism: str
+    runners_up: tuple[tuple[str, float], ...]  # names, and mean errors as multiples of the best
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """What one release will cost, and how wrong it will be."""
+
+    name: str
+    sql: str
+    window: str
+    loss: Loss
+    first: int
+    last: int | None
+    groups: int
+    choices: tuple[Choice, ...]
+    errors: tuple[Error, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a file; print it, or take it as JSON."""
+
+    file: PipelineFile
+    releases: tuple[PlannedRelease, ...]
+    refused: tuple[str, ...]
+    edits: Edits
+    spent: tuple[Loss | None, Loss | None]  # before and after
+    left: tuple[Loss | None, Loss | None]
+    notes: tuple[str, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, ready for `json.dumps`."""
+        from streamgauge.pipeline.plan_text import plan_as_json
+
+        return plan_as_json(self)
+
+    def __str__(self) -> str:
+        from streamgauge.pipeline.plan_text import plan_as_text
+
+        return plan_as_text(self)
+
+    def _repr_html_(self) -> str:
+        from streamgauge.pipeline.plan_text import plan_as_html
+
+        return plan_as_html(self)
+
+
+def plan_of(file: PipelineFile) -> Plan:
+    """Plans all releases of a file; what is refused is told, not raised."""
+    plans, refused = _planned(file)
+    book = Book.read(read_acts(file.folder), file.stream.unit)
+    changed = edits(file, plans, book)
+    before = _state(book)
+    first = _first(file)
+    refused += _charged(file, plans, book, changed, first)
+    after = _state(book)
+    told = tuple(_told(plan, book, first) for plan in plans)
+    notes = tuple(f"confirm {key}" for key in file.unconfirmed)
+    return Plan(
+        file,
+        told,
+        (*refused, *changed.refused),
+        changed,
+        (before[0], after[0]),
+        (before[1], after[1]),
+        notes,
+    )
+
+
+def _planned(file: PipelineFile) -> tuple[list[Planned], list[str]]:
+    plans, refused = [], []
+    for release in file.releases:
+        try:
+            plans.append(planned(file, release))
+        except ValueError as refusal:
+            refused.append(str(refusal))
+    return plans, refused
+
+
+def _state(book: Book) -> tuple[Loss | None, Loss | None]:
+    return (None, None) if book.ledger is None else (book.ledger.spent(), book.ledger.left())
+
+
+def _first(file: PipelineFile) -> int:
+    """Where new releases would start."""
+    opened = int(read_marks(file.folder).get(OPENED, b"0"))
+    return 1 if file.stream.arrival == "finished" else opened + 1
+
+
+def _charged(
+    file: PipelineFile, plans: Sequence[Planned], book: Book, changed: Edits, first: int
+) -> list[str]:
+    """Charges the copy of the ledger that the plan has; tells what the budget does not allow."""
+    refused = []
+    try:
+        if book.ledger is None or changed.budget:
+            book.budget(file.stream.budget)
+    except BudgetExceeded as refusal:
+        refused.append(f"{file.path.name}: stream.budget: {refusal}")
+    for plan in plans:
+        if plan.name in changed.new and book.ledger is not None:
+            try:
+                book.charge(plan.name, plan, first)
+            except ValueError as refusal:
+                refused.append(f"{file.path.name}: release {plan.name}: {refusal}")
+    return refused
+
+
+def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
+    entry = book.entries.get(plan.name)
+    begin = first if entry is None else entry.first
+    groups = sum(next(p.width for p in plan.parts if p.level == level) for level in plan.query.levels)
+    return PlannedRelease(
+        plan.name,
+        plan.query.text,
+        plan.release.window,
+        plan.release.loss,
+        begin,
+        plan.last_tick(begin),
+        groups,
+        tuple(_choice(plan, part) for part in plan.parts),
+        tuple(errors(plan)),
+    )
+
+
+def _choice(plan: Planned, part: Part) -> Choice:
+    statistic = part.statistic
+    names = tuple(plan.query.aggregates[output.aggregate].name for output in part.outputs)
+    found = compare(
+        statistic.loss,
+        horizon=statistic.horizon,
+        window=statistic.window,
+        bound=statistic.reach,
+        unit=statistic.counted,
+    ).candidates
+    usable = [candidate for candidate in found if not candidate.refused]
+    chosen = described(statistic.counter)
+    best = usable[0].rmse if usable else 1.0
+    others = [(each.name, float(each.rmse / best)) for each in usable if not is_like(each, statistic.counter)]
+    return Choice(names, part.level, statistic.loss, chosen, tuple(others[:RUNNERS_UP]))
+
+
+def is_like(candidate: Candidate, mechanism: Any) -> bool:
+    return candidate.mechanism is not None and candidate.mechanism == mechanism
+
+
+def described(mechanism: Any) -> str:
+    """The name of a mechanism, with the settings that are its own."""
+    own = [
+        name for name in ("branching", "refine", "window", "half_life", "buffers") if hasattr(mechanism, name)
+    ]
+    settings = ", ".join(f"{name}={getattr(mechanism, name)}" for name in own if getattr(mechanism, name))
+    return f"{type(mechanism).__name__}({settings})" if settings else type(mechanism).__name__

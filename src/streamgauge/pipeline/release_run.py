@@ -1,0 +1,83 @@
+"""A release at work: its parts side by side, and what readers see of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamgauge.noise import Noise
+from streamgauge.pipeline.part_run import PartRun
+from streamgauge.pipeline.scan import Scan
+from streamgauge.query.measure import Tally
+from streamgauge.query.planner import Planned, shape_of
+from streamgauge.query.released import Released
+from streamgauge.statistics.told import Columns
+
+FIELDS = ("value", "stddev", "low", "high")
+
+
+class ReleaseRun:
+    """The runs of a release's parts, from its first tick on."""
+
+    def __init__(self, planned: Planned, name: str, first: int, runs: Sequence[PartRun]) -> None:
+        self.planned, self.name, self.first, self.runs = planned, name, first, runs
+        self.shape = shape_of(name, planned.layout)
+        self.scan = Scan.of([part.measure for part in planned.parts])
+
+    @classmethod
+    def start(cls, planned: Planned, name: str, first: int, noise: Noise | None) -> "ReleaseRun":
+        return cls(planned, name, first, [PartRun.start(part, noise) for part in planned.parts])
+
+    @classmethod
+    def load(
+        cls, planned: Planned, name: str, first: int, state: Mapping[str, bytes], noise: Noise | None
+    ) -> "ReleaseRun":
+        parts = enumerate(planned.parts)
+        runs = [PartRun.load(part, state[state_name(name, place)], noise) for place, part in parts]
+        return cls(planned, name, first, runs)
+
+    @property
+    def next_tick(self) -> int:
+        """The tick of the stream that it takes next."""
+        return self.first + self.runs[0].run.tick
+
+    @property
+    def last_tick(self) -> int | None:
+        return self.planned.last_tick(self.first)
+
+    def saved(self) -> dict[str, bytes]:
+        """All that it remembers, secrets included."""
+        return {state_name(self.name, place): part.run.save() for place, part in enumerate(self.runs)}
+
+    def take(self, answers: Sequence[Tally], count: int) -> list[Released]:
+        """Takes `count` ticks, of which `answers` has the exact sums, one for each measure of its scan."""
+        first, tallies = self.next_tick, self.scan.tallies(answers)
+        told = [run.take(tally, first, count) for run, tally in zip(self.runs, tallies, strict=True)]
+        shape = self.shape
+        blank = (count, len(shape.measures), len(shape.places))
+        fields: dict[str, Any] = {name: np.full(blank, np.nan) for name in FIELDS}
+        fields["enough"] = np.zeros(blank, np.bool_)
+        for run, columns in zip(self.runs, told, strict=True):
+            self._lay_out(fields, run, columns)
+        begins = self.planned.stream.begins
+        return [
+            Released(
+                shape,
+                tick,
+                begins(tick),
+                begins(tick + 1),
+                **{name: array[row] for name, array in fields.items()},
+            )
+            for row, tick in enumerate(range(first, first + count))
+        ]
+
+    def _lay_out(self, fields: dict[str, Any], run: PartRun, columns: Mapping[str, Columns]) -> None:
+        begin = self.planned.offsets[run.part.level]
+        for output in run.part.outputs:
+            column = columns[output.column]
+            for name, array in fields.items():
+                array[:, output.aggregate, begin : begin + run.part.width] = getattr(column, name)
+
+
+def state_name(release: str, part: int) -> str:
+    return f"run/{release}/{part}"

@@ -1,0 +1,269 @@
+"""From a SELECT to statistics: which of them answer it, and what each needs of the events.
+
+Aggregates of one expression share one run: COUNT(x), SUM(x), AVG(x), VAR_SAMP(x) and STDDEV(x) are read off
+one summary, all quantiles of x off one tree, MIN(x) and MAX(x) off another. COUNT(*) is read off a summary
+whose expression cannot be NULL, if there is one. So the loss of a release is shared by as few runs as can
+be: evenly among its parts, and each level of a ROLLUP has all of them.
+
+Privacy
+    One unit moves the vector of each part by at most the part's `reach`; each part of each level keeps an
+    even share of the release's loss, and losses of the same events add up: to the release's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from streamgauge import continual
+from streamgauge.continual import Mechanism
+from streamgauge.noise import Grid
+from streamgauge.privacy import Loss, Unit, User
+from streamgauge.query.measure import Cell, Measure, Pinned
+from streamgauge.query.query import Aggregate, AggregateKind, Query, Refused, Value
+from streamgauge.query.settings import Release, Stream
+from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary
+from streamgauge.statistics.axis import Axis
+from streamgauge.statistics.moments import MOST_PLACES
+
+MOST_CELLS = 1024  # of an axis whose step nobody chose to be finer
+CELLS = 256  # of an axis without any natural step
+MOMENTS: tuple[AggregateKind, ...] = ("count", "sum", "mean", "variance", "stddev")
+SPREADS: tuple[AggregateKind, ...] = ("variance", "stddev")
+
+
+@dataclass(frozen=True)
+class Output:
+    """Which column of a part's release answers which aggregate."""
+
+    aggregate: int  # its place in the SELECT
+    column: str  # its name in the part's release
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of a release: a statistic, what the engine adds up for it, and what is read off."""
+
+    level: int  # how many of the group columns it keeps
+    statistic: Statistic[Any]
+    measure: Measure
+    outputs: tuple[Output, ...]
+
+    @property
+    def width(self) -> int:
+        return self.measure.width
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Settings that all parts of a release share."""
+
+    loss: Loss
+    horizon: int | None
+    window: str
+    mechanism: type[Mechanism[Any]] | None
+    unit: Unit
+    width: int  # groups of its level
+
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("loss", "width")}
+
+
+def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
+    """The parts of a release, level by level."""
+    sorts = list(sorted_out(query.aggregates))
+    share = Fraction(1, len(sorts) * len(query.levels))
+    chosen = None if release.mechanism == "auto" else mechanism_named(release.mechanism)
+    found = []
+    for level in query.levels:
+        width = check_width(release, query, level)
+        loss = release.loss.part(share)
+        asked = Asked(loss, release.horizon, release.window, chosen, stream.unit, width)
+        found += [_part(sort, query, level, asked, stream) for sort in sorts]
+    return tuple(found)
+
+
+def check_width(release: Release, query: Query, level: int) -> int:
+    """The number of groups of a level; refuses more than are allowed."""
+    width = prod(len(group.labels) for group in query.groups[:level])
+    if width > release.max_groups:
+        names = " x ".join(f"{len(group.labels)} {group.name}" for group in query.groups[:level])
+        rule = f"groups must be at most max_groups = {release.max_groups}"
+        raise Refused(f"{rule}, got {names} = {width}: group by less, or declare a larger max_groups")
+    return width
+
+
+def mechanism_named(name: str) -> type[Mechanism[Any]]:
+    found: type[Mechanism[Any]] | None = getattr(continual, name, None) if name in continual.__all__ else None
+    if found is None or not (isinstance(found, type) and issubclass(found, Mechanism)):
+        known = ", ".join(n for n in continual.__all__ if is_mechanism(getattr(continual, n)))
+        raise Refused(f"mechanism must be auto or one of {known}, got {name}")
+    return found
+
+
+def is_mechanism(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Mechanism) and thing is not Mechanism
+
+
+@dataclass(frozen=True)
+class Sort:
+    """Aggregates that one run answers."""
+
+    kind: str  # "moments", "quantile", "extremes" or "distinct"
+    members: tuple[tuple[int, Aggregate], ...]
+
+    @property
+    def value(self) -> Value | None:
+        """The expression that they share; none where only events are counted."""
+        return next((aggregate.value for _, aggregate in self.members if aggregate.value is not None), None)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(aggregate.kind for _, aggregate in self.members)
+
+
+def sorted_out(aggregates: tuple[Aggregate, ...]) -> Iterator[Sort]:
+    """Which aggregates are answered together, in the order of the SELECT."""
+    host = _host_of_counts(aggregates)
+    found: dict[tuple[str, str], list[tuple[int, Aggregate]]] = {}
+    for place, aggregate in enumerate(aggregates):
+        found.setdefault(_sort_key(aggregate, host), []).append((place, aggregate))
+    for (kind, _), members in found.items():
+        yield Sort(kind, tuple(members))
+
+
+def _sort_key(aggregate: Aggregate, host: str) -> tuple[str, str]:
+    if aggregate.codes is not None:
+        return "distinct", aggregate.codes.sql
+    if aggregate.kind == "quantile":
+        return "quantile", _expression(aggregate)
+    if aggregate.kind in ("min", "max"):
+        return "extremes", _expression(aggregate)
+    if aggregate.kind == "count" and (aggregate.value is None or not aggregate.value.nullable):
+        return "moments", host
+    return "moments", _expression(aggregate)
+
+
+def _expression(aggregate: Aggregate) -> str:
+    return "" if aggregate.value is None else aggregate.value.sql
+
+
+def _host_of_counts(aggregates: tuple[Aggregate, ...]) -> str:
+    """The expression whose summary counts all events too, since it is never NULL."""
+    for aggregate in aggregates:
+        summed = aggregate.kind in MOMENTS and aggregate.kind != "count"
+        if summed and aggregate.value is not None and not aggregate.value.nullable:
+            return aggregate.value.sql
+    return ""
+
+
+def _part(sort: Sort, query: Query, level: int, asked: Asked, stream: Stream) -> Part:
+    make = {"moments": _moments, "quantile": _quantile, "extremes": _extremes, "distinct": _distinct}
+    statistic, needs, outputs = make[sort.kind](sort, asked, stream)
+    measure = Measure(
+        where=query.where,
+        groups=query.groups[:level],
+        lookups=query.lookups,
+        columns=query.columns,
+        **needs,
+    )
+    return Part(level, statistic, measure, tuple(outputs))
+
+
+Made = tuple[Statistic[Any], Mapping[str, Any], Iterator[Output]]
+
+
+def _moments(sort: Sort, asked: Asked, stream: Stream) -> Made:
+    value, kinds = sort.value, sort.kinds
+    if kinds == {"count"}:
+        counted = () if value is None or not value.nullable else (Pinned(value.sql, 0, 0, Fraction(1), 0),)
+        return (
+            Count(asked.loss, **asked.given()),
+            {"values": counted},
+            (Output(i, "value") for i, _ in sort.members),
+        )
+    if value is None:
+        raise Refused("an aggregate must have an expression, got none")
+    squares = bool(kinds & set(SPREADS))
+    bounds = bounds_of(value, MOST_PLACES if squares else None)
+    if kinds == {"sum"}:
+        alone = Sum(asked.loss, **bounds, **asked.given())
+        return alone, pinned(value, alone.grid, 1), (Output(i, "value") for i, _ in sort.members)
+    summary = Summary(asked.loss, **bounds, squares=squares, **asked.given())
+    needs = pinned(value, summary.moments.grid, 2 if squares else 1)
+    return summary, needs, (Output(i, aggregate.kind) for i, aggregate in sort.members)
+
+
+def pinned(value: Value, grid: Grid, power: int) -> Mapping[str, Any]:
+    return {"values": (Pinned(value.sql, grid.first, grid.last, grid.step, power),)}
+
+
+def _quantile(sort: Sort, asked: Asked, stream: Stream) -> Made:
+    parts = tuple(aggregate.q for _, aggregate in sort.members if aggregate.q is not None)
+    axis = axis_of(sort)
+    settings: dict[str, Any] = {"lower": axis.lower, "upper": axis.upper, "step": axis.step}
+    quantiles = Quantile(asked.loss, q=parts, **settings, **asked.given())
+    return quantiles, cell(sort, axis), (Output(p, str(k)) for k, (p, _) in enumerate(sort.members))
+
+
+def _extremes(sort: Sort, asked: Asked, stream: Stream) -> Made:
+    axis = axis_of(sort)
+    settings: dict[str, Any] = {"lower": axis.lower, "upper": axis.upper, "step": axis.step}
+    extremes = Extremes(asked.loss, **settings, **asked.given())
+    return extremes, cell(sort, axis), (Output(place, each.kind) for place, each in sort.members)
+
+
+def _distinct(sort: Sort, asked: Asked, stream: Stream) -> Made:
+    codes = sort.members[0][1].codes
+    if codes is None:
+        raise Refused("COUNT(DISTINCT ...) must be of a column, got an expression")
+    if isinstance(stream.unit, User) and codes.column != stream.user:
+        rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
+        raise Refused(f"{rule}, got {codes.column}: one user may bring in any number of others")
+    distinct = Distinct(
+        asked.loss, universe=codes.universe, max_groups=groups_of_a_user(asked), **asked.given()
+    )
+    return (
+        distinct,
+        {"cell": Cell(codes.sql, codes.universe)},
+        (Output(place, "value") for place, _ in sort.members),
+    )
+
+
+def groups_of_a_user(asked: Asked) -> int:
+    """In how many groups a user can be at all, where users are the unit."""
+    unit = asked.unit
+    if not isinstance(unit, User):
+        return 1
+    ticks = 1 if asked.window == "each" else unit.max_ticks
+    return min(asked.width, unit.max_events_per_tick * ticks)
+
+
+def bounds_of(value: Value, places: int | None = None) -> dict[str, Any]:
+    """The bounds of an expression as settings; a constant one is given room down to, or up to, 0."""
+    if value.lower is None or value.upper is None:
+        raise Refused("an aggregate must be of a bounded expression, got one without bounds")
+    low, high = value.lower, value.upper
+    if low == high:
+        low, high = min(low, Fraction(0)), max(high, Fraction(0)) or Fraction(1)
+    step = value.step
+    if step is not None and (low % step or high % step or (places and (high - low) / step > places)):
+        step = None
+    return {"lower": low, "upper": high, "step": step}
+
+
+def axis_of(sort: Sort) -> Axis:
+    """The cells of an expression: its own grid, or a coarser one where that has too many."""
+    if sort.value is None:
+        raise Refused("an aggregate must have an expression, got none")
+    bounds = bounds_of(sort.value)
+    low, high, step = bounds["lower"], bounds["upper"], bounds["step"]
+    if step is not None and (high - low) / step <= MOST_CELLS:
+        return Axis(low, high, step)
+    return Axis(low, high, (high - low) / CELLS)
+
+
+def cell(sort: Sort, axis: Axis) -> Mapping[str, Any]:
+    sql = "" if sort.value is None else sort.value.sql
+    return {"cell": Cell(sql, axis.cells, axis.lower, axis.step)}

@@ -1,0 +1,86 @@
+"""The planner: from a pipeline file to releases that can be run, reading declarations only.
+
+A planned release has its parts (which statistics, calibrated to which loss), and the shape of what readers
+will see: the same places at every tick, whatever the data.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TypedDict
+
+from streamgauge.query.parts import Part, parts_of
+from streamgauge.query.query import Query, Refused
+from streamgauge.query.released import Place, Shape
+from streamgauge.query.settings import Label, PipelineFile, Release, Stream
+from streamgauge.query.sql import parse
+
+
+class Layout(TypedDict):
+    """The shape of a release as JSON: columns of groups with their labels, and levels that keep some."""
+
+    measures: list[str]
+    groups: list[tuple[str, list[Label]]]
+    levels: list[int]
+
+
+def shape_of(release: str, layout: Layout) -> Shape:
+    """All places of all levels, the last column of groups running fastest."""
+    places = [
+        Place(level, tuple(zip([name for name, _ in groups], labels, strict=True)))
+        for level in layout["levels"]
+        for groups in [layout["groups"][:level]]
+        for labels in product(*(labels for _, labels in groups))
+    ]
+    return Shape(release, tuple(layout["measures"]), tuple(places))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A release that can be run."""
+
+    release: Release
+    query: Query
+    parts: tuple[Part, ...]
+    stream: Stream
+    block: str  # its canonical text, which the store pins
+
+    @property
+    def name(self) -> str:
+        return self.release.name
+
+    @property
+    def layout(self) -> Layout:
+        """What readers see at every tick, in short."""
+        groups = [(group.name, list(group.labels)) for group in self.query.groups]
+        names = [aggregate.name for aggregate in self.query.aggregates]
+        return {"measures": names, "groups": groups, "levels": list(self.query.levels)}
+
+    @cached_property
+    def offsets(self) -> dict[int, int]:
+        """Where the places of each level begin."""
+        found, begin = {}, 0
+        for level in self.query.levels:
+            found[level] = begin
+            begin += next(part.width for part in self.parts if part.level == level)
+        return found
+
+    def last_tick(self, first: int) -> int | None:
+        """The last tick of the stream that it can have if it starts at `first`."""
+        ends = [end for end in (self.stream.ticks, self._horizon_from(first)) if end is not None]
+        return min(ends, default=None)
+
+    def _horizon_from(self, first: int) -> int | None:
+        return None if self.release.horizon is None else first + self.release.horizon - 1
+
+
+def planned(file: PipelineFile, release: Release) -> Planned:
+    """Plans one release; refuses what cannot be kept, naming the release and the rule."""
+    try:
+        query = parse(release.sql, file.stream, file.lookups)
+        parts = parts_of(release, query, file.stream)
+    except ValueError as refusal:
+        raise Refused(f"{file.path.name}: release {release.name}: {refusal}") from None
+    block = json.loads(file.blocks[f"release.{release.name}"]) | {"sql": query.text}
+    return Planned(release, query, parts, file.stream, json.dumps(block, sort_keys=True))

@@ -1,0 +1,108 @@
+"""How wrong a release will be, before anything is read: from its claims, and what its curator expects.
+
+    count, sum, distinct     exact: the noise is known, and depends on no data
+    mean, variance, stddev   depend on how many events there are: at the number that is expected, or at 1,000
+    quantile, min, max       in ranks: how many events lie between the answer and the truth
+
+`expected` is what a curator declares: the number of events of one group in one tick. It decides nothing but
+the numbers printed here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamgauge.noise.normal import normal_point
+from streamgauge.query.parts import Output, Part
+from streamgauge.query.planner import Planned
+from streamgauge.statistics import Extremes, Quantile, Summary
+
+FAR = 1000  # the last tick that is shown of a release without a horizon
+EVENTS = 1000.0  # the number of events that errors are shown at, if nobody expects another
+NORMAL = normal_point(0.025)  # of a normal law: for what has no exact one before the data are there
+
+
+@dataclass(frozen=True)
+class Error:
+    """The predicted error of one measure at one tick, for one group."""
+
+    measure: str
+    tick: int
+    stddev: float
+    half_width: float  # 95 %
+    level: float | None = None  # what it would be an error of, where something is expected
+    note: str = ""  # what it depends on
+
+    @property
+    def relative(self) -> float | None:
+        """The half width as a part of the level."""
+        return self.half_width / abs(self.level) if self.level else None
+
+
+def shown_ticks(plan: Planned) -> tuple[int, ...]:
+    """The first, the middle and the last tick of a release, counted from its own first."""
+    last = plan.last_tick(1) or FAR
+    return tuple(dict.fromkeys((1, (last + 1) // 2, last)))
+
+
+def errors(plan: Planned) -> list[Error]:
+    """All measures of the finest level, in the order of the SELECT, tick by tick."""
+    finest = [part for part in plan.parts if part.level == max(plan.query.levels)]
+    found = [
+        _error(plan, part, output, tick)
+        for part in finest
+        for output in part.outputs
+        for tick in shown_ticks(plan)
+    ]
+    order = [aggregate.name for aggregate in plan.query.aggregates]
+    return sorted(found, key=lambda error: (order.index(error.measure), error.tick))
+
+
+def events_by(plan: Planned, tick: int) -> float | None:
+    """How many events of a group are in the window at a tick, if so many come at each as are expected."""
+    expected = plan.release.expected
+    if expected is None:
+        return None
+    kind, _, size = plan.release.window.partition(" ")
+    if kind == "decayed":
+        rate: float = 0.5 ** (1 / int(size))
+        return expected * (1 - rate**tick) / (1 - rate)
+    return expected * {"running": tick, "each": 1}.get(kind, min(tick, int(size or 1)))
+
+
+Told = tuple[float, float, float | None, str]
+
+
+def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
+    aggregate = plan.query.aggregates[output.aggregate]
+    how: Sequence[tuple[type, Callable[..., Told]]] = (
+        (Summary, _of_summary),
+        (Quantile, _of_ranks),
+        (Extremes, _of_extremes),
+    )
+    tell = next((tell for kind, tell in how if isinstance(part.statistic, kind)), _of_counter)
+    return Error(aggregate.name, tick, *tell(part.statistic, output.column, tick, events_by(plan, tick)))
+
+
+def _of_counter(statistic: Any, column: str, tick: int, events: float | None) -> Told:
+    noise = statistic.noise_at(tick)
+    level = events if not hasattr(statistic, "lower") else None
+    return noise.stddev, noise.half_width(0.95), level, ""
+
+
+def _of_summary(statistic: Any, column: str, tick: int, events: float | None) -> Told:
+    if column in ("count", "sum"):
+        noise = statistic.noise_of(column, tick)
+        return noise.stddev, noise.half_width(0.95), events if column == "count" else None, ""
+    count = EVENTS if events is None else events
+    spread = statistic.stddev_of(column, tick, count=count)
+    return spread, NORMAL * spread, None, f"at {count:,.0f} events"
+
+
+def _of_ranks(statistic: Any, column: str, tick: int, events: float | None) -> Told:
+    spread = statistic.rank_stddev(tick)
+    return spread, NORMAL * spread, events, "in ranks"
+
+
+def _of_extremes(statistic: Any, column: str, tick: int, events: float | None) -> Told:
+    return float("nan"), statistic.rank(tick), events, "events that may lie beyond"
