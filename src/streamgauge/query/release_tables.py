@@ -1,0 +1,101 @@
+"""[[release]]: what is published at every tick, and what it may cost.
+
+The cost is an `epsilon`, a `rho`, or a `share` of the whole budget in the currency that the budget is kept
+in; a pure budget takes no rho, which implies no epsilon. A release of a finished stream ends with it; one of
+a live stream goes on for ever unless it has a `horizon`. Whether the SQL can be answered is the planner's to
+say.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+from streamgauge.privacy import Approx, Loss, Pure, Zcdp
+from streamgauge.query.mechanism_names import mechanism_of
+from streamgauge.query.settings import Release, Stream
+from streamgauge.query.toml_keys import BadFile, Rule, Table
+from streamgauge.query.toml_rules import DELTA, EPSILON, LINE, MOST, NAME, SHARE, SQL, TEXT, exactly, whole
+from streamgauge.query.windows import ticks_rule, window_rule
+
+RELEASE_KEYS = (
+    *("name", "sql", "window", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
+    *("expected", "title", "description"),
+)
+COSTS = ("epsilon", "rho", "share")
+
+
+def releases_of(top: Table, stream: Stream) -> tuple[Release, ...]:
+    """All releases of the file, in its order."""
+    tables = top.array("release", "tables")
+    if not tables:
+        raise BadFile("release must be given at least once, got nothing (write [[release]])")
+    releases = tuple(_release(_table(i, value), stream) for i, value in enumerate(tables, 1))
+    seen: set[str] = set()
+    for release in releases:
+        if release.name.lower() in seen:
+            raise BadFile(
+                f"release.{release.name}.name must differ from all others in more than case, got it again"
+            )
+        seen.add(release.name.lower())
+    return releases
+
+
+def _table(number: int, value: Any) -> Table:
+    """A release's table, which is called by its name where it has one."""
+    table = Table.open(f"release {number}", value)
+    name = table.entries.get("name")
+    where = table.where if NAME.parse(name) is None else f"release.{name}"
+    return Table.of(where, value, RELEASE_KEYS)
+
+
+def _release(table: Table, stream: Stream) -> Release:
+    mechanism, settings = mechanism_of(table)
+    ends = stream.ticks if stream.arrival == "finished" else None
+    return Release(
+        name=table.required("name", NAME),
+        sql=table.required("sql", SQL),
+        loss=_loss(table, stream.budget),
+        window=table.optional("window", window_rule(stream.tick), "running"),
+        horizon=table.required("horizon", ticks_rule(stream.tick, stream.ticks))
+        if "horizon" in table
+        else ends,
+        mechanism=mechanism,
+        settings=settings,
+        max_groups=table.optional("max_groups", whole(most=MOST), 10**6),
+        delta=_delta(table, stream.budget),
+        expected=table.optional("expected", LEVEL),
+        title=table.optional("title", LINE, ""),
+        description=table.optional("description", TEXT, ""),
+    )
+
+
+def _loss(table: Table, budget: Loss) -> Loss:
+    given = [key for key in COSTS if key in table]
+    if len(given) != 1:
+        got = " and ".join(given) or "none of them"
+        raise BadFile(f"{table.where} must be given exactly one of epsilon, rho and share, got {got}")
+    if "share" in table:
+        return budget.kept_as.part(table.required("share", SHARE))
+    if "epsilon" in table:
+        return Pure(table.required("epsilon", EPSILON))
+    if isinstance(budget, Pure):
+        raise table.bad("rho", "left out under a pure budget, since zCDP implies no epsilon without a delta")
+    return Zcdp(table.required("rho", EPSILON))
+
+
+def _delta(table: Table, budget: Loss) -> Fraction | None:
+    delta = table.optional("delta", DELTA)
+    if delta is None:
+        return None
+    if not isinstance(budget, Approx):
+        raise table.bad("delta", "left out unless the budget has a delta")
+    if delta >= budget.delta:
+        raise table.bad("delta", "below the budget's delta")
+    return delta
+
+
+def _level(value: Any) -> float | None:
+    number = exactly(value)
+    return float(number) if number is not None and number > 0 else None
+
+
+LEVEL = Rule("a number above 0", _level)

@@ -1,0 +1,44 @@
+"""Windows of a release as a curator writes them: durations become whole numbers of ticks.
+
+"running"                   since the release's first tick
+"each"                      every tick by itself
+"sliding 24h"               the last 24 hours:            "sliding 288" with ticks of 5 minutes
+"decayed half-life 1h"      halved with every hour:       "decayed 12"
+"""
+
+import re
+from typing import Any
+
+from streamgauge.query.durations import microseconds, spelled, ticks_of
+from streamgauge.query.toml_keys import Rule
+
+_LONG = re.compile(r"(sliding|decayed half-life) ([0-9a-z]+)")
+FORMS = '"running", "each", "sliding 24h" or "decayed half-life 1h"'
+
+
+def window_rule(tick: int) -> Rule[str]:
+    """A window over ticks of this length."""
+
+    def parse(value: Any) -> str | None:
+        if value in ("running", "each"):
+            return str(value)
+        match = _LONG.fullmatch(value) if isinstance(value, str) else None
+        length = microseconds(match[2]) if match else None
+        count = ticks_of(length, tick) if length else None
+        return f"{match[1].split()[0]} {count}" if match and count else None
+
+    words = f"{FORMS}, of a whole number of ticks of {spelled(tick)}"
+    return Rule(words, parse, ("running", "each", "sliding 24h", "decayed half-life 1h"))
+
+
+def ticks_rule(tick: int, end: int | None) -> Rule[int]:
+    """A horizon: a whole number of ticks, or "end" where the stream has one, after so many."""
+
+    def parse(value: Any) -> int | None:
+        if value == "end":
+            return end
+        length = microseconds(value)
+        return ticks_of(length, tick) if length else None
+
+    ways = "" if end is None else 'or "end" '
+    return Rule(f'a duration such as "365d" {ways}of a whole number of ticks of {spelled(tick)}', parse)
