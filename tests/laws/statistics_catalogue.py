@@ -82,6 +82,14 @@ def variance_of(claim: Any, seen: Stream, now: int) -> float | None:
     return float(values.var(ddof=1) ** (0.5 if claim.root else 1))
 
 
+def summary_of(claim: Any, seen: Stream, now: int) -> np.ndarray:
+    """In the order of its measures; NaN where nothing is promised."""
+    values = rounded(claim.grid, seen)
+    spread = float(values.var(ddof=1)) if len(values) > 2 else np.nan
+    all_five = np.array([len(values), values.sum(), mean_of(claim, seen, now), spread, spread**0.5])
+    return all_five[: len(claim.measures)]
+
+
 def quantile_of(claim: Any, seen: Stream, now: int) -> np.ndarray:
     """The first cell at whose end at least the part q of all events has come."""
     values = np.sort(cells(claim.axis, numbers(seen)))
@@ -122,6 +130,15 @@ KINDS: dict[str, Kind] = {
     "Sum": Kind((BOUNDS,), VALUES, lambda claim, seen, now: float(rounded(claim.grid, seen).sum())),
     "Mean": Kind((BOUNDS,), VALUES, mean_of, STRONG),
     "Variance": Kind((BOUNDS, {**BOUNDS, "root": True}), VALUES, variance_of, STRONG),
+    "Summary": Kind(
+        (BOUNDS, {**BOUNDS, "squares": True}),
+        VALUES,
+        summary_of,
+        STRONG,
+        read_off=lambda release, group: np.array(
+            [getattr(release, name).value[..., group] for name in release.names]
+        ),
+    ),
     "Histogram": Kind(
         ({"domain": ("a", "b", 3)},),
         ("a", "b", 3, "c", None),
@@ -254,6 +271,8 @@ def parts(release: Any) -> list[np.ndarray]:
     """All numbers of a release, however it is made up."""
     if isinstance(release, Estimate):
         return [release.value, release.stddev, release.enough, *release.interval(0.9)]
+    if isinstance(release, sg.statistics.Summaries):
+        release = [getattr(release, name) for name in release.names]
     if isinstance(release, sg.statistics.Ranges):
         return [part for box in BOXES for part in parts(release.count(**box))]
     if isinstance(release, tuple | list):

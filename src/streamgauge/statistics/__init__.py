@@ -17,11 +17,15 @@ from streamgauge.statistics.ranking import Ranking
 from streamgauge.statistics.settings import Undeclared
 from streamgauge.statistics.statistic import Statistic
 from streamgauge.statistics.sum import Sum
+from streamgauge.statistics.summaries import Summaries
+from streamgauge.statistics.summary import Summary
+from streamgauge.statistics.told import Columns
 from streamgauge.statistics.top_k import TopK
 from streamgauge.statistics.variance import Variance
 
 __all__ = [
     "Axis",
+    "Columns",
     "Count",
     "Distinct",
     "Estimate",
@@ -37,6 +41,8 @@ __all__ = [
     "Ranking",
     "Statistic",
     "Sum",
+    "Summaries",
+    "Summary",
     "TopK",
     "Undeclared",
     "Variance",

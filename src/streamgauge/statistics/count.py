@@ -24,6 +24,7 @@ from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.columns import Column, present
 from streamgauge.statistics.estimate import Estimate, linear
+from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.statistic import Marks, Statistic, Told
 
@@ -52,6 +53,10 @@ class Count(Statistic[Estimate]):
     def reach(self) -> Reach:
         one = Reach(1, 1)
         return unit_reach(self.unit, one, one)
+
+    @property
+    def power_weights(self) -> Weights:
+        return ((1,),)
 
     def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
         events = np.flatnonzero(present(rows[0]))

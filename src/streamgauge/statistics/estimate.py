@@ -4,42 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
-from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import NoiseSum
+from streamgauge.noise.numbers import Bools, Floats
+from streamgauge.statistics.noises import half_widths, spreads
+from streamgauge.statistics.told import Columns
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-NARROW = 2.0  # steps of the grid: noise below it is far from any continuous law
+__all__ = ["Bools", "Estimate", "Floats", "Intervals", "check_confidence", "is_number", "linear", "stacked"]
+
 Intervals = Callable[[float], tuple[Floats, Floats]]
-
-
-@dataclass(frozen=True)
-class NoisesOf(Sequence[NoiseSum]):
-    """The noise in each of some ticks' releases, worked out when it is asked for."""
-
-    mechanism: Mechanism[Any]
-    first: int
-    ticks: int
-
-    def __len__(self) -> int:
-        return self.ticks
-
-    @overload
-    def __getitem__(self, place: int) -> NoiseSum: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> "NoisesOf": ...
-
-    def __getitem__(self, place: int | slice) -> "NoiseSum | NoisesOf":
-        ticks = range(self.first, self.first + self.ticks)[place]
-        if isinstance(ticks, int):
-            return self.mechanism.noise_at(ticks)
-        return NoisesOf(self.mechanism, ticks.start, len(ticks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +42,22 @@ class Estimate:
         check_confidence(confidence)
         return self._intervals(confidence)
 
+    def told(self, confidence: float = 0.95) -> dict[str, Columns]:
+        """All of it as columns, under the name "value"."""
+        check_confidence(confidence)
+        return {"value": Columns(confidence, lambda: self)}
+
     def of_tick(self, row: int) -> "Estimate":
         """The estimate of one of several ticks."""
         if self._rows is not None:
             return self._rows(slice(row, row + 1 or None))._row(0)
         return self._row(row)
 
-    def _row(self, row: int) -> "Estimate":
+    def of_ticks(self, part: slice) -> "Estimate":
+        """The estimates of some of several ticks."""
+        return self._rows(part) if self._rows is not None else self._row(part)
+
+    def _row(self, row: int | slice) -> "Estimate":
         def intervals(confidence: float) -> tuple[Floats, Floats]:
             low, high = self._intervals(confidence)
             return low[row], high[row]
@@ -109,45 +93,23 @@ def stacked(estimates: Sequence[Estimate]) -> Estimate:
     )
 
 
-def spreads(noises: Sequence[NoiseSum], axes: int = 2) -> Floats:
-    """The standard deviation of each tick's noise, shaped to multiply arrays of so many axes."""
-    return np.array([noise.stddev for noise in noises]).reshape(-1, *[1] * (axes - 1))
+def linear(
+    value: Floats, noises: Sequence[NoiseSum], scale: float, weights: Sequence[int] = (1,)
+) -> Estimate:
+    """Sums as they are: unbiased, under noise of a known law.
 
-
-def half_widths(noises: Sequence[NoiseSum], confidence: float, axes: int = 2) -> Floats:
-    """The half width of each tick's noise, shaped alike."""
-    all_of_them = list(noises)
-    widths = {noise: noise.half_width(confidence) for noise in set(all_of_them)}
-    return np.array([widths[noise] for noise in all_of_them]).reshape(-1, *[1] * (axes - 1))
-
-
-def factors(noises: Sequence[NoiseSum], confidence: float, channels: int) -> Floats:
-    """How many standard deviations a half width is, tick by tick.
-
-    Noise that is 0 most of the time is not so in one of several channels: there, that of all at once.
+    That is `scale` times the sum of independent draws of the tick's noise, one for each of `weights`.
     """
-    kinds = {noise: _factor(noise, confidence, channels) for noise in set(noises)}
-    return np.array([kinds[noise] for noise in noises]).reshape(-1, 1)
-
-
-def _factor(noise: NoiseSum, confidence: float, channels: int) -> float:
-    if not noise.stddev:
-        return 0.0
-    narrow = noise.stddev < NARROW
-    half = noise.simultaneous(confidence, channels) if narrow else noise.half_width(confidence)
-    return half / noise.stddev
-
-
-def linear(value: Floats, noises: Sequence[NoiseSum], scale: float) -> Estimate:
-    """Sums as they are, times `scale`: unbiased, under noise of a known law."""
     axes = value.ndim
 
     def intervals(confidence: float) -> tuple[Floats, Floats]:
-        half = half_widths(noises, confidence, axes) * scale
+        half = half_widths(noises, confidence, axes, weights) * scale
         return value - half, value + half
 
     def rows(part: slice) -> Estimate:
-        return linear(value[part], noises[part], scale)
+        return linear(value[part], noises[part], scale, weights)
 
-    enough = np.ones(value.shape, np.bool_)
-    return Estimate(value, lambda: spreads(noises, axes) * scale, enough, intervals, rows)
+    def error() -> Floats:
+        return spreads(noises, axes, weights) * scale
+
+    return Estimate(value, error, np.ones(value.shape, np.bool_), intervals, rows)

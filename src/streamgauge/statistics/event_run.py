@@ -24,9 +24,10 @@ from streamgauge.continual.single import Single
 from streamgauge.noise import Ints, Noise, NoiseSum
 from streamgauge.statistics.columns import Domain, column
 from streamgauge.statistics.contributions import Contributions
-from streamgauge.statistics.estimate import Floats, NoisesOf
+from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.events import Events, in_order
 from streamgauge.statistics.held import Held, packed, unpacked
+from streamgauge.statistics.noises import NoisesOf
 from streamgauge.statistics.statistic import Marks, Statistic, Told, tally
 
 R = TypeVar("R")
@@ -107,16 +108,64 @@ class EventRun(Single[Held], Generic[R]):
         Whoever makes the vectors must see to it that one unit moves them by no more than the claim's `reach`;
         under `Tick(N)`, what is beyond is cut off here. `counts` are the numbers of events, where public.
         """
+        self._check_taken(counts)
+        vector = self._shaped("totals", totals, self.statistic.channels)
+        known = None if counts is None else self._shaped("counts", counts, 1)[None]
+        with self._taken(self._one_more) as held:
+            return self._release(held, self.statistic.cut(vector), known)
+
+    def take_all(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Any:
+        """Takes the exact vectors of many ticks, (ticks, channels, width); see `take`.
+
+        Returns what as many takes would, one row per tick.
+        """
+        self._check_taken(counts)
+        vectors = self._rows_of("totals", totals, self.statistic.channels)
+        known = None if counts is None else self._rows_of("counts", counts, 1)
+        if known is not None and len(known) != len(vectors):
+            raise ValueError(f"counts must be of {len(vectors)} ticks, got {len(known)}")
+        with self._taken(partial(self._so_many_more, len(vectors))) as held:
+            if not len(vectors):
+                return self.statistic.none(self._told_of(held, np.zeros((0, held.counter.width))))
+            if held.counter.intrusions:
+                rows = range(len(vectors))
+                return self.statistic.joined([self._one_of(held, vectors, known, row) for row in rows])
+            return self._all_of(held, vectors, known)
+
+    def _one_of(self, held: Held, vectors: Ints, known: Ints | None, row: int) -> R:
+        counts = None if known is None else known[row : row + 1]
+        return self._release(held, self.statistic.cut(vectors[row]), counts)
+
+    def _all_of(self, held: Held, vectors: Ints, known: Ints | None) -> Any:
+        """Piece by piece, so that what is needed besides the sums stays bounded."""
+        sums, piece = np.empty(vectors.shape), max(1, CHUNK // vectors.shape[1])
+        for first in range(0, len(vectors), piece):
+            part = slice(first, first + piece)
+            sums[part] = held.counter.feed(self._cut(vectors[part]))
+        return self.statistic.release(self._told_of(held, sums, self._public_counts(held, known)))
+
+    def _cut(self, vectors: Ints) -> Ints:
+        """Each tick by itself, where ticks are units."""
+        if self.statistic.most_events is None:
+            return vectors
+        return np.stack([self.statistic.cut(vector) for vector in vectors])
+
+    def _check_taken(self, counts: npt.ArrayLike | None) -> None:
         if self.statistic.REMEMBERS:
             raise ValueError(
                 "totals must be those of a statistic without memory, got another: give it events"
             )
-        vector = self._shaped("totals", totals, self.statistic.channels)
         if (counts is None) == self.statistic.counts_are_public:
             raise ValueError("counts must be given just where they are public, got the contrary")
-        known = None if counts is None else self._shaped("counts", counts, 1)[None]
-        with self._taken(self._one_more) as held:
-            return self._release(held, self.statistic.cut(vector), known)
+        self.statistic.check_cut()
+
+    def _rows_of(self, name: str, numbers: npt.ArrayLike, channels: int) -> Ints:
+        """Whole numbers, a row for each tick and in it one for each channel, unless there is but one."""
+        whole = integers(name, numbers)
+        shapes = [(channels, self.width), (self.width,)][: 1 if channels > 1 else 2]
+        if whole.shape[1:] not in shapes:
+            raise ValueError(f"{name} must be of shape (ticks, {channels}, {self.width}), got {whole.shape}")
+        return whole.reshape(len(whole), channels * self.width)
 
     def _shaped(self, name: str, numbers: npt.ArrayLike, rows: int) -> Ints:
         """Whole numbers, one row per channel and one column per group, or in one row if there is one."""
@@ -152,7 +201,10 @@ class EventRun(Single[Held], Generic[R]):
         return Events.read(self.statistic, columns, self.domain, self.width)
 
     def _one_more(self, held: Held) -> None:
-        self._until(held.counter.tick + 1, held)
+        self._so_many_more(1, held)
+
+    def _so_many_more(self, ticks: int, held: Held) -> None:
+        self._until(held.counter.tick + ticks, held)
 
     def _until(self, tick: int, held: Held) -> None:
         """Refuses to go back, or past the horizon, before anything is changed."""

@@ -27,7 +27,7 @@ Reference
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
-from math import ceil, pi
+from math import ceil, nan, pi
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from streamgauge.statistics.extremes_seen import (
     stacked_extremes,
 )
 from streamgauge.statistics.profile import AlongAxis
-from streamgauge.statistics.statistic import Told
+from streamgauge.statistics.statistic import Expected, Told
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
 
@@ -96,6 +96,10 @@ class Extremes(AlongAxis[ExtremesSeen]):
         none = np.full(width, -1, np.int64)
         return Published(0, none + 1 + self.axis.cells, none)
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("min", "max")
+
     def release(self, told: Told) -> ExtremesSeen:
         """Reads what was published before, and remembers what is now."""
         profile = self.profile(told)
@@ -119,6 +123,10 @@ class Extremes(AlongAxis[ExtremesSeen]):
         chances = self.chances(tick) if self.window == "running" else 1
         blocks = np.append(tree.below + tree.inside, tree.below + tree.top - tree.inside)
         return float(kappa(noise, np.unique(blocks), self.doubt, self.axis.cells * chances).max())
+
+    def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
+        """There is no such thing: `rank` says how many events an extreme falls short by."""
+        return nan
 
 
 def held_on(published: Published, cells: Cells) -> Cells:

@@ -13,6 +13,9 @@ above what is published (if all values are 19.5, in steps of 10, the minimum is 
 the axis no more is told than its first or last cell (if all are -100 and `lower` is 0, both extremes are told
 as 0). How far beyond its cell an extreme lies no release can tell; how many events are there, `beyond` does.
 
+`interval` says the same as bounds: the maximum is between the beginning of its cell and the end of the axis,
+but for `doubt`; asked for more confidence than that leaves, the cell is sought again with less doubt.
+
 Proof of `beyond`: with `confidence` the noise of the counts from all edges stays within half widths at once
 (union bound over the edges); so it does at the edge that was published, however that was chosen.
 Where too few events are there the two may cross, minimum above maximum: both still hold, as bounds on cells.
@@ -20,14 +23,17 @@ Where too few events are there the two may cross, minimum above maximum: both st
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
 from streamgauge.statistics.columns import Bools
-from streamgauge.statistics.estimate import Floats, check_confidence, is_number
-from streamgauge.statistics.profile import Profile, added
+from streamgauge.statistics.estimate import Estimate, Floats, check_confidence, is_number
+from streamgauge.statistics.noises import added, outwards
+from streamgauge.statistics.profile import Profile
+from streamgauge.statistics.told import Columns
 
 DOUBT = 0.05
 LOW, HIGH = 0, 1  # rows of what readers see
@@ -46,6 +52,7 @@ class ExtremesSeen:
     rank: Floats
     enough: Bools
     _beyond: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
+    _intervals: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
 
     @property
     def minimum(self) -> Floats:
@@ -60,14 +67,40 @@ class ExtremesSeen:
         check_confidence(confidence)
         return self._beyond(confidence)
 
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Bounds that hold the true extremes, clipped, with `confidence`, at each tick and group by itself.
+
+        An extreme can be bounded from one side only: the other end is that of the axis.
+        """
+        check_confidence(confidence)
+        return self._intervals(confidence)
+
+    def told(self, confidence: float = 0.95) -> dict[str, Columns]:
+        """The minimum as columns, "min", and the maximum, "max". They have no standard error."""
+        check_confidence(confidence)
+        shared = lru_cache(maxsize=1)(self._intervals)
+
+        def one(row: int) -> Estimate:
+            def intervals(confidence: float) -> tuple[Floats, Floats]:
+                low, high = shared(confidence)
+                return low[..., row, :], high[..., row, :]
+
+            value, enough = self.value[..., row, :], self.enough[..., row, :]
+            return Estimate(value, lambda: np.full(value.shape, np.nan), enough, intervals)
+
+        return {"min": Columns(confidence, partial(one, LOW)), "max": Columns(confidence, partial(one, HIGH))}
+
     def of_tick(self, row: int) -> "ExtremesSeen":
         """One of several ticks."""
 
-        def beyond(confidence: float) -> tuple[Floats, Floats]:
-            low, high = self._beyond(confidence)
+        def only(
+            bounds: Callable[[float], tuple[Floats, Floats]], confidence: float
+        ) -> tuple[Floats, Floats]:
+            low, high = bounds(confidence)
             return low[row], high[row]
 
-        return ExtremesSeen(self.value[row], self.rank[row], self.enough[row], beyond)
+        both = partial(only, self._beyond), partial(only, self._intervals)
+        return ExtremesSeen(self.value[row], self.rank[row], self.enough[row], *both)
 
 
 class Cells(NamedTuple):
@@ -80,15 +113,15 @@ class Cells(NamedTuple):
 def stacked_extremes(releases: Sequence[ExtremesSeen]) -> ExtremesSeen:
     """The extremes of several ticks, one row each."""
 
-    def beyond(confidence: float) -> tuple[Floats, Floats]:
-        bounds = [release.beyond(confidence) for release in releases]
+    def both(bounds: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
         return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
 
     return ExtremesSeen(
         np.stack([release.value for release in releases]),
         np.stack([release.rank for release in releases]),
         np.stack([release.enough for release in releases]),
-        beyond,
+        lambda confidence: both([release.beyond(confidence) for release in releases]),
+        lambda confidence: both([release.interval(confidence) for release in releases]),
     )
 
 
@@ -104,16 +137,45 @@ def extremes_of(
     `carried` says what becomes of cells that were found, in view of what was published before.
     """
     check_doubt(doubt)
-    ticks = [1] * len(profile.noises) if chances is None else list(chances)
-    below = thresholds(profile, profile.tree.below + profile.tree.inside, doubt, ticks)
-    above = thresholds(profile, profile.tree.below + profile.tree.top - profile.tree.inside, doubt, ticks)
+    below, above = both_thresholds(profile, doubt, chances)
     cells = carried(found(profile, below, above))
     ends = profile.axis.cells
     edges = np.stack([np.minimum(cells.low + 1, ends), np.maximum(cells.high, 0)], axis=1)
     value = profile.axis.edges[np.stack([cells.low, edges[:, HIGH]], axis=1)]
     rank = np.stack([at(below, edges[:, LOW]), at(above, edges[:, HIGH])], axis=1)
     enough = np.stack([cells.low < ends, cells.high >= 0], axis=1)
-    return ExtremesSeen(value, rank, enough, lambda confidence: outside(profile, cells, confidence))
+
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        sure = cells if confidence <= 1 - doubt else at_most(profile, cells, 1 - confidence)
+        return cell_bounds(profile, sure)
+
+    return ExtremesSeen(
+        value, rank, enough, lambda confidence: outside(profile, cells, confidence), intervals
+    )
+
+
+def both_thresholds(
+    profile: Profile, doubt: float, chances: Sequence[int] | None = None
+) -> tuple[Floats, Floats]:
+    """kappa for counts from below and from above, at every tick and edge."""
+    ticks = [1] * len(profile.noises) if chances is None else list(chances)
+    below = thresholds(profile, profile.tree.below + profile.tree.inside, doubt, ticks)
+    above = thresholds(profile, profile.tree.below + profile.tree.top - profile.tree.inside, doubt, ticks)
+    return below, above
+
+
+def at_most(profile: Profile, cells: Cells, doubt: float) -> Cells:
+    """Cells that are not beyond the true ones, with less doubt than those published, nor beyond these."""
+    sure = found(profile, *both_thresholds(profile, doubt))
+    return Cells(np.maximum(sure.low, cells.low), np.minimum(sure.high, cells.high))
+
+
+def cell_bounds(profile: Profile, cells: Cells) -> tuple[Floats, Floats]:
+    """From the axis' beginning to the end of the minimum's cell, from the maximum's cell to the axis' end."""
+    edges, last = profile.axis.edges, profile.axis.cells
+    ends, begins = edges[np.minimum(cells.low + 1, last)], edges[np.maximum(cells.high, 0)]
+    low = np.stack([np.full(ends.shape, edges[0]), begins], axis=1)
+    return low, np.stack([ends, np.full(begins.shape, edges[-1])], axis=1)
 
 
 def check_doubt(doubt: float) -> None:
@@ -135,10 +197,12 @@ def found(profile: Profile, below: Floats, above: Floats) -> Cells:
 def thresholds(profile: Profile, blocks: Ints, doubt: float, chances: list[int]) -> Floats:
     """kappa at every tick and edge, where so many blocks are."""
     kinds, which = np.unique(blocks, return_inverse=True)
-    rows = np.zeros((len(chances), len(blocks)))
-    for row, (noise, chance) in enumerate(zip(profile.noises, chances, strict=True)):
-        rows[row] = kappa(noise, kinds, doubt, profile.axis.cells * chance)[which]
-    return rows
+    laws, known = profile.laws, dict[tuple[int, int], Floats]()
+    for place, chance in set(zip(laws.which.tolist(), chances, strict=True)):
+        known[place, chance] = kappa(laws.distinct[place], kinds, doubt, profile.axis.cells * chance)
+    rows = [known[place, chance] for place, chance in zip(laws.which.tolist(), chances, strict=True)]
+    scales = laws.scales[:, None]
+    return outwards(np.reshape(rows, (len(rows), len(kinds))) * scales, scales)[:, which]
 
 
 def kappa(noise: NoiseSum, blocks: Ints, doubt: float, chances: int) -> Floats:
@@ -160,12 +224,12 @@ def outside(profile: Profile, cells: Cells, confidence: float) -> tuple[Floats, 
 def simultaneous(profile: Profile, blocks: Ints, confidence: float) -> Floats:
     """Half widths at every tick and edge that hold at all edges of a tick at once."""
     kinds, which = np.unique(blocks, return_inverse=True)
-    widths = np.zeros((len(profile.noises), len(blocks)))
-    for noise, rows in profile.by_noise().items():
-        sums = [added(noise, [(count, 1)]) for count in kinds.tolist()]
-        half = [both.simultaneous(confidence, profile.axis.cells) for both in sums]
-        widths[rows] = np.array(half)[which]
-    return widths
+    widths = np.zeros((len(profile.noises), len(kinds)))
+    for law, rows in profile.laws.rows():
+        sums = [added(law, [(count, 1)]) for count in kinds.tolist()]
+        widths[rows] = [both.simultaneous(confidence, profile.axis.cells) for both in sums]
+    scales = profile.laws.scales[:, None]
+    return outwards(widths * scales, scales)[:, which]
 
 
 def at(widths: Floats, edges: Ints) -> Floats:

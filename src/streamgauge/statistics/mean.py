@@ -22,19 +22,24 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from streamgauge.continual import Mechanism
+from streamgauge.noise import Grid
 from streamgauge.privacy import Event, Loss, Pure, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics import ratio
-from streamgauge.statistics.estimate import Estimate, Floats, factors
+from streamgauge.statistics.estimate import Estimate, Floats
 from streamgauge.statistics.moments import Moments, OfMoments
+from streamgauge.statistics.noises import factors
+from streamgauge.statistics.pieces import both_ends, pieces
 from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
-from streamgauge.statistics.statistic import Told
+from streamgauge.statistics.statistic import Expected, Told
 
 
 @dataclass(frozen=True)
-class Mean(OfMoments):
+class Mean(OfMoments[Estimate]):
     """The mean of a column of numbers; see the module's claim.
 
     >>> from streamgauge import Pure
@@ -62,35 +67,53 @@ class Mean(OfMoments):
 
     @cached_property
     def moments(self) -> Moments:
-        grid = value_grid(self.lower, self.upper, self.step)
-        if self.public_counts:
-            return Moments(grid, ((1,),), first=1)
-        return Moments(grid, ratio.UP_AND_DOWN if isinstance(self.loss, Pure) else ratio.COUNT_AND_SUM)
+        return mean_moments(value_grid(self.lower, self.upper, self.step), self.loss, self.public_counts)
 
     def release(self, told: Told) -> Estimate:
-        sums = self.moments.sums(told)
-
-        def intervals(confidence: float) -> tuple[Floats, Floats]:
-            low, high = ratio.mean_interval(sums, factors(told.noises, confidence, self.channels), confidence)
-            return self._real(low), self._real(high)
-
-        def error() -> Floats:
-            return self.moments.half * ratio.mean_error(sums)
-
-        def rows(part: slice) -> Estimate:
-            return self.release(told.rows(part))
-
-        return Estimate(self._real(ratio.mean(sums)), error, ratio.enough(sums), intervals, rows)
+        return mean_of(self.moments, told)
 
     def stddev(self, tick: int, count: float = 0.0, mean: float | None = None) -> float:
         """The standard error at `tick` to be expected of a mean over so many events, by the delta method.
 
         Where the count is not enough to go on, that of the least count that is. Without a `mean`, the worst.
         """
-        u = 1.0 if mean is None else (mean - self.moments.middle) / self.moments.half
-        sums = self.moments.expected(self.counter.stddev(tick), count, u)
-        return float(self.moments.half * ratio.mean_error(sums)[0])
+        return predicted_mean(self.moments, self.counter.stddev(tick), count, mean)
 
-    def _real(self, u: Floats) -> Floats:
-        """Back to the scale of the data."""
-        return self.moments.middle + self.moments.half * u
+    def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
+        return self.stddev(tick, expected.count, expected.mean)
+
+
+def mean_moments(grid: Grid, loss: Loss, public_counts: bool) -> Moments:
+    """What is measured for a mean."""
+    if public_counts:
+        return Moments(grid, ((1,),), first=1)
+    return Moments(grid, ratio.UP_AND_DOWN if isinstance(loss, Pure) else ratio.COUNT_AND_SUM)
+
+
+def mean_of(moments: Moments, told: Told) -> Estimate:
+    """The means of all ticks told of."""
+    sums, parts = moments.sums(told), pieces(len(told.sums), told.width)
+
+    def real(u: Floats) -> Floats:
+        return moments.middle + moments.half * u
+
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        factor = factors(told.noises, confidence, len(moments.rows))
+        of = [(sums.rows(part), ratio.row_part(factor, part)) for part in parts]
+        low, high = both_ends(ratio.mean_interval(*some, confidence) for some in of)
+        return real(low), real(high)
+
+    def error() -> Floats:
+        return moments.half * np.concatenate([ratio.mean_error(sums.rows(part)) for part in parts])
+
+    def rows(part: slice) -> Estimate:
+        return mean_of(moments, told.rows(part))
+
+    return Estimate(real(ratio.mean(sums)), error, ratio.enough(sums), intervals, rows)
+
+
+def predicted_mean(moments: Moments, spread: float, count: float, mean: float | None) -> float:
+    """The standard error to be expected, if each channel has that of `spread`."""
+    u = 1.0 if mean is None else (mean - moments.middle) / moments.half
+    sums = moments.expected(spread, count, u)
+    return float(moments.half * ratio.mean_error(sums)[0])

@@ -24,22 +24,27 @@ Reference
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from math import gcd
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.noise import Grid, Ints
+from streamgauge.noise import Grid, Ints, NoiseSum
 from streamgauge.privacy import Reach
 from streamgauge.statistics.columns import Column
-from streamgauge.statistics.estimate import Estimate, Floats, spreads
+from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.noises import added, spreads
+from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.ratio import Rows, Sums
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.spread import Squares
 from streamgauge.statistics.statistic import Marks, Statistic, Told
 
 MOST_PLACES = 2**12  # of a grid whose squares are counted: they fit 64 bits with 2^30 events to spare
+R = TypeVar("R")
 Objects = npt.NDArray[np.object_]
 
 
@@ -80,10 +85,28 @@ class Moments:
             [sum(a * moment for a, moment in zip(row, moments, strict=True)) for row in self.rows]
         )
 
+    @cached_property
+    def power_weights(self) -> Weights:
+        """The same as multiples of 1, i and i^2, for r = 2 i - (first + last)."""
+        ends = self.grid.first + self.grid.last
+        powers = [(1, 0, 0), (-ends, 2, 0), (ends**2, -4 * ends, 4)][: self.top + 1]
+        scaled = [
+            self.places ** (self.top - power) * np.array(row, object) for power, row in enumerate(powers)
+        ]
+        made = [
+            sum(a * moment for a, moment in zip(row, scaled[self.first :], strict=True)) for row in self.rows
+        ]
+        return tuple(tuple(int(weight) for weight in channel[: self.top + 1]) for channel in made)
+
+    @property
+    def centre(self) -> int:
+        """The place on the grid that what is no number has, where dropping it would tell."""
+        return (self.grid.first + self.grid.last) // 2
+
     def marks(self, values: Column, groups: Ints, width: int) -> Marks:
         """What a column adds; what is no number is dropped or, if that would tell, is the middle."""
         there = self.grid.present(values)
-        integers = np.where(there, self.grid.integers(values), (self.grid.first + self.grid.last) // 2)
+        integers = np.where(there, self.grid.integers(values), self.centre)
         events = np.arange(len(integers)) if self.first else np.flatnonzero(there)
         places = groups[events][:, None] + width * np.arange(len(self.rows))
         return Marks(events, places, self.amounts(integers[events]).T.astype(np.int64))
@@ -93,6 +116,32 @@ class Moments:
         """From channels to sums of the powers of u."""
         scale = float(self.places**self.top)
         return np.linalg.inv(np.array(self.rows, np.float64)) / scale
+
+    @property
+    def count(self) -> "Combination":
+        """The number of events, where it is counted."""
+        return self._combined(self._whole[0], Fraction(1))
+
+    @property
+    def total(self) -> "Combination":
+        """The sum of the values, less that of as many at the middle where the number is public."""
+        mean = self.places * self._whole[1 - self.first]
+        ends = 0 if self.first else (self.grid.first + self.grid.last) * self._whole[0]
+        return self._combined(mean + ends, self.grid.step / 2)
+
+    @cached_property
+    def _whole(self) -> Objects:
+        """The decoder in whole numbers: times R^top and the determinant of the rows, its sign left out."""
+        rows = np.array(self.rows, np.float64)
+        whole: Objects = (
+            np.rint(np.linalg.inv(rows) * abs(np.linalg.det(rows))).astype(np.int64).astype(object)
+        )
+        return whole
+
+    def _combined(self, weights: Objects, unit: Fraction) -> "Combination":
+        common, determinant = gcd(*weights), round(abs(np.linalg.det(np.array(self.rows, np.float64))))
+        scale = unit * common / (determinant * self.places**self.top)
+        return Combination(tuple(weight // common for weight in weights), float(scale))
 
     def sums(self, told: Told) -> Sums:
         """Noisy numbers and sums of u, each (ticks, width); numbers as they are, where they are public."""
@@ -155,14 +204,43 @@ class Moments:
         return self.amounts(np.array(values, object)).astype(object)
 
 
-class OfMoments(Statistic[Estimate]):
-    """What means and variances share: the channels, and how far one unit moves them."""
+@dataclass(frozen=True)
+class Combination:
+    """A sum of channels: `scale` times whole weights, so that the law of its noise is known exactly."""
+
+    weights: tuple[int, ...]
+    scale: float
+
+    def value(self, told: Told) -> Floats:
+        """(ticks, width)."""
+        weights = np.array([float(weight) for weight in self.weights])
+        return np.asarray(np.einsum("c,tcw->tw", weights, told.channels) * self.scale)
+
+    def noise(self, channel: NoiseSum) -> NoiseSum:
+        """The noise of the sum, from that of one channel."""
+        return added(channel, [(1, weight) for weight in self.weights]).times(self.scale)
+
+
+class OfMoments(Statistic[R]):
+    """What means, variances and summaries share: the channels, and how far one unit moves them."""
 
     public_counts: bool
 
     @property
     @abstractmethod
     def moments(self) -> Moments: ...
+
+    @property
+    def grid(self) -> Grid:
+        return self.moments.grid
+
+    @property
+    def absent(self) -> int | None:
+        return self.moments.centre if self.public_counts else None
+
+    @property
+    def power_weights(self) -> Weights:
+        return self.moments.power_weights
 
     @property
     def channels(self) -> int:

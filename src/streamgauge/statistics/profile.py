@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamgauge.noise import Ints, NoiseSum, Term
+from streamgauge.noise import Ints, NoiseSum
 from streamgauge.privacy import Reach, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.columns import Column
 from streamgauge.statistics.estimate import Floats
+from streamgauge.statistics.noises import Laws
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.statistic import Marks, Statistic, Told
 from streamgauge.statistics.value_tree import ValueTree
@@ -46,17 +47,15 @@ class Profile:
         """The noisy number of events, (ticks, width): the rank of the last edge."""
         return self.ranks[:, -1]
 
+    @cached_property
+    def laws(self) -> Laws:
+        """Those of the noise of one block: each is worked out once for all ticks that have it."""
+        return Laws.of(self.noises)
+
     @property
     def variances(self) -> Floats:
         """Of the noise of one block, tick by tick."""
-        return np.array([noise.variance for noise in self.noises])
-
-    def by_noise(self) -> dict[NoiseSum, list[int]]:
-        """The ticks (rows) of each kind of noise: laws are worked out once for all of them."""
-        rows: dict[NoiseSum, list[int]] = {}
-        for row, noise in enumerate(self.noises):
-            rows.setdefault(noise, []).append(row)
-        return rows
+        return np.square(self.laws.each(lambda law: law.stddev))
 
 
 def level_reach(unit: Unit, levels: int) -> Reach:
@@ -102,6 +101,31 @@ class AlongAxis(Statistic[R]):
     def marks(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Marks:
         return level_marks(self.axis, self.tree, rows[0], groups, width)
 
+    def of_cells(  # noqa: PLR0917 - a table of events, and the shape of the vectors
+        self,
+        cells: Ints,
+        places: Ints,
+        counts: Ints,
+        width: int,
+        rows: Ints | None = None,
+        ticks: int = 1,
+    ) -> Ints:
+        """The exact vectors of so many events in each cell of each group: (channels, width).
+
+        With `rows`, the tick of each from 0 on: (ticks, channels, width). What lies outside is dropped; what
+        comes more than once is added up.
+        """
+        when = np.zeros(len(cells), np.int64) if rows is None else rows
+        inside = (cells >= 0) & (cells < self.axis.cells) & (places >= 0) & (places < width)
+        inside &= (when >= 0) & (when < ticks)
+        cells, places, counts, when = cells[inside], places[inside], counts[inside], when[inside]
+        vectors = np.zeros(ticks * self.channels * width, np.int64)
+        for first, size in self.tree.blocked:
+            nodes = when * self.channels + first + cells // size
+            np.add.at(vectors, nodes * width + places, counts)
+        shape = (self.channels, width) if rows is None else (ticks, self.channels, width)
+        return vectors.reshape(shape)
+
     def profile(self, told: Told) -> Profile:
         """The noisy blocks of all ticks told of."""
         return Profile(self.axis, self.tree, told.channels, told.noises)
@@ -114,18 +138,3 @@ def few_places(name: str, shape: Sequence[int], way: str) -> int:
         shown = " x ".join(map(str, shape))
         raise ValueError(f"{name} must make at most 2**26 places ({way}), got {shown} = {places}")
     return places
-
-
-def added(noise: NoiseSum, blocks: Sequence[tuple[int, float]], *, fast: bool = False) -> NoiseSum:
-    """The noise of so many blocks, each times its weight.
-
-    With `fast`, error bars are those of the Chernoff bound alone: still valid, wider by a tenth where chances
-    are small, and ten times sooner there.
-    """
-    terms = tuple(
-        Term(term.count * int(count), float(term.weight * weight), term.distribution)
-        for count, weight in blocks
-        if count and weight
-        for term in noise.terms
-    )
-    return NoiseSum(terms, noise.bounding or fast)

@@ -35,7 +35,7 @@ from streamgauge.statistics.quantiles import (
     stacked_quantiles,
     variance_blocks,
 )
-from streamgauge.statistics.statistic import Told
+from streamgauge.statistics.statistic import Expected, Told
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
 
@@ -77,6 +77,10 @@ class Quantile(AlongAxis[Quantiles]):
         share = float(sum(part * (1 - part) for part in parts) / len(parts))
         return tree_for(self.axis.cells, self.loss, self.branching, share)
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(str(place) for place in range(len(fractions(self.q))))
+
     def release(self, told: Told) -> Quantiles:
         return quantiles_of(self.profile(told), self.q)
 
@@ -87,3 +91,10 @@ class Quantile(AlongAxis[Quantiles]):
         """The largest standard error of a rank at `tick`, over all values and all q, in events."""
         worst = max(float(variance_blocks(self.tree, part).max()) for part in fractions(self.q))
         return sqrt(worst) * self.counter.stddev(tick)
+
+    def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
+        """Of values that are spread evenly over the axis, half the axis at most."""
+        part = fractions(self.q)[int(measure)]
+        ranks = sqrt(float(variance_blocks(self.tree, part).max())) * self.counter.stddev(tick)
+        length = float(self.axis.upper - self.axis.lower)
+        return length * min(ranks / max(expected.count, 1.0), 0.5)

@@ -23,7 +23,7 @@ smallest after it is farther from a monotone truth than the worst of F is.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,11 @@ import numpy as np
 from streamgauge.noise import Ints, NoiseSum
 from streamgauge.privacy.exact import Number, exact
 from streamgauge.statistics.columns import Bools
-from streamgauge.statistics.estimate import Floats, check_confidence
-from streamgauge.statistics.profile import Profile, added
+from streamgauge.statistics.estimate import Estimate, Floats, check_confidence
+from streamgauge.statistics.noises import added, outwards
+from streamgauge.statistics.pieces import pieces
+from streamgauge.statistics.profile import Profile
+from streamgauge.statistics.told import Columns
 from streamgauge.statistics.value_tree import ValueTree
 
 SURE = 2.0  # standard errors that both sides of a quantile must hold, to have enough to go on
@@ -74,6 +77,22 @@ class Quantiles:
         count = self.count if self.value.ndim == self.count.ndim else self.count[..., None, :]
         return self.rank_stddev / np.maximum(count, 1.0)
 
+    def told(self, confidence: float = 0.95) -> dict[str, Columns]:
+        """Each quantile as columns, numbered in the order of q: "0", "1", ..."""
+        check_confidence(confidence)
+        shared = lru_cache(maxsize=1)(self._intervals)
+        parts: list[Any] = [np.s_[..., place, :] for place in range(len(fractions(self.q)))]
+        parts = parts if isinstance(self.q, tuple) else [np.s_[...]]
+
+        def one(part: Any) -> Estimate:
+            def intervals(confidence: float) -> tuple[Floats, Floats]:
+                low, high = shared(confidence)
+                return low[part], high[part]
+
+            return Estimate(self.value[part], lambda: self.stddev[part], self.enough[part], intervals)
+
+        return {str(place): Columns(confidence, partial(one, part)) for place, part in enumerate(parts)}
+
     def of_tick(self, row: int) -> "Quantiles":
         """One of several ticks."""
 
@@ -105,8 +124,8 @@ def stacked_quantiles(releases: Sequence[Quantiles]) -> Quantiles:
 def quantiles_of(profile: Profile, q: Number | Sequence[Number]) -> Quantiles:
     """The quantiles of a profile; a row per tick."""
     parts = fractions(q)
-    ranks, count = monotone(profile.ranks), profile.total
-    cells = [crossing(ranks, part) for part in parts]
+    count = profile.total
+    cells = crossings(profile.ranks, parts)
     spreads = [rank_spread(profile, part, cell) for part, cell in zip(parts, cells, strict=True)]
     sides = [np.minimum(count * float(part), count * float(1 - part)) for part in parts]
     enough = [side >= SURE * spread for side, spread in zip(sides, spreads, strict=True)]
@@ -147,6 +166,15 @@ def monotone(ranks: Floats) -> Floats:
     return middle + np.maximum(1.0 - whole, 0.0) * even
 
 
+def crossings(ranks: Floats, parts: list[Fraction]) -> list[Ints]:
+    """The cell of each quantile, at every tick, of ranks that are made monotone."""
+    found = []
+    for piece in pieces(len(ranks), ranks[0].size if len(ranks) else 1):
+        own = monotone(ranks[piece])
+        found.append([crossing(own, part) for part in parts])
+    return [np.concatenate(of) for of in zip(*found, strict=True)]
+
+
 def crossing(ranks: Floats, q: Fraction) -> Ints:
     """The first cell at whose end the rank is q of the whole."""
     target = ranks[..., -1:, :] * q.numerator / q.denominator
@@ -172,9 +200,9 @@ def cell_range(profile: Profile, q: Fraction, cells: Ints, confidence: float) ->
     """The hull of all cells that may hold the true quantile, and of the published one."""
     gaps = profile.ranks - profile.total[:, None] * q.numerator / q.denominator
     first, last = cells.copy(), cells.copy()
-    for noise, rows in profile.by_noise().items():
-        widths = Widths(profile.tree, float(q), noise, confidence)
-        first[rows], last[rows] = hull(gaps[rows], widths, cells[rows])
+    for law, rows in profile.laws.rows():
+        widths, scales = Widths(profile.tree, float(q), law, confidence), profile.laws.scales[rows]
+        first[rows], last[rows] = hull(gaps[rows], widths, cells[rows], scales)
     return profile.axis.edges[first], profile.axis.edges[last + 1]
 
 
@@ -197,9 +225,10 @@ class Widths:
         self.half = np.full(len(kinds), added(noise, largest, fast=True).half_width(confidence))
         self.refined = np.zeros(len(kinds), np.int64)
 
-    def edges(self) -> Floats:
-        """As far as they are known."""
-        return self.half[self.kinds]
+    def edges(self, scales: Floats) -> Floats:
+        """As far as they are known, of noise on these scales: (scales, edges, 1)."""
+        wide = outwards(np.multiply.outer(scales, self.half), scales[:, None])
+        return wide[:, self.kinds, None]
 
     def refine(self, edges: Ints) -> bool:
         """Makes those of some edges less, and says whether there was anything left to do."""
@@ -212,11 +241,11 @@ class Widths:
         return len(rough) > 0
 
 
-def hull(gaps: Floats, widths: Widths, cells: Ints) -> tuple[Ints, Ints]:
+def hull(gaps: Floats, widths: Widths, cells: Ints, scales: Floats) -> tuple[Ints, Ints]:
     """The first and the last cell that may hold the quantile, or that was published."""
     while True:
-        half = widths.edges()[:, None]
-        may = (gaps[:, :-1] < half[:-1]) & (gaps[:, 1:] >= -half[1:])
+        half = widths.edges(scales)
+        may = (gaps[:, :-1] < half[:, :-1]) & (gaps[:, 1:] >= -half[:, 1:])
         some, end = may.any(axis=1), may.shape[1] - 1
         first, last = np.argmax(may, axis=1), end - np.argmax(may[:, ::-1], axis=1)
         deciding = np.append(first[some], last[some])

@@ -36,7 +36,8 @@ from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.columns import Column, column
-from streamgauge.statistics.profile import added, few_places, level_reach
+from streamgauge.statistics.noises import added
+from streamgauge.statistics.profile import few_places, level_reach
 from streamgauge.statistics.ranges import Box, Ranges, Space, stacked_ranges
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import Marks, Statistic, Told
@@ -105,6 +106,10 @@ class RangeCount(Statistic[Ranges]):
         events = np.flatnonzero(np.logical_and.reduce([present for _, present in placed]))
         nodes = self.space.nodes([cells[events] for cells, _ in placed])
         return Marks(events, nodes * width + groups[events][:, None], np.ones((1, 1), np.int64))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ()
 
     def release(self, told: Told) -> Ranges:
         nodes = told.sums.reshape(len(told.sums), self.channels, told.width)

@@ -14,7 +14,8 @@ from streamgauge.privacy.exact import Number
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.estimate import Estimate, Floats, linear
 from streamgauge.statistics.extremes_seen import DOUBT, ExtremesSeen, extremes_of
-from streamgauge.statistics.profile import Profile, added
+from streamgauge.statistics.noises import added
+from streamgauge.statistics.profile import Profile
 from streamgauge.statistics.quantiles import Quantiles, quantiles_of
 from streamgauge.statistics.value_tree import ValueTree
 

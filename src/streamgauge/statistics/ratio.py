@@ -60,6 +60,10 @@ class Sums:
     count_spread: Floats
     total_spread: Floats
 
+    def rows(self, part: slice) -> "Sums":
+        """Those of some ticks, where arrays have a row for each or one for all."""
+        return Sums(*(row_part(numbers, part) for numbers in vars(self).values()))
+
     @property
     def floored(self) -> Floats:
         """The count, or the least that is enough to divide by."""
@@ -147,6 +151,11 @@ def first_not_too_low(x: Floats, y: Floats, noise: Noises, k: Floats, ends: tupl
         return np.asarray(x - t * y > k * np.sqrt(np.maximum(variance, 0.0)))
 
     return np.where(too_low(ends[0]), np.where(too_low(ends[1]), ends[1], crossing), ends[0])
+
+
+def row_part(numbers: Floats, part: slice) -> Floats:
+    """Some rows, or the only one."""
+    return numbers[part] if len(numbers) > 1 else numbers
 
 
 def without_nan(values: Floats, otherwise: float) -> Floats:

@@ -51,6 +51,7 @@ from streamgauge.statistics.ratio import (
     first_not_too_low,
     mean,
     normal_quantile,
+    row_part,
     without_nan,
 )
 
@@ -74,6 +75,16 @@ class Squares:
     square: Floats
     square_spread: Floats
     shared: Floats
+
+    def rows(self, part: slice) -> "Squares":
+        """Those of some ticks, as of `Sums`."""
+        own = (row_part(numbers, part) for numbers in (self.square, self.square_spread, self.shared))
+        return Squares(self.sums.rows(part), *own)
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """The variance; asked for again and again."""
+        return _estimate(self)
 
     def about(self, m: Floats) -> Floats:
         """D(m)."""
@@ -154,6 +165,10 @@ PUBLIC_COUNT = Calibration(
 
 def variance(squares: Squares) -> Floats:
     """The sample variance, shrunk towards 0 where there is not enough to go on, within its 95 % interval."""
+    return squares.estimate
+
+
+def _estimate(squares: Squares) -> Floats:
     sums, m, n = squares.sums, mean(squares.sums), squares.sums.floored
     low, high = _ends(squares, np.full(1, normal_quantile(0.95)), 0.95)
     with np.errstate(all="ignore"):

@@ -23,12 +23,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from streamgauge.continual import Mechanism, choose
-from streamgauge.noise import Ints, Noise, NoiseSum
+from streamgauge.noise import Grid, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Reach, Tick, Unit, User
 from streamgauge.statistics.columns import Column, column
 from streamgauge.statistics.estimate import Floats, stacked
+from streamgauge.statistics.power_sums import Weights, channels_of
 from streamgauge.statistics.settings import check_claim, window_settings
 
 if TYPE_CHECKING:
@@ -71,6 +73,15 @@ class Told:
     def rows(self, part: slice) -> "Told":
         """What some of the ticks are told of."""
         return replace(self, sums=self.sums[part], noises=self.noises[part], counts=self.counts[part])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of the data, to predict errors from."""
+
+    count: float
+    mean: float | None
+    variance: float | None
 
 
 @dataclass(slots=True)
@@ -187,6 +198,13 @@ class Statistic(ABC, Generic[R]):
         """How many events of a tick count at most, where the whole tick is the unit."""
         return self.unit.events if isinstance(self.unit, Tick) else None
 
+    def check_cut(self) -> None:
+        """Refuses vectors that were made elsewhere, where they can not be cut off."""
+        if self.most_events is not None and self.reach.l2_squared != self.reach.l1**2:
+            raise ValueError(
+                "totals must be of one number an event where ticks are units, got others: give events"
+            )
+
     def cut(self, vector: Ints) -> Ints:
         """A vector that was made elsewhere, cut off at the reach of a tick, where a tick is the unit.
 
@@ -196,10 +214,6 @@ class Statistic(ABC, Generic[R]):
         """
         if self.most_events is None:
             return vector
-        if self.reach.l2_squared != self.reach.l1**2:
-            raise ValueError(
-                "totals must be of one number an event where ticks are units, got others: give events"
-            )
         most = int(self.reach.l1)
         there = np.cumsum(vector != 0) <= self.reach.coordinates
         sizes = np.minimum(np.abs(np.maximum(vector, -(2**62))), most).astype(object) * there
@@ -238,6 +252,44 @@ class Statistic(ABC, Generic[R]):
         made: Mechanism[Any] = claim(loss, **{k: v for k, v in asked.items() if k in names})
         return made
 
+    @property
+    def grid(self) -> Grid | None:
+        """What values are put on, if they are."""
+        return None
+
+    @property
+    def absent(self) -> int | None:
+        """The place on the grid that what is no number counts as; none where that is dropped."""
+        return None
+
+    @property
+    def power_weights(self) -> Weights:
+        """What each channel has of n, s1 and s2 (see `power_sums`); nothing if it is not made of those."""
+        return ()
+
+    @property
+    def power(self) -> int | None:
+        """The highest power of a value that has to be added up: 0 (only counted), 1 or 2."""
+        return len(self.power_weights[0]) - 1 if self.power_weights else None
+
+    def of_power_sums(self, *sums: npt.ArrayLike) -> Ints:
+        """The exact vectors, (channels, ...), of n, s1 and s2 up to `power`, each of one shape (...)."""
+        if not self.power_weights:
+            raise ValueError(f"sums must be of a statistic of powers, got {type(self).__name__}")
+        return channels_of(self.power_weights, sums)
+
+    def of_cells(  # noqa: PLR0917 - a table of events, and the shape of the vectors
+        self,
+        cells: Ints,
+        places: Ints,
+        counts: Ints,
+        width: int,
+        rows: Ints | None = None,
+        ticks: int = 1,
+    ) -> Ints:
+        """The exact vectors of so many events in each cell of each group, where values lie in cells."""
+        raise ValueError(f"cells must be of a statistic along an axis, got {type(self).__name__}")
+
     def totals(self, values: Any, groups: Any = None, width: int = 1, memory: Any = None) -> Ints:
         """The exact vector of one tick's events: secret, and what the privacy of a claim rests on."""
         rows = self.read(values)
@@ -259,6 +311,32 @@ class Statistic(ABC, Generic[R]):
     def stddev(self, tick: int) -> float:
         """The standard error of every count or sum that the release at `tick` is made of, before any data."""
         return self.counter.stddev(tick) * self.scale
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names under which releases are `told`."""
+        return ("value",)
+
+    def stddev_of(
+        self,
+        measure: str,
+        tick: int,
+        *,
+        count: float = 0.0,
+        mean: float | None = None,
+        variance: float | None = None,
+    ) -> float:
+        """The standard error of a measure at `tick`, before any data.
+
+        Where it depends on the data, that to be expected of so many events of such a mean and variance, as
+        `stddev` of that statistic says; NaN where there is no such thing.
+        """
+        if measure not in self.measures:
+            raise ValueError(f"measure must be one of {', '.join(self.measures)}, got {measure!r}")
+        return self._predicted(measure, tick, Expected(count, mean, variance))
+
+    def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
+        return self.stddev(tick)
 
     def identity(self) -> str:
         """All that a saved run must share with the claim that goes on with it."""

@@ -31,6 +31,7 @@ from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics.columns import Column
 from streamgauge.statistics.estimate import Estimate, linear
+from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.reaches import check_public_counts, unit_reach
 from streamgauge.statistics.settings import value_grid
 from streamgauge.statistics.statistic import Marks, Statistic, Told
@@ -66,6 +67,14 @@ class Sum(Statistic[Estimate]):
     @cached_property
     def grid(self) -> Grid:
         return value_grid(self.lower, self.upper, self.step)
+
+    @property
+    def absent(self) -> int | None:
+        return int(self.grid.integers([None])[0]) if self.public_counts else None
+
+    @property
+    def power_weights(self) -> Weights:
+        return ((0, 1),)
 
     @property
     def scale(self) -> float:

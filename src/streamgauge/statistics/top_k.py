@@ -231,6 +231,10 @@ class TopK(Statistic[Ranking]):
         columns = memory.take(keys[events], groups[events], self.span)
         return Marks(events, columns[:, None], np.ones((1, 1), np.int64))
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ()
+
     def release(self, told: Told) -> Any:
         """The rankings of all ticks told of."""
         if self.domain is None:

@@ -88,6 +88,11 @@ class ValueTree:
         return tuple(sum(self.counts[:level]) for level in range(self.levels))
 
     @property
+    def blocked(self) -> list[tuple[int, int]]:
+        """The first node of each level, and how many cells a block of it has."""
+        return [(first, self.branching**level) for level, first in enumerate(self.firsts)]
+
+    @property
     def size(self) -> int:
         """How many nodes there are."""
         return sum(self.counts)
@@ -99,8 +104,8 @@ class ValueTree:
 
     def nodes(self, cells: Ints) -> Ints:
         """The nodes that count an event of each cell, one of every level."""
-        sizes = self.branching ** np.arange(self.levels)
-        places: Ints = np.asarray(self.firsts) + cells[:, None] // sizes
+        firsts, sizes = np.array(self.blocked).T
+        places: Ints = firsts + cells[:, None] // sizes
         return places
 
     def blocks(self, start: int, end: int) -> tuple[Ints, Ints]:

@@ -17,26 +17,29 @@ Reference
 """
 
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from streamgauge.continual import Mechanism
+from streamgauge.noise import Grid
 from streamgauge.privacy import Event, Loss, Pure, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics import ratio, spread
-from streamgauge.statistics.estimate import Estimate, Floats, factors
+from streamgauge.statistics.estimate import Estimate, Floats
 from streamgauge.statistics.moments import MOST_PLACES, Moments, OfMoments
+from streamgauge.statistics.noises import factors
+from streamgauge.statistics.pieces import both_ends, pieces
 from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
-from streamgauge.statistics.statistic import Told
+from streamgauge.statistics.statistic import Expected, Told
 
 EVEN = 1 / 3  # the variance of values spread evenly over [-1, 1]
 
 
 @dataclass(frozen=True)
-class Variance(OfMoments):
+class Variance(OfMoments[Estimate]):
     """The sample variance of a column of numbers or, with `root=True`, the standard deviation.
 
     >>> from streamgauge import Pure
@@ -60,36 +63,16 @@ class Variance(OfMoments):
     unit: Unit = Event()
 
     def check(self) -> None:
-        if self.moments.places > MOST_PLACES:
-            most = f"must leave at most {MOST_PLACES} places between the bounds"
-            raise ValueError(f"step {most}, got {self.moments.grid.step}")
+        check_places(self.moments)
         check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:
-        grid = value_grid(self.lower, self.upper, self.step)
-        pure = isinstance(self.loss, Pure)
-        if self.public_counts:
-            return Moments(grid, spread.PAIR if pure else spread.WEIGHED_PAIR, first=1)
-        return Moments(grid, spread.CORNERS if pure else spread.SHIFTED)
+        return variance_moments(value_grid(self.lower, self.upper, self.step), self.loss, self.public_counts)
 
     def release(self, told: Told) -> Estimate:
-        squares = self.moments.squares(told)
-        point = spread.variance(squares)
-
-        def intervals(confidence: float) -> tuple[Floats, Floats]:
-            low, high = spread.variance_interval(
-                squares, factors(told.noises, confidence, self.channels), confidence
-            )
-            return self._real(low), self._real(high)
-
-        def error() -> Floats:
-            return self._real_error(point, spread.variance_error(squares))
-
-        def rows(part: slice) -> Estimate:
-            return self.release(told.rows(part))
-
-        return Estimate(self._real(point), error, ratio.enough(squares.sums), intervals, rows)
+        found = variance_of(self.moments, told)
+        return rooted(found) if self.root else found
 
     def stddev(
         self, tick: int, count: float = 0.0, mean: float | None = None, variance: float | None = None
@@ -99,20 +82,79 @@ class Variance(OfMoments):
         Where the count is not enough to go on, that of the least count that is. Without a `mean` it is that
         of values about the middle, without a `variance` that of values spread evenly over the range.
         """
-        half = self.moments.half
-        u = 0.0 if mean is None else (mean - self.moments.middle) / half
-        w = EVEN if variance is None else variance / half**2
-        squares = self.moments.expected_squares(self.counter.stddev(tick), count, u, w)
-        return float(self._real_error(np.array([w]), spread.variance_error(squares))[0])
+        expected = Expected(count, mean, variance)
+        return predicted_variance(self.moments, self.counter.stddev(tick), expected, root=self.root)
 
-    def _real(self, w: Floats) -> Floats:
-        """Back to the scale of the data."""
-        half = self.moments.half
-        return np.asarray(half * np.sqrt(w) if self.root else half**2 * w)
+    def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
+        return self.stddev(tick, expected.count, expected.mean, expected.variance)
 
-    def _real_error(self, w: Floats, error: Floats) -> Floats:
-        """The standard error; that of a root by the delta method, at most that of a variance of 0."""
-        half = self.moments.half
-        if not self.root:
-            return half**2 * error
-        return np.asarray(half * np.minimum(error / (2 * np.sqrt(np.maximum(w, 1e-300))), np.sqrt(error)))
+
+def check_places(moments: Moments) -> None:
+    """Refuses grids whose squares would not fit."""
+    if moments.places > MOST_PLACES:
+        most = f"must leave at most {MOST_PLACES} places between the bounds"
+        raise ValueError(f"step {most}, got {moments.grid.step}")
+
+
+def variance_moments(grid: Grid, loss: Loss, public_counts: bool) -> Moments:
+    """What is measured for a variance."""
+    pure = isinstance(loss, Pure)
+    if public_counts:
+        return Moments(grid, spread.PAIR if pure else spread.WEIGHED_PAIR, first=1)
+    return Moments(grid, spread.CORNERS if pure else spread.SHIFTED)
+
+
+def variance_of(moments: Moments, told: Told) -> Estimate:
+    """The variances of all ticks told of."""
+    unit, squares, parts = moments.half**2, moments.squares(told), pieces(len(told.sums), told.width)
+    some = [squares.rows(part) for part in parts]
+
+    @lru_cache(maxsize=1)
+    def ends(confidence: float) -> tuple[Floats, Floats]:
+        factor = factors(told.noises, confidence, len(moments.rows))
+        of = zip(some, [ratio.row_part(factor, part) for part in parts], strict=True)
+        return both_ends(spread.variance_interval(own, k, confidence) for own, k in of)
+
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        low, high = ends(confidence)
+        return unit * low, unit * high
+
+    def error() -> Floats:
+        return unit * np.concatenate([spread.variance_error(own) for own in some])
+
+    def rows(part: slice) -> Estimate:
+        return variance_of(moments, told.rows(part))
+
+    value = unit * np.concatenate([spread.variance(own) for own in some])
+    return Estimate(value, error, ratio.enough(squares.sums), intervals, rows)
+
+
+def rooted(variance: Estimate) -> Estimate:
+    """The standard deviation."""
+
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        low, high = variance.interval(confidence)
+        return np.sqrt(low), np.sqrt(high)
+
+    def rows(part: slice) -> Estimate:
+        return rooted(variance.of_ticks(part))
+
+    def error() -> Floats:
+        return root_error(variance.value, variance.stddev)
+
+    return Estimate(np.sqrt(variance.value), error, variance.enough, intervals, rows)
+
+
+def root_error(variance: Floats, error: Floats) -> Floats:
+    """The standard error of a root by the delta method, at most that of a variance of 0."""
+    return np.asarray(np.minimum(error / (2 * np.sqrt(np.maximum(variance, 1e-300))), np.sqrt(error)))
+
+
+def predicted_variance(moments: Moments, spread_: float, expected: Expected, *, root: bool) -> float:
+    """The standard error to be expected, if each channel has that of `spread_`."""
+    half = moments.half
+    u = 0.0 if expected.mean is None else (expected.mean - moments.middle) / half
+    w = EVEN if expected.variance is None else expected.variance / half**2
+    squares = moments.expected_squares(spread_, expected.count, u, w)
+    error = half**2 * spread.variance_error(squares)
+    return float((root_error(np.array([half**2 * w]), error) if root else error)[0])

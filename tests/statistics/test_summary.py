@@ -1,0 +1,183 @@
+"""Summaries: one run for count, sum, mean and spread, each with the error bars of its own."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.statistics import Count, Estimate, Mean, Sum, Summary, Variance
+from streamgauge.statistics.noises import half_widths
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+RUNS = 12_000
+LOSSES = [sg.Pure(1), sg.Pure("1/20"), sg.Zcdp("1/20"), sg.Approx(1, "1/1000000")]
+BOUNDS = [(0, 10), (-3, 7), (35, 42)]
+SURE = 6.1 * np.sqrt(0.05 * 0.95 / RUNS)  # p below 1e-9
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+with_squares = pytest.mark.parametrize("squares", [False, True])
+
+
+def claim(loss: Any = LOSSES[0], bounds: tuple[int, int] = (0, 10), **more: Any) -> Summary:
+    return Summary(loss, **{"lower": bounds[0], "upper": bounds[1], "step": 0.1, "horizon": 100, **more})
+
+
+def alike(one: Estimate, two: Estimate) -> None:
+    for confidence in (0.5, 0.95):
+        np.testing.assert_allclose(one.interval(confidence), two.interval(confidence), rtol=1e-12)
+    np.testing.assert_allclose(one.value, two.value, rtol=1e-12)
+    np.testing.assert_allclose(one.stddev, two.stddev, rtol=1e-9)
+    np.testing.assert_array_equal(one.enough, two.enough)
+
+
+@every_loss
+def test_its_mean_and_spread_are_those_of_a_mean_and_a_variance_of_the_whole_loss(loss: Any) -> None:
+    settings = {"lower": 0, "upper": 10, "step": 0.1, "horizon": 100}
+    values, groups = np.random.default_rng(1).gamma(2, 1.5, 900), np.arange(900) % 3
+    columns = {"values": values, "groups": groups}
+    seen = Summary(loss, **settings).start(3, InsecureNoise(1)).step(**columns)
+    spread = Summary(loss, **settings, squares=True).start(3, InsecureNoise(1)).step(**columns)
+    alike(seen.mean, Mean(loss, **settings).start(3, InsecureNoise(1)).step(**columns))
+    alike(spread.variance, Variance(loss, **settings).start(3, InsecureNoise(1)).step(**columns))
+    alike(spread.stddev, Variance(loss, **settings, root=True).start(3, InsecureNoise(1)).step(**columns))
+
+
+@every_loss
+@with_squares
+def test_without_noise_its_count_and_sum_are_those_of_a_count_and_a_sum(loss: Any, squares: bool) -> None:
+    values = [*np.random.default_rng(2).normal(5, 4, 500), None, float("nan"), float("inf")]
+    for bounds in BOUNDS:
+        made = claim(loss, bounds, squares=squares)
+        seen = made.start(noise=SilentNoise()).step(values)
+        plain: dict[str, Any] = {"lower": bounds[0], "upper": bounds[1], "step": 0.1, "horizon": 100}
+        count = Count(loss, horizon=100).start(noise=SilentNoise()).step(values)
+        total = Sum(loss, **plain).start(noise=SilentNoise()).step(values)
+        np.testing.assert_allclose(seen.count.value, count.value, rtol=1e-12)
+        np.testing.assert_allclose(seen.sum.value, total.value, rtol=1e-12)
+        assert seen.count.enough.all()
+        assert seen.sum.enough.all()
+
+
+def many(made: Summary, values: np.ndarray, ticks: int) -> tuple[Any, float]:
+    """The summaries of RUNS groups that saw these values, each under noise of its own, and their sum."""
+    run, vector = made.start(RUNS, InsecureNoise(4)), made.totals(values)
+    totals = np.zeros((ticks, made.channels, RUNS), np.int64)
+    totals[0] = vector[:, None]
+    counts = np.eye(ticks, dtype=int)[0][:, None, None] * np.full(RUNS, len(values))
+    seen = run.take_all(totals, counts if made.public_counts else None).of_tick(ticks - 1)
+    return seen, float(made.grid.reals(made.grid.integers(values)).sum())
+
+
+def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
+    return float(((bounds[0] <= truth + 1e-9) & (truth - 1e-9 <= bounds[1])).mean())
+
+
+@every_loss
+@with_squares
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_counts_and_sums_have_the_error_and_the_coverage_that_were_predicted(
+    loss: Any, squares: bool, bounds: tuple[int, int]
+) -> None:
+    made, ticks = claim(loss, bounds, squares=squares), 3
+    seen, total = many(made, np.linspace(*bounds, 40), ticks)
+    for name, truth in (("count", 40.0), ("sum", total)):
+        estimate, predicted = getattr(seen, name), made.stddev_of(name, ticks)
+        assert estimate.stddev == pytest.approx(predicted)
+        low, high = estimate.interval(0.95)
+        assert (high - low) / 2 == pytest.approx(made.noise_of(name, ticks).half_width(0.95), rel=1e-3)
+        shown = float(np.sqrt(((estimate.value - truth) ** 2).mean()))
+        assert abs(shown / predicted - 1) < 0.08  # Laplace: 6 standard errors of RUNS draws
+        assert abs(shown / (0.7 * predicted) - 1) > 0.08 < abs(shown / (1.3 * predicted) - 1)
+        for confidence in (0.8, 0.95):
+            found = covered(estimate.interval(confidence), truth)
+            assert confidence - 2 * SURE < found < confidence + 0.02
+
+
+@pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
+@pytest.mark.parametrize("public", [False, True])
+def test_means_of_the_channels_of_a_variance_cover_from_93_to_98_percent(loss: Any, public: bool) -> None:
+    unit = sg.Event(replace=public)
+    made = claim(loss, squares=True, horizon=1000, public_counts=public, unit=unit)
+    for count in (5, 100, 10**4):
+        for values in (np.full(count, 5.0), np.linspace(0, 10, count), np.full(count, 9.5)):
+            seen, total = many(made, values, 1)
+            assert 0.93 - SURE < covered(seen.mean.interval(0.95), total / count) < 0.98 + SURE, count
+
+
+def test_a_law_that_forgets_a_channel_or_a_weight_is_found() -> None:
+    """The broken twins: one channel for two, and equal weights."""
+    made = claim(bounds=(-3, 7))
+    seen, total = many(made, np.linspace(-3, 7, 40), 3)
+    noises = [made.counter.noise_at(3)]
+    for name, wrong, truth in (("count", (1,), 40.0), ("sum", (3, -1), total), ("sum", (10, -10), total)):
+        estimate, combined = getattr(seen, name), getattr(made.moments, {"sum": "total"}.get(name, name))
+        right = half_widths(noises, 0.95, 1, combined.weights) * combined.scale
+        assert covered((estimate.value - right, estimate.value + right), truth) > 0.95 - SURE
+        half = half_widths(noises, 0.95, 1, wrong) * combined.scale
+        found = covered((estimate.value - half, estimate.value + half), truth)
+        assert found < 0.95 - SURE or found > 0.97 + SURE
+
+
+def test_one_count_for_all_costs_what_the_claim_says() -> None:
+    for loss, price, with_squares in ((sg.Pure("1/20"), 1.414, 2.449), (sg.Zcdp("1/20"), 1.944, 1.601)):
+        alone = Count(loss, horizon=100, mechanism=sg.continual.Kary).stddev(7)
+        for squares, factor in ((False, price), (True, with_squares)):
+            made = claim(loss, squares=squares, mechanism=sg.continual.Kary)
+            assert made.stddev_of("count", 7) / alone == pytest.approx(factor, rel=2e-3)
+    mean, variance = Mean(sg.Pure(1), lower=0, upper=10), Variance(sg.Pure(1), lower=0, upper=10)
+    assert Summary(sg.Pure(1), lower=0, upper=10).reach == mean.reach
+    assert Summary(sg.Pure(1), lower=0, upper=10, squares=True).reach == variance.reach
+    for measure, like in (("mean", mean), ("variance", variance)):
+        made = Summary(sg.Pure(1), lower=0, upper=10, squares=measure == "variance")
+        expected: dict[str, Any] = {"count": 1000, "mean": 4}
+        assert made.stddev_of(measure, 9, **expected) == like.stddev(9, **expected)
+    rooted = Variance(sg.Pure(1), lower=0, upper=10, root=True)
+    assert made.stddev_of("stddev", 9, count=1000, variance=2) == rooted.stddev(9, 1000, variance=2)
+
+
+@pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
+@with_squares
+def test_a_public_count_is_exact_and_the_sum_has_no_noise_of_it(loss: Any, squares: bool) -> None:
+    made = claim(loss, (35, 42), squares=squares, public_counts=True, unit=sg.Event(replace=True))
+    seen, total = many(made, np.linspace(35, 42, 40), 3)
+    assert (seen.count.value == 40).all()
+    assert (seen.count.stddev == 0).all()
+    assert [bound.tolist() for bound in seen.count.interval(0.99)] == [seen.count.value.tolist()] * 2
+    assert made.stddev_of("count", 3) == 0
+    shown = float(np.sqrt(((seen.sum.value - total) ** 2).mean()))
+    assert shown == pytest.approx(made.stddev_of("sum", 3), rel=0.08)
+    assert 0.95 - SURE < covered(seen.sum.interval(0.95), total) < 0.97 + SURE
+
+
+def test_power_sums_count_what_is_no_number_where_dropping_it_would_tell() -> None:
+    values, unit = [0.31, None, 9.9, float("nan")], sg.Event(replace=True)
+    for cls in (Sum, Mean, Variance, Summary):
+        for public in (False, True):
+            made = cls(sg.Pure(1), lower=-2, upper=10, step=0.1, public_counts=public, unit=unit)
+            assert (made.absent is not None) == public
+            whole = made.grid.integers([0.31, 9.9] + ([made.absent / 10] * 2 if public else []))
+            sums = [np.array([(whole**power).sum()]) for power in range(made.power + 1)]
+            np.testing.assert_array_equal(made.of_power_sums(*sums).ravel(), made.totals(values))
+
+
+def test_a_spread_that_was_not_measured_is_refused() -> None:
+    seen = claim().start(noise=SilentNoise()).step([1.0])
+    with pytest.raises(ValueError, match=r"^measure must be one of count, sum, got 'mean'$"):
+        claim().noise_of("mean", 1)
+    assert seen.names == ("count", "sum", "mean")
+    for name in ("variance", "stddev"):
+        with pytest.raises(AttributeError, match=rf"^squares must be True for a {name}, got False$"):
+            getattr(seen, name)
+    assert repr(seen).startswith("Summaries(count=Estimate(value=array([1.")
+    with pytest.raises(ValueError, match=r"^step must leave at most 4096 places between the bounds, got"):
+        claim(squares=True, step="1/1000")
+    assert claim(step="1/1000").moments.places == 10_000
+
+
+def test_what_is_not_asked_for_is_not_worked_out() -> None:
+    seen = replace(claim(squares=True).start(noise=SilentNoise()).step([1.0]))
+    told = seen.told(0.9)
+    assert (told["mean"].low <= told["mean"].high).all()
+    assert "mean" in vars(seen)
+    assert not {"count", "sum", "variance", "stddev"} & set(vars(seen))
