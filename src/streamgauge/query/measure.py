@@ -28,7 +28,7 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Cell:
-    """Where an event lies on an axis or in a universe: a whole number from 0 below `count`; NULL is dropped."""
+    """Where an event lies on an axis or in a universe: from 0 below `count`; NULL is dropped."""
 
     sql: str  # BIGINT or NULL
     count: int

@@ -26,6 +26,7 @@ from streamgauge.query.settings import Release, Stream
 from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.moments import MOST_PLACES
+from streamgauge.statistics.tuned import AskedMechanism, Tuned
 
 MOST_CELLS = 1024  # of an axis whose step nobody chose to be finer
 CELLS = 256  # of an axis without any natural step
@@ -62,7 +63,7 @@ class Asked:
     loss: Loss
     horizon: int | None
     window: str
-    mechanism: type[Mechanism[Any]] | None
+    mechanism: AskedMechanism
     unit: Unit
     width: int  # groups of its level
 
@@ -74,7 +75,7 @@ def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]
     """The parts of a release, level by level."""
     sorts = list(sorted_out(query.aggregates))
     share = Fraction(1, len(sorts) * len(query.levels))
-    chosen = None if release.mechanism == "auto" else mechanism_named(release.mechanism)
+    chosen = None if release.mechanism == "auto" else asked_for(release)
     found = []
     for level in query.levels:
         width = check_width(release, query, level)
@@ -92,6 +93,11 @@ def check_width(release: Release, query: Query, level: int) -> int:
         rule = f"groups must be at most max_groups = {release.max_groups}"
         raise Refused(f"{rule}, got {names} = {width}: group by less, or declare a larger max_groups")
     return width
+
+
+def asked_for(release: Release) -> Tuned:
+    """The mechanism that a release names, with its settings."""
+    return Tuned.of(mechanism_named(release.mechanism), **release.settings)
 
 
 def mechanism_named(name: str) -> type[Mechanism[Any]]:

@@ -9,8 +9,8 @@ from streamgauge.query.settings import Label
 AggregateKind = Literal["count", "sum", "mean", "variance", "stddev", "min", "max", "quantile", "distinct"]
 
 
-class Refused(ValueError):
-    """A query that cannot be answered privately, or is not in the dialect: what, by which rule, what to do."""
+class Refused(ValueError):  # noqa: N818 - refusals are named by what they say
+    """A query that cannot be answered privately, or is not in the dialect: what, which rule, what to do."""
 
 
 @dataclass(frozen=True)

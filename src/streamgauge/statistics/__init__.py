@@ -21,6 +21,7 @@ from streamgauge.statistics.summaries import Summaries
 from streamgauge.statistics.summary import Summary
 from streamgauge.statistics.told import Columns
 from streamgauge.statistics.top_k import TopK
+from streamgauge.statistics.tuned import Tuned
 from streamgauge.statistics.variance import Variance
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Summaries",
     "Summary",
     "TopK",
+    "Tuned",
     "Undeclared",
     "Variance",
 ]

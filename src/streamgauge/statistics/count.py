@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.columns import Column, present
@@ -27,6 +26,7 @@ from streamgauge.statistics.estimate import Estimate, linear
 from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Count(Statistic[Estimate]):
     _: KW_ONLY
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
 

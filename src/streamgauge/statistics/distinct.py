@@ -37,7 +37,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual import Mechanism
 from streamgauge.continual.settings import check_whole
 from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit, User
@@ -48,6 +47,7 @@ from streamgauge.statistics.events import Events
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import MOST, Marks, Statistic, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 ROOM = 2**36  # bits, one for every user and group
 NARROW = 8  # groups up to which the bits of a user are sooner added up than kept as a number
@@ -94,7 +94,7 @@ class Distinct(Statistic[Estimate]):
     max_groups: int = 1
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
 

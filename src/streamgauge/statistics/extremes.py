@@ -28,11 +28,9 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from math import ceil, nan, pi
-from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.exact import Number
@@ -47,6 +45,7 @@ from streamgauge.statistics.extremes_seen import (
 )
 from streamgauge.statistics.profile import AlongAxis
 from streamgauge.statistics.statistic import Expected, Told
+from streamgauge.statistics.tuned import AskedMechanism
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
 
@@ -79,7 +78,7 @@ class Extremes(AlongAxis[ExtremesSeen]):
     doubt: float = DOUBT
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     branching: int = 0
     unit: Unit = Event()

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.columns import Column, Domain
@@ -30,6 +29,7 @@ from streamgauge.statistics.estimate import Estimate, linear
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Histogram(Statistic[Estimate]):
     domain: Sequence[Any] | None = None
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
 

@@ -20,11 +20,9 @@ Reference
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
 from streamgauge.privacy import Event, Loss, Pure, Unit
 from streamgauge.privacy.exact import Number
@@ -36,6 +34,7 @@ from streamgauge.statistics.pieces import both_ends, pieces
 from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
 from streamgauge.statistics.statistic import Expected, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Mean(OfMoments[Estimate]):
     step: Number | None = None
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()

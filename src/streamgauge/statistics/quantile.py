@@ -22,9 +22,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Any
 
-from streamgauge.continual import Mechanism
 from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics.profile import AlongAxis
@@ -36,6 +34,7 @@ from streamgauge.statistics.quantiles import (
     variance_blocks,
 )
 from streamgauge.statistics.statistic import Expected, Told
+from streamgauge.statistics.tuned import AskedMechanism
 from streamgauge.statistics.value_tree import ValueTree, tree_for
 
 
@@ -59,7 +58,7 @@ class Quantile(AlongAxis[Quantiles]):
     step: Number | None = None
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     branching: int = 0
     unit: Unit = Event()

@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.axis import Axis
@@ -41,6 +40,7 @@ from streamgauge.statistics.profile import few_places, level_reach
 from streamgauge.statistics.ranges import Box, Ranges, Space, stacked_ranges
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.tuned import AskedMechanism
 from streamgauge.statistics.value_tree import tree_for
 
 Axes = Mapping[str, Axis] | Sequence[tuple[str, Axis]]
@@ -66,7 +66,7 @@ class RangeCount(Statistic[Ranges]):
     axes: Axes | None = None
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     branching: int = 0
     unit: Unit = Event()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
 from streamgauge.privacy import Approx, Pure, Zcdp
 from streamgauge.privacy.exact import exact
+from streamgauge.statistics.tuned import tuned
 
 if TYPE_CHECKING:
     from streamgauge.statistics.statistic import Statistic
@@ -41,9 +41,8 @@ def check_claim(statistic: "Statistic[Any]") -> None:
     _keep_plain(statistic)
     if not isinstance(getattr(statistic.unit, "ticks", None), int):
         raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")
-    made = statistic.mechanism
-    if made is not None and not (isinstance(made, type) and issubclass(made, Mechanism)):
-        raise ValueError(f"mechanism must be one of the mechanisms in continual, got {made!r}")
+    if statistic.mechanism is not None:
+        tuned(statistic.mechanism)
     if statistic.pan_private and statistic.RESTS_EXACT:
         name, why = type(statistic).__name__, statistic.RESTS_EXACT
         raise ValueError(f"pan_private must be False for {name} ({why}), got True")

@@ -32,6 +32,7 @@ from streamgauge.statistics.columns import Column, column
 from streamgauge.statistics.estimate import Floats, stacked
 from streamgauge.statistics.power_sums import Weights, channels_of
 from streamgauge.statistics.settings import check_claim, window_settings
+from streamgauge.statistics.tuned import AskedMechanism, tuned
 
 if TYPE_CHECKING:
     from streamgauge.statistics.event_run import EventRun
@@ -99,7 +100,7 @@ class Statistic(ABC, Generic[R]):
     loss: Loss
     horizon: int | None
     window: str
-    mechanism: type[Mechanism[Any]] | None
+    mechanism: AskedMechanism
     pan_private: bool
     unit: Unit
 
@@ -242,14 +243,16 @@ class Statistic(ABC, Generic[R]):
         asked: dict[str, Any] = {"unit": self.counted, "pan_private": self.pan_private, "bound": self.reach}
         if self.mechanism is None:
             return choose(loss, horizon=self.horizon, window=self.window, **asked)
-        claim: Any = self.mechanism
+        asked_for = tuned(self.mechanism)
+        claim: Any = asked_for.mechanism
         names = {field.name for field in fields(claim)}
         asked |= window_settings(self.window, names)
         if "horizon" in names:
             asked["horizon"] = self.horizon
         if self.horizon is not None:
             asked["last_tick"] = self.horizon
-        made: Mechanism[Any] = claim(loss, **{k: v for k, v in asked.items() if k in names})
+        known = {name: value for name, value in asked.items() if name in names}
+        made: Mechanism[Any] = claim(loss, **known | dict(asked_for.settings))
         return made
 
     @property

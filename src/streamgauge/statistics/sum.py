@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid, Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.privacy.exact import Number
@@ -35,6 +34,7 @@ from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.reaches import check_public_counts, unit_reach
 from streamgauge.statistics.settings import value_grid
 from streamgauge.statistics.statistic import Marks, Statistic, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Sum(Statistic[Estimate]):
     step: Number | None = None
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()

@@ -23,9 +23,7 @@ Reference
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import NoiseSum
 from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.exact import Number
@@ -36,6 +34,7 @@ from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
 from streamgauge.statistics.statistic import Expected, Told
 from streamgauge.statistics.summaries import FIRST, LINEAR, SECOND, Summaries, stacked_summaries
+from streamgauge.statistics.tuned import AskedMechanism
 from streamgauge.statistics.variance import (
     check_places,
     predicted_variance,
@@ -65,7 +64,7 @@ class Summary(OfMoments[Summaries]):
     squares: bool = False
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()

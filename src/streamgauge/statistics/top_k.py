@@ -55,6 +55,7 @@ from streamgauge.statistics.key_table import FEWEST, KeyTable
 from streamgauge.statistics.keys import plain_keys
 from streamgauge.statistics.ranking import Ranking
 from streamgauge.statistics.statistic import MOST, Marks, Nothing, Statistic, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 LEAST = Fraction(1, 2**900)  # of delta, for one key at one tick: beyond it no float can follow
 SHORT = 2**11  # ticks of zeros that a new column can be fed
@@ -82,7 +83,7 @@ class TopK(Statistic[Ranking]):
     max_per_key: int | None = None
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
 

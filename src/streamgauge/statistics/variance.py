@@ -18,11 +18,9 @@ Reference
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
 from streamgauge.privacy import Event, Loss, Pure, Unit
 from streamgauge.privacy.exact import Number
@@ -34,6 +32,7 @@ from streamgauge.statistics.pieces import both_ends, pieces
 from streamgauge.statistics.reaches import check_public_counts
 from streamgauge.statistics.settings import value_grid
 from streamgauge.statistics.statistic import Expected, Told
+from streamgauge.statistics.tuned import AskedMechanism
 
 EVEN = 1 / 3  # the variance of values spread evenly over [-1, 1]
 
@@ -57,7 +56,7 @@ class Variance(OfMoments[Estimate]):
     root: bool = False
     horizon: int | None = None
     window: str = "running"
-    mechanism: type[Mechanism[Any]] | None = None
+    mechanism: AskedMechanism = None
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()
