@@ -1,0 +1,116 @@
+"""`streamgauge demo`: a synthetic clinic, planned, run, and shown beside its truth."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streamgauge.cli.failures import bad_argument
+from streamgauge.cli.screens import heading, screen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+OURS = ("clinic.toml", "visits.jsonl", "releases.jsonl", "plot.html", "plot.png", "clinic.streamgauge")
+KEYS = ("clinic.key", "clinic.key.witness", "clinic.key.witness.lock")
+
+Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")]
+Events = Annotated[int, typer.Option("--events", min=1000, max=10**7, metavar="N", help="How many visits.")]
+
+
+def demo(folder: Folder = Path("streamgauge-demo"), events: Events = 200_000) -> None:
+    """Make a synthetic clinic, plan it, run it, and show what was published beside the truth.
+
+    A flu wave over 90 days in four regions: running counts and means of fevers, the fevers of the last week,
+    the median temperature. Draws a plot and ends. Touches its own folder only; a second demo in it starts
+    anew.
+
+    Example: `streamgauge demo --events 50000`
+    """
+    prepare(folder)
+    from streamgauge.cli.clinic import write_clinic
+    from streamgauge.cli.demo_tables import show_truth
+    from streamgauge.cli.plan_tables import show_plan
+    from streamgauge.cli.run import run
+    from streamgauge.pipeline.keys import create_key
+    from streamgauge.pipeline.pipeline import Pipeline
+
+    console = screen()
+    step(console, "1. A clinic", f"{events:,} visits over 90 days, in {folder}/visits.jsonl")
+    write_clinic(folder, events)
+    create_key(folder / "clinic.key")
+    step(console, "2. Its plan", "before a drop of budget is spent: streamgauge plan clinic.toml")
+    pipeline = Pipeline.from_file(folder / "clinic.toml")
+    show_plan(console, pipeline.plan())
+    step(console, "3. Its run", "streamgauge run clinic.toml")
+    run(folder / "clinic.toml")
+    step(console, "4. What was published, beside the truth", "which no reader of a real clinic can see")
+    show_truth(console, pipeline, folder / "visits.jsonl")
+    step(console, "5. Where everything is")
+    draw(folder)
+    show_places(folder)
+
+
+def step(console: "Console", name: str, rest: str = "") -> None:
+    """One part of the demo, with room around its heading."""
+    console.print()
+    heading(console, name, rest)
+    console.print()
+
+
+def prepare(folder: Path) -> None:
+    """An empty folder, or what an earlier demo left, removed."""
+    if folder.exists() and not folder.is_dir():
+        bad_argument("--folder", "a folder", folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        if not is_demo(folder):
+            bad_argument("--folder", "an empty folder, or one of an earlier demo", folder)
+        for name in (*OURS, *KEYS):
+            remove(folder / name)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def is_demo(folder: Path) -> bool:
+    from streamgauge.cli.clinic import MARK
+
+    file = folder / "clinic.toml"
+    return file.is_file() and file.read_bytes().startswith(MARK.encode())
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def draw(folder: Path) -> None:
+    """Pictures, as far as their packages are there."""
+    from streamgauge.cli.plot import plot
+    from streamgauge.query.packages import MissingPackage
+
+    for name in ("plot.html", "plot.png"):
+        try:
+            plot(folder / "clinic.toml", folder / name)
+        except MissingPackage as missing:
+            screen().print(f"no {name}: {missing}")
+
+
+def show_places(folder: Path) -> None:
+    from streamgauge.cli.screens import add_row, grid
+
+    told = {
+        "clinic.toml": "the pipeline file: edit it, plan it, run it again",
+        "releases.jsonl": "what was published, as its sink has it",
+        "plot.html": "the same, to look at in a browser",
+        "plot.png": "the same, as a picture",
+        "clinic.streamgauge": "the store: the ledger, the releases, the sealed state",
+    }
+    table = grid("", "")
+    table.show_header = False
+    for name, what in told.items():
+        if (folder / name).exists():
+            add_row(table, str(folder / name), what)
+    screen().print(table)
+    screen().print(f"\nnext: streamgauge releases {folder / 'clinic.toml'}", soft_wrap=True)

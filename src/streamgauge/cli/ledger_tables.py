@@ -1,0 +1,125 @@
+"""A book as tables and as JSON."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from streamgauge.cli.losses import loss_text, ticks_text, unit_text
+from streamgauge.cli.screens import add_row, cell, grid, heading
+from streamgauge.pipeline.book import Book, loss_as_json, loss_of_json
+from streamgauge.pipeline.store import Act
+from streamgauge.privacy import Charge, Ledger
+from streamgauge.query.released import moment
+from streamgauge.query.settings import PipelineFile
+
+BAR = 24  # signs of a timeline
+
+
+def show_book(console: Console, book: Book, file: PipelineFile) -> None:
+    if book.ledger is None:
+        heading(console, file.path.name, "nothing was charged yet")
+        return
+    budget = f"{loss_text(book.ledger.budget)} for each {unit_text(book.unit)}"
+    heading(console, file.path.name, budget)
+    console.print()
+    console.print(_charges(book.ledger, file.stream.ticks))
+    console.print()
+    spent, left = loss_text(book.ledger.spent()), loss_text(book.ledger.left())
+    console.print(Text.assemble("spent ", (spent, "bold"), "   left ", (left, "bold green")))
+    console.print()
+    console.print(_acts(book))
+
+
+def _charges(ledger: Ledger, ticks: int | None) -> Any:
+    table = grid("charge", "loss", "ticks", "timeline", "", right=())
+    end = max([ticks or 0, *(_reach(charge) for charge in ledger.entries)])
+    for charge in ledger.entries:
+        if charge.covers is None:
+            add_row(table, charge.name, "given back", "", "", _state(charge))
+            continue
+        for step in charge.covers.steps:
+            told = (charge.name, loss_text(step.loss), ticks_text(step.first, step.last))
+            add_row(table, *told, _bar(step.first, step.last, end), _state(charge))
+    return table
+
+
+def _reach(charge: Charge) -> int:
+    """The last tick that is known of a charge."""
+    return max(step.last or step.first for step in charge.timeline.steps)
+
+
+def _state(charge: Charge) -> Text:
+    return (
+        Text("open", "green") if charge.ended is None else cell(f"ended after tick {charge.ended:,}", "dim")
+    )
+
+
+def _bar(first: int, last: int | None, end: int) -> Text:
+    """Where a charge lies between the first tick and the last one known; an arrow if it has no end.
+
+    >>> _bar(1, 50, 100).plain, _bar(51, None, 100).plain
+    ('━━━━━━━━━━━━            ', '            ━━━━━━━━━━━━>')
+    """
+    begin = (first - 1) * BAR // max(1, end)
+    until = BAR if last is None else max(begin + 1, -(-last * BAR // max(1, end)))
+    bar = " " * begin + "━" * (until - begin) + (">" if last is None else " " * (BAR - until))
+    return Text(bar, "cyan")
+
+
+def _acts(book: Book) -> Any:
+    table = grid("when (UTC)", "act", "")
+    for act in book.acts:
+        add_row(table, when(act), act.kind, act_text(act))
+    return table
+
+
+def when(act: Act) -> str:
+    return moment(act.time // 10**6 * 10**6).replace("T", " ").removesuffix("Z") if act.time else ""
+
+
+def act_text(act: Act) -> str:
+    """What was done, in a few words.
+
+    >>> act_text(Act("charge", {"release": "fever", "loss": {"epsilon": "1/2"}, "first": 1, "last": None}))
+    'fever, epsilon 0.5, ticks 1 on'
+    """
+    return ", ".join(_words(act))
+
+
+def _words(act: Act) -> Iterator[str]:
+    body = act.body
+    if "release" in body:
+        yield str(body["release"])
+    if act.kind == "pin":
+        yield str(body["block"])
+    if "loss" in body:
+        yield loss_text(loss_of_json(body["loss"]))
+    if "first" in body:
+        yield f"ticks {ticks_text(body['first'], body['last'])}"
+    for key, text in (("ingested", "after tick"), ("until", "until tick")):
+        if key in body:
+            yield f"{text} {body[key]:,}"
+
+
+def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
+    """The keys: file, budget, spent, left, charges, acts. Losses are exact fractions."""
+    ledger = book.ledger
+    return {
+        "file": file.path.name,
+        "budget": None if ledger is None else loss_as_json(ledger.budget),
+        "spent": None if ledger is None else loss_as_json(ledger.spent()),
+        "left": None if ledger is None else loss_as_json(ledger.left()),
+        "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
+        "acts": [
+            {"time": moment(act.time) if act.time else None, "kind": act.kind, **act.body}
+            for act in book.acts
+        ],
+    }
+
+
+def _charge_as_json(charge: Charge) -> dict[str, Any]:
+    steps = () if charge.covers is None else charge.covers.steps
+    spans = [{"first": step.first, "last": step.last, "loss": loss_as_json(step.loss)} for step in steps]
+    return {"release": charge.name, "covers": spans, "ended_after": charge.ended}

@@ -1,0 +1,124 @@
+"""What a curator sees of a run, and where.
+
+    a terminal           a bar: ticks, records per second, what was dropped, the budget
+    --json               lines on standard error with what is public: ticks, times, releases
+    always               curator.log in the pipeline's folder, mode 0600: the counters
+
+**Privacy.** How many events there were is private. It is shown on a terminal, which its curator looks at, and
+written to a file that the curator alone can read; never to a pipe.
+"""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from streamgauge.cli.curator_log import CuratorLog
+from streamgauge.cli.progress_bar import Bar
+from streamgauge.cli.screens import aside, one_line
+from streamgauge.pipeline.keys import default_key, load_key, same_file_system
+from streamgauge.pipeline.options import Progress
+from streamgauge.pipeline.reader import Reader
+from streamgauge.pipeline.report import Report
+from streamgauge.pipeline.store_errors import StoreError
+from streamgauge.query.settings import PipelineFile
+
+STOPPING = "stopping after this batch; Ctrl-C again ends at once, which is safe too"
+SHOW_CURSOR = "\x1b[?25h"
+
+
+class Watching:
+    """Somebody who watches a run."""
+
+    def __init__(self, file: PipelineFile, *, quiet: bool, as_json: bool) -> None:
+        self.file, self.quiet, self.as_json = file, quiet, as_json
+        self.log = CuratorLog(file.folder)
+        self.bar = Bar(file) if self._shown() else None
+
+    def _shown(self) -> bool:
+        """A bar needs a terminal that nothing else is printed to."""
+        printed = any(sink.to == "-" for sink in self.file.sinks) and sys.stdout.isatty()
+        return sys.stderr.isatty() and not (self.quiet or self.as_json or printed)
+
+    def __enter__(self) -> Self:
+        if self.bar:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def warn_of_key(self) -> None:
+        """Whoever has one disk should not have both, the store and its key."""
+        try:
+            key = load_key(self.file.stream.key or default_key(self.file.path), self.file.path.parent)
+        except StoreError:
+            return
+        if key.path is not None and same_file_system(key.path, self.file.folder) and not self.quiet:
+            rule = "lies on the same file system as the store: whoever has that disk has both"
+            self._say(f"warning: the key {key.path} {rule}", {"event": "warning", "what": f"key {rule}"})
+
+    def seen(self, progress: Progress) -> None:
+        self.log.progress(progress)
+        if self.bar:
+            self.bar.seen(progress)
+        if self.as_json:
+            self._line({"event": "progress", "tick": progress.tick, "ticks": progress.ticks})
+
+    def stopping(self) -> None:
+        """Called by a signal, perhaps in the middle of a line: nothing is printed through a buffer."""
+        if self.bar:
+            self.bar.stopping()
+        elif not self.quiet:
+            _at_once(json.dumps({"event": "stopping"}) if self.as_json else STOPPING)
+
+    def dying(self) -> None:
+        """The same."""
+        if self.bar:
+            _at_once(SHOW_CURSOR)
+
+    def ended(self, report: Report, *, stopped: bool) -> None:
+        """The last words: public, since they follow from declarations and the clock."""
+        if self.bar:
+            self.bar.stop()
+        tick = last_tick(self.file.folder)
+        self.log.line(f"stopped {where(tick)}" if stopped else f"ended with tick {tick}")
+        if self.quiet:
+            return
+        told = {"event": "stopped" if stopped else "ended", "tick": tick, "published": report.ticks}
+        text = f"stopped {where(tick)}; run again to go on" if stopped else str(report)
+        self._say(text, told)
+
+    def _say(self, text: str, told: dict[str, Any]) -> None:
+        if self.as_json:
+            self._line(told)
+            return
+        console = self.bar.console if self.bar else aside()
+        for line in text.splitlines():
+            console.print(one_line(line), soft_wrap=True)
+
+    def _line(self, told: dict[str, Any]) -> None:
+        sys.stderr.write(json.dumps(told) + "\n")
+        sys.stderr.flush()
+
+
+def _at_once(text: str) -> None:
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), f"{text}\n".encode())
+
+
+def where(tick: int) -> str:
+    """
+    >>> where(0), where(1200)
+    ('before the first tick', 'after tick 1,200')
+    """
+    return f"after tick {tick:,}" if tick else "before the first tick"
+
+
+def last_tick(folder: Path) -> int:
+    """The last tick that was committed."""
+    with Reader.at(folder) as reader:
+        return reader.tick

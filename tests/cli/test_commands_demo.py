@@ -1,0 +1,97 @@
+"""The demo: the same clinic every time, shown beside its truth, in a folder of its own."""
+
+import json
+import re
+
+import pytest
+from clinics import told
+
+from streamgauge.cli.clinic import DAYS, TORN, lines, write_clinic
+from streamgauge.cli.clinic_truth import beside_truth
+from streamgauge.pipeline.keys import create_key
+from streamgauge.pipeline.pipeline import Pipeline
+from streamgauge.testing import SilentNoise
+
+
+def test_the_synthetic_clinic_is_the_same_every_time():
+    assert list(lines(2000)) == list(lines(2000))
+
+
+def test_the_synthetic_clinic_has_a_wave_in_every_region_and_some_torn_records():
+    torn, visits = 0, []
+    for line in lines(20_000):
+        try:
+            visits.append(json.loads(line))
+        except ValueError:
+            torn += 1
+    assert torn == TORN
+    assert [visit["ts"] for visit in visits] == sorted(visit["ts"] for visit in visits)
+    assert visits[0]["ts"] >= "2026-01-05"
+    assert visits[-1]["ts"] < "2026-04-05"
+    fevers = [visit for visit in visits if visit["temperature"] > 38]
+    for region in ("north", "south", "east", "west"):
+        months = [visit["ts"][5:7] for visit in fevers if visit["region"] == region]
+        assert months.count("02") > months.count("01")
+        assert months.count("02") > months.count("03")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "clinic"
+    found = told("demo", "--folder", folder, "--events", 5000)
+    assert found.exit_code == 0, found.stderr
+    return folder, found.stdout
+
+
+def test_a_demo_plans_runs_and_shows_releases_beside_the_truth(shown):
+    _, text = shown
+    for word in (
+        "fever_by_region",
+        "fever_this_week",
+        "median_temperature",
+        "truth",
+        "released",
+        "± 95 %",
+        "inside",
+    ):
+        assert word in text
+    assert re.search(r"[0-9.]+% of [0-9,]+ intervals hold the truth", text)
+
+
+def test_without_noise_what_was_published_is_the_truth(tmp_path):
+    """So the plain SQL of the demo and the pipeline ask the same, at every tick and for every group."""
+    write_clinic(tmp_path, 5000)
+    create_key(tmp_path / "clinic.key")
+    pipeline = Pipeline.from_file(tmp_path / "clinic.toml")
+    pipeline.run(noise=SilentNoise())
+    published = {release.name: pipeline.releases(release.name) for release in pipeline.file.releases}
+    found = beside_truth(tmp_path / "visits.jsonl", published)
+    assert {(beside.releases.release, beside.measure) for beside in found} == {
+        (name, measure) for name, releases in published.items() for measure in releases.shape.measures
+    }
+    for beside in found:
+        errors = (beside.releases.values(beside.measure) - beside.truth)[beside.known]
+        assert len(errors) > 300
+        if beside.measure == "count":
+            assert not errors.any()
+        assert beside.inside[beside.known].all()
+
+
+def test_a_demo_leaves_its_files_where_it_says(shown):
+    folder, text = shown
+    for name in ("clinic.toml", "releases.jsonl", "plot.html", "plot.png", "clinic.streamgauge"):
+        assert (folder / name).exists()
+        assert str(folder / name) in text
+    assert len((folder / "visits.jsonl").read_text().splitlines()) == 5000
+    assert (
+        len({json.loads(line)["tick"] for line in (folder / "releases.jsonl").read_text().splitlines()})
+        == 4 * DAYS
+    )
+
+
+def test_a_demo_can_be_shown_again_and_leaves_what_is_not_its_own(shown):
+    folder, _ = shown
+    (folder / "notes.txt").write_text("mine")
+    assert told("demo", "--folder", folder, "--events", 2000).exit_code == 0
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert len((folder / "visits.jsonl").read_text().splitlines()) == 2000

@@ -1,0 +1,103 @@
+"""Help answers at once and teaches; what was mistyped is one line that says where to look."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from streamgauge.cli.app import app
+
+HEAVY = {"numpy", "duckdb", "sqlglot", "plotly", "matplotlib", "sqlite3", "cryptography"}
+
+
+def commands(command, path=()):
+    """All commands with the words that lead to them."""
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*path, name))
+
+
+ALL = dict(commands(get_command(app)))
+LEAVES = {path: command for path, command in ALL.items() if not hasattr(command, "commands")}
+OPTIONS = [
+    (path, name)
+    for path, command in ALL.items()
+    for option in command.params
+    for name in option.opts
+    if name.startswith("--")
+]
+
+
+def told(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_the_help_of_every_command_says_what_it_does_and_shows_an_example(path):
+    found = told(*path, "--help")
+    assert found.exit_code == 0
+    assert "Example: streamgauge" in found.stdout or path == ("key",)
+    assert not found.stderr
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_the_help_of_every_command_says_what_it_touches(path):
+    words = set(told(*path, "--help").stdout.replace(".", " ").replace(",", " ").split())
+    assert words & {"Reads", "reads", "Touches", "touches", "new", "copy", "Copy"}
+
+
+def test_help_needs_nothing_heavy():
+    look = "finally: print(*sys.modules, file=sys.stderr)"
+    code = f"import sys\nfrom streamgauge.cli import main\ntry: main()\n{look}"
+    found = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
+    assert not HEAVY & {name.partition(".")[0] for name in found.stderr.split()}
+    assert "streamgauge.pipeline" not in found.stderr.split()
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), OPTIONS, ids=lambda each: each if isinstance(each, str) else " ".join(each)
+)
+def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
+    found = told(*path, f"{name}x")
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    (line,) = found.stderr.splitlines()
+    assert line.startswith("streamgauge: no such option")
+    assert f"{name}x" in line
+    assert "--help" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pln", "clinic.toml"], "did you mean 'plan'"),
+        (["key", "rotte"], "did you mean 'rotate'"),
+        (["plan"], "missing argument"),
+        (["plan", "a.toml", "b.toml"], "unexpected extra argument"),
+        (["export", "a.toml"], "missing option"),
+        (["export", "a.toml", "--to", "a.csv", "--first", "0"], "--first"),
+        (["releases", "a.toml", "--last", "many"], "--last"),
+        (["demo", "--events", "0"], "--events"),
+    ],
+)
+def test_what_was_mistyped_is_told_in_one_line(words, said):
+    found = told(*words)
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    (line,) = found.stderr.splitlines()
+    assert said in line.lower()
+
+
+def test_without_a_command_there_is_help():
+    found = told()
+    assert found.exit_code == 2
+    assert "Example" in found.stdout
+    assert not found.stderr
+
+
+def test_the_version_is_told():
+    from streamgauge import __version__
+
+    assert told("--version").stdout == f"streamgauge {__version__}\n"

@@ -1,0 +1,346 @@
+"""A pipeline at work on the command line: run, read, stopped, run again."""
+
+import csv
+import json
+import os
+import re
+import signal
+import stat
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from clinics import TICKS, TOML, clinic, line_of, records, started, told
+
+STDOUT = '\n[[sink]]\nto = "-"\nformat = "jsonl"\n'
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A clinic that was run to its end."""
+    file = clinic(tmp_path_factory.mktemp("ran"))
+    found = told("run", file)
+    assert found.exit_code == 0, found.stderr
+    return file
+
+
+def test_a_run_says_what_it_published_on_standard_error_alone(tmp_path):
+    found = told("run", clinic(tmp_path))
+    assert found.exit_code == 0
+    assert found.stdout == ""
+    assert f"fever: {TICKS} ticks published" in found.stderr
+    assert "same file system" in found.stderr
+
+
+def test_a_second_run_has_nothing_left_to_do(ran):
+    found = told("run", ran)
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert "nothing was left to publish" in found.stderr
+
+
+def test_a_quiet_run_is_quiet(tmp_path):
+    found = told("run", clinic(tmp_path), "--quiet")
+    assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
+
+
+def test_standard_output_has_what_a_sink_prints_and_nothing_else(tmp_path):
+    found = told("run", clinic(tmp_path, TOML + STDOUT))
+    rows = [json.loads(line) for line in found.stdout.splitlines()]
+    assert len(rows) == TICKS * (2 + 1)
+    assert {row["release"] for row in rows} == {"fever", "visits_each_hour"}
+
+
+def test_progress_as_json_tells_nothing_that_is_private(tmp_path):
+    """Two clinics of different sizes say the same: ticks, and what was published."""
+    said = []
+    for name, count in (("small", 50), ("large", 500)):
+        found = told("run", clinic(tmp_path / name, lines=records(count)), "--json")
+        lines = [json.loads(line) for line in found.stderr.splitlines()]
+        assert found.stdout == ""
+        said.append(lines)
+    assert said[0] == said[1]
+    assert [line["event"] for line in said[0]] == ["warning", "progress", "ended"]
+    assert said[0][1] == {"event": "progress", "tick": TICKS, "ticks": TICKS}
+    assert said[0][2]["published"] == {"fever": TICKS, "visits_each_hour": TICKS}
+
+
+def test_the_output_of_a_run_does_not_depend_on_its_records(tmp_path):
+    """But for the values of releases: one bad record more or less is not to be seen."""
+    bad = [
+        "{",
+        '{"ts": "2099-01-01"}',
+        "\x00\x01",
+        "x" * 5000,
+        '{"ts":"2026-01-05T01:00:00Z","temperature":"NaN"}',
+    ]
+    said = []
+    for name, lines in (("good", records()), ("bad", [*records(), *bad]), ("none", [])):
+        found = told("run", clinic(tmp_path / name, lines=lines))
+        warning, *rest = found.stderr.splitlines()
+        assert "same file system" in warning
+        said.append((found.exit_code, found.stdout, rest))
+    assert said[0] == said[1] == said[2]
+
+
+def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
+    file = clinic(tmp_path, lines=[*records(), "{", "{"])
+    told("run", file)
+    log = file.with_suffix(".streamgauge") / "curator.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    progress, ended = log.read_text().splitlines()
+    assert f"tick {TICKS} of {TICKS}, 402 records" in progress
+    assert "dropped" in progress
+    assert ended.endswith(f"ended with tick {TICKS}")
+
+
+def test_a_log_turns_over(tmp_path):
+    from streamgauge.cli.curator_log import LARGEST, CuratorLog
+
+    log = CuratorLog(tmp_path)
+    log.path.write_bytes(bytes(LARGEST + 1))
+    log.line("anew")
+    assert log.path.read_text().endswith("Z anew\n")
+    assert (tmp_path / "curator.log.1").stat().st_size == LARGEST + 1
+    CuratorLog(tmp_path / "nowhere").line("lost, and no reason to end a run")
+
+
+def test_a_plan_tells_and_spends_nothing(tmp_path):
+    file = clinic(tmp_path)
+    found = told("plan", file)
+    assert (found.exit_code, found.stderr) == (0, "")
+    for word in ("fever", "visits_each_hour", "std error", "epsilon 0.5", "before", "after"):
+        assert word in found.stdout
+    assert not file.with_suffix(".streamgauge").exists()
+    told_as_json = json.loads(told("plan", file, "--json").stdout)
+    assert [release["name"] for release in told_as_json["releases"]] == ["fever", "visits_each_hour"]
+
+
+def test_a_plan_that_refuses_something_ends_with_2(tmp_path):
+    file = clinic(tmp_path, TOML.replace("epsilon = 0.5", "epsilon = 0.9"))
+    found = told("plan", file)
+    assert found.exit_code == 2
+    assert "refused" in found.stdout
+    assert "visits_each_hour" in found.stdout
+    assert json.loads(told("plan", file, "--json").stdout)["refused"]
+    assert "charge must be at most" in line_of(told("run", file, "--quiet"))
+
+
+def test_a_plan_shows_what_an_edit_changes(tmp_path):
+    file = clinic(tmp_path)
+    told("run", file)
+    file.write_text(TOML.split('[[release]]\nname = "visits_each_hour"')[0])
+    found = told("plan", file)
+    assert "visits_each_hour: ends" in found.stdout
+    file.write_text(TOML.replace("epsilon = 1.0", "epsilon = 2.0"))
+    assert "epsilon 1 becomes epsilon 2" in told("plan", file).stdout
+    assert "--change-budget" in line_of(told("run", file, "--quiet"))
+    assert told("run", file, "--change-budget").exit_code == 0
+
+
+def test_the_ledger_tells_charges_acts_and_what_is_left(ran):
+    found = told("ledger", ran)
+    assert (found.exit_code, found.stderr) == (0, "")
+    for word in ("fever", "epsilon 0.5", "epsilon 0.25", f"1 to {TICKS}", "open", "budget", "charge"):
+        assert word in found.stdout
+    told_as_json = json.loads(told("ledger", ran, "--json").stdout)
+    assert told_as_json["spent"] == {"epsilon": "3/4"}
+    assert told_as_json["left"] == {"epsilon": "1/4"}
+    assert [charge["release"] for charge in told_as_json["charges"]] == ["fever", "visits_each_hour"]
+
+
+def test_the_newest_values_are_shown_with_trends(ran):
+    found = told("releases", ran)
+    assert (found.exit_code, found.stderr) == (0, "")
+    for word in ("fever", "north", "south", "count", "avg_temperature", f"tick {TICKS}", "trend"):
+        assert word in found.stdout
+    one = told("releases", ran, "visits_each_hour", "--last", "5").stdout
+    assert "over 5 ticks" in one
+    assert "fever" not in one
+    assert "did you mean fever?" in line_of(told("releases", ran, "fevr"))
+
+
+def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
+    import duckdb
+
+    for ending in ("csv", "json", "jsonl", "parquet"):
+        found = told("export", ran, "--to", tmp_path / f"out.{ending}")
+        assert (found.exit_code, found.stdout) == (0, "")
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert len(rows) == TICKS * (2 * 2 + 1)
+    objects = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert json.loads((tmp_path / "out.json").read_text()) == objects
+    assert len(objects) == TICKS * 3
+    ((count, total),) = duckdb.sql(f"SELECT count(*), sum(value) FROM '{tmp_path}/out.parquet'").fetchall()
+    assert count == len(rows)
+    assert total == pytest.approx(sum(float(row["value"]) for row in rows if row["value"]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "out.csv",
+        "out.json",
+        "out.jsonl",
+        "out.parquet",
+    ]
+
+
+def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
+    out = tmp_path / "out.jsonl"
+    words = ("export", ran, "--to", out, "--release", "fever", "--first", 3, "--last", 4)
+    assert told(*words).exit_code == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["release"], row["tick"]) for row in rows] == [("fever", 3)] * 2 + [("fever", 4)] * 2
+    before = out.read_bytes()
+    assert "which exists" in line_of(told(*words))
+    assert out.read_bytes() == before
+    assert told(*words, "--force").exit_code == 0
+    empty = tmp_path / "none.json"
+    told("export", ran, "--to", empty, "--first", 1000)
+    assert json.loads(empty.read_text()) == []
+
+
+def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
+    for name, begin in (("plot.html", b"<!"), ("plot.png", b"\x89PNG")):
+        found = told("plot", ran, "--to", tmp_path / name)
+        assert (found.exit_code, found.stdout) == (0, "")
+        assert (tmp_path / name).read_bytes().lower().startswith(begin.lower())
+
+
+def test_reading_needs_no_key(tmp_path):
+    file = clinic(tmp_path)
+    told("run", file)
+    (tmp_path / "clinic.key").unlink()
+    for words in (
+        ["releases", file],
+        ["ledger", file],
+        ["export", file, "--to", tmp_path / "out.csv"],
+        ["plan", file],
+    ):
+        assert told(*words).exit_code == 0
+    assert "key file must be readable" in line_of(told("run", file))
+
+
+def test_a_backup_reads_like_the_store(tmp_path):
+    file = clinic(tmp_path / "first")
+    told("run", file)
+    assert told("backup", file, tmp_path / "copy").exit_code == 0
+    assert "taken" in line_of(told("backup", file, tmp_path / "copy"), 1)
+    again = clinic(tmp_path / "second")
+    (tmp_path / "copy").rename(again.with_suffix(".streamgauge"))
+    assert told("releases", again).stdout == told("releases", file).stdout
+
+
+def test_after_a_rotation_the_new_key_opens_the_store_and_the_old_one_does_not(tmp_path):
+    file = clinic(tmp_path)
+    told("run", file)
+    told("key", "create", tmp_path / "new.key")
+    assert "another key" in line_of(told("key", "rotate", file, "--to", "file:clinic.key"))
+    found = told("key", "rotate", file, "--to", "file:new.key")
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert "key must be the one" in line_of(told("run", file, "--quiet"))
+    file.write_text(TOML.replace("clinic.key", "new.key"))
+    assert told("run", file).exit_code == 0
+
+
+def live(folder, source="visits.jsonl"):
+    """A clinic whose ticks of 200 ms close by the clock."""
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
+    toml = (
+        TOML.replace('"finished"', '"live"')
+        .replace('tick = "1h"', 'tick = "200ms"')
+        .replace("end =", "# end =")
+    )
+    toml = toml.replace("2026-01-05T00:00:00Z", start.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return clinic(folder, toml.replace("visits.jsonl", source))
+
+
+@contextmanager
+def running(*words):
+    """A run in a process of its own, which does not outlive the test."""
+    child = started("run", *words)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def until_tick(file, tick):
+    """Waits until a run has committed a tick."""
+    log = file.with_suffix(".streamgauge") / "curator.log"
+    for _ in range(SECONDS * 20):
+        told_ticks = re.findall(r" tick (\d+), ", log.read_text()) if log.exists() else []
+        if told_ticks and int(told_ticks[-1]) >= tick:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"tick {tick} must be in the log after {SECONDS} s")
+
+
+def published(file, name):
+    """The lines of an export."""
+    assert told("export", file, "--to", file.with_name(name)).exit_code == 0
+    return file.with_name(name).read_text().splitlines()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_a_signal_ends_a_run_after_its_batch_and_the_next_run_goes_on(number, tmp_path):
+    file = live(tmp_path)
+    with running(file) as child:
+        until_tick(file, 1)
+        child.send_signal(number)
+        out, err = child.communicate(timeout=SECONDS)
+    assert (child.returncode, out) == (130, "")
+    assert "stopping after this batch" in err
+    (tick,) = re.findall(r"^stopped after tick (\d+); run again to go on$", err, re.MULTILINE)
+    before = published(file, "before.jsonl")
+    with running(file, "--quiet") as again:
+        until_tick(file, int(tick) + 1)
+        again.send_signal(number)
+        assert again.communicate(timeout=SECONDS) == ("", "")
+    assert again.returncode == 130
+    assert set(before) < set(published(file, "after.jsonl"))
+
+
+def test_a_second_signal_ends_at_once(tmp_path):
+    file = live(tmp_path)
+    with running(file) as child:
+        until_tick(file, 1)
+        for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+            child.send_signal(number)
+        out, err = child.communicate(timeout=SECONDS)
+    assert (child.returncode, out) == (130, "")
+    assert "stopped after" not in err
+
+
+def test_two_runs_at_once_are_refused_and_reading_goes_on(tmp_path):
+    file = live(tmp_path)
+    with running(file, "--quiet") as child:
+        until_tick(file, 1)
+        assert f"process {child.pid}" in line_of(told("run", file, "--quiet"))
+        assert "process" in line_of(told("key", "rotate", file, "--to", f"file:{_other(tmp_path)}"))
+        for words in (
+            ["releases", file],
+            ["ledger", file],
+            ["plan", file],
+            ["backup", file, tmp_path / "copy"],
+        ):
+            found = told(*words)
+            assert found.exit_code == 0, found.stderr
+
+
+def _other(folder):
+    told("key", "create", folder / "other.key")
+    return folder / "other.key"
+
+
+def test_a_folder_that_cannot_be_written_is_exit_code_1(tmp_path):
+    if os.geteuid() == 0:
+        file = clinic(tmp_path)
+        file.with_suffix(".streamgauge").write_text("a file in the way")
+        assert told("run", file, "--quiet").exit_code == 1
+        return
+    file = clinic(tmp_path)
+    tmp_path.chmod(0o500)
+    try:
+        line_of(told("run", file, "--quiet"), 1)
+    finally:
+        tmp_path.chmod(0o700)
