@@ -15,6 +15,7 @@ from itertools import groupby
 from streamgauge.engines import DuckEngine
 from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.opening import Opened, RunRefused
+from streamgauge.pipeline.quarantine import BAD, PART, Quarantine
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.query.measure import Tally
 from streamgauge.query.protocols import Finished
@@ -37,6 +38,19 @@ def finished_run(opened: Opened, source: Finished) -> Iterator[list[Released]]:
                 opened.options.step("read")
                 batches.counted(answer.counts)
                 yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
+            quarantined(opened, source, engine, batches)
+
+
+def quarantined(opened: Opened, source: Finished, engine: DuckEngine, batches: Batches) -> None:
+    """Takes down where the bad records are, if there are any and nobody has yet."""
+    bad = any(batches.dropped.get(rule) for rule in BAD) or any(not file.clean for file in source.files)
+    if PART in opened.state or not bad or opened.options.stop.is_set():
+        return
+    quarantine = Quarantine()
+    quarantine.look_through(engine, source.files, batches.dropped)
+    if found := quarantine.saved():
+        opened.publisher.commit(state=found)
+        opened.state |= found
 
 
 def cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
@@ -71,6 +85,7 @@ def published(
         released = batches.take(answers, begin, end)
         opened.options.step("drawn")
         unchanged()
-        opened.publisher.commit(tick=end, released=released, state=batches.saved())
+        newest = max(end, opened.publisher.store.tick)  # releases that begin later go through old ticks
+        opened.publisher.commit(tick=newest, released=released, state=batches.saved())
         batches.seen(end)
         yield released

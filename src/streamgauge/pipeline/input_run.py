@@ -15,6 +15,7 @@ from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.finished_run import cohorts, engine_for, published
 from streamgauge.pipeline.open_ticks import OpenTicks
 from streamgauge.pipeline.opening import FINGERPRINT, Opened, RunRefused
+from streamgauge.pipeline.quarantine import Quarantine
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
 
@@ -35,6 +36,7 @@ def input_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
     first, last = groups[0][0].next_tick, max(run.last_tick or 0 for run in groups[0])
     check_room(opened, batches, last - first + 1)
     waiting, digest = OpenTicks(batches.measures), hashlib.sha256()
+    quarantine = Quarantine()
     with engine_for(opened, batches) as engine:
         while not source.ended:
             block = source.read()
@@ -46,8 +48,9 @@ def input_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
             digest.update(block.data)
             answer = engine.block(block.data, first, last, carry=False, header=source.header)
             batches.counted(answer.counts)
+            quarantine.look(engine, block, answer.counts, source.header)
             waiting.add(answer.tallies)
-    _remember(opened, digest.hexdigest().encode())
+    _remember(opened, digest.hexdigest().encode(), quarantine)
     yield from published(batches, waiting.close(last), first, last, lambda: None)
 
 
@@ -62,10 +65,10 @@ def check_room(opened: Opened, batches: Batches, ticks: int) -> None:
         )
 
 
-def _remember(opened: Opened, mark: bytes) -> None:
+def _remember(opened: Opened, mark: bytes, quarantine: Quarantine) -> None:
     """Pins what was read, or refuses another input than the one that was charged."""
     if opened.fingerprint is None:
-        opened.publisher.commit(state={FINGERPRINT: mark})
+        opened.publisher.commit(state={FINGERPRINT: mark, **quarantine.saved()})
     elif opened.fingerprint != mark:
         rule = "standard input must be what was charged"
         raise RunRefused(f"{opened.file.path.name}: {rule}, got another: nothing of it was published")

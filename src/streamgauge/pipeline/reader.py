@@ -91,6 +91,11 @@ class Reader:
         with refusals(self.folder):
             return Trace(*self._sql.execute("SELECT tick, chain FROM head").fetchone())
 
+    def trace_at(self, number: int) -> Trace:
+        """Tick and chain after an entry."""
+        (trace,) = self._rows("SELECT tick, chain FROM entries WHERE number = ?", number)
+        return Trace(*trace)
+
     def chain_at(self, tick: int) -> str | None:
         """The chain after the last entry at a tick, if there was one."""
         query = "SELECT chain FROM entries WHERE tick = ? ORDER BY number DESC LIMIT 1"

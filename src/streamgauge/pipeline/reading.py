@@ -3,11 +3,16 @@
 from pathlib import Path
 
 from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.opening import OPENED
 from streamgauge.pipeline.publishing import shapes_of
 from streamgauge.pipeline.store import Act, Reader
 from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.query.released import Released, Releases
 from streamgauge.query.settings import Stream
+
+
+class UnknownRelease(ValueError):  # noqa: N818 - refusals are named by what they say
+    """A name that nothing was published under."""
 
 
 def read_acts(folder: Path) -> tuple[Act, ...]:
@@ -19,12 +24,19 @@ def read_acts(folder: Path) -> tuple[Act, ...]:
         return ()
 
 
-def read_marks(folder: Path) -> dict[str, bytes]:
+def read_opened(folder: Path) -> int:
+    """The last tick of a live stream that an event may have been counted in, 0 before the first run."""
     try:
         with Reader.at(folder) as reader:
-            return reader.marks()
+            return max(reader.tick, int(reader.marks().get(OPENED, b"0")))
     except NoStore:
-        return {}
+        return 0
+
+
+def read_last_released(folder: Path, name: str) -> int:
+    """The last tick of a release that was published, 0 before the first."""
+    with Reader.at(folder) as reader:
+        return reader.last_released(name)
 
 
 def read_book(folder: Path, stream: Stream) -> Book:
@@ -44,5 +56,5 @@ def chosen(names: tuple[str, ...], name: str | None) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
-        raise ValueError(f"release must be one of {', '.join(names) or 'none so far'}, got {name}")
+        raise UnknownRelease(f"release must be one of {', '.join(names) or 'none so far'}, got {name}")
     return str(name)

@@ -14,6 +14,7 @@ class Dropped:
     offset: int
     length: int
     rule: str
+    file: str = ""  # its name, where a source has several
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""Records that could not be read: where each lies, how long it is, which rule it breaks. Never its text.
+
+All of it depends on the data, so it is the curator's alone: kept with the state, encrypted as that is. It is
+bounded; what comes after the first MOST is counted in the progress of a run and nowhere else.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, replace
+
+from streamgauge.engines import DuckEngine
+from streamgauge.query.blocks import Block, Dropped, FilePart
+
+MOST = 10_000
+PART = "quarantine"  # of the state
+BAD = ("not readable", "no time", "no user")  # rules of the engine that make a record one to be looked at
+
+
+class Quarantine:
+    """The bad records of a source so far."""
+
+    def __init__(self, saved: bytes | None = None) -> None:
+        self.records: list[Dropped] = [Dropped(*row) for row in json.loads(saved or b"[]")]
+        self._saved = len(self.records)
+
+    def look(
+        self, engine: DuckEngine, block: Block, counts: dict[str, int], header: Sequence[str] | None
+    ) -> None:
+        """Takes down what is bad in a block, of which `counts` was counted."""
+        self._add(block.dropped)
+        if any(counts.get(rule) for rule in BAD) and len(self.records) < MOST:
+            known = None if header is None else tuple(header)
+            self._add(each for each in engine.locate(block, known) if each.rule in BAD)
+
+    def look_through(self, engine: DuckEngine, files: Iterable[FilePart], everything: dict[str, int]) -> None:
+        """The same for files that an engine has read by itself: read once more, block by block."""
+        for file in files:
+            if file.path.suffix == ".parquet":
+                continue
+            for block in file.blocks():
+                before = len(self.records)
+                self.look(engine, block, everything, file.header)
+                named = [replace(each, file=file.path.name) for each in self.records[before:]]
+                self.records[before:] = named
+                if len(self.records) >= MOST:
+                    return
+
+    def saved(self) -> dict[str, bytes]:
+        """The part of the state, if it has changed."""
+        if len(self.records) == self._saved:
+            return {}
+        self._saved = len(self.records)
+        return {PART: json.dumps([astuple(record) for record in self.records]).encode()}
+
+    def _add(self, dropped: Iterable[Dropped]) -> None:
+        for each in dropped:
+            if len(self.records) >= MOST:
+                return
+            self.records.append(each)
