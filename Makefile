@@ -10,8 +10,8 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/plot ## count a 10,000-tick stream by several mechanisms; print a table, save demo.png
-	@$(BIN)/python examples/side_by_side.py --picture demo.png
+demo: $(VENV)/plot ## a synthetic clinic: planned, run, shown beside its truth, drawn; in streamgauge-demo/
+	@$(BIN)/streamgauge demo
 
 test: $(VENV)/dev,plot check ## all checks and tests; says what it left out
 	@$(BIN)/python -m pytest --numprocesses $(CORES) --quiet
@@ -27,9 +27,10 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/counters.py
 	@$(BIN)/python -P benchmarks/statistics.py
 	@$(BIN)/python -P benchmarks/coverage.py
+	@$(BIN)/python -P benchmarks/pipeline.py
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build dist demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) build dist streamgauge-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
