@@ -1,4 +1,4 @@
-"""Random expressions of the dialect, run by the real engine over hostile rows: total, bounded, as promised."""
+"""Random expressions of the dialect, run by the real engine over hostile rows: total and bounded."""
 
 import math
 from collections.abc import Iterator
@@ -17,23 +17,11 @@ from streamgauge.query.sql.expressions import Expression, predicate
 from streamgauge.query.sql.intervals import Interval
 from streamgauge.query.sql.scope import stream_column
 
-PLAIN = engine()
-STRICT = engine(
-    "SET ieee_floating_point_ops = false"
-)  # here a division by zero raises, and prints its operands
 PRESENT = [name for name in HOSTILE if name not in ("sensor", "ts")]
 
-NUMBERS = st.sampled_from(
-    "temperature age change raw storey floor sites.area 0 1 2.5 0.1 7 1e300 1e-300 NULL 9007199254740993".split()
-    + [
-        "EXTRACT(hour FROM ts)",
-        "isodow(ts)",
-        "year(ts)",
-        "year(born)",
-        "CAST(note AS DOUBLE)",
-        "CAST(fever AS DOUBLE)",
-    ]
-)
+LEAVES = """temperature age change raw storey floor sites.area 0 1 2.5 0.1 7 1e300 1e-300 NULL
+    9007199254740993 hour(ts) isodow(ts) year(ts) year(born) note::DOUBLE fever::DOUBLE"""
+NUMBERS = st.sampled_from(LEAVES.split())
 TEXTS = st.sampled_from(
     ["region", "ward", "note", "v", "room", "'a'", "'o''east'", "NULL", "CAST(raw AS TEXT)"]
 )
@@ -104,6 +92,28 @@ def broken(found: Expression, connection: duckdb.DuckDBPyConnection) -> Iterator
         yield from broken_by(found, kind, value, absent)
 
 
+STRICTER = "SET ieee_floating_point_ops = false"  # a division by zero raises, and prints its operands
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    with engine() as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[duckdb.DuckDBPyConnection]:
+    with engine(STRICTER) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def engines(
+    plain: duckdb.DuckDBPyConnection, strict: duckdb.DuckDBPyConnection
+) -> tuple[duckdb.DuckDBPyConnection, ...]:
+    return plain, strict
+
+
 KINDS = {"number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN"}
 
 
@@ -132,27 +142,31 @@ def broken_by(found: Expression, kind: str, value: object, absent: set[str]) -> 
         yield f"leaves the grid {grid}: {value}"
 
 
+Engines = tuple[duckdb.DuckDBPyConnection, ...]
+
+
 @settings(max_examples=200)
-@given(numbers() | truths() | TEXTS)
-def test_no_expression_can_raise_or_leave_what_is_known_of_it(sql: str) -> None:
+@given(sql=numbers() | truths() | TEXTS)
+def test_no_expression_can_raise_or_leave_what_is_known_of_it(engines: Engines, sql: str) -> None:
     try:
         found = expression(sql)
     except Refused:
         return
     if found.kind != "null":
-        assert not set(broken(found, PLAIN))
-        assert not set(broken(found, STRICT))
+        assert not {law for each in engines for law in broken(found, each)}
 
 
 @settings(max_examples=60)
-@given(numbers(depth=2) | truths(depth=1) | TEXTS)
-def test_every_group_expression_has_a_code_below_its_number_of_labels_or_none(sql: str) -> None:
+@given(sql=numbers(depth=2) | truths(depth=1) | TEXTS)
+def test_every_group_expression_has_a_code_below_its_number_of_labels_or_none(
+    plain: duckdb.DuckDBPyConnection, sql: str
+) -> None:
     try:
         found = expression(sql)
         group = domains.group("g", found, sql)
     except Refused:
         return
-    answers = PLAIN.execute(f"SELECT {found.sql}, {group.code}, typeof({group.code}) FROM rows").fetchall()
+    answers = plain.execute(f"SELECT {found.sql}, {group.code}, typeof({group.code}) FROM rows").fetchall()
     for value, code, kind in answers:
         assert kind == "INTEGER"
         assert (code is None) == (value is None)
@@ -162,15 +176,13 @@ def test_every_group_expression_has_a_code_below_its_number_of_labels_or_none(sq
 
 
 @settings(max_examples=100)
-@given(numbers(depth=2))
-def test_aggregates_get_bounds_that_hold_up_to_the_last_of_fifteen_digits(sql: str) -> None:
+@given(sql=numbers(depth=2))
+def test_clamping_gives_bounds_to_what_has_none(sql: str) -> None:
     try:
-        span = expression(sql).span
         found = expression(f"LEAST(GREATEST({sql}, -1e6), 1e6)")
     except Refused:
         return
     assert Interval(-1e6, 1e6) & found.span == found.span
-    assert span.bounded or found.span.bounded
 
 
 NULL_RULES = [
@@ -179,7 +191,7 @@ NULL_RULES = [
     ("5 % 0", None, "and the remainder"),
     ("1e300 * 1e300", None, "overflow is NULL"),
     ("-1e300 * 1e300", None, "in both directions"),
-    ("raw * 0 + NULL", None, "NULL in, NULL out"),
+    ("1 + NULL", None, "NULL in, NULL out"),
     ("-7 % 5", -2.0, "remainders have the sign of the dividend"),
     ("ROUND(-2.5)", -3.0, "halves go away from zero"),
     ("ROUND(17, -1)", 20.0, "also left of the point"),
@@ -214,13 +226,12 @@ NULL_RULES = [
 
 
 @pytest.mark.parametrize(("sql", "expected", "why"), NULL_RULES, ids=[rule[0] for rule in NULL_RULES])
-@pytest.mark.parametrize("connection", [PLAIN, STRICT], ids=["plain", "strict"])
 def test_results_are_defined_where_engines_differ(
-    connection: duckdb.DuckDBPyConnection, sql: str, expected: object, why: str
+    engines: Engines, sql: str, expected: object, why: str
 ) -> None:
     found = expression(sql)
-    (answer,) = connection.execute(f"SELECT {found.sql}").fetchall()
-    assert answer == (expected,), why
+    for each in engines:
+        assert each.execute(f"SELECT {found.sql}").fetchall() == [(expected,)], why
 
 
 AGE, RAW, NOTE, CHANGE = (stream_column(STREAM.columns[name]) for name in ("age", "raw", "note", "change"))
@@ -241,21 +252,25 @@ TWINS = [
 
 
 @pytest.mark.parametrize("twin", [twin for _, twin in TWINS], ids=[name for name, _ in TWINS])
-def test_an_emission_that_breaks_a_promise_is_caught(twin: Expression) -> None:
-    assert set(broken(twin, STRICT)) | set(broken(twin, PLAIN))
+def test_an_emission_that_breaks_a_promise_is_caught(engines: Engines, twin: Expression) -> None:
+    assert {law for each in engines for law in broken(twin, each)}
 
 
-def test_raw_division_raises_under_some_settings_and_would_print_what_was_divided() -> None:
+def test_raw_division_raises_under_some_settings_and_would_print_what_was_divided(
+    strict: duckdb.DuckDBPyConnection,
+) -> None:
     with pytest.raises(duckdb.Error):
-        STRICT.execute('SELECT "raw" / "age" FROM rows').fetchall()
+        strict.execute('SELECT "raw" / "age" FROM rows').fetchall()
     found = expression("raw / age")
-    assert STRICT.execute(f"SELECT count({found.sql}) FROM rows").fetchall() != [(0,)]
+    assert strict.execute(f"SELECT count({found.sql}) FROM rows").fetchall() != [(0,)]
 
 
-def test_text_grows_by_the_length_of_a_query_not_by_two_to_its_depth() -> None:
+def test_text_grows_by_the_length_of_a_query_not_by_two_to_its_depth(
+    plain: duckdb.DuckDBPyConnection,
+) -> None:
     deep = shallow = "raw"
     for level in range(25):
         deep = f"NULLIF({deep} / age, 3)"
         shallow = deep if level == 4 else shallow
     assert len(expression(deep).sql) < 6 * len(expression(shallow).sql)
-    assert not set(broken(expression(deep), PLAIN))
+    assert not set(broken(expression(deep), plain))

@@ -1,0 +1,90 @@
+"""From the text of a SELECT to a checked query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from streamgauge.query.query import Aggregate, GroupColumn, Query, Refused
+from streamgauge.query.settings import Lookup, Stream
+from streamgauge.query.sql import domains, naming
+from streamgauge.query.sql.aggregates import aggregate
+from streamgauge.query.sql.dialect import read
+from streamgauge.query.sql.expressions import NOTHING, Names, expect
+from streamgauge.query.sql.grouping import Item, grouping_of, items_of
+from streamgauge.query.sql.narrowing import narrowed
+from streamgauge.query.sql.reading import Reader
+from streamgauge.query.sql.scope import Scope, scope_of
+
+MOST_AGGREGATES = 64
+
+
+def parse(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
+    """The meaning of a SELECT, or `Refused` in a line that depends on its text and on declarations alone."""
+    try:
+        return _query(read(sql), stream, lookups)
+    except RecursionError:
+        raise Refused("sql must be less deeply nested") from None
+
+
+def _query(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
+    scope = scope_of(select, stream, lookups)
+    where, scope = _where(select, scope)
+    items = items_of(select)
+    grouping = grouping_of(select, items, Reader(scope))
+    groups, scope = _groups(grouping.keys, scope)
+    counted = [item for item in items if item.aggregated]
+    aggregates = _aggregates(counted, scope)
+    names = _names([*grouping.keys, *counted], [*groups, *aggregates])
+    return Query(
+        text=select.sql(dialect="duckdb", identify=True, comments=False),
+        groups=tuple(replace(group, name=name) for group, name in zip(groups, names, strict=False)),
+        levels=grouping.levels,
+        aggregates=tuple(
+            replace(a, name=name) for a, name in zip(aggregates, names[len(groups) :], strict=True)
+        ),
+        where=where,
+        columns=_columns(select, [*grouping.keys, *counted], scope),
+        lookups=frozenset(lookup.name for lookup in scope.joined.values()),
+    )
+
+
+def _where(select: exp.Select, scope: Scope) -> tuple[str | None, Scope]:
+    """The condition of an event, and what is known of those that meet it."""
+    where = select.args.get("where")
+    if where is None:
+        return None, scope
+    reader = Reader(scope)
+    condition = expect("boolean", reader(where.this), "WHERE")
+    known = replace(scope, present=scope.present | condition.if_true, narrowed=narrowed(where.this, reader))
+    return condition.sql, known
+
+
+def _groups(keys: Sequence[Item], scope: Scope) -> tuple[list[GroupColumn], Scope]:
+    """Group columns, and what is known of events that have a group."""
+    expressions = [Reader(scope)(key.node) for key in keys]
+    found = [
+        domains.group(naming.of_group(key.node), expression, naming.words(key.node))
+        for key, expression in zip(keys, expressions, strict=True)
+    ]
+    needed = NOTHING.union(*(expression.needs for expression in expressions))
+    return found, replace(scope, present=scope.present | needed)
+
+
+def _aggregates(counted: Sequence[Item], scope: Scope) -> list[Aggregate]:
+    if not 0 < len(counted) <= MOST_AGGREGATES:
+        raise Refused(
+            f"sql must have 1 to {MOST_AGGREGATES} aggregates, such as COUNT(*), got {len(counted)}"
+        )
+    return [aggregate(item.node, Reader(scope)) for item in counted]
+
+
+def _names(items: Sequence[Item], made: Sequence[GroupColumn | Aggregate]) -> list[str]:
+    pairs = zip(items, made, strict=True)
+    return naming.unique((item.alias or column.name, item.alias is not None) for item, column in pairs)
+
+
+def _columns(select: exp.Select, items: Sequence[Item], scope: Scope) -> Names:
+    """The columns of the stream that the row source must read."""
+    where = select.args.get("where")
+    return scope.columns([item.node for item in items] + ([where] if where else []))
