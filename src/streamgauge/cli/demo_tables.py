@@ -15,7 +15,7 @@ from streamgauge.cli.sparklines import sparkline
 from streamgauge.pipeline.pipeline import Pipeline
 
 HALF = TICKS // 2
-TREND, LABEL, NUMBER = 16, 6, 8  # characters of columns, so that tables line up
+TREND, LABEL, NUMBER = 10, 6, 8  # characters of columns, so that tables line up
 NUMBERS = ("truth", "released", "error", "± 95 %")
 
 

@@ -13,6 +13,7 @@ from streamgauge.query.blocks import Block, Dropped, FilePart
 
 MOST = 10_000
 PART = "quarantine"  # of the state
+STEP = 2**16  # bytes: its size is a multiple
 BAD = ("not readable", "no time", "no user")  # rules of the engine that make a record one to be looked at
 
 
@@ -50,7 +51,8 @@ class Quarantine:
         if len(self.records) == self._saved:
             return {}
         self._saved = len(self.records)
-        return {PART: json.dumps([astuple(record) for record in self.records]).encode()}
+        text = json.dumps([astuple(record) for record in self.records]).encode()
+        return {PART: text.ljust(-(-len(text) // STEP) * STEP)}
 
     def _add(self, dropped: Iterable[Dropped]) -> None:
         for each in dropped:
