@@ -112,10 +112,10 @@ def wide(suffix: str) -> float:
     from streamgauge import Pipeline
 
     with_key()
-    duckdb.sql(
-        f"SELECT {START} + range // 300000 * 3600 AS ts, 'group-' || (range % 100000) AS region, "
-        "35 + range % 7 AS temperature FROM range(1200000)"
-    ).write_csv("wide.csv")
+    duckdb.connect().execute(
+        f"COPY (SELECT {START} + range // 300000 * 3600 AS ts, 'group-' || (range % 100000) AS region, "
+        "35 + range % 7 AS temperature FROM range(1200000)) TO 'wide.csv' (HEADER)"
+    )
     declared = tables("wide.csv", end="2026-01-05T04:00:00Z", time_format="epoch s")
     declared["stream"]["columns"]["region"] = {"values": [f"group-{n}" for n in range(100_000)]}
     moments: dict[str, list[float]] = {}

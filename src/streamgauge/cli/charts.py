@@ -112,7 +112,8 @@ def plot_png(releases: Sequence[Releases], path: Path) -> None:
     height = sum(rows) * 2.1 + 1.3 * max(1, len(drawn))
     fine = min(140, TALLEST / height)
     figure = figures.Figure(figsize=(10, height), dpi=fine, layout="constrained")
-    blocks = np.atleast_1d(figure.subfigures(max(1, len(drawn)), 1, height_ratios=rows or None))
+    parts: Any = figure.subfigures(max(1, len(drawn)), 1, height_ratios=rows or None)
+    blocks = np.atleast_1d(parts)
     for block, chart, count in zip(blocks, drawn, rows, strict=False):
         _draw(block, chart, count)
     with warnings.catch_warnings():

@@ -1,0 +1,78 @@
+"""The answers of a scan, held in DuckDB until they are handed over pass by pass.
+
+A scan may be many queries: over several files, block after block, for one part of the users after another.
+What they add up is inserted into one table for each aggregation, and put together when the table has grown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamgauge.engines.aggregation import Aggregation, Frame, aggregations, wrapped
+from streamgauge.engines.connection import Connection
+from streamgauge.engines.passes import Counts, counted
+from streamgauge.query.measure import Measure, Tally
+
+GROWN = 2**20  # rows that are never put together
+
+
+@dataclass
+class Answers:
+    """Tables of sums, by aggregation."""
+
+    connection: Connection
+    measures: Sequence[Measure]
+    aggregations: tuple[Aggregation, ...] = field(init=False)
+    _rows: dict[int, int] = field(init=False, default_factory=dict)  # when last put together
+
+    def __post_init__(self) -> None:
+        self.aggregations = tuple(aggregations(self.measures))
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for at, asked in enumerate(self.aggregations):
+            columns = ", ".join(f"{column} BIGINT" for column in asked.columns)
+            self.connection.run(f"CREATE OR REPLACE TABLE answer{at} ({columns})")
+        self._rows = {}
+
+    def add(self, rows: str, chosen: str = "true") -> None:
+        """Adds up the rows of a row source, for all measures."""
+        for at, asked in enumerate(self.aggregations):
+            self.connection.run(f"INSERT INTO answer{at} {asked.sql(rows, chosen)}")
+            self._put_together(at, asked)
+
+    def counts(self) -> Counts:
+        """How many records were read, and dropped by rule."""
+        sql = "SELECT tick, CAST(sum(n) AS BIGINT) AS n FROM answer0 WHERE frame = 0 GROUP BY tick"
+        found = self.connection.arrays(sql)
+        return counted(zip(found["tick"].tolist(), found["n"].tolist(), strict=True))
+
+    def tallies(self, first: int, last: int) -> list[Tally]:
+        """The sums of some ticks, one tally for each measure."""
+        return [self._tally(measure, first, last) for measure in self.measures]
+
+    def _tally(self, measure: Measure, first: int, last: int) -> Tally:
+        frame = Frame.of(measure)
+        at = next(at for at, asked in enumerate(self.aggregations) if frame in asked.frames)
+        asked = self.aggregations[at]
+        rows = asked.rows(measure)
+        found = self.connection.arrays(
+            f"SELECT tick, place, cell, {', '.join(dict.fromkeys(rows))} FROM answer{at} "
+            f"WHERE frame = {asked.frames.index(frame)} AND tick BETWEEN {first} AND {last} AND place >= 0"
+        )
+        sums = np.stack([found[row] for row in rows])
+        return Tally(found["tick"], found["place"], found["cell"], sums)
+
+    def _put_together(self, at: int, asked: Aggregation) -> None:
+        """Equal places become one row, whenever the table has doubled."""
+        rows = int(self.connection.arrays(f"SELECT count(*) AS n FROM answer{at}")["n"][0])
+        if rows <= max(GROWN, 2 * self._rows.get(at, rows)):
+            self._rows.setdefault(at, rows)
+            return
+        keys = ", ".join(asked.columns[:4])
+        sums = ", ".join(f"{wrapped(f'sum({column})')} AS {column}" for column in asked.columns[4:])
+        self.connection.run(
+            f"CREATE OR REPLACE TABLE answer{at} AS SELECT {keys}, {sums} FROM answer{at} GROUP BY {keys}"
+        )
+        self._rows[at] = int(self.connection.arrays(f"SELECT count(*) AS n FROM answer{at}")["n"][0])

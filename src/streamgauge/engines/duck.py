@@ -1,0 +1,136 @@
+"""The engine of one machine: events to exact sums by tick, group and cell, in DuckDB.
+
+Promise
+    What an event adds is a function of that event, of public settings and, where users are bounded, of the
+    other events of its user. It adds at most one to each count of one place, and i within declared bounds.
+    Nothing that is in a record raises, changes how another is read, or is written anywhere. (Parquet has
+    limits: docs/engines.md.)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from streamgauge.engines.answers import Answers
+from streamgauge.engines.connection import Connection
+from streamgauge.engines.finished_scan import FinishedScan
+from streamgauge.engines.lines import NUMBER
+from streamgauge.engines.passes import BOUNDED, RULES, Pass, cut
+from streamgauge.engines.quoting import name
+from streamgauge.engines.reading import Header, Reading
+from streamgauge.engines.row_source import TICK, USER, RowSource, live_ticks
+from streamgauge.engines.user_bounds import NoBounds, UserBounds
+from streamgauge.noise import Ints
+from streamgauge.privacy import User
+from streamgauge.query.blocks import Block, Dropped, FilePart
+from streamgauge.query.measure import Measure
+from streamgauge.query.settings import Lookup, Stream
+
+SECRET_BYTES = 32
+MOST_LOCATED = 10_000
+BLOCK, BEYOND = '"$block"', "$beyond"
+
+
+class DuckEngine:
+    """Answers some measures of a stream. For one thread at a time; leave it to let go of its memory."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        lookups: Mapping[str, Lookup],
+        measures: Sequence[Measure],
+        *,
+        secret: bytes,
+        memory: str = "600MB",
+        threads: int | None = None,
+    ) -> None:
+        check(stream, measures, secret)
+        self._source = RowSource(stream, lookups, measures, secret)
+        self._connection = Connection(stream.timezone, memory, threads, self._source.declarations)
+        self._reading = Reading(stream, self._source.fields, self._connection)
+        self._answers = Answers(self._connection, measures)
+        unit = stream.unit
+        self._users = UserBounds(stream, unit) if isinstance(unit, User) else None
+        self.bounds: UserBounds | NoBounds = self._users or NoBounds()
+
+    def finished(self, files: Sequence[FilePart], first: int, last: int) -> Iterator[Pass]:
+        """The ticks from `first` to `last` of files that are all there, pass by pass."""
+        self._connection.allow([file.path for file in files if file.clean])
+        scan = FinishedScan(self._source, self._reading, self._answers, files)
+        return scan.passes(list(cut(self._answers.measures, first, last)))
+
+    def block(
+        self, data: bytes, first_open: int, last_allowed: int, carry: bool, header: Header = None
+    ) -> Pass:
+        """Clean whole lines of a live source; late events are dropped or carried into the first open tick.
+
+        CSV needs the `header` of the source.
+        """
+        ticks = live_ticks(first_open, last_allowed, carry=carry)
+        self._answers.clear()
+        with self._reading.block(data, header, in_order=self._users is not None) as relation:
+            if self._users is None:
+                self._answers.add(self._source.sql(relation, ticks))
+            else:
+                self._hold(self._source.sql(relation, ticks, also=[NUMBER]))
+                self._answers.add(self._admitted(self._users))
+        tallies = self._answers.tallies(first_open, last_allowed)
+        return Pass(first_open, last_allowed, tallies, self._answers.counts())
+
+    def locate(self, block: Block, header: Header = None) -> tuple[Dropped, ...]:
+        """Where the bad records of a block are, and which rule each breaks: at most MOST_LOCATED."""
+        with self._reading.block(block.data, header, in_order=True) as relation:
+            rows = self._source.sql(relation, lambda tick: tick, also=[NUMBER])
+            bad = f"{TICK} IN ({', '.join(map(str, RULES))}) ORDER BY {NUMBER} LIMIT {MOST_LOCATED}"
+            found = self._connection.arrays(
+                f"SELECT {NUMBER} AS number, {TICK} AS rule FROM {rows} WHERE {bad}"
+            )
+        return tuple(located(block, found["number"], found["rule"]))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _hold(self, rows: str) -> None:
+        """Keeps the rows of a block in memory."""
+        self._connection.run(f"CREATE OR REPLACE TABLE {BLOCK} AS SELECT * FROM {rows}")
+
+    def _admitted(self, users: UserBounds) -> str:
+        """The rows that are held, with BOUNDED in place of the ticks of events beyond the bounds."""
+        found = self._connection.arrays(
+            f"SELECT {NUMBER} AS number, {TICK} AS tick, ({USER} >> 64)::UBIGINT AS high, "
+            f"({USER} & {2**64 - 1})::UBIGINT AS low FROM {BLOCK} WHERE {TICK} >= 1 ORDER BY {NUMBER}"
+        )
+        beyond = found["number"][~users.admitted(found["high"], found["low"], found["tick"])]
+        self._connection.show(BEYOND, {"number": beyond})
+        ruled = f"CASE WHEN number IS NULL THEN {TICK} ELSE {BOUNDED} END AS {TICK}"
+        return f"(SELECT * REPLACE ({ruled}) FROM {BLOCK} LEFT JOIN {name(BEYOND)} ON {NUMBER} = number)"
+
+
+def check(stream: Stream, measures: Sequence[Measure], secret: bytes) -> None:
+    if len(secret) != SECRET_BYTES:
+        raise ValueError(f"secret must be {SECRET_BYTES} bytes, got {len(secret)}")
+    if not measures:
+        raise ValueError("measures must be at least one, got none")
+    if isinstance(stream.unit, User) and stream.user is None:
+        raise ValueError("user must name a column where users are the unit, got None")
+    folded = [column.casefold() for column in stream.columns]
+    if len(set(folded)) < len(folded):
+        raise ValueError("columns must differ in more than case, got two that do not")
+
+
+def located(block: Block, numbers: Ints, rules: Ints) -> Iterator[Dropped]:
+    """Positions in the source of lines, counted from 2: the first line in memory is an empty one."""
+    ends = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
+    for number, rule in zip(numbers.tolist(), rules.tolist(), strict=True):
+        begin = int(ends[number - 3]) + 1 if number > 2 else 0
+        yield Dropped(block.offset + begin, int(ends[number - 2]) - begin, RULES[rule])

@@ -1,0 +1,101 @@
+"""Declared columns: from a raw field to what a query may compute with.
+
+    text      at most 1024 characters; with `values`, NULL (or "other") unless declared; with `hashed`, a code
+    number    a finite DOUBLE within its bounds; what cannot be read, and NaN, is NULL
+    boolean   TRUE, FALSE or NULL
+    time      what clocks in the stream's time zone show
+
+Promise
+    Total, and of one field alone. An infinity is clamped where there are bounds, NULL where there are none.
+"""
+
+from dataclasses import dataclass
+
+from streamgauge.engines import keyed_hash, times
+from streamgauge.engines.fields import Raw
+from streamgauge.engines.quoting import double, name, text
+from streamgauge.query.settings import Column, Stream
+
+LONGEST_TEXT = 1024  # characters
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How a column is read: first each raw field is `cast`, then the result is `finished`."""
+
+    column: Column
+    stream: Stream
+    secret: bytes
+
+    @property
+    def declarations(self) -> list[str]:
+        """SQL to run before the columns are read: a table of declared labels."""
+        if not self.labelled:
+            return []
+        labels = dict.fromkeys(str(label) for label in self.column.values or ())
+        rows = ", ".join(f"({text(label)})" for label in labels)
+        made = f"CREATE TABLE {self._labels} (label VARCHAR)"
+        return [made, f"INSERT INTO {self._labels} VALUES {rows}"] if labels else [made]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether texts are looked up among declared labels.
+
+        By a join: a cast to ENUM takes its time over a text that it lacks, to look for similar ones.
+        """
+        return self.column.kind == "text" and self.column.hashed is None and self.column.values is not None
+
+    @property
+    def looked_up(self) -> tuple[str, str]:
+        """SQL: a join with the labels, and the label that was found."""
+        own, label = name(self.column.name), f"{self._labels}.label"
+        found = f"COALESCE({label}, {text(OTHER)})" if self.column.other else label
+        return f"LEFT JOIN {self._labels} ON own.{own} = {label}", f"{found} AS {own}"
+
+    def cast(self, raw: Raw) -> str:
+        kind = self.column.kind
+        if kind == "number":
+            return f"TRY_CAST({raw.number} AS DOUBLE)"
+        if kind == "boolean":
+            return f"TRY_CAST({raw.text} AS BOOLEAN)"
+        if kind == "time":
+            return times.microseconds(raw, self.stream, (times.FIRST, times.LAST))
+        return self._text(raw.text)
+
+    def finished(self) -> str:
+        column, own = self.column, name(self.column.name)
+        if column.kind == "time":
+            return times.timestamp(own, self.stream.timezone, (times.FIRST, times.LAST))
+        if column.kind == "number":
+            return self._number(own)
+        if column.kind == "boolean":
+            return self._declared(own, [str(bool(label)).lower() for label in column.values or ()])
+        return own
+
+    def _text(self, value: str) -> str:
+        column = self.column
+        if column.hashed is not None:
+            key = keyed_hash.key(self.secret, f"column {column.name}")
+            return keyed_hash.code(key, value, column.hashed)
+        return value if self.labelled else f"left({value}, {LONGEST_TEXT})"
+
+    def _number(self, own: str) -> str:
+        if self.column.bounds is None:
+            bounded = f"CASE WHEN isfinite({own}) THEN {own} END"
+        else:
+            low, high = (double(bound) for bound in self.column.bounds)
+            bounded = (
+                f"CASE WHEN {own} BETWEEN {low} AND {high} THEN {own} WHEN {own} < {low} THEN {low} "
+                f"WHEN {own} > {high} AND NOT isnan({own}) THEN {high} END"
+            )
+        return self._declared(bounded, [double(float(label)) for label in self.column.values or ()])
+
+    def _declared(self, value: str, labels: list[str]) -> str:
+        if self.column.values is None:
+            return value
+        return f"CASE WHEN {value} IN ({', '.join(labels)}) THEN {value} END" if labels else "NULL"
+
+    @property
+    def _labels(self) -> str:
+        return name(f"labels of {self.column.name}")

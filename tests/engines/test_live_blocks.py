@@ -1,0 +1,235 @@
+"""Blocks of a live source: late and early events, and users bounded in the order of arrival."""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from declared import (
+    ALL,
+    HEADER,
+    REGIONS,
+    TICKS,
+    at,
+    counted,
+    csv_line,
+    engine,
+    expected,
+    json_line,
+    stream,
+    sums,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamgauge.engines import user_bounds
+from streamgauge.engines.user_bounds import BUCKETS, UserBounds
+from streamgauge.privacy import User
+from streamgauge.query.blocks import Block, Dropped
+
+UNIT = User(max_events_per_tick=2, max_ticks=3)
+Records = list[dict[str, Any]]
+
+
+def lines(records: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(json_line(record).encode() + b"\n" for record in records)
+
+
+def some(*hours: float, **more: Any) -> Records:
+    return [{"hours": hour, "region": "north", "temperature": 37} | more for hour in hours]
+
+
+def test_a_block_is_added_up_like_a_file() -> None:
+    records = [
+        {"hours": i * 5 % 24, "region": REGIONS[i % 4], "temperature": 35 + i % 80 / 10} for i in range(500)
+    ]
+    with engine(stream()) as running:
+        assert sums([running.block(lines(records), 1, TICKS, False)]) == expected(records)
+    with engine(stream("csv")) as running:
+        data = b"".join(csv_line(record).encode() + b"\n" for record in records)
+        assert sums([running.block(data, 1, TICKS, False, HEADER)]) == expected(records)
+
+
+def test_late_events_are_dropped_or_carried_and_early_ones_dropped() -> None:
+    data = lines(some(0, 1, 2, 3, 4, 30))
+    with engine(stream(), [ALL]) as running:
+        dropped = running.block(data, 3, 4, carry=False)
+        carried = running.block(data, 3, 4, carry=True)
+    assert sums([dropped]) == {(3, 0, 0): (1,), (4, 0, 0): (1,)}
+    assert sums([carried]) == {(3, 0, 0): (3,), (4, 0, 0): (1,)}
+    assert [counted([one])[rule] for one in (dropped, carried) for rule in ("late", "early", "outside")] == [
+        2,
+        1,
+        1,
+        0,
+        1,
+        1,
+    ]
+
+
+def test_an_empty_block_adds_nothing() -> None:
+    with engine(stream(unit=UNIT)) as running:
+        one = running.block(b"", 1, TICKS, False)
+    assert sums([one]) == {}
+    assert counted([one])["records"] == 0
+
+
+def by_hand(records: Records, unit: User) -> Counter[tuple[int, str]]:
+    """Events that are admitted, one after another."""
+    admitted: Counter[tuple[int, str]] = Counter()
+    seen: Counter[tuple[str, int]] = Counter()
+    for record in records:
+        who, tick = record["who"], int(record["hours"]) + 1
+        ticks = {t for (user, t), count in seen.items() if user == who and count}
+        if seen[who, tick] < unit.max_events_per_tick and (tick in ticks or len(ticks) < unit.max_ticks):
+            seen[who, tick] += 1
+            admitted[tick, record["region"]] += 1
+    return admitted
+
+
+visits = st.fixed_dictionaries(
+    {
+        "hours": st.integers(0, 5),
+        "region": st.sampled_from(REGIONS),
+        "who": st.sampled_from(["ann", "bob", "cleo", "7"]),
+    }
+)
+
+
+@settings(max_examples=25)
+@given(records=st.lists(visits, max_size=80), cuts=st.lists(st.integers(0, 80), max_size=4))
+def test_users_are_bounded_in_the_order_of_arrival_however_the_source_is_cut(
+    records: Records, cuts: list[int]
+) -> None:
+    ends = sorted({0, len(records), *(min(cut, len(records)) for cut in cuts)})
+    with engine(stream(unit=UNIT), threads=2) as running:
+        found = [running.block(lines(records[a:b]), 1, TICKS, False) for a, b in pairwise(ends)]
+    assert {(tick, REGIONS[place]): row[0] for (tick, place, _), row in sums(found).items()} == by_hand(
+        records, UNIT
+    )
+    assert counted(found)["bounded"] == len(records) - sum(by_hand(records, UNIT).values())
+
+
+def test_large_blocks_keep_the_order_of_arrival() -> None:
+    """More rows than DuckDB gives to one thread: those of the second half come too late."""
+    head, tail = (f'{{"ts":"{at(0)}","region":"{region}","who":' for region in REGIONS[:2])
+    data = "".join(f"{begin}{i}}}\n" for begin in (head, tail) for i in range(120_000)).encode()
+    with engine(stream(unit=User(1, 1)), threads=2) as running:
+        found = sums([running.block(data, 1, TICKS, False)])
+    assert {key: row[0] for key, row in found.items()} == {(1, 0, 0): 120_000}
+
+
+def test_what_was_saved_goes_on_elsewhere() -> None:
+    records = [{"hours": i % 6, "region": "north", "who": f"u{i % 7}"} for i in range(200)]
+    with (
+        engine(stream(unit=UNIT)) as whole,
+        engine(stream(unit=UNIT)) as first,
+        engine(stream(unit=UNIT)) as second,
+    ):
+        straight = [whole.block(lines(part), 1, TICKS, False) for part in (records[:90], records[90:])]
+        begun = first.block(lines(records[:90]), 1, TICKS, False)
+        second.bounds.restore(first.bounds.saved() | {"position": b"not ours"})
+        assert sums([begun, second.block(lines(records[90:]), 1, TICKS, False)]) == sums(straight)
+
+
+def test_only_changed_buckets_are_saved() -> None:
+    with engine(stream(unit=UNIT)) as running:
+        running.block(lines(some(0, who="ann")), 1, TICKS, False)
+        one = running.bounds.saved()
+        assert len(one) == 1
+        assert running.bounds.saved() == {}
+        running.block(lines(some(0, who="bob")), 1, TICKS, False)
+        other = running.bounds.saved()
+    assert len(other) == 1
+    assert one.keys() != other.keys()
+
+
+def test_closed_ticks_are_forgotten_but_not_how_many_there_were() -> None:
+    with engine(stream(unit=UNIT), [ALL]) as running:
+        running.block(lines(some(0, 1, 2, who="ann")), 1, TICKS, False)
+        before = running.bounds.saved()
+        running.bounds.forget(3)
+        after = running.bounds.saved()
+        assert before.keys() == after.keys()
+        ticks = [np.frombuffer(*after.values(), running.bounds._entry)["ticks"]]
+        assert not np.any(ticks)
+        assert sums([running.block(lines(some(4, 5, who="ann")), 4, TICKS, False)]) == {}
+        assert sums([running.block(lines(some(4, who="bob")), 4, TICKS, False)]) == {(5, 0, 0): (1,)}
+
+
+def test_a_memory_that_forgets_ticks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken twin: whoever forgets the number of ticks admits users for ever."""
+    monkeypatch.setattr(UserBounds, "forget", lambda bounds, tick: bounds.__init__(bounds_of, UNIT))
+    bounds_of = stream(unit=UNIT)
+    with engine(stream(unit=UNIT), [ALL]) as running:
+        running.block(lines(some(0, 1, 2, who="ann")), 1, TICKS, False)
+        running.bounds.forget(3)
+        assert sums([running.block(lines(some(4, who="ann")), 4, TICKS, False)]) != {}
+
+
+def test_padded_buckets_tell_nothing_by_their_size() -> None:
+    sizes = set()
+    for count in (1, 50, 3000):
+        with engine(stream(unit=UNIT, max_users=4096)) as running:
+            records = [{"hours": 0, "who": f"user {i}"} for i in range(count)]
+            running.block(lines(records), 1, TICKS, False)
+            sizes |= {len(saved) for saved in running.bounds.saved().values()}
+    assert len(sizes) == 1
+
+
+def test_a_bucket_that_overflows_grows_and_forgets_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_bounds, "padded", lambda users: 1)
+    records = [{"hours": 0, "who": f"user {i}"} for i in range(3 * BUCKETS)]
+    with engine(stream(unit=UNIT, max_users=1)) as running, engine(stream(unit=UNIT, max_users=1)) as other:
+        running.block(lines(records), 1, TICKS, False)
+        saved = running.bounds.saved()
+        other.bounds.restore(saved)
+        assert other.bounds._used == running.bounds._used
+        assert other.bounds._open == running.bounds._open
+    assert len({len(part) for part in saved.values()}) > 1
+
+
+def test_more_open_ticks_than_slots_are_all_remembered() -> None:
+    unit = User(1, 20)
+    with engine(stream(unit=unit, lateness=0)) as running, engine(stream(unit=unit)) as other:
+        running.block(lines(some(*range(20), who="ann")), 1, TICKS, False)
+        other.bounds.restore(running.bounds.saved())
+        assert other.bounds._open == running.bounds._open
+        assert sums([other.block(lines(some(3, who="ann")), 1, TICKS, False)]) == {}
+
+
+def test_events_of_any_unit_but_users_are_not_remembered() -> None:
+    with engine(stream()) as running:
+        running.bounds.restore({"bounds/000": b"old"})
+        running.block(lines(some(1)), 1, TICKS, False)
+        running.bounds.forget(1)
+        assert running.bounds.saved() == {}
+
+
+def test_bad_records_are_located_by_place_length_and_rule() -> None:
+    records = [
+        '{"ts":"2026-01-05T01:00:00Z","who":1}',
+        "né",
+        "",
+        "{}",
+        '{"ts":"1999-01-01"}',
+        '{"ts":"2026-01-05T01:00:00Z"}',
+    ]
+    data = "".join(record + "\n" for record in records).encode()
+    with engine(stream(unit=UNIT)) as running:
+        found = running.locate(Block(data, 1000))
+    starts = [1000 + len("".join(r + "\n" for r in records[:i]).encode()) for i in range(len(records))]
+    assert found == (
+        Dropped(starts[1], 3, "not readable"),
+        Dropped(starts[3], 2, "no time"),
+        Dropped(starts[4], 19, "outside"),
+        Dropped(starts[5], 29, "no user"),
+    )
+
+
+def test_not_more_than_ten_thousand_bad_records_are_located() -> None:
+    with engine(stream()) as running:
+        assert len(running.locate(Block(b"x\n" * 20_000, 0))) == 10_000
+        assert running.locate(Block(b"", 0)) == ()

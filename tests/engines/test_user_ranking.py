@@ -1,0 +1,189 @@
+"""Over a finished source every user keeps so many events of a tick, in so many ticks: by that user alone."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from declared import (
+    ALL,
+    BY_REGION,
+    HEADER,
+    HOUR,
+    REGIONS,
+    START,
+    TICKS,
+    counted,
+    csv_line,
+    engine,
+    expected,
+    json_line,
+    part,
+    stream,
+    sums,
+    write_parquet,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamgauge.engines import DuckEngine, passes, ranking
+from streamgauge.engines.finished_scan import FinishedScan
+from streamgauge.privacy import User
+
+UNIT = User(max_events_per_tick=2, max_ticks=3)
+Records = list[dict[str, Any]]
+
+visits = st.lists(
+    st.fixed_dictionaries(
+        {
+            "hours": st.integers(0, 5).map(float),
+            "region": st.sampled_from([*REGIONS, "elsewhere"]),
+            "temperature": st.sampled_from([36.0, 38.5, 41.0]),
+            "who": st.sampled_from(["ann", "bob", "cleo", "", None, "7"]),
+        }
+    ),
+    max_size=60,
+)
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("".join(json_line(record) + "\n" for record in records))
+    return path
+
+
+def running(**changes: Any) -> DuckEngine:
+    return engine(stream(unit=UNIT, **changes), [ALL, BY_REGION])
+
+
+def by_user(records: Records) -> dict[str, Records]:
+    return {
+        who: [r for r in records if r["who"] == who] for who in {r["who"] for r in records} if who is not None
+    }
+
+
+def events_and_ticks(records: Records) -> tuple[int, list[int]]:
+    """How many events of one user survive in which ticks, counted by hand."""
+    ticks = sorted({int(record["hours"]) + 1 for record in records})[: UNIT.max_ticks]
+    return sum(
+        min(UNIT.max_events_per_tick, sum(int(r["hours"]) + 1 == t for r in records)) for t in ticks
+    ), ticks
+
+
+def added(answers: Sequence[dict[Any, tuple[int, ...]]]) -> dict[Any, tuple[int, ...]]:
+    total: dict[Any, tuple[int, ...]] = {}
+    for answer in answers:
+        for key, row in answer.items():
+            total[key] = tuple(map(sum, zip(row, total.get(key, (0,) * len(row)), strict=True)))
+    return total
+
+
+@settings(max_examples=15)
+@given(records=visits, order=st.randoms(use_true_random=False))
+def test_a_source_is_the_sum_of_its_users_each_alone(
+    tmp_path_factory: pytest.TempPathFactory, records: Records, order: Any
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "users.jsonl"
+    with running() as tested:
+        shuffled = order.sample(records, len(records))
+        together = list(tested.finished([part(write(path, shuffled))], 1, TICKS))
+        alone = [
+            list(tested.finished([part(write(path, own))], 1, TICKS)) for own in by_user(records).values()
+        ]
+    for measure in (0, 1):
+        assert sums(together, measure) == added([sums(one, measure) for one in alone])
+    for own, found in zip(by_user(records).values(), alone, strict=True):
+        count, ticks = events_and_ticks(own)
+        assert sorted({key[0] for key in sums(found)}) == ticks
+        assert sum(row[0] for row in sums(found).values()) == count
+        assert counted(found)["bounded"] == len(own) - count
+    assert counted(together)["no user"] == sum(record["who"] is None for record in records)
+
+
+def visitors(count: int = 400) -> Records:
+    return [
+        {"hours": i * 7 % 24, "region": REGIONS[i % 4], "temperature": 35 + i % 70 / 10, "who": f"u{i % 11}"}
+        for i in range(count)
+    ]
+
+
+def test_parts_files_blocks_and_passes_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "all.jsonl", visitors())
+    halves = [write(tmp_path / f"{i}.jsonl", visitors()[i::2]) for i in (0, 1)]
+    with running() as tested:
+        whole = [sums(tested.finished([part(path)], 1, TICKS), measure) for measure in (0, 1)]
+        tally = counted(tested.finished([part(path)], 1, TICKS))
+        for files in ([part(path, clean=False)], [part(halves[0]), part(halves[1], clean=False)]):
+            for parts in (1, 4):
+                monkeypatch.setattr(FinishedScan.__init__, "__defaults__", (parts, frozenset()))
+                found = list(tested.finished(files, 1, TICKS))
+                assert [sums(found, measure) for measure in (0, 1)] == whole
+                assert counted(found) == tally
+        monkeypatch.setattr(passes.cut, "__defaults__", (5 * (4 + passes.numbers(BY_REGION)),))
+        found = list(tested.finished([part(path)], 1, TICKS))
+        assert len(found) == 5
+        assert [sums(found, measure) for measure in (0, 1)] == whole
+    assert whole[1] != expected(visitors())
+
+
+def test_bounds_count_from_the_first_tick_wherever_a_run_resumes(tmp_path: Path) -> None:
+    path = write(tmp_path / "all.jsonl", visitors())
+    with running() as tested:
+        whole = sums(tested.finished([part(path)], 1, TICKS))
+        late = sums(tested.finished([part(path)], 3, TICKS))
+    assert late == {key: row for key, row in whole.items() if key[0] >= 3}
+    assert late
+
+
+def test_bounds_come_before_any_filter(tmp_path: Path) -> None:
+    warm = replace(ALL, where='"temperature" > 38', columns=frozenset({"temperature"}))
+    cool = replace(ALL, where='"temperature" <= 38', columns=frozenset({"temperature"}))
+    records = [{"hours": 0, "temperature": value, "who": "ann"} for value in (36, 37, 39, 40, 41)]
+    with engine(stream(unit=UNIT), [warm, cool]) as tested:
+        found = list(tested.finished([part(write(tmp_path / "a.jsonl", records))], 1, TICKS))
+    assert sum(sums(found, measure).get((1, 0, 0), (0,))[0] for measure in (0, 1)) == UNIT.max_events_per_tick
+
+
+def test_csv_and_json_know_the_same_users(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([",".join(HEADER), *map(csv_line, visitors())]))
+    with running(format="csv") as tested:
+        found = sums(tested.finished([part(path, header=HEADER)], 1, TICKS))
+    with running() as tested:
+        assert found == sums(tested.finished([part(write(tmp_path / "a.jsonl", visitors()))], 1, TICKS))
+
+
+def test_too_little_memory_for_all_users_changes_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "many.parquet"
+    times = f"make_timestamp({START} + (i * 7 % {TICKS}) * {HOUR}) AS ts"
+    values = "'north' AS region, 35 + i % 70 / 10 AS temperature, i % 5003 AS who"
+    write_parquet(path, f"SELECT {times}, {values} FROM range(250000) t(i)")
+    answers, tried = [], []
+    lighter = FinishedScan._lighter
+    monkeypatch.setattr(FinishedScan, "_lighter", lambda scan: tried.append(1) or lighter(scan))
+    for memory in ("600MB", "24MB"):
+        with engine(stream("parquet", UNIT), [ALL, BY_REGION], memory=memory, threads=2) as tested:
+            found = list(tested.finished([part(path)], 1, TICKS))
+            answers.append((sums(found), sums(found, 1), counted(found)))
+    assert tried
+    assert answers[0] == answers[1]
+
+
+def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken twin: without the keyed hash, whichever event comes first survives."""
+    records = [{"hours": 0, "region": region, "who": "ann"} for region in REGIONS]
+    forth, back = write(tmp_path / "forth", records), write(tmp_path / "back", records[::-1])
+
+    def survivors() -> list[dict[Any, tuple[int, ...]]]:
+        with engine(stream(unit=User(1, 1)), threads=1) as tested:
+            return [sums(tested.finished([part(path)], 1, TICKS)) for path in (forth, back)]
+
+    one, other = survivors()
+    assert one == other
+    monkeypatch.setattr(ranking, "ORDER", "0")
+    one, other = survivors()
+    assert one != other
