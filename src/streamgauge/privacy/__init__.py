@@ -1,10 +1,11 @@
 """Losses, units of privacy, and the ledger that adds one up for the other."""
 
 from streamgauge.privacy.analytic import analytic_gaussian_sigma
+from streamgauge.privacy.charges import Charge
 from streamgauge.privacy.errors import BudgetExceeded, PrivacyError, WrongCurrency
 from streamgauge.privacy.exact import Number, exact
 from streamgauge.privacy.groups import across_groups
-from streamgauge.privacy.ledger import Charge, Ledger
+from streamgauge.privacy.ledger import Ledger
 from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.participation import worst_participation
 from streamgauge.privacy.reach import Reach

@@ -17,37 +17,36 @@ Currencies
     Losses add up in `budget.kept_as`: pure under a pure budget, zCDP under a zCDP or an (epsilon, delta)
     budget. The latter is converted once, at its own delta: composed rho <= kept_as holds exactly if the
     conversion holds. Pure charges count as epsilon^2/2 there; (epsilon, delta) charges are refused, since
-    they imply no rho.
+    they imply no rho. Releases that take a delta of their own, as thresholds for keys that are discovered do,
+    charge it beside their loss. Deltas are not pooled: each unit pays for what it touches, and its rho is
+    converted at what they leave of the budget's delta (proofs in slack.py).
 
 Ending
-    An event-level or w-event charge that ends gives back the ticks from the first that was never ingested. A
-    user-level one gives nothing back.
+    An event-level or w-event charge that ends gives back the ticks from the first that was never ingested,
+    its delta there too: a unit that it never saw loses nothing to it. A user-level one gives nothing back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
 
+from streamgauge.privacy.charges import Charge
 from streamgauge.privacy.errors import BudgetExceeded
-from streamgauge.privacy.exact import whole
+from streamgauge.privacy.exact import Number, not_negative, whole
 from streamgauge.privacy.losses import Loss, Pure, Zcdp
+from streamgauge.privacy.slack import by_delta, check_whole_unit
 from streamgauge.privacy.terms import Span, Term, span
 from streamgauge.privacy.timeline import Step, Timeline, check_loss
 from streamgauge.privacy.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """One entry of the ledger. `covers` is what still counts of its timeline, None if all was given back."""
+class _Load:
+    """The most that some units lose: so much in the ledger's currency, and so much of delta beside it."""
 
-    number: int
-    name: str
-    timeline: Timeline
-    native: bool
-    per_tick: bool
-    covers: Timeline | None
-    ended: int | None = None  # the last tick ingested when it ended
+    amount: Fraction
+    delta: Fraction
 
 
 class Ledger:
@@ -77,6 +76,7 @@ class Ledger:
         self._lock = Lock()
         self._charges: dict[int, Charge] = {}
         self._terms: dict[int, Term] = {}
+        self._slacks: dict[int, Term] = {}
         self._ingested = 0
 
     def charge(
@@ -88,26 +88,39 @@ class Ledger:
         *,
         native: bool = False,
         per_tick: bool = False,
+        delta: Number = 0,
     ) -> Charge:
         """Charges a release that loses `loss` to one event at any input tick from `first` to `last`.
 
         With `per_tick` it is the loss to all events that one unit has in a tick (the mechanism's bound is the
-        unit's reach); with `native` the loss to all that one unit does at all.
+        unit's reach); with `native` the loss to all that one unit does at all. `delta` is what it takes of
+        the budget's delta beside `loss`, from every unit that touches these ticks.
         """
         return self.charge_timeline(
-            name, Timeline((Step(first, last, loss),)), native=native, per_tick=per_tick
+            name, Timeline((Step(first, last, loss),)), native=native, per_tick=per_tick, delta=delta
         )
 
     def charge_timeline(
-        self, name: str, timeline: Timeline, *, native: bool = False, per_tick: bool = False
+        self,
+        name: str,
+        timeline: Timeline,
+        *,
+        native: bool = False,
+        per_tick: bool = False,
+        delta: Number = 0,
     ) -> Charge:
         """Charges a release whose loss differs from tick to tick; natively, at the largest of them."""
+        slack = not_negative(delta, "delta")
+        self.budget.kept_beside(slack)  # refuses a delta where the budget has none
+        check_whole_unit(slack, self.unit, native=native, per_tick=per_tick)
         term = self._term(timeline, native, per_tick)
         with self._lock:
-            if self._dearest([*self._terms.values(), term], timeline.span) > self._limit.amount:
-                raise self._refusal(timeline)
-            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline)
-            self._charges[charge.number], self._terms[charge.number] = charge, term
+            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, delta=slack)
+            terms = [*self._terms.values(), term]
+            slacks = [*self._slacks.values(), *filter(None, [charge.slack])]
+            if not self._affordable(self._loads(terms, slacks, timeline.span)):
+                raise self._refusal(charge)
+            self._enter(charge)
         return charge
 
     def end(self, charge: Charge, *, ingested: int) -> Charge:
@@ -133,12 +146,21 @@ class Ledger:
         with self._lock:
             return self._spent(span(first, last))
 
-    def left(self, first: int = 1, last: int | None = None) -> Pure | Zcdp:
-        """What every unit that touches these ticks can still lose, in the currency that adds up."""
+    def left(self, first: int = 1, last: int | None = None, *, delta: Number = 0) -> Pure | Zcdp:
+        """What every unit that touches these ticks can still lose, in the currency that adds up.
+
+        With `delta`: what it can lose beside that much more of the budget's delta.
+        """
+        more = not_negative(delta, "delta")
         with self._lock:
-            return self._limit.from_amount(
-                self._limit.amount - self._dearest(self._terms.values(), span(first, last))
-            )
+            loads = self._spent_loads(span(first, last))
+        rooms = (self.budget.kept_beside(load.delta + more).amount - load.amount for load in loads)
+        return self._limit.from_amount(max(min(rooms), Fraction(0)))
+
+    def delta_spent(self, first: int = 1, last: int | None = None) -> Fraction:
+        """The most that charges took of delta from a unit that touches these ticks: `spent` allows for it."""
+        with self._lock:
+            return max(load.delta for load in self._spent_loads(span(first, last)))
 
     @property
     def entries(self) -> tuple[Charge, ...]:
@@ -151,7 +173,7 @@ class Ledger:
 
     def __str__(self) -> str:
         rows = [("charge", "from", "to", "loss of one event", "")]
-        rows += [row for charge in self.entries for row in _rows(charge)]
+        rows += [row for charge in self.entries for row in charge.rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         return "\n".join((f"{self.budget} for each {self.unit}, {self.spent()} spent", *table))
@@ -163,28 +185,36 @@ class Ledger:
     def _dearest(self, terms: Iterable[Term], touching: Span) -> Fraction:
         return self.unit.dearest(tuple(terms), self._limit.power, touching)
 
-    def _spent(self, touching: Span) -> Loss:
-        amount = self._dearest(self._terms.values(), touching)
-        return self.budget.restate(self._limit.from_amount(amount))
+    def _loads(self, terms: Iterable[Term], slacks: Sequence[Term], touching: Span) -> list[_Load]:
+        """Loads of which every unit that touches the interval has at most one."""
+        parts = by_delta(slacks, self.unit, touching)
+        every = tuple(terms)
+        return [_Load(self._dearest(every, where), delta) for delta, where in parts]
 
-    def _refusal(self, timeline: Timeline) -> BudgetExceeded:
-        asked = max(timeline.steps, key=lambda step: self._limit.restate(step.loss).amount).loss
-        return BudgetExceeded(asked, self._spent(timeline.span), self.budget, *timeline.span)
+    def _affordable(self, loads: Iterable[_Load]) -> bool:
+        return all(load.amount <= self.budget.kept_beside(load.delta).amount for load in loads)
+
+    def _spent_loads(self, touching: Span) -> list[_Load]:
+        return self._loads(self._terms.values(), list(self._slacks.values()), touching)
+
+    def _spent(self, touching: Span) -> Loss:
+        stated = (
+            self.budget.restate(self._limit.from_amount(load.amount), beside=load.delta)
+            for load in self._spent_loads(touching)
+        )
+        return max(stated, key=lambda loss: loss.amount)
+
+    def _refusal(self, charge: Charge) -> BudgetExceeded:
+        steps, touching = charge.timeline.steps, charge.timeline.span
+        asked = max(steps, key=lambda step: self._limit.restate(step.loss).amount).loss
+        taken = max(load.delta for load in self._spent_loads(touching))
+        return BudgetExceeded(asked, self._spent(touching), self.budget, *touching, charge.delta, taken)
 
     def _enter(self, entry: Charge) -> None:
         self._charges[entry.number] = entry
-        if entry.covers is None:
-            del self._terms[entry.number]
-        else:
+        self._terms.pop(entry.number, None)
+        self._slacks.pop(entry.number, None)
+        if entry.covers is not None:
             self._terms[entry.number] = self._term(entry.covers, entry.native, entry.per_tick)
-
-
-def _rows(charge: Charge) -> list[tuple[str, str, str, str, str]]:
-    kind = "of the whole unit" if charge.native else "of the unit in a tick" if charge.per_tick else ""
-    note = ", ".join(filter(None, (kind, "" if charge.ended is None else f"ended after {charge.ended}")))
-    if charge.covers is None:
-        return [(charge.name, "-", "-", "given back", note)]
-    return [
-        (charge.name, str(step.first), "on" if step.last is None else str(step.last), str(step.loss), note)
-        for step in charge.covers.steps
-    ]
+        if entry.slack is not None:
+            self._slacks[entry.number] = entry.slack

@@ -43,8 +43,17 @@ class Loss(Protocol):
         ...
 
     @property
+    def amount(self) -> Fraction:
+        """The number by which losses of one currency (and one delta) compare."""
+        ...
+
+    @property
     def kept_as(self) -> Pure | Zcdp:
         """The largest loss that adds up by itself and implies this one: what noise is calibrated to."""
+        ...
+
+    def kept_beside(self, delta: Number) -> Pure | Zcdp:
+        """What else may be lost under this budget by releases that take a delta of it (see slack.py)."""
         ...
 
     def group(self, size: int) -> Loss:
@@ -55,8 +64,8 @@ class Loss(Protocol):
         """A share of this loss; shares that sum to 1 compose to at most the whole."""
         ...
 
-    def restate(self, loss: Loss) -> Loss:
-        """Another loss in this one's currency (at this one's delta), where a theorem has it."""
+    def restate(self, loss: Loss, *, beside: Number = 0) -> Loss:
+        """Another loss, beside a delta, in this one's currency (at this one's delta), if a theorem has it."""
         ...
 
     def as_pure(self) -> Pure: ...
@@ -110,6 +119,10 @@ class Pure:
     def kept_as(self) -> Pure:
         return self
 
+    def kept_beside(self, delta: Number) -> Pure:
+        _refuse_delta(self, delta)
+        return self
+
     def __add__(self, other: Pure) -> Pure:
         return Pure.from_amount(self.epsilon + other.epsilon) if isinstance(other, Pure) else NotImplemented
 
@@ -119,7 +132,8 @@ class Pure:
     def part(self, fraction: Number) -> Pure:
         return Pure(_share(fraction) * self.epsilon)
 
-    def restate(self, loss: Loss) -> Pure:
+    def restate(self, loss: Loss, *, beside: Number = 0) -> Pure:
+        _refuse_delta(self, beside)
         return loss.as_pure()
 
     def as_pure(self) -> Pure:
@@ -181,6 +195,10 @@ class Zcdp:
     def kept_as(self) -> Zcdp:
         return self
 
+    def kept_beside(self, delta: Number) -> Zcdp:
+        _refuse_delta(self, delta)
+        return self
+
     def __add__(self, other: Zcdp) -> Zcdp:
         return Zcdp.from_amount(self.rho + other.rho) if isinstance(other, Zcdp) else NotImplemented
 
@@ -191,7 +209,8 @@ class Zcdp:
     def part(self, fraction: Number) -> Zcdp:
         return Zcdp(_share(fraction) * self.rho)
 
-    def restate(self, loss: Loss) -> Zcdp:
+    def restate(self, loss: Loss, *, beside: Number = 0) -> Zcdp:
+        _refuse_delta(self, beside)
         return loss.as_zcdp()
 
     def as_pure(self) -> Pure:
@@ -242,9 +261,22 @@ class Approx:
         return loss
 
     @property
+    def amount(self) -> Fraction:
+        return self.epsilon
+
+    @property
     def kept_as(self) -> Zcdp:
         """The largest rho, rounded down, whose tight conversion is within this loss."""
         return Zcdp(conversions.rho_of_approx(self.epsilon, self.delta))
+
+    def kept_beside(self, delta: Number) -> Zcdp:
+        """The same at what is left of delta; nothing if nothing is.
+
+        >>> Approx(1, 1e-6).kept_beside(9e-7) == Approx(1, 1e-7).kept_as
+        True
+        """
+        left = self.delta - not_negative(delta, "delta")
+        return Zcdp.from_amount(conversions.rho_of_approx(self.epsilon, left)) if left > 0 else Zcdp.nothing()
 
     def __add__(self, other: Approx) -> Approx:
         """Basic composition; compose in zCDP and convert once where you can, which is far tighter."""
@@ -271,8 +303,11 @@ class Approx:
         """A share of the zCDP loss that keeps this one: converted once, not part by part."""
         return self.kept_as.part(fraction)
 
-    def restate(self, loss: Loss) -> Approx:
-        return loss.as_approx(self.delta)
+    def restate(self, loss: Loss, *, beside: Number = 0) -> Approx:
+        """Converted at what is left of delta beside the delta that is taken."""
+        taken = not_negative(beside, "beside")
+        stated = loss.as_approx(self.delta - taken)
+        return Approx(stated.epsilon, self.delta) if taken else stated
 
     def as_pure(self) -> Pure:
         raise WrongCurrency(f"loss must be pure, got {self}, which implies no epsilon without its delta")
@@ -300,6 +335,12 @@ def _delta(value: Number) -> Fraction:
     if delta >= 1:
         raise ValueError(f"delta must be below 1, got {value}")
     return delta
+
+
+def _refuse_delta(budget: Pure | Zcdp, delta: Number) -> None:
+    taken = not_negative(delta, "delta")
+    if taken:
+        raise WrongCurrency(f"delta must be 0 under a budget of {budget}, which has none, got {shown(taken)}")
 
 
 def _share(value: Number) -> Fraction:

@@ -22,7 +22,11 @@ from streamgauge.privacy.terms import EVERYWHERE, Span, Term
 
 
 def dearest_window(terms: Sequence[Term], power: int, w: int, touching: Span = EVERYWHERE) -> Fraction:
-    """The most that a unit of w consecutive ticks loses, over all windows that touch `touching`."""
+    """The most that a unit of w consecutive ticks loses, over all windows that touch `touching`.
+
+    A window touches it if it ends at its first tick or later and starts at its last tick or earlier. So an
+    interval whose first tick comes after its last is touched by the windows that reach from one to the other.
+    """
     first, last = touching
     low, high = first - w + 1, inf if last is None else last
     near = [term for term in terms if term.first < high + w and term.end > first - w]

@@ -44,7 +44,7 @@ from streamgauge.continual import Hybrid, Kary, Mechanism, compare
 from streamgauge.continual.mechanism import AHEAD
 from streamgauge.continual.settings import FARTHEST, check_whole
 from streamgauge.noise import Ints
-from streamgauge.privacy import Approx, Event, Loss, Pure, Reach, Unit, User
+from streamgauge.privacy import Approx, Event, Loss, Pure, Reach, Unit, User, Zcdp
 from streamgauge.statistics.columns import Column, Domain
 from streamgauge.statistics.discovery import Exposure, Selection, lowest
 from streamgauge.statistics.estimate import Floats
@@ -157,6 +157,11 @@ class TopK(Statistic[Ranking]):
         if not found:
             raise refusals[-1]
         return lowest(found, self.horizon or AHEAD)
+
+    @property
+    def charged(self) -> tuple[Pure | Zcdp, Fraction]:
+        """What a ledger is charged, natively: what the counters lose, and the delta of the thresholds."""
+        return self.counter.loss.kept_as, Fraction(0) if self.domain is not None else self.selection.delta
 
     @cached_property
     def counter(self) -> Mechanism[Any]:
