@@ -40,7 +40,7 @@ def plot_html(releases: Sequence[Releases], path: Path) -> None:
     """Writes a page with a chart that can be zoomed for each release and measure."""
     with needs("plotly", "streamgauge[plot]"):
         import plotly.graph_objects as go
-        import plotly.io as io
+        from plotly import io
     parts = []
     for i, chart in enumerate(charts(releases)):
         told = {"full_html": False, "include_plotlyjs": i == 0, "config": {"displaylogo": False}}
@@ -150,7 +150,7 @@ def _draw(block: Any, chart: Chart, rows: int) -> None:
 
 def _frame(panel: Any) -> None:
     with needs("matplotlib", "streamgauge[plot]"):
-        import matplotlib.dates as dates
+        from matplotlib import dates
     found = dates.AutoDateLocator(minticks=3, maxticks=8)
     panel.xaxis.set_major_locator(found)
     panel.xaxis.set_major_formatter(dates.ConciseDateFormatter(found, show_offset=False))

@@ -80,13 +80,23 @@ def told(error: Exception) -> tuple[str, int]:
     if hasattr(error, "format_message"):
         return _usage(error), REFUSED
     if type(error).__module__.partition(".")[0] == "streamgauge":
-        return one_line(str(error)), code
+        return one_line(": ".join([*getattr(error, "__notes__", ()), worded(error)])), code
     if isinstance(error, OSError):
         where = "" if error.filename is None else f": {error.filename}"
         return one_line(f"{error.strerror or type(error).__name__}{where}").lower(), code
     if isinstance(error, MemoryError):
         return "memory must be enough, got too little", code
     return f"{type(error).__name__}: this is a bug; streamgauge --debug shows where", FAILED
+
+
+def worded(error: Exception) -> str:
+    """A refusal of ours; a charge that was refused, with its numbers as a curator writes them."""
+    if type(error).__name__ != "BudgetExceeded":
+        return str(error)
+    from streamgauge.pipeline.words import exceeded_text
+
+    refusal: Any = error
+    return exceeded_text(refusal)
 
 
 def _usage(error: Any) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from streamgauge.pipeline.opening import Opened
 from streamgauge.pipeline.options import Progress
 from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.pipeline.room import places_of
 from streamgauge.query.measure import Measure, Tally
 from streamgauge.query.released import Released
 
@@ -31,7 +32,7 @@ class Batches:
     @property
     def places(self) -> int:
         """Places of the vectors of one tick, all parts together."""
-        return sum(part.width * part.statistic.channels for run in self.runs for part in run.planned.parts)
+        return places_of(part for run in self.runs for part in run.planned.parts)
 
     def cut(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The ticks from `first` to `last` in pieces that are committed at once."""
@@ -70,8 +71,8 @@ class Batches:
 
 
 def ticks_of(run: ReleaseRun, first: int, last: int) -> int:
-    """How many of these ticks a release takes: from its next one to its last."""
-    if run.next_tick < first:
-        raise ValueError(f"ticks must follow each other, got {first} where {run.next_tick} is next")
+    """How many of these ticks a release takes: from its next one to its last; none once it is over."""
     end = last if run.last_tick is None else min(last, run.last_tick)
+    if run.next_tick < min(first, end + 1):
+        raise ValueError(f"ticks must follow each other, got {first} where {run.next_tick} is next")
     return end - run.next_tick + 1

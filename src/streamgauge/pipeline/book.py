@@ -3,18 +3,32 @@
     budget    how much every unit may lose            charge    a release, before its first tick
     pin       a block of the file, as it was used     end       a release that was taken out of the file
 
-An act is never changed or removed; the ledger that follows from all of them is the same on every machine.
+An act is never changed or removed; the ledger that follows from all of them is the same on every machine: the
+unit is the one that was pinned with the stream, whatever a file says now.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
 from streamgauge.pipeline.store import Act
-from streamgauge.privacy import Approx, Charge, Event, Ledger, Loss, Pure, Tick, Unit, Zcdp
+from streamgauge.privacy import (
+    Approx,
+    Charge,
+    Event,
+    Ledger,
+    Loss,
+    PrivacyError,
+    Pure,
+    Tick,
+    Unit,
+    User,
+    WEvent,
+    Zcdp,
+)
 from streamgauge.query.planner import Planned
 
 
@@ -36,8 +50,24 @@ def loss_of_json(body: Mapping[str, str]) -> Loss:
     return Pure(amounts["epsilon"])
 
 
+UNITS: Mapping[str, Callable[..., Unit]] = {kind.__name__: kind for kind in (Event, Tick, WEvent, User)}
+
+
+def pinned_unit(acts: Sequence[Act]) -> Unit | None:
+    """The unit of the stream as it was charged, if it was."""
+    texts = [act.body["text"] for act in acts if act.kind == "pin" and act.body["block"] == "stream"]
+    if not texts:
+        return None
+    told = json.loads(texts[0])["unit"]
+    return UNITS[told.pop("kind")](**told)
+
+
 def block_hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
+
+
+class TooLate(ValueError):  # noqa: N818 - refusals are named by what they say
+    """A release that would begin after the last tick."""
 
 
 @dataclass
@@ -49,7 +79,13 @@ class Entry:
     first: int
     last: int | None
     block: str  # hash of the block of the file
+    share: Fraction | None = None  # of the budget as it was then, if the file said so
     ended: int | None = None  # the last tick that was ingested
+
+    @property
+    def loss(self) -> Loss:
+        """What it was charged."""
+        return self.charge.timeline.steps[0].loss
 
 
 @dataclass
@@ -64,16 +100,21 @@ class Book:
 
     @classmethod
     def read(cls, acts: Sequence[Act], unit: Unit) -> "Book":
-        book = cls(unit)
+        """The book that acts make; `unit` is for a stream of which nothing was charged."""
+        book = cls(pinned_unit(acts) or unit)
         budgets = [act for act in acts if act.kind == "budget"]
         if budgets:
-            book.ledger = Ledger(loss_of_json(budgets[-1].body["loss"]), unit)
+            book.ledger = Ledger(loss_of_json(budgets[-1].body["loss"]), book.unit)
         for act in acts:
             book._follow(act)
         return book
 
     def open_releases(self) -> dict[str, Entry]:
         return {name: entry for name, entry in self.entries.items() if entry.ended is None}
+
+    def latest(self) -> dict[str, Entry]:
+        """The last edition of each release, ended or not, by its name in the file."""
+        return {base_name(name): entry for name, entry in self.entries.items()}
 
     def budget(self, loss: Loss) -> Act:
         """Declares a budget, the first or another: all charges so far must fit it."""
@@ -86,19 +127,25 @@ class Book:
     def charge(self, name: str, plan: Planned, first: int) -> Act:
         """Charges a release: before anything of it is drawn. A refusal leaves no trace."""
         loss, last = loss_as_json(plan.release.loss), plan.last_tick(first)
+        if last is not None and last < first:
+            raise TooLate(f"release {name} must begin by tick {last}, the last one, got {first}")
         body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
         body |= {"block": block_hash(plan.block), "layout": plan.layout}
+        if plan.release.share is not None:
+            body["share"] = str(plan.release.share)
         return self._done(Act("charge", body))
 
     def again(self, name: str, until: int) -> Act:
         """Charges a release anew for the ticks up to `until`, which were drawn from twice."""
         entry = self.entries[name]
-        loss = loss_as_json(entry.charge.timeline.steps[0].loss)
-        body = {"release": name, "loss": loss, "first": entry.first, "last": until}
+        last = until if entry.last is None else min(until, entry.last)
+        body = {"release": name, "loss": loss_as_json(entry.loss), "first": entry.first, "last": last}
         return self._done(Act("again", body))
 
-    def end(self, name: str, ingested: int) -> Act:
-        return self._done(Act("end", {"release": name, "ingested": ingested}))
+    def end(self, name: str, released: int) -> Act:
+        """Ends a release, whose last published tick is `released`; what was told to be ingested stays so."""
+        before = max((entry.ended or 0 for entry in self.entries.values()), default=0)
+        return self._done(Act("end", {"release": name, "ingested": max(released, before)}))
 
     def pin(self, blocks: Mapping[str, str]) -> list[Act]:
         """Fixes blocks of the file as they are used now."""
@@ -124,19 +171,19 @@ class Book:
     def _charged(self, act: Act) -> None:
         if self.ledger is None:
             raise ValueError("a budget must be declared before a charge, got none")
-        body = act.body
-        native = not isinstance(self.unit, Event | Tick)
-        charge = self.ledger.charge(
-            body["release"],
-            loss_of_json(body["loss"]),
-            body["first"],
-            body["last"],
-            native=native,
-            per_tick=isinstance(self.unit, Tick),
-        )
+        body, unit = act.body, self.unit
+        whole = {"native": not isinstance(unit, Event | Tick), "per_tick": isinstance(unit, Tick)}
+        loss = loss_of_json(body["loss"])
+        try:
+            charge = self.ledger.charge(body["release"], loss, body["first"], body["last"], **whole)
+        except PrivacyError as refusal:
+            refusal.add_note(f"release {body['release']}")
+            raise
         if act.kind == "charge":
-            name = body["release"]
-            self.entries[name] = Entry(name, charge, body["first"], body["last"], body["block"])
+            name, share = body["release"], body.get("share")
+            self.entries[name] = Entry(
+                name, charge, body["first"], body["last"], body["block"], share and Fraction(share)
+            )
 
     def _ended(self, act: Act) -> None:
         entry = self.entries[act.body["release"]]
@@ -148,6 +195,6 @@ class Book:
         self.pins[act.body["block"]] = act.body["hash"]
 
 
-def told(act: Act) -> str:
-    """An act in one line."""
-    return f"{act.kind} {json.dumps(act.body, sort_keys=True)}"
+def base_name(published: str) -> str:
+    """A release that was run again is published as name@2: the name in the file is the same."""
+    return published.partition("@")[0]

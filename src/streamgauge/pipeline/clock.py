@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 SECOND = 1_000_000
+STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
@@ -28,7 +29,8 @@ class SystemClock:
         return time.time_ns() // 1000
 
     def steady(self) -> int:
-        return time.monotonic_ns() // 1000
+        """Where the system has one, the clock that also counts the time for which a machine sleeps."""
+        return time.clock_gettime_ns(STEADY) // 1000
 
     def sleep(self, microseconds: int) -> None:
         time.sleep(microseconds / SECOND)

@@ -5,6 +5,7 @@ up. Files have the mode of the database file, which is made 0600 before SQLite s
 into temporary files.
 """
 
+import errno
 import os
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, connect
@@ -48,6 +49,9 @@ def unlogged(path: Path) -> Connection:
 
 
 def writer(path: Path) -> Connection:
+    """Writes a store. SQLite would open a read-only file, too, and leave a read-only journal beside it."""
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "a file that is read-only")
     sql = _connect(path, "rw")
     try:
         for pragma in WRITING:

@@ -1,8 +1,9 @@
 """What a file changes of what was run: which releases are new, go on, or end, and what is refused.
 
-the stream's time, tick, start, unit, columns     fixed after the first charge
+the stream's time, tick, start, unit, columns     fixed after the first charge, like where events come from
 a public table that a release reads               fixed with it
-a release, changed                                refused: give it a new name
+a release, changed                                refused: give it a new name; a `share` is of the budget as
+                                                  it was when the release was charged
 a release, new                                    charged from the next unopened tick; over a finished
                                                   file from its first
 a release, gone                                   ends; event-level budget returns for later ticks
@@ -12,13 +13,14 @@ sinks, titles, descriptions                       free
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from streamgauge.pipeline.book import Book, block_hash, loss_as_json, loss_of_json
-from streamgauge.pipeline.store import Act
+from streamgauge.pipeline.book import Book, base_name, block_hash, loss_as_json
+from streamgauge.pipeline.room import no_room
 from streamgauge.privacy import Loss
 from streamgauge.query.planner import Planned
-from streamgauge.query.settings import PipelineFile
+from streamgauge.query.settings import PipelineFile, Release
 
 FIXED = ("stream", "source")
 
@@ -33,21 +35,17 @@ class Edits:
     budget: tuple[Loss, Loss] | None = None  # before and after
     refused: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        lines = [f"new: {name}" for name in self.new] + [f"ends: {name}" for name in self.ended]
-        if self.budget:
-            lines.append(f"budget: {self.budget[0]} becomes {self.budget[1]}")
-        lines += [f"refused: {reason}" for reason in self.refused]
-        return "\n".join(lines) or "nothing has changed"
-
 
 def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
     """Compares a file with what was used of it so far."""
     texts = pinned_texts(book)
     asked = {each.name: each for each in planned}
     names = [release.name for release in file.releases]
-    running = {base_name(name): entry for name, entry in book.entries.items()}
+    running = book.latest()
+    new = [name for name in names if name not in running]
     refused = [*_fixed(file, texts), *_tables(file, planned, texts)]
+    if reason := no_room(file.stream, [asked[name] for name in new if name in asked]):
+        refused.append(reason)
     kept = []
     for name in names:
         if name not in running or name not in asked:
@@ -62,7 +60,7 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
         else:
             kept.append(name)
     return Edits(
-        new=tuple(name for name in names if name not in running),
+        new=tuple(new),
         kept=tuple(kept),
         ended=tuple(n for n, entry in book.open_releases().items() if base_name(n) not in names),
         budget=_budget(file, book),
@@ -75,27 +73,36 @@ def pinned_texts(book: Book) -> dict[str, str]:
     return {act.body["block"]: act.body["text"] for act in book.acts if act.kind == "pin"}
 
 
-def base_name(published: str) -> str:
-    """A release that was run again is published as name@2: the name in the file is the same."""
-    return published.partition("@")[0]
+def as_charged(release: Release, book: Book) -> Release:
+    """A release whose share is the one that was charged has the loss that was charged: a budget that was
+    raised since is for new releases."""
+    entry = book.latest().get(release.name)
+    if entry is None or release.share is None or release.share != entry.share:
+        return release
+    return replace(release, loss=entry.loss)
 
 
 def changed_keys(before: str, after: str) -> str:
-    """Which keys of a block differ."""
-    old, new = json.loads(before), json.loads(after)
+    """Which keys of a block differ; of columns, which.
+
+    >>> changed_keys('{"tick": 1, "columns": {"a": 1, "b": 2}}', '{"tick": 2, "columns": {"a": 1}}')
+    'columns.b, tick'
+    """
+    old, new = _keys(json.loads(before)), _keys(json.loads(after))
     keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     return ", ".join(keys)
 
 
+def _keys(block: Mapping[str, Any]) -> dict[str, Any]:
+    columns = {f"columns.{name}": column for name, column in block.get("columns", {}).items()}
+    return {**{name: value for name, value in block.items() if name != "columns"}, **columns}
+
+
 def _fixed(file: PipelineFile, texts: Mapping[str, str]) -> list[str]:
-    found = []
-    for block in FIXED:
-        keys = changed_keys(texts.get(block, file.blocks[block]), file.blocks[block])
-        if keys:
-            found.append(
-                f"stream must stay as it was at the first charge, got another {keys}: start a new pipeline"
-            )
-    return found
+    changed = [changed_keys(texts.get(block, file.blocks[block]), file.blocks[block]) for block in FIXED]
+    keys = ", ".join(filter(None, changed))
+    rule = f"stream must stay as it was at the first charge, got another {keys}"
+    return [f"{rule}: put it back; a new pipeline over the same people is a second budget"] if keys else []
 
 
 def _tables(file: PipelineFile, planned: Sequence[Planned], texts: Mapping[str, str]) -> list[str]:
@@ -115,9 +122,3 @@ def _budget(file: PipelineFile, book: Book) -> tuple[Loss, Loss] | None:
     if book.ledger is None or loss_as_json(book.ledger.budget) == loss_as_json(file.stream.budget):
         return None
     return book.ledger.budget, file.stream.budget
-
-
-def budget_of(acts: Sequence[Act]) -> Loss | None:
-    """The budget that was declared last."""
-    found = [loss_of_json(act.body["loss"]) for act in acts if act.kind == "budget"]
-    return found[-1] if found else None

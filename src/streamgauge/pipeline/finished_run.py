@@ -42,15 +42,15 @@ def finished_run(opened: Opened, source: Finished) -> Iterator[list[Released]]:
 
 
 def quarantined(opened: Opened, source: Finished, engine: DuckEngine, batches: Batches) -> None:
-    """Takes down where the bad records are, if there are any and nobody has yet."""
-    bad = any(batches.dropped.get(rule) for rule in BAD) or any(not file.clean for file in source.files)
-    if PART in opened.state or not bad or opened.options.stop.is_set():
+    """Takes down where the bad records are, or that there are none, if nobody has yet."""
+    if PART in opened.state or opened.options.stop.is_set():
         return
     quarantine = Quarantine()
-    quarantine.look_through(engine, source.files, batches.dropped)
-    if found := quarantine.saved():
-        opened.publisher.commit(state=found)
-        opened.state |= found
+    if any(batches.dropped.get(rule) for rule in BAD) or any(not file.clean for file in source.files):
+        quarantine.look_through(engine, source.files, batches.dropped)
+    found = quarantine.saved()
+    opened.publisher.commit(state=found)
+    opened.state |= found
 
 
 def cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:

@@ -20,6 +20,7 @@ from streamgauge.pipeline.clock import SECOND, Watched
 from streamgauge.pipeline.finished_run import engine_for
 from streamgauge.pipeline.open_ticks import OpenTicks
 from streamgauge.pipeline.opening import OPENED, Opened
+from streamgauge.pipeline.quarantine import PART, Quarantine
 from streamgauge.query.blocks import Block
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
@@ -30,7 +31,7 @@ PARTIAL = SECOND // 10  # how often what cannot be replayed is committed
 
 
 def live_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
-    """Publishes ticks as they close, until the last tick, the end of standard input, or a stop."""
+    """Publishes ticks as they close, until all releases are over, standard input ends, or a stop."""
     return LiveRun(opened, source).ticks()
 
 
@@ -46,6 +47,8 @@ class LiveRun:
         self.engine = engine_for(opened, self.batches)
         self.closed = opened.publisher.store.tick
         self.newest = int(opened.publisher.store.marks().get(OPENED, b"0"))
+        self.quarantine = Quarantine(opened.state.get(PART))
+        self.kept, self.unkept = self.clock.now(), False  # when open ticks were committed; what came since
         self._restore()
 
     def ticks(self) -> Iterator[list[Released]]:
@@ -63,8 +66,9 @@ class LiveRun:
                     self.clock.sleep(PAUSE)
 
     def _over(self) -> bool:
-        last = self.stream.ticks
-        return self.opened.options.stop.is_set() or (last is not None and self.closed >= last)
+        lasts = [run.last_tick for run in self.opened.runs]
+        ended = all(last is not None and self.closed >= last for last in lasts)
+        return ended or self.opened.options.stop.is_set()
 
     def _due(self) -> int:
         """The last tick whose end and lateness have passed."""
@@ -80,22 +84,30 @@ class LiveRun:
     def _read_all(self) -> None:
         """Reads the source up to its end as it is when the last block is read."""
         while not self.opened.options.stop.is_set():
+            allowed = self._allowed()
+            self.newest = max(self.newest, allowed)  # whether anything has come or not
             block = self.source.read()
             if block is not None:
-                self._add(block)
+                self._add(block, allowed)
             if self.source.caught_up:
-                return
+                break
+        if not self.source.replayable and self.unkept:
+            self._keep()
 
-    def _add(self, block: Block) -> None:
-        allowed = self._allowed()
-        self.newest = max(self.newest, allowed)
+    def _add(self, block: Block, allowed: int) -> None:
         carry, header = self.stream.late == "carry", self.source.header
         answer = self.engine.block(block.data, self.closed + 1, allowed, carry, header)
+        self.unkept = True
         self.opened.options.step("read")
         self.batches.counted(answer.counts)
         self.waiting.add(answer.tallies)
-        if not self.source.replayable:
-            self._commit(state=self._saved())
+        self.quarantine.look(self.engine, block, answer.counts, header)
+        if not self.source.replayable and self.clock.now() - self.kept >= PARTIAL:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Commits what has arrived for open ticks, where it will not come again."""
+        self._commit(state=self._saved())
 
     def _close(self, due: int) -> Iterator[list[Released]]:
         for begin, end in self.batches.cut(self.closed + 1, due):
@@ -110,17 +122,19 @@ class LiveRun:
 
     def _commit(self, **what: Any) -> None:
         self.opened.publisher.commit(**what, marks={OPENED: str(self.newest).encode()})
+        self.kept, self.unkept = self.clock.now(), False
 
     def _saved(self) -> dict[str, bytes]:
         state = {
             "position": self.source.position(),
-            "waiting": self.waiting.saved(),
+            "waiting": self.waiting.saved(max(0, self.newest - self.closed)),
         }
-        return state | self.engine.bounds.saved()
+        return state | self.engine.bounds.saved() | self.quarantine.saved()
 
     def _restore(self) -> None:
         state = self.opened.state
-        if "position" in state:
+        if "position" in state and self.source.replayable:
             self.source.seek(state["position"])
+        if "waiting" in state:
             self.waiting.restore(state["waiting"])
         self.engine.bounds.restore(state)

@@ -4,26 +4,31 @@ Everything that can be refused is refused here, before a charge, for reasons tha
 the store, never in the data. Charges are committed before anything is drawn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from streamgauge.noise.entropy import system_key
-from streamgauge.pipeline.book import Book, block_hash
-from streamgauge.pipeline.edits import Edits, base_name, edits
-from streamgauge.pipeline.keys import default_key, load_key
+from streamgauge.pipeline.book import Book, base_name, block_hash
+from streamgauge.pipeline.database import STORE
+from streamgauge.pipeline.edits import Edits, as_charged, edits
+from streamgauge.pipeline.keys import Key, create_key, default_key, load_key
 from streamgauge.pipeline.lock import Lock
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Outlet, Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
-from streamgauge.pipeline.store import Act, Store
+from streamgauge.pipeline.store import Act, Store, Trace
+from streamgauge.pipeline.store_errors import refusals
 from streamgauge.pipeline.witness import RolledBack, Witness
+from streamgauge.pipeline.words import loss_text
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile
 from streamgauge.sinks import open_sink
 
 FINGERPRINT = "fingerprint"
 OPENED = "opened"  # the mark of the last tick that an event may have been counted in: public, by the clock
+PAID = "rolled back"  # the act that names the traces which were paid for
 
 
 class RunRefused(ValueError):  # noqa: N818 - refusals are named by what they say
@@ -63,9 +68,10 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         )
     plans = [planned(file, release) for release in file.releases]
     with ExitStack() as stack:
-        file.folder.mkdir(mode=0o700, exist_ok=True)
+        with refusals(file.folder):
+            file.folder.mkdir(mode=0o700, exist_ok=True)
         stack.enter_context(Lock(file.folder))
-        key = load_key(file.stream.key or default_key(file.path), file.path.parent)
+        key = key_of(file)
         store = Store.open(file.folder, key, create=True, steps=options.step)
         stack.callback(store.close)
         outlets = [Outlet(open_sink(each, file.path.parent), each.releases) for each in file.sinks]
@@ -73,6 +79,17 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
             stack.callback(outlet.sink.close)
         publisher = Publisher(store, Witness.beside(key, store.identity), outlets, options.step)
         yield Opening(file, options, publisher, plans, fingerprint).begun()
+
+
+def key_of(file: PipelineFile) -> Key:
+    """The key that a file names; one that it does not name is made when its store is."""
+    if file.stream.key is not None:
+        return load_key(file.stream.key, file.path.parent)
+    named = default_key(file.path)
+    path = Path(named.removeprefix("file:")).expanduser()
+    if not path.exists() and not (file.folder / STORE).exists():
+        return create_key(path)
+    return load_key(named, file.path.parent)
 
 
 class Opening:
@@ -86,21 +103,26 @@ class Opening:
         plans: Sequence[Planned],
         fingerprint: bytes | None,
     ) -> None:
-        self.file, self.options, self.publisher, self.plans = file, options, publisher, plans
+        self.file, self.options, self.publisher = file, options, publisher
         self.store = publisher.store
         self.fingerprint = fingerprint
         self.state = self.store.state()
         self.book = Book.read(self.store.acts(), file.stream.unit)
+        self.plans = [self._as_charged(plan) for plan in plans]
 
     def begun(self) -> Opened:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
         before = set(self.book.open_releases())
-        acts = self._rolled_back() + self._charged(changed)
+        lost = self._lost()
+        acts = self._again(self.book.open_releases(), lost) + self._charged(changed)
+        new = [name for name in self.book.open_releases() if name not in before]
+        acts += self._again(new, lost) + self._paid(lost)
         ended = before - set(self.book.open_releases())
         state = self._fresh() | self._forgotten(ended)
         if acts or state:
-            self.publisher.commit(acts=acts, state=state)
+            now = self.options.clock.now()
+            self.publisher.commit(acts=[replace(act, time=now) for act in acts], state=state)
         self.state = self.store.state()
         self.publisher.shapes |= shapes_of(self.book.acts)
         self.publisher.catch_up()
@@ -111,7 +133,7 @@ class Opening:
         """Where a new release starts: at the next tick of which nothing was seen; of a finished file at 1."""
         if self.file.stream.arrival == "finished":
             return 1
-        return int(self.store.marks().get(OPENED, b"0")) + 1
+        return max(self.store.tick, int(self.store.marks().get(OPENED, b"0"))) + 1
 
     @property
     def changed_source(self) -> bool:
@@ -121,35 +143,47 @@ class Opening:
     def _refuse(self, changed: Edits) -> None:
         reasons = list(changed.refused)
         if changed.budget and not self.options.change_budget:
-            before, after = changed.budget
+            before, after = map(loss_text, changed.budget)
             reasons.append(f"budget must stay {before}, got {after}: run --change-budget records the change")
         if self.changed_source and not self.options.again:
             reasons.append("source must stay as it was charged, got a change: run --again charges it again")
         if reasons:
             raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
-    def _rolled_back(self) -> list[Act]:
-        """Refuses a store that is behind its traces, or charges what was drawn from twice.
+    def _lost(self) -> list[Trace]:
+        """Traces of ticks that the store does not know: refused, or paid for, and then lost no more."""
+        traces = {*self.publisher.resume(), *self.publisher.witness.traces()}
+        paid = {Trace(*told) for act in self.book.acts if act.kind == PAID for told in act.body["traces"]}
+        lost = sorted(trace for trace in traces - paid if not self.store.knows(trace))
+        if lost and not self.options.rolled_back:
+            raise RolledBack(self.store, lost)
+        return lost
+
+    def _again(self, names: Iterable[str], lost: Sequence[Trace]) -> list[Act]:
+        """Charges releases for the ticks that were, or may have been, drawn from twice.
 
         Whatever was charged is charged anew from its first tick: counters that go on from an older state
-        draw again for sums that reach back before the ticks which were lost.
+        draw again for sums that reach back before the ticks which were lost. A release that is new to this
+        store may not have been new to the one that was lost.
         """
-        traces = [*self.publisher.resume(), *self.publisher.witness.traces()]
-        ahead = [trace for trace in traces if not self.store.knows(trace)]
-        if not ahead:
+        until = self._until(lost)
+        return [self.book.again(name, until) for name in names if self.book.entries[name].first <= until]
+
+    def _paid(self, lost: Sequence[Trace]) -> list[Act]:
+        """The act that a rollback was said aloud."""
+        if not lost:
             return []
-        if not self.options.rolled_back:
-            raise RolledBack(self.store, ahead)
-        until = max([self.store.tick, *(trace.tick for trace in ahead)])
-        acts = [self.book.again(name, until) for name in self.book.open_releases()]
-        return [*acts, self.book.note("rolled back", {"until": until})]
+        return [self.book.note(PAID, {"until": self._until(lost), "traces": [list(each) for each in lost]})]
+
+    def _until(self, lost: Sequence[Trace]) -> int:
+        return max([self.store.tick, *(trace.tick for trace in lost)]) if lost else 0
 
     def _charged(self, changed: Edits) -> list[Act]:
         """The acts of a file that is new or was edited; a charge beyond the budget leaves no trace."""
         acts: list[Act] = []
         if self.book.ledger is None or changed.budget:
             acts.append(self.book.budget(self.file.stream.budget))
-        acts += [self._end(name) for name in changed.ended]
+        acts += [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
         if self.changed_source:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}
@@ -157,7 +191,11 @@ class Opening:
         return acts + self.book.pin(self._blocks())
 
     def _end(self, name: str) -> Act:
-        return self.book.end(name, ingested=self.store.last_released(name))
+        return self.book.end(name, self.store.last_released(name))
+
+    def _as_charged(self, plan: Planned) -> Planned:
+        release = as_charged(plan.release, self.book)
+        return plan if release == plan.release else planned(self.file, release)
 
     def _editions(self, changed: Edits) -> list[Act]:
         """A source that changed is another source: its releases end, and begin anew under a new name."""

@@ -46,6 +46,8 @@ class PartRun:
     def _vectors(self, tally: Tally, rows: Ints, count: int) -> Ints:
         """(ticks, channels, width)."""
         statistic, width = self.part.statistic, self.part.width
+        if self.part.codes:
+            return self._codes(tally, rows, count)
         if self.part.measure.cell is not None:
             return statistic.of_cells(tally.cells, tally.places, tally.sums[0], width, rows, count)
         sums = np.zeros((len(tally.sums), count * width), np.int64)
@@ -55,6 +57,13 @@ class PartRun:
         n, *powers = (row.reshape(count, width) for row in counted)
         channels = statistic.of_power_sums(n, *powers)
         return np.ascontiguousarray(np.moveaxis(channels.reshape(-1, count, width), 0, 1))
+
+    def _codes(self, tally: Tally, rows: Ints, count: int) -> Ints:
+        """How many codes each group has at each tick."""
+        width = self.part.width
+        found = np.unique(np.stack([rows * width + tally.places, tally.cells]), axis=1)
+        numbers = np.bincount(found[0], minlength=count * width)
+        return numbers.reshape(count, 1, width)
 
     def _by_events(self, tally: Tally, rows: Ints, count: int) -> Any:
         """Tick by tick, where one depends on what was remembered of another."""

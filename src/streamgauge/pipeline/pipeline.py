@@ -17,11 +17,15 @@ from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.finished_run import finished_run
 from streamgauge.pipeline.input_run import input_run
 from streamgauge.pipeline.live_run import live_run
-from streamgauge.pipeline.opening import opened
+from streamgauge.pipeline.lock import Lock
+from streamgauge.pipeline.opening import key_of, opened
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.planning import Plan, plan_of
+from streamgauge.pipeline.quarantine import PART, Quarantine
 from streamgauge.pipeline.reading import read_book, read_releases
 from streamgauge.pipeline.report import Report
+from streamgauge.pipeline.store import Store
+from streamgauge.query.blocks import Dropped
 from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
@@ -94,6 +98,15 @@ class Pipeline:
     def ledger(self) -> Book:
         """What was charged, and what is left."""
         return read_book(self.file.folder, self.file.stream)
+
+    def quarantine(self) -> tuple[Dropped, ...]:
+        """Where the records lie that could not be read: private. Needs the key, and that no run goes on."""
+        with Lock(self.file.folder):
+            store = Store.open(self.file.folder, key_of(self.file), create=False)
+            try:
+                return tuple(Quarantine(store.state().get(PART)).records)
+            finally:
+                store.close()
 
     def __repr__(self) -> str:
         return f"<pipeline {self.file.path.name}, {len(self.file.releases)} releases>"

@@ -1,146 +1,150 @@
-"""A plan, as text, as JSON and as HTML."""
+"""A plan as text, and as HTML for notebooks."""
 
 import html
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+from math import isnan
 
-from streamgauge.pipeline.book import loss_as_json
-from streamgauge.pipeline.planning import Choice, Plan, PlannedRelease
-from streamgauge.privacy import Loss
+from streamgauge.pipeline.planning import Plan, PlannedRelease
+from streamgauge.pipeline.words import groups_text, loss_text, ticks_text, unit_text, window_text
+from streamgauge.query.durations import spelled
 from streamgauge.query.predicted import Error
+from streamgauge.query.settings import Stream
 
 Rows = Sequence[Sequence[str]]
-
-
-def plan_as_json(plan: Plan) -> dict[str, Any]:
-    """
-    The keys: file, releases (name, sql, window, loss, ticks, groups, parts, errors), ledger, edits, refused.
-    """
-    return {
-        "file": plan.file.path.name,
-        "releases": [_release_as_json(release) for release in plan.releases],
-        "ledger": {
-            "budget": loss_as_json(plan.file.stream.budget),
-            "before": _ledger_as_json(plan.spent[0], plan.left[0]),
-            "after": _ledger_as_json(plan.spent[1], plan.left[1]),
-        },
-        "edits": {"new": plan.edits.new, "kept": plan.edits.kept, "ended": plan.edits.ended},
-        "refused": list(plan.refused),
-        "notes": list(plan.notes),
-    }
-
-
-def _ledger_as_json(spent: Loss | None, left: Loss | None) -> dict[str, Any]:
-    return {
-        "spent": None if spent is None else loss_as_json(spent),
-        "left": None if left is None else loss_as_json(left),
-    }
-
-
-def _release_as_json(release: PlannedRelease) -> dict[str, Any]:
-    return {
-        "name": release.name,
-        "sql": release.sql,
-        "window": release.window,
-        "loss": loss_as_json(release.loss),
-        "first_tick": release.first,
-        "last_tick": release.last,
-        "groups": release.groups,
-        "parts": [_choice_as_json(choice) for choice in release.choices],
-        "errors": [_error_as_json(error) for error in release.errors],
-    }
-
-
-def _choice_as_json(choice: Choice) -> dict[str, Any]:
-    others = [{"mechanism": name, "error_ratio": ratio} for name, ratio in choice.runners_up]
-    return {
-        "measures": choice.measures,
-        "level": choice.level,
-        "loss": loss_as_json(choice.loss),
-        "mechanism": choice.mechanism,
-        "runners_up": others,
-    }
-
-
-def _error_as_json(error: Error) -> dict[str, Any]:
-    names = ("measure", "tick", "stddev", "half_width", "level", "relative", "note")
-    return {name: finite(getattr(error, name)) for name in names}
-
-
-def finite(value: Any) -> Any:
-    """Numbers that JSON has no word for are none."""
-    return None if isinstance(value, float) and value != value else value
+NUMBERS = ("tick", "std error", "95 % within", "relative")  # columns that are set to the right
 
 
 def plan_as_text(plan: Plan) -> str:
-    lines = [f"{plan.file.path.name}: {plan.file.stream.budget} for each {plan.file.stream.unit}"]
+    stream = plan.file.stream
+    lines = [
+        plan.file.path.name,
+        f"  protects  {unit_text(stream)}",
+        f"  budget    {loss_text(stream.budget)}",
+        f"  ticks     of {spelled(stream.tick)} {ticks_text(stream, 1, stream.ticks)}",
+    ]
     for release in plan.releases:
-        lines += ["", *_release_as_text(release)]
-    lines += ["", *ledger_lines(plan)]
-    if plan.edits.new or plan.edits.ended or plan.edits.budget or plan.edits.refused:
-        lines += ["", "changes", *(f"  {line}" for line in str(plan.edits).splitlines())]
-    if plan.refused:
-        lines += ["", "refused", *(f"  {reason}" for reason in plan.refused)]
-    if plan.notes:
-        lines += ["", "before it can run", *(f"  {note}" for note in plan.notes)]
+        lines += ["", *_release_as_text(release, stream)]
+    lines += ["", *table(ledger_rows(plan))]
+    for heading, told in sections(plan):
+        lines += ["", heading, *(f"  {line}" for line in told)]
     return "\n".join(lines)
 
 
-def ledger_lines(plan: Plan) -> list[str]:
-    before, after = plan.spent
-    return [
-        f"ledger: {shown(before)} spent before, {shown(after)} after",
-        f"        {shown(plan.left[1])} left for every later release",
+def sections(plan: Plan) -> list[tuple[str, list[str]]]:
+    """What else is to be said, under its headings; nothing that is empty."""
+    told = [
+        ("changes since the last run", change_lines(plan)),
+        ("refused", list(plan.refused)),
+        ("before it can run", list(plan.notes)),
     ]
+    return [(heading, lines) for heading, lines in told if lines]
 
 
-def shown(loss: Loss | None) -> str:
-    return "nothing" if loss is None else str(loss)
+def change_lines(plan: Plan) -> list[str]:
+    """What an edit changes; a file that never ran has no edits."""
+    edits = plan.edits
+    if not (edits.kept or edits.ended or edits.budget):
+        return []
+    starts = {release.name: release.first for release in plan.releases}
+    lines = [f"{name} is new, and starts at tick {starts[name]:,}" for name in edits.new if name in starts]
+    frees = plan.file.stream.unit.frees
+    returns = "its budget returns for later ticks" if frees else "its budget does not return to anybody"
+    lines += [f"{name} ends: {returns}" for name in edits.ended]
+    if edits.budget:
+        before, after = map(loss_text, edits.budget)
+        lines.append(f"the budget {before} becomes {after}: run --change-budget records it")
+    return lines
 
 
-def _release_as_text(release: PlannedRelease) -> list[str]:
-    last = "on" if release.last is None else f"to {release.last}"
-    lines = [
-        f"{release.name}: {release.window}, {release.loss}, ticks {release.first} {last}, {release.groups} groups",
-        f"  {release.sql}",
-    ]
-    for choice in release.choices:
-        others = ", ".join(f"{name} ({ratio:.2f} x)" for name, ratio in choice.runners_up)
-        level = f" level {choice.level}" if len({each.level for each in release.choices}) > 1 else ""
-        lines.append(
-            f"  {', '.join(choice.measures)}{level}: {choice.mechanism} at {choice.loss}"
-            + (f"; next best {others}" if others else "")
-        )
-    return lines + [f"  {line}" for line in table(error_rows(release.errors))]
-
-
-def error_rows(errors: Iterable[Error]) -> list[tuple[str, ...]]:
-    """A line for each measure and tick, under a heading."""
-    rows = [("measure", "tick", "std error", "95 % half width", "relative", "")]
-    for error in errors:
-        relative = "" if error.relative is None else f"{error.relative:.1%}"
-        spread = "" if error.stddev != error.stddev else f"{error.stddev:.4g}"
-        rows.append(
-            (error.measure, f"{error.tick:,}", spread, f"{error.half_width:.4g}", relative, error.note)
-        )
+def ledger_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """What is spent and left, before a run and after it was charged."""
+    rows: list[tuple[str, ...]] = [("ledger", "spent", "left")]
+    for moment, spent, left in zip(("before", "after"), plan.spent, plan.left, strict=True):
+        whole = plan.file.stream.budget if left is None else left
+        rows.append((f"  {moment}", loss_text(spent), loss_text(whole)))
     return rows
 
 
+def title(release: PlannedRelease, stream: Stream) -> str:
+    return f"{release.name}: {window_text(release.window, stream.tick)}, {loss_text(release.loss)}"
+
+
+def _release_as_text(release: PlannedRelease, stream: Stream) -> list[str]:
+    lines = [
+        title(release, stream),
+        f"  {release.sql}",
+        f"  {groups_text(release.groups)}, {ticks_text(stream, release.first, release.last)}",
+        *(f"  {line}" for line in choice_lines(release)),
+        "",
+    ]
+    return lines + [f"  {line}" for line in table(error_rows(release.errors))]
+
+
+def choice_lines(release: PlannedRelease) -> list[str]:
+    """Which mechanism answers which measures, and how far behind the next ones are."""
+    alike = list(dict.fromkeys(replace(choice, level=0) for choice in release.choices))
+    levels = len(release.choices) // len(alike)
+    each = f", at each of {levels} levels" if levels > 1 else ""
+    lines = []
+    for choice in alike:
+        lines.append(f"{', '.join(choice.measures)}: {choice.mechanism}, {loss_text(choice.loss)}{each}")
+        if choice.runners_up:
+            others = ", ".join(f"{name} x {ratio:.2f}" for name, ratio in choice.runners_up)
+            lines.append(f"  the next best and their errors: {others}")
+    return lines
+
+
+def error_rows(errors: Iterable[Error]) -> list[tuple[str, ...]]:
+    """A line for each measure and tick, under a heading; a measure is named once."""
+    rows = [("measure", *NUMBERS, "")]
+    before = ""
+    for error in errors:
+        name, before = "" if error.measure == before else error.measure, error.measure
+        relative = "" if error.relative is None else f"± {error.relative:.1%}"
+        spread = "" if isnan(error.stddev) else f"{error.stddev:.4g}"
+        within = f"± {error.half_width:.4g}" if spread else f"{error.half_width:.4g}"
+        rows.append((name, f"{error.tick:,}", spread, within, relative, error.note))
+    return _without_empty(rows)
+
+
+def _without_empty(rows: Rows) -> list[tuple[str, ...]]:
+    """Columns that have nothing below their heading are left out."""
+    kept = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return list(zip(*kept, strict=True))
+
+
 def table(rows: Rows) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    """Columns side by side, numbers to the right."""
+    columns = []
+    for heading, *cells in zip(*rows, strict=True):
+        width = max(map(len, (heading, *cells)))
+        put = str.rjust if heading in NUMBERS else str.ljust
+        columns.append([put(cell, width) for cell in (heading, *cells)])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def plan_as_html(plan: Plan) -> str:
-    """A small table for notebooks; everything is escaped."""
-    parts = []
+    """The same for notebooks; everything is escaped."""
+    stream = plan.file.stream
+    budget = f"{loss_text(stream.budget)} for {unit_text(stream)}"
+    parts = [f"<p><b>{_escaped(plan.file.path.name)}</b>: {_escaped(budget)}</p>"]
     for release in plan.releases:
-        heading, *rows = error_rows(release.errors)
-        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in heading)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        title = html.escape(f"{release.name}: {release.window}, {release.loss}")
-        parts.append(f"<table><caption>{title}</caption><tr>{cells}</tr>{body}</table>")
-    parts += [f"<p>{html.escape(line)}</p>" for line in (*ledger_lines(plan), *plan.refused)]
+        parts.append(html_table(title(release, stream), error_rows(release.errors)))
+        parts.append("".join(f"<div>{_escaped(line)}</div>" for line in choice_lines(release)))
+    parts.append(html_table("", ledger_rows(plan)))
+    for heading, told in sections(plan):
+        items = "".join(f"<li>{_escaped(line)}</li>" for line in told)
+        parts.append(f"<p>{_escaped(heading)}</p><ul>{items}</ul>")
     return "".join(parts)
+
+
+def html_table(caption: str, rows: Rows) -> str:
+    heading, *others = ["".join(f"<td>{_escaped(cell)}</td>" for cell in row) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in others)
+    named = f"<caption>{_escaped(caption)}</caption>" if caption else ""
+    return f"<table>{named}<tr>{heading.replace('td>', 'th>')}</tr>{body}</table>"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text.strip())

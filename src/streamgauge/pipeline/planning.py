@@ -11,9 +11,9 @@ from typing import Any
 from streamgauge.continual import compare
 from streamgauge.continual.choice import Candidate
 from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.edits import Edits, edits
-from streamgauge.pipeline.opening import OPENED
-from streamgauge.pipeline.reading import read_acts, read_marks
+from streamgauge.pipeline.edits import Edits, as_charged, edits
+from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
+from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned, planned
@@ -31,7 +31,7 @@ class Choice:
     level: int
     loss: Loss
     mechanism: str
-    runners_up: tuple[tuple[str, float], ...]  # names, and mean errors as multiples of the best
+    runners_up: tuple[tuple[str, float], ...]  # names, and mean errors as multiples of this one's
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class PlannedRelease:
     first: int
     last: int | None
     groups: int
+    columns: tuple[str, ...]  # that it is grouped by
     choices: tuple[Choice, ...]
     errors: tuple[Error, ...]
 
@@ -63,7 +64,7 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`."""
-        from streamgauge.pipeline.plan_text import plan_as_json
+        from streamgauge.pipeline.plan_json import plan_as_json
 
         return plan_as_json(self)
 
@@ -80,8 +81,8 @@ class Plan:
 
 def plan_of(file: PipelineFile) -> Plan:
     """Plans all releases of a file; what is refused is told, not raised."""
-    plans, refused = _planned(file)
     book = Book.read(read_acts(file.folder), file.stream.unit)
+    plans, refused = _planned(file, book)
     changed = edits(file, plans, book)
     before = _state(book)
     first = _first(file)
@@ -100,11 +101,11 @@ def plan_of(file: PipelineFile) -> Plan:
     )
 
 
-def _planned(file: PipelineFile) -> tuple[list[Planned], list[str]]:
+def _planned(file: PipelineFile, book: Book) -> tuple[list[Planned], list[str]]:
     plans, refused = [], []
     for release in file.releases:
         try:
-            plans.append(planned(file, release))
+            plans.append(planned(file, as_charged(release, book)))
         except ValueError as refusal:
             refused.append(str(refusal))
     return plans, refused
@@ -116,31 +117,38 @@ def _state(book: Book) -> tuple[Loss | None, Loss | None]:
 
 def _first(file: PipelineFile) -> int:
     """Where new releases would start."""
-    opened = int(read_marks(file.folder).get(OPENED, b"0"))
-    return 1 if file.stream.arrival == "finished" else opened + 1
+    return 1 if file.stream.arrival == "finished" else read_opened(file.folder) + 1
 
 
 def _charged(
     file: PipelineFile, plans: Sequence[Planned], book: Book, changed: Edits, first: int
 ) -> list[str]:
-    """Charges the copy of the ledger that the plan has; tells what the budget does not allow."""
+    """Does to the copy of the book that the plan has what a run would do; tells what it would not."""
     refused = []
+
+    def refuse(what: str, refusal: ValueError) -> None:
+        told = exceeded_text(refusal) if isinstance(refusal, BudgetExceeded) else str(refusal)
+        refused.append(f"{file.path.name}: {what}: {told}")
+
     try:
         if book.ledger is None or changed.budget:
             book.budget(file.stream.budget)
-    except BudgetExceeded as refusal:
-        refused.append(f"{file.path.name}: stream.budget: {refusal}")
+    except ValueError as refusal:
+        refuse("stream.budget", refusal)
+    ended = {name: read_last_released(file.folder, name) for name in changed.ended}
+    for name in sorted(ended, key=ended.__getitem__):
+        book.end(name, ended[name])
     for plan in plans:
         if plan.name in changed.new and book.ledger is not None:
             try:
                 book.charge(plan.name, plan, first)
             except ValueError as refusal:
-                refused.append(f"{file.path.name}: release {plan.name}: {refusal}")
+                refuse(f"release {plan.name}", refusal)
     return refused
 
 
 def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
-    entry = book.entries.get(plan.name)
+    entry = book.latest().get(plan.name)
     begin = first if entry is None else entry.first
     groups = sum(next(p.width for p in plan.parts if p.level == level) for level in plan.query.levels)
     return PlannedRelease(
@@ -151,6 +159,7 @@ def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
         begin,
         plan.last_tick(begin),
         groups,
+        tuple(group.name for group in plan.query.groups),
         tuple(_choice(plan, part) for part in plan.parts),
         tuple(errors(plan)),
     )
@@ -165,12 +174,15 @@ def _choice(plan: Planned, part: Part) -> Choice:
         window=statistic.window,
         bound=statistic.reach,
         unit=statistic.counted,
-    ).candidates
-    usable = [candidate for candidate in found if not candidate.refused]
-    chosen = described(statistic.counter)
-    best = usable[0].rmse if usable else 1.0
-    others = [(each.name, float(each.rmse / best)) for each in usable if not is_like(each, statistic.counter)]
-    return Choice(names, part.level, statistic.loss, chosen, tuple(others[:RUNNERS_UP]))
+    )
+    chosen = statistic.counter
+    own = chosen.rmse(found.ticks)
+    others = [
+        (each.name, float(each.rmse / own))
+        for each in found.candidates
+        if not each.refused and not is_like(each, chosen)
+    ]
+    return Choice(names, part.level, statistic.loss, described(chosen), tuple(others[:RUNNERS_UP]))
 
 
 def is_like(candidate: Candidate, mechanism: Any) -> bool:

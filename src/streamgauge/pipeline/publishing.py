@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from streamgauge.pipeline.edits import base_name
+from streamgauge.pipeline.book import base_name
 from streamgauge.pipeline.options import Step, nothing
 from streamgauge.pipeline.store import Act, Store, Trace
 from streamgauge.pipeline.witness import Witness
@@ -64,13 +64,13 @@ class Publisher:
         """Commits all of it, then lets the releases out."""
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("packed")
-        chain = self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=marks or {})
+        self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=marks or {})
         self.step("stored")
         self.witness.write(self.store.trace)
         self.step("witnessed")
         if released:
             for outlet in self.outlets:
-                self._let_out(outlet, released, self.store.number, chain)
+                self._let_out(outlet, released, self.store.number)
 
     def resume(self) -> list[Trace]:
         """Looks how far the sinks are; tells the newest traces found in them, even beyond their marks."""
@@ -79,21 +79,22 @@ class Publisher:
         return [Trace(*trace) for trace in found if trace is not None]
 
     def catch_up(self) -> None:
-        """Publishes what was committed and is in no sink yet, commit by commit."""
+        """Publishes what was committed and is in no sink yet, commit by commit; the witness knows it first."""
+        self.witness.write(self.store.trace)
         marks = self.store.marks()
         for outlet in self.outlets:
             after = int(marks.get(outlet.entry, b"0"))
-            for (number, chain), rows in groupby(self.store.published(after), key=lambda row: row[:2]):
+            for number, rows in groupby(self.store.published(after), key=lambda row: row[0]):
                 released = [
                     Released.unpack(self.shapes[release], payload) for _, _, release, _, payload in rows
                 ]
-                self._let_out(outlet, released, number, chain)
+                self._let_out(outlet, released, number)
 
-    def _let_out(self, outlet: Outlet, released: Sequence[Released], number: int, chain: str) -> None:
+    def _let_out(self, outlet: Outlet, released: Sequence[Released], number: int) -> None:
         wanted = [each for each in released if outlet.wants(each.release)]
         marks = {outlet.entry: str(number).encode()}
         if wanted:
-            marks[outlet.position] = outlet.sink.write(wanted, max(each.tick for each in wanted), chain)
+            marks[outlet.position] = outlet.sink.write(wanted, *self.store.trace_at(number))
         self.step("written")
         self.store.mark(marks)
         self.step("marked")

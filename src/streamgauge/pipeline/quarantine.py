@@ -1,7 +1,8 @@
 """Records that could not be read: where each lies, how long it is, which rule it breaks. Never its text.
 
 All of it depends on the data, so it is the curator's alone: kept with the state, encrypted as that is. It is
-bounded; what comes after the first MOST is counted in the progress of a run and nowhere else.
+bounded; what comes after the first MOST is counted in the progress of a run and nowhere else. It is kept even
+if it is empty: that there is such a part, and how long it is, must not tell of one bad record.
 """
 
 import json
@@ -22,7 +23,7 @@ class Quarantine:
 
     def __init__(self, saved: bytes | None = None) -> None:
         self.records: list[Dropped] = [Dropped(*row) for row in json.loads(saved or b"[]")]
-        self._saved = len(self.records)
+        self._saved = -1 if saved is None else len(self.records)
 
     def look(
         self, engine: DuckEngine, block: Block, counts: dict[str, int], header: Sequence[str] | None

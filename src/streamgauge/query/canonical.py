@@ -44,7 +44,7 @@ def blocks_of(stream: Stream, lookups: Mapping[str, Lookup], releases: Iterable[
         "budget": canonical(_loss(stream.budget)),
         "source": canonical({name: getattr(stream, name) for name in SOURCE}),
         **{f"lookup.{name}": canonical(_lookup(lookup)) for name, lookup in lookups.items()},
-        **{f"release.{release.name}": canonical(_release(release)) for release in releases},
+        **{f"release.{release.name}": canonical(asked_of(release)) for release in releases},
     }
 
 
@@ -82,6 +82,7 @@ def _lookup(lookup: Lookup) -> dict[str, Any]:
     return {"on": lookup.on, "columns": sorted(lookup.columns), "sha256": digest}
 
 
-def _release(release: Release) -> dict[str, Any]:
+def asked_of(release: Release) -> dict[str, Any]:
+    """What is asked and what it costs, a share of the budget as the loss that it is."""
     asked = {name: getattr(release, name) for name in ASKED}
     return {**asked, "loss": _loss(release.loss), "settings": dict(release.settings), "delta": release.delta}

@@ -19,9 +19,9 @@ from typing import Any
 from streamgauge import continual
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
-from streamgauge.privacy import Loss, Unit, User
+from streamgauge.privacy import Loss, Unit, User, WEvent
 from streamgauge.query.measure import Cell, Measure, Pinned
-from streamgauge.query.query import Aggregate, AggregateKind, Query, Refused, Value
+from streamgauge.query.query import Aggregate, AggregateKind, Codes, Query, Refused, Value
 from streamgauge.query.settings import Release, Stream
 from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary
 from streamgauge.statistics.axis import Axis
@@ -50,6 +50,7 @@ class Part:
     statistic: Statistic[Any]
     measure: Measure
     outputs: tuple[Output, ...]
+    codes: bool = False  # whether the cells that are there are counted, whatever is in them
 
     @property
     def width(self) -> int:
@@ -174,7 +175,7 @@ def _part(sort: Sort, query: Query, level: int, asked: Asked, stream: Stream) ->
         columns=query.columns,
         **needs,
     )
-    return Part(level, statistic, measure, tuple(outputs))
+    return Part(level, statistic, measure, tuple(outputs), sort.kind == "distinct")
 
 
 Made = tuple[Statistic[Any], Mapping[str, Any], Iterator[Output]]
@@ -227,23 +228,28 @@ def _distinct(sort: Sort, asked: Asked, stream: Stream) -> Made:
     if isinstance(stream.unit, User) and codes.column != stream.user:
         rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
         raise Refused(f"{rule}, got {codes.column}: one user may bring in any number of others")
-    distinct = Distinct(
-        asked.loss, universe=codes.universe, max_groups=groups_of_a_user(asked), **asked.given()
-    )
     return (
-        distinct,
+        distinct_of(codes, asked),
         {"cell": Cell(codes.sql, codes.universe)},
         (Output(place, "value") for place, _ in sort.members),
     )
 
 
-def groups_of_a_user(asked: Asked) -> int:
-    """In how many groups a user can be at all, where users are the unit."""
-    unit = asked.unit
-    if not isinstance(unit, User):
-        return 1
-    ticks = 1 if asked.window == "each" else unit.max_ticks
-    return min(asked.width, unit.max_events_per_tick * ticks)
+def distinct_of(codes: Codes, asked: Asked) -> Count | Distinct:
+    """What counts codes: of each tick by themselves, or at their first appearance.
+
+    Users may share a code: a hash, or "other". So codes are never bounded as if they were users; the engine
+    has bounded the users. One of them is in so many groups at most, each of which gets one more code at the
+    user's ticks or, running, has one code's first appearance moved from a later tick, as by one event.
+    """
+    given, unit = asked.given(), asked.unit
+    if asked.window == "each":
+        if isinstance(unit, User):
+            given["unit"] = User(min(asked.width, unit.max_events_per_tick), unit.max_ticks)
+        return Count(asked.loss, **given)
+    if isinstance(unit, User):
+        given["unit"] = WEvent(min(asked.width, unit.max_events_per_tick * unit.max_ticks))
+    return Distinct(asked.loss, universe=codes.universe, **given)
 
 
 def bounds_of(value: Value, places: int | None = None) -> dict[str, Any]:

@@ -4,12 +4,12 @@ A planned release has its parts (which statistics, calibrated to which loss), an
 will see: the same places at every tick, whatever the data.
 """
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import TypedDict
 
+from streamgauge.query.canonical import asked_of, canonical
 from streamgauge.query.parts import Part, parts_of
 from streamgauge.query.query import Query, Refused
 from streamgauge.query.released import Place, Shape
@@ -82,5 +82,5 @@ def planned(file: PipelineFile, release: Release) -> Planned:
         parts = parts_of(release, query, file.stream)
     except ValueError as refusal:
         raise Refused(f"{file.path.name}: release {release.name}: {refusal}") from None
-    block = json.loads(file.blocks[f"release.{release.name}"]) | {"sql": query.text}
-    return Planned(release, query, parts, file.stream, json.dumps(block, sort_keys=True))
+    block = canonical(asked_of(release) | {"sql": query.text})
+    return Planned(release, query, parts, file.stream, block)

@@ -101,8 +101,8 @@ def _of_summary(statistic: Any, column: str, tick: int, events: float | None) ->
 
 def _of_ranks(statistic: Any, column: str, tick: int, events: float | None) -> Told:
     spread = statistic.rank_stddev(tick)
-    return spread, NORMAL * spread, events, "in ranks"
+    return spread, NORMAL * spread, events, "events between it and the true one"
 
 
 def _of_extremes(statistic: Any, column: str, tick: int, events: float | None) -> Told:
-    return float("nan"), statistic.rank(tick), events, "events that may lie beyond"
+    return float("nan"), statistic.rank(tick), events, "events that may lie beyond it"

@@ -62,6 +62,7 @@ def _release(table: Table, stream: Stream) -> Release:
         settings=settings,
         max_groups=table.optional("max_groups", whole(most=MOST), 10**6),
         delta=_delta(table, stream.budget),
+        share=table.optional("share", SHARE),
         expected=table.optional("expected", LEVEL),
         title=table.optional("title", LINE, ""),
         description=table.optional("description", TEXT, ""),

@@ -89,6 +89,7 @@ class Release:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism
     max_groups: int = 10**6
     delta: Fraction | None = None  # for groups that are discovered
+    share: Fraction | None = None  # of the budget, if the loss was declared as one
     expected: float | None = None  # the level that the curator expects, for relative errors
     title: str = ""
     description: str = ""

@@ -1,0 +1,67 @@
+"""Losses, units, windows and ticks in the words that a curator has for them."""
+
+from typing import Any
+
+from streamgauge.privacy import BudgetExceeded
+from streamgauge.query.durations import spelled
+from streamgauge.query.released import moment
+from streamgauge.query.settings import Stream
+
+AMOUNTS = ("epsilon", "delta", "rho")
+WINDOWS = {"sliding": "sliding", "decayed": "decayed half-life"}
+
+
+def loss_text(loss: Any) -> str:
+    """
+    >>> from streamgauge.privacy import Approx, Pure
+    >>> loss_text(Pure("1/3")), loss_text(Approx(1, "1/1000000")), loss_text(Pure.nothing())
+    ('epsilon 0.3333', 'epsilon 1, delta 1e-06', 'nothing')
+    """
+    amounts = {name: float(getattr(loss, name)) for name in AMOUNTS if hasattr(loss, name)}
+    return ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items() if amount) or "nothing"
+
+
+def exceeded_text(refusal: BudgetExceeded) -> str:
+    """A charge that was refused, with its numbers."""
+    left = f"what is left of {loss_text(refusal.allowed)}"
+    return (
+        f"charge must be at most {left}, got {loss_text(refusal.asked)} on top of {loss_text(refusal.spent)}"
+    )
+
+
+def unit_text(stream: Stream) -> str:
+    """Whom a stream protects: one event; one event a tick within a window; one user, within bounds."""
+    told = {
+        "Event": "one event",
+        "WEvent": "one event a tick, in any {w:,} ticks in a row",
+        "User": "one user: at most {max_events_per_tick:,} events a tick, in at most {max_ticks:,} ticks",
+    }
+    unit = stream.unit
+    amounts = {name: getattr(unit, name, 0) for name in ("w", "max_events_per_tick", "max_ticks")}
+    return told.get(type(unit).__name__, str(unit)).format(**amounts)
+
+
+def window_text(window: str, tick: int) -> str:
+    """A window as the file has it.
+
+    >>> window_text("sliding 28", 6 * 3600 * 10**6), window_text("each", 1), window_text("decayed 90", 10**6)
+    ('sliding 1w', 'each', 'decayed half-life 1m30s')
+    """
+    kind, _, ticks = window.partition(" ")
+    return f"{WINDOWS[kind]} {spelled(int(ticks) * tick)}" if ticks else window
+
+
+def ticks_text(stream: Stream, first: int, last: int | None) -> str:
+    """When ticks are, and which."""
+    begins = moment(stream.begins(first))
+    if last is None:
+        return f"from {begins} on (from tick {first:,})"
+    return f"from {begins} to {moment(stream.begins(last + 1))} (ticks {first:,} to {last:,})"
+
+
+def groups_text(groups: int) -> str:
+    """
+    >>> groups_text(1), groups_text(1000)
+    ('1 group', '1,000 groups')
+    """
+    return "1 group" if groups == 1 else f"{groups:,} groups"
