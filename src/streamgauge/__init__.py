@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
         return Pipeline
     import streamgauge.postprocess
     import streamgauge.query
-    import streamgauge.statistics
+    import streamgauge.statistics  # noqa: F401 - with it come continual, privacy and noise
 
     return globals()[name] if name in ROOMS else getattr(globals()["privacy"], name)
 

@@ -15,6 +15,8 @@ Promise
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
 
 from streamgauge.engines.passes import NO_PLACE
 from streamgauge.engines.quoting import double
@@ -23,6 +25,7 @@ from streamgauge.query.measure import Cell, Measure, Pinned
 
 FRAMES = 16  # in one scan; DuckDB has room for 63
 WORK = 64  # sums that are updated for a row in one scan, in all frames together
+ROW = '"$row"'  # a name that no declared column can have
 SQUARES = 3_037_000_499  # the largest number whose square is below 2^63
 
 
@@ -63,7 +66,7 @@ class Aggregation:
     @property
     def sums(self) -> list[str]:
         """SQL of all sums but the number of events: for each value its items, i and i^2 as asked."""
-        return [each for place, value in enumerate(self.values) for each in sums_of(value, f"i{place}")]
+        return [each for place, value in enumerate(self.values) for each in sums_of(value, own("i", place))]
 
     @property
     def columns(self) -> list[str]:
@@ -81,12 +84,15 @@ class Aggregation:
 
     def sql(self, rows: str, chosen: str) -> str:
         """The answer; `rows` are those of a row source, `chosen` says which of them are looked at."""
-        cells = [f"{self.frames[at].cell} AS d{at}" for at in self._cells]
-        numbers = [f"{pinned(value)} AS i{at}" for at, value in enumerate(self.values)]
+        cells = [f"{self.frames[at].cell} AS {own('d', at)}" for at in self._cells]
+        numbers = [f"{pinned(value)} AS {own('i', at)}" for at, value in enumerate(self.values)]
         one = f"SELECT {', '.join(['*', *cells, *numbers])} FROM {rows} WHERE {chosen}"
-        places = [f"{frame.place(f'd{at}')} AS p{at}" for at, frame in enumerate(self.frames)]
+        places = [f"{frame.place(own('d', at))} AS {own('p', at)}" for at, frame in enumerate(self.frames)]
         two = f"SELECT *, {', '.join(places)} FROM ({one})"
-        kept = [f"CASE WHEN p{at} IS NOT NULL THEN d{at} END AS c{at}" for at in self._cells]
+        kept = [
+            f"CASE WHEN {own('p', at)} IS NOT NULL THEN {own('d', at)} END AS {own('c', at)}"
+            for at in self._cells
+        ]
         three = f"SELECT {', '.join(['*', *kept])} FROM ({two})"
         return f"SELECT {', '.join(self._selected())} FROM ({three}) GROUP BY {self._grouped()}"
 
@@ -96,23 +102,28 @@ class Aggregation:
         return [at for at, frame in enumerate(self.frames) if frame.measure.cell is not None]
 
     def _selected(self) -> list[str]:
-        places = ", ".join(f"p{at}" for at in range(len(self.frames)))
-        cells = ", ".join([*(f"c{at}" for at in self._cells), "0"])
+        places = ", ".join(own("p", at) for at in range(len(self.frames)))
+        cells = ", ".join([*(own("c", at) for at in self._cells), "0"])
         where = [f"CASE {self._which()} END", TICK]
         where += [f"COALESCE({places}, {NO_PLACE})", f"COALESCE({cells})::BIGINT", "count(*)"]
         return [f"{sql} AS {column}" for sql, column in zip([*where, *self.sums], self.columns, strict=True)]
 
     def _which(self) -> str:
         """The number of the frame that a row of the answer belongs to."""
-        places = ", ".join(f"p{at}" for at in range(len(self.frames)))
+        places = ", ".join(own("p", at) for at in range(len(self.frames)))
         last = len(self.frames) - 1
         marks = [(1 << len(self.frames)) - 1 - (1 << (last - at)) for at in range(len(self.frames))]
         return f"GROUPING({places}) " + " ".join(f"WHEN {mark} THEN {at}" for at, mark in enumerate(marks))
 
     def _grouped(self) -> str:
-        cells = [f", c{at}" if at in self._cells else "" for at in range(len(self.frames))]
-        sets = [f"({TICK}, p{at}{cell})" for at, cell in enumerate(cells)]
+        cells = [f", {own('c', at)}" if at in self._cells else "" for at in range(len(self.frames))]
+        sets = [f"({TICK}, {own('p', at)}{cell})" for at, cell in enumerate(cells)]
         return f"GROUPING SETS ({', '.join(sets)})"
+
+
+def own(letter: str, at: int) -> str:
+    """A name that no declared column can have."""
+    return f'"${letter}{at}"'
 
 
 def aggregations(measures: Sequence[Measure]) -> Iterator[Aggregation]:
@@ -154,7 +165,19 @@ def cell_number(cell: Cell) -> str:
     if cell.step is None or cell.lower is None:
         return f"CASE WHEN {x} BETWEEN 0 AND {cell.count - 1} THEN CAST({x} AS BIGINT) END"
     moved = f"({x} - {double(cell.lower)}) / {double(cell.step.numerator)} * {double(cell.step.denominator)}"
-    return f"CASE WHEN NOT isnan({x}) THEN {whole(moved, 0, cell.count - 1)} END"
+    guess = f"greatest(least(floor({moved}), {double(cell.count - 1)}), 0::DOUBLE)"
+    above = f"{ROW}.x >= {edge(cell, f'{ROW}.c + 1')} AND {ROW}.c < {double(cell.count - 1)}"
+    below = f"{ROW}.x < {edge(cell, f'{ROW}.c')} AND {ROW}.c > 0"
+    moves = f"lambda {ROW}: {ROW}.c + CASE WHEN {above} THEN 1 WHEN {below} THEN -1 ELSE 0 END"
+    put_right = f"list_transform([struct_pack(x := {x}, c := {guess})], {moves})[1]"
+    return f"CASE WHEN NOT isnan({x}) THEN CAST({put_right} AS BIGINT) END"
+
+
+def edge(cell: Cell, number: str) -> str:
+    """Where a cell begins: the double next to the exact edge, as an axis has it; one division rounds once."""
+    low, step = cell.lower or Fraction(0), cell.step or Fraction(1)
+    parts = lcm(low.denominator, step.denominator)
+    return f"(({double(low * parts)} + ({number}) * {double(step * parts)}) / {double(parts)})"
 
 
 def whole(number: str, first: int, last: int) -> str:

@@ -31,6 +31,7 @@ from streamgauge.query.settings import Lookup, Stream
 SECRET_BYTES = 32
 MOST_LOCATED = 10_000
 BLOCK, BEYOND = '"$block"', "$beyond"
+GONE = '"$beyond number"'
 
 
 class DuckEngine:
@@ -111,9 +112,9 @@ class DuckEngine:
             f"({USER} & {2**64 - 1})::UBIGINT AS low FROM {BLOCK} WHERE {TICK} >= 1 ORDER BY {NUMBER}"
         )
         beyond = found["number"][~users.admitted(found["high"], found["low"], found["tick"])]
-        self._connection.show(BEYOND, {"number": beyond})
-        ruled = f"CASE WHEN number IS NULL THEN {TICK} ELSE {BOUNDED} END AS {TICK}"
-        return f"(SELECT * REPLACE ({ruled}) FROM {BLOCK} LEFT JOIN {name(BEYOND)} ON {NUMBER} = number)"
+        self._connection.show(BEYOND, {"$beyond number": beyond})
+        ruled = f"CASE WHEN {GONE} IS NULL THEN {TICK} ELSE {BOUNDED} END AS {TICK}"
+        return f"(SELECT * REPLACE ({ruled}) FROM {BLOCK} LEFT JOIN {name(BEYOND)} ON {NUMBER} = {GONE})"
 
 
 def check(stream: Stream, measures: Sequence[Measure], secret: bytes) -> None:
@@ -123,6 +124,8 @@ def check(stream: Stream, measures: Sequence[Measure], secret: bytes) -> None:
         raise ValueError("measures must be at least one, got none")
     if isinstance(stream.unit, User) and stream.user is None:
         raise ValueError("user must name a column where users are the unit, got None")
+    if any(column.startswith("$") for column in stream.columns):
+        raise ValueError("columns must have names that do not begin with $, got one that does")
     folded = [column.casefold() for column in stream.columns]
     if len(set(folded)) < len(folded):
         raise ValueError("columns must differ in more than case, got two that do not")

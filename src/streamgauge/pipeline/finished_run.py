@@ -15,7 +15,6 @@ from itertools import groupby
 from streamgauge.engines import DuckEngine
 from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.opening import Opened, RunRefused
-from streamgauge.pipeline.quarantine import BAD, PART, Quarantine
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.query.measure import Tally
 from streamgauge.query.protocols import Finished
@@ -38,19 +37,6 @@ def finished_run(opened: Opened, source: Finished) -> Iterator[list[Released]]:
                 opened.options.step("read")
                 batches.counted(answer.counts)
                 yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
-            quarantined(opened, source, engine, batches)
-
-
-def quarantined(opened: Opened, source: Finished, engine: DuckEngine, batches: Batches) -> None:
-    """Takes down where the bad records are, or that there are none, if nobody has yet."""
-    if PART in opened.state or opened.options.stop.is_set():
-        return
-    quarantine = Quarantine()
-    if any(batches.dropped.get(rule) for rule in BAD) or any(not file.clean for file in source.files):
-        quarantine.look_through(engine, source.files, batches.dropped)
-    found = quarantine.saved()
-    opened.publisher.commit(state=found)
-    opened.state |= found
 
 
 def cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:

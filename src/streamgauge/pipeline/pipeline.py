@@ -100,7 +100,14 @@ class Pipeline:
         return read_book(self.file.folder, self.file.stream)
 
     def quarantine(self) -> tuple[Dropped, ...]:
-        """Where the records lie that could not be read: private. Needs the key, and that no run goes on."""
+        """Where the records lie that could not be read: private.
+
+        A finished source is read for it; of one that goes on it is in the store, which takes the key.
+        """
+        stream = self.file.stream
+        if stream.arrival == "finished" and stream.source != "-":
+            source = open_finished(stream, self.file.path.parent)
+            return tuple(Quarantine.of_files(self.file, source).records)
         with Lock(self.file.folder):
             store = Store.open(self.file.folder, key_of(self.file), create=False)
             try:

@@ -79,7 +79,7 @@ class Publisher:
         return [Trace(*trace) for trace in found if trace is not None]
 
     def catch_up(self) -> None:
-        """Publishes what was committed and is in no sink yet, commit by commit; the witness knows it first."""
+        """Publishes what was committed and is in no sink yet, commit by commit; the witness knows first."""
         self.witness.write(self.store.trace)
         marks = self.store.marks()
         for outlet in self.outlets:

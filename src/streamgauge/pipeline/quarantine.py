@@ -11,6 +11,9 @@ from dataclasses import astuple, replace
 
 from streamgauge.engines import DuckEngine
 from streamgauge.query.blocks import Block, Dropped, FilePart
+from streamgauge.query.measure import Measure
+from streamgauge.query.protocols import Finished
+from streamgauge.query.settings import PipelineFile
 
 MOST = 10_000
 PART = "quarantine"  # of the state
@@ -34,18 +37,14 @@ class Quarantine:
             known = None if header is None else tuple(header)
             self._add(each for each in engine.locate(block, known) if each.rule in BAD)
 
-    def look_through(self, engine: DuckEngine, files: Iterable[FilePart], everything: dict[str, int]) -> None:
-        """The same for files that an engine has read by itself: read once more, block by block."""
-        for file in files:
-            if file.path.suffix == ".parquet":
-                continue
-            for block in file.blocks():
-                before = len(self.records)
-                self.look(engine, block, everything, file.header)
-                named = [replace(each, file=file.path.name) for each in self.records[before:]]
-                self.records[before:] = named
-                if len(self.records) >= MOST:
-                    return
+    def look_through(self, engine: DuckEngine, file: FilePart) -> None:
+        """The same for a whole file."""
+        for block in file.blocks():
+            before = len(self.records)
+            self.look(engine, block, dict.fromkeys(BAD, 1), file.header)
+            self.records[before:] = [replace(each, file=file.path.name) for each in self.records[before:]]
+            if len(self.records) >= MOST:
+                return
 
     def saved(self) -> dict[str, bytes]:
         """The part of the state, if it has changed."""
@@ -54,6 +53,21 @@ class Quarantine:
         self._saved = len(self.records)
         text = json.dumps([astuple(record) for record in self.records]).encode()
         return {PART: text.ljust(-(-len(text) // STEP) * STEP)}
+
+    @classmethod
+    def of_files(cls, file: PipelineFile, source: Finished) -> "Quarantine":
+        """Bad records of a finished source, which is read for it: a run that stopped to look would tell.
+
+        Parquet files have no lines, and nothing to point at.
+        """
+        found = cls()
+        if file.stream.format == "parquet":
+            return found
+        anything = [Measure(where=None, groups=())]
+        with DuckEngine(file.stream, file.lookups, anything, secret=bytes(32)) as engine:
+            for part in source.files:
+                found.look_through(engine, part)
+        return found
 
     def _add(self, dropped: Iterable[Dropped]) -> None:
         for each in dropped:

@@ -13,7 +13,7 @@ Privacy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
+from math import ceil, floor, log2, prod
 from typing import Any
 
 from streamgauge import continual
@@ -30,6 +30,7 @@ from streamgauge.statistics.tuned import AskedMechanism, Tuned
 
 MOST_CELLS = 1024  # of an axis whose step nobody chose to be finer
 CELLS = 256  # of an axis without any natural step
+FINE = 2**20  # places of a grid for sums of what has no natural step: noise does not grow with them
 MOMENTS: tuple[AggregateKind, ...] = ("count", "sum", "mean", "variance", "stddev")
 SPREADS: tuple[AggregateKind, ...] = ("variance", "stddev")
 
@@ -122,8 +123,10 @@ class Sort:
 
     @property
     def value(self) -> Value | None:
-        """The expression that they share; none where only events are counted."""
-        return next((aggregate.value for _, aggregate in self.members if aggregate.value is not None), None)
+        """The expression that they share, which counts of others may be read off; none for events alone."""
+        values = [aggregate.value for _, aggregate in self.members if aggregate.kind != "count"]
+        values += [aggregate.value for _, aggregate in self.members]
+        return next((value for value in values if value is not None), None)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -260,9 +263,20 @@ def bounds_of(value: Value, places: int | None = None) -> dict[str, Any]:
     if low == high:
         low, high = min(low, Fraction(0)), max(high, Fraction(0)) or Fraction(1)
     step = value.step
-    if step is not None and (low % step or high % step or (places and (high - low) / step > places)):
-        step = None
+    if step is None or low % step or high % step or (places and (high - low) / step > places):
+        step = fine_step(low, high, places or FINE)
+        low, high = floor(low / step) * step, ceil(high / step) * step
     return {"lower": low, "upper": high, "step": step}
+
+
+def fine_step(low: Fraction, high: Fraction, places: int) -> Fraction:
+    """A power of two that cuts a range, rounded outwards, into at most so many places, and almost half.
+
+    >>> fine_step(Fraction(0), Fraction(1, 3), 1024)
+    Fraction(1, 2048)
+    """
+    exponent = ceil(log2((high - low) / (places - 2)))
+    return Fraction(2) ** exponent
 
 
 def axis_of(sort: Sort) -> Axis:
@@ -271,9 +285,10 @@ def axis_of(sort: Sort) -> Axis:
         raise Refused("an aggregate must have an expression, got none")
     bounds = bounds_of(sort.value)
     low, high, step = bounds["lower"], bounds["upper"], bounds["step"]
-    if step is not None and (high - low) / step <= MOST_CELLS:
+    if (high - low) / step <= MOST_CELLS:
         return Axis(low, high, step)
-    return Axis(low, high, (high - low) / CELLS)
+    coarse = fine_step(low, high, CELLS)
+    return Axis(floor(low / coarse) * coarse, ceil(high / coarse) * coarse, coarse)
 
 
 def cell(sort: Sort, axis: Axis) -> Mapping[str, Any]:

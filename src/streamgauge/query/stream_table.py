@@ -16,6 +16,7 @@ Nothing else has a default: the unit of privacy and the budget are the curator's
 from typing import Any, Literal
 from zoneinfo import available_timezones
 
+from streamgauge.privacy import WEvent
 from streamgauge.query.columns import columns_of
 from streamgauge.query.durations import spelled, ticks_of
 from streamgauge.query.formats import STANDARD, Format, compression_of, format_of
@@ -53,6 +54,9 @@ def stream_of(top: Table) -> Stream:
     if who.user == time:
         raise BadFile(f"{table.at('unit')}.user must be another column than the time, got {time}")
     reserved = {"time": time} | ({"user": who.user} if who.user else {})
+    if table.entries.get("late") == "carry" and isinstance(who.unit, WEvent):
+        why = "events of several ticks would be carried into one"
+        raise BadFile(f'{table.at("late")} must be "drop" under a w-event unit ({why}), got "carry"')
     return Stream(
         name=name,
         **_source(table),

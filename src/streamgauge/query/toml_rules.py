@@ -92,7 +92,8 @@ def named(pattern: str, words: str) -> Rule[str]:
 
 
 def _column(value: Any) -> str | None:
-    return value if is_line(value) and value.strip() and '"' not in value else None
+    fine = is_line(value) and value.strip() and '"' not in value and not value.startswith("$")
+    return value if fine else None
 
 
 def _sql(value: Any) -> str | None:
@@ -111,7 +112,7 @@ LINE = Rule("text of one line", lambda v: v if is_line(v) else None)
 TEXT = Rule("text", lambda v: v if isinstance(v, str) and not _unpaired(v) else None)
 SQL = Rule("a SELECT statement", _sql)
 PATH = Rule("a path", lambda v: v if is_line(v, 4096) and v.strip() else None)
-COLUMN = Rule("the name of a column, without control characters or double quotes", _column)
+COLUMN = Rule("the name of a column, without control characters, double quotes or a $ in front", _column)
 IDENTIFIER = named(r"[A-Za-z_][A-Za-z0-9_]*", "a name of letters, digits and _ that begins with no digit")
 NAME = named(r"[A-Za-z0-9_-]+", "a name of letters, digits, _ and -")
 EPSILON = amount("1e-9", "1e6")
