@@ -1,0 +1,40 @@
+"""The crash law, at random instants: a run that is killed hundreds of times is one run."""
+
+import random
+
+import pytest
+from crash_readers import Watched
+
+STEPS = 30  # about two commits and what belongs to them
+LONGEST = 0.05  # seconds, about what the longest step takes
+
+
+def killed_at_random(run, kills, chance, down=0):
+    """Starts a run again and again and kills it at some instant after some step, and before the next."""
+    for _ in range(kills):
+        after = max(0, chance.randrange(-STEPS // 8, STEPS))
+        run.child(after=after, wait=chance.random() ** 4 * LONGEST, down=chance.randrange(down + 1))
+    assert run.kills == kills
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills", "noisy", "down"),
+    [
+        ("long finished", 200, True, 0),
+        ("followed", 30, True, 2),
+        ("followed users", 20, False, 2),
+    ],
+)
+def test_however_often_a_run_is_killed_each_value_is_published_once_and_never_another(
+    kind, kills, noisy, down
+):
+    chance = random.Random(4)
+    with Watched(kind, noisy=noisy) as run:
+        killed_at_random(run, kills, chance, down)
+        run.finish()
+        for _ in range(5):  # and while it looks whether there is anything left
+            run.child(after=1, wait=chance.random() * LONGEST)
+        run.finish()
+        run.whole()
+        if not noisy:
+            run.silent()

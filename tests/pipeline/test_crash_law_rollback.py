@@ -1,0 +1,160 @@
+"""A store that is put back as it was earlier would draw again for ticks that were published: it is refused.
+
+The traces that tell are the witness beside the key, and the sinks. Whoever goes on nevertheless says so, and
+pays for what is drawn twice.
+"""
+
+import json
+import shutil
+
+import pytest
+from crash_readers import Watched, unbroken
+from crash_streams import KINDS
+
+from streamgauge import Pure
+from streamgauge.pipeline.reading import read_book
+
+OLD, NEW = 4, 9  # the last ticks of the copy, and of the store that it took the place of
+REFUSED = f"RolledBack: store must know all that was published, got {OLD} as the last tick in "
+
+
+@pytest.fixture(params=["brief", "brief live"])
+def run(request):
+    """A store was copied after tick OLD, ran on to tick NEW, and lies there as it was copied."""
+    with Watched(request.param, noisy=True) as run:
+        run.child(at=["marked", OLD, "kill"])
+        for name in ("c.streamgauge", *run.sinks):
+            copy(run.folder / name, run.folder / f"{name}.old")
+        run.child(at=["marked", NEW - OLD, "kill"])
+        assert run.tick == NEW
+        put_back(run, "c.streamgauge")
+        assert run.tick == OLD
+        yield run
+
+
+def copy(path, to):
+    (shutil.copytree if path.is_dir() else shutil.copy)(path, to)
+
+
+def put_back(run, name):
+    path = run.folder / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    (run.folder / f"{name}.old").replace(path)
+
+
+def refused(run):
+    before = [run.published(sink) for sink in run.sinks]
+    end = run.child()
+    assert end.error.startswith(REFUSED)
+    assert set(end.steps) <= {"settled"}
+    assert [run.published(sink) for sink in run.sinks] == before
+
+
+def test_an_old_store_is_refused_by_the_witness_even_with_an_old_sink(run):
+    put_back(run, "out.jsonl")
+    refused(run)
+
+
+def test_the_witness_knows_what_a_start_publishes_of_an_earlier_one():
+    with Watched("brief", noisy=True) as run:
+        run.child(at=["marked", OLD, "kill"])
+        for name in ("c.streamgauge", "out.jsonl"):
+            copy(run.folder / name, run.folder / f"{name}.old")
+        assert run.child(at=["stored", 1, "kill"]).killed
+        assert run.child(at=["written", 1, "kill"]).killed
+        put_back(run, "c.streamgauge")
+        put_back(run, "out.jsonl")
+        refused(run)
+
+
+@pytest.mark.parametrize("run", ["brief", "brief live", "brief parquet"], indirect=True)
+def test_an_old_store_is_refused_by_a_sink_even_without_a_witness(run):
+    (run.folder / "c.key.witness").unlink()
+    refused(run)
+
+
+def test_where_nothing_tells_an_old_store_cannot_be_told_from_a_good_one(run):
+    (run.folder / "c.key.witness").unlink()
+    put_back(run, "out.jsonl")
+    run.forget()
+    run.finish()
+    run.whole()
+
+
+@pytest.mark.parametrize("step", ["stored", "drawn", "written"])
+def test_who_goes_on_with_an_old_store_pays_once_for_what_is_drawn_twice(run, step):
+    refused(run)
+    lost = traces(run)
+    goes_on(run, at=[step, 1, "kill"])
+    run.forget()
+    run.finish()
+    assert run.ledger() == [*unbroken(run.kind).ledger, *charged_again(lost)]
+    assert losses(run) == ((Pure(4), Pure(2)) if run.kind == "brief" else (Pure(4), Pure(4)))
+    assert len(run.published("out.jsonl")) == len(unbroken(run.kind).series)
+
+
+def test_a_payment_that_was_not_committed_is_asked_for_again(run):
+    goes_on(run, at=["slot written", 1, "kill"])
+    refused(run)
+    assert run.ledger() == unbroken(run.kind).ledger
+
+
+def goes_on(run, **order):
+    """With the switch that a curator has to say aloud."""
+    run.forget()
+    run.child(options={"rolled_back": True}, **order)
+
+
+def traces(run):
+    """What the witness tells, which is what the sink tells, too."""
+    (told,) = json.loads((run.folder / "c.key.witness").read_text()).values()
+    assert told["tick"] == NEW
+    return [[told["tick"], told["chain"]]]
+
+
+def charged_again(lost):
+    for release in ("each", "running"):
+        yield "again", {"release": release, "loss": {"epsilon": "1"}, "first": 1, "last": NEW}
+    yield "rolled back", {"until": NEW, "traces": lost}
+
+
+def losses(run):
+    """What one event, or user, may lose who is in a tick that was drawn twice, or in a later one."""
+    stream = KINDS[run.kind].pipeline(run.folder).file.stream
+    ledger = read_book(run.folder / "c.streamgauge", stream).ledger
+    return ledger.spent(1, NEW), ledger.spent(NEW + 1, KINDS[run.kind].ticks)
+
+
+def test_a_release_that_the_old_store_does_not_know_is_paid_for_twice_too():
+    with Watched("brief", noisy=True) as run:
+        run.child(at=["marked", OLD, "kill"])
+        copy(run.folder / "c.streamgauge", run.folder / "c.streamgauge.old")
+        run.kind = "brief more"
+        run.child(at=["marked", 2, "kill"])  # the new release has begun at the first tick
+        put_back(run, "c.streamgauge")
+        goes_on(run)
+        again = [body for kind, body in run.ledger() if kind == "again"]
+        assert [(body["release"], body["first"], body["last"]) for body in again] == [
+            (name, 1, OLD) for name in ("each", "running", "sliding")
+        ]
+        assert len(run.published("out.jsonl")) == len(unbroken("brief more").series)
+
+
+def test_a_witness_that_is_gone_is_no_rollback():
+    with Watched("brief", noisy=True) as run:
+        run.child(at=["drawn", OLD, "kill"])
+        (run.folder / "c.key.witness").unlink()
+        run.finish()
+        run.whole()
+
+
+def test_a_second_run_is_refused_while_the_first_is_at_work_and_harms_nothing():
+    with Watched("finished", noisy=True) as run:
+        for after in (2, 20, 40):
+            end = run.child(after=after, wait=0, beside=True)
+            assert end.killed
+            assert end.beside.error.startswith("AlreadyRunning: folder must be used by one run at a time")
+            assert not end.beside.steps
+        run.finish()
+        run.whole()
