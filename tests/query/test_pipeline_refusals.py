@@ -167,7 +167,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("ts =", "stream.columns.ts must be left out, got the time column"),
         ("TS =", "names that differ in more than case, got TS and ts"),
         ("Region =", "names that differ in more than case, got Region and region"),
-        ("'a\"b' =", "must be the name of a column, without control characters, double quotes or a $ in front"),
+        (
+            "'a\"b' =",
+            "must be the name of a column, without control characters, double quotes or a $ in front",
+        ),
         ('"a\\nb" =', 'stream.columns."a\\u000ab" must be the name of a column'),
         ('" " =', "must be the name of a column"),
     ],

@@ -204,6 +204,44 @@ def test_events_with_a_group_have_what_the_group_is_made_of() -> None:
     assert not found.value.nullable
 
 
+@pytest.mark.parametrize(
+    ("group", "nullable"),
+    [
+        ("ROLLUP (FLOOR(age / 10))", True),
+        ("ROLLUP (FLOOR(age / 10), region)", True),
+        ("region, ROLLUP (FLOOR(age / 10))", True),
+        ("FLOOR(age / 10), ROLLUP (region)", False),
+        ("FLOOR(age / 10), region", False),
+    ],
+)
+def test_events_of_a_level_that_dropped_a_group_may_lack_what_it_is_made_of(
+    group: str, nullable: bool
+) -> None:
+    (found,) = query(f"SELECT COUNT(age) FROM visits GROUP BY {group}").aggregates
+    assert found.value is not None
+    assert found.value.nullable is nullable
+
+
+@pytest.mark.parametrize("group", ["", "GROUP BY room", "GROUP BY FLOOR(area)"])
+@pytest.mark.parametrize(
+    ("key", "nullable"),
+    [
+        (Column("sensor"), False),
+        (Column("sensor", values=("s1", "s9")), True),
+        (Column("sensor", values=("s1", "s9"), other=True), False),
+    ],
+)
+def test_a_key_with_values_may_be_missing_though_it_was_joined(
+    key: Column, nullable: bool, group: str
+) -> None:
+    """Joins go by the text of an event; its column is NULL where the text is not declared."""
+    stream = replace(STREAM, columns={**STREAM.columns, "sensor": key})
+    sql = f"SELECT COUNT(sensor) FROM visits JOIN sites USING (sensor) {group}"
+    (found,) = parse(sql, stream, LOOKUPS).aggregates
+    assert found.value is not None
+    assert found.value.nullable is nullable
+
+
 def test_the_where_of_a_query_keeps_the_events_that_it_says(rows: duckdb.DuckDBPyConnection) -> None:
     where = query(
         "SELECT COUNT(*) FROM visits WHERE age > 17 AND ts < '2026-01-04 13:00' AND region = 'o''east'"

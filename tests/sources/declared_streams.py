@@ -6,12 +6,12 @@ from streamgauge.query.settings import Column, Stream
 
 def stream(source, format="jsonl", **others):
     settings = {"compression": None, "arrival": "finished", "columns": {"a": Column("a"), "b": Column("b")}}
+    settings["time_format"] = "iso"
     return Stream(
         name="visits",
         source=str(source),
         format=format,
         time="ts",
-        time_format="iso",
         timezone="UTC",
         tick=60_000_000,
         start=0,

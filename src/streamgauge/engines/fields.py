@@ -6,36 +6,13 @@ Promise
     is beyond the header is ignored.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamgauge.engines.quoting import name, text
+from streamgauge.query.raw_field import MISSING, Raw, parquet_columns
 
-NUMBER = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DOUBLE|FLOAT|DECIMAL\(\d+, ?\d+\)")
 FIELD = '"(?:[^"]|"")*"|[^",]*'  # quoted, with quotes doubled, or without any quote
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A field as the file has it: text, or a column of Parquet with a type of its own."""
-
-    sql: str
-    kind: str = "VARCHAR"
-
-    @property
-    def text(self) -> str:
-        if self.kind == "VARCHAR":
-            return self.sql
-        return f"TRY(decode({self.sql}))" if self.kind == "BLOB" else f"CAST({self.sql} AS VARCHAR)"
-
-    @property
-    def number(self) -> str:
-        """What is cast to numbers: a number, or else text."""
-        return self.sql if NUMBER.fullmatch(self.kind) else self.text
-
-
-MISSING = Raw("NULL::VARCHAR")  # a declared column that the file does not have
 
 
 @dataclass(frozen=True)
@@ -74,8 +51,8 @@ def csv_fields(lines: str, names: Sequence[str], header: Sequence[str]) -> Relat
 
 
 def parquet_fields(rows: str, names: Sequence[str], kinds: Mapping[str, str]) -> Relation:
-    """Columns with their own types."""
-    fields = {field: Raw(name(field), kinds[field]) for field in names if field in kinds}
+    """Columns with their own types, those that have values."""
+    fields = parquet_columns(names, kinds)
     texts = ", ".join([*(fields[field].text for field in sorted(fields)), "NULL"])
     found = {field: fields.get(field, MISSING) for field in names}
     return Relation(rows, found, "true", f"CAST(row({texts}) AS VARCHAR)")

@@ -16,6 +16,7 @@ from streamgauge.engines.lines import can_be_read_again, in_memory, lines_of, nu
 from streamgauge.engines.parquet_batches import BATCH, parquet_batches
 from streamgauge.engines.quoting import name, texts
 from streamgauge.query.blocks import Block, FilePart
+from streamgauge.query.raw_field import MISSING, Raw
 from streamgauge.query.settings import Stream
 
 MOST_FILES = 64  # of one query: each holds a descriptor
@@ -78,9 +79,14 @@ class Reading:
         kinds = {row[0]: row[1] for row in self.connection.texts(f"DESCRIBE SELECT * FROM {rows}")}
         return parquet_fields(rows, self.fields, kinds)
 
+    def parquet_names(self, file: FilePart) -> list[str]:
+        """The columns of a file that have values."""
+        return [field for field, raw in self._raws(file) if raw != MISSING]
+
     def _kinds(self, file: FilePart) -> object:
-        if self.stream.format != "parquet":
-            return None
+        return self._raws(file) if self.stream.format == "parquet" else None
+
+    def _raws(self, file: FilePart) -> tuple[tuple[str, Raw], ...]:
         with opened([file.path]) as paths:
             return tuple(self.parquet(parquet_rows(paths)).fields.items())
 
@@ -120,7 +126,8 @@ class Cut:
     @contextmanager
     def relations(self) -> Iterator[Iterator[Relation]]:
         if self.reading.stream.format == "parquet":
-            with closing(read_ahead(parquet_batches(self.file.path, self.reading.fields))) as batches:
+            names = self.reading.parquet_names(self.file)
+            with closing(read_ahead(parquet_batches(self.file.path, names))) as batches:
                 yield map(self._batch, batches)
         else:
             with closing(read_ahead(self.file.blocks())) as blocks, closing(self._entered(blocks)) as parts:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from streamgauge.engines import keyed_hash, times
+from streamgauge.engines import keyed_hash
 from streamgauge.engines.fields import Relation
 from streamgauge.engines.passes import EARLY, ELSEWHERE, LATE, NO_TIME, NO_USER, NOT_READABLE, OUTSIDE
 from streamgauge.engines.quoting import double, name, text
 from streamgauge.engines.typed import Typed
 from streamgauge.privacy import User
+from streamgauge.query import event_times as times
 from streamgauge.query.measure import Measure
 from streamgauge.query.settings import Lookup, Stream
 

@@ -11,9 +11,10 @@ Promise
 
 from dataclasses import dataclass
 
-from streamgauge.engines import keyed_hash, times
-from streamgauge.engines.fields import Raw
+from streamgauge.engines import keyed_hash
 from streamgauge.engines.quoting import double, name, text
+from streamgauge.query import event_times as times
+from streamgauge.query.raw_field import FIRST, LAST, Raw
 from streamgauge.query.settings import Column, Stream
 
 LONGEST_TEXT = 1024  # characters
@@ -60,13 +61,13 @@ class Typed:
         if kind == "boolean":
             return f"TRY_CAST({raw.text} AS BOOLEAN)"
         if kind == "time":
-            return times.microseconds(raw, self.stream, (times.FIRST, times.LAST))
+            return times.microseconds(raw, self.stream, (FIRST, LAST))
         return self._text(raw.text)
 
     def finished(self) -> str:
         column, own = self.column, name(self.column.name)
         if column.kind == "time":
-            return times.timestamp(own, self.stream.timezone, (times.FIRST, times.LAST))
+            return times.timestamp(own, self.stream.timezone, (FIRST, LAST))
         if column.kind == "number":
             return self._number(own)
         if column.kind == "boolean":

@@ -15,7 +15,7 @@ from streamgauge.query.settings import Stream
 from streamgauge.sources.complete import CompleteFile
 from streamgauge.sources.errors import SourceLost
 from streamgauge.sources.growing import GrowingFile
-from streamgauge.sources.parquet import ParquetFile, declared
+from streamgauge.sources.parquet import ParquetFile
 from streamgauge.sources.places import compression_of, names_in
 from streamgauge.sources.whole import WholeFile
 
@@ -144,7 +144,7 @@ class LiveFolder:
     def _reader(self, path: Path) -> _Reader:
         stream, has_header = self._stream, self._stream.format == "csv"
         if stream.format == "parquet":
-            return CompleteFile(path, ParquetFile(path, declared(stream)))
+            return CompleteFile(path, ParquetFile(path, stream))
         if compression := compression_of(path, stream):
             return CompleteFile(path, WholeFile(path, has_header, compression))
         return GrowingFile(path, has_header=has_header)

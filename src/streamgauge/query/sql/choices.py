@@ -44,6 +44,8 @@ def matched(
 def chosen(values: Sequence[Expression], sql: str, nullable: bool) -> Expression:
     """One of some values of one kind: bounds, grids and labels of all of them."""
     there = [value for value in values if value.sql != TYPED_NULL[value.kind]]
+    if not there:
+        raise Refused("CASE and COALESCE need a value that is not NULL")
     return Expression(
         values[0].kind,
         sql,

@@ -91,6 +91,8 @@ def _check_node(node: Node) -> None:
     for part, value in node.args.items():
         if value and part not in allowed:
             raise Refused(reason(part) if isinstance(node, exp.Select) else _odd(node, part))
+    if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
+        raise Refused(f"{node.key.upper()} needs more operands")
     if isinstance(node, exp.Select) and node.parent is not None:
         raise Refused(REASONS["subquery"])
     if isinstance(node, exp.Star | exp.Distinct) and not isinstance(node.parent, exp.Count):

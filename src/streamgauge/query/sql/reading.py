@@ -117,11 +117,13 @@ def _cast(node: Node, of: Reader) -> Expression:
 
 def _function(node: Node, of: Reader) -> Expression:
     """dow(ts), weekday(ts) and date_part('hour', ts)."""
-    *part, time = map(of, node.expressions)
-    name = node.this if not part else part[0].constant
-    if len(part) != (str(node.this).lower() == "date_part") or not isinstance(name, str):
-        raise Refused(f"{node.this} needs {'a date part and a time' if part else 'one time'}")
-    return times.part(name, time, of.scope.stream)
+    called = str(node.this).lower()
+    wanted, what = (2, "a date part and a time") if called == "date_part" else (1, "one time")
+    operands = [of(operand) for operand in node.expressions]
+    name = operands[0].constant if called == "date_part" and operands else called
+    if len(operands) != wanted or not isinstance(name, str):
+        raise Refused(f"{called} needs {what}")
+    return times.part(name, operands[-1], of.scope.stream)
 
 
 RULES: dict[type[Node], Rule] = {

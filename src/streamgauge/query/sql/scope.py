@@ -68,7 +68,7 @@ class Scope:
             yield self.stream.name, stream_column(self.stream.columns[name])
         for called, lookup in self.joined.items():
             if name in lookup.columns:
-                yield called, lookup_column(lookup, name)
+                yield called, lookup_column(lookup, name, key_needs(lookup, self.stream))
 
     def _called(self, table: str) -> Names:
         return self.names if table == self.stream.name else frozenset({table})
@@ -110,13 +110,21 @@ def _spread(whole: Expression, values: Iterable[float]) -> Expression:
     return replace(whole, kind="number", span=span, grid=joint(map(grids.constant, listed)))
 
 
-def lookup_column(lookup: Lookup, name: str) -> Expression:
+def key_needs(lookup: Lookup, stream: Stream) -> Names:
+    """The key, if it cannot be NULL where an event was joined.
+
+    Joins go by the text that an event has: with `values`, its column is NULL if the text is not declared.
+    """
+    return NOTHING if stream.columns[lookup.on].values is not None else frozenset({lookup.on})
+
+
+def lookup_column(lookup: Lookup, name: str, needs: Names) -> Expression:
     """A column of a public table: its values are known."""
     place = lookup.columns.index(name)
     cells = [row[place] for row in lookup.rows]
     labels = tuple(dict.fromkeys(cell for cell in cells if cell is not None))
     own = f"{lookup.name}.{name}"
-    whole = Expression("text", identifier(own), None in cells, frozenset({own, lookup.on}), labels=labels)
+    whole = Expression("text", identifier(own), None in cells, needs | {own}, labels=labels)
     if not labels or isinstance(labels[0], str):
         return whole
     ordered = tuple(sorted(labels, key=float))
@@ -141,7 +149,8 @@ def scope_of(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) 
             raise Refused(f"lookup {lookup.name} must be joined once")
         joined[called] = lookup
         _check_key(lookup, stream)
-    return Scope(stream, names, joined, present=frozenset(lookup.on for lookup in joined.values()))
+    keys = (key_needs(lookup, stream) for lookup in joined.values())
+    return Scope(stream, names, joined, present=NOTHING.union(*keys))
 
 
 def _join(join: exp.Join, names: Names, lookups: Mapping[str, Lookup]) -> tuple[str, Lookup]:

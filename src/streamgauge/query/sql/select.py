@@ -10,8 +10,8 @@ from streamgauge.query.settings import Lookup, Stream
 from streamgauge.query.sql import domains, naming
 from streamgauge.query.sql.aggregates import aggregate
 from streamgauge.query.sql.dialect import read
-from streamgauge.query.sql.expressions import NOTHING, Names, expect
-from streamgauge.query.sql.grouping import Item, grouping_of, items_of
+from streamgauge.query.sql.expressions import Names, all_needs, expect
+from streamgauge.query.sql.grouping import Grouping, Item, grouping_of, items_of
 from streamgauge.query.sql.narrowing import narrowed
 from streamgauge.query.sql.reading import Reader
 from streamgauge.query.sql.scope import Scope, scope_of
@@ -22,9 +22,18 @@ MOST_AGGREGATES = 64
 def parse(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
     """The meaning of a SELECT, or `Refused` in a line that depends on its text and on declarations alone."""
     try:
-        return _query(read(sql), stream, lookups)
+        return meaning(sql, stream, lookups)
+    except Refused:
+        raise
     except RecursionError:
         raise Refused("sql must be less deeply nested") from None
+    except Exception:
+        raise Refused("sql cannot be read: it is not in the dialect (see docs/sql.md)") from None
+
+
+def meaning(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
+    """The meaning of a SELECT, without a net."""
+    return _query(read(sql), stream, lookups)
 
 
 def _query(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
@@ -32,7 +41,7 @@ def _query(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) ->
     where, scope = _where(select, scope)
     items = items_of(select)
     grouping = grouping_of(select, items, Reader(scope))
-    groups, scope = _groups(grouping.keys, scope)
+    groups, scope = _groups(grouping, scope)
     counted = [item for item in items if item.aggregated]
     aggregates = _aggregates(counted, scope)
     names = _names([*grouping.keys, *counted], [*groups, *aggregates])
@@ -60,15 +69,15 @@ def _where(select: exp.Select, scope: Scope) -> tuple[str | None, Scope]:
     return condition.sql, known
 
 
-def _groups(keys: Sequence[Item], scope: Scope) -> tuple[list[GroupColumn], Scope]:
-    """Group columns, and what is known of events that have a group."""
-    expressions = [Reader(scope)(key.node) for key in keys]
+def _groups(grouping: Grouping, scope: Scope) -> tuple[list[GroupColumn], Scope]:
+    """Group columns, and what is known of events that have a group on the coarsest level, so on any."""
+    expressions = [Reader(scope)(key.node) for key in grouping.keys]
     found = [
         domains.group(naming.of_group(key.node), expression, naming.words(key.node))
-        for key, expression in zip(keys, expressions, strict=True)
+        for key, expression in zip(grouping.keys, expressions, strict=True)
     ]
-    needed = NOTHING.union(*(expression.needs for expression in expressions))
-    return found, replace(scope, present=scope.present | needed)
+    kept = tuple(expressions[: min(grouping.levels)])
+    return found, replace(scope, present=scope.present | all_needs(kept))
 
 
 def _aggregates(counted: Sequence[Item], scope: Scope) -> list[Aggregate]:

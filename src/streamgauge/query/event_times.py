@@ -5,16 +5,12 @@ Promise
     database. So whatever is not plain text is compared with the declared range before a time zone is applied.
 """
 
-from streamgauge.engines.fields import Raw
-from streamgauge.engines.quoting import text
+from streamgauge.query.raw_field import FIRST, LAST, ZONED, Raw
 from streamgauge.query.settings import Stream
 
 DAY = 86_400_000_000
-FIRST = -62_135_596_800_000_000  # year 1
-LAST = 253_402_300_799_999_999  # year 9999
-NAIVE = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "DATE")
-ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS")
 SCALES = {"epoch s": 1_000_000, "epoch ms": 1_000, "epoch us": 1}
+UNITS = {"epoch s": "0.000001", "epoch ms": "0.001", "epoch us": "1", "epoch ns": "1000"}
 MANY = 10**30  # a multiple of 1000 beyond any number that is read
 
 
@@ -25,10 +21,8 @@ def span(stream: Stream) -> tuple[int, int]:
 
 def microseconds(raw: Raw, stream: Stream, between: tuple[int, int]) -> str:
     """BIGINT or NULL. Outside of `between` it may be off by a day, but stays outside."""
-    if raw.kind in ZONED:
-        return f"epoch_us(TRY_CAST({raw.sql} AS TIMESTAMPTZ))"
-    if raw.kind in NAIVE:
-        return _local(f"epoch_us(TRY_CAST({raw.sql} AS TIMESTAMP))", stream.timezone, between)
+    if raw.moment is not None:
+        return raw.moment if raw.kind in ZONED else _local(raw.moment, stream.timezone, between)
     if stream.time_format == "iso":
         return f"epoch_us(TRY_CAST({raw.text} AS TIMESTAMPTZ))"
     number = f"TRY_CAST({raw.number} AS DECIMAL(30, 9))"
@@ -39,12 +33,22 @@ def microseconds(raw: Raw, stream: Stream, between: tuple[int, int]) -> str:
     return f"TRY_CAST({whole} AS BIGINT)"
 
 
+def told(moment: str, time_format: str) -> str:
+    """The text that is read as microseconds, within the years that have a text."""
+    inside = f"greatest({FIRST}, least({LAST}, {moment}))"
+    if time_format == "iso":
+        text = f"CAST(make_timestamp({inside}) AS VARCHAR) || '+00'"
+    else:
+        text = f"CAST(CAST({inside} AS DECIMAL(30, 0)) * {UNITS[time_format]} AS VARCHAR)"  # exact
+    return f"CASE WHEN {moment} IS NOT NULL THEN {text} END"
+
+
 def timestamp(moment: str, timezone: str, between: tuple[int, int]) -> str:
     """A TIMESTAMP as clocks in the time zone show it, or NULL outside of `between`."""
     inside = f"{moment} BETWEEN {between[0]} AND {between[1]}"
     if timezone == "UTC":
         return f"CASE WHEN {inside} THEN make_timestamp({moment}) END"
-    return f"CASE WHEN {inside} THEN timezone({text(timezone)}, make_timestamptz({moment})) END"
+    return f"CASE WHEN {inside} THEN timezone({_quoted(timezone)}, make_timestamptz({moment})) END"
 
 
 def _local(moment: str, timezone: str, between: tuple[int, int]) -> str:
@@ -52,5 +56,9 @@ def _local(moment: str, timezone: str, between: tuple[int, int]) -> str:
     if timezone == "UTC":
         return moment
     near = f"{moment} BETWEEN {between[0] - DAY} AND {between[1] + DAY}"
-    zoned = f"timezone({text(timezone)}, make_timestamp({moment}))"
+    zoned = f"timezone({_quoted(timezone)}, make_timestamp({moment}))"
     return f"CASE WHEN {near} THEN epoch_us({zoned}) ELSE {moment} END"
+
+
+def _quoted(timezone: str) -> str:
+    return "'" + timezone.replace("'", "''") + "'"
