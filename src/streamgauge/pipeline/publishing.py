@@ -79,7 +79,7 @@ class Publisher:
         return [Trace(*trace) for trace in found if trace is not None]
 
     def catch_up(self) -> None:
-        """Publishes what was committed and is in no sink yet, commit by commit; the witness knows it first."""
+        """Publishes what was committed and is in no sink yet, commit by commit; the witness knows first."""
         self.witness.write(self.store.trace)
         marks = self.store.marks()
         for outlet in self.outlets:
@@ -101,7 +101,7 @@ class Publisher:
 
 
 def shapes_of(acts: Sequence[Act]) -> dict[str, Shape]:
-    """The shape of every release that was ever charged."""
+    """The shape of every release that was ever charged; without groups where these are discovered."""
     return {
         act.body["release"]: shape_of(act.body["release"], act.body["layout"])
         for act in acts
