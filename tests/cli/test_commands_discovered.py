@@ -43,7 +43,7 @@ def test_the_plan_and_the_ledger_tell_deltas_and_thresholds(ran: Path) -> None:
     plan = told("plan", ran).stdout
     assert "rho 0.02 beside delta 1e-07" in plan
     assert "at most 50 groups, discovered" in plan
-    assert "a group appears above" in plan
+    assert "a group appears at" in plan
     ledger = told("ledger", ran).stdout
     assert "rho 0.02 beside delta 1e-07" in ledger
     told_as_json = json.loads(told("ledger", ran, "--json").stdout)

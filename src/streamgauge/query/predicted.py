@@ -11,6 +11,7 @@ the numbers printed here.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 from streamgauge.noise.normal import normal_point
@@ -93,7 +94,7 @@ def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
 def _of_keys(measure: str, statistic: TopK, tick: int, events: float | None) -> Error:
     """Intervals hold for all groups at once, published or not, since the largest are looked at."""
     noise, threshold = statistic.noise_at(tick), statistic.selection.threshold(tick)
-    half, note = noise.simultaneous(CONFIDENCE, AMONG), f"a group appears above {threshold:,.0f} events"
+    half, note = noise.simultaneous(CONFIDENCE, AMONG), f"a group appears at {floor(threshold) + 1:,} events"
     return Error(measure, tick, noise.stddev, half, events, note, threshold)
 
 
