@@ -161,7 +161,8 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     assert list(told) == ["file", "releases", "ledger", "edits", "refused", "notes"]
     (release,) = told["releases"]
     assert list(release) == [
-        *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors")
+        *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
+        *("delta", "discovered"),
     ]
     assert list(release["parts"][0]) == ["measures", "level", "loss", "mechanism", "runners_up"]
     assert list(release["errors"][0]) == [
@@ -172,6 +173,7 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
         "level",
         "relative",
         "note",
+        "threshold",
     ]
     assert (list(told["ledger"]), list(told["edits"])) == (
         ["budget", "before", "after"],

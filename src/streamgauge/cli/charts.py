@@ -163,8 +163,9 @@ def _frame(panel: Any) -> None:
 
 
 def _literal(name: str) -> str:
-    """A text without formulas in it."""
-    return name.replace("$", r"\$")
+    """A text without formulas in it, and with no sign at its beginning that would hide it."""
+    shown = name.replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def _put(path: Path, write: Callable[[Path], Any]) -> None:

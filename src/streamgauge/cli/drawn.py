@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from streamgauge.cli.screens import printable
 from streamgauge.query.released import Releases
 from streamgauge.query.shapes import Place
 
 GROUPS = 12
+LONGEST = 60  # characters of a name
 COLOURS = (
     *("#1f6f8b", "#c8553d", "#2a9d6f", "#7a6fb0", "#e0a458", "#5b8db8"),
     *("#a23b72", "#6a8532", "#3d405b", "#d1773e", "#4a7c7e", "#8d6b94"),
@@ -78,5 +80,6 @@ def _finite(numbers: Any) -> Any:
 
 
 def _name(place: Place) -> str:
-    """The group's labels; names of columns are told only if there are several."""
-    return str(place) if len(place.labels) != 1 else str(place.labels[0][1])
+    """The group's labels, cut where they are long; names of columns are told only if there are several."""
+    name = printable(str(place) if len(place.labels) != 1 else str(place.labels[0][1]))
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."

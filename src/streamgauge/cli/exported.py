@@ -61,8 +61,8 @@ def _json_lines(ticks: Iterable[Released], path: Path) -> None:
 def _json(ticks: Iterable[Released], path: Path) -> None:
     form, between = JsonLines(), b"[\n"
     with path.open("wb") as file:
-        for item in ticks:
-            file.write(between + form.lines(item, None).rstrip(b"\n").replace(b"\n", b",\n"))
+        for lines in filter(None, (form.lines(item, None) for item in ticks)):
+            file.write(between + lines.rstrip(b"\n").replace(b"\n", b",\n"))
             between = b",\n"
         file.write(b"[]\n" if between == b"[\n" else b"\n]\n")
 

@@ -1,6 +1,7 @@
 """A book as tables and as JSON."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from streamgauge.cli.losses import loss_text, ticks_text, unit_text
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.pipeline.book import Book, loss_as_json, loss_of_json
 from streamgauge.pipeline.store import Act
+from streamgauge.pipeline.words import cost_text
 from streamgauge.privacy import Charge, Ledger
 from streamgauge.query.released import moment
 from streamgauge.query.settings import PipelineFile
@@ -40,7 +42,7 @@ def _charges(ledger: Ledger, ticks: int | None) -> Any:
             add_row(table, charge.name, "given back", "", "", _state(charge))
             continue
         for step in charge.covers.steps:
-            told = (charge.name, loss_text(step.loss), ticks_text(step.first, step.last))
+            told = (charge.name, cost_text(step.loss, charge.delta), ticks_text(step.first, step.last))
             add_row(table, *told, _bar(step.first, step.last, end), _state(charge))
     return table
 
@@ -95,7 +97,7 @@ def _words(act: Act) -> Iterator[str]:
     if act.kind == "pin":
         yield str(body["block"])
     if "loss" in body:
-        yield loss_text(loss_of_json(body["loss"]))
+        yield cost_text(loss_of_json(body["loss"]), Fraction(body.get("delta", 0)))
     if "first" in body:
         yield f"ticks {ticks_text(body['first'], body['last'])}"
     for key, text in (("ingested", "after tick"), ("until", "until tick")):
@@ -104,12 +106,13 @@ def _words(act: Act) -> Iterator[str]:
 
 
 def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
-    """The keys: file, budget, spent, left, charges, acts. Losses are exact fractions."""
+    """The keys: file, budget, spent, delta_spent, left, charges, acts. Losses are exact fractions."""
     ledger = book.ledger
     return {
         "file": file.path.name,
         "budget": None if ledger is None else loss_as_json(ledger.budget),
         "spent": None if ledger is None else loss_as_json(ledger.spent()),
+        "delta_spent": None if ledger is None else str(ledger.delta_spent()),
         "left": None if ledger is None else loss_as_json(ledger.left()),
         "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
         "acts": [
@@ -122,4 +125,5 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
 def _charge_as_json(charge: Charge) -> dict[str, Any]:
     steps = () if charge.covers is None else charge.covers.steps
     spans = [{"first": step.first, "last": step.last, "loss": loss_as_json(step.loss)} for step in steps]
-    return {"release": charge.name, "covers": spans, "ended_after": charge.ended}
+    told = {"release": charge.name, "covers": spans, "ended_after": charge.ended}
+    return told | ({"delta": str(charge.delta)} if charge.delta else {})

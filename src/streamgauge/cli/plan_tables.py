@@ -9,6 +9,7 @@ from rich.text import Text
 from streamgauge.cli.losses import loss_text, ticks_text, unit_text
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.pipeline.planning import Choice, Plan, PlannedRelease
+from streamgauge.pipeline.words import cost_text, groups_text
 from streamgauge.query.predicted import Error
 
 
@@ -29,8 +30,8 @@ def show_plan(console: Console, plan: Plan) -> None:
 
 def _release(release: PlannedRelease) -> RenderableType:
     ticks = ticks_text(release.first, release.last)
-    groups = "1 group" if release.groups == 1 else f"{release.groups:,} groups"
-    told = f"{window_text(release.window)}, {loss_text(release.loss)}, ticks {ticks}, {groups}"
+    groups = groups_text(release.groups, discovered=release.discovered)
+    told = f"{window_text(release.window)}, {cost_text(release.loss, release.delta)}, ticks {ticks}, {groups}"
     title = Text.assemble(cell(release.name, "bold cyan"), cell(f"  {told}"))
     parts = [cell(release.sql, "dim"), *(_choice(release, choice) for choice in release.choices)]
     return Group(title, Padding(Group(*parts, Text(), _errors(release)), (0, 0, 0, 2)))

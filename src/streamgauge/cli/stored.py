@@ -46,7 +46,7 @@ class Stored:
         while last > count and not any(self.reader.releases(name, last - count + 1, last)):
             last -= count
         found = self.ticks(name, max(1, last - 2 * count + 1), last)
-        return Releases(self.shapes[name], deque(found, count))
+        return Releases.of(self.shapes[name], deque(found, count))
 
     def all(self, name: str) -> Releases:
-        return Releases(self.shapes[name], self.ticks(name))
+        return Releases.of(self.shapes[name], self.ticks(name))

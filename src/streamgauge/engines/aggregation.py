@@ -73,6 +73,15 @@ class Aggregation:
         """Names of the answer's columns: frame, tick, place, cell, n, s0, s1 ..."""
         return ["frame", "tick", "place", "cell", "n", *(f"s{place}" for place in range(len(self.sums)))]
 
+    @property
+    def keys(self) -> list[str]:
+        """The columns that tell rows of the answer apart."""
+        return self.columns[:4]
+
+    @property
+    def types(self) -> list[str]:
+        return ["BIGINT"] * len(self.columns)
+
     def rows(self, measure: Measure) -> list[str]:
         """The columns of the answer that are the rows of a measure's tally."""
         begins, begin = {}, 0

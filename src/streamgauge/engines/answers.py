@@ -11,6 +11,7 @@ import numpy as np
 
 from streamgauge.engines.aggregation import Aggregation, Frame, aggregations, wrapped
 from streamgauge.engines.connection import Connection
+from streamgauge.engines.keyed_aggregation import KeyedAggregation
 from streamgauge.engines.passes import Counts, counted
 from streamgauge.query.measure import Measure, Tally
 
@@ -23,16 +24,18 @@ class Answers:
 
     connection: Connection
     measures: Sequence[Measure]
-    aggregations: tuple[Aggregation, ...] = field(init=False)
+    aggregations: tuple[Aggregation | KeyedAggregation, ...] = field(init=False)
     _rows: dict[int, int] = field(init=False, default_factory=dict)  # when last put together
 
     def __post_init__(self) -> None:
-        self.aggregations = tuple(aggregations(self.measures))
+        placed = [measure for measure in self.measures if measure.key is None]
+        keyed = dict.fromkeys(measure for measure in self.measures if measure.key is not None)
+        self.aggregations = (*aggregations(placed), *map(KeyedAggregation, keyed))
 
     def clear(self) -> None:
         """Forgets everything."""
         for at, asked in enumerate(self.aggregations):
-            columns = ", ".join(f"{column} BIGINT" for column in asked.columns)
+            columns = ", ".join(map(" ".join, zip(asked.columns, asked.types, strict=True)))
             self.connection.run(f"CREATE OR REPLACE TABLE answer{at} ({columns})")
         self._rows = {}
 
@@ -50,12 +53,26 @@ class Answers:
 
     def tallies(self, first: int, last: int) -> list[Tally]:
         """The sums of some ticks, one tally for each measure."""
-        return [self._tally(measure, first, last) for measure in self.measures]
+        tell = {True: self._tally, False: self._keyed}
+        return [tell[measure.key is None](measure, first, last) for measure in self.measures]
+
+    def _keyed(self, measure: Measure, first: int, last: int) -> Tally:
+        """The counts of keys; a place is the number of a key among those of these ticks, in their order."""
+        at = self.aggregations.index(KeyedAggregation(measure))
+        chosen = f"FROM answer{at} WHERE tick BETWEEN {first} AND {last} AND key IS NOT NULL"
+        keys = self.connection.arrays(f"SELECT DISTINCT key {chosen} ORDER BY key")["key"]
+        place = "dense_rank() OVER (ORDER BY key) - 1 AS place"
+        found = self.connection.arrays(f"SELECT tick, {place}, n {chosen}")
+        cells = np.zeros(len(found["n"]), np.int64)
+        return Tally(found["tick"], found["place"], cells, found["n"][None], tuple(keys.tolist()))
 
     def _tally(self, measure: Measure, first: int, last: int) -> Tally:
         frame = Frame.of(measure)
-        at = next(at for at, asked in enumerate(self.aggregations) if frame in asked.frames)
-        asked = self.aggregations[at]
+        at, asked = next(
+            (at, asked)
+            for at, asked in enumerate(self.aggregations)
+            if isinstance(asked, Aggregation) and frame in asked.frames
+        )
         rows = asked.rows(measure)
         found = self.connection.arrays(
             f"SELECT tick, place, cell, {', '.join(dict.fromkeys(rows))} FROM answer{at} "
@@ -64,14 +81,14 @@ class Answers:
         sums = np.stack([found[row] for row in rows])
         return Tally(found["tick"], found["place"], found["cell"], sums)
 
-    def _put_together(self, at: int, asked: Aggregation) -> None:
+    def _put_together(self, at: int, asked: Aggregation | KeyedAggregation) -> None:
         """Equal places become one row, whenever the table has doubled."""
         rows = int(self.connection.arrays(f"SELECT count(*) AS n FROM answer{at}")["n"][0])
         if rows <= max(GROWN, 2 * self._rows.get(at, rows)):
             self._rows.setdefault(at, rows)
             return
-        keys = ", ".join(asked.columns[:4])
-        sums = ", ".join(f"{wrapped(f'sum({column})')} AS {column}" for column in asked.columns[4:])
+        keys, rest = ", ".join(asked.keys), asked.columns[len(asked.keys) :]
+        sums = ", ".join(f"{wrapped(f'sum({column})')} AS {column}" for column in rest)
         self.connection.run(
             f"CREATE OR REPLACE TABLE answer{at} AS SELECT {keys}, {sums} FROM answer{at} GROUP BY {keys}"
         )

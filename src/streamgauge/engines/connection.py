@@ -62,7 +62,7 @@ class Connection:
         self._arrays(sql)
 
     def arrays(self, sql: str) -> dict[str, Any]:
-        """The columns of an answer, all of them whole numbers and none NULL."""
+        """The columns of an answer, all of them whole numbers or texts and none NULL."""
         return {column: np.asarray(found) for column, found in self._arrays(sql).items()}
 
     def texts(self, sql: str) -> list[tuple[str, ...]]:

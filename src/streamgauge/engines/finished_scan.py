@@ -177,10 +177,11 @@ class FinishedScan:
 
 
 def joined(one: Tally, other: Tally) -> Tally:
-    """Both, one after the other."""
+    """Both, one after the other; where groups are discovered, their keys too."""
     return Tally(
         np.concatenate([one.ticks, other.ticks]),
-        np.concatenate([one.places, other.places]),
+        np.concatenate([one.places, other.places + len(one.keys)]),
         np.concatenate([one.cells, other.cells]),
         np.concatenate([one.sums, other.sums], axis=1),
+        one.keys + other.keys,
     )

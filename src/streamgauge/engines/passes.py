@@ -14,6 +14,7 @@ from streamgauge.query.measure import Measure, Tally
 ROOM = 2**25  # numbers of all tallies of a pass
 OUTSIDE, NO_TIME, NOT_READABLE, NO_USER, ELSEWHERE, BOUNDED, LATE, EARLY = range(0, -8, -1)
 NO_PLACE = -1  # of events that a measure drops
+KEYS = 2**14  # that a tick is believed to have, where they are discovered
 RULES = {
     OUTSIDE: "outside",
     NO_TIME: "no time",
@@ -58,6 +59,8 @@ def cut(measures: Sequence[Measure], first: int, last: int, room: int = ROOM) ->
 
 
 def numbers(measure: Measure) -> int:
-    """How many numbers the tally of one tick has at most."""
+    """How many numbers the tally of one tick has at most, or is believed to have."""
+    if measure.key is not None:
+        return KEYS * 4
     cells = 1 if measure.cell is None else measure.cell.count
     return measure.width * cells * (3 + measure.rows)

@@ -87,6 +87,11 @@ class Entry:
         """What it was charged."""
         return self.charge.timeline.steps[0].loss
 
+    @property
+    def delta(self) -> Fraction:
+        """What it was charged of the budget's delta, beside its loss."""
+        return self.charge.delta
+
 
 @dataclass
 class Book:
@@ -133,6 +138,8 @@ class Book:
         body |= {"block": block_hash(plan.block), "layout": plan.layout}
         if plan.release.share is not None:
             body["share"] = str(plan.release.share)
+        if plan.release.delta is not None:
+            body["delta"] = str(plan.release.delta)
         return self._done(Act("charge", body))
 
     def again(self, name: str, until: int) -> Act:
@@ -140,6 +147,8 @@ class Book:
         entry = self.entries[name]
         last = until if entry.last is None else min(until, entry.last)
         body = {"release": name, "loss": loss_as_json(entry.loss), "first": entry.first, "last": last}
+        if entry.delta:
+            body["delta"] = str(entry.delta)
         return self._done(Act("again", body))
 
     def end(self, name: str, released: int) -> Act:
@@ -172,7 +181,11 @@ class Book:
         if self.ledger is None:
             raise ValueError("a budget must be declared before a charge, got none")
         body, unit = act.body, self.unit
-        whole = {"native": not isinstance(unit, Event | Tick), "per_tick": isinstance(unit, Tick)}
+        whole: dict[str, Any] = {
+            "native": not isinstance(unit, Event | Tick),
+            "per_tick": isinstance(unit, Tick),
+            "delta": Fraction(body.get("delta", 0)),
+        }
         loss = loss_of_json(body["loss"])
         try:
             charge = self.ledger.charge(body["release"], loss, body["first"], body["last"], **whole)

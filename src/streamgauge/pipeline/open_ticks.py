@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from streamgauge.noise import Ints
+from streamgauge.pipeline.open_keys import KeySums
 from streamgauge.query.measure import Measure, Tally
 
 TOGETHER = 2**20  # rows that may wait to be added up
@@ -21,7 +22,9 @@ class OpenTicks:
     """Sums by measure; `add` what a block brings, `close` ticks that are over."""
 
     def __init__(self, measures: Mapping[str, Measure]) -> None:
-        self._sums = {name: Sums(measure) for name, measure in measures.items()}
+        self._sums: dict[str, Sums | KeySums] = {
+            name: Sums(measure) if measure.key is None else KeySums() for name, measure in measures.items()
+        }
 
     def add(self, tallies: Sequence[Tally]) -> None:
         for sums, tally in zip(self._sums.values(), tallies, strict=True):
@@ -33,11 +36,9 @@ class OpenTicks:
 
     def saved(self, ticks: int) -> bytes:
         """Everything, secret as it is; at most `ticks` ticks are open."""
-        arrays = {}
+        arrays: dict[str, Ints] = {}
         for name, sums in self._sums.items():
-            tally = padded(sums.added_up(), sums.room(ticks))
-            arrays[f"{name}/at"] = np.stack([tally.ticks, tally.places, tally.cells])
-            arrays[f"{name}/sums"] = tally.sums
+            arrays |= {f"{name}/{part}": array for part, array in sums.saved(ticks).items()}
         with io.BytesIO() as file:
             np.savez(file, allow_pickle=False, **arrays)
             return file.getvalue()
@@ -46,9 +47,9 @@ class OpenTicks:
         """What was saved of the measures that are still asked for."""
         with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
             for name, sums in self._sums.items():
-                if f"{name}/at" in arrays:
-                    whole = tally_of(arrays[f"{name}/at"], arrays[f"{name}/sums"])
-                    sums.add(whole.only(whole.ticks > 0))
+                parts = [key for key in arrays if key.startswith(f"{name}/")]
+                if parts:
+                    sums.restore({key.removeprefix(f"{name}/"): arrays[key] for key in parts})
 
 
 class Sums:
@@ -73,6 +74,14 @@ class Sums:
         whole = self.added_up()
         self._waiting = [whole.only(whole.ticks > last)]
         return whole.only(whole.ticks <= last)
+
+    def saved(self, ticks: int) -> dict[str, Ints]:
+        tally = padded(self.added_up(), self.room(ticks))
+        return {"at": np.stack([tally.ticks, tally.places, tally.cells]), "sums": tally.sums}
+
+    def restore(self, arrays: Mapping[str, Ints]) -> None:
+        whole = tally_of(arrays["at"], arrays["sums"])
+        self.add(whole.only(whole.ticks > 0))
 
     def room(self, ticks: int) -> int:
         """How many rows so many ticks can have at all."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from streamgauge.noise.entropy import system_key
 from streamgauge.pipeline.book import Book, base_name, block_hash
 from streamgauge.pipeline.database import STORE
+from streamgauge.pipeline.discovered_run import DiscoveredRun
 from streamgauge.pipeline.edits import Edits, as_charged, edits
 from streamgauge.pipeline.keys import Key, create_key, default_key, load_key
 from streamgauge.pipeline.lock import Lock
@@ -227,11 +228,12 @@ class Opening:
     def _runs(self) -> list[ReleaseRun]:
         """The releases that are open, each where it stopped."""
         by_hash = {block_hash(plan.block): plan for plan in self.plans}
-        runs = []
+        runs: list[ReleaseRun] = []
         for name, entry in self.book.open_releases().items():
             plan, noise = by_hash[entry.block], self.options.noise
+            kind = ReleaseRun if plan.query.key is None else DiscoveredRun
             if f"run/{name}/0" in self.state:
-                runs.append(ReleaseRun.load(plan, name, entry.first, self.state, noise))
+                runs.append(kind.load(plan, name, entry.first, self.state, noise))
             else:
-                runs.append(ReleaseRun.start(plan, name, entry.first, noise))
+                runs.append(kind.start(plan, name, entry.first, noise))
         return runs

@@ -11,8 +11,8 @@ from streamgauge.query.predicted import Error
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
-    The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors),
-    ledger (budget, before, after), edits (new, kept, ended, budget), refused, notes.
+    The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
+    delta, discovered), ledger (budget, before, after), edits (new, kept, ended, budget), refused, notes.
     """
     return {
         "file": plan.file.path.name,
@@ -58,6 +58,8 @@ def _release_as_json(release: PlannedRelease) -> dict[str, Any]:
         "columns": list(release.columns),
         "parts": [_choice_as_json(choice) for choice in release.choices],
         "errors": [_error_as_json(error) for error in release.errors],
+        "delta": None if release.delta is None else str(release.delta),
+        "discovered": release.discovered,
     }
 
 
@@ -73,7 +75,7 @@ def _choice_as_json(choice: Choice) -> dict[str, Any]:
 
 
 def _error_as_json(error: Error) -> dict[str, Any]:
-    names = ("measure", "tick", "stddev", "half_width", "level", "relative", "note")
+    names = ("measure", "tick", "stddev", "half_width", "level", "relative", "note", "threshold")
     return {name: finite(getattr(error, name)) for name in names}
 
 

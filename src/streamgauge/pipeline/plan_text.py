@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isnan
 
 from streamgauge.pipeline.planning import Plan, PlannedRelease
-from streamgauge.pipeline.words import groups_text, loss_text, ticks_text, unit_text, window_text
+from streamgauge.pipeline.words import cost_text, groups_text, loss_text, ticks_text, unit_text, window_text
 from streamgauge.query.durations import spelled
 from streamgauge.query.predicted import Error
 from streamgauge.query.settings import Stream
@@ -67,14 +67,16 @@ def ledger_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def title(release: PlannedRelease, stream: Stream) -> str:
-    return f"{release.name}: {window_text(release.window, stream.tick)}, {loss_text(release.loss)}"
+    cost = cost_text(release.loss, release.delta)
+    return f"{release.name}: {window_text(release.window, stream.tick)}, {cost}"
 
 
 def _release_as_text(release: PlannedRelease, stream: Stream) -> list[str]:
+    groups = groups_text(release.groups, discovered=release.discovered)
     lines = [
         title(release, stream),
         f"  {release.sql}",
-        f"  {groups_text(release.groups)}, {ticks_text(stream, release.first, release.last)}",
+        f"  {groups}, {ticks_text(stream, release.first, release.last)}",
         *(f"  {line}" for line in choice_lines(release)),
         "",
     ]

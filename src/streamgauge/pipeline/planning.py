@@ -6,6 +6,7 @@ nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from streamgauge.continual import compare
@@ -48,6 +49,11 @@ class PlannedRelease:
     columns: tuple[str, ...]  # that it is grouped by
     choices: tuple[Choice, ...]
     errors: tuple[Error, ...]
+    delta: Fraction | None = None  # of groups that are discovered
+
+    @property
+    def discovered(self) -> bool:
+        return self.delta is not None
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,6 @@ def _charged(
 def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
     entry = book.latest().get(plan.name)
     begin = first if entry is None else entry.first
-    groups = sum(next(p.width for p in plan.parts if p.level == level) for level in plan.query.levels)
     return PlannedRelease(
         plan.name,
         plan.query.text,
@@ -158,10 +163,11 @@ def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
         plan.release.loss,
         begin,
         plan.last_tick(begin),
-        groups,
-        tuple(group.name for group in plan.query.groups),
+        plan.groups,
+        plan.columns,
         tuple(_choice(plan, part) for part in plan.parts),
         tuple(errors(plan)),
+        plan.release.delta,
     )
 
 
@@ -180,7 +186,7 @@ def _choice(plan: Planned, part: Part) -> Choice:
     others = [
         (each.name, float(each.rmse / own))
         for each in found.candidates
-        if not each.refused and not is_like(each, chosen)
+        if not each.refused and not is_like(each, chosen) and (part.measure.key is None or each.rmse >= own)
     ]
     return Choice(names, part.level, statistic.loss, described(chosen), tuple(others[:RUNNERS_UP]))
 

@@ -101,7 +101,7 @@ class Publisher:
 
 
 def shapes_of(acts: Sequence[Act]) -> dict[str, Shape]:
-    """The shape of every release that was ever charged."""
+    """The shape of every release that was ever charged; without groups where these are discovered."""
     return {
         act.body["release"]: shape_of(act.body["release"], act.body["layout"])
         for act in acts

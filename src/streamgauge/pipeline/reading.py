@@ -49,7 +49,7 @@ def read_releases(folder: Path, name: str | None, first: int = 1, last: int | No
         shapes = shapes_of(reader.acts())
         shape = shapes[chosen(tuple(shapes), name)]
         rows = reader.releases(shape.release, first, last)
-        return Releases(shape, [Released.unpack(shape, payload) for _, payload in rows])
+        return Releases.of(shape, [Released.unpack(shape, payload) for _, payload in rows])
 
 
 def chosen(names: tuple[str, ...], name: str | None) -> str:

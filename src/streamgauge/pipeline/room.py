@@ -11,7 +11,7 @@ PLACES = 2**25  # of all ticks and groups
 
 def places_of(parts: Iterable[Part]) -> int:
     """Places of the vectors of one tick, all parts together."""
-    return sum(part.width * part.statistic.channels for part in parts)
+    return sum(part.places for part in parts)
 
 
 def no_room(stream: Stream, plans: Sequence[Planned]) -> str | None:

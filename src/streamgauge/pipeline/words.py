@@ -21,12 +21,22 @@ def loss_text(loss: Any) -> str:
     return ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items() if amount) or "nothing"
 
 
+def cost_text(loss: Any, delta: Any) -> str:
+    """A loss, and what is taken of the budget's delta beside it.
+
+    >>> from streamgauge.privacy import Pure
+    >>> cost_text(Pure(1), None), cost_text(Pure(1), 1e-9)
+    ('epsilon 1', 'epsilon 1 beside delta 1e-09')
+    """
+    return f"{loss_text(loss)} beside delta {float(delta):.4g}" if delta else loss_text(loss)
+
+
 def exceeded_text(refusal: BudgetExceeded) -> str:
     """A charge that was refused, with its numbers."""
     left = f"what is left of {loss_text(refusal.allowed)}"
-    return (
-        f"charge must be at most {left}, got {loss_text(refusal.asked)} on top of {loss_text(refusal.spent)}"
-    )
+    asked = cost_text(refusal.asked, refusal.delta)
+    spent = cost_text(refusal.spent, refusal.delta_spent)
+    return f"charge must be at most {left}, got {asked} on top of {spent}"
 
 
 def unit_text(stream: Stream) -> str:
@@ -59,9 +69,10 @@ def ticks_text(stream: Stream, first: int, last: int | None) -> str:
     return f"from {begins} to {moment(stream.begins(last + 1))} (ticks {first:,} to {last:,})"
 
 
-def groups_text(groups: int) -> str:
+def groups_text(groups: int, *, discovered: bool = False) -> str:
     """
-    >>> groups_text(1), groups_text(1000)
-    ('1 group', '1,000 groups')
+    >>> groups_text(1), groups_text(1000), groups_text(1000, discovered=True)
+    ('1 group', '1,000 groups', 'at most 1,000 groups, discovered')
     """
-    return "1 group" if groups == 1 else f"{groups:,} groups"
+    told = "1 group" if groups == 1 else f"{groups:,} groups"
+    return f"at most {told}, discovered" if discovered else told

@@ -6,7 +6,7 @@ Everything that a statistic adds up for an event is a linear function of these s
 expression are made from one pass over the events.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -46,6 +46,7 @@ class Measure:
     cell: Cell | None = None
     lookups: frozenset[str] = frozenset()
     columns: frozenset[str] = frozenset()
+    key: str | None = None  # SQL: VARCHAR or NULL, of groups that are discovered, in place of `groups`
 
     @property
     def width(self) -> int:
@@ -60,16 +61,23 @@ class Measure:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Exact sums of some ticks, in any order; a (tick, place, cell) may come more than once: add them up."""
+    """Exact sums of some ticks, in any order; a (tick, place, cell) may come more than once: add them up.
+
+    Where groups are discovered, a place is the number of a key among all that were found in these ticks.
+    """
 
     ticks: Ints
     places: Ints
     cells: Ints
     sums: Ints  # (rows, n)
+    keys: tuple[str, ...] = field(
+        default=(), repr=False
+    )  # where groups are discovered: the text of each place
 
     def of(self, tick: int) -> "Tally":
         """The part of one tick."""
         return self.only(self.ticks == tick)
 
     def only(self, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> "Tally":
-        return Tally(self.ticks[chosen], self.places[chosen], self.cells[chosen], self.sums[:, chosen])
+        at = self.ticks[chosen], self.places[chosen], self.cells[chosen]
+        return Tally(*at, self.sums[:, chosen], self.keys)

@@ -4,6 +4,9 @@
             | rows of value, stddev, low and high, one for each measure | enough, a bit each
             | CRC-32 of all before
 
+Where groups are discovered the version is FOUND, and after the header come the length of the labels and the
+labels themselves, as a JSON array.
+
 A row is kept as one number if all places share it (standard errors often do), as 32-bit whole numbers if it
 has nothing else (counts and their bounds), and as doubles otherwise.
 
@@ -13,6 +16,7 @@ Promise
     sum. The sum finds accidents, not forgers.
 """
 
+import json
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -24,9 +28,10 @@ if TYPE_CHECKING:
     from streamgauge.query.released import Released
     from streamgauge.query.shapes import Shape
 
-VERSION = 1
+VERSION, FOUND = 1, 2
 HEADER = struct.Struct("<BIIqqq8s")
 SUM = struct.Struct("<I")
+LENGTH = struct.Struct("<I")
 ONE, WHOLE, DOUBLES = range(3)  # kinds of rows
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +44,7 @@ def pack(released: "Released") -> bytes:
     """A release as bytes."""
     shape = released.shape
     header = HEADER.pack(
-        VERSION,
+        VERSION if shape.discovered is None else FOUND,
         len(shape.measures),
         len(shape.places),
         released.tick,
@@ -50,22 +55,44 @@ def pack(released: "Released") -> bytes:
     rows = [_packed(row) for block in released.numbers for row in block]
     kinds = bytes(kind for kind, _ in rows)
     enough = np.packbits(released.enough, axis=None).tobytes()
-    body = b"".join([header, kinds, *(data for _, data in rows), enough])
+    body = b"".join([header, _labels(shape), kinds, *(data for _, data in rows), enough])
     return body + SUM.pack(zlib.crc32(body))
 
 
 def unpack(shape: "Shape", data: bytes) -> dict[str, Any]:
-    """The fields of the release that `pack` was given, but for the shape."""
+    """The fields of the release that `pack` was given; where groups are discovered, `shape` gets them."""
     body = memoryview(data)[: -SUM.size]
     if len(body) < HEADER.size or SUM.pack(zlib.crc32(body)) != data[-SUM.size :]:
         raise BadPack("packed release must be whole, got torn or altered bytes")
     version, measures, places, tick, start, end, fingerprint = HEADER.unpack_from(body)
-    if version != VERSION:
-        raise BadPack(f"packed release must be of version {VERSION}, got {version}")
-    if (measures, places, fingerprint) != (len(shape.measures), len(shape.places), shape.fingerprint):
+    expected = VERSION if shape.discovered is None else FOUND
+    if version != expected:
+        raise BadPack(f"packed release must be of version {expected}, got {version}")
+    own, rest = _shaped(shape, body[HEADER.size :])
+    if (measures, places, fingerprint) != (len(own.measures), len(own.places), own.fingerprint):
         raise BadPack(f"packed release must be of release {shape.release!r} as it is, got another shape")
-    numbers, enough = _unpacked(body[HEADER.size :], measures, places)
-    return {"tick": tick, "start": start, "end": end, **numbers, "enough": enough}
+    numbers, enough = _unpacked(rest, measures, places)
+    return {"shape": own, "tick": tick, "start": start, "end": end, **numbers, "enough": enough}
+
+
+def _labels(shape: "Shape") -> bytes:
+    """The groups of a shape whose groups are discovered."""
+    if shape.discovered is None:
+        return b""
+    labels = json.dumps(shape.labels(shape.discovered)).encode()
+    return LENGTH.pack(len(labels)) + labels
+
+
+def _shaped(shape: "Shape", rest: memoryview) -> tuple["Shape", memoryview]:
+    """The shape with the groups that were packed, and what comes after them."""
+    if shape.discovered is None:
+        return shape, rest
+    try:
+        (length,) = LENGTH.unpack_from(rest)
+        end = LENGTH.size + length
+        return shape.having(json.loads(bytes(rest[LENGTH.size : end]))), rest[end:]
+    except (struct.error, ValueError, TypeError):
+        raise BadPack(f"packed release must be of release {shape.release!r} as it is, got others") from None
 
 
 def _unpacked(rest: memoryview, measures: int, places: int) -> tuple[dict[str, Floats], Any]:

@@ -21,9 +21,9 @@ from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
 from streamgauge.privacy import Loss, Unit, User, WEvent
 from streamgauge.query.measure import Cell, Measure, Pinned
-from streamgauge.query.query import Aggregate, AggregateKind, Codes, Query, Refused, Value
+from streamgauge.query.query import Aggregate, AggregateKind, Codes, KeyColumn, Query, Refused, Value
 from streamgauge.query.settings import Release, Stream
-from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary
+from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary, TopK
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.moments import MOST_PLACES
 from streamgauge.statistics.tuned import AskedMechanism, Tuned
@@ -52,10 +52,16 @@ class Part:
     measure: Measure
     outputs: tuple[Output, ...]
     codes: bool = False  # whether the cells that are there are counted, whatever is in them
+    groups: int = 1  # that are released at most, where they are discovered
 
     @property
     def width(self) -> int:
         return self.measure.width
+
+    @property
+    def places(self) -> int:
+        """Numbers of a tick, where they are known beforehand; else of those released."""
+        return self.groups if self.measure.key is not None else self.width * self.statistic.channels
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,9 @@ class Asked:
 
 def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
     """The parts of a release, level by level."""
+    check_delta(release, query)
+    if query.key is not None:
+        return (discovered(release, query, query.key, stream),)
     sorts = list(sorted_out(query.aggregates))
     share = Fraction(1, len(sorts) * len(query.levels))
     chosen = None if release.mechanism == "auto" else asked_for(release)
@@ -85,6 +94,33 @@ def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]
         asked = Asked(loss, release.horizon, release.window, chosen, stream.unit, width)
         found += [_part(sort, query, level, asked, stream) for sort in sorts]
     return tuple(found)
+
+
+def check_delta(release: Release, query: Query) -> None:
+    """A delta is for groups that are discovered, and they need one."""
+    if query.key is None and release.delta is not None:
+        raise Refused(f"delta must be left out unless groups are discovered, got {float(release.delta):g}")
+    if query.key is not None and release.delta is None:
+        raise Refused(f"delta must be given, the groups of {query.key.name} are discovered, got none")
+
+
+def discovered(release: Release, query: Query, key: KeyColumn, stream: Stream) -> Part:
+    """The one part of groups that are discovered; thresholds take the release's delta."""
+    if isinstance(stream.unit, User):
+        rule = "unit must be an event, or w_event, where groups are discovered"
+        raise Refused(f"{rule}, got a user, of whom the number of groups is not bounded: declare values")
+    most = min(key.most, release.max_groups)
+    statistic = TopK(
+        release.loss,
+        k=most,
+        delta=release.delta,
+        horizon=release.horizon,
+        window=release.window,
+        mechanism=None if release.mechanism == "auto" else asked_for(release),
+        unit=stream.unit,
+    )
+    measure = Measure(query.where, (), lookups=query.lookups, columns=query.columns, key=key.sql)
+    return Part(1, statistic, measure, (Output(0, "value"),), groups=most)
 
 
 def check_width(release: Release, query: Query, level: int) -> int:

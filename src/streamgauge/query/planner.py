@@ -1,13 +1,13 @@
 """The planner: from a pipeline file to releases that can be run, reading declarations only.
 
 A planned release has its parts (which statistics, calibrated to which loss), and the shape of what readers
-will see: the same places at every tick, whatever the data.
+will see: the same places at every tick, whatever the data, unless groups are discovered.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from streamgauge.query.canonical import asked_of, canonical
 from streamgauge.query.parts import Part, parts_of
@@ -23,17 +23,19 @@ class Layout(TypedDict):
     measures: list[str]
     groups: list[tuple[str, list[Label]]]
     levels: list[int]
+    discovered: NotRequired[str]  # the column whose groups come with time
 
 
 def shape_of(release: str, layout: Layout) -> Shape:
-    """All places of all levels, the last column of groups running fastest."""
+    """All places of all levels, the last column of groups running fastest; none that are discovered."""
     places = [
         Place(level, tuple(zip([name for name, _ in groups], labels, strict=True)))
         for level in layout["levels"]
         for groups in [layout["groups"][:level]]
         for labels in product(*(labels for _, labels in groups))
     ]
-    return Shape(release, tuple(layout["measures"]), tuple(places))
+    found = layout.get("discovered")
+    return Shape(release, tuple(layout["measures"]), () if found else tuple(places), found)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,20 @@ class Planned:
         """What readers see at every tick, in short."""
         groups = [(group.name, list(group.labels)) for group in self.query.groups]
         names = [aggregate.name for aggregate in self.query.aggregates]
-        return {"measures": names, "groups": groups, "levels": list(self.query.levels)}
+        layout: Layout = {"measures": names, "groups": groups, "levels": list(self.query.levels)}
+        return layout if self.query.key is None else {**layout, "discovered": self.query.key.name}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it is grouped by."""
+        key = self.query.key
+        return tuple(group.name for group in self.query.groups) if key is None else (key.name,)
+
+    @property
+    def groups(self) -> int:
+        """How many groups all levels have, or, where they are discovered, are released at most."""
+        wide = {part.level: part.groups if part.measure.key else part.width for part in self.parts}
+        return sum(wide[level] for level in self.query.levels)
 
     @cached_property
     def offsets(self) -> dict[int, int]:

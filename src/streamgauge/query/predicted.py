@@ -3,6 +3,7 @@
     count, sum, distinct     exact: the noise is known, and depends on no data
     mean, variance, stddev   depend on how many events there are: at the number that is expected, or at 1,000
     quantile, min, max       in ranks: how many events lie between the answer and the truth
+    groups discovered        exact, with the noisy count that a group needs to be published
 
 `expected` is what a curator declares: the number of events of one group in one tick. It decides nothing but
 the numbers printed here.
@@ -10,12 +11,15 @@ the numbers printed here.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 from streamgauge.noise.normal import normal_point
 from streamgauge.query.parts import Output, Part
 from streamgauge.query.planner import Planned
-from streamgauge.statistics import Extremes, Quantile, Summary
+from streamgauge.statistics import Extremes, Quantile, Summary, TopK
+from streamgauge.statistics.ranking import CONFIDENCE
+from streamgauge.statistics.top_k import AMONG
 
 FAR = 1000  # the last tick that is shown of a release without a horizon
 EVENTS = 1000.0  # the number of events that errors are shown at, if nobody expects another
@@ -32,6 +36,7 @@ class Error:
     half_width: float  # 95 %
     level: float | None = None  # what it would be an error of, where something is expected
     note: str = ""  # what it depends on
+    threshold: float | None = None  # the noisy count above which a group that is discovered is published
 
     @property
     def relative(self) -> float | None:
@@ -80,8 +85,17 @@ def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
         (Quantile, _of_ranks),
         (Extremes, _of_extremes),
     )
+    if isinstance(part.statistic, TopK):
+        return _of_keys(aggregate.name, part.statistic, tick, events_by(plan, tick))
     tell = next((tell for kind, tell in how if isinstance(part.statistic, kind)), _of_counter)
     return Error(aggregate.name, tick, *tell(part.statistic, output.column, tick, events_by(plan, tick)))
+
+
+def _of_keys(measure: str, statistic: TopK, tick: int, events: float | None) -> Error:
+    """Intervals hold for all groups at once, published or not, since the largest are looked at."""
+    noise, threshold = statistic.noise_at(tick), statistic.selection.threshold(tick)
+    half, note = noise.simultaneous(CONFIDENCE, AMONG), f"a group appears at {floor(threshold) + 1:,} events"
+    return Error(measure, tick, noise.stddev, half, events, note, threshold)
 
 
 def _of_counter(statistic: Any, column: str, tick: int, events: float | None) -> Told:

@@ -23,6 +23,15 @@ class GroupColumn:
 
 
 @dataclass(frozen=True)
+class KeyColumn:
+    """A column whose groups are discovered: its texts are secret until they are published."""
+
+    name: str
+    sql: str  # VARCHAR, or NULL for events that are dropped
+    most: int  # groups of a release
+
+
+@dataclass(frozen=True)
 class Value:
     """A number that an event counts for, within bounds."""
 
@@ -64,3 +73,4 @@ class Query:
     where: str | None  # SQL: BOOLEAN; events where it is NULL or false are dropped
     columns: frozenset[str]  # of the stream
     lookups: frozenset[str]
+    key: KeyColumn | None = None  # in place of groups, on one level: 1

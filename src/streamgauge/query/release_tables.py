@@ -1,9 +1,10 @@
 """[[release]]: what is published at every tick, and what it may cost.
 
 The cost is an `epsilon`, a `rho`, or a `share` of the whole budget in the currency that the budget is kept
-in; a pure budget takes no rho, which implies no epsilon. A release of a finished stream ends with it; one of
-a live stream goes on for ever unless it has a `horizon`. Whether the SQL can be answered is the planner's to
-say.
+in; a pure budget takes no rho, which implies no epsilon. Groups that are discovered take a `delta` beside it
+of the budget's, and shares are of what all deltas in the file leave. A release of a finished stream ends with
+it; one of a live stream goes on for ever unless it has a `horizon`. Whether the SQL can be answered is the
+planner's to say.
 """
 
 from fractions import Fraction
@@ -28,7 +29,9 @@ def releases_of(top: Table, stream: Stream) -> tuple[Release, ...]:
     tables = top.array("release", "tables")
     if not tables:
         raise BadFile("release must be given at least once, got nothing (write [[release]])")
-    releases = tuple(_release(_table(i, value), stream) for i, value in enumerate(tables, 1))
+    named = [_table(i, value) for i, value in enumerate(tables, 1)]
+    taken = sum((_delta(table, stream.budget) or Fraction(0) for table in named), Fraction(0))
+    releases = tuple(_release(table, stream, taken) for table in named)
     seen: set[str] = set()
     for release in releases:
         if release.name.lower() in seen:
@@ -47,13 +50,13 @@ def _table(number: int, value: Any) -> Table:
     return Table.of(where, value, RELEASE_KEYS)
 
 
-def _release(table: Table, stream: Stream) -> Release:
+def _release(table: Table, stream: Stream, taken: Fraction) -> Release:
     mechanism, settings = mechanism_of(table)
     ends = stream.ticks if stream.arrival == "finished" else None
     return Release(
         name=table.required("name", NAME),
         sql=table.required("sql", SQL),
-        loss=_loss(table, stream.budget),
+        loss=_loss(table, stream.budget, taken),
         window=table.optional("window", window_rule(stream.tick), "running"),
         horizon=table.required("horizon", ticks_rule(stream.tick, stream.ticks))
         if "horizon" in table
@@ -69,13 +72,16 @@ def _release(table: Table, stream: Stream) -> Release:
     )
 
 
-def _loss(table: Table, budget: Loss) -> Loss:
+def _loss(table: Table, budget: Loss, taken: Fraction) -> Loss:
     given = [key for key in COSTS if key in table]
     if len(given) != 1:
         got = " and ".join(given) or "none of them"
         raise BadFile(f"{table.where} must be given exactly one of epsilon, rho and share, got {got}")
     if "share" in table:
-        return budget.kept_as.part(table.required("share", SHARE))
+        whole = budget.kept_beside(taken)
+        if not whole.amount:
+            raise table.bad("share", "left out where deltas leave nothing of the budget's delta")
+        return whole.part(table.required("share", SHARE))
     if "epsilon" in table:
         return Pure(table.required("epsilon", EPSILON))
     if isinstance(budget, Pure):

@@ -10,7 +10,7 @@ that has one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import isfinite
@@ -78,7 +78,7 @@ class Released:
     @classmethod
     def unpack(cls, shape: Shape, data: bytes) -> "Released":
         """What was packed, to the bit; raises `BadPack` on anything else."""
-        return cls(shape, **packed.unpack(shape, data))
+        return cls(**packed.unpack(shape, data))
 
     def rows(self, chain: str | None = None) -> Iterator[dict[str, Any]]:
         """A dict for each place, ready for JSON: numbers that are not finite are None."""
@@ -114,6 +114,15 @@ class Releases(Sequence[Released]):
         self._items = tuple(items)
         for item in self._items:
             self._check(item)
+
+    @classmethod
+    def of(cls, shape: Shape, items: Iterable[Released]) -> "Releases":
+        """Of what was published; groups that were discovered are in the order in which they first came."""
+        found = tuple(items)
+        if shape.discovered is None:
+            return cls(shape, found)
+        places = dict.fromkeys(place for item in found for place in item.shape.places)
+        return cls(replace(shape, places=tuple(places)), found)
 
     def _check(self, item: Released) -> None:
         if item.release != self.release or item.shape.measures != self.shape.measures:

@@ -10,8 +10,8 @@ Promise
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,12 @@ class Shape:
     release: str
     measures: tuple[str, ...]
     places: tuple[Place, ...]
+    discovered: str | None = None  # the column whose groups come with time: then a tick has places of its own
+
+    def having(self, labels: Sequence[Label]) -> "Shape":
+        """The same with these groups, where they are discovered."""
+        column = str(self.discovered)
+        return replace(self, places=tuple(Place(1, ((column, label),)) for label in labels))
 
     def __post_init__(self) -> None:
         for name in (self.release, *self.measures):
@@ -64,6 +70,8 @@ class Shape:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The group columns."""
+        if self.discovered is not None:
+            return (self.discovered,)
         return tuple(dict.fromkeys(column for place in self.places for column, _ in place.labels))
 
     @cached_property
@@ -84,7 +92,10 @@ class Shape:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Eight bytes that another shape has not."""
+        """Eight bytes that another shape has not, whichever groups were discovered."""
+        if self.discovered is not None:
+            named = text([self.release, self.measures, self.discovered])
+            return hashlib.sha256(named.encode()).digest()[:8]
         levels = [place.level for place in self.places]
         whole = text([self.release, self.measures, levels, self.groups])
         return hashlib.sha256(whole.encode()).digest()[:8]

@@ -53,7 +53,7 @@ def arrow(releases: "Releases") -> Any:
 
     def made(name: str) -> Any:
         if name in labels:
-            return pa.array(labels[name])
+            return pa.array(labels[name], type=pa.string() if releases.shape.discovered else None)
         kind = pa.timestamp("us", tz="UTC") if plain[name].dtype == TIMES else None
         return pa.array(plain[name], type=kind, from_pandas=True)
 
@@ -80,7 +80,7 @@ def polars(releases: "Releases") -> Any:
 
     def made(name: str) -> Any:
         if name in labels:
-            return pl.Series(name, labels[name])
+            return pl.Series(name, labels[name], dtype=pl.String if releases.shape.discovered else None)
         series = pl.Series(name, plain[name], nan_to_null=True)
         return series.dt.replace_time_zone("UTC") if plain[name].dtype == TIMES else series
 

@@ -22,7 +22,7 @@ from streamgauge.continual.saved import NoNoise
 from streamgauge.continual.settings import check_whole
 from streamgauge.continual.single import Single
 from streamgauge.noise import Ints, Noise, NoiseSum
-from streamgauge.statistics.columns import Domain, column
+from streamgauge.statistics.columns import Column, Domain, column
 from streamgauge.statistics.contributions import Contributions
 from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.events import Events, in_order
@@ -132,6 +132,34 @@ class EventRun(Single[Held], Generic[R]):
                 return self.statistic.joined([self._one_of(held, vectors, known, row) for row in rows])
             return self._all_of(held, vectors, known)
 
+    def take_keys(self, keys: Any, counts: npt.ArrayLike) -> R:
+        """Takes one tick's keys, each with its number of events, which were counted elsewhere.
+
+        For statistics that discover keys, in a run of one group, where events are the units or one of them a
+        tick is: nobody's contributions are bounded here. What is no key, or has no events, is dropped.
+        """
+        rows = self.statistic.read(keys)[0]
+        numbers = self._shaped_as(rows, counts)
+        there = np.fromiter((key is not None for key in rows.tolist()), np.bool_, len(rows)) & (numbers > 0)
+        with self._taken(self._one_more) as held:
+            vector = self.statistic.of_keys(rows[there], numbers[there], held.memory)
+            self._widen(held, len(vector))
+            return self._release(held, vector, None)
+
+    def _shaped_as(self, rows: Column, counts: npt.ArrayLike) -> Ints:
+        statistic = self.statistic
+        if statistic.bounds_users or statistic.most_events is not None or self.width > 1:
+            raise ValueError("keys must be given as events where units are bounded or grouped, got counts")
+        numbers = integers("counts", counts)
+        if numbers.shape != (len(rows),):
+            raise ValueError(f"counts must be one for each of {len(rows)} keys, got {numbers.shape}")
+        return numbers
+
+    def _widen(self, held: Held, size: int) -> None:
+        """Gives new columns to what was remembered for the first time."""
+        if size > held.counter.width:
+            held.counter.widen(size - held.counter.width)
+
     def _one_of(self, held: Held, vectors: Ints, known: Ints | None, row: int) -> R:
         counts = None if known is None else known[row : row + 1]
         return self._release(held, self.statistic.cut(vectors[row]), counts)
@@ -220,8 +248,7 @@ class EventRun(Single[Held], Generic[R]):
         events = self.statistic.admitted(events.only(events.groups >= 0), held.memory)
         marks = self._marks(held, events, np.zeros(len(events.groups), np.int64))
         size = self.statistic.size(self.width, held.memory)
-        if size > held.counter.width:
-            held.counter.widen(size - held.counter.width)
+        self._widen(held, size)
         counts = self._counts(held, events.groups[marks.events], 1)
         return self._release(held, tally(marks, size), counts)
 

@@ -1,4 +1,7 @@
-"""The keys that have come, each with a column of the counters: exact and secret, but for those published."""
+"""The keys that have come, each with a column of the counters: exact and secret, but for those published.
+
+Saved, their number and the length of all of them together are told in powers of two, and no closer.
+"""
 
 from dataclasses import dataclass, field
 
@@ -12,17 +15,17 @@ from streamgauge.statistics.keys import Octets, joined, parted
 from streamgauge.statistics.ranking import Key, largest
 
 FEWEST = 64  # columns at the start
+SHORTEST = 2**12  # octets of all keys, saved
 GROUP, COUNT, SEEN, PUBLISHED = range(4)
 
 
 @dataclass(slots=True)
 class SavedTable:
-    """A table as arrays, one column per key in the order of their coming."""
+    """A table as arrays, one row per column of the counters, in the order in which keys came."""
 
     tick: int
-    capacity: int
-    octets: Octets = field(repr=False)  # exact: all keys, one after the other
-    lengths: Ints = field(repr=False)  # exact
+    octets: Octets = field(repr=False)  # exact: all keys, one after the other, then zeros
+    lengths: Ints = field(repr=False)  # exact; 0 for columns without a key
     facts: Ints = field(repr=False)  # exact
     bounds: SavedKeys = field(repr=False)
 
@@ -42,8 +45,11 @@ class KeyTable:
         """How many columns there are; doubled whenever they are used up."""
         return self.facts.shape[1]
 
-    def take(self, keys: Column, groups: Ints, span: int | None) -> Ints:
-        """The columns of one tick's events, new keys included; `span` is the window, if it ends."""
+    def take(self, keys: Column, groups: Ints, span: int | None, counts: Ints | None = None) -> Ints:
+        """The columns of one tick's events, new keys included; `span` is the window, if it ends.
+
+        With `counts`, each item stands for so many events, one at least.
+        """
         self.tick += 1
         fresh = len(self.keys)
         found = map(self._column, keys.tolist(), groups.tolist())
@@ -53,7 +59,7 @@ class KeyTable:
         if span == 1:
             self.facts[COUNT] = 0
         self.facts[GROUP, columns[columns >= fresh]] = groups[columns >= fresh]
-        self.facts[COUNT] += np.bincount(columns, minlength=self.capacity)
+        np.add.at(self.facts[COUNT], columns, 1 if counts is None else counts)
         self.facts[SEEN, columns] = self.tick
         return columns
 
@@ -91,14 +97,16 @@ class KeyTable:
 
     def saved(self) -> SavedTable:
         octets, lengths = joined(self.keys)
-        facts = self.facts[:, : len(self.keys)]
-        return SavedTable(self.tick, self.capacity, octets, lengths, facts, self.bounds.saved())
+        more = max(SHORTEST, 1 << (len(octets) - 1).bit_length()) - len(octets)
+        octets, lengths = np.pad(octets, (0, more)), np.pad(lengths, (0, self.capacity - len(lengths)))
+        return SavedTable(self.tick, octets[:, None], lengths[:, None], self.facts.T, self.bounds.saved())
 
     @classmethod
     def restored(cls, bounds: KeyContributions, saved: SavedTable) -> "KeyTable":
         table = cls(bounds)
         table.tick = saved.tick
-        table.facts = np.pad(saved.facts, ((0, 0), (0, saved.capacity - saved.facts.shape[1])))
-        for key, group in zip(parted(saved.octets, saved.lengths), saved.facts[GROUP].tolist(), strict=True):
+        table.facts = np.ascontiguousarray(saved.facts.T)
+        keys = parted(saved.octets[:, 0], saved.lengths[saved.lengths > 0])
+        for key, group in zip(keys, table.facts[GROUP, : len(keys)].tolist(), strict=True):
             table._column(key, group)
         return table

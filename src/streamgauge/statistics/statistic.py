@@ -293,6 +293,10 @@ class Statistic(ABC, Generic[R]):
         """The exact vectors of so many events in each cell of each group, where values lie in cells."""
         raise ValueError(f"cells must be of a statistic along an axis, got {type(self).__name__}")
 
+    def of_keys(self, keys: Column, counts: Ints, memory: Any) -> Ints:
+        """The exact vector of so many events of each key, where keys are discovered."""
+        raise ValueError(f"keys must be of a statistic that discovers them, got {type(self).__name__}")
+
     def totals(self, values: Any, groups: Any = None, width: int = 1, memory: Any = None) -> Ints:
         """The exact vector of one tick's events: secret, and what the privacy of a claim rests on."""
         rows = self.read(values)

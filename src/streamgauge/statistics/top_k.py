@@ -8,10 +8,12 @@ the same text in two groups is two keys.
 Privacy
     Neighbours: streams that differ in one `unit`. Promise: `loss` over the whole stream.
     Proof, declared domain: counters as in `streamgauge.statistics.histogram`; ranking is post-processing.
-    Proof, discovered keys: `loss` must be Approx. Either counters are kept pure at epsilon and all of delta
-    goes to thresholds, or they keep (epsilon, delta/2) through zCDP and thresholds take the other half;
+    Proof, discovered keys: `loss` must be Approx, or there must be a `delta` beside it. With one, counters
+    keep `loss` and thresholds take delta. Under Approx, either counters are kept pure at epsilon and all of
+    delta goes to thresholds, or they keep (epsilon, delta/2) through zCDP and thresholds take the other half;
     `selection` is whichever predicts the lower threshold at the horizon. The rest is in
-    `streamgauge.statistics.discovery`. A User's events in a tick and ticks are bounded as everywhere;
+    `streamgauge.statistics.discovery`, and for a zCDP loss beside a delta in `streamgauge.privacy.slack`. A
+    User's events in a tick and ticks are bounded as everywhere;
     `max_keys` and `max_per_key` bound how many keys a user touches over the stream, and how often each
     (see key_contributions.py): `max_per_key=1` counts users instead of events.
 
@@ -45,6 +47,7 @@ from streamgauge.continual.mechanism import AHEAD
 from streamgauge.continual.settings import FARTHEST, check_whole
 from streamgauge.noise import Ints
 from streamgauge.privacy import Approx, Event, Loss, Pure, Reach, Unit, User, Zcdp
+from streamgauge.privacy.exact import Number
 from streamgauge.statistics.columns import Column, Domain
 from streamgauge.statistics.discovery import Exposure, Selection, lowest
 from streamgauge.statistics.estimate import Floats
@@ -78,6 +81,7 @@ class TopK(Statistic[Ranking]):
     _: KW_ONLY
     k: int
     domain: Sequence[Any] | None = None
+    delta: Number | None = None
     at_least: int = 1
     max_keys: int | None = None
     max_per_key: int | None = None
@@ -100,12 +104,17 @@ class TopK(Statistic[Ranking]):
             self._check_discovery()
         else:
             object.__setattr__(self, "domain", self.labels.labels)
-            self._refuse_unless_default("where the domain is declared", "at_least", "max_keys", "max_per_key")
+            others = ("delta", "at_least", "max_keys", "max_per_key")
+            self._refuse_unless_default("where the domain is declared", *others)
 
     def _check_discovery(self) -> None:
-        if not isinstance(self.loss, Approx):
+        if isinstance(self.loss, Approx):
+            self._refuse_unless_default("where the loss has one", "delta")
+        elif self.delta is None:
             why = "no other can hide a key that one unit alone has: declare the domain, or a delta"
             raise ValueError(f"loss must be Approx where keys are discovered ({why}), got {self.loss!r}")
+        else:
+            object.__setattr__(self, "delta", Approx(1, self.delta).delta)
         if self.pan_private:
             raise ValueError("pan_private must be False where keys are discovered and remembered, got True")
         if not isinstance(self.unit, User):
@@ -115,11 +124,12 @@ class TopK(Statistic[Ranking]):
         for name in ("max_keys", "max_per_key"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
-        self._check_delta(self.loss.delta)
+        for _, delta in self.ways:
+            self._check_delta(delta)
 
     def _check_delta(self, delta: Fraction) -> None:
-        """Refuses one of which the last tick's share, or that of half of it, is less than floats can tell."""
-        if self.exposure.share(delta / 2, self.horizon or FARTHEST) < LEAST:
+        """Refuses one of which the last tick's share is less than floats can tell."""
+        if self.exposure.share(delta, self.horizon or FARTHEST) < LEAST:
             raise ValueError(f"delta must leave every key and tick a share of at least 2**-900, got {delta}")
 
     def _refuse_unless_default(self, where: str, *names: str) -> None:
@@ -143,13 +153,19 @@ class TopK(Statistic[Ranking]):
         """What one unit can make eligible."""
         return Exposure.of(self.unit, self.span, self.horizon, self.max_keys, self.max_per_key)
 
+    @property
+    def ways(self) -> list[tuple[Loss, Fraction]]:
+        """What counters may keep, and what thresholds take of delta beside it."""
+        if isinstance(self.loss, Approx):
+            epsilon, delta = self.loss.epsilon, self.loss.delta
+            return [(Pure(epsilon), delta), (Approx(epsilon, delta / 2), delta / 2)]
+        return [(self.loss, Fraction(self.delta or 0))]
+
     @cached_property
     def selection(self) -> Selection:
         """The counter, and what thresholds take of delta: the way of the lower threshold at the end."""
-        epsilon, delta = self.loss.epsilon, self.loss.delta  # type: ignore[attr-defined]  # checked to be Approx
-        ways: list[tuple[Loss, Any]] = [(Pure(epsilon), delta), (Approx(epsilon, delta / 2), delta / 2)]
         found, refusals = [], []
-        for kept, rest in ways:
+        for kept, rest in self.ways:
             try:
                 found.append(Selection(self.counter_of(kept), rest, self.exposure, self.at_least))
             except ValueError as refusal:
@@ -236,6 +252,13 @@ class TopK(Statistic[Ranking]):
         events = np.flatnonzero(there)[: self.most_events]  # no event beyond may leave its key
         columns = memory.take(keys[events], groups[events], self.span)
         return Marks(events, columns[:, None], np.ones((1, 1), np.int64))
+
+    def of_keys(self, keys: Column, counts: Ints, memory: Any) -> Ints:
+        """The exact vector of so many events of each key; a key may come more than once."""
+        columns = memory.take(keys, np.zeros(len(keys), np.int64), self.span, counts)
+        vector = np.zeros(memory.capacity, np.int64)
+        np.add.at(vector, columns, counts)
+        return vector
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def _truths(expression: Expression, asked: str) -> Domain:
 
 def _texts(expression: Expression, asked: str) -> Domain:
     if expression.labels is None:
-        raise Refused(f"GROUP BY {asked} needs its groups: declare its values, values = [...]")
+        raise Refused(f"GROUP BY {asked} needs its groups: declare its values, values = [...], or max_groups")
     return expression.labels, _enum_code(expression.sql, expression.labels)
 
 

@@ -41,10 +41,14 @@ class Scope:
     def has(self, name: str) -> bool:
         return any(self._owners(name))
 
+    def is_own(self, node: exp.Column) -> bool:
+        """Whether a column is the stream's."""
+        return self._owned(node)[0] == self.stream.name
+
     def columns(self, nodes: Iterable[Node]) -> Names:
         """The columns of the stream that some expressions read, and the keys of what was joined."""
         read = (column for node in nodes for column in node.find_all(exp.Column))
-        own = frozenset(column.name for column in read if self._owned(column)[0] == self.stream.name)
+        own = frozenset(column.name for column in read if self.is_own(column))
         return own | {lookup.on for lookup in self.joined.values()}
 
     def _owned(self, node: exp.Column) -> tuple[str, Expression]:

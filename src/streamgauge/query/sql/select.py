@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from streamgauge.query.query import Aggregate, GroupColumn, Query, Refused
+from streamgauge.query.query import Aggregate, GroupColumn, KeyColumn, Query, Refused
 from streamgauge.query.settings import Lookup, Stream
 from streamgauge.query.sql import domains, naming
 from streamgauge.query.sql.aggregates import aggregate
 from streamgauge.query.sql.dialect import read
+from streamgauge.query.sql.discovered import check_counted, key_of
 from streamgauge.query.sql.expressions import Names, all_needs, expect
 from streamgauge.query.sql.grouping import Grouping, Item, grouping_of, items_of
 from streamgauge.query.sql.narrowing import narrowed
@@ -41,20 +42,25 @@ def _query(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) ->
     where, scope = _where(select, scope)
     items = items_of(select)
     grouping = grouping_of(select, items, Reader(scope))
-    groups, scope = _groups(grouping, scope)
+    key = key_of(grouping, scope)
+    groups, scope = ([], scope) if key else _groups(grouping, scope)
     counted = [item for item in items if item.aggregated]
     aggregates = _aggregates(counted, scope)
-    names = _names([*grouping.keys, *counted], [*groups, *aggregates])
+    if key is not None:
+        check_counted(key, aggregates)
+    grouped: list[GroupColumn | KeyColumn] = [*groups, *([key] if key else [])]
+    names = _names([*grouping.keys, *counted], [*grouped, *aggregates])
     return Query(
         text=select.sql(dialect="duckdb", identify=True, comments=False),
         groups=tuple(replace(group, name=name) for group, name in zip(groups, names, strict=False)),
         levels=grouping.levels,
         aggregates=tuple(
-            replace(a, name=name) for a, name in zip(aggregates, names[len(groups) :], strict=True)
+            replace(a, name=name) for a, name in zip(aggregates, names[len(grouped) :], strict=True)
         ),
         where=where,
         columns=_columns(select, [*grouping.keys, *counted], scope),
         lookups=frozenset(lookup.name for lookup in scope.joined.values()),
+        key=key and replace(key, name=names[0]),
     )
 
 
@@ -88,7 +94,7 @@ def _aggregates(counted: Sequence[Item], scope: Scope) -> list[Aggregate]:
     return [aggregate(item.node, Reader(scope)) for item in counted]
 
 
-def _names(items: Sequence[Item], made: Sequence[GroupColumn | Aggregate]) -> list[str]:
+def _names(items: Sequence[Item], made: Sequence[GroupColumn | KeyColumn | Aggregate]) -> list[str]:
     pairs = zip(items, made, strict=True)
     return naming.unique((item.alias or column.name, item.alias is not None) for item, column in pairs)
 

@@ -1,0 +1,103 @@
+"""Groups that are discovered, on the command line: planned, run, shown, exported and drawn."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from clinics import TOML, clinic, records, told
+
+HOSTILE = "\x1b[2J_$x$<b>"
+WORDS = (
+    TOML.replace("budget = { epsilon = 1.0 }", "budget = { epsilon = 2.0, delta = 1e-6 }")
+    .replace("[stream.columns]", "[stream.columns]\nword = { max_groups = 50 }")
+    .split("[[release]]")[0]
+    + """
+[[release]]
+name = "words"
+sql = "SELECT word, COUNT(*) FROM visits GROUP BY word"
+rho = 0.02
+delta = 1e-7
+"""
+)
+
+
+def lines() -> list[str]:
+    """Words that come often, and one for each record that comes once."""
+    made = []
+    for i, line in enumerate(records(2000)):
+        word = ("tea", "_milk", HOSTILE, f"once {i}")[min(i % 6, 3)]
+        made.append(json.dumps(json.loads(line) | {"word": word}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = clinic(tmp_path_factory.mktemp("words"), WORDS, lines())
+    found = told("run", file)
+    assert found.exit_code == 0, found.stderr
+    return file
+
+
+def test_the_plan_and_the_ledger_tell_deltas_and_thresholds(ran: Path) -> None:
+    plan = told("plan", ran).stdout
+    assert "rho 0.02 beside delta 1e-07" in plan
+    assert "at most 50 groups, discovered" in plan
+    assert "a group appears at" in plan
+    ledger = told("ledger", ran).stdout
+    assert "rho 0.02 beside delta 1e-07" in ledger
+    told_as_json = json.loads(told("ledger", ran, "--json").stdout)
+    assert told_as_json["delta_spent"] == "1/10000000"
+    assert told_as_json["charges"][0]["delta"] == "1/10000000"
+
+
+def test_releases_show_groups_largest_first_and_obey_no_text(ran: Path) -> None:
+    shown = told("releases", ran).stdout
+    assert "tea" in shown
+    assert "\\x1b[2J_$x$<b>" in shown
+    assert "\x1b" not in shown
+    assert "once" not in shown
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
+def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_path: Path) -> None:
+    """Also of the first ticks, which have none."""
+    to = tmp_path / f"words.{suffix}"
+    found = told("export", ran, "--to", to)
+    assert found.exit_code == 0, found.stderr
+    if suffix == "csv":
+        with to.open(newline="") as file:
+            groups = [json.loads(row["group"]) for row in csv.DictReader(file)]
+    elif suffix == "json":
+        groups = [row["group"] for row in json.loads(to.read_text())]
+    elif suffix == "jsonl":
+        groups = [json.loads(line)["group"] for line in to.read_text().split("\n")[:-1]]
+    else:
+        import duckdb
+
+        with duckdb.connect() as engine:
+            rows = engine.execute(f"SELECT \"group\" FROM '{to}'").fetchall()
+        groups = [json.loads(group) for (group,) in rows]
+    assert {group["word"] for group in groups} == {"tea", "_milk", HOSTILE}
+
+
+@pytest.mark.parametrize("suffix", ["html", "png"])
+def test_groups_are_drawn_whatever_their_texts_are(ran: Path, suffix: str, tmp_path: Path) -> None:
+    found = told("plot", ran, "--to", tmp_path / f"words.{suffix}")
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / f"words.{suffix}").stat().st_size > 1000
+
+
+def test_a_release_that_has_published_no_group_is_shown_and_drawn(tmp_path: Path) -> None:
+    file = clinic(tmp_path, WORDS, lines()[5::6])
+    assert told("run", file).exit_code == 0
+    for command in (
+        ("releases", file),
+        ("export", file, "--to", tmp_path / "words.json"),
+        ("export", file, "--to", tmp_path / "words.parquet"),
+        ("plot", file, "--to", tmp_path / "words.html"),
+        ("plot", file, "--to", tmp_path / "words.png"),
+    ):
+        found = told(*command)
+        assert found.exit_code == 0, (command, found.output, found.exception)
+    assert json.loads((tmp_path / "words.json").read_text()) == []

@@ -1,0 +1,155 @@
+"""Keys that are discovered: a record adds one to the text that it has, whatever the text is."""
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from declared import ALL, BY_REGION, HEADER, TICKS, at, engine, part, stream
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamgauge.engines import answers, finished_scan
+from streamgauge.engines.failures import OutOfMemory
+from streamgauge.query.measure import Measure, Tally
+
+NOTES = Measure(None, (), columns=frozenset({"note"}), key='"note"')
+WARM = Measure('"temperature" > 38', (), columns=frozenset({"note", "temperature"}), key='"note"')
+HOSTILE = [
+    "",
+    " ",
+    "a",
+    "A",
+    "a\u0301",
+    "á",
+    "\x00",
+    "a\x00b",
+    "'; DROP TABLE",
+    '"',
+    "x" * 3000,
+    "\U0001f600",
+    "1",
+    "null",
+]
+Keyed = dict[tuple[int, str], int]
+
+
+def counts(tally: Tally) -> Keyed:
+    """By tick and key; a key may come more than once."""
+    found: Counter[tuple[int, str]] = Counter()
+    for tick, place, n in zip(
+        tally.ticks.tolist(), tally.places.tolist(), tally.sums[0].tolist(), strict=True
+    ):
+        found[tick, tally.keys[place]] += n
+    return dict(found)
+
+
+def added(passes: Any, measure: int = 0) -> Keyed:
+    found: Counter[tuple[int, str]] = Counter()
+    for one in passes:
+        found.update(counts(one.tallies[measure]))
+    return dict(found)
+
+
+def expected(records: list[dict[str, Any]]) -> Keyed:
+    found: Counter[tuple[int, str]] = Counter()
+    for record in records:
+        if isinstance(record.get("note"), str) and 0 <= record["hours"] < TICKS:
+            found[int(record["hours"]) + 1, record["note"][:1024]] += 1
+    return dict(found)
+
+
+def line(record: dict[str, Any]) -> str:
+    return json.dumps({"ts": at(record["hours"]), **{k: v for k, v in record.items() if k != "hours"}})
+
+
+def many() -> list[dict[str, Any]]:
+    notes = [*HOSTILE, None]
+    return [{"hours": i % 30, "note": notes[i % len(notes)], "temperature": 36 + i % 5} for i in range(900)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_keys_are_counted_as_plain_python_does_beside_other_measures(tmp_path: Path, clean: bool) -> None:
+    records = many()
+    (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
+    files = [part(tmp_path / "v", clean=clean)]
+    with engine(stream(), [BY_REGION, NOTES, ALL, WARM]) as running:
+        passes = list(running.finished(files, 1, TICKS))
+    assert added(passes, 1) == expected(records)
+    assert added(passes, 3) == expected([record for record in records if record["temperature"] > 38])
+    assert sum(int(one.tallies[2].sums.sum()) for one in passes) == sum(r["hours"] < TICKS for r in records)
+
+
+def test_records_are_counted_where_all_groups_are_discovered(tmp_path: Path) -> None:
+    records = many()
+    (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records) + "no record\n")
+    with engine(stream(), [NOTES]) as running:
+        (one,) = running.finished([part(tmp_path / "v")], 1, TICKS)
+    assert one.counts["records"] == 901
+    assert one.counts["outside"] == sum(record["hours"] >= TICKS for record in records)
+    assert one.counts["not readable"] == 1
+
+
+def test_blocks_and_csv_have_the_same_keys() -> None:
+    records = [r for r in many() if r["note"] not in (None, "", " ", "\x00", "a\x00b")]
+    data = "".join(f"{line(record)}\n" for record in records).encode()
+    with engine(stream(), [NOTES]) as running:
+        assert added([running.block(data, 1, TICKS, False)]) == expected(records)
+        assert added([running.block(b"", 1, TICKS, False)]) == {}
+    with io.StringIO() as text:
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerows([at(r["hours"]), "north", 37, r["note"], "me"] for r in records)
+        data = text.getvalue().encode()
+    with engine(stream("csv"), [NOTES]) as running:
+        assert added([running.block(data, 1, TICKS, False, HEADER)]) == expected(records)
+
+
+def test_answers_that_are_put_together_and_halves_that_are_joined_lose_nothing(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(answers, "GROWN", 4)
+    records = many()
+    (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
+    fits = finished_scan.FinishedScan._scan
+
+    def narrow(self: Any, first: int, last: int) -> None:
+        if last - first > 4:
+            raise OutOfMemory("too many")
+        fits(self, first, last)
+
+    monkeypatch.setattr(finished_scan.FinishedScan, "_scan", narrow)
+    with engine(stream(), [NOTES]) as running:
+        passes = list(running.finished([part(tmp_path / "v", clean=False)], 1, TICKS))
+    assert added(passes) == expected(records)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@given(st.lists(st.one_of(TEXTS, st.none(), st.integers(), st.booleans()), max_size=12), TEXTS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_record_moves_one_key_by_one_and_no_other(running: Any, notes: list[Any], more: str) -> None:
+    def told(some: list[Any]) -> Keyed:
+        data = "".join(f"{line({'hours': 1, 'note': note})}\n" for note in some)
+        return added([running.block(data.encode(), 1, TICKS, False)])
+
+    before, after = told(notes), told([*notes, more])
+    assert Counter(after) - Counter(before) == Counter({(2, more): 1})
+    assert not Counter(before) - Counter(after)
+
+
+@pytest.fixture(scope="module")
+def running() -> Any:
+    with engine(stream(), [NOTES]) as made:
+        yield made
+
+
+def test_a_tally_shows_no_key() -> None:
+    with engine(stream(), [NOTES]) as made:
+        data = f"{line({'hours': 1, 'note': 'very private'})}\n".encode()
+        (tally,) = made.block(data, 1, TICKS, False).tallies
+    assert tally.keys == ("very private",)
+    assert "private" not in repr(tally)
