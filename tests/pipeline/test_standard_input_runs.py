@@ -125,14 +125,14 @@ def test_a_finished_input_that_is_all_published_is_not_read(
 
 
 def test_an_input_that_might_not_fit_is_refused_by_declarations_before_it_is_charged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pipe: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamgauge.pipeline.room.PLACES", 19)
     made = pipeline(tmp_path, tables(**INPUT))
     rule = "ticks x groups must be at most 19 for a finished standard input, got 10 ticks x 2 places"
     assert rule in made.plan().refused[0]
     with pytest.raises(RunRefused, match=rule):
-        run(made, standard_input=-1)
+        run(made, standard_input=pipe(b""))
     assert made.ledger().ledger is None
 
 

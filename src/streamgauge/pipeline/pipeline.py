@@ -7,6 +7,7 @@ for released in pipeline:
 pipeline.releases("fever_by_region").to_pandas()
 """
 
+import os
 import resource
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from streamgauge.pipeline.finished_run import finished_run
 from streamgauge.pipeline.input_run import input_run
 from streamgauge.pipeline.live_run import live_run
 from streamgauge.pipeline.lock import Lock
-from streamgauge.pipeline.opening import key_of, opened
+from streamgauge.pipeline.opening import RunRefused, key_of, opened
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.planning import Plan, plan_of
 from streamgauge.pipeline.quarantine import PART, Quarantine
@@ -31,6 +32,14 @@ from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
 from streamgauge.query.settings import PipelineFile
 from streamgauge.sources import StandardInput, open_finished, open_live
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 class Pipeline:
@@ -84,6 +93,9 @@ class Pipeline:
         stream = self.file.stream
         if stream.source != "-":
             return open_live(stream, self.file.path.parent)
+        if not is_open(options.standard_input):
+            rule = "standard input must be open where it is the source"
+            raise RunRefused(f"{self.file.path.name}: {rule}, got a closed one")
         has_header = stream.format == "csv"
         return StandardInput(options.standard_input, has_header=has_header, compression=stream.compression)
 

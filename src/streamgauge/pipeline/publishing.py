@@ -66,7 +66,8 @@ class Publisher:
         self.step("packed")
         self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=marks or {})
         self.step("stored")
-        self.witness.write(self.store.trace)
+        if released or acts:
+            self.witness.write(self.store.trace)
         self.step("witnessed")
         if released:
             for outlet in self.outlets:

@@ -98,4 +98,16 @@ def planned(file: PipelineFile, release: Release) -> Planned:
     except ValueError as refusal:
         raise Refused(f"{file.path.name}: release {release.name}: {refusal}") from None
     block = canonical(asked_of(release) | {"sql": query.text})
-    return Planned(release, query, parts, file.stream, block)
+    plan = Planned(release, query, parts, file.stream, block)
+    _check_names(file, plan)
+    return plan
+
+
+def _check_names(file: PipelineFile, plan: Planned) -> None:
+    """Refuses columns that readers could not tell apart, before anything is charged."""
+    layout = plan.layout
+    few: Layout = {**layout, "groups": [(name, labels[:1]) for name, labels in layout["groups"]]}
+    try:
+        shape_of(plan.name, few)
+    except ValueError as refusal:
+        raise Refused(f"{file.path.name}: {refusal}") from None
