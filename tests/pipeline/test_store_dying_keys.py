@@ -9,7 +9,7 @@ from streamgauge.pipeline import head, sealed, slots
 from streamgauge.pipeline.keys import create_key
 from streamgauge.pipeline.sealed import Unopened, unpack_keys, unseal
 from streamgauge.pipeline.slots import MAGIC, OtherKey, Slots, read_record, unwrap
-from streamgauge.pipeline.store import Store
+from streamgauge.pipeline.store import Act, Store
 
 COMMITS = 12
 
@@ -157,7 +157,7 @@ def test_after_a_rotation_the_old_key_opens_nothing_even_with_the_table_of_keys_
     before = intruder.opened()
     new = create_key(tmp_path / "new.key")
     (data_key,) = intruder.data_keys()
-    store.rotate(new)
+    store.rotate(new, Act("rotate"))
     intruder.watch(store)
     assert list(intruder.data_keys()) == []
     intruder.data_keys = lambda: [data_key]

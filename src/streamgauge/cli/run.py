@@ -15,6 +15,7 @@ Quiet = Annotated[bool, switch("--quiet", "-q", help="Say nothing but what is wr
 Json = Annotated[bool, switch("--json", help="Progress as JSON lines on standard error (public).")]
 Again = Annotated[bool, switch("--again", help="The source has changed: charge it again.")]
 RolledBack = Annotated[bool, switch("--rolled-back", help="The store is an old copy: charge again.")]
+Newest = Annotated[bool, switch("--newest", help="The witness is gone: this store is the newest copy.")]
 AcceptClock = Annotated[bool, switch("--accept-clock", help="The clock was set: go on by it.")]
 ChangeBudget = Annotated[bool, switch("--change-budget", help="Record another budget in the ledger.")]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="What the engine may use.")]
@@ -26,6 +27,7 @@ def run(  # noqa: PLR0917 - the options of a command
     json: Json = False,
     again: Again = False,
     rolled_back: RolledBack = False,
+    newest: Newest = False,
     accept_clock: AcceptClock = False,
     change_budget: ChangeBudget = False,
     memory: Memory = "600MB",
@@ -55,6 +57,7 @@ def run(  # noqa: PLR0917 - the options of a command
     options = Options(
         again=again,
         rolled_back=rolled_back,
+        newest=newest,
         accept_clock=accept_clock,
         change_budget=change_budget,
         memory=memory.replace(" ", ""),

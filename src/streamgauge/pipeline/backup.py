@@ -13,14 +13,16 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from streamgauge.pipeline import database, schema
+from streamgauge.pipeline.clock import SystemClock
 from streamgauge.pipeline.durable import new_file, private_folder, rename, sync_path
 from streamgauge.pipeline.head import Head
 from streamgauge.pipeline.integrity import check_history, check_pages
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.slots import BLOCK, find
-from streamgauge.pipeline.store import Store, onwards
+from streamgauge.pipeline.spent import spent_by
+from streamgauge.pipeline.store import Act, Store, onwards
 from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable, WrongKey, refusals
-from streamgauge.pipeline.witness import Witness
+from streamgauge.pipeline.witness import Unwitnessed, Witness, refuse_rollback
 
 ATTEMPTS = 100  # a commit between two readings makes one more; each takes a moment
 
@@ -47,15 +49,24 @@ def backup(folder: Path, to: Path) -> Path:
 def rotate(folder: Path, old: Key, new: Key, steps: Callable[[str], None] = onwards) -> None:
     """Puts a store under another key; after a crash it opens under one of the two, and can be rotated again.
 
-    Copies made before stay under the old key: destroy them, or keep it secret.
+    Copies made before stay under the old key: destroy them, or keep it secret. A store that is not the newest
+    is refused as it is by a run, and both witnesses tell of the change, so that older copies stay refused.
     """
     try:
         store = Store.open(folder, old, create=False, steps=steps)
     except WrongKey:
         store = Store.open(folder, new, create=False, steps=steps)
     with store:
-        Witness.beside(new, store.identity).write(store.trace)
-        store.rotate(new)
+        before, after = (Witness.beside(key, store.identity) for key in (old, new))
+        refuse_rollback(store, [*before.traces(), *after.traces()])
+        if before.missing(store) and after.missing(store):
+            raise Unwitnessed(store, before.path)
+        spent = spent_by(store.told_acts())
+        after.write(store.trace, spent)
+        store.rotate(new, Act("rotate", {}, time=SystemClock().now()))
+        store.mark(after.mark)
+        for witness in (after, before):
+            witness.write(store.trace, spent)
 
 
 def _copy(folder: Path, to: Path) -> None:

@@ -2,6 +2,7 @@
 
     budget    how much every unit may lose            charge    a release, before its first tick
     pin       a block of the file, as it was used     end       a release that was taken out of the file
+    again     ticks that are drawn from twice         lost      what a store charged that is no more
 
 An act is never changed or removed; the ledger that follows from all of them is the same on every machine: the
 unit is the one that was pinned with the stream, whatever a file says now.
@@ -14,6 +15,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
+from streamgauge.pipeline.spent import Spent
 from streamgauge.pipeline.store import Act
 from streamgauge.privacy import (
     Approx,
@@ -151,6 +153,10 @@ class Book:
             body["delta"] = str(entry.delta)
         return self._done(Act("again", body))
 
+    def lost(self, spent: Spent) -> Act:
+        """Enters what a store charged whose place this one has taken."""
+        return self._done(Act("lost", spent.as_json()))
+
     def end(self, name: str, released: int) -> Act:
         """Ends a release, whose last published tick is `released`; what was told to be ingested stays so."""
         before = max((entry.ended or 0 for entry in self.entries.values()), default=0)
@@ -172,7 +178,8 @@ class Book:
         return act
 
     def _follow(self, act: Act) -> None:
-        follow = {"charge": self._charged, "again": self._charged, "end": self._ended, "pin": self._pinned}
+        charged = dict.fromkeys(("charge", "again", "lost"), self._charged)
+        follow = {**charged, "end": self._ended, "pin": self._pinned}
         if act.kind in follow:
             follow[act.kind](act)
         self.acts.append(act)

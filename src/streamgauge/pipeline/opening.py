@@ -4,7 +4,7 @@ Everything that can be refused is refused here, before a charge, for reasons tha
 the store, never in the data. Charges are committed before anything is drawn.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +19,10 @@ from streamgauge.pipeline.lock import Lock
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Outlet, Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
-from streamgauge.pipeline.store import Act, Store, Trace
+from streamgauge.pipeline.rollback import look_for_rollback
+from streamgauge.pipeline.store import Act, Store
 from streamgauge.pipeline.store_errors import refusals
-from streamgauge.pipeline.witness import RolledBack, Witness
+from streamgauge.pipeline.witness import Witness
 from streamgauge.pipeline.words import loss_text
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile
@@ -29,7 +30,6 @@ from streamgauge.sinks import open_sink
 
 FINGERPRINT = "fingerprint"
 OPENED = "opened"  # the mark of the last tick that an event may have been counted in: public, by the clock
-PAID = "rolled back"  # the act that names the traces which were paid for
 
 
 class RunRefused(ValueError):  # noqa: N818 - refusals are named by what they say
@@ -114,12 +114,12 @@ class Opening:
     def begun(self) -> Opened:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
-        before = set(self.book.open_releases())
-        lost = self._lost()
-        acts = self._again(self.book.open_releases(), lost) + self._charged(changed)
+        before = list(self.book.open_releases())
+        lost = look_for_rollback(self.publisher, self.book, self.file.stream, self.options)
+        acts = lost.again(self.book, before, new=False) + self._charged(changed)
         new = [name for name in self.book.open_releases() if name not in before]
-        acts += self._again(new, lost) + self._paid(lost)
-        ended = before - set(self.book.open_releases())
+        acts += lost.again(self.book, new, new=True) + lost.entered(self.book)
+        ended = set(before) - set(self.book.open_releases())
         state = self._fresh() | self._forgotten(ended)
         if acts or state:
             now = self.options.clock.now()
@@ -150,34 +150,6 @@ class Opening:
             reasons.append("source must stay as it was charged, got a change: run --again charges it again")
         if reasons:
             raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
-
-    def _lost(self) -> list[Trace]:
-        """Traces of ticks that the store does not know: refused, or paid for, and then lost no more."""
-        traces = {*self.publisher.resume(), *self.publisher.witness.traces()}
-        paid = {Trace(*told) for act in self.book.acts if act.kind == PAID for told in act.body["traces"]}
-        lost = sorted(trace for trace in traces - paid if not self.store.knows(trace))
-        if lost and not self.options.rolled_back:
-            raise RolledBack(self.store, lost)
-        return lost
-
-    def _again(self, names: Iterable[str], lost: Sequence[Trace]) -> list[Act]:
-        """Charges releases for the ticks that were, or may have been, drawn from twice.
-
-        Whatever was charged is charged anew from its first tick: counters that go on from an older state
-        draw again for sums that reach back before the ticks which were lost. A release that is new to this
-        store may not have been new to the one that was lost.
-        """
-        until = self._until(lost)
-        return [self.book.again(name, until) for name in names if self.book.entries[name].first <= until]
-
-    def _paid(self, lost: Sequence[Trace]) -> list[Act]:
-        """The act that a rollback was said aloud."""
-        if not lost:
-            return []
-        return [self.book.note(PAID, {"until": self._until(lost), "traces": [list(each) for each in lost]})]
-
-    def _until(self, lost: Sequence[Trace]) -> int:
-        return max([self.store.tick, *(trace.tick for trace in lost)]) if lost else 0
 
     def _charged(self, changed: Edits) -> list[Act]:
         """The acts of a file that is new or was edited; a charge beyond the budget leaves no trace."""

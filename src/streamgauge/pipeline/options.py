@@ -40,6 +40,7 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     again: bool = False  # a finished file that changed is charged again
     rolled_back: bool = False  # a store that is behind its traces is charged again
+    newest: bool = False  # a store that lost its witness is said to be the newest copy
     accept_clock: bool = False
     change_budget: bool = False
     batch: int = BATCH

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from streamgauge.pipeline.book import base_name
 from streamgauge.pipeline.options import Step, nothing
+from streamgauge.pipeline.spent import spent_by
 from streamgauge.pipeline.store import Act, Store, Trace
 from streamgauge.pipeline.witness import Witness
 from streamgauge.query.planner import shape_of
@@ -67,7 +68,7 @@ class Publisher:
         self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=marks or {})
         self.step("stored")
         if released or acts:
-            self.witness.write(self.store.trace)
+            self.witness.write(self.store.trace, spent_by(self.store.told_acts()) if acts else None)
         self.step("witnessed")
         if released:
             for outlet in self.outlets:
@@ -81,7 +82,8 @@ class Publisher:
 
     def catch_up(self) -> None:
         """Publishes what was committed and is in no sink yet, commit by commit; the witness knows first."""
-        self.witness.write(self.store.trace)
+        self.witness.write(self.store.trace, spent_by(self.store.told_acts()))
+        self.store.mark(self.witness.mark)
         marks = self.store.marks()
         for outlet in self.outlets:
             after = int(marks.get(outlet.entry, b"0"))

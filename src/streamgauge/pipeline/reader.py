@@ -112,6 +112,11 @@ class Reader:
             rows = self._sql.execute("SELECT act FROM acts ORDER BY place").fetchall()
         return tuple(Act.of(text) for (text,) in rows)
 
+    def told_acts(self) -> list[tuple[str, Act]]:
+        """All acts, each with the chain after its entry."""
+        rows = self._rows("SELECT chain, act FROM acts JOIN entries USING (number) ORDER BY place")
+        return [(chain, Act.of(text)) for chain, text in rows]
+
     def release_names(self) -> tuple[str, ...]:
         """In the order in which they were first released."""
         with refusals(self.folder):

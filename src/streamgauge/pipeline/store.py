@@ -115,9 +115,13 @@ class Store(Reader):
             self._uncertain = True
         self._uncertain = False
 
-    def rotate(self, key: Key) -> None:
-        """From now on another curator's key opens the store; every part is sealed anew."""
-        self._commit(key, self._head.after(None, (), ()), (), (), state=self.state())
+    def rotate(self, key: Key, act: Act) -> None:
+        """From now on another curator's key opens the store; every part is sealed anew.
+
+        It is an act of the history, so that copies under the old key are known to be old.
+        """
+        texts = [act.text()]
+        self._commit(key, self._head.after(None, (), texts), (), texts, state=self.state())
         self._key = key
         self.empty_journal()
 

@@ -110,7 +110,7 @@ class DamagedWitness(StoreError):  # noqa: N818 - the same
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"witness must be as it was written, got something else in {path}: check that the store was not "
-            "rolled back, then remove the file"
+            "rolled back, then remove the file and run with --newest"
         )
 
 

@@ -1,7 +1,7 @@
-"""The witness: the last (tick, chain) of a store, kept beside the key, where a copy of the store is not.
+"""The witness: the last (tick, chain) of a store and what it charged, beside the key, where no copy of it is.
 
     clinic.key            the key
-    clinic.key.witness    {"<identity of a store>": {"tick": 2160, "chain": "..."}, ...}
+    clinic.key.witness    {"<identity of a store>": {"tick": 2160, "chain": "...", "spent": [...]}, ...}
 
 It is written after a commit and before anything is published, so it may be behind the store, by the commits
 that a crash cut off from it, but never ahead. A store that does not know its witness is therefore not the
@@ -15,7 +15,7 @@ it: chains of different histories differ, and every chain that a store ever had 
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,10 @@ from typing import Any
 from streamgauge.pipeline.durable import PRIVATE_FILE, replace
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.reader import Reader, Trace
+from streamgauge.pipeline.spent import Spent
 from streamgauge.pipeline.store_errors import DamagedWitness, StoreError, refusals
+
+WITNESSED = "witnessed"
 
 
 class RolledBack(StoreError):  # noqa: N818 - refusals are named by what they say
@@ -43,6 +46,18 @@ class RolledBack(StoreError):  # noqa: N818 - refusals are named by what they sa
         )
 
 
+class Unwitnessed(StoreError):  # noqa: N818 - the same
+    """A store that had a witness, and has none now: nothing tells whether it is the newest copy."""
+
+    def __init__(self, store: Reader, path: Path | None) -> None:
+        where = "beside a key that is no file" if path is None else f"at {path}"
+        super().__init__(
+            f"store must have its witness, got none of {store.folder} {where}: bring it from beside the key "
+            "as it was; or, if no newer copy of the store was ever run, say so with run --newest; or run "
+            "--rolled-back, which charges all ticks up to now again"
+        )
+
+
 class Witness:
     """What one store told of itself; for keys that are no files, and without a path, it remembers nothing."""
 
@@ -57,25 +72,49 @@ class Witness:
             path = key.path.with_name(key.path.name + ".witness")
         return cls(path, identity)
 
+    @property
+    def mark(self) -> dict[str, bytes]:
+        """For the store, once the witness is written: whether it must be there from now on."""
+        return {WITNESSED: b"no" if self.path is None else b"yes"}
+
+    def missing(self, store: Reader) -> bool:
+        """Whether a store that had a witness has none."""
+        return store.marks().get(WITNESSED) == b"yes" and not self._told()
+
     def traces(self) -> list[Trace]:
         """The trace of this store, if there is one."""
+        return [Trace(told["tick"], told["chain"]) for told in self._told()]
+
+    def spent(self) -> tuple[Spent, ...] | None:
+        """All charges of the history that was witnessed last, if they were told."""
+        return next((told["spent"] for told in self._told()), None)
+
+    def write(self, trace: Trace, spent: Sequence[Spent] | None = None) -> None:
+        """Replaces what is told of this store, its charges if they are given, and leaves the other stores.
+
+        It is on the disk when this returns.
+        """
+        if self.path is None:
+            return
+        with refusals(self.path), _alone(self.path):
+            every = _read(self.path)
+            told = every.get(self.identity, {}) | trace._asdict()
+            if spent is not None:
+                told["spent"] = [each.as_json() for each in spent]
+            replace(self.path, json.dumps(every | {self.identity: told}, indent=1).encode() + b"\n")
+
+    def _told(self) -> list[dict[str, Any]]:
+        """Nothing, or what was written, checked."""
         if self.path is None:
             return []
         told = _read(self.path).get(self.identity)
         if told is None:
             return []
         try:
-            return [Trace(int(told["tick"]), str(told["chain"]))]
-        except (KeyError, TypeError, ValueError):
+            spent = tuple(map(Spent.of_json, told["spent"])) if "spent" in told else None
+            return [{"tick": int(told["tick"]), "chain": str(told["chain"]), "spent": spent}]
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise DamagedWitness(self.path) from None
-
-    def write(self, trace: Trace) -> None:
-        """Replaces the trace of this store and leaves those of others, on the disk when it returns."""
-        if self.path is None:
-            return
-        with refusals(self.path), _alone(self.path):
-            told = _read(self.path) | {self.identity: trace._asdict()}
-            replace(self.path, json.dumps(told, indent=1).encode() + b"\n")
 
 
 def ahead(store: Reader, traces: Iterable[Trace]) -> tuple[Trace, ...]:

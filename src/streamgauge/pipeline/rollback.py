@@ -1,0 +1,94 @@
+"""What a store owes that has taken the place of a newer one.
+
+    kept      a charge that both histories have, and that goes on here: its ticks are drawn twice, so it is
+              charged again, from its first tick, since counters that go on from an older state draw again
+              for sums that reach back before the ticks which were lost
+    unknown   a charge that only the lost history had: it is entered as it was
+    cut       a charge that ended here, and went on there: it is entered for the ticks after its end
+
+Promise
+    However often copies are put back, a unit has lost at most what the ledger says, as long as the witness is
+    there: each history drew under charges that are all in its book, and the witness has the book of the last
+    one, which by induction has those of all before it (`spent`). Where only sinks tell of another history,
+    its charges are not known: then whatever is in the store or new in the file is charged again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.options import Options
+from streamgauge.pipeline.publishing import Publisher
+from streamgauge.pipeline.reader import Act, Trace
+from streamgauge.pipeline.spent import Spent, spent_by
+from streamgauge.pipeline.witness import RolledBack, Unwitnessed
+from streamgauge.query.settings import Stream
+
+PAID = "rolled back"  # the act that names the traces which were paid for
+NEWEST = "newest"  # the act that a store was said to be the newest copy
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What was found: `until` is the last tick that may have been drawn elsewhere, 0 if none was."""
+
+    until: int = 0
+    traces: tuple[Trace, ...] = ()
+    spent: tuple[Spent, ...] | None = None  # all charges of the lost history, where they are known
+    own: tuple[Spent, ...] = ()
+    newest: bool = False
+
+    def again(self, book: Book, names: Iterable[str], *, new: bool) -> list[Act]:
+        """Charges releases anew that are, or may have been, drawn from elsewhere."""
+        if not self.until or (new and self.spent is not None):
+            return []
+        return [book.again(name, self.until) for name in names if book.entries[name].first <= self.until]
+
+    def entered(self, book: Book) -> list[Act]:
+        """The charges of the lost history that the book does not have, and the act that says why."""
+        drawn = [each.drawn_by(self.until) for each in self.spent or () if self.until]
+        missing = [self._missing(each) for each in drawn]
+        acts = [book.lost(each) for each in missing if each is not None and not each.empty]
+        if self.until:
+            traces = [list(each) for each in self.traces]
+            acts.append(book.note(PAID, {"until": self.until, "traces": traces}))
+        if self.newest:
+            acts.append(book.note(NEWEST, {}))
+        return acts
+
+    def _missing(self, charged: Spent) -> Spent | None:
+        """What of a charge is not in the book."""
+        known = next((each for each in self.own if each.id == charged.id), None)
+        if known is None:
+            return charged
+        if known.last is None or (charged.last is not None and charged.last <= known.last):
+            return None
+        return replace(charged, id=f"{charged.id}+{known.last + 1}", first=known.last + 1)
+
+
+def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options: Options) -> Rollback:
+    """Refuses a store that is not the newest, unless the curator says so and pays."""
+    store, witness = publisher.store, publisher.witness
+    sinks, seen = publisher.resume(), witness.traces()
+    gone = witness.missing(store)
+    paid = {Trace(*told) for act in book.acts if act.kind == PAID for told in act.body["traces"]}
+    unknown = sorted(trace for trace in {*sinks, *seen} - paid if not store.knows(trace))
+    if unknown and not options.rolled_back:
+        raise RolledBack(store, unknown)
+    if gone and not (options.newest or options.rolled_back):
+        raise Unwitnessed(store, witness.path)
+    blind = gone and not options.newest
+    if not unknown and not blind:
+        return Rollback(newest=gone)
+    ticks = [store.tick, *(trace.tick for trace in unknown), *([_now(stream, options)] if blind else [])]
+    spent = witness.spent() if set(seen) & set(unknown) else None
+    own = spent_by(store.told_acts())
+    return Rollback(max(ticks), tuple(unknown), spent, own, newest=gone and not blind)
+
+
+def _now(stream: Stream, options: Options) -> int:
+    """The last tick that any copy can have published by now."""
+    if stream.arrival == "finished" and stream.ticks is not None:
+        return stream.ticks
+    passed = (options.clock.now() - stream.start) // stream.tick
+    return max(0, passed if stream.ticks is None else min(passed, stream.ticks))

@@ -1,0 +1,271 @@
+"""However copies of a store are put back, an event was never in more draws than the ledger says it paid for.
+
+A curator runs some ticks, takes copies, puts them back, ends and begins releases, at random, and always says
+`--rolled-back`. Whatever is published is written down: two values for a tick are two draws. Each release is
+of each tick by itself, so what an event in a tick has lost is epsilon for every draw of that tick.
+"""
+
+import json
+import random
+import shutil
+from collections import defaultdict
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from pipelines import TICKS, one_a_second, pipeline, tables, write
+
+from streamgauge import Pure
+from streamgauge.pipeline.backup import backup, rotate
+from streamgauge.pipeline.keys import create_key, load_key
+from streamgauge.pipeline.witness import RolledBack, Unwitnessed, Witness
+from streamgauge.privacy import BudgetExceeded
+
+EPSILON = Fraction(1, 50)  # noise so wide that two draws are never equal by chance
+SALE = "SELECT g, SUM(x) FROM v GROUP BY g"
+
+
+class Curator:
+    """A folder with a pipeline, what was ever copied of its store, and what was ever published."""
+
+    def __init__(self, folder, **settings):
+        self.folder, self.settings = folder, {"unit": "event", "budget": {"epsilon": 9}} | settings
+        self.store = folder / "v.streamgauge"
+        self.names, self.begun = ["r1"], 1
+        self.copies = []
+        self.drawn = defaultdict(set)
+        write(folder, one_a_second())
+
+    @property
+    def pipeline(self):
+        releases = [{"name": name, "sql": SALE, "epsilon": str(EPSILON)} for name in self.names]
+        return pipeline(self.folder, tables(*releases, sinks=[], **self.settings))
+
+    @property
+    def key(self):
+        return load_key(self.settings.get("key", "file:v.key"), self.folder)
+
+    def run(self, ticks=TICKS, **said):
+        """So many ticks more, as if stopped then."""
+        running = self.pipeline.ticks(ticks=1, **{"rolled_back": True, **said})
+        for count, released in enumerate(running, 1):
+            for each in released:
+                self.drawn[each.release, each.tick].add(each.pack())
+            if count == ticks:
+                break
+        running.close()
+
+    def copy(self):
+        if self.store.exists():
+            self.copies.append(self.folder / f"copy{len(self.copies)}")
+            backup(self.store, self.copies[-1])
+
+    def put_back(self, number):
+        if self.copies:
+            shutil.rmtree(self.store)
+            shutil.copytree(self.copies[number % len(self.copies)], self.store)
+
+    def edit(self, choice):
+        """A release of the file is taken out, or another comes in; a name is never used again."""
+        if choice % 2 and len(self.names) > 1:
+            self.names.pop(choice % len(self.names))
+        else:
+            self.begun += 1
+            self.names.append(f"r{self.begun}")
+
+    def draws(self, tick):
+        return sum(len(values) for (_, at), values in self.drawn.items() if at == tick)
+
+    def spent(self, tick):
+        return self.pipeline.ledger().ledger.spent(tick, tick).epsilon / EPSILON
+
+    def overdrawn(self):
+        """Ticks of which the ledger does not know all draws."""
+        return [tick for tick in range(1, TICKS + 1) if self.draws(tick) > self.spent(tick)]
+
+
+def lives(curator, seed, steps=10):
+    """One life of a store, at random."""
+    chance = random.Random(seed)
+    deeds = (
+        curator.copy,
+        lambda: curator.put_back(chance.randrange(9)),
+        lambda: curator.put_back(chance.randrange(9)),
+        lambda: curator.edit(chance.randrange(9)),
+    )
+    for _ in range(steps):
+        curator.run(chance.randint(1, 4))
+        chance.choice(deeds)()
+    curator.run()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_event_was_never_in_more_draws_than_the_ledger_says(tmp_path, seed):
+    curator = Curator(tmp_path)
+    lives(curator, seed)
+    assert curator.overdrawn() == []
+
+
+class Forgetful(Witness):
+    """A twin whose witness does not tell what was charged."""
+
+    def spent(self):
+        return ()
+
+
+def cut_short(spent, tick):
+    """A twin that takes every charge for one of a release which ran until then."""
+    return replace(spent, last=tick if spent.last is None else min(spent.last, tick))
+
+
+TWINS = {"pipeline.opening.Witness": Forgetful, "pipeline.spent.Spent.drawn_by": cut_short}
+
+
+@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_twin_that_forgets_what_was_charged_elsewhere_is_caught(tmp_path, monkeypatch, name, seed):
+    monkeypatch.setattr(f"streamgauge.{name}", TWINS[name])
+    curator = Curator(tmp_path)
+    lives(curator, seed)
+    assert curator.overdrawn()
+
+
+@pytest.fixture
+def curator(tmp_path):
+    """A store of three ticks was copied, and ran on to the end."""
+    curator = Curator(tmp_path)
+    curator.run(3)
+    curator.copy()
+    curator.run()
+    return curator
+
+
+def test_the_same_copy_is_paid_for_each_time_that_it_is_put_back(curator):
+    for times in range(1, 5):
+        curator.put_back(0)
+        curator.run()
+        assert [curator.draws(tick) for tick in range(1, TICKS + 1)] == [1] * 3 + [times + 1] * 7
+        assert [curator.spent(tick) for tick in range(1, TICKS + 1)] == [times + 1] * TICKS
+
+
+def test_a_release_that_only_the_lost_store_had_is_not_forgotten(curator):
+    curator.put_back(0)
+    curator.run()
+    curator.edit(0)
+    curator.run()
+    assert curator.spent(1) == 3
+    curator.put_back(0)
+    curator.names.pop()
+    curator.run()
+    assert curator.spent(1) == 4
+    lost = [act.body for act in curator.pipeline.ledger().acts if act.kind == "lost"]
+    assert ("r2", 1, TICKS) in {(body["release"], body["first"], body["last"]) for body in lost}
+
+
+def test_what_went_on_elsewhere_after_its_end_here_is_entered_for_the_ticks_after(tmp_path):
+    curator = Curator(tmp_path)
+    curator.names.append("r2")
+    curator.run(2)
+    curator.copy()
+    curator.names.remove("r2")
+    curator.run(2)
+    curator.copy()
+    curator.put_back(0)
+    curator.names.append("r2")
+    curator.run(6)
+    curator.put_back(1)
+    curator.names.remove("r2")
+    curator.run()
+    assert curator.overdrawn() == []
+    lost = [act.body for act in curator.pipeline.ledger().acts if act.kind == "lost"]
+    assert ("r2", 3, 8) in {(body["release"], body["first"], body["last"]) for body in lost}
+
+
+def test_the_budget_may_refuse_to_pay_and_then_nothing_is_charged(curator):
+    curator.put_back(0)
+    curator.settings["budget"] = {"epsilon": str(EPSILON)}
+    before = curator.pipeline.ledger().acts
+    with pytest.raises(BudgetExceeded):
+        curator.run(change_budget=True)
+    assert curator.pipeline.ledger().acts == before
+
+
+def test_a_rotation_does_not_make_an_old_copy_the_newest(curator):
+    old, new = curator.key, create_key(curator.folder / "new.key")
+    curator.put_back(0)
+    with pytest.raises(RolledBack):
+        rotate(curator.store, old, new)
+
+
+@pytest.mark.parametrize("named", ["v.key", "new.key"])
+def test_after_a_rotation_every_earlier_copy_is_refused_under_either_key(curator, named):
+    old, new = curator.key, create_key(curator.folder / "new.key")
+    curator.copy()  # of the very moment of the rotation
+    rotate(curator.store, old, new)
+    curator.settings["key"] = "file:new.key"
+    curator.run(rolled_back=False)
+    for number in (0, 1):
+        curator.put_back(number)
+        curator.settings["key"] = "file:v.key"
+        if named == "new.key":  # who has the old key can put a copy under the new one, if he is let
+            with pytest.raises(RolledBack):
+                rotate(curator.store, old, new)
+        with pytest.raises(RolledBack):
+            curator.run(rolled_back=False)
+
+
+def without_its_witness(curator, how):
+    witness = curator.folder / "v.key.witness"
+    if how == "deleted":
+        witness.unlink()
+    elif how == "another's":
+        told = json.loads(witness.read_text())
+        witness.write_text(json.dumps({"another store": next(iter(told.values()))}))
+    else:
+        (curator.folder / "elsewhere").mkdir()
+        shutil.copy(curator.folder / "v.key", curator.folder / "elsewhere")
+        curator.settings["key"] = "file:elsewhere/v.key"
+
+
+HOW = ["deleted", "another's", "the key was moved"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_store_that_lost_its_witness_is_refused_and_nothing_is_charged(curator, how):
+    without_its_witness(curator, how)
+    before = curator.pipeline.ledger().acts
+    with pytest.raises(Unwitnessed, match="--newest; or run --rolled-back"):
+        curator.run(rolled_back=False)
+    assert curator.pipeline.ledger().acts == before
+    with pytest.raises(Unwitnessed):
+        rotate(curator.store, curator.key, create_key(curator.folder / "k2"))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_who_says_that_it_is_the_newest_goes_on_and_it_is_written_down_once(curator, how):
+    without_its_witness(curator, how)
+    for newest in (True, False):
+        curator.run(rolled_back=False, newest=newest)
+    assert [act.kind for act in curator.pipeline.ledger().acts].count("newest") == 1
+    assert curator.spent(1) == 1
+    curator.put_back(0)
+    with pytest.raises(RolledBack):
+        curator.run(rolled_back=False, newest=True)
+
+
+def test_who_cannot_say_so_pays_for_all_ticks_there_are(curator):
+    curator.put_back(0)
+    without_its_witness(curator, "deleted")
+    curator.run()
+    assert [curator.spent(tick) for tick in range(1, TICKS + 1)] == [2] * TICKS
+    assert curator.pipeline.ledger().ledger.spent() == Pure(2 * EPSILON)
+    assert curator.overdrawn() == []
+
+
+def test_a_key_that_is_no_file_has_no_witness_and_a_rotation_to_it_asks_for_none(curator, monkeypatch):
+    new = create_key(curator.folder / "new.key")
+    monkeypatch.setenv("V_KEY", new.secret.hex())
+    rotate(curator.store, curator.key, load_key("env:V_KEY", curator.folder))
+    curator.settings["key"] = "env:V_KEY"
+    curator.run(rolled_back=False)
+    assert curator.spent(1) == 1
