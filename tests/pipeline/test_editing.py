@@ -25,7 +25,7 @@ from pipelines import (
 )
 
 from streamgauge import Pipeline, Pure
-from streamgauge.pipeline import opening
+from streamgauge.pipeline import as_charged
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.witness import RolledBack
@@ -104,6 +104,19 @@ def test_after_the_first_charge_the_stream_is_fixed(ran: Path, key: str, change:
     for each in key.split(", "):
         assert each in told.split("got another ")[1]
     assert "a second budget" in told
+
+
+@pytest.mark.parametrize("change", [{"late": "carry"}, {"lateness": "6s"}, {"earliness": "30s"}], ids=str)
+def test_when_an_event_of_a_live_stream_is_too_late_or_too_early_is_fixed_too(
+    tmp_path: Path, change: Tables
+) -> None:
+    live_until(tmp_path, tables(live=True), 30)
+    told = refusal(tmp_path, tables(live=True) | {"stream": tables(live=True)["stream"] | change})
+    assert f"got another {next(iter(change))}: put it back" in told
+    same = tables(live=True) | {
+        "stream": tables(live=True)["stream"] | {"late": "drop", "lateness": "5000ms"}
+    }
+    assert pipeline(tmp_path, same).plan().refused == ()
 
 
 def test_the_same_stream_in_other_words_is_the_same(ran: Path) -> None:
@@ -370,7 +383,7 @@ def test_a_twin_that_takes_a_share_of_the_new_budget_refuses_what_runs(
 ) -> None:
     half = {"name": "half", "sql": COUNTS, "window": "each", "share": "1/2"}
     charged(folder, tables() | {"release": [half]})
-    monkeypatch.setattr(opening, "as_charged", lambda release, book: release)
+    monkeypatch.setattr(as_charged, "as_charged", lambda release, book: release)
     with pytest.raises(RunRefused, match="got another loss"):
         run(pipeline(folder, tables(budget={"epsilon": 4}) | {"release": [half]}), change_budget=True)
 

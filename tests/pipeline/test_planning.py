@@ -57,12 +57,23 @@ def test_a_twin_that_predicts_another_tick_is_found_out(tmp_path: Path) -> None:
 
 
 def test_means_and_variances_are_predicted_at_the_number_of_events_that_is_expected(tmp_path: Path) -> None:
-    for expected, note in ((None, "at 1,000 events"), (200, "at 2,000 events")):
+    for expected, count in ((None, "1,000"), (200, "2,000")):
         release = {"name": "r", "sql": EVERYTHING, "window": "running", "horizon": "end"}
         plan = plan_of(tmp_path, release | ({} if expected is None else {"expected": expected}))
         told = {error.measure: error for error in plan.releases[0].errors if error.tick == 10}
-        assert [told[name].note for name in ("avg_x", "spread")] == [note] * 2
-        assert told["median_x"].note == "events between it and the true one"
+        assert told["avg_x"].note == f"at {count} events, spread evenly over 0 to 10"
+        assert f"at {count} events" in told["spread"].note
+        assert told["median_x"].note == "events at most between it and the true one, beside its cell's"
+
+
+def test_what_cannot_be_known_is_a_dash_and_no_number(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, {"name": "r", "sql": "SELECT AVG(x) FROM v", "window": "each", "expected": 2})
+    row = next(line for line in str(plan).splitlines() if "avg_x" in line and "takes" in line)
+    assert " ".join(row.split()) == "avg_x 1 - - not known at 2 events: takes 20"
+    (first, *_) = plan.as_json()["releases"][0]["errors"]
+    assert (first["stddev"], first["half_width"], first["relative"]) == (None, None, None)
+    assert "takes 20" in first["note"]
+    assert "<td>-</td><td>-</td>" in plan._repr_html_()
 
 
 def test_an_expected_level_gives_relative_errors(tmp_path: Path) -> None:
@@ -214,7 +225,7 @@ def test_a_live_release_without_a_horizon_is_shown_at_its_first_thousand_ticks(t
     (release,) = plan.releases
     assert (release.first, release.last) == (1, None)
     assert [error.tick for error in release.errors] == [1, 500, 1000]
-    assert "from 2026-01-05T00:00:00Z on (from tick 1)" in str(plan)
+    assert "from 2026-01-05T00:00:00Z on (ticks 1 on)" in str(plan)
 
 
 def test_a_plan_in_a_notebook_is_escaped(tmp_path: Path) -> None:

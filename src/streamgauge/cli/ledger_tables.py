@@ -7,11 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from streamgauge.cli.losses import loss_text, ticks_text, unit_text
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.pipeline.book import Book, loss_as_json, loss_of_json
 from streamgauge.pipeline.store import Act
-from streamgauge.pipeline.words import cost_text
+from streamgauge.pipeline.words import cost_text, loss_text, span_text, unit_text
 from streamgauge.privacy import Charge, Ledger
 from streamgauge.query.released import moment
 from streamgauge.query.settings import PipelineFile
@@ -23,7 +22,7 @@ def show_book(console: Console, book: Book, file: PipelineFile) -> None:
     if book.ledger is None:
         heading(console, file.path.name, "nothing was charged yet")
         return
-    budget = f"{loss_text(book.ledger.budget)} for each {unit_text(book.unit)}"
+    budget = f"{loss_text(book.ledger.budget)} for {unit_text(book.unit)}"
     heading(console, file.path.name, budget)
     console.print()
     console.print(_charges(book.ledger, file.stream.ticks))
@@ -42,7 +41,7 @@ def _charges(ledger: Ledger, ticks: int | None) -> Any:
             add_row(table, charge.name, "given back", "", "", _state(charge))
             continue
         for step in charge.covers.steps:
-            told = (charge.name, cost_text(step.loss, charge.delta), ticks_text(step.first, step.last))
+            told = (charge.name, cost_text(step.loss, charge.delta), span_text(step.first, step.last))
             add_row(table, *told, _bar(step.first, step.last, end), _state(charge))
     return table
 
@@ -99,7 +98,7 @@ def _words(act: Act) -> Iterator[str]:
     if "loss" in body:
         yield cost_text(loss_of_json(body["loss"]), Fraction(body.get("delta", 0)))
     if "first" in body:
-        yield f"ticks {ticks_text(body['first'], body['last'])}"
+        yield f"ticks {span_text(body['first'], body['last'])}"
     for key, text in (("ingested", "after tick"), ("until", "until tick")):
         if key in body:
             yield f"{text} {body[key]:,}"

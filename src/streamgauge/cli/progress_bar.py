@@ -2,10 +2,10 @@
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from streamgauge.cli.losses import loss_text
 from streamgauge.cli.screens import aside, printable
 from streamgauge.pipeline.options import Progress as Seen
 from streamgauge.pipeline.reading import read_book
+from streamgauge.pipeline.words import counted, loss_text
 from streamgauge.query.settings import PipelineFile
 
 
@@ -58,7 +58,7 @@ class Bar:
         elapsed = self._bar.tasks[0].elapsed or 0.0
         speed = f", {progress.events / elapsed:,.0f}/s" if elapsed > 0 else ""
         dropped = sum(progress.dropped.values())
-        return f"{progress.events:,} records{speed}" + (f", {dropped:,} dropped" if dropped else "")
+        return counted(progress.events, "record") + speed + (f", {dropped:,} dropped" if dropped else "")
 
     def _charged(self) -> str:
         """What was charged before the first tick: it does not change while a run goes on."""

@@ -137,7 +137,7 @@ class Book:
         if last is not None and last < first:
             raise TooLate(f"release {name} must begin by tick {last}, the last one, got {first}")
         body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
-        body |= {"block": block_hash(plan.block), "layout": plan.layout}
+        body |= {"block": block_hash(plan.block), "layout": plan.layout, "mechanisms": plan.mechanisms}
         if plan.release.share is not None:
             body["share"] = str(plan.release.share)
         if plan.release.delta is not None:

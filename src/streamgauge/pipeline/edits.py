@@ -4,6 +4,8 @@ the stream's time, tick, start, unit, columns     fixed after the first charge, 
 a public table that a release reads               fixed with it
 a release, changed                                refused: give it a new name; a `share` is of the budget as
                                                   it was when the release was charged
+a release, as it was                              goes on with the mechanisms and names that it was charged
+                                                  with, whatever this version would choose or call them
 a release, new                                    charged from the next unopened tick; over a finished
                                                   file from its first
 a release, gone                                   ends; event-level budget returns for later ticks
@@ -11,16 +13,15 @@ the budget                                        an act of its own
 sinks, titles, descriptions                       free
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
+from streamgauge.pipeline.as_charged import changed_keys, charge_of, pinned_texts, plain, respelled_block
 from streamgauge.pipeline.book import Book, base_name, block_hash, loss_as_json
 from streamgauge.pipeline.room import no_room
 from streamgauge.privacy import Loss
 from streamgauge.query.planner import Planned
-from streamgauge.query.settings import PipelineFile, Release
+from streamgauge.query.settings import PipelineFile
 
 FIXED = ("stream", "source")
 
@@ -52,8 +53,7 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
             continue
         if running[name].ended is not None:
             refused.append(f"release {name} must have a name of its own, got that of one that has ended")
-        elif running[name].block != block_hash(asked[name].block):
-            keys = changed_keys(texts.get(f"release.{name}", "{}"), asked[name].block)
+        elif keys := _changed(asked[name], running[name].block, book):
             refused.append(
                 f"release {name} must stay as it was charged, got another {keys}: give it a new name"
             )
@@ -68,34 +68,12 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
     )
 
 
-def pinned_texts(book: Book) -> dict[str, str]:
-    """The blocks as they were last pinned."""
-    return {act.body["block"]: act.body["text"] for act in book.acts if act.kind == "pin"}
-
-
-def as_charged(release: Release, book: Book) -> Release:
-    """A release whose share is the one that was charged has the loss that was charged: a budget that was
-    raised since is for new releases."""
-    entry = book.latest().get(release.name)
-    if entry is None or release.share is None or release.share != entry.share:
-        return release
-    return replace(release, loss=entry.loss)
-
-
-def changed_keys(before: str, after: str) -> str:
-    """Which keys of a block differ; of columns, which.
-
-    >>> changed_keys('{"tick": 1, "columns": {"a": 1, "b": 2}}', '{"tick": 2, "columns": {"a": 1}}')
-    'columns.b, tick'
-    """
-    old, new = _keys(json.loads(before)), _keys(json.loads(after))
-    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    return ", ".join(keys)
-
-
-def _keys(block: Mapping[str, Any]) -> dict[str, Any]:
-    columns = {f"columns.{name}": column for name, column in block.get("columns", {}).items()}
-    return {**{name: value for name, value in block.items() if name != "columns"}, **columns}
+def _changed(plan: Planned, block: str, book: Book) -> str:
+    """What a release has otherwise than when it was charged."""
+    if block != block_hash(plan.block):
+        pinned = pinned_texts(book).get(f"release.{plan.name}", "{}")
+        return changed_keys(respelled_block(pinned), plan.block)
+    return "" if plain(plan.layout) == charge_of(plan.name, book)["layout"] else "shape"
 
 
 def _fixed(file: PipelineFile, texts: Mapping[str, str]) -> list[str]:

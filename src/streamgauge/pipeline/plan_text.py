@@ -16,19 +16,27 @@ NUMBERS = ("tick", "std error", "95 % within", "relative")  # columns that are s
 
 
 def plan_as_text(plan: Plan) -> str:
-    stream = plan.file.stream
-    lines = [
-        plan.file.path.name,
-        f"  protects  {unit_text(stream)}",
-        f"  budget    {loss_text(stream.budget)}",
-        f"  ticks     of {spelled(stream.tick)} {ticks_text(stream, 1, stream.ticks)}",
-    ]
+    lines = [plan.file.path.name, *(f"  {name:<8}  {told}" for name, told in declared(plan.file.stream))]
     for release in plan.releases:
-        lines += ["", *_release_as_text(release, stream)]
+        lines += [
+            "",
+            title(release, plan.file.stream),
+            *(f"  {line}" for line in about(release, plan.file.stream)),
+        ]
+        lines += ["", *(f"  {line}" for line in table(error_rows(release.errors)))]
     lines += ["", *table(ledger_rows(plan))]
     for heading, told in sections(plan):
         lines += ["", heading, *(f"  {line}" for line in told)]
     return "\n".join(lines)
+
+
+def declared(stream: Stream) -> list[tuple[str, str]]:
+    """What holds for all releases."""
+    return [
+        ("protects", unit_text(stream.unit)),
+        ("budget", loss_text(stream.budget)),
+        ("ticks", f"of {spelled(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
+    ]
 
 
 def sections(plan: Plan) -> list[tuple[str, list[str]]]:
@@ -71,16 +79,11 @@ def title(release: PlannedRelease, stream: Stream) -> str:
     return f"{release.name}: {window_text(release.window, stream.tick)}, {cost}"
 
 
-def _release_as_text(release: PlannedRelease, stream: Stream) -> list[str]:
+def about(release: PlannedRelease, stream: Stream) -> list[str]:
+    """What is asked, of which groups and ticks, and what answers it."""
     groups = groups_text(release.groups, discovered=release.discovered)
-    lines = [
-        title(release, stream),
-        f"  {release.sql}",
-        f"  {groups}, {ticks_text(stream, release.first, release.last)}",
-        *(f"  {line}" for line in choice_lines(release)),
-        "",
-    ]
-    return lines + [f"  {line}" for line in table(error_rows(release.errors))]
+    ticks = ticks_text(stream, release.first, release.last)
+    return [release.sql, f"{groups}, {ticks}", *choice_lines(release)]
 
 
 def choice_lines(release: PlannedRelease) -> list[str]:
@@ -104,10 +107,17 @@ def error_rows(errors: Iterable[Error]) -> list[tuple[str, ...]]:
     for error in errors:
         name, before = "" if error.measure == before else error.measure, error.measure
         relative = "" if error.relative is None else f"± {error.relative:.1%}"
-        spread = "" if isnan(error.stddev) else f"{error.stddev:.4g}"
-        within = f"± {error.half_width:.4g}" if spread else f"{error.half_width:.4g}"
-        rows.append((name, f"{error.tick:,}", spread, within, relative, error.note))
+        rows.append((name, f"{error.tick:,}", *_sizes(error), relative, error.note))
     return _without_empty(rows)
+
+
+def _sizes(error: Error) -> tuple[str, str]:
+    """The standard error and the half width: `-` where it cannot be known before there are data."""
+    if isnan(error.half_width):
+        return "-", "-"
+    if isnan(error.stddev):
+        return "", f"{error.half_width:,.4g}"
+    return f"{error.stddev:,.4g}", f"± {error.half_width:,.4g}"
 
 
 def _without_empty(rows: Rows) -> list[tuple[str, ...]]:
@@ -129,7 +139,7 @@ def table(rows: Rows) -> list[str]:
 def plan_as_html(plan: Plan) -> str:
     """The same for notebooks; everything is escaped."""
     stream = plan.file.stream
-    budget = f"{loss_text(stream.budget)} for {unit_text(stream)}"
+    budget = f"{loss_text(stream.budget)} for {unit_text(stream.unit)}"
     parts = [f"<p><b>{_escaped(plan.file.path.name)}</b>: {_escaped(budget)}</p>"]
     for release in plan.releases:
         parts.append(html_table(title(release, stream), error_rows(release.errors)))

@@ -11,13 +11,14 @@ from typing import Any
 
 from streamgauge.continual import compare
 from streamgauge.continual.choice import Candidate
+from streamgauge.pipeline.as_charged import planned_as_charged
 from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.edits import Edits, as_charged, edits
+from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.parts import Part
-from streamgauge.query.planner import Planned, planned
+from streamgauge.query.planner import Planned
 from streamgauge.query.predicted import Error, errors
 from streamgauge.query.settings import PipelineFile
 
@@ -111,7 +112,7 @@ def _planned(file: PipelineFile, book: Book) -> tuple[list[Planned], list[str]]:
     plans, refused = [], []
     for release in file.releases:
         try:
-            plans.append(planned(file, as_charged(release, book)))
+            plans.append(planned_as_charged(file, release, book))
         except ValueError as refusal:
             refused.append(str(refusal))
     return plans, refused

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streamgauge.privacy import BudgetExceeded
+from streamgauge.privacy import BudgetExceeded, Unit
 from streamgauge.query.durations import spelled
 from streamgauge.query.released import moment
 from streamgauge.query.settings import Stream
@@ -11,14 +11,18 @@ AMOUNTS = ("epsilon", "delta", "rho")
 WINDOWS = {"sliding": "sliding", "decayed": "decayed half-life"}
 
 
-def loss_text(loss: Any) -> str:
-    """
+def loss_text(loss: Any, *, named: bool = True) -> str:
+    """Its amounts, with their names or without.
+
     >>> from streamgauge.privacy import Approx, Pure
     >>> loss_text(Pure("1/3")), loss_text(Approx(1, "1/1000000")), loss_text(Pure.nothing())
     ('epsilon 0.3333', 'epsilon 1, delta 1e-06', 'nothing')
     """
     amounts = {name: float(getattr(loss, name)) for name in AMOUNTS if hasattr(loss, name)}
-    return ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items() if amount) or "nothing"
+    found = [
+        f"{name} {amount:.4g}" if named else f"{amount:.4g}" for name, amount in amounts.items() if amount
+    ]
+    return ", ".join(found) or "nothing"
 
 
 def cost_text(loss: Any, delta: Any) -> str:
@@ -39,14 +43,18 @@ def exceeded_text(refusal: BudgetExceeded) -> str:
     return f"charge must be at most {left}, got {asked} on top of {spent}"
 
 
-def unit_text(stream: Stream) -> str:
-    """Whom a stream protects: one event; one event a tick within a window; one user, within bounds."""
+def unit_text(unit: Unit) -> str:
+    """Whom a stream protects: one event; one event a tick within a window; one user, within bounds.
+
+    >>> from streamgauge.privacy import WEvent
+    >>> unit_text(WEvent(288))
+    'one event a tick, in any 288 ticks in a row'
+    """
     told = {
         "Event": "one event",
         "WEvent": "one event a tick, in any {w:,} ticks in a row",
         "User": "one user: at most {max_events_per_tick:,} events a tick, in at most {max_ticks:,} ticks",
     }
-    unit = stream.unit
     amounts = {name: getattr(unit, name, 0) for name in ("w", "max_events_per_tick", "max_ticks")}
     return told.get(type(unit).__name__, str(unit)).format(**amounts)
 
@@ -61,12 +69,18 @@ def window_text(window: str, tick: int) -> str:
     return f"{WINDOWS[kind]} {spelled(int(ticks) * tick)}" if ticks else window
 
 
+def span_text(first: int, last: int | None) -> str:
+    """
+    >>> span_text(1, 360), span_text(7, None)
+    ('1 to 360', '7 on')
+    """
+    return f"{first:,} on" if last is None else f"{first:,} to {last:,}"
+
+
 def ticks_text(stream: Stream, first: int, last: int | None) -> str:
     """When ticks are, and which."""
-    begins = moment(stream.begins(first))
-    if last is None:
-        return f"from {begins} on (from tick {first:,})"
-    return f"from {begins} to {moment(stream.begins(last + 1))} (ticks {first:,} to {last:,})"
+    until = "on" if last is None else f"to {moment(stream.begins(last + 1))}"
+    return f"from {moment(stream.begins(first))} {until} (ticks {span_text(first, last)})"
 
 
 def groups_text(groups: int, *, discovered: bool = False) -> str:
@@ -74,5 +88,13 @@ def groups_text(groups: int, *, discovered: bool = False) -> str:
     >>> groups_text(1), groups_text(1000), groups_text(1000, discovered=True)
     ('1 group', '1,000 groups', 'at most 1,000 groups, discovered')
     """
-    told = "1 group" if groups == 1 else f"{groups:,} groups"
+    told = counted(groups, "group")
     return f"at most {told}, discovered" if discovered else told
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "tick"), counted(2160, "tick"), counted(0, "tick")
+    ('1 tick', '2,160 ticks', '0 ticks')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -13,7 +13,7 @@ Privacy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, log2, prod
+from math import ceil, floor, prod
 from typing import Any
 
 from streamgauge import continual
@@ -23,6 +23,7 @@ from streamgauge.privacy import Loss, Unit, User, WEvent
 from streamgauge.query.measure import Cell, Measure, Pinned
 from streamgauge.query.query import Aggregate, AggregateKind, Codes, KeyColumn, Query, Refused, Value
 from streamgauge.query.settings import Release, Stream
+from streamgauge.query.value_grids import bounds_of, fine_step
 from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary, TopK
 from streamgauge.statistics.axis import Axis
 from streamgauge.statistics.moments import MOST_PLACES
@@ -30,7 +31,6 @@ from streamgauge.statistics.tuned import AskedMechanism, Tuned
 
 MOST_CELLS = 1024  # of an axis whose step nobody chose to be finer
 CELLS = 256  # of an axis without any natural step
-FINE = 2**20  # places of a grid for sums of what has no natural step: noise does not grow with them
 MOMENTS: tuple[AggregateKind, ...] = ("count", "sum", "mean", "variance", "stddev")
 SPREADS: tuple[AggregateKind, ...] = ("variance", "stddev")
 
@@ -289,30 +289,6 @@ def distinct_of(codes: Codes, asked: Asked) -> Count | Distinct:
     if isinstance(unit, User):
         given["unit"] = WEvent(min(asked.width, unit.max_events_per_tick * unit.max_ticks))
     return Distinct(asked.loss, universe=codes.universe, **given)
-
-
-def bounds_of(value: Value, places: int | None = None) -> dict[str, Any]:
-    """The bounds of an expression as settings; a constant one is given room down to, or up to, 0."""
-    if value.lower is None or value.upper is None:
-        raise Refused("an aggregate must be of a bounded expression, got one without bounds")
-    low, high = value.lower, value.upper
-    if low == high:
-        low, high = min(low, Fraction(0)), max(high, Fraction(0)) or Fraction(1)
-    step = value.step
-    if step is None or low % step or high % step or (places and (high - low) / step > places):
-        step = fine_step(low, high, places or FINE)
-        low, high = floor(low / step) * step, ceil(high / step) * step
-    return {"lower": low, "upper": high, "step": step}
-
-
-def fine_step(low: Fraction, high: Fraction, places: int) -> Fraction:
-    """A power of two that cuts a range, rounded outwards, into at most so many places, and almost half.
-
-    >>> fine_step(Fraction(0), Fraction(1, 3), 1024)
-    Fraction(1, 2048)
-    """
-    exponent = ceil(log2((high - low) / (places - 2)))
-    return Fraction(2) ** exponent
 
 
 def axis_of(sort: Sort) -> Axis:

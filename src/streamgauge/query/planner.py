@@ -10,6 +10,7 @@ from itertools import product
 from typing import NotRequired, TypedDict
 
 from streamgauge.query.canonical import asked_of, canonical
+from streamgauge.query.chosen import Choice, Choices, choice_of, kept
 from streamgauge.query.parts import Part, parts_of
 from streamgauge.query.query import Query, Refused
 from streamgauge.query.released import Place, Shape
@@ -47,6 +48,7 @@ class Planned:
     parts: tuple[Part, ...]
     stream: Stream
     block: str  # its canonical text, which the store pins
+    mechanisms: tuple[Choice | None, ...] = ()  # of its parts, which the charge pins
 
     @property
     def name(self) -> str:
@@ -90,15 +92,20 @@ class Planned:
         return None if self.release.horizon is None else first + self.release.horizon - 1
 
 
-def planned(file: PipelineFile, release: Release) -> Planned:
-    """Plans one release; refuses what cannot be kept, naming the release and the rule."""
+def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = None) -> Planned:
+    """Plans one release; refuses what cannot be kept, naming the release and the rule.
+
+    `mechanisms` are those that it was charged with; of one that was not charged they are chosen now.
+    """
     try:
         query = parse(release.sql, file.stream, file.lookups)
         parts = parts_of(release, query, file.stream)
+        chosen = [choice_of(part.statistic) for part in parts] if mechanisms is None else mechanisms
+        parts = kept(parts, chosen)
     except ValueError as refusal:
         raise Refused(f"{file.path.name}: release {release.name}: {refusal}") from None
     block = canonical(asked_of(release) | {"sql": query.text})
-    plan = Planned(release, query, parts, file.stream, block)
+    plan = Planned(release, query, parts, file.stream, block, tuple(chosen))
     _check_names(file, plan)
     return plan
 

@@ -20,6 +20,7 @@ class GroupColumn:
     name: str
     labels: tuple[Label, ...]
     code: str  # SQL: the number of the label, or NULL for events that are dropped
+    text: str | None = None  # SQL: the label itself, where it is a text
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from streamgauge.query.query import Refused
 from streamgauge.query.sql import grids
 from streamgauge.query.sql.expressions import (
+    IT,
     Expression,
     all_needs,
     double,
@@ -89,7 +90,7 @@ def nonzero(divisor: Expression) -> Expression:
     possible = divisor.span.holds(0.0)
     if not possible and divisor.always:
         return divisor
-    return replace(divisor, sql=kept(divisor.sql, "v <> 0e0"), nullable=divisor.nullable or possible)
+    return replace(divisor, sql=kept(divisor.sql, f"{IT} <> 0e0"), nullable=divisor.nullable or possible)
 
 
 def negate(operand: Expression) -> Expression:

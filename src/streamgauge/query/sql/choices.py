@@ -8,6 +8,7 @@ from operator import or_
 from streamgauge.query.query import Refused
 from streamgauge.query.settings import Label
 from streamgauge.query.sql.expressions import (
+    IT,
     NULL,
     TYPED_NULL,
     Expression,
@@ -83,7 +84,7 @@ def nullif(operand: Expression, value: Expression) -> Expression:
     if b.constant is None:
         raise Refused("NULLIF needs a literal to compare with")
     labels = None if a.labels is None else tuple(label for label in a.labels if label != b.constant)
-    sql = kept(a.sql, f"v IS DISTINCT FROM {b.sql}")
+    sql = kept(a.sql, f"{IT} IS DISTINCT FROM {b.sql}")
     return replace(a, sql=sql, nullable=True, labels=labels, constant=None, if_true=a.needs, if_false=a.needs)
 
 

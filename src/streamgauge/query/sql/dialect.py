@@ -7,11 +7,12 @@ Privacy
     that a hostile text costs its reader nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 
 import sqlglot
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from streamgauge.query.query import Refused
@@ -40,34 +41,47 @@ def _parsed(sql: str) -> list[Node | None]:
         return sqlglot.parse(sql, read="duckdb")
     except ParseError as error:
         what = error.errors[0] if error.errors else {}
-        raise Refused(
-            f"sql cannot be read: {what.get('description', 'syntax error').rstrip('.').lower()}"
-            f" (line {what.get('line')}, column {what.get('col')})"
-        ) from None
+        told = what.get("description", "syntax error").partition(" for <")[0].rstrip(".").lower()
+        where = f"line {what.get('line')}, column {what.get('col')}"
+        raise Refused(f"sql cannot be read: {told} ({where})") from None
 
 
 def _check_text(sql: str) -> None:
     if len(sql) > LONGEST_SQL:
         raise Refused(f"sql must be at most {LONGEST_SQL} characters, got {len(sql)}")
-    if "\0" in sql:
-        raise Refused("sql must be without the character NUL")
+    if "\0" in sql or any("\ud800" <= sign <= "\udfff" for sign in sql):
+        raise Refused("sql must be without the character NUL and without halves of characters")
     try:
-        deepest = max(_depths(sql), default=0)
+        tokens = sqlglot.tokenize(sql, read="duckdb")
     except SqlglotError:
         raise Refused("sql cannot be read: a quote or comment is not closed") from None
-    if deepest > DEEPEST_TEXT:
+    _check_beginning(tokens)
+    if max(_depths(tokens), default=0) > DEEPEST_TEXT:
         raise Refused(f"sql must be nested at most {DEEPEST_TEXT} deep")
 
 
+def _check_beginning(tokens: Sequence[Token]) -> None:
+    """Refuses other statements before they are parsed: of those that it lacks the parser prints the text."""
+    for before, token in pairwise([None, *tokens]):
+        begins = before is None or before.token_type is TokenType.SEMICOLON
+        if token is not None and begins and token.token_type not in BEGINNINGS:
+            raise Refused(
+                reason(token.text.lower()) if before is None else "sql must be one SELECT, got more"
+            )
+
+
+BEGINNINGS = {TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN, TokenType.SEMICOLON}
+
+
 OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
-CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+CLOSING = {TokenType.R_PAREN, TokenType.END}  # brackets, which the dialect has none of, are never closed
 SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 
 
-def _depths(sql: str) -> Iterator[int]:
+def _depths(tokens: Iterable[Token]) -> Iterator[int]:
     """How deep a parser would be after each token, before it is asked to go there."""
     depth = signs = 0
-    for token in sqlglot.tokenize(sql, read="duckdb"):
+    for token in tokens:
         depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         signs = signs + 1 if token.token_type in SIGNS else 0
         yield depth + signs

@@ -32,7 +32,8 @@ def group(name: str, expression: Expression, asked: str) -> GroupColumn:
     labels, code = DOMAINS.get(expression.kind, _none)(expression, asked)
     if not 0 < len(labels) <= MOST_LABELS:
         raise Refused(f"GROUP BY {asked} must have 1 to {MOST_LABELS} groups, got {len(labels)}")
-    return GroupColumn(name, labels, f"CAST({code} AS INTEGER)")
+    text = expression.sql if expression.kind == "text" else None
+    return GroupColumn(name, labels, f"CAST({code} AS INTEGER)", text)
 
 
 def distinct(column: str, expression: Expression, universe: int | None) -> Codes:

@@ -23,6 +23,7 @@ Type = Literal["number", "text", "boolean", "time", "code", "null"]
 Names = frozenset[str]
 NOTHING: Names = frozenset()
 LONGEST_TEXT = 1024
+IT = '"$it"'  # a name that no column can have
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Expression:
     if_true: Names = NOTHING  # columns that cannot be NULL where this is true
     if_false: Names = NOTHING
     span: Interval = ANYWHERE
-    always: bool = True  # whether `span` holds for all events, or only for those that WHERE keeps
+    always: bool = True  # whether `span` and `nullable` hold for all events, or for those that WHERE keeps
     grid: Grid | None = None
     labels: tuple[Label, ...] | None = None  # all its values, where they are known and few
     constant: Label | None = None
@@ -46,12 +47,12 @@ class Expression:
         if self.span.finite and self.always:
             return self
         nullable = self.nullable or not self.span.finite
-        return replace(self, sql=kept(self.sql, "isfinite(v)"), nullable=nullable)
+        return replace(self, sql=kept(self.sql, f"isfinite({IT})"), nullable=nullable)
 
 
 def kept(sql: str, condition: str) -> str:
-    """The value v of some SQL, or NULL where a condition on v is not true."""
-    return f"list_filter([{sql}], lambda v: {condition})[1]"
+    """The value of some SQL, or NULL where a condition on it, called `IT`, is not true."""
+    return f"list_filter([{sql}], lambda {IT}: {condition})[1]"
 
 
 def predicate(sql: str, operands: tuple[Expression, ...]) -> Expression:

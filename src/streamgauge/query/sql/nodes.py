@@ -97,7 +97,7 @@ ALLOWED: dict[type[Node], set[str]] = {
     exp.Var: {"this"},
     exp.Anonymous: {"this", "expressions"},
 }
-FUNCTIONS = {"dow", "weekday", "date_part"}  # those that the parser does not know by name
+FUNCTIONS = {"dow", "isodow", "doy", "weekday", "date_part"}  # those that the parser does not know by name
 FUNCTION_NAMES = sorted(
     name.lower() for node in ALLOWED if issubclass(node, exp.Func) for name in node.sql_names()
 )

@@ -1,6 +1,7 @@
 """From the parsed tree to typed expressions: one rule for each node of the dialect."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from streamgauge.query.sql.nodes import AGGREGATES, DATE_PARTS, Node
 from streamgauge.query.sql.scope import Scope
 
 CASTS: dict[str, Type] = {"DOUBLE": "number", "TEXT": "text", "VARCHAR": "text", "BOOLEAN": "boolean"}
+NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 MOMENTS = {"TIMESTAMP", "TIMESTAMPNTZ", "DATE"}
 
 
@@ -57,6 +59,8 @@ def _date_part(part: str) -> Rule:
 def _literal(node: Node, of: Reader) -> Expression:
     if node.is_string:
         return text(node.this)
+    if not NUMBER.fullmatch(node.this):
+        raise Refused(f"a number must be like 12, 0.5 or 1e3 and stand apart, got {node.this[:20]}")
     value = float(node.this)
     if not math.isfinite(value):
         raise Refused(f"a number must be finite, got {node.this[:20]}")
@@ -98,7 +102,7 @@ def _like(node: Node, of: Reader) -> Expression:
 
 def _round(node: Node, of: Reader) -> Expression:
     digits = of(node.args["decimals"]).constant if node.args.get("decimals") else 0
-    if not isinstance(digits, int):
+    if type(digits) is not int:
         raise Refused("the digits of ROUND must be a whole number")
     return arithmetic.rounded(of(node.this), digits)
 

@@ -36,7 +36,8 @@ class Scope:
         _, found = self._owned(node)
         nullable = found.nullable and found.sql not in map(identifier, self.present)
         span = next((self.narrowed[name] for name in found.needs if name in self.narrowed), found.span)
-        return replace(found, nullable=nullable, span=span, always=span == found.span)
+        always = (nullable, span) == (found.nullable, found.span)
+        return replace(found, nullable=nullable, span=span, always=always)
 
     def has(self, name: str) -> bool:
         return any(self._owners(name))

@@ -16,6 +16,7 @@ from streamgauge.query.sql.grouping import Grouping, Item, grouping_of, items_of
 from streamgauge.query.sql.narrowing import narrowed
 from streamgauge.query.sql.reading import Reader
 from streamgauge.query.sql.scope import Scope, scope_of
+from streamgauge.query.sql.spelling import spelling
 
 MOST_AGGREGATES = 64
 
@@ -51,7 +52,7 @@ def _query(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) ->
     grouped: list[GroupColumn | KeyColumn] = [*groups, *([key] if key else [])]
     names = _names([*grouping.keys, *counted], [*grouped, *aggregates])
     return Query(
-        text=select.sql(dialect="duckdb", identify=True, comments=False),
+        text=spelling(select),
         groups=tuple(replace(group, name=name) for group, name in zip(groups, names, strict=False)),
         levels=grouping.levels,
         aggregates=tuple(
