@@ -132,7 +132,7 @@ def test_a_plan_shows_what_an_edit_changes(tmp_path):
     told("run", file)
     file.write_text(TOML.split('[[release]]\nname = "visits_each_hour"')[0])
     found = told("plan", file)
-    assert "visits_each_hour: ends" in found.stdout
+    assert "visits_each_hour ends" in found.stdout
     file.write_text(TOML.replace("epsilon = 1.0", "epsilon = 2.0"))
     assert "epsilon 1 becomes epsilon 2" in told("plan", file).stdout
     assert "--change-budget" in line_of(told("run", file, "--quiet"))
@@ -202,7 +202,18 @@ def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
     for name, begin in (("plot.html", b"<!"), ("plot.png", b"\x89PNG")):
         found = told("plot", ran, "--to", tmp_path / name)
         assert (found.exit_code, found.stdout) == (0, "")
+        assert found.stderr == f"{tmp_path / name} shows 2 releases\n"
         assert (tmp_path / name).read_bytes().lower().startswith(begin.lower())
+
+
+def test_one_is_not_told_as_many(ran, tmp_path):
+    one = ("--release", "fever")
+    assert told("plot", ran, "--to", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
+    tick = ("--first", 3, "--last", 3)
+    assert told("export", ran, "--to", tmp_path / "a.csv", *one, *tick).stderr.endswith(
+        "has 1 tick of fever\n"
+    )
+    assert "trends over 1 tick\n" in told("releases", ran, "fever", "--last", 1).stdout
 
 
 def test_reading_needs_no_key(tmp_path):
@@ -216,7 +227,7 @@ def test_reading_needs_no_key(tmp_path):
         ["plan", file],
     ):
         assert told(*words).exit_code == 0
-    assert "key file must be readable" in line_of(told("run", file))
+    assert "key file must be the one that the store" in line_of(told("run", file))
 
 
 def test_a_backup_reads_like_the_store(tmp_path):

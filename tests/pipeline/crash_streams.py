@@ -38,6 +38,7 @@ PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1}
 MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1}
 SHORT_TICKS = 7
 SINKS = ({"to": "out.jsonl"}, {"to": "out.parquet"}, {"to": "short.csv", "releases": ["short"]})
+NARROW = ({"to": "out.jsonl", "releases": ["running"]}, {"to": "out.parquet", "releases": ["each"]})
 
 USERS = {"user": "u", "max_events_per_tick": 2, "max_ticks": 6}
 
@@ -131,6 +132,8 @@ KINDS = {
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
     "live input": Kind(12, source="-", arrival="live", sinks=SINKS[:1]),
     "brief": Kind(12, releases=BRIEF, sinks=SINKS[:1]),
+    "brief narrow": Kind(12, releases=BRIEF, sinks=NARROW),
+    "brief wide": Kind(12, releases=BRIEF, sinks=SINKS[:2]),
     "brief parquet": Kind(12, releases=BRIEF, sinks=SINKS[1:2]),
     "printed": Kind(12, releases=BRIEF, sinks=({"to": "-"},)),
     "brief more": Kind(12, releases=(*BRIEF, SLIDING), sinks=SINKS[:1]),

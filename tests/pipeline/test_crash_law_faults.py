@@ -37,7 +37,7 @@ def test_where_the_store_has_no_room_a_run_ends_with_a_line_and_goes_on_when_the
 
 def test_where_a_sink_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is():
     with Watched("finished") as run:
-        for room, sink in ((0, "out.jsonl"), (1000, "out.jsonl"), (2200, "out.parquet"), (5000, "out.jsonl")):
+        for room, sink in ((0, "out.jsonl"), (1000, "out.jsonl"), (2700, "out.parquet"), (5000, "out.jsonl")):
             fails(run, SINK_FAILED.format(sink), room_in_sinks=room)
         goes_on(run)
 
@@ -67,6 +67,15 @@ def read_only(path):
 def test_a_store_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_it_may(half, name):
     with read_only(half.folder / "c.streamgauge" / name):
         fails(half, UNWRITABLE)
+    goes_on(half)
+
+
+def test_a_key_beside_which_nothing_may_be_written_is_refused_in_a_line_before_anything_is_done(half):
+    with read_only(half.folder):
+        fails(
+            half, "WitnessUnwritable: witness must be writable beside the key, got .* at .*c.key.witness: .*"
+        )
+        assert set(half.deaths[-1].steps) <= {"settled"}
     goes_on(half)
 
 

@@ -84,7 +84,7 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path) -> None:
 def test_making_a_pipeline_touches_nothing(tmp_path: Path) -> None:
     made = sg.Pipeline.of(TABLES, tmp_path / "v.toml")
     assert list(tmp_path.iterdir()) == []
-    assert repr(made) == "<pipeline v.toml, 1 releases>"
+    assert repr(made) == "<pipeline v.toml, 1 release>"
 
 
 def test_a_run_reports_how_much_was_published(folder: Path) -> None:

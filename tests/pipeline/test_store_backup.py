@@ -100,6 +100,19 @@ def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+def test_a_folder_that_has_the_name_of_an_unfinished_backup_is_nobodys_to_remove(store, tmp_path):
+    (tmp_path / "b.partial").mkdir()
+    (tmp_path / "b.partial" / "thesis.tex").write_text("precious")
+    with pytest.raises(StoreUnwritable, match=r"a name that is taken .*broken off.* at .*b\.partial"):
+        backup(store.folder, tmp_path / "b")
+    assert (tmp_path / "b.partial" / "thesis.tex").read_text() == "precious"
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_backup_makes_the_folders_above_it(store, key, tmp_path):
+    assert is_whole(backup(store.folder, tmp_path / "far" / "away" / "b"), key) == 10
+
+
 def test_a_backup_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
     def broken(*paths):
         raise OSError(28, "No space left on device")

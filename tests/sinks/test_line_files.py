@@ -15,7 +15,7 @@ import pytest
 from examples import HOSTILE, ROLLED, TORN, WARDS, released, writes
 
 from streamgauge.query.settings import SinkSettings
-from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, SinkFailed, durable, open_sink
+from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, SinkFailed, open_sink
 from streamgauge.sinks.csv_file import LONG
 
 FORMS = {"jsonl": JsonLines, "csv": CsvLines}
@@ -131,8 +131,9 @@ def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) 
     """The store went back: it knows the first write only, and the file tells of the second each time."""
     made, positions, contents = written(tmp_path, form)
     for _ in range(2):
-        assert sink(tmp_path, form).resume(positions[0]) == (2, f"{2:064x}")
-        assert sink(tmp_path, form).resume(None) == (2, f"{2:064x}")
+        assert made.resume(positions[0]) == (2, f"{2:064x}")
+        assert made.resume(None) == (2, f"{2:064x}")
+        made.close()
     assert made.path.read_bytes() == contents[1]
 
 
@@ -140,7 +141,8 @@ def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) 
 def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     made.path.write_bytes(contents[1] + bytes(5000) + b"\n\xff\xfe\n{}\n")
-    assert sink(tmp_path, form).resume(positions[0]) == (2, f"{2:064x}")
+    assert made.resume(positions[0]) == (2, f"{2:064x}")
+    made.close()
 
 
 @every_form
@@ -202,7 +204,7 @@ def test_a_system_that_takes_few_bytes_at_once_gets_all(
 ) -> None:
     expected = written(tmp_path / "all", JsonLines, 1)[2]
     plain = os.write
-    monkeypatch.setattr(durable.os, "write", lambda fd, data: plain(fd, data[:7]))
+    monkeypatch.setattr(os, "write", lambda fd, data: plain(fd, data[:7]))
     assert written(tmp_path / "few", JsonLines, 1)[2] == expected
 
 

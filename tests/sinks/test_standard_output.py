@@ -16,7 +16,7 @@ from streamgauge.sinks import CsvLines, JsonLines, LineFile, ReaderGone, SinkFai
 def test_lines_are_those_of_a_file(tmp_path: Path) -> None:
     for form in (JsonLines(), CsvLines()):
         out, file = io.BytesIO(), LineFile("releases", tmp_path / type(form).__name__, form)
-        printed = StandardOutput(form, out)
+        printed = StandardOutput(form, out=out)
         assert printed.resume(None) is None
         for write in writes():
             file.write(*write)
@@ -47,11 +47,11 @@ def test_a_reader_that_goes_is_a_typed_error_and_the_end_is_silent() -> None:
     out = os.fdopen(writing, "wb")
     os.close(reading)
     with pytest.raises(ReaderGone, match="standard output must stay open, got a reader that closed it"):
-        StandardOutput(JsonLines(), out).write(*writes()[0])
+        StandardOutput(JsonLines(), out=out).write(*writes()[0])
     out.close()  # flushes what is left: to nowhere
 
 
 def test_a_full_disk_behind_it_is_one_line() -> None:
     with open("/dev/full", "wb", buffering=0) as out, pytest.raises(SinkFailed) as failure:
-        StandardOutput(JsonLines(), out).write(*writes()[0])  # type: ignore[arg-type]  # raw, so that it closes
+        StandardOutput(JsonLines(), out=out).write(*writes()[0])  # type: ignore[arg-type]  # raw, so that it closes
     assert str(failure.value) == "sink standard output could not be used: No space left on device"

@@ -11,6 +11,9 @@ from io import TextIOWrapper
 
 def main() -> None:
     """What `streamgauge` runs. A terminal that knows few letters gets question marks, not an error."""
+    from streamgauge.cli.descriptors import occupy
+
+    occupy()
     from streamgauge.cli.app import app
 
     for stream in (sys.stdout, sys.stderr):

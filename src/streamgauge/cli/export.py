@@ -42,8 +42,9 @@ def export(  # noqa: PLR0917 - the options of a command
     checked = read_pipeline(file)
     from streamgauge.cli.exported import write
     from streamgauge.cli.stored import Stored
+    from streamgauge.pipeline.words import counted
 
     with Stored(checked.folder) as stored:
         names = stored.names(release)
         count = write((item for name in names for item in stored.ticks(name, first, last)), to)
-    aside().print(f"{count:,} ticks of {', '.join(names)} are in {to}", soft_wrap=True)
+    aside().print(f"{to} has {counted(count, 'tick')} of {', '.join(names) or 'no release'}", soft_wrap=True)

@@ -47,7 +47,7 @@ class Commands(TyperGroup):
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except Exception as error:
             code = tell(error)
-        sys.exit(code or 0)
+        sys.exit(flushed(code or 0))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -56,6 +56,16 @@ class Commands(TyperGroup):
             raise
         except Exception as error:
             raise typer.Exit(tell(error, debug=ctx.params.get("debug", False))) from None
+
+
+def flushed(code: int) -> int:
+    """The exit code, once standard output has all that was printed; or that it did not take it."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _let_go()
+        return code or tell(error)
+    return code
 
 
 def tell(error: Exception, *, debug: bool = False) -> int:
@@ -108,7 +118,7 @@ def _usage(error: Any) -> str:
 
 
 def _let_go() -> None:
-    """Nobody reads standard output any more: lets what is still in buffers go nowhere."""
+    """Standard output takes no more: lets what is still in buffers go nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

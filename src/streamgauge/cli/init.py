@@ -29,6 +29,8 @@ def init(source: Source, output: Output = None) -> None:
     from streamgauge.query.pipeline_file import read_pipeline
 
     file = output or beside(source)
+    if file.suffix != ".toml":
+        bad_argument("--output", "a file that ends with .toml", file)
     if file.exists() or file.is_symlink():
         bad_argument("--output", "a new file", f"{file}, which exists")
     text = draft(source, folder=file.parent)

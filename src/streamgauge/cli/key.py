@@ -1,5 +1,6 @@
 """`streamgauge key`: the curator's key, made and changed."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +29,11 @@ def create(path: KeyPath) -> None:
     """
     from streamgauge.pipeline.keys import create_key
 
-    create_key(path.expanduser())
+    made = create_key(path.expanduser().absolute())
     console = aside()
-    console.print(f"a new key is in {path}", soft_wrap=True)
-    console.print(f'name it in the pipeline file: key = "file:{path}"', soft_wrap=True)
+    console.print(f"a new key is in {made.path}", soft_wrap=True)
+    named = json.dumps(made.source, ensure_ascii=False)  # JSON's quotes are TOML's
+    console.print(f"name it in the pipeline file: key = {named}", soft_wrap=True)
 
 
 @app.command()

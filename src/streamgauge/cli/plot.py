@@ -28,10 +28,11 @@ def plot(file: PipelineFile, to: To, release: Name = None) -> None:
     checked = read_pipeline(file)
     from streamgauge.cli.charts import plot_html, plot_png
     from streamgauge.cli.stored import Stored
+    from streamgauge.pipeline.words import counted
 
     with Stored(checked.folder) as stored:
         drawn = [stored.all(name) for name in stored.names(release)]
     if not drawn:
         bad_argument("store", "one that has published", "one that has not yet: run the pipeline first")
     {".html": plot_html, ".png": plot_png}[to.suffix](drawn, to)
-    aside().print(f"{len(drawn)} releases are drawn in {to}", soft_wrap=True)
+    aside().print(f"{to} shows {counted(len(drawn), 'release')}", soft_wrap=True)

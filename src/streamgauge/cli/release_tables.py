@@ -8,6 +8,7 @@ from rich.text import Text
 
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.cli.sparklines import sparkline
+from streamgauge.pipeline.words import counted
 from streamgauge.query.released import Released, Releases, moment
 
 ROWS = 40
@@ -21,12 +22,12 @@ def show_releases(console: Console, releases: Releases) -> None:
         return
     newest = releases[-1]
     until = f"tick {newest.tick:,}, up to {moment(newest.end)}"
-    heading(console, shape.release, f"{until}; trends over {len(releases):,} ticks")
+    heading(console, shape.release, f"{until}; trends over {counted(len(releases), 'tick')}")
     trend = trend_width(console.width, newest)
     console.print(_table(releases, newest, trend, ascii_only=not console.encoding.startswith("utf")))
     left = len(newest.shape.places) - ROWS
     if left > 0:
-        console.print(cell(f"and {left:,} more groups: streamgauge export has all", "dim"))
+        console.print(cell(f"and {counted(left, 'more group')}: streamgauge export has all", "dim"))
     console.print()
 
 

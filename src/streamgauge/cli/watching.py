@@ -18,15 +18,16 @@ from typing import Any, Self
 from streamgauge.cli.curator_log import CuratorLog
 from streamgauge.cli.progress_bar import Bar
 from streamgauge.cli.screens import aside, one_line
-from streamgauge.pipeline.keys import default_key, load_key, same_file_system
+from streamgauge.pipeline.keys import default_key, key_path, same_file_system
 from streamgauge.pipeline.options import Progress
 from streamgauge.pipeline.reader import Reader
 from streamgauge.pipeline.report import Report
-from streamgauge.pipeline.store_errors import StoreError
 from streamgauge.query.settings import PipelineFile
 
 STOPPING = "stopping after this batch; Ctrl-C again ends at once, which is safe too"
 SHOW_CURSOR = "\x1b[?25h"
+NEW_KEY = "keep it, and a copy of it elsewhere: without it the pipeline cannot go on"
+ONE_DISK = "lies on the same file system as the store: whoever has that disk has both"
 
 
 class Watching:
@@ -36,6 +37,8 @@ class Watching:
         self.file, self.quiet, self.as_json = file, quiet, as_json
         self.log = CuratorLog(file.folder)
         self.bar = Bar(file) if self._shown() else None
+        self.key = key_path(file.stream.key or default_key(file.path), file.path.parent)
+        self._expected = not self._key_exists  # the first run makes one
 
     def _shown(self) -> bool:
         """A bar needs a terminal that nothing else is printed to."""
@@ -48,20 +51,35 @@ class Watching:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self._tell_of_new_key()
         if self.bar:
             self.bar.stop()
 
     def warn_of_key(self) -> None:
-        """Whoever has one disk should not have both, the store and its key."""
-        try:
-            key = load_key(self.file.stream.key or default_key(self.file.path), self.file.path.parent)
-        except StoreError:
+        """Whoever has one disk should not have both, the store and its key. The key itself is not read."""
+        if self.quiet or self.key is None or not self._key_exists:
             return
-        if key.path is not None and same_file_system(key.path, self.file.folder) and not self.quiet:
-            rule = "lies on the same file system as the store: whoever has that disk has both"
-            self._say(f"warning: the key {key.path} {rule}", {"event": "warning", "what": f"key {rule}"})
+        if same_file_system(self.key, self.file.folder):
+            told = {"event": "warning", "what": f"key {ONE_DISK}"}
+            self._say(f"warning: the key {self.key} {ONE_DISK}", told)
+
+    @property
+    def _key_exists(self) -> bool:
+        return self.key is not None and os.path.exists(self.key)
+
+    def _tell_of_new_key(self) -> None:
+        """Once, as soon as it is there."""
+        if not self._expected or not self._key_exists:
+            return
+        self._expected = False
+        self.log.line(f"a new key is in {self.key}")
+        if not self.quiet:
+            told = {"event": "new key", "path": str(self.key), "what": NEW_KEY}
+            self._say(f"a new key is in {self.key}: {NEW_KEY}", told)
+            self.warn_of_key()
 
     def seen(self, progress: Progress) -> None:
+        self._tell_of_new_key()
         self.log.progress(progress)
         if self.bar:
             self.bar.seen(progress)

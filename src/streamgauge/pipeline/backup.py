@@ -14,7 +14,7 @@ from sqlite3 import Connection
 
 from streamgauge.pipeline import database, schema
 from streamgauge.pipeline.clock import SystemClock
-from streamgauge.pipeline.durable import new_file, private_folder, rename, sync_path
+from streamgauge.pipeline.durable import PRIVATE_FOLDER, new_file, rename
 from streamgauge.pipeline.head import Head
 from streamgauge.pipeline.integrity import check_history, check_pages
 from streamgauge.pipeline.keys import Key
@@ -23,20 +23,26 @@ from streamgauge.pipeline.spent import spent_by
 from streamgauge.pipeline.store import Act, Store, onwards
 from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable, WrongKey, refusals
 from streamgauge.pipeline.witness import Unwitnessed, Witness, refuse_rollback
+from streamgauge.query.durable import sync_path
 
 ATTEMPTS = 100  # a commit between two readings makes one more; each takes a moment
 
 
 def backup(folder: Path, to: Path) -> Path:
-    """Copies a store to a new folder, whole and checked, or not at all. Needs no key."""
+    """Copies a store to a new folder, whole and checked, or not at all. Needs no key.
+
+    It is made under another name, which must be free, too: what lies there is never ours to remove.
+    """
     if not (folder / database.STORE).exists():
         raise NoStore(folder)
+    partial = to.with_name(to.name + ".partial")
     if to.exists():
         raise StoreUnwritable(to, "a name that is taken")
-    partial = to.with_name(to.name + ".partial")
+    if partial.exists():
+        raise StoreUnwritable(partial, "a name that is taken (a backup that was broken off leaves one)")
     with refusals(to):
-        shutil.rmtree(partial, ignore_errors=True)
-        private_folder(partial)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        partial.mkdir(PRIVATE_FOLDER)
         try:
             _copy(folder, partial)
             _verify(partial)

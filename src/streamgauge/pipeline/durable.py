@@ -1,29 +1,12 @@
-"""Bytes that outlive a power cut: files made with mode 0600, flushed, and named only when whole."""
+"""Files that outlive a power cut and are nobody else's: mode 0600, flushed, and named only when whole."""
 
-import fcntl
 import os
 from pathlib import Path
 
+from streamgauge.query.durable import sync, sync_path, write_all
+
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
-
-
-def sync(descriptor: int) -> None:
-    """Returns once the bytes are on the disk: on macOS that takes more than fsync."""
-    full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is None:
-        os.fsync(descriptor)
-    else:
-        fcntl.fcntl(descriptor, full)
-
-
-def sync_path(path: Path) -> None:
-    """The same for a file by its name, or for the names in a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def private_folder(folder: Path) -> None:
@@ -39,7 +22,7 @@ def new_file(path: Path, data: bytes = b"") -> None:
     """Writes a file that must not exist yet; what could not be written whole is removed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     try:
-        _write_all(descriptor, data)
+        write_all(descriptor, data)
         sync(descriptor)
     except BaseException:
         path.unlink()
@@ -60,9 +43,3 @@ def rename(old: Path, new: Path) -> None:
     """Gives a file or a folder its name, for good."""
     os.replace(old, new)
     sync_path(new.parent)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

@@ -9,10 +9,11 @@ from dataclasses import astuple
 from pathlib import Path
 
 from streamgauge.pipeline import database, schema
-from streamgauge.pipeline.durable import rename, sync_path
+from streamgauge.pipeline.durable import rename
 from streamgauge.pipeline.head import Head, seal_head
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.slots import Slots
+from streamgauge.query.durable import sync_path
 
 STEPS = ("founding begun", "first slot written", "founded")
 

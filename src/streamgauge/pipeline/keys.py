@@ -17,8 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streamgauge.noise.entropy import KEY_BYTES, system_key
-from streamgauge.pipeline.durable import new_file, private_folder, sync_path
+from streamgauge.pipeline.database import STORE
+from streamgauge.pipeline.durable import new_file, private_folder
 from streamgauge.pipeline.store_errors import KeyRefused
+from streamgauge.query.durable import sync_path
+from streamgauge.query.settings import PipelineFile
 
 DIGITS = re.compile(rb"[0-9a-fA-F]{%d}" % (2 * KEY_BYTES))
 PATIENCE = 60.0  # seconds that a command may take, a person's answer to it included
@@ -31,6 +34,31 @@ class Key:
     source: str
     secret: bytes = field(repr=False)
     path: Path | None = None
+
+
+def key_of(file: PipelineFile) -> Key:
+    """The key that a pipeline file names; one that it does not name is made when its store is."""
+    named = file.stream.key or default_key(file.path)
+    path = key_path(named, file.path.parent)
+    if path is not None and not os.path.exists(path):
+        if (file.folder / STORE).exists():
+            raise KeyRefused(
+                f"key file must be the one that the store in {file.folder} was written under, got nothing at "
+                f"{path}: bring it back; no other key opens the store"
+            )
+        if file.stream.key is None:
+            return create_key(path)
+    return load_key(named, file.path.parent)
+
+
+def key_path(text: str, base: Path) -> Path | None:
+    """Where a key lies that is a file; nothing is read."""
+    kind, _, rest = text.partition(":")
+    return _place(rest.strip(), base) if kind == "file" else None
+
+
+def _place(text: str, base: Path) -> Path:
+    return base / Path(text).expanduser()
 
 
 def load_key(text: str, base: Path) -> Key:
@@ -75,7 +103,7 @@ def _existing(path: Path) -> Path:
 
 
 def _from_file(text: str, base: Path) -> Key:
-    path = base / Path(text).expanduser()
+    path = _place(text, base)
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode & 0o777

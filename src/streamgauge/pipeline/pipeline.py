@@ -11,21 +11,24 @@ import os
 import resource
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fcntl import F_GETFL, fcntl
 from pathlib import Path
 from typing import Any
 
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.finished_run import finished_run
 from streamgauge.pipeline.input_run import input_run
+from streamgauge.pipeline.keys import key_of
 from streamgauge.pipeline.live_run import live_run
 from streamgauge.pipeline.lock import Lock
-from streamgauge.pipeline.opening import RunRefused, key_of, opened
+from streamgauge.pipeline.opening import RunRefused, opened
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.planning import Plan, plan_of
 from streamgauge.pipeline.quarantine import PART, Quarantine
 from streamgauge.pipeline.reading import read_book, read_releases
 from streamgauge.pipeline.report import Report
 from streamgauge.pipeline.store import Store
+from streamgauge.pipeline.words import counted
 from streamgauge.query.blocks import Dropped
 from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
 from streamgauge.query.protocols import Live
@@ -34,12 +37,12 @@ from streamgauge.query.settings import PipelineFile
 from streamgauge.sources import StandardInput, open_finished, open_live
 
 
-def is_open(descriptor: int) -> bool:
+def is_readable(descriptor: int) -> bool:
+    """Whether it is open, and for reading."""
     try:
-        os.fstat(descriptor)
+        return fcntl(descriptor, F_GETFL) & os.O_ACCMODE != os.O_WRONLY
     except OSError:
         return False
-    return True
 
 
 class Pipeline:
@@ -85,7 +88,7 @@ class Pipeline:
             finally:
                 source.close()
             return
-        finished = open_finished(stream, base)
+        finished = open_finished(stream, base, chosen.stop)
         with opened(self.file, chosen, finished.fingerprint().encode()) as run:
             yield from finished_run(run, finished)
 
@@ -93,7 +96,7 @@ class Pipeline:
         stream = self.file.stream
         if stream.source != "-":
             return open_live(stream, self.file.path.parent)
-        if not is_open(options.standard_input):
+        if not is_readable(options.standard_input):
             rule = "standard input must be open where it is the source"
             raise RunRefused(f"{self.file.path.name}: {rule}, got a closed one")
         has_header = stream.format == "csv"
@@ -128,7 +131,7 @@ class Pipeline:
                 store.close()
 
     def __repr__(self) -> str:
-        return f"<pipeline {self.file.path.name}, {len(self.file.releases)} releases>"
+        return f"<pipeline {self.file.path.name}, {counted(len(self.file.releases), 'release')}>"
 
     def _repr_html_(self) -> str:
         return self.plan()._repr_html_()

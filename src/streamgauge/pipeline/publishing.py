@@ -5,10 +5,12 @@
 Promise
     Only what was committed leaves, and whatever was committed leaves: a sink whose mark is behind the store
     is cut back to the mark and written again from the store, with the very same values. So no tick is
-    published from two draws, and none is lost, wherever the run was killed.
+    published from two draws, and none is lost, wherever the run was killed. How far a sink is, is known for
+    each release, so one that is asked for later comes into it with all its ticks.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -24,10 +26,11 @@ from streamgauge.query.released import Released, Shape
 
 @dataclass
 class Outlet:
-    """A sink, and which releases it gets."""
+    """A sink, and which releases it gets: all, if none are named."""
 
     sink: Sink
     releases: tuple[str, ...]
+    written: dict[str, int] = field(default_factory=dict)  # for each release, up to which commit
 
     @property
     def position(self) -> str:
@@ -36,11 +39,20 @@ class Outlet:
 
     @property
     def entry(self) -> str:
-        """The mark that tells up to which commit."""
+        """The mark that tells up to which commit, for each release."""
         return f"entry/{self.sink.name}"
 
     def wants(self, release: str) -> bool:
         return not self.releases or base_name(release) in self.releases
+
+    def misses(self, release: str, number: int) -> bool:
+        """Whether what a commit has of a release should be in the sink, and is not."""
+        return self.wants(release) and self.written.get(release, 0) < number
+
+    def after(self, number: int, releases: Iterable[str]) -> dict[str, int]:
+        """What will be written of those releases when the commits up to one are."""
+        wanted = {name: number for name in releases if self.misses(name, number)}
+        return self.written | wanted
 
 
 @dataclass
@@ -75,7 +87,11 @@ class Publisher:
                 self._let_out(outlet, released, self.store.number)
 
     def resume(self) -> list[Trace]:
-        """Looks how far the sinks are; tells the newest traces found in them, even beyond their marks."""
+        """Looks how far the sinks are; tells the newest traces found in them, even beyond their marks.
+
+        What could not be published later is refused here, before anything is charged.
+        """
+        self.witness.ready()
         marks = self.store.marks()
         found = [outlet.sink.resume(marks.get(outlet.position)) for outlet in self.outlets]
         return [Trace(*trace) for trace in found if trace is not None]
@@ -86,21 +102,43 @@ class Publisher:
         self.store.mark(self.witness.mark)
         marks = self.store.marks()
         for outlet in self.outlets:
-            after = int(marks.get(outlet.entry, b"0"))
-            for number, rows in groupby(self.store.published(after), key=lambda row: row[0]):
-                released = [
-                    Released.unpack(self.shapes[release], payload) for _, _, release, _, payload in rows
-                ]
+            wanted = [name for name in self.shapes if outlet.wants(name)]
+            outlet.written = written_of(marks.get(outlet.entry), wanted)
+            self._catch_up(outlet, min((outlet.written.get(name, 0) for name in wanted), default=0))
+            outlet.written = outlet.after(self.store.number, wanted)
+
+    def _catch_up(self, outlet: Outlet, after: int) -> None:
+        for number, rows in groupby(self.store.published(after), key=lambda row: row[0]):
+            released = [
+                Released.unpack(self.shapes[release], payload)
+                for _, _, release, _, payload in rows
+                if outlet.misses(release, number)
+            ]
+            if released:
                 self._let_out(outlet, released, number)
 
     def _let_out(self, outlet: Outlet, released: Sequence[Released], number: int) -> None:
-        wanted = [each for each in released if outlet.wants(each.release)]
-        marks = {outlet.entry: str(number).encode()}
-        if wanted:
-            marks[outlet.position] = outlet.sink.write(wanted, *self.store.trace_at(number))
+        """Writes to a sink what it misses of a commit, stamped with the newest commit that is in the sink."""
+        missed = [each for each in released if outlet.misses(each.release, number)]
+        written = outlet.after(number, self.shapes)
+        marks = {outlet.entry: entry_of(written)}
+        if missed:
+            newest = max(written.values())
+            marks[outlet.position] = outlet.sink.write(missed, *self.store.trace_at(newest))
         self.step("written")
         self.store.mark(marks)
+        outlet.written = written
         self.step("marked")
+
+
+def entry_of(written: Mapping[str, int]) -> bytes:
+    return json.dumps(written, sort_keys=True).encode()
+
+
+def written_of(mark: bytes | None, wanted: Iterable[str]) -> dict[str, int]:
+    """What `entry_of` was given; earlier versions noted one commit for all releases."""
+    told = json.loads(mark or b"{}")
+    return dict(told) if isinstance(told, dict) else dict.fromkeys(wanted, int(told))
 
 
 def shapes_of(acts: Sequence[Act]) -> dict[str, Shape]:

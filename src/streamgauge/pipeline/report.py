@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from streamgauge.pipeline.words import counted
 from streamgauge.query.released import Released
 
 
@@ -20,4 +21,4 @@ class Report:
     def __str__(self) -> str:
         if not self.ticks:
             return "nothing was left to publish"
-        return "\n".join(f"{name}: {ticks} ticks published" for name, ticks in self.ticks.items())
+        return "\n".join(f"{name}: {counted(ticks, 'tick')} published" for name, ticks in self.ticks.items())

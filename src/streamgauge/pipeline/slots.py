@@ -23,16 +23,17 @@ an old slot, which the curator's key still opens.
 """
 
 import errno
-import fcntl
 import hashlib
 import hmac
 import os
 from pathlib import Path
 from struct import Struct
 
-from streamgauge.noise.entropy import renew_after_fork, system_key
-from streamgauge.pipeline.durable import PRIVATE_FILE, sync
+from streamgauge.noise.entropy import system_key
+from streamgauge.pipeline.durable import PRIVATE_FILE
 from streamgauge.pipeline.sealed import seal, unseal
+from streamgauge.query.durable import sync
+from streamgauge.query.held import Held
 
 BLOCK = 4096
 MAGIC = b"SGSLOT1\n"
@@ -91,14 +92,7 @@ class Slots:
     """The slots file, open for overwriting, and held: no second store can be open on it."""
 
     def __init__(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise
-        self._descriptor: int | None = descriptor
-        renew_after_fork(self)
+        self._held = Held(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
 
     def find(self, generation: int) -> Read | None:
         return find(os.pread(self._open, 2 * BLOCK, 0), generation)
@@ -115,14 +109,8 @@ class Slots:
         self.write(generation, hashlib.shake_256(system_key()).digest(RECORD.size))
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-    renew = close  # in the child of a fork, which has no part in the store
+        self._held.close()
 
     @property
     def _open(self) -> int:
-        if self._descriptor is None:
-            raise OSError(errno.EBADF, "a store that was closed, or opened before a fork")
-        return self._descriptor
+        return self._held.descriptor

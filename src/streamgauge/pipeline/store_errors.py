@@ -114,6 +114,27 @@ class DamagedWitness(StoreError):  # noqa: N818 - the same
         )
 
 
+class WitnessUnwritable(StoreUnwritable):
+    """The key can be read, and nothing can be noted beside it."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        Exception.__init__(
+            self,
+            f"witness must be writable beside the key, got {why} at {path}: a run notes there how far its "
+            "store is, so that an old copy is known for what it is; let that folder be written, or keep the "
+            "key in another, or have it from env: or command:, which have no witness",
+        )
+
+
+@contextmanager
+def witnessing(path: Path) -> Iterator[None]:
+    """Turns what the operating system raises about a witness into what a curator can act on."""
+    try:
+        yield
+    except OSError as error:
+        raise WitnessUnwritable(path, (error.strerror or type(error).__name__).lower()) from None
+
+
 @contextmanager
 def refusals(path: Path) -> Iterator[None]:
     """Turns what SQLite and the operating system raise into what a curator can act on."""

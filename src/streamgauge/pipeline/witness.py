@@ -24,7 +24,7 @@ from streamgauge.pipeline.durable import PRIVATE_FILE, replace
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.reader import Reader, Trace
 from streamgauge.pipeline.spent import Spent
-from streamgauge.pipeline.store_errors import DamagedWitness, StoreError, refusals
+from streamgauge.pipeline.store_errors import DamagedWitness, StoreError, WitnessUnwritable, witnessing
 
 WITNESSED = "witnessed"
 
@@ -89,6 +89,11 @@ class Witness:
         """All charges of the history that was witnessed last, if they were told."""
         return next((told["spent"] for told in self._told()), None)
 
+    def ready(self) -> None:
+        """Refuses a place where nothing can be noted, before there is anything to note."""
+        if self.path is not None and not os.access(self.path.parent, os.W_OK):
+            raise WitnessUnwritable(self.path, "a folder that is read-only")
+
     def write(self, trace: Trace, spent: Sequence[Spent] | None = None) -> None:
         """Replaces what is told of this store, its charges if they are given, and leaves the other stores.
 
@@ -96,7 +101,7 @@ class Witness:
         """
         if self.path is None:
             return
-        with refusals(self.path), _alone(self.path):
+        with witnessing(self.path), _alone(self.path):
             every = _read(self.path)
             told = every.get(self.identity, {}) | trace._asdict()
             if spent is not None:

@@ -26,6 +26,7 @@ from streamgauge.query.sink_tables import sinks_of
 from streamgauge.query.stream_table import stream_of
 from streamgauge.query.toml_keys import BadFile, Table, joined, must, one_line
 
+SUFFIX = ".toml"  # no two files with it share a store
 TOP_KEYS = ("stream", "lookup", "release", "sink", "confirm")
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|(end of document))\)", re.DOTALL)
 
@@ -95,6 +96,9 @@ def _syntax(message: str) -> str:
 
 
 def _checked(top: Table, path: Path) -> PipelineFile:
+    if path.suffix != SUFFIX:
+        rule = f"the file's name must end with {SUFFIX}, for its store has the name of what is before"
+        raise BadFile(f"{rule}, got another")
     declared = stream_of(top)
     lookups = lookups_of(top, path.parent, declared)
     stream = with_keys(declared, lookups)

@@ -1,7 +1,7 @@
 """Where releases go, each tick once and whole: files of lines, Parquet parts, standard output."""
 
 from streamgauge.sinks.csv_file import CsvLines
-from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkFailed
+from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkFailed, SinkInUse
 from streamgauge.sinks.json_lines import JsonLines
 from streamgauge.sinks.line_file import LineFile
 from streamgauge.sinks.opening import open_sink
@@ -16,6 +16,7 @@ __all__ = [
     "ParquetParts",
     "ReaderGone",
     "SinkFailed",
+    "SinkInUse",
     "StandardOutput",
     "open_sink",
 ]

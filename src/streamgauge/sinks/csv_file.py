@@ -13,7 +13,7 @@ import csv
 import numpy as np
 
 from streamgauge.query.released import Released, moment
-from streamgauge.sinks.lines import Column, Trace, flags, interleaved, numbers, trace_of
+from streamgauge.sinks.lines import Column, Stamp, flags, interleaved, numbers
 
 LONG = (
     "release",
@@ -54,10 +54,10 @@ class CsvLines:
             blocks.append(interleaved(columns, len(shape.places)))
         return b"".join(blocks)
 
-    def trace(self, line: bytes) -> Trace | None:
+    def stamp(self, line: bytes) -> Stamp | None:
         try:
             (fields,) = csv.reader([line.decode()], strict=True)
-            return trace_of(fields[-1]) if len(fields) == len(LONG) else None
+            return Stamp.of(fields[-1]) if len(fields) == len(LONG) else None
         except (ValueError, csv.Error):
             return None
 

@@ -16,6 +16,16 @@ class ForeignSink(ValueError):  # noqa: N818 - named for what it is
     """A file that is not ours, or not as it was left: nothing was changed in it."""
 
 
+class SinkInUse(ValueError):  # noqa: N818 - the same
+    """A sink that another run has open: nothing was changed in it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"sink {name} must be written by one run at a time, got one that another run has open: stop that "
+            "run, or name another sink"
+        )
+
+
 @contextmanager
 def failing(name: str) -> Iterator[None]:
     """Turns errors of the system into ours."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamgauge.query.released import Released, moment
 from streamgauge.query.shapes import text
-from streamgauge.sinks.lines import Column, Trace, flags, interleaved, numbers, trace_of
+from streamgauge.sinks.lines import Column, Stamp, flags, interleaved, numbers
 
 
 class JsonLines:
@@ -35,9 +35,9 @@ class JsonLines:
         columns.append(f',"chain":{text(stamp)}}}\n')
         return interleaved(columns, len(shape.places))
 
-    def trace(self, line: bytes) -> Trace | None:
+    def stamp(self, line: bytes) -> Stamp | None:
         try:
-            return trace_of(json.loads(line)["chain"])
+            return Stamp.of(json.loads(line)["chain"])
         except (ValueError, LookupError, TypeError, AttributeError):
             return None
 

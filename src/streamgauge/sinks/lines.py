@@ -1,21 +1,50 @@
 """Releases as lines of text, and what all sinks share: what goes into them, and how far they are.
 
 The pair that tells a rolled-back store from a good one, a number and the chain that goes with it, is in the
-lines themselves, as a *stamp*: "17:9f86d0...". All lines of a write have its stamp, so that any whole line
-tells, even if the write was torn after it.
+lines themselves, as a *stamp*: "17:9f86d0...:3b1c77...". All lines of a write have its stamp, so that any
+whole line tells, even if the write was torn after it. Its last part is the identity of the store that the
+sink belongs to: a sink has one owner for ever. Stamps of earlier versions tell none, and are anybody's.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from streamgauge.query.packed import Floats
 from streamgauge.query.released import Bools, Released
+from streamgauge.sinks.failures import ForeignSink
 
 Trace = tuple[int, str]
 Column = str | Sequence[str]
+
+
+class Stamp(NamedTuple):
+    """What a line tells of its write."""
+
+    number: int
+    chain: str
+    owner: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "Stamp | None":
+        """What `str` gave; nothing if it was not."""
+        number, *rest = text.split(":")
+        known = number.isdecimal() and len(rest) in (1, 2)
+        return cls(int(number), *rest) if known else None
+
+    def __str__(self) -> str:
+        return ":".join([str(self.number), self.chain, *filter(None, [self.owner])])
+
+    def of_owner(self, owner: str, name: str) -> Trace:
+        """The trace, unless another store wrote it."""
+        if self.owner and owner and self.owner != owner:
+            raise ForeignSink(
+                f"sink {name} must be this pipeline's own, got one that another store wrote: name another; "
+                "or, if that store was this pipeline's, bring it back, for what it published is spent"
+            )
+        return self.number, self.chain
 
 
 class Form(Protocol):
@@ -33,20 +62,9 @@ class Form(Protocol):
 
     def lines(self, released: Released, stamp: str | None) -> bytes: ...
 
-    def trace(self, line: bytes) -> Trace | None:
-        """What the stamp of a line says; nothing if the line, given without its end, is not one of ours."""
+    def stamp(self, line: bytes) -> Stamp | None:
+        """The stamp of a line; nothing if the line, given without its end, is not one of ours."""
         ...
-
-
-def stamp_of(trace: Trace) -> str:
-    number, chain = trace
-    return f"{number}:{chain}"
-
-
-def trace_of(stamp: str) -> Trace | None:
-    """What `stamp_of` was given; nothing if it was not."""
-    number, colon, chain = stamp.partition(":")
-    return (int(number), chain) if colon and number.isdecimal() else None
 
 
 def in_order(releases: Sequence[Released]) -> list[Released]:

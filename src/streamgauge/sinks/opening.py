@@ -14,16 +14,16 @@ from streamgauge.sinks.standard_output import StandardOutput
 FORMS: dict[str, type[Form]] = {"jsonl": JsonLines, "csv": CsvLines}
 
 
-def open_sink(settings: SinkSettings, base: Path) -> Sink:
-    """The sink that was declared; paths are relative to `base`. Nothing is touched before its first write.
+def open_sink(settings: SinkSettings, base: Path, owner: str = "") -> Sink:
+    """The sink that was declared, of the store `owner`; paths are relative to `base`. Nothing is touched yet.
 
     Which releases it gets is for the caller to choose.
     """
     if settings.to == "-":
         if settings.format not in FORMS:
             raise ValueError(f"format must be jsonl or csv for standard output, got {settings.format}")
-        return StandardOutput(FORMS[settings.format]())
+        return StandardOutput(FORMS[settings.format](), owner)
     path = base / Path(settings.to).expanduser()
     if settings.format == "parquet":
-        return ParquetParts(settings.to, path)
-    return LineFile(settings.to, path, FORMS[settings.format]())
+        return ParquetParts(settings.to, path, owner)
+    return LineFile(settings.to, path, FORMS[settings.format](), owner)

@@ -8,7 +8,7 @@ Promise
     Proof: a part gets its name when it is on the disk, and the position is the number of parts; later ones
     are removed by the first write, newest first, so that no gap is ever seen. Nothing is removed before
     that write: a start that is refused leaves the evidence. The stamp of a write is in its part's metadata,
-    too.
+    too. The folder is held from `resume` on, so no two runs write to it at once.
 
 DuckDB writes the parts, from arrays: pyarrow is not needed.
 """
@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from streamgauge.query.durable import sync_path, write_all
 from streamgauge.query.released import Released
-from streamgauge.sinks.durable import sync_path, write_all
 from streamgauge.sinks.failures import ForeignSink, SinkFailed, failing
-from streamgauge.sinks.lines import Trace, in_order, length_of, stamp_of, told, trace_of
+from streamgauge.sinks.lines import Stamp, Trace, in_order, length_of, told
 from streamgauge.sinks.long_form import long_columns
+from streamgauge.sinks.place import Place
 
 PART = re.compile(r"part-(\d{8})\.parquet")
 UNFINISHED = re.compile(r"\.part-\d{8}")
@@ -39,39 +40,45 @@ FROM written
 
 
 class ParquetParts:
-    """A sink that is a folder; `name` is what the pipeline file calls it."""
+    """A sink that is a folder; `name` is what the pipeline file calls it, `owner` the store it belongs to."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, owner: str = "") -> None:
         self.name = name
         self.folder = folder
+        self.owner = owner
+        self._place = Place(name, folder, folder=True)
         self._length = 0  # parts that are committed, or written by us and durable
         self._engine: Any = None
 
     def resume(self, position: bytes | None) -> Trace | None:
         self._length = length_of(position)
         with failing(self.name):
-            numbers = self._numbers()
-            if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < self._length:
-                raise ForeignSink(
-                    f"sink {self.name} must have the {self._length} parts that were written to it, "
-                    f"got {len(numbers)}: restore it, or name a new folder"
-                )
-            return self._trace(numbers[-1]) if numbers else None
+            if self.folder.exists() and not self.folder.is_dir():
+                raise self._foreign
+            with self._place.taken():
+                return self._found(self._numbers())
+
+    def _found(self, numbers: Sequence[int]) -> Trace | None:
+        if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < self._length:
+            raise ForeignSink(
+                f"sink {self.name} must have the {self._length} parts that were written to it, "
+                f"got {len(numbers)}: restore it, or name a new folder"
+            )
+        return self._stamp(numbers[-1]).of_owner(self.owner, self.name) if numbers else None
+
+    @property
+    def _foreign(self) -> ForeignSink:
+        return ForeignSink(f"sink must be a new folder or one of ours, got {self.name}")
 
     def _numbers(self) -> list[int]:
         """The parts that are there; refuses to share the folder with anything else."""
-        if not self.folder.exists():
-            return []
-        foreign = f"sink must be a new folder or one of ours, got {self.name}"
-        if not self.folder.is_dir():
-            raise ForeignSink(foreign)
         names = [name for name in os.listdir(self.folder) if not UNFINISHED.fullmatch(name)]
         found = [PART.fullmatch(name) for name in names]
         if not all(found):
-            raise ForeignSink(foreign)
+            raise self._foreign
         return sorted(int(match[1]) for match in found if match)
 
-    def _trace(self, number: int) -> Trace:
+    def _stamp(self, number: int) -> Stamp:
         """What a part says of itself."""
         import duckdb
 
@@ -82,22 +89,24 @@ class ParquetParts:
             )
         except duckdb.Error:
             rows = []
-        trace = trace_of(rows[0][0].decode(errors="replace")) if rows else None
-        if trace is None:
-            raise ForeignSink(f"sink must be a new folder or one of ours, got {self.name}")
-        return trace
+        stamp = Stamp.of(rows[0][0].decode(errors="replace")) if rows else None
+        if stamp is None:
+            raise self._foreign
+        return stamp
 
     def write(self, releases: Sequence[Released], tick: int, chain: str) -> bytes:
         with failing(self.name):
+            self._place.open()
+            self._place.keep()
             self._undo()
             if releases:
-                self._write_part(self._length + 1, in_order(releases), stamp_of((tick, chain)))
+                stamp = str(Stamp(tick, chain, self.owner))
+                self._write_part(self._length + 1, in_order(releases), stamp)
                 self._length += 1
         return told((tick, chain), self._length)
 
     def _undo(self) -> None:
         """Removes what was written and not committed, and what was not finished."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = [name for name in os.listdir(self.folder) if UNFINISHED.fullmatch(name)]
         beyond = [number for number in self._numbers() if number > self._length]
         for path in [self.folder / name for name in unfinished] + [self._part(n) for n in reversed(beyond)]:
@@ -139,6 +148,7 @@ class ParquetParts:
         return self.folder / f"part-{number:08d}.parquet"
 
     def close(self) -> None:
+        self._place.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = None

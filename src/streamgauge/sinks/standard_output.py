@@ -5,14 +5,16 @@ write come again, equal to the first; a reader knows them by (release, tick, gro
 read.
 """
 
+import fcntl
 import os
 import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from io import UnsupportedOperation
+from typing import Any, BinaryIO
 
 from streamgauge.query.released import Released
-from streamgauge.sinks.failures import ReaderGone, failing
-from streamgauge.sinks.lines import Form, Trace, in_order, stamp_of, told
+from streamgauge.sinks.failures import ReaderGone, SinkFailed, failing
+from streamgauge.sinks.lines import Form, Stamp, Trace, in_order, told
 
 
 class StandardOutput:
@@ -20,18 +22,22 @@ class StandardOutput:
 
     name = "-"
 
-    def __init__(self, form: Form, out: BinaryIO | None = None) -> None:
+    def __init__(self, form: Form, owner: str = "", out: BinaryIO | None = None) -> None:
         self.form = form
+        self.owner = owner
         self._out = out
         self._begun = False
 
     def resume(self, position: bytes | None) -> Trace | None:
+        """There is nothing to tell; what is closed is refused, before anything is charged."""
+        if self._out is None and not _is_open(sys.stdout):
+            raise SinkFailed("standard output must be open where it is a sink, got a closed one")
         return None
 
     def write(self, releases: Sequence[Released], tick: int, chain: str) -> bytes:
         with failing("standard output"):
             try:
-                self._print(releases, stamp_of((tick, chain)))
+                self._print(releases, str(Stamp(tick, chain, self.owner)))
             except BrokenPipeError:
                 self._let_go()
                 raise ReaderGone("standard output must stay open, got a reader that closed it") from None
@@ -61,3 +67,15 @@ class StandardOutput:
 
     def close(self) -> None:
         pass
+
+
+def _is_open(out: Any) -> bool:
+    """Whether something can be written to it, as far as can be told: a notebook's has no descriptor."""
+    if out is None:
+        return False
+    try:
+        return fcntl.fcntl(out.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except (UnsupportedOperation, AttributeError):
+        return True
+    except (OSError, ValueError):
+        return False

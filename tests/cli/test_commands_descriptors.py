@@ -1,0 +1,71 @@
+"""Programs that are started with a closed input, output or error: one line or silence, no file is harmed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from clinics import MAIN, TOML, clinic, started, told
+
+SINK = '\n[[sink]]\nto = "out.jsonl"\n'
+
+
+def closed(which, *words):
+    """A command whose descriptors are closed as a shell closes them; those that are not are told."""
+    words = ["sh", "-c", f'exec "$@" {which}', "sh", sys.executable, "-c", MAIN, *map(str, words)]
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "Traceback" not in found.stderr
+    return found
+
+
+def test_a_run_without_any_descriptor_does_what_it_does_with_them(tmp_path):
+    file = clinic(tmp_path, TOML + SINK)
+    assert closed("<&- >&- 2>&-", "run", file).returncode == 0
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(rows) == 48 * 3
+    assert told("run", file).exit_code == 0  # which checks all of the store
+    log = (tmp_path / "clinic.streamgauge" / "curator.log").read_text()
+    assert "warning" not in log
+
+
+@pytest.mark.parametrize("words", [["ledger", "--json"], ["plan"]], ids=" ".join)
+def test_a_closed_output_is_one_line_and_exit_code_1(tmp_path, words):
+    command, *rest = words
+    found = closed(">&-", command, clinic(tmp_path), *rest)
+    assert (found.returncode, found.stderr) == (1, "streamgauge: bad file descriptor\n")
+
+
+def test_a_full_output_is_one_line_and_exit_code_1(tmp_path):
+    with open("/dev/full", "w") as full:
+        child = started("ledger", clinic(tmp_path), "--json", stdout=full)
+        _, err = child.communicate()
+    assert (child.returncode, err) == (1, "streamgauge: no space left on device\n")
+
+
+def test_a_closed_output_is_no_sink_and_is_refused_before_a_charge(tmp_path):
+    file = clinic(tmp_path, TOML + SINK.replace("out.jsonl", "-"))
+    found = closed(">&-", "run", file, "--quiet")
+    assert found.returncode == 1
+    assert found.stderr == "streamgauge: standard output must be open where it is a sink, got a closed one\n"
+    assert "nothing was charged yet" in told("ledger", file).stdout
+
+
+def test_a_closed_input_is_no_source_and_is_refused_before_a_charge(tmp_path):
+    piped = TOML.replace('"visits.jsonl"', '"-"\nformat = "jsonl"')
+    file = clinic(tmp_path, piped)
+    found = closed("<&-", "run", file, "--quiet")
+    assert found.returncode == 2
+    assert "standard input must be open where it is the source, got a closed one" in found.stderr
+    assert not (tmp_path / "clinic.streamgauge").exists()
+
+
+def test_a_twin_that_leaves_closed_descriptors_gives_them_to_files(tmp_path):
+    code = (
+        "import os; number = os.open('store', os.O_CREAT | os.O_RDWR); open('told', 'w').write(str(number))"
+    )
+    occupied = f"from streamgauge.cli.descriptors import occupy; occupy(); {code}"
+    for twin, least in ((code, 1), (occupied, 3)):
+        words = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", sys.executable, "-c", twin]
+        assert subprocess.run(words, cwd=tmp_path, check=False).returncode == 0
+        told_number = int((tmp_path / "told").read_text())
+        assert told_number == 1 if least == 1 else told_number >= least

@@ -1,0 +1,132 @@
+"""A sink has one owner for ever, and one run at a time: whoever else comes is refused and changes nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples import writes
+
+from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, ParquetParts, SinkFailed, SinkInUse
+from streamgauge.sinks.lines import Stamp
+
+OURS, THEIRS = "a" * 32, "b" * 32
+Made = Callable[[Path, str], Any]
+KINDS: dict[str, Made] = {
+    "jsonl": lambda folder, owner: LineFile("out", folder / "out", JsonLines(), owner),
+    "csv": lambda folder, owner: LineFile("out", folder / "out", CsvLines(), owner),
+    "parquet": lambda folder, owner: ParquetParts("out", folder / "out", owner),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def written(kind: Made, folder: Path, owner: str, count: int = 2) -> bytes:
+    """The position of a sink that was written to, and closed."""
+    made = kind(folder, owner)
+    assert made.resume(None) is None
+    positions = [made.write(*write) for write in writes(count)]
+    made.close()
+    return bytes(positions[-1])
+
+
+def test_a_stamp_tells_number_chain_and_owner_and_earlier_ones_tell_no_owner() -> None:
+    for stamp in (Stamp(17, "9f86"), Stamp(17, "9f86", OURS)):
+        assert Stamp.of(str(stamp)) == stamp
+    assert str(Stamp(17, "9f86")) == "17:9f86"
+    assert [Stamp.of(text) for text in ("", "17", "x:9f", "1:2:3:4")] == [None] * 4
+
+
+@every_kind
+def test_a_sink_of_another_store_is_refused_with_what_to_do_and_kept(kind: Made, tmp_path: Path) -> None:
+    position = written(kind, tmp_path, THEIRS)
+    before = content(tmp_path)
+    for told in (None, position):
+        with pytest.raises(ForeignSink, match=r"sink out must be this pipeline's own, got .*: name another"):
+            kind(tmp_path, OURS).resume(told)
+    assert content(tmp_path) == before
+
+
+@every_kind
+def test_a_sink_that_was_written_before_stamps_had_owners_goes_on(kind: Made, tmp_path: Path) -> None:
+    position = written(kind, tmp_path, "")
+    made = kind(tmp_path, OURS)
+    assert made.resume(position) == (2, f"{2:064x}")
+    position = made.write(*writes(3)[2])
+    assert made.resume(position) == (3, f"{3:064x}")
+    made.close()
+    with pytest.raises(ForeignSink):
+        kind(tmp_path, THEIRS).resume(position)
+
+
+@every_kind
+def test_a_twin_whose_stamps_tell_no_owner_cuts_what_another_store_wrote(kind: Made, tmp_path: Path) -> None:
+    written(kind, tmp_path, "")
+    before = content(tmp_path)
+    made = kind(tmp_path, "")
+    made.resume(None)
+    made.write(*writes(1)[0])
+    made.close()
+    assert not before.items() <= content(tmp_path).items()
+
+
+@every_kind
+def test_a_sink_that_is_open_is_not_opened_again_until_it_is_closed(kind: Made, tmp_path: Path) -> None:
+    first, second = kind(tmp_path, OURS), kind(tmp_path, OURS)
+    assert first.resume(None) is None
+    for use in (lambda: second.resume(None), lambda: second.write(*writes(1)[0])):
+        with pytest.raises(SinkInUse, match="sink out must be written by one run at a time, got one that"):
+            use()
+    position = first.write(*writes(1)[0])
+    first.close()
+    assert second.resume(position) == (1, f"{1:064x}")
+    second.close()
+
+
+@every_kind
+def test_a_start_that_is_refused_leaves_nothing_and_what_was_there_stays(kind: Made, tmp_path: Path) -> None:
+    made = kind(tmp_path, OURS)
+    assert made.resume(None) is None
+    made.close()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "out").mkdir() if kind is KINDS["parquet"] else (tmp_path / "out").touch()
+    assert made.resume(None) is None
+    made.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@every_kind
+def test_a_file_that_lost_its_name_is_not_what_was_locked(
+    kind: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening and locking its holder removed it: another is made, and that one is held."""
+    from streamgauge.query import held
+
+    lock, lost = held.fcntl.flock, []
+
+    def removed_first(descriptor: int, how: int) -> None:
+        if not lost:
+            lost.append(descriptor)
+            (tmp_path / "out").rename(tmp_path / "elsewhere")
+            if kind is KINDS["parquet"]:
+                (tmp_path / "out").mkdir()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(held.fcntl, "flock", removed_first)
+    written(kind, tmp_path, OURS, 1)
+    assert (tmp_path / "elsewhere").is_dir() or not (tmp_path / "elsewhere").stat().st_size
+    made = kind(tmp_path, OURS)
+    assert made.resume(None) == (1, f"{1:064x}")
+    made.close()
+
+
+def test_a_child_of_a_fork_has_no_part_in_a_sink(tmp_path: Path) -> None:
+    made = KINDS["jsonl"](tmp_path, OURS)
+    made.resume(None)
+    made._place._held.renew()  # what happens in a child
+    with pytest.raises(SinkFailed, match="opened before a fork"):
+        made.write(*writes(1)[0])
+    made.close()
