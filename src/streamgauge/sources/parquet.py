@@ -6,7 +6,8 @@ written in the stream's format, whatever its type, and a number as a double.
 
 Promise
     A line is a function of its row: if DuckDB refuses the file for one value, the rows that are left are read
-    in batches, through pyarrow (`streamgauge.query.parquet_batches`), and give the same lines.
+    in batches, through pyarrow (`streamgauge.query.parquet_batches`), and give the same lines. Where DuckDB
+    quotes a text that is not UTF-8, its refusal comes as a UnicodeDecodeError (measured).
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,7 +62,7 @@ class ParquetFile:
             try:
                 for data in gathered(self._data(connection)):
                     yield from lines.feed(data)
-            except (duckdb.Error, Unreadable):
+            except (duckdb.Error, UnicodeDecodeError, Unreadable):
                 fault = UNREADABLE
         yield from lines.finish(fault)
 
@@ -75,7 +76,7 @@ class ParquetFile:
             for rows in self._rows(connection, f"read_parquet({path})"):
                 yield _joined(rows)
                 done += len(rows)
-        except duckdb.Error:
+        except (duckdb.Error, UnicodeDecodeError):
             yield from self._in_batches(names, done)
 
     def _in_batches(self, names: list[str], done: int) -> Iterator[bytes]:
