@@ -7,11 +7,14 @@ import re
 import signal
 import stat
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from clinics import TICKS, TOML, clinic, line_of, records, started, told
+
+from streamgauge.pipeline.reader import Reader
+from streamgauge.pipeline.store_errors import NoStore
 
 STDOUT = '\n[[sink]]\nto = "-"\nformat = "jsonl"\n'
 SECONDS = 30
@@ -92,6 +95,13 @@ def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
     progress, ended = log.read_text().splitlines()
     assert f"tick {TICKS} of {TICKS}, 402 records" in progress
     assert "dropped" in progress
+    assert ended.endswith(f"ended with tick {TICKS}")
+
+
+def test_a_quiet_run_leaves_counters_nowhere(tmp_path):
+    file = clinic(tmp_path, lines=[*records(), "{", "{"])
+    told("run", file, "--quiet")
+    (ended,) = (file.with_suffix(".streamgauge") / "curator.log").read_text().splitlines()
     assert ended.endswith(f"ended with tick {TICKS}")
 
 
@@ -277,13 +287,13 @@ def running(*words):
 
 def until_tick(file, tick):
     """Waits until a run has committed a tick."""
-    log = file.with_suffix(".streamgauge") / "curator.log"
+    folder = file.with_suffix(".streamgauge")
     for _ in range(SECONDS * 20):
-        told_ticks = re.findall(r" tick (\d+), ", log.read_text()) if log.exists() else []
-        if told_ticks and int(told_ticks[-1]) >= tick:
-            return
+        with suppress(NoStore), Reader.at(folder) as reader:
+            if reader.tick >= tick:
+                return
         time.sleep(0.05)
-    raise AssertionError(f"tick {tick} must be in the log after {SECONDS} s")
+    raise AssertionError(f"tick {tick} must be committed after {SECONDS} s")
 
 
 def published(file, name):

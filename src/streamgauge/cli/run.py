@@ -36,7 +36,7 @@ def run(  # noqa: PLR0917 - the options of a command
 
     It goes on where it stopped, whatever stopped it. Ctrl-C ends it after the batch at hand, a second one at
     once; both are safe. Only what a sink "-" prints is on standard output. Progress is on the terminal;
-    counters of events are private and also go to curator.log in the folder beside the file.
+    without one, counters of events, which are private, go to curator.log in the folder beside the file.
 
     Touches the source (reads), the folder clinic.streamgauge (store and log), the sinks (writes), and
     the key. The switches are what a curator has to say aloud; a run that needs one says so.

@@ -2,10 +2,11 @@
 
     a terminal           a bar: ticks, records per second, what was dropped, the budget
     --json               lines on standard error with what is public: ticks, times, releases
-    always               curator.log in the pipeline's folder, mode 0600: the counters
+    no terminal          curator.log in the pipeline's folder, mode 0600: the counters
 
-**Privacy.** How many events there were is private. It is shown on a terminal, which its curator looks at, and
-written to a file that the curator alone can read; never to a pipe.
+**Privacy.** How many events there were is private. It is shown on a terminal, which its curator looks at, or
+else written to a file that the curator alone can read, in the clear; never to a pipe. With --quiet it is
+nowhere.
 """
 
 import json
@@ -80,9 +81,10 @@ class Watching:
 
     def seen(self, progress: Progress) -> None:
         self._tell_of_new_key()
-        self.log.progress(progress)
         if self.bar:
             self.bar.seen(progress)
+        elif not self.quiet:
+            self.log.progress(progress)
         if self.as_json:
             self._line({"event": "progress", "tick": progress.tick, "ticks": progress.ticks})
 
