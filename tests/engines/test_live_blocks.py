@@ -24,8 +24,7 @@ from declared import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines import user_bounds
-from streamgauge.engines.user_bounds import BUCKETS, UserBounds
+from streamgauge.engines.user_bounds import CHANGED, FEWEST, UserBounds
 from streamgauge.privacy import User
 from streamgauge.query.blocks import Block, Dropped
 
@@ -130,31 +129,52 @@ def test_what_was_saved_goes_on_elsewhere() -> None:
     ):
         straight = [whole.block(lines(part), 1, TICKS, False) for part in (records[:90], records[90:])]
         begun = first.block(lines(records[:90]), 1, TICKS, False)
-        second.bounds.restore(first.bounds.saved() | {"position": b"not ours"})
+        second.bounds.restore(first.bounds.saved(TICKS) | {"position": b"not ours"})
         assert sums([begun, second.block(lines(records[90:]), 1, TICKS, False)]) == sums(straight)
 
 
-def test_only_changed_buckets_are_saved() -> None:
+def test_between_two_ticks_those_who_changed_are_saved_and_over_a_restart_too() -> None:
+    """Saved with everything, `ann` changes, then, in another process, `bob`: in a third both have changed."""
+    everything: dict[str, bytes] = {}
     with engine(stream(unit=UNIT)) as running:
         running.block(lines(some(0, who="ann")), 1, TICKS, False)
-        one = running.bounds.saved()
-        assert len(one) == 1
-        assert running.bounds.saved() == {}
-        running.block(lines(some(0, who="bob")), 1, TICKS, False)
-        other = running.bounds.saved()
-    assert len(other) == 1
-    assert one.keys() != other.keys()
+        everything |= running.bounds.saved(TICKS)
+        assert set(everything) == {"users/0", CHANGED}
+    for who in ("ann", "bob", "cleo"):
+        with engine(stream(unit=UNIT)) as running:
+            running.bounds.restore(everything)
+            running.block(lines(some(1, 1, who=who)), 1, TICKS, False)
+            changed = running.bounds.changed()
+            assert list(changed) == [CHANGED]
+            everything |= changed
+    with engine(stream(unit=UNIT)) as other:
+        other.bounds.restore(everything)
+        assert other.bounds._used == running.bounds._used
+        assert other.bounds._open == running.bounds._open
+        assert sorted(other.bounds._used.values()) == [1, 1, 2]
+
+
+def test_what_was_saved_in_buckets_is_taken_back_and_its_parts_go() -> None:
+    with engine(stream(unit=UNIT)) as running, engine(stream(unit=UNIT)) as other:
+        running.block(lines(some(0, 1, who="ann") + some(1, who="bob")), 1, TICKS, False)
+        rows = running.bounds._rows(running.bounds._used)
+        other.bounds.restore({f"bounds/{bucket:03x}": row.tobytes() for bucket, row in enumerate(rows)})
+        assert other.bounds._used == running.bounds._used
+        assert other.bounds._open == running.bounds._open
+        saved = other.bounds.saved(TICKS)
+        assert saved | {"bounds/000": None, "bounds/001": None} == saved
+        assert all(other.bounds.saved(TICKS).values())
 
 
 def test_closed_ticks_are_forgotten_but_not_how_many_there_were() -> None:
     with engine(stream(unit=UNIT), [ALL]) as running:
         running.block(lines(some(0, 1, 2, who="ann")), 1, TICKS, False)
-        before = running.bounds.saved()
+        before = running.bounds.saved(TICKS)
         running.bounds.forget(3)
-        after = running.bounds.saved()
+        after = running.bounds.saved(TICKS)
         assert before.keys() == after.keys()
-        ticks = [np.frombuffer(*after.values(), running.bounds._entry)["ticks"]]
-        assert not np.any(ticks)
+        rows = [np.frombuffer(part, running.bounds._entry) for part in (before["users/0"], after["users/0"])]
+        assert [np.any(each["ticks"]) for each in rows] == [True, False]
         assert sums([running.block(lines(some(4, 5, who="ann")), 4, TICKS, False)]) == {}
         assert sums([running.block(lines(some(4, who="bob")), 4, TICKS, False)]) == {(5, 0, 0): (1,)}
 
@@ -169,33 +189,40 @@ def test_a_memory_that_forgets_ticks_is_caught(monkeypatch: pytest.MonkeyPatch) 
         assert sums([running.block(lines(some(4, who="ann")), 4, TICKS, False)]) != {}
 
 
-def test_padded_buckets_tell_nothing_by_their_size() -> None:
-    sizes = set()
-    for count in (1, 50, 3000):
-        with engine(stream(unit=UNIT, max_users=4096)) as running:
+def sizes(saved: dict[str, bytes]) -> dict[str, int]:
+    return {name: len(part) for name, part in saved.items()}
+
+
+def test_who_was_active_and_how_many_there_are_is_not_told_by_what_is_saved() -> None:
+    found = []
+    for count in (0, 1, 50, 3000):
+        with engine(stream(unit=UNIT, max_users=3000)) as running:
             records = [{"hours": 0, "who": f"user {i}"} for i in range(count)]
             running.block(lines(records), 1, TICKS, False)
-            sizes |= {len(saved) for saved in running.bounds.saved().values()}
-    assert len(sizes) == 1
+            found.append(sizes(running.bounds.saved(TICKS)))
+    assert found == [found[0]] * 4
 
 
-def test_a_bucket_that_overflows_grows_and_forgets_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_bounds, "padded", lambda users: 1)
-    records = [{"hours": 0, "who": f"user {i}"} for i in range(3 * BUCKETS)]
-    with engine(stream(unit=UNIT, max_users=1)) as running, engine(stream(unit=UNIT, max_users=1)) as other:
+@pytest.mark.parametrize(("count", "times"), [(FEWEST, 1), (FEWEST + 1, 2), (3 * FEWEST, 4)])
+def test_more_users_than_declared_are_told_in_powers_of_two_and_nobody_is_forgotten(
+    count: int, times: int
+) -> None:
+    records = [{"hours": 0, "who": f"user {i}"} for i in range(count)]
+    with engine(stream(unit=UNIT, max_users=1)) as running, engine(stream(unit=UNIT)) as other:
         running.block(lines(records), 1, TICKS, False)
-        saved = running.bounds.saved()
+        saved = running.bounds.saved(1)
         other.bounds.restore(saved)
         assert other.bounds._used == running.bounds._used
         assert other.bounds._open == running.bounds._open
-    assert len({len(part) for part in saved.values()}) > 1
+        rows = FEWEST * running.bounds._entry.itemsize
+        assert sizes(saved) == {"users/0": times * rows, CHANGED: rows}
 
 
 def test_more_open_ticks_than_slots_are_all_remembered() -> None:
     unit = User(1, 20)
     with engine(stream(unit=unit, lateness=0)) as running, engine(stream(unit=unit)) as other:
         running.block(lines(some(*range(20), who="ann")), 1, TICKS, False)
-        other.bounds.restore(running.bounds.saved())
+        other.bounds.restore(running.bounds.saved(20))
         assert other.bounds._open == running.bounds._open
         assert sums([other.block(lines(some(3, who="ann")), 1, TICKS, False)]) == {}
 
@@ -205,7 +232,7 @@ def test_events_of_any_unit_but_users_are_not_remembered() -> None:
         running.bounds.restore({"bounds/000": b"old"})
         running.block(lines(some(1)), 1, TICKS, False)
         running.bounds.forget(1)
-        assert running.bounds.saved() == {}
+        assert running.bounds.saved(TICKS) == running.bounds.changed() == {}
 
 
 def test_bad_records_are_located_by_place_length_and_rule() -> None:

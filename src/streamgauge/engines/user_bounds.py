@@ -1,21 +1,24 @@
 """Bounds on users of a live source: how often each was in open ticks, and in how many ticks at all. Secret.
 
 Events are admitted in the order in which they arrive: a tick counts against `max_ticks` when its first event
-is admitted. Users are known by 16 bytes of a keyed hash, and kept in 4,096 buckets by its first 12 bits.
+is admitted. Users are known by 16 bytes of a keyed hash.
 
 Privacy
     Which of a user's events survive is decided by that user's events alone: neither the others nor how the
     source was cut into blocks matter (rows are taken in the order of the source).
 
-Saved, a bucket is an array of fixed entries: a hash, the number of ticks used, and the open ticks. With
-`max_users` all buckets are padded to the same size, with room for SPREADS standard deviations more than
-their even share; a bucket that overflows nevertheless is padded to twice that size, and so on, which its size
-then tells. Without `max_users` sizes tell how many users there are. What the store keeps is encrypted; that a
-bucket was written at all tells that one of its users was active.
+    What is saved is encrypted by the store, but neither how much it is nor when it was written. So all users
+    are saved together, whoever was active, in rows of one size: a hash, the number of ticks used, and some
+    open ticks. With `max_users` there are as many rows as so many users can need; without it, or if there are
+    more users than were declared, that is told in powers of two and no closer.
+
+A source that cannot be replayed is saved more often than ticks close: those who changed since, to a power of
+two.
 """
 
-from collections.abc import Mapping
-from math import ceil, sqrt
+from collections.abc import Collection, Iterator, Mapping
+from math import ceil
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +27,14 @@ from streamgauge.noise import Ints
 from streamgauge.privacy import User
 from streamgauge.query.settings import Stream
 
-BUCKETS = 4096
-SPREADS = 8
-PREFIX = "bounds/"
+PREFIX = "users/"
+CHANGED = f"{PREFIX}changed"
+EARLIER = "bounds/"  # as parts were called when there was one for each prefix of a hash
+FEWEST = 2**8  # rows that are saved
+TOGETHER = 2**18  # rows of a part
 Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.void]
+Saved = dict[str, bytes | None]  # None where a part is no more
 Words = npt.NDArray[np.uint64]
 
 
@@ -37,7 +44,10 @@ class NoBounds:
     def forget(self, tick: int) -> None:
         """Nothing was remembered."""
 
-    def saved(self) -> dict[str, bytes]:
+    def saved(self, ticks: int) -> Saved:
+        return {}
+
+    def changed(self) -> Saved:
         return {}
 
     def restore(self, state: Mapping[str, bytes]) -> None:
@@ -48,12 +58,13 @@ class UserBounds:
     """What is remembered of users."""
 
     def __init__(self, stream: Stream, unit: User) -> None:
-        self.unit = unit
-        self._used: list[dict[bytes, int]] = [{} for _ in range(BUCKETS)]  # exact: ticks, by user
-        self._open: list[dict[bytes, dict[int, int]]] = [{} for _ in range(BUCKETS)]  # exact: events, by tick
-        self._changed: set[int] = set()
+        self.unit, self.max_users = unit, stream.max_users
+        self._used: dict[bytes, int] = {}  # exact: ticks, by user
+        self._open: dict[bytes, dict[int, int]] = {}  # exact: events, by user and tick
+        self._changed: set[bytes] = set()  # exact: users, since all were saved
+        self._parts: set[str] = set()  # names of what was saved of all
         self._entry = entry(stream, unit)
-        self._padded = padded(stream.max_users)
+        self._slots = int(self._entry["ticks"].shape[0])
 
     def admitted(self, high: Words, low: Words, ticks: Ints) -> Flags:
         """Whether each event is admitted; hashes come as two words, events in the order of the source."""
@@ -71,61 +82,81 @@ class UserBounds:
 
     def forget(self, tick: int) -> None:
         """Ticks up to this one are closed: who was in them is forgotten, in how many ticks is not."""
-        for bucket, users in enumerate(self._open):
-            for user in [user for user, ticks in users.items() if min(ticks) <= tick]:
-                self._changed.add(bucket)
-                left = {other: count for other, count in users[user].items() if other > tick}
-                if left:
-                    users[user] = left
-                else:
-                    del users[user]
+        for user in [user for user, ticks in self._open.items() if min(ticks) <= tick]:
+            left = {other: count for other, count in self._open[user].items() if other > tick}
+            if left:
+                self._open[user] = left
+            else:
+                del self._open[user]
 
-    def saved(self) -> dict[str, bytes]:
-        """The buckets that changed since they were saved last."""
-        changed, self._changed = sorted(self._changed), set()
-        return {f"{PREFIX}{bucket:03x}": self._pack(bucket) for bucket in changed}
+    def saved(self, ticks: int) -> Saved:
+        """Everything; at most `ticks` ticks are open."""
+        self._changed = set()
+        rows = _with_room(self._rows(self._used), self._room(ticks))
+        begins = range(0, len(rows), TOGETHER)
+        parts = {f"{PREFIX}{begin // TOGETHER}": rows[begin : begin + TOGETHER].tobytes() for begin in begins}
+        gone = dict.fromkeys(self._parts - parts.keys())
+        self._parts = set(parts)
+        return {**gone, **parts, **self.changed()}
+
+    def changed(self) -> Saved:
+        """Those who changed since everything was saved."""
+        return {CHANGED: _with_room(self._rows(self._changed), FEWEST).tobytes()}
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Takes back what was saved; other names are left alone."""
-        for name, packed in state.items():
-            if name.startswith(PREFIX):
-                self._unpack(int(name.removeprefix(PREFIX), 16), packed)
+        self._parts = {name for name in state if name.startswith((PREFIX, EARLIER))} - {CHANGED}
+        for name in sorted(self._parts):
+            self._take_back(state[name])
+        self._changed = set(self._take_back(state.get(CHANGED, b"")))
 
     def _admit(self, user: bytes, tick: int, events: int) -> int:
         """How many of a user's new events in a tick are admitted."""
-        bucket = int.from_bytes(user[:2], "big") >> 4
-        used, ticks = self._used[bucket], self._open[bucket].get(user, {})
+        ticks = self._open.get(user, {})
         seen = ticks.get(tick, 0)
-        if not seen and used.get(user, 0) >= self.unit.max_ticks:
+        if not seen and self._used.get(user, 0) >= self.unit.max_ticks:
             return 0
         more = min(events, self.unit.max_events_per_tick - seen)
         if more > 0:
-            self._changed.add(bucket)
-            self._open[bucket].setdefault(user, ticks)[tick] = seen + more
-            used[user] = used.get(user, 0) + (not seen)
+            self._changed.add(user)
+            self._open.setdefault(user, ticks)[tick] = seen + more
+            self._used[user] = self._used.get(user, 0) + (not seen)
         return more
 
-    def _pack(self, bucket: int) -> bytes:
-        slots = self._entry["ticks"].shape[0]
-        rows = []
-        for user, used in self._used[bucket].items():
-            ticks = list(self._open[bucket].get(user, {}).items())
-            for begin in range(0, max(1, len(ticks)), slots):
-                part = ticks[begin : begin + slots]
-                part += [(0, 0)] * (slots - len(part))
-                rows.append((user, used, [tick for tick, _ in part], [count for _, count in part]))
-        return _with_room(np.array(rows, self._entry), self._padded).tobytes()
+    def _room(self, ticks: int) -> int:
+        """Rows that all users can need while so many ticks are open."""
+        each = ceil(min(self.unit.max_ticks, max(1, ticks)) / self._slots)
+        return max(FEWEST, (self.max_users or 0) * each)
 
-    def _unpack(self, bucket: int, packed: bytes) -> None:
-        self._used[bucket], self._open[bucket] = {}, {}
-        for user, used, ticks, counts in np.frombuffer(packed, self._entry):
-            if not used:
-                continue
-            who = user.tobytes()
-            self._used[bucket][who] = int(used)
+    def _rows(self, users: Collection[bytes]) -> Rows:
+        """A row for each user; more for one with more open ticks than a row has slots for."""
+        idle = [user for user in users if user not in self._open]
+        rows = np.zeros(len(idle), self._entry)
+        rows["user"] = np.frombuffer(b"".join(idle), "V16")
+        rows["used"] = [self._used[user] for user in idle]
+        active = [row for user in users if user in self._open for row in self._open_rows(user)]
+        return np.concatenate([rows, np.array(active, self._entry)])
+
+    def _open_rows(self, user: bytes) -> Iterator[tuple[Any, ...]]:
+        ticks = list(self._open[user].items())
+        ticks += [(0, 0)] * (-len(ticks) % self._slots)
+        for begin in range(0, len(ticks), self._slots):
+            part = ticks[begin : begin + self._slots]
+            yield user, self._used[user], [tick for tick, _ in part], [count for _, count in part]
+
+    def _take_back(self, packed: bytes) -> list[bytes]:
+        """Puts users in the place of what was known of them; returns who they are."""
+        rows = np.frombuffer(packed, self._entry)
+        rows = rows[rows["used"] > 0]
+        users = [user.tobytes() for user in rows["user"]]
+        self._used |= zip(users, rows["used"].tolist(), strict=True)
+        for user in users:
+            self._open.pop(user, None)
+        for place in np.flatnonzero(rows["counts"].any(axis=1)):
+            _, _, ticks, counts = rows[place]
             seen = {int(tick): int(count) for tick, count in zip(ticks, counts, strict=True) if count}
-            if seen:
-                self._open[bucket].setdefault(who, {}).update(seen)
+            self._open.setdefault(users[place], {}).update(seen)
+        return users
 
 
 def entry(stream: Stream, unit: User) -> np.dtype[np.void]:
@@ -133,14 +164,6 @@ def entry(stream: Stream, unit: User) -> np.dtype[np.void]:
     slots = max(1, min((stream.lateness + stream.earliness) // stream.tick + 2, unit.max_ticks, 64))
     fields = [("user", "V16"), ("used", "<u4"), ("ticks", "<i8", (slots,)), ("counts", "<u4", (slots,))]
     return np.dtype(fields)
-
-
-def padded(max_users: int | None) -> int:
-    """Entries that a bucket has room for, or 0 if it is not padded."""
-    if max_users is None:
-        return 0
-    share = max_users / BUCKETS
-    return ceil(share + SPREADS * sqrt(share)) + SPREADS
 
 
 def beginnings(*columns: npt.NDArray[np.generic]) -> Ints:
@@ -151,9 +174,8 @@ def beginnings(*columns: npt.NDArray[np.generic]) -> Ints:
     return np.flatnonzero(differ)
 
 
-def _with_room(rows: npt.NDArray[np.void], room: int) -> npt.NDArray[np.void]:
-    if not room:
-        return rows
+def _with_room(rows: Rows, room: int) -> Rows:
+    """With rows of nobody, up to what there is room for, or that times a power of two."""
     size = room
     while size < len(rows):
         size *= 2

@@ -10,6 +10,9 @@ Privacy
     Which tick an event counts in depends on that event and the clock alone. Closed ticks never open again.
     What has arrived for open ticks is kept as sums; on disk it is encrypted, under keys that die with the
     next commit. Where the source cannot be replayed, it is committed every 100 ms.
+    Who has the disk and no key sees which parts of the state were written when, and how long they are. So a
+    commit writes the same parts whatever has changed, padded: all when a tick closes; those of open ticks
+    and users in between; with them the quarantine when the source ends.
 """
 
 from collections.abc import Iterator
@@ -18,6 +21,7 @@ from typing import Any
 from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.clock import SECOND, Watched
 from streamgauge.pipeline.finished_run import engine_for
+from streamgauge.pipeline.open_keys import power
 from streamgauge.pipeline.open_ticks import OpenTicks
 from streamgauge.pipeline.opening import OPENED, Opened
 from streamgauge.pipeline.quarantine import PART, Quarantine
@@ -28,6 +32,9 @@ from streamgauge.query.settings import Stream
 
 PAUSE = SECOND // 20
 PARTIAL = SECOND // 10  # how often what cannot be replayed is committed
+POSITION = 2**9  # bytes, saved, or a power of two
+
+State = dict[str, bytes | None]
 
 
 def live_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
@@ -91,7 +98,7 @@ class LiveRun:
                 self._add(block, allowed)
             if self.source.caught_up:
                 break
-        if not self.source.replayable and self.unkept:
+        if not self.source.replayable and (self.unkept or self._leaving):
             self._keep()
 
     def _add(self, block: Block, allowed: int) -> None:
@@ -107,7 +114,8 @@ class LiveRun:
 
     def _keep(self) -> None:
         """Commits what has arrived for open ticks, where it will not come again."""
-        self._commit(state=self._saved())
+        state = self._read_so_far() | self.engine.bounds.changed()
+        self._commit(state=state | self.quarantine.saved() if self._leaving else state)
 
     def _close(self, due: int) -> Iterator[list[Released]]:
         for begin, end in self.batches.cut(self.closed + 1, due):
@@ -115,8 +123,7 @@ class LiveRun:
             self.opened.options.step("drawn")
             self.closed = end
             self.engine.bounds.forget(end)
-            state = self._saved() | self.batches.saved()
-            self._commit(tick=end, released=released, state=state)
+            self._commit(tick=end, released=released, state=self._saved())
             self.batches.seen(end)
             yield released
 
@@ -124,12 +131,26 @@ class LiveRun:
         self.opened.publisher.commit(**what, marks={OPENED: str(self.newest).encode()})
         self.kept, self.unkept = self.clock.now(), False
 
-    def _saved(self) -> dict[str, bytes]:
-        state = {
-            "position": self.source.position(),
-            "waiting": self.waiting.saved(max(0, self.newest - self.closed)),
+    @property
+    def _leaving(self) -> bool:
+        """Whether nothing more will be read."""
+        return self.source.ended or self.opened.options.stop.is_set()
+
+    @property
+    def _ticks(self) -> int:
+        """How many may be open."""
+        return max(0, self.newest - self.closed)
+
+    def _saved(self) -> State:
+        users = self.engine.bounds.saved(self._ticks)
+        return self._read_so_far() | users | self.quarantine.saved() | self.batches.saved()
+
+    def _read_so_far(self) -> State:
+        position = self.source.position()
+        return {
+            "position": position.ljust(power(len(position), POSITION)),
+            "waiting": self.waiting.saved(self._ticks),
         }
-        return state | self.engine.bounds.saved() | self.quarantine.saved()
 
     def _restore(self) -> None:
         state = self.opened.state

@@ -1,13 +1,17 @@
 """Records that could not be read: where each lies, how long it is, which rule it breaks. Never its text.
 
 All of it depends on the data, so it is the curator's alone: kept with the state, encrypted as that is. It is
-bounded; what comes after the first MOST is counted in the progress of a run and nowhere else. It is kept even
-if it is empty: that there is such a part, and how long it is, must not tell of one bad record.
+bounded: at most MOST are looked at, and of these the first that fit into ROOM are saved; what comes later is
+counted in the progress of a run and nowhere else.
+
+**Privacy.** It is saved with the same length at the same moments whatever is in it, for who has the disk sees
+both without a key.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
+from itertools import accumulate
 
 from streamgauge.engines import DuckEngine
 from streamgauge.query.blocks import Block, Dropped, FilePart
@@ -17,7 +21,7 @@ from streamgauge.query.settings import PipelineFile
 
 MOST = 10_000
 PART = "quarantine"  # of the state
-STEP = 2**16  # bytes: its size is a multiple
+ROOM = 2**17  # bytes, saved
 BAD = ("not readable", "no time", "no user")  # rules of the engine that make a record one to be looked at
 
 
@@ -26,7 +30,6 @@ class Quarantine:
 
     def __init__(self, saved: bytes | None = None) -> None:
         self.records: list[Dropped] = [Dropped(*row) for row in json.loads(saved or b"[]")]
-        self._saved = -1 if saved is None else len(self.records)
 
     def look(
         self, engine: DuckEngine, block: Block, counts: dict[str, int], header: Sequence[str] | None
@@ -46,13 +49,12 @@ class Quarantine:
             if len(self.records) >= MOST:
                 return
 
-    def saved(self) -> dict[str, bytes]:
-        """The part of the state, if it has changed."""
-        if len(self.records) == self._saved:
-            return {}
-        self._saved = len(self.records)
-        text = json.dumps([astuple(record) for record in self.records]).encode()
-        return {PART: text.ljust(-(-len(text) // STEP) * STEP)}
+    def saved(self) -> dict[str, bytes | None]:
+        """The part of the state, as long as ever."""
+        rows = [json.dumps(astuple(record), separators=(",", ":")) for record in self.records]
+        ends = accumulate(len(row) + 1 for row in rows)
+        fitting = [row for row, end in zip(rows, ends, strict=True) if end < ROOM]
+        return {PART: f"[{','.join(fitting)}]".encode().ljust(ROOM)}
 
     @classmethod
     def of_files(cls, file: PipelineFile, source: Finished) -> "Quarantine":

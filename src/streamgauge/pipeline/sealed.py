@@ -9,7 +9,7 @@ every commit, under a fresh data key (see `slots` for where that lives, and when
 they were at generation g, and nothing older or since removed: a ciphertext opens under its own key only,
 that key was in the tables of the generations from its writing to its replacement and nowhere else, and each
 table opens under the data key of its generation only. Names, sizes and times of change of the parts are not
-hidden.
+hidden: whoever commits chooses them by what is public (`live_run`, `quarantine`, `engines.user_bounds`).
 
 Every key seals one message, so the nonce of AES-256-GCM is a constant. What a ciphertext is (store, kind,
 name, generation, for the table also the chain and the tick) is authenticated with it: none can stand in for
