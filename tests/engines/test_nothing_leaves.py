@@ -11,6 +11,7 @@ from declared import ALL, BY_REGION, HEADER, SECRET, TICKS, at, engine, part, st
 
 from streamgauge.engines import DuckEngine, EngineFailed, OutOfMemory
 from streamgauge.engines.connection import Connection
+from streamgauge.engines.finished_scan import FinishedScan
 from streamgauge.privacy import User
 from streamgauge.query.measure import Measure
 from streamgauge.query.settings import Column, Lookup
@@ -60,6 +61,24 @@ def test_what_would_spill_fails_without_a_trace(tmp_path: Path, monkeypatch: pyt
     with duckdb.connect(config={"memory_limit": "60MB", "temp_directory": str(tmp_path / "spill")}) as twin:
         twin.execute(f"SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY x) FROM ({spilling}))")
         assert (tmp_path / "spill").exists()
+
+
+@pytest.mark.parametrize("unit", [None, User(1, 2)])
+def test_a_tick_that_does_not_fit_fails_and_is_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: User | None
+) -> None:
+    tried = []
+
+    def too_much(scan: FinishedScan, first: int, last: int) -> None:
+        tried.append((first, last))
+        assert len(tried) < 100
+        raise OutOfMemory("too much")
+
+    monkeypatch.setattr(FinishedScan, "_attempt", too_much)
+    (tmp_path / "a").write_text(f'{{"ts":"{at(0)}"}}\n')
+    with engine(stream(unit=unit), [ALL]) as running, pytest.raises(OutOfMemory):
+        list(running.finished([part(tmp_path / "a")], 1, TICKS))
+    assert tried[-1] == (1, 1)
 
 
 FORBIDDEN = [

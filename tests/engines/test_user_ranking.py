@@ -1,5 +1,6 @@
 """Over a finished source every user keeps so many events of a tick, in so many ticks: by that user alone."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -174,7 +175,7 @@ def test_too_little_memory_for_all_users_changes_no_answer(
 
 
 def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: without the keyed hash, whichever event comes first survives."""
+    """A broken twin: without the hash, whichever event comes first survives."""
     records = [{"hours": 0, "region": region, "who": "ann"} for region in REGIONS]
     forth, back = write(tmp_path / "forth", records), write(tmp_path / "back", records[::-1])
 
@@ -187,3 +188,26 @@ def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ranking, "ORDER", "0")
     one, other = survivors()
     assert one != other
+
+
+def test_users_are_told_apart_however_long_their_names_are(tmp_path: Path) -> None:
+    """A long name is known by its hash, which is nobody else's name."""
+    long = "ann" * 40
+    names = [long, long + "!", hashlib.sha256(long.encode()).hexdigest(), "sha256", "z" * 64, "z" * 65]
+    records = [{"hours": 0, "who": who} for who in names for _ in range(5)]
+    with engine(stream(unit=UNIT), [ALL]) as tested:
+        found = sums(tested.finished([part(write(tmp_path / "a.jsonl", records))], 1, TICKS))
+    assert found == {(1, 0, 0): (len(names) * UNIT.max_events_per_tick,)}
+
+
+def test_records_that_were_dropped_are_no_events_of_their_users(tmp_path: Path) -> None:
+    """Many before the start, and many without a user, take nothing of anybody's bounds."""
+    outside = [{"hours": -5.0 - i, "who": "ann"} for i in range(9)]
+    nobody = [{"hours": 0, "who": None}] * 9
+    own = [{"hours": i, "who": "ann"} for i in range(UNIT.max_ticks)]
+    with engine(stream(unit=UNIT), [ALL]) as tested:
+        found = list(
+            tested.finished([part(write(tmp_path / "a.jsonl", [*outside, *nobody, *own]))], 1, TICKS)
+        )
+    assert sums(found) == {(tick, 0, 0): (1,) for tick in range(1, UNIT.max_ticks + 1)}
+    assert counted(found) == {**counted(found), "outside": 9, "no user": 9, "bounded": 0}

@@ -69,8 +69,8 @@ def test_what_is_packed_comes_back_to_the_bit(item: Released) -> None:
 def test_a_twin_that_compares_numbers_and_not_bits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """-0.0 equals 0 and is not it."""
 
-    def hasty(row: Any) -> tuple[int, bytes]:
-        return packed.WHOLE, row.astype("<i4").tobytes()
+    def hasty(rows: Any) -> list[tuple[int, bytes]]:
+        return [(packed.WHOLE, row.astype("<i4").tobytes()) for row in rows]
 
     item = released(shape_of())
     item.value[:] = -0.0

@@ -203,5 +203,7 @@ def sums_of(value: Pinned, i: str) -> list[str]:
 
 def wrapped(sum_: str) -> str:
     """A HUGEINT sum modulo 2^64, as BIGINT; 0 where nothing was added up."""
-    moved = f"((COALESCE({sum_}, 0)::HUGEINT + {2**63}) % {2**64} + {2**64}) % {2**64}"
-    return f"CAST({moved} - {2**63} AS BIGINT)"
+    whole = f"COALESCE({sum_}, 0)::HUGEINT"
+    moved = f"(({whole} + {2**63}) % {2**64} + {2**64}) % {2**64} - {2**63}"
+    inside = f"{whole} BETWEEN {-(2**63)} AND {2**63 - 1}"  # nearly always, and far cheaper
+    return f"CASE WHEN {inside} THEN TRY_CAST({whole} AS BIGINT) ELSE CAST({moved} AS BIGINT) END"

@@ -10,6 +10,7 @@ Joins keep their public table on the side that is held in memory, and records on
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from streamgauge.engines.lines import DESCRIPTORS
 from streamgauge.engines.quoting import text, texts
 
 NEEDED = {"icu", "json", "parquet"}
+INTERRUPTED = "Query interrupted"  # what DuckDB says of a Ctrl-C that raised in a handler
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
     "autoinstall_known_extensions": False,
@@ -77,6 +79,12 @@ class Connection:
         """Lets SQL read arrays of this process as a relation."""
         self._opened().register(name, columns)
 
+    def interrupt(self) -> None:
+        """Ends the query at hand, if there is one: for another thread to call."""
+        if self._database is not None:
+            with suppress(duckdb.Error):
+                self._database.interrupt()
+
     def renew(self) -> None:
         self.close()
         self._opened()
@@ -114,7 +122,7 @@ def _check_extensions(database: duckdb.DuckDBPyConnection) -> None:
 
 def _without_text(error: Exception) -> BaseException:
     """Tells the kind of a failure only."""
-    if isinstance(error, duckdb.InterruptException):
+    if isinstance(error, duckdb.InterruptException) or str(error) == INTERRUPTED:
         return KeyboardInterrupt()
     if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
         return OutOfMemory("the engine must have enough memory for one tick, got too little")

@@ -8,6 +8,7 @@ Promise
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Event as Flag
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +22,7 @@ from streamgauge.engines.passes import BOUNDED, RULES, Pass, cut
 from streamgauge.engines.quoting import name
 from streamgauge.engines.reading import Header, Reading
 from streamgauge.engines.row_source import TICK, USER, RowSource, live_ticks
+from streamgauge.engines.typed import coded
 from streamgauge.engines.user_bounds import NoBounds, UserBounds
 from streamgauge.noise import Ints
 from streamgauge.privacy import User
@@ -51,15 +53,17 @@ class DuckEngine:
         self._source = RowSource(stream, lookups, measures, secret)
         self._connection = Connection(stream.timezone, memory, threads, self._source.declarations)
         self._reading = Reading(stream, self._source.fields, self._connection)
-        self._answers = Answers(self._connection, measures)
+        self._answers = Answers(self._connection, [coded(each, self._source.typed) for each in measures])
         unit = stream.unit
         self._users = UserBounds(stream, unit) if isinstance(unit, User) else None
         self.bounds: UserBounds | NoBounds = self._users or NoBounds()
 
-    def finished(self, files: Sequence[FilePart], first: int, last: int) -> Iterator[Pass]:
-        """The ticks from `first` to `last` of files that are all there, pass by pass."""
+    def finished(
+        self, files: Sequence[FilePart], first: int, last: int, stop: Flag | None = None
+    ) -> Iterator[Pass]:
+        """The ticks from `first` to `last` of files that are all there, pass by pass; Stopped by `stop`."""
         self._connection.allow([file.path for file in files if file.clean])
-        scan = FinishedScan(self._source, self._reading, self._answers, files)
+        scan = FinishedScan(self._source, self._reading, self._answers, files, stop)
         return scan.passes(list(cut(self._answers.measures, first, last)))
 
     def block(

@@ -10,18 +10,21 @@ None of this changes an answer. A file that DuckDB fails to read by itself is re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event as Flag
 
 import numpy as np
 
 from streamgauge.engines.answers import Answers
 from streamgauge.engines.failures import EngineFailed, OutOfMemory
+from streamgauge.engines.interrupts import ended_by
 from streamgauge.engines.passes import Counts, Pass, nothing_counted
 from streamgauge.engines.ranking import bounded
 from streamgauge.engines.reading import Piece, Reading
-from streamgauge.engines.row_source import TICK, RowSource, Ruled, finished_ticks
+from streamgauge.engines.row_source import TICK, RowSource, Ruled, UserPart, finished_ticks
 from streamgauge.privacy import User
 from streamgauge.query.blocks import FilePart
 from streamgauge.query.measure import Tally
+from streamgauge.query.stopped import check
 
 MOST_PARTS = 4096
 EVENTS = '"$events"'
@@ -44,6 +47,7 @@ class FinishedScan:
     reading: Reading
     answers: Answers
     files: Sequence[FilePart]
+    stop: Flag | None = None  # heard within a query, between blocks, and whenever less is tried at once
     parts: int = 1
     distrusted: frozenset[Path] = frozenset()
     counts: Counts = field(default_factory=nothing_counted, init=False)  # until they are handed over
@@ -60,6 +64,8 @@ class FinishedScan:
                     yield Pass(first, last, tallies, self._handed_over())
                     done += 1
             except OutOfMemory:
+                if len(together) == 1:
+                    raise
                 left = together[done:]
                 half = len(left) if self._lighter() else max(1, len(left) // 2)
                 waiting[:0] = [part for part in (left[:half], left[half:]) if part]
@@ -105,7 +111,8 @@ class FinishedScan:
         while True:
             self.answers.clear()
             try:
-                self._attempt(first, last)
+                with ended_by(self.stop, self.reading.connection):
+                    self._attempt(first, last)
                 break
             except Distrusted as found:
                 self.distrusted |= found.paths
@@ -125,7 +132,7 @@ class FinishedScan:
         unit = self.source.stream.unit
         if isinstance(unit, User):
             for part in range(self.parts):
-                self._add_users(pieces, unit, first, last, part)
+                self._add_users(pieces, unit, first, last, UserPart(part, self.parts))
             return
         for piece in pieces:
             self._each(
@@ -134,7 +141,7 @@ class FinishedScan:
                 lambda rows: self.answers.add(rows, self._chosen),
             )
 
-    def _add_users(self, pieces: Sequence[Piece], unit: User, first: int, last: int, part: int) -> None:
+    def _add_users(self, pieces: Sequence[Piece], unit: User, first: int, last: int, part: UserPart) -> None:
         """Adds up what survives of one part of the users, all of whose events must be seen first."""
         run, begun = self.reading.connection.run, False
 
@@ -157,12 +164,15 @@ class FinishedScan:
             self.answers.add(bounded(EVENTS, unit, first))
             run(f"DROP TABLE {EVENTS}")
 
-    def _each(self, piece: Piece, ticks: Ruled, use: Callable[[str], None], part: int = 0) -> None:
+    def _each(
+        self, piece: Piece, ticks: Ruled, use: Callable[[str], None], part: UserPart | None = None
+    ) -> None:
         """Uses SQL of the rows of a piece, one relation after another; a failure tells whom not to trust."""
         try:
             with piece.relations() as relations:
                 for relation in relations:
-                    use(self.source.sql(relation, ticks, part, self.parts))
+                    check(self.stop)
+                    use(self.source.sql(relation, ticks, part))
         except OutOfMemory:
             raise
         except EngineFailed:

@@ -2,11 +2,16 @@
 
     raw fields  ->  cast  ->  finished, bounded, with a tick  ->  joined with public tables
 
+Of a finished source users are known by their texts, in a part of the users of which nothing is remembered; of
+a live one by a keyed hash, which is.
+
 Tick 1 begins at the stream's start. A record that is dropped keeps its row until it is counted, with the
 number of its rule in place of a tick (`streamgauge.engines.passes`); all its groups will be NULL.
 
 Promise
-    A row is a function of one record and of public settings. Joins never multiply rows: keys are unique.
+    A row is a function of one record and of public settings. Joins never multiply rows: keys are unique. Two
+    users are never taken for one: a text that is too long is cut down by SHA-256 to something that is longer
+    than any text that is not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +29,7 @@ from streamgauge.query.measure import Measure
 from streamgauge.query.settings import Lookup, Stream
 
 TICK, MOMENT, RULE, USER, ORDER = '"$tick"', '"$moment"', '"$rule"', '"$user"', '"$order"'
+LONG = 64  # bytes of a user's text, the digits of a hash
 Ruled = Callable[[str], str]  # SQL of a tick: the tick that it counts in, or the number of a rule
 
 
@@ -43,6 +49,23 @@ def live_ticks(first: int, last: int, *, carry: bool) -> Ruled:
         f"CASE WHEN {tick} < 1 OR {tick} BETWEEN {first} AND {last} THEN {tick} "
         f"WHEN {tick} < {first} THEN {late} ELSE {EARLY} END"
     )
+
+
+@dataclass(frozen=True)
+class UserPart:
+    """Some of the users, by a hash of their texts: one of a number of parts that is a power of two."""
+
+    part: int = 0
+    parts: int = 1
+
+    def known(self, who: str) -> str:
+        """SQL of the user whose text this is."""
+        return f"CASE WHEN strlen({who}) <= {LONG} THEN {who} ELSE 'sha256 ' || sha256({who}) END"
+
+    @property
+    def chosen(self) -> str:
+        """SQL that tells whether a user is one of these; records without one are together."""
+        return f"hash({USER}) & {self.parts - 1} = {self.part}"
 
 
 @dataclass(frozen=True)
@@ -87,40 +110,42 @@ class RowSource:
         return types + [each for lookup in self.joined for each in tables(lookup)]
 
     def sql(
-        self, relation: Relation, ticks: Ruled, part: int = 0, parts: int = 1, also: Sequence[str] = ()
+        self, relation: Relation, ticks: Ruled, users: UserPart | None = None, also: Sequence[str] = ()
     ) -> str:
-        """Rows with TICK, the columns of the measures and, where users are bounded, USER and ORDER.
+        """Rows with TICK, the columns of the measures and, where users are bounded, USER: a text and with it
+        an ORDER in one of the parts of a finished source, a hash elsewhere.
 
-        Users can be split into parts, a power of two, by their hashes; those without are in part 0. Columns
-        of the relation that are named in `also` are handed on.
+        Columns of the relation that are named in `also` are handed on.
         """
-        cast = [*self._cast(relation), *also]
-        rows = f"SELECT {', '.join(cast)} FROM {self._records(relation, part, parts)}"
-        finished = f"SELECT {', '.join([*self._finished(ticks), *also])} FROM ({rows})"
+        order = [f"hash({relation.record}) AS {ORDER}"] if users else []
+        cast = [*self._cast(relation), *order, *also]
+        rows = f"SELECT {', '.join(cast)} FROM {self._records(relation, users)}"
+        handed_on = [*([ORDER] if users else []), *also]
+        finished = f"SELECT {', '.join([*self._finished(ticks), *handed_on])} FROM ({rows})"
         found = [typed.looked_up for typed in self.typed if typed.labelled]
-        joins = [join for join, _ in found] + [_join(lookup) for lookup in self.joined]
-        labels = f"REPLACE ({', '.join(label for _, label in found)})" if found else ""
-        public = [f"{_table(lookup)}.*" for lookup in self.joined]
+        joins = [join for join, _, _ in found] + [_join(lookup) for lookup in self.joined]
+        labels = f"REPLACE ({', '.join(label for _, label, _ in found)})" if found else ""
+        public = [*(code for _, _, code in found), *(f"{_table(lookup)}.*" for lookup in self.joined)]
         return (
             f"(SELECT {', '.join([f'own.* {labels}', *public])} FROM ({finished}) AS own {' '.join(joins)})"
         )
 
-    def _records(self, relation: Relation, part: int, parts: int) -> str:
+    def _records(self, relation: Relation, users: UserPart | None) -> str:
         if not self.bounds_users or not self.stream.user:
             return relation.sql
-        key = keyed_hash.key(self.secret, "users")
-        who = keyed_hash.wide(key, relation.fields[self.stream.user].text)
-        known = f"(SELECT *, {who} AS {USER} FROM {relation.sql})"
-        chosen = f"COALESCE({USER} & {parts - 1}, 0) = {part}"
-        return f"(SELECT * FROM {known} WHERE {chosen})" if parts > 1 else known
+        who = relation.fields[self.stream.user].text
+        if users is None:
+            hashed = keyed_hash.wide(keyed_hash.key(self.secret, "users"), who)
+            return f"(SELECT *, {hashed} AS {USER} FROM {relation.sql})"
+        known = f"(SELECT *, {users.known(who)} AS {USER} FROM {relation.sql})"
+        return f"(SELECT * FROM {known} WHERE {users.chosen})" if users.parts > 1 else known
 
     def _cast(self, relation: Relation) -> list[str]:
         fields, stream = relation.fields, self.stream
         moment = times.microseconds(fields[stream.time], stream, times.span(stream))
         columns = [f"{moment} AS {MOMENT}", f"{_rule(relation, stream.time)} AS {RULE}"]
         if self.bounds_users:
-            order = keyed_hash.wide(keyed_hash.key(self.secret, "order"), relation.record)
-            columns += [USER, f"{order} AS {ORDER}"]
+            columns.append(USER)
         columns += [f"{fields[each.on].text} AS {_key(each)}" for each in self.joined]
         return columns + [
             f"{typed.cast(fields[typed.column.name])} AS {name(typed.column.name)}" for typed in self.typed
@@ -129,7 +154,7 @@ class RowSource:
     def _finished(self, ticks: Ruled) -> list[str]:
         columns = [f"{ticks(self._tick())} AS {TICK}"]
         if self.bounds_users:
-            columns += [USER, ORDER]
+            columns.append(USER)
         if self.reads_time:
             shown = times.timestamp(MOMENT, self.stream.timezone, times.span(self.stream))
             columns.append(f"{shown} AS {name(self.stream.time)}")

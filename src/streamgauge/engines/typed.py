@@ -9,11 +9,13 @@ Promise
     Total, and of one field alone. An infinity is clamped where there are bounds, NULL where there are none.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamgauge.engines import keyed_hash
 from streamgauge.engines.quoting import double, name, text
 from streamgauge.query import event_times as times
+from streamgauge.query.measure import Measure
+from streamgauge.query.query import GroupColumn
 from streamgauge.query.raw_field import FIRST, LAST, Raw
 from streamgauge.query.settings import Column, Stream
 
@@ -34,10 +36,14 @@ class Typed:
         """SQL to run before the columns are read: a table of declared labels."""
         if not self.labelled:
             return []
-        labels = dict.fromkeys(str(label) for label in self.column.values or ())
-        rows = ", ".join(f"({text(label)})" for label in labels)
-        made = f"CREATE TABLE {self._labels} (label VARCHAR)"
-        return [made, f"INSERT INTO {self._labels} VALUES {rows}"] if labels else [made]
+        rows = ", ".join(f"({text(label)}, {code})" for code, label in enumerate(self.labels))
+        made = f"CREATE TABLE {self._labels} (label VARCHAR, code INTEGER)"
+        return [made, f"INSERT INTO {self._labels} VALUES {rows}"] if rows else [made]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those that were declared, each once."""
+        return tuple(dict.fromkeys(str(label) for label in self.column.values or ()))
 
     @property
     def labelled(self) -> bool:
@@ -48,11 +54,22 @@ class Typed:
         return self.column.kind == "text" and self.column.hashed is None and self.column.values is not None
 
     @property
-    def looked_up(self) -> tuple[str, str]:
-        """SQL: a join with the labels, and the label that was found."""
+    def looked_up(self) -> tuple[str, str, str]:
+        """SQL: a join with the labels, the label that was found, and its number."""
         own, label = name(self.column.name), f"{self._labels}.label"
         found = f"COALESCE({label}, {text(OTHER)})" if self.column.other else label
-        return f"LEFT JOIN {self._labels} ON own.{own} = {label}", f"{found} AS {own}"
+        code = f"{self._labels}.code AS {self.code}"
+        return f"LEFT JOIN {self._labels} ON own.{own} = {label}", f"{found} AS {own}", code
+
+    @property
+    def code(self) -> str:
+        """The column with the number of a label that was declared."""
+        return name(f"$code of {self.column.name}")
+
+    def numbers(self, group: GroupColumn) -> bool:
+        """Whether a group's labels are the declared ones, by the same numbers."""
+        mine = self.labelled and not self.column.other
+        return mine and group.text == name(self.column.name) and group.labels == self.labels
 
     def cast(self, raw: Raw) -> str:
         kind = self.column.kind
@@ -100,3 +117,10 @@ class Typed:
     @property
     def _labels(self) -> str:
         return name(f"labels of {self.column.name}")
+
+
+def coded(measure: Measure, columns: "list[Typed]") -> Measure:
+    """The same measure; the number of a label that was looked up is not looked up again."""
+    codes = {group: typed.code for group in measure.groups for typed in columns if typed.numbers(group)}
+    groups = tuple(replace(group, code=codes.get(group, group.code)) for group in measure.groups)
+    return replace(measure, groups=groups)

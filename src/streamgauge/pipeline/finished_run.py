@@ -9,21 +9,28 @@ Privacy
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
 from streamgauge.engines import DuckEngine
 from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.opening import Opened, RunRefused
+from streamgauge.pipeline.rehearsal import Rehearsal
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.query.measure import Tally
 from streamgauge.query.protocols import Finished
 from streamgauge.query.released import Released
+from streamgauge.query.stopped import Stopped
 
 
 def finished_run(opened: Opened, source: Finished) -> Iterator[list[Released]]:
-    """Publishes all ticks that are left; yields them as they leave."""
+    """Publishes all ticks that are left, or until a stop; yields them as they leave."""
+    with suppress(Stopped):
+        yield from _all_ticks(opened, source)
 
+
+def _all_ticks(opened: Opened, source: Finished) -> Iterator[list[Released]]:
     def unchanged() -> None:
         if source.fingerprint().encode() != opened.fingerprint:
             rule = "source must not change while it is read"
@@ -32,8 +39,11 @@ def finished_run(opened: Opened, source: Finished) -> Iterator[list[Released]]:
     for runs in cohorts(opened.runs):
         batches = Batches(opened, runs)
         with engine_for(opened, batches) as engine:
-            last = max(run.last_tick or 0 for run in runs)
-            for answer in engine.finished(source.files, runs[0].next_tick, last):
+            first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
+            rehearsal = Rehearsal(runs, min(last - first + 1, opened.options.ticks))
+            rehearsal.begin(source.files)
+            for answer in engine.finished(source.files, first, last, opened.options.stop):
+                rehearsal.end()
                 opened.options.step("read")
                 batches.counted(answer.counts)
                 yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)

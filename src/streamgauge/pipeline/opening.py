@@ -7,19 +7,19 @@ the store, never in the data. Charges are committed before anything is drawn.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from streamgauge.noise.entropy import system_key
-from streamgauge.pipeline.book import Book, base_name, block_hash
-from streamgauge.pipeline.database import STORE
+from streamgauge.pipeline.as_charged import planned_as_charged
+from streamgauge.pipeline.book import Book, base_name
 from streamgauge.pipeline.discovered_run import DiscoveredRun
-from streamgauge.pipeline.edits import Edits, as_charged, edits
-from streamgauge.pipeline.keys import Key, create_key, default_key, load_key
+from streamgauge.pipeline.edits import Edits, edits
+from streamgauge.pipeline.keys import key_of
 from streamgauge.pipeline.lock import Lock
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Outlet, Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.rollback import look_for_rollback
+from streamgauge.pipeline.room import too_little
 from streamgauge.pipeline.store import Act, Store
 from streamgauge.pipeline.store_errors import refusals
 from streamgauge.pipeline.witness import Witness
@@ -67,6 +67,8 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         raise RunRefused(
             f"{file.path.name}: {rule}, got {left}: check each key, then delete it from the list"
         )
+    if refusal := too_little(options.memory):
+        raise RunRefused(f"{file.path.name}: {refusal}")
     plans = [planned(file, release) for release in file.releases]
     with ExitStack() as stack:
         with refusals(file.folder):
@@ -75,22 +77,13 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         key = key_of(file)
         store = Store.open(file.folder, key, create=True, steps=options.step)
         stack.callback(store.close)
-        outlets = [Outlet(open_sink(each, file.path.parent), each.releases) for each in file.sinks]
+        outlets = [
+            Outlet(open_sink(each, file.path.parent, store.identity), each.releases) for each in file.sinks
+        ]
         for outlet in outlets:
             stack.callback(outlet.sink.close)
         publisher = Publisher(store, Witness.beside(key, store.identity), outlets, options.step)
         yield Opening(file, options, publisher, plans, fingerprint).begun()
-
-
-def key_of(file: PipelineFile) -> Key:
-    """The key that a file names; one that it does not name is made when its store is."""
-    if file.stream.key is not None:
-        return load_key(file.stream.key, file.path.parent)
-    named = default_key(file.path)
-    path = Path(named.removeprefix("file:")).expanduser()
-    if not path.exists() and not (file.folder / STORE).exists():
-        return create_key(path)
-    return load_key(named, file.path.parent)
 
 
 class Opening:
@@ -109,7 +102,7 @@ class Opening:
         self.fingerprint = fingerprint
         self.state = self.store.state()
         self.book = Book.read(self.store.acts(), file.stream.unit)
-        self.plans = [self._as_charged(plan) for plan in plans]
+        self.plans = [planned_as_charged(file, plan.release, self.book) for plan in plans]
 
     def begun(self) -> Opened:
         changed = edits(self.file, self.plans, self.book)
@@ -166,10 +159,6 @@ class Opening:
     def _end(self, name: str) -> Act:
         return self.book.end(name, self.store.last_released(name))
 
-    def _as_charged(self, plan: Planned) -> Planned:
-        release = as_charged(plan.release, self.book)
-        return plan if release == plan.release else planned(self.file, release)
-
     def _editions(self, changed: Edits) -> list[Act]:
         """A source that changed is another source: its releases end, and begin anew under a new name."""
         asked = {plan.name: plan for plan in self.plans}
@@ -199,10 +188,10 @@ class Opening:
 
     def _runs(self) -> list[ReleaseRun]:
         """The releases that are open, each where it stopped."""
-        by_hash = {block_hash(plan.block): plan for plan in self.plans}
+        plans = {plan.name: plan for plan in self.plans}
         runs: list[ReleaseRun] = []
         for name, entry in self.book.open_releases().items():
-            plan, noise = by_hash[entry.block], self.options.noise
+            plan, noise = plans[base_name(name)], self.options.noise
             kind = ReleaseRun if plan.query.key is None else DiscoveredRun
             if f"run/{name}/0" in self.state:
                 runs.append(kind.load(plan, name, entry.first, self.state, noise))

@@ -1,5 +1,10 @@
-"""Room for a standard input that is finished: all of its ticks are held in memory until it has ended."""
+"""Room, by declarations alone: for the engine, and for a standard input that is finished.
 
+All ticks of such an input are held in memory until it has ended. An engine with less than LEAST would have to
+read its source over and over, for a few ticks at a time.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
 
 from streamgauge.query.parts import Part
@@ -7,6 +12,8 @@ from streamgauge.query.planner import Planned
 from streamgauge.query.settings import Stream
 
 PLACES = 2**25  # of all ticks and groups
+LEAST = 50  # MB
+SIZE = re.compile(r"(\d+)\s*([KMGT])(i?)B", re.IGNORECASE)
 
 
 def places_of(parts: Iterable[Part]) -> int:
@@ -23,3 +30,16 @@ def no_room(stream: Stream, plans: Sequence[Planned]) -> str | None:
         return None
     rule = f"ticks x groups must be at most {PLACES} for a finished standard input"
     return f"{rule}, got {stream.ticks} ticks x {places} places: write it to a file, or take longer ticks"
+
+
+def too_little(memory: str) -> str | None:
+    """Why an engine cannot work with so much memory; None if it can.
+
+    >>> too_little("600MB"), too_little("40 MiB")
+    (None, 'memory must be at least 50MB, got 40 MiB')
+    """
+    number, unit, binary = found.groups() if (found := SIZE.fullmatch(memory)) else ("0", "K", "")
+    kilobytes = int(number) * (1024 if binary else 1000) ** "KMGT".index(unit.upper())
+    if kilobytes >= LEAST * 1000:
+        return None
+    return f"memory must be at least {LEAST}MB, got {memory}"

@@ -19,6 +19,7 @@ Promise
 import json
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def pack(released: "Released") -> bytes:
         released.end,
         shape.fingerprint,
     )
-    rows = [_packed(row) for block in released.numbers for row in block]
+    rows = list(_packed(np.concatenate(released.numbers)))
     kinds = bytes(kind for kind, _ in rows)
     enough = np.packbits(released.enough, axis=None).tobytes()
     body = b"".join([header, _labels(shape), kinds, *(data for _, data in rows), enough])
@@ -113,13 +114,17 @@ def _held(kind: int, places: int) -> tuple[np.dtype[Any], int]:
     return np.dtype("<i4" if kind == WHOLE else "<f8"), 1 if kind == ONE else places
 
 
-def _packed(row: Floats) -> tuple[int, bytes]:
-    """The smallest kind that keeps every bit of a row, and its bytes."""
-    bits = row.view(np.int64)
-    if len(bits) and (bits == bits[0]).all():
-        return ONE, row[:1].astype("<f8").tobytes()
+def _packed(rows: Floats) -> Iterator[tuple[int, bytes]]:
+    """The smallest kind that keeps every bit of a row, and its bytes: of each row."""
+    bits, doubles = rows.view(np.int64), rows.astype("<f8", copy=False)
     with np.errstate(invalid="ignore"):
-        whole = row.astype("<i4")
-    if (whole.astype(np.float64).view(np.int64) == bits).all():
-        return WHOLE, whole.tobytes()
-    return DOUBLES, row.astype("<f8").tobytes()
+        whole = rows.astype("<i4")
+    alike = (bits == bits[:, :1]).all(axis=1) & (rows.shape[1] > 0)
+    exact = (whole.astype(np.float64).view(np.int64) == bits).all(axis=1)
+    for row, (one, kept) in enumerate(zip(alike.tolist(), exact.tolist(), strict=True)):
+        if one:
+            yield ONE, doubles[row, :1].tobytes()
+        elif kept:
+            yield WHOLE, whole[row].tobytes()
+        else:
+            yield DOUBLES, doubles[row].tobytes()

@@ -8,8 +8,10 @@ Promise
 """
 
 from pathlib import Path
+from threading import Event as Flag
 
 from streamgauge.query.blocks import LONGEST
+from streamgauge.query.stopped import check
 from streamgauge.sources.errors import unreadable
 from streamgauge.sources.lines import is_utf8, none_too_long
 from streamgauge.sources.opening import MARK
@@ -17,8 +19,8 @@ from streamgauge.sources.opening import MARK
 PIECE = 2**22  # bytes that are looked at at once: they fit into a processor's cache
 
 
-def is_clean(path: Path) -> bool:
-    """One pass over the file, at about the speed of copying it."""
+def is_clean(path: Path, stop: Flag | None = None) -> bool:
+    """One pass over the file, at about the speed of copying it, unless a stop is asked for."""
     room = bytearray(PIECE)
     view = memoryview(room)
     held = 0  # bytes of the line that has no end yet, at the beginning of the room
@@ -26,6 +28,7 @@ def is_clean(path: Path) -> bool:
     try:
         with path.open("rb", buffering=0) as file:
             while count := file.readinto(view[held:]):
+                check(stop)
                 filled = held + count
                 data = room if filled == PIECE else room[:filled]
                 end = data.rfind(b"\n") + 1

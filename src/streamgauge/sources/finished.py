@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from threading import Event as Flag
 
 from streamgauge.query.blocks import Block, FilePart
 from streamgauge.query.protocols import Finished
@@ -21,13 +22,13 @@ from streamgauge.sources.standard_input import StandardInput
 from streamgauge.sources.whole import WholeFile
 
 
-def open_finished(stream: Stream, base: Path) -> Finished:
+def open_finished(stream: Stream, base: Path, stop: Flag | None = None) -> Finished:
     """The files of a stream; `base` is the folder that relative paths start from."""
     if stream.source == STANDARD_INPUT:
         if stream.format == "parquet":
             raise SourceError("a source of Parquet must be a file or a folder, got standard input")
         return FinishedInput(StandardInput(has_header=stream.format == "csv", compression=stream.compression))
-    return FinishedFiles(stream, files_of(stream, base))
+    return FinishedFiles(stream, files_of(stream, base), stop)
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class FinishedFiles:
 
     stream: Stream
     paths: tuple[Path, ...]
+    stop: Flag | None = None  # Stopped by it, while files are looked at
 
     @cached_property
     def files(self) -> tuple[FilePart, ...]:
@@ -52,7 +54,7 @@ class FinishedFiles:
     def _text(self, path: Path) -> FilePart:
         file = WholeFile(path, self.stream.format == "csv", compression_of(path, self.stream))
         header = file.header()  # refuses a bad one before all is read
-        return FilePart(path, not is_pattern(path) and file.is_clean(), header, file.blocks)
+        return FilePart(path, not is_pattern(path) and file.is_clean(self.stop), header, file.blocks)
 
     def _parquet(self, path: Path) -> FilePart:
         def blocks() -> Iterator[Block]:

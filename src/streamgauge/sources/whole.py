@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event as Flag
 
 from streamgauge.query.blocks import LONGEST, Block
 from streamgauge.sources.clean import is_clean
@@ -38,9 +39,9 @@ class WholeFile:
         opening.read(begun, ended=True)
         return opening.header
 
-    def is_clean(self) -> bool:
+    def is_clean(self, stop: Flag | None = None) -> bool:
         """Whether an engine may read the path instead of the blocks."""
-        return self.compression is None and self.path.stat().st_size > 0 and is_clean(self.path)
+        return self.compression is None and self.path.stat().st_size > 0 and is_clean(self.path, stop)
 
     def _opening(self) -> Opening:
         return Opening(str(self.path), has_header=self.has_header)

@@ -1,0 +1,52 @@
+"""A run that is stopped while it reads a large source: with the usual words, and nothing is published."""
+
+import os
+import signal
+import time
+
+import pytest
+from clinics import TOML, clinic, records, started, told
+
+SECONDS = 30
+FILES = 80  # links to one file
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A clinic whose source takes seconds to read."""
+    file = clinic(
+        tmp_path, TOML.replace('"visits.jsonl"', '"visits"').replace("arrival", 'format = "jsonl"\narrival')
+    )
+    (tmp_path / "visits").mkdir()
+    first = tmp_path / "visits" / "000.jsonl"
+    first.write_text("".join(f"{line}\n" for line in records(1000)) * 100)
+    for number in range(1, FILES):
+        os.link(first, first.with_name(f"{number:03d}.jsonl"))
+    return file
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_a_signal_ends_a_scan_and_nothing_of_it_is_published(number, large):
+    child = started("run", large)
+    try:
+        for _ in range(SECONDS * 50):
+            if (large.with_suffix(".streamgauge") / "store.db").exists():
+                break
+            time.sleep(0.02)
+        time.sleep(0.3)
+        child.send_signal(number)
+        out, err = child.communicate(timeout=SECONDS)
+    finally:
+        child.kill()
+        child.communicate()
+    assert (child.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "stopped before the first tick; run again to go on"
+    assert told("ledger", large).exit_code == 0
+
+
+def test_less_memory_than_can_work_is_refused_before_anything_is_charged(tmp_path):
+    file = clinic(tmp_path)
+    found = told("run", file, "--memory", "20MB")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr.splitlines()[-1] == "streamgauge: clinic.toml: memory must be at least 50MB, got 20MB"
+    assert not (file.with_suffix(".streamgauge") / "store.db").exists()

@@ -1,0 +1,54 @@
+"""Groups that are declared labels are numbered where they are looked up: the same numbers, in every case."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from declared import BY_REGION, REGIONS, TICKS, engine, json_line, part, stream, sums
+
+from streamgauge.engines import typed
+from streamgauge.query.query import GroupColumn
+
+SEEN = (*REGIONS, *REGIONS[:2], "else", None, 7)
+RECORDS = [{"hours": i % 24, "region": region} for i in range(50) for region in SEEN]
+
+
+def answered(path: Path, group: GroupColumn, **columns: Any) -> Any:
+    asked = replace(BY_REGION, groups=(group,))
+    declared = stream()
+    declared = replace(declared, columns={**declared.columns, **columns})
+    with engine(declared, [asked]) as tested:
+        return sums(tested.finished([part(path)], 1, TICKS))
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.jsonl"
+    path.write_text("".join(json_line(record) + "\n" for record in RECORDS))
+    return path
+
+
+def test_a_group_has_the_same_number_looked_up_or_worked_out(visits: Path) -> None:
+    (worked_out,) = BY_REGION.groups
+    assert answered(visits, replace(worked_out, text='"region"')) == answered(visits, worked_out) != {}
+
+
+def test_other_labels_or_another_order_are_worked_out(visits: Path) -> None:
+    """A query may know of fewer labels than were declared, or of more."""
+    (group,) = BY_REGION.groups
+    turned = replace(group, labels=REGIONS[::-1], code=f"3 - ({group.code})")
+    assert answered(visits, replace(turned, text='"region"')) == answered(visits, turned)
+    column = replace(stream().columns["region"], other=True)
+    more = replace(group, labels=(*REGIONS, "other"), code=f"COALESCE({group.code}, 4)")
+    found = answered(visits, replace(more, text='"region"'), region=column)
+    assert {place for _, place, _ in found} == {0, 1, 2, 3, 4}
+
+
+def test_numbers_of_another_order_would_be_caught(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: labels are numbered from the wrong end."""
+    (worked_out,) = BY_REGION.groups
+    exact = answered(visits, worked_out)
+    monkeypatch.setattr(typed.Typed, "labels", property(lambda self: REGIONS[::-1]))
+    monkeypatch.setattr(typed.Typed, "numbers", lambda self, group: self.labelled)
+    assert answered(visits, worked_out) != exact

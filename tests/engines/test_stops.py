@@ -1,0 +1,121 @@
+"""A stop is heard wherever a finished source is being read, and what was begun comes to nothing."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from threading import Event as Flag
+from threading import Timer
+from typing import Any
+
+import pytest
+from declared import ALL, TICKS, engine, json_line, part, stream
+
+from streamgauge.engines import OutOfMemory
+from streamgauge.engines.answers import Answers
+from streamgauge.engines.connection import Connection
+from streamgauge.engines.finished_scan import FinishedScan
+from streamgauge.query.blocks import Block, FilePart
+from streamgauge.query.measure import Measure
+from streamgauge.query.stopped import Stopped
+from streamgauge.sources.clean import is_clean
+
+SLOW = Measure('list_sum(list_transform(range(80), lambda x: x * "$tick")) > 0', ())
+VISITS = 300_000  # DuckDB looks for signals after some hundred thousand
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    path = tmp_path / "visits.jsonl"
+    path.write_text((json_line({"hours": 1.0}) + "\n") * VISITS)
+    return path
+
+
+def soon_after_a_query_begins(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
+    begun = Answers.add
+
+    def add(self: Answers, rows: str, chosen: str = "true") -> None:
+        Timer(0.05, act).start()
+        begun(self, rows, chosen)
+
+    monkeypatch.setattr(Answers, "add", add)
+
+
+def scanned(path: Path, stop: Flag | None, measure: Measure = SLOW) -> list[Any]:
+    with engine(stream(), [measure], threads=1) as duck:
+        return list(duck.finished([part(path)], 1, TICKS, stop))
+
+
+def test_a_stop_ends_a_query_that_is_running(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = Flag()
+    soon_after_a_query_begins(monkeypatch, stop.set)
+    with pytest.raises(Stopped) as caught:
+        scanned(visits, stop)
+    assert caught.value.__cause__ is None
+    assert caught.value.args == ()
+
+
+def test_a_stop_that_interrupts_nothing_is_noticed(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: without the interrupt the query goes on to its end."""
+    stop = Flag()
+    soon_after_a_query_begins(monkeypatch, stop.set)
+    monkeypatch.setattr(Connection, "interrupt", lambda self: None)
+    with engine(stream(), [SLOW], threads=1) as duck, suppress(Stopped):
+        assert next(duck.finished([part(visits)], 1, TICKS, stop)).counts["records"] == VISITS
+        return
+    raise AssertionError("the query must go on to its end")
+
+
+def test_a_stop_ends_the_halving_of_work_that_does_not_fit(
+    visits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, stop = [], Flag()
+
+    def attempt(self: FinishedScan, first: int, last: int) -> None:
+        tried.append((first, last))
+        if len(tried) == 3:
+            stop.set()
+        raise OutOfMemory("too little")
+
+    monkeypatch.setattr(FinishedScan, "_attempt", attempt)
+    with pytest.raises(Stopped):
+        scanned(visits, stop, ALL)
+    assert len(tried) == 3
+    with pytest.raises(OutOfMemory):
+        scanned(visits, None, ALL)
+    assert len(tried) > 6
+
+
+def test_a_stop_is_heard_between_blocks(visits: Path) -> None:
+    stop, read = Flag(), []
+    data = visits.read_bytes()
+
+    def blocks() -> Any:
+        for number in range(50):
+            read.append(number)
+            if number == 3:
+                stop.set()
+            yield Block(data[:1000].rpartition(b"\n")[0] + b"\n", 0)
+
+    with engine(stream(), [ALL]) as duck, pytest.raises(Stopped):
+        list(duck.finished([FilePart(visits, False, None, blocks)], 1, TICKS, stop))
+    assert len(read) < 10
+
+
+def test_a_stop_is_heard_while_a_file_is_looked_at(visits: Path) -> None:
+    stop = Flag()
+    assert is_clean(visits, stop)
+    stop.set()
+    with pytest.raises(Stopped):
+        is_clean(visits, stop)
+
+
+def test_who_handles_no_signals_is_interrupted_as_ever(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in a notebook is no failure of the engine, for which the file would be read another way."""
+    soon_after_a_query_begins(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            scanned(visits, Flag())
+    finally:
+        signal.signal(signal.SIGINT, before)
