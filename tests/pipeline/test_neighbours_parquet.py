@@ -54,6 +54,7 @@ def seconds(value):
 
 
 COLUMNS = {  # by name: the column, what it is made of, from which plain values, and the hostile ones
+    "objects": ("patient", objects, json.dumps, [b"\xff", b"{", None]),
     "texts": ("region", texts, str, [b"\xff\xfe", b"\xed\xa0\x80", b"a\x00b", b"x" * 3_000_000, None]),
     "users": ("patient", texts, str, [b"\xff", b"", None]),
     "octets": ("patient", of(pa.binary()), str.encode, [b"\xff", b"", None]),
@@ -73,9 +74,7 @@ COLUMNS = {  # by name: the column, what it is made of, from which plain values,
 }
 
 
-LIVE_COLUMNS = {"objects": ("patient", objects, json.dumps, [b"\xff", b"{", None])} | {
-    name: COLUMNS[name] for name in ("texts", "numbers as texts", "local times")
-}
+LIVE_COLUMNS = {name: COLUMNS[name] for name in ("objects", "texts", "numbers as texts", "local times")}
 
 
 def rows_of(records, column=None, hostile=None):

@@ -71,7 +71,7 @@ class Connection:
         """Rows of texts: for what is public, such as the types of a file's columns."""
         try:
             return self._opened().execute(sql).fetchall()
-        except (duckdb.Error, MemoryError, RuntimeError) as error:
+        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
             failure = _without_text(error)
         raise failure
 
@@ -97,7 +97,7 @@ class Connection:
     def _arrays(self, sql: str) -> dict[str, Any]:
         try:
             return self._opened().execute(sql).fetchnumpy()
-        except (duckdb.Error, MemoryError, RuntimeError) as error:
+        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
             failure = _without_text(error)
         raise failure
 
