@@ -310,7 +310,7 @@ def test_a_signal_ends_a_run_after_its_batch_and_the_next_run_goes_on(number, tm
         child.send_signal(number)
         out, err = child.communicate(timeout=SECONDS)
     assert (child.returncode, out) == (130, "")
-    assert "stopping after this batch" in err
+    assert "stopping; Ctrl-C again ends at once" in err
     (tick,) = re.findall(r"^stopped after tick (\d+); run again to go on$", err, re.MULTILINE)
     before = published(file, "before.jsonl")
     with running(file, "--quiet") as again:

@@ -42,7 +42,7 @@ class Bar:
 
     def stopping(self) -> None:
         """Says so in the bar's own line."""
-        self._bar.update(self._task, description="stopping after this batch")
+        self._bar.update(self._task, description="stopping")
 
     def seen(self, progress: Seen) -> None:
         self._budget = self._budget or self._charged()

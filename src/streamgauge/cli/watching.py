@@ -25,7 +25,7 @@ from streamgauge.pipeline.reader import Reader
 from streamgauge.pipeline.report import Report
 from streamgauge.query.settings import PipelineFile
 
-STOPPING = "stopping after this batch; Ctrl-C again ends at once, which is safe too"
+STOPPING = "stopping; Ctrl-C again ends at once, which is safe too"
 SHOW_CURSOR = "\x1b[?25h"
 NEW_KEY = "keep it, and a copy of it elsewhere: without it the pipeline cannot go on"
 ONE_DISK = "lies on the same file system as the store: whoever has that disk has both"
