@@ -9,6 +9,7 @@ import json
 import random
 import shutil
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,6 +19,7 @@ from pipelines import TICKS, one_a_second, pipeline, tables, write
 from streamgauge import Pure
 from streamgauge.pipeline.backup import backup, rotate
 from streamgauge.pipeline.keys import create_key, load_key
+from streamgauge.pipeline.store import STEPS
 from streamgauge.pipeline.witness import RolledBack, Unwitnessed, Witness
 from streamgauge.privacy import BudgetExceeded
 
@@ -262,10 +264,84 @@ def test_who_cannot_say_so_pays_for_all_ticks_there_are(curator):
     assert curator.overdrawn() == []
 
 
-def test_a_key_that_is_no_file_has_no_witness_and_a_rotation_to_it_asks_for_none(curator, monkeypatch):
+@pytest.fixture
+def in_the_environment(curator, monkeypatch):
+    """A curator whose store was put under a key that is no file."""
     new = create_key(curator.folder / "new.key")
     monkeypatch.setenv("V_KEY", new.secret.hex())
     rotate(curator.store, curator.key, load_key("env:V_KEY", curator.folder))
     curator.settings["key"] = "env:V_KEY"
     curator.run(rolled_back=False)
     assert curator.spent(1) == 1
+    return curator
+
+
+def test_under_a_key_that_is_no_file_copies_are_told_too_and_paid_for_each_time(in_the_environment):
+    curator = in_the_environment
+    curator.copy()
+    curator.edit(0)
+    curator.run(3)
+    for times in range(1, 4):
+        curator.put_back(1)
+        with pytest.raises(RolledBack):
+            curator.run(rolled_back=False)
+        curator.run(3)
+        assert curator.overdrawn() == []
+        assert curator.spent(1) >= times
+
+
+@pytest.mark.parametrize("step", [*STEPS, "never"])
+def test_a_copy_from_before_a_rotation_knows_what_came_after_it(curator, step):
+    """However the rotation ended, and under whichever key it is run."""
+    old, new = curator.key, create_key(curator.folder / "new.key")
+    with suppress(ZeroDivisionError):
+        rotate(curator.store, old, new, steps=lambda at: 1 // 0 if at == step else None)
+    rotate(curator.store, old, new)
+    curator.settings["key"] = "file:new.key"
+    curator.edit(0)
+    curator.run(rolled_back=False)
+    curator.put_back(0)
+    curator.settings["key"] = "file:v.key"
+    with pytest.raises(RolledBack):
+        curator.run(rolled_back=False)
+    curator.run()
+    assert curator.overdrawn() == []
+
+
+def test_a_budget_that_is_raised_in_the_same_start_pays(curator):
+    curator.settings["budget"] = {"epsilon": str(EPSILON)}
+    curator.run(change_budget=True)
+    curator.copy()
+    curator.edit(0)
+    curator.settings["budget"] = {"epsilon": 1}
+    curator.run(change_budget=True)
+    curator.put_back(1)
+    with pytest.raises(RolledBack):
+        curator.run(rolled_back=False, change_budget=True)
+    curator.run(change_budget=True)
+    assert curator.overdrawn() == []
+
+
+def test_who_says_both_pays(curator):
+    without_its_witness(curator, "deleted")
+    curator.run(newest=True)
+    assert curator.spent(1) == 2
+
+
+def test_readers_do_not_see_what_the_witness_does_not_know(curator, monkeypatch):
+    folder = curator.folder / "another"
+    folder.mkdir()
+    reader = Curator(folder)
+    reader.run(3)
+    monkeypatch.setattr(Witness, "write", fails)
+    with pytest.raises(OSError, match="no room"):
+        reader.run(1)
+    assert [each.tick for each in reader.pipeline.releases("r1")] == [1, 2, 3]
+    monkeypatch.undo()
+    reader.run(1)
+    assert [each.tick for each in reader.pipeline.releases("r1")] == [1, 2, 3, 4, 5]
+
+
+def fails(self, *told):
+    if told[0].tick > 3:
+        raise OSError("no room")

@@ -124,7 +124,7 @@ def test_a_backup_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
 
 
 def test_a_restored_backup_is_told_by_the_witness_if_anything_came_after_it(store, key, tmp_path):
-    witness = Witness.beside(key, store.identity)
+    witness = Witness.beside(key, store)
     witness.write(store.trace)
     backup(store.folder, tmp_path / "b")
     with Store.open(tmp_path / "b", key, create=False) as restored:
@@ -143,4 +143,4 @@ def test_a_rotation_keeps_everything_and_takes_the_witness_along(store, key, tmp
     rotate(store.folder, key, new)
     assert is_whole(store.folder, new) == 10
     with Store.open(store.folder, new, create=False) as again:
-        assert Witness.beside(new, again.identity).traces() == [again.trace]
+        assert Witness.beside(new, again).traces() == [again.trace]

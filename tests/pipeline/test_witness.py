@@ -1,5 +1,6 @@
 """The witness beside the key: behind the store perhaps, never ahead, and not fooled by an old copy."""
 
+import json
 import shutil
 import stat
 
@@ -9,7 +10,7 @@ from forked import forked, killed_at
 from streamgauge.pipeline.keys import create_key, load_key
 from streamgauge.pipeline.store import Act, Store, Trace
 from streamgauge.pipeline.store_errors import DamagedWitness, StoreUnwritable
-from streamgauge.pipeline.witness import RolledBack, Witness, ahead, refuse_rollback
+from streamgauge.pipeline.witness import Overtaken, RolledBack, Witness, ahead, place, refuse_rollback
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def commit(store, tick):
 
 
 def test_a_store_is_not_ahead_of_any_trace_of_its_own_history(store, key):
-    witness = Witness.beside(key, store.identity)
+    witness = Witness.beside(key, store)
     assert witness.traces() == []
     traces = [store.trace]
     for tick in range(1, 6):
@@ -51,7 +52,7 @@ def test_an_old_copy_of_a_store_is_refused_even_within_a_tick(store, key, tmp_pa
     store.empty_journal()
     shutil.copytree(store.folder, tmp_path / "old")
     later(store)
-    witness = Witness.beside(key, store.identity)
+    witness = Witness.beside(key, store)
     witness.write(store.trace)
     refuse_rollback(store, witness.traces())
     with Store.open(tmp_path / "old", key, create=False) as old:
@@ -100,11 +101,11 @@ def test_a_crash_between_commit_and_witness_leaves_it_behind_and_nothing_is_refu
         for tick in (1, 2, 3):
             store._steps = killed_at("committed" if tick == 3 else "never")
             commit(store, tick)
-            Witness.beside(key, store.identity).write(store.trace)
+            Witness.beside(key, store).write(store.trace)
 
     assert forked(act) == -9
     with Store.open(folder, key, create=False) as store:
-        witness = Witness.beside(key, store.identity)
+        witness = Witness.beside(key, store)
         assert store.tick == 3
         assert witness.traces() == [(2, store.chain_at(2))]
         refuse_rollback(store, witness.traces())
@@ -117,39 +118,80 @@ def test_stores_that_share_a_key_share_a_file_and_keep_their_own_traces(tmp_path
             commit(store, 1)
             traces[store.identity] = store.trace
 
+    path = key.path.with_name("a.key.witness")
+
     def act():
         for identity, (_, chain) in traces.items():
             for tick in range(20):
-                Witness.beside(key, identity).write(Trace(tick, chain))
+                Witness(path, identity).write(Trace(tick, chain))
 
     for identity, (_, chain) in traces.items():
-        Witness.beside(key, identity).write(Trace(0, chain))
+        Witness(path, identity).write(Trace(0, chain))
     assert forked(act) == 0
     for identity, (_, chain) in traces.items():
-        assert Witness.beside(key, identity).traces() == [Trace(19, chain)]
-    path = key.path.with_name("a.key.witness")
+        assert Witness(path, identity).traces() == [Trace(19, chain)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_key_that_is_no_file_has_a_witness_where_the_curator_says_or_none(tmp_path, monkeypatch, store):
+def test_a_key_that_is_no_file_has_its_witness_beside_the_store(tmp_path, monkeypatch, store):
     monkeypatch.setenv("CLINIC", "ab" * 32)
-    key = load_key("env:CLINIC", tmp_path)
-    nowhere = Witness.beside(key, store.identity)
-    nowhere.write(store.trace)
-    assert nowhere.traces() == []
-    somewhere = Witness.beside(key, store.identity, tmp_path / "w")
-    somewhere.write(store.trace)
-    assert Witness(tmp_path / "w", store.identity).traces() == [store.trace]
+    witness = Witness.beside(load_key("env:CLINIC", tmp_path), store)
+    witness.write(store.trace)
+    assert witness.path == tmp_path / "s.witness"
+    assert Witness(tmp_path / "s.witness", store.identity).traces() == [store.trace]
+
+
+def test_of_two_copies_that_run_at_once_one_is_overtaken(store, key, tmp_path):
+    commit(store, 1)
+    store.empty_journal()
+    shutil.copytree(store.folder, tmp_path / "copy")
+    Witness.beside(key, store).write(store.trace)
+    with Store.open(tmp_path / "copy", key, create=False) as copy:
+        first, second = Witness.beside(key, store), Witness.beside(key, copy)
+        for witness, each in ((first, store), (second, copy)):
+            refuse_rollback(each, witness.traces())  # both are the newest
+            each.commit(tick=2, released=[("a", 2, each.folder.name.encode())])
+        first.write(store.trace)
+        with pytest.raises(Overtaken, match="got another that went on"):
+            second.write(copy.trace)
+        commit(store, 3)
+        first.write(store.trace)
+    assert first.traces() == [store.trace]
+
+
+def test_a_witness_that_was_left_behind_points_to_the_one_that_took_its_place(store, key, tmp_path):
+    Witness.beside(key, store).write(store.trace)
+    for number in range(3):
+        moved = create_key(tmp_path / f"place {number}" / "a.key")
+        witness = Witness(place(moved, store), store.identity)
+        witness.replace(Witness.beside(key, store), store.trace, ())
+        assert Witness.beside(key, store).path == Witness.beside(moved, store).path == witness.path
+        assert Witness.beside(key, store).traces() == [store.trace]
+    Witness.beside(moved, store).replace(Witness.beside(moved, store), store.trace, ())
+    assert Witness.beside(moved, store).traces() == [store.trace]
+
+
+def test_witnesses_that_point_at_each_other_are_damage(store, key, tmp_path):
+    here, there = (tmp_path / name for name in ("keys/a.key.witness", "b"))
+    for path, other in ((here, there), (there, here)):
+        path.write_text(json.dumps({store.identity: {"moved": str(other)}}))
+    with pytest.raises(DamagedWitness):
+        Witness.beside(key, store)
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "3", '{"%s": 3}', '{"%s": {"tick": 1}}', '{"%s": {"tick": "x", "chain": ""}}']
+    "content",
+    [
+        *("", "{", "[]", "3", "[" * 10**5, '{"%s": 3}', '{"%s": {"tick": 1}}'),
+        '{"%s": {"tick": "x", "chain": ""}}',
+        '{"%s": {"tick": 1' + "0" * 30 + ', "chain": ""}}',
+    ],
+    ids=lambda content: content[:20],
 )
 def test_a_witness_that_cannot_be_understood_is_no_permission(store, key, content):
-    witness = Witness.beside(key, store.identity)
-    witness.path.write_text(content.replace("%s", store.identity))
-    with pytest.raises(DamagedWitness, match="check that the store was not rolled back, then remove"):
-        witness.traces()
+    place(key, store).write_text(content.replace("%s", store.identity))
+    with pytest.raises(DamagedWitness, match="check that the store was not rolled back, move the file away"):
+        Witness.beside(key, store).traces()
 
 
 def test_a_witness_that_cannot_be_written_is_told(store, key, monkeypatch):

@@ -22,7 +22,7 @@ from streamgauge.pipeline.slots import BLOCK, find
 from streamgauge.pipeline.spent import spent_by
 from streamgauge.pipeline.store import Act, Store, onwards
 from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable, WrongKey, refusals
-from streamgauge.pipeline.witness import Unwitnessed, Witness, refuse_rollback
+from streamgauge.pipeline.witness import KEPT, WITNESSED, Unwitnessed, Witness, place, refuse_rollback
 from streamgauge.query.durable import sync_path
 
 ATTEMPTS = 100  # a commit between two readings makes one more; each takes a moment
@@ -63,16 +63,14 @@ def rotate(folder: Path, old: Key, new: Key, steps: Callable[[str], None] = onwa
     except WrongKey:
         store = Store.open(folder, new, create=False, steps=steps)
     with store:
-        before, after = (Witness.beside(key, store.identity) for key in (old, new))
-        refuse_rollback(store, [*before.traces(), *after.traces()])
+        before, after = Witness.beside(old, store), Witness(place(new, store), store.identity)
+        refuse_rollback(store, [*before.traces(), *Witness.beside(new, store).traces()])
         if before.missing(store) and after.missing(store):
             raise Unwitnessed(store, before.path)
-        spent = spent_by(store.told_acts())
-        after.write(store.trace, spent)
+        after.replace(before, store.trace, spent_by(store.told_acts()))
         store.rotate(new, Act("rotate", {}, time=SystemClock().now()))
-        store.mark(after.mark)
-        for witness in (after, before):
-            witness.write(store.trace, spent)
+        after.write(store.trace)
+        store.mark({WITNESSED: KEPT})
 
 
 def _copy(folder: Path, to: Path) -> None:

@@ -82,7 +82,7 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         ]
         for outlet in outlets:
             stack.callback(outlet.sink.close)
-        publisher = Publisher(store, Witness.beside(key, store.identity), outlets, options.step)
+        publisher = Publisher(store, Witness.beside(key, store), outlets, options.step)
         yield Opening(file, options, publisher, plans, fingerprint).begun()
 
 
@@ -109,7 +109,8 @@ class Opening:
         self._refuse(changed)
         before = list(self.book.open_releases())
         lost = look_for_rollback(self.publisher, self.book, self.file.stream, self.options)
-        acts = lost.again(self.book, before, new=False) + self._charged(changed)
+        acts = self._budgeted(changed)
+        acts += lost.again(self.book, before, new=False) + self._charged(changed)
         new = [name for name in self.book.open_releases() if name not in before]
         acts += lost.again(self.book, new, new=True) + lost.entered(self.book)
         ended = set(before) - set(self.book.open_releases())
@@ -144,12 +145,15 @@ class Opening:
         if reasons:
             raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
+    def _budgeted(self, changed: Edits) -> list[Act]:
+        """The budget that all charges of this start are held against."""
+        if self.book.ledger is None or changed.budget:
+            return [self.book.budget(self.file.stream.budget)]
+        return []
+
     def _charged(self, changed: Edits) -> list[Act]:
         """The acts of a file that is new or was edited; a charge beyond the budget leaves no trace."""
-        acts: list[Act] = []
-        if self.book.ledger is None or changed.budget:
-            acts.append(self.book.budget(self.file.stream.budget))
-        acts += [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
+        acts = [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
         if self.changed_source:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}

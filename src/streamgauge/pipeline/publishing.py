@@ -18,7 +18,7 @@ from streamgauge.pipeline.book import base_name
 from streamgauge.pipeline.options import Step, nothing
 from streamgauge.pipeline.spent import spent_by
 from streamgauge.pipeline.store import Act, Store, Trace
-from streamgauge.pipeline.witness import Witness
+from streamgauge.pipeline.witness import KEPT, WITNESSED, Witness
 from streamgauge.query.planner import shape_of
 from streamgauge.query.protocols import Sink
 from streamgauge.query.released import Released, Shape
@@ -81,7 +81,8 @@ class Publisher:
         self.step("stored")
         if released or acts:
             self.witness.write(self.store.trace, spent_by(self.store.told_acts()) if acts else None)
-        self.step("witnessed")
+            self.step("witnessed")
+            self.store.show()
         if released:
             for outlet in self.outlets:
                 self._let_out(outlet, released, self.store.number)
@@ -99,7 +100,8 @@ class Publisher:
     def catch_up(self) -> None:
         """Publishes what was committed and is in no sink yet, commit by commit; the witness knows first."""
         self.witness.write(self.store.trace, spent_by(self.store.told_acts()))
-        self.store.mark(self.witness.mark)
+        self.store.mark({WITNESSED: KEPT})
+        self.store.show()
         marks = self.store.marks()
         for outlet in self.outlets:
             wanted = [name for name in self.shapes if outlet.wants(name)]

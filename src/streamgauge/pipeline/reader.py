@@ -16,6 +16,8 @@ from streamgauge.pipeline import database, schema
 from streamgauge.pipeline.store_errors import DamagedStore, NoStore, refusals
 
 AT_ONCE = 16  # payloads that one short reading holds
+SHOWN = "shown"  # the mark of the last entry that readers may see
+NEVER = b"%d" % 2**62  # stores of earlier versions have no such mark
 
 
 class Trace(NamedTuple):
@@ -117,11 +119,15 @@ class Reader:
         rows = self._rows("SELECT chain, act FROM acts JOIN entries USING (number) ORDER BY place")
         return [(chain, Act.of(text)) for chain, text in rows]
 
+    @property
+    def shown(self) -> int:
+        """The last entry that readers may see: one that the witness knows, so it is never drawn again."""
+        return int(self.marks().get(SHOWN, NEVER))
+
     def release_names(self) -> tuple[str, ...]:
         """In the order in which they were first released."""
-        with refusals(self.folder):
-            rows = self._sql.execute("SELECT release FROM releases GROUP BY release ORDER BY min(place)")
-            return tuple(name for (name,) in rows)
+        query = "SELECT release FROM releases WHERE number <= ? GROUP BY release ORDER BY min(place)"
+        return tuple(name for (name,) in self._rows(query, self.shown))
 
     def last_released(self, name: str) -> int:
         """The last tick of a release that was committed, 0 before the first."""
@@ -130,10 +136,10 @@ class Reader:
     def releases(self, name: str, first: int = 1, last: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Ticks and payloads of one release, by tick."""
         query = (
-            "SELECT tick, payload FROM releases WHERE release = ? AND tick BETWEEN ? AND ? "
+            "SELECT tick, payload FROM releases WHERE release = ? AND tick BETWEEN ? AND ? AND number <= ? "
             f"ORDER BY tick LIMIT {AT_ONCE}"
         )
-        while rows := self._rows(query, name, first, 2**62 if last is None else last):
+        while rows := self._rows(query, name, first, 2**62 if last is None else last, self.shown):
             yield from rows
             first = rows[-1][0] + 1
 

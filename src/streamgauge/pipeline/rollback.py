@@ -77,7 +77,7 @@ def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options:
         raise RolledBack(store, unknown)
     if gone and not (options.newest or options.rolled_back):
         raise Unwitnessed(store, witness.path)
-    blind = gone and not options.newest
+    blind = gone and (options.rolled_back or not options.newest)
     if not unknown and not blind:
         return Rollback(newest=gone)
     ticks = [store.tick, *(trace.tick for trace in unknown), *([_now(stream, options)] if blind else [])]

@@ -30,7 +30,7 @@ from streamgauge.pipeline.head import Head, open_head, seal_head
 from streamgauge.pipeline.integrity import check_history, check_pages, opened_parts
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.lock import holder
-from streamgauge.pipeline.reader import Act, Reader, Trace, mark_checksum
+from streamgauge.pipeline.reader import SHOWN, Act, Reader, Trace, mark_checksum
 from streamgauge.pipeline.sealed import seal_part
 from streamgauge.pipeline.slots import Slots
 from streamgauge.pipeline.store_errors import (
@@ -107,6 +107,15 @@ class Store(Reader):
         after = self._head.after(tick, released, texts)
         self._commit(self._key, after, released, texts, state=state, marks=marks)
         return after.chain
+
+    @property
+    def shown(self) -> int:
+        """Who writes a store sees all of it."""
+        return 2**62
+
+    def show(self) -> None:
+        """Lets readers see what is committed."""
+        self.mark({SHOWN: b"%d" % self._head.number})
 
     def mark(self, marks: Mapping[str, bytes]) -> None:
         """Notes that belong to no tick, in a small transaction of their own."""

@@ -110,7 +110,7 @@ class DamagedWitness(StoreError):  # noqa: N818 - the same
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"witness must be as it was written, got something else in {path}: check that the store was not "
-            "rolled back, then remove the file and run with --newest"
+            "rolled back, move the file away, and run each pipeline of its key once with --newest"
         )
 
 
@@ -120,9 +120,9 @@ class WitnessUnwritable(StoreUnwritable):
     def __init__(self, path: Path, why: str) -> None:
         Exception.__init__(
             self,
-            f"witness must be writable beside the key, got {why} at {path}: a run notes there how far its "
+            f"witness must be writable, got {why} at {path}: a run notes there how far its "
             "store is, so that an old copy is known for what it is; let that folder be written, or keep the "
-            "key in another, or have it from env: or command:, which have no witness",
+            "key in another, or have it from env: or command:, whose witness is beside the store",
         )
 
 
