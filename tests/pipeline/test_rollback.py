@@ -20,7 +20,7 @@ from streamgauge import Pure
 from streamgauge.pipeline.backup import backup, rotate
 from streamgauge.pipeline.keys import create_key, load_key
 from streamgauge.pipeline.store import STEPS
-from streamgauge.pipeline.witness import RolledBack, Unwitnessed, Witness
+from streamgauge.pipeline.witness import RolledBack, StoreGone, Unwitnessed, Witness
 from streamgauge.privacy import BudgetExceeded
 
 EPSILON = Fraction(1, 50)  # noise so wide that two draws are never equal by chance
@@ -221,8 +221,8 @@ def without_its_witness(curator, how):
     if how == "deleted":
         witness.unlink()
     elif how == "another's":
-        told = json.loads(witness.read_text())
-        witness.write_text(json.dumps({"another store": next(iter(told.values()))}))
+        (told,) = json.loads(witness.read_text()).values()
+        witness.write_text(json.dumps({"another store": told | {"folder": "/elsewhere"}}))
     else:
         (curator.folder / "elsewhere").mkdir()
         shutil.copy(curator.folder / "v.key", curator.folder / "elsewhere")
@@ -323,6 +323,7 @@ def test_a_budget_that_is_raised_in_the_same_start_pays(curator):
 
 
 def test_who_says_both_pays(curator):
+    curator.put_back(0)
     without_its_witness(curator, "deleted")
     curator.run(newest=True)
     assert curator.spent(1) == 2
@@ -345,3 +346,46 @@ def test_readers_do_not_see_what_the_witness_does_not_know(curator, monkeypatch)
 def fails(self, *told):
     if told[0].tick > 3:
         raise OSError("no room")
+
+
+def test_a_new_store_in_the_place_of_one_that_published_is_refused_or_takes_over_its_charges(curator):
+    shutil.rmtree(curator.store)
+    with pytest.raises(StoreGone, match=r"another than the one that published up to tick 10: bring it back"):
+        curator.run(rolled_back=False)
+    for rolled_back in (True, False):
+        curator.run(rolled_back=rolled_back)
+        assert curator.overdrawn() == []
+        assert [curator.spent(tick) for tick in (1, TICKS)] == [2, 2]
+
+
+def test_a_store_that_comes_back_pays_for_the_one_that_was_in_its_place(curator):
+    shutil.copytree(curator.store, curator.folder / "first")
+    shutil.rmtree(curator.store)
+    curator.run()
+    shutil.rmtree(curator.store)
+    shutil.copytree(curator.folder / "first", curator.store)
+    curator.edit(0)
+    with pytest.raises(StoreGone):
+        curator.run(rolled_back=False)
+    curator.run()
+    assert curator.overdrawn() == []
+
+
+def test_a_store_that_published_nothing_may_be_deleted(tmp_path):
+    curator = Curator(tmp_path)
+    with suppress(ZeroDivisionError):
+        curator.run(step=lambda at: 1 // 0 if at == "drawn" else None)
+    shutil.rmtree(curator.store)
+    curator.run(rolled_back=False)
+    assert curator.spent(1) == 1
+
+
+def test_a_release_of_which_nothing_is_left_to_draw_is_not_paid_for_again(curator):
+    curator.copy()
+    curator.edit(0)
+    curator.run()
+    curator.put_back(1)
+    curator.names.pop()
+    curator.run()
+    assert curator.overdrawn() == []
+    assert curator.spent(1) == 2  # the release that is lost, and the one that was complete

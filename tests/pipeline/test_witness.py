@@ -8,7 +8,7 @@ import pytest
 from forked import forked, killed_at
 
 from streamgauge.pipeline.keys import create_key, load_key
-from streamgauge.pipeline.store import Act, Store, Trace
+from streamgauge.pipeline.store import Act, Reader, Store, Trace
 from streamgauge.pipeline.store_errors import DamagedWitness, StoreUnwritable
 from streamgauge.pipeline.witness import Overtaken, RolledBack, Witness, ahead, place, refuse_rollback
 
@@ -116,20 +116,24 @@ def test_stores_that_share_a_key_share_a_file_and_keep_their_own_traces(tmp_path
     for name in "abc":
         with Store.open(tmp_path / name, key, create=True) as store:
             commit(store, 1)
-            traces[store.identity] = store.trace
-
+            traces[name] = store.trace
     path = key.path.with_name("a.key.witness")
 
-    def act():
-        for identity, (_, chain) in traces.items():
-            for tick in range(20):
-                Witness(path, identity).write(Trace(tick, chain))
+    def witness(name):
+        with Reader.at(tmp_path / name) as reader:
+            return Witness(path, reader)
 
-    for identity, (_, chain) in traces.items():
-        Witness(path, identity).write(Trace(0, chain))
+    def act():
+        for name, (_, chain) in traces.items():
+            for tick in range(20):
+                witness(name).write(Trace(tick, chain))
+
+    for name, (_, chain) in traces.items():
+        witness(name).write(Trace(0, chain))
     assert forked(act) == 0
-    for identity, (_, chain) in traces.items():
-        assert Witness(path, identity).traces() == [Trace(19, chain)]
+    for name, (_, chain) in traces.items():
+        assert witness(name).traces() == [Trace(19, chain)]
+        assert witness(name).others() == []
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -138,7 +142,7 @@ def test_a_key_that_is_no_file_has_its_witness_beside_the_store(tmp_path, monkey
     witness = Witness.beside(load_key("env:CLINIC", tmp_path), store)
     witness.write(store.trace)
     assert witness.path == tmp_path / "s.witness"
-    assert Witness(tmp_path / "s.witness", store.identity).traces() == [store.trace]
+    assert Witness(tmp_path / "s.witness", store).traces() == [store.trace]
 
 
 def test_of_two_copies_that_run_at_once_one_is_overtaken(store, key, tmp_path):
@@ -163,7 +167,7 @@ def test_a_witness_that_was_left_behind_points_to_the_one_that_took_its_place(st
     Witness.beside(key, store).write(store.trace)
     for number in range(3):
         moved = create_key(tmp_path / f"place {number}" / "a.key")
-        witness = Witness(place(moved, store), store.identity)
+        witness = Witness(place(moved, store), store)
         witness.replace(Witness.beside(key, store), store.trace, ())
         assert Witness.beside(key, store).path == Witness.beside(moved, store).path == witness.path
         assert Witness.beside(key, store).traces() == [store.trace]
@@ -195,6 +199,6 @@ def test_a_witness_that_cannot_be_understood_is_no_permission(store, key, conten
 
 
 def test_a_witness_that_cannot_be_written_is_told(store, key, monkeypatch):
-    witness = Witness(key.path / "not a folder", store.identity)
+    witness = Witness(key.path / "not a folder", store)
     with pytest.raises(StoreUnwritable, match="not a directory"):
         witness.write(store.trace)

@@ -63,7 +63,7 @@ def rotate(folder: Path, old: Key, new: Key, steps: Callable[[str], None] = onwa
     except WrongKey:
         store = Store.open(folder, new, create=False, steps=steps)
     with store:
-        before, after = Witness.beside(old, store), Witness(place(new, store), store.identity)
+        before, after = Witness.beside(old, store), Witness(place(new, store), store)
         refuse_rollback(store, [*before.traces(), *Witness.beside(new, store).traces()])
         if before.missing(store) and after.missing(store):
             raise Unwitnessed(store, before.path)

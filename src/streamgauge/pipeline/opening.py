@@ -108,9 +108,10 @@ class Opening:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
         before = list(self.book.open_releases())
+        drawing = [name for name in before if not self._complete(name)]
         lost = look_for_rollback(self.publisher, self.book, self.file.stream, self.options)
         acts = self._budgeted(changed)
-        acts += lost.again(self.book, before, new=False) + self._charged(changed)
+        acts += lost.again(self.book, drawing, new=False) + self._charged(changed)
         new = [name for name in self.book.open_releases() if name not in before]
         acts += lost.again(self.book, new, new=True) + lost.entered(self.book)
         ended = set(before) - set(self.book.open_releases())
@@ -159,6 +160,11 @@ class Opening:
         asked = {plan.name: plan for plan in self.plans}
         acts += [self.book.charge(name, asked[name], self.first) for name in changed.new]
         return acts + self.book.pin(self._blocks())
+
+    def _complete(self, name: str) -> bool:
+        """Whether nothing is left to be drawn of a release."""
+        last = self.book.entries[name].last
+        return last is not None and self.store.last_released(name) >= last
 
     def _end(self, name: str) -> Act:
         return self.book.end(name, self.store.last_released(name))

@@ -5,6 +5,7 @@
               for sums that reach back before the ticks which were lost
     unknown   a charge that only the lost history had: it is entered as it was
     cut       a charge that ended here, and went on there: it is entered for the ticks after its end
+    replaced  all charges of another store that the same folder had: they are entered as they were
 
 Promise
     However often copies are put back, a unit has lost at most what the ledger says, as long as the witness is
@@ -21,7 +22,7 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Publisher
 from streamgauge.pipeline.reader import Act, Trace
 from streamgauge.pipeline.spent import Spent, spent_by
-from streamgauge.pipeline.witness import RolledBack, Unwitnessed
+from streamgauge.pipeline.witness import RolledBack, StoreGone, Told, Unwitnessed
 from streamgauge.query.settings import Stream
 
 PAID = "rolled back"  # the act that names the traces which were paid for
@@ -36,6 +37,7 @@ class Rollback:
     traces: tuple[Trace, ...] = ()
     spent: tuple[Spent, ...] | None = None  # all charges of the lost history, where they are known
     own: tuple[Spent, ...] = ()
+    replaced: tuple[Told, ...] = ()  # other stores that the same folder had
     newest: bool = False
 
     def again(self, book: Book, names: Iterable[str], *, new: bool) -> list[Act]:
@@ -47,11 +49,13 @@ class Rollback:
     def entered(self, book: Book) -> list[Act]:
         """The charges of the lost history that the book does not have, and the act that says why."""
         drawn = [each.drawn_by(self.until) for each in self.spent or () if self.until]
+        drawn += [each.drawn_by(told.trace.tick) for told in self.replaced for each in told.spent or ()]
         missing = [self._missing(each) for each in drawn]
         acts = [book.lost(each) for each in missing if each is not None and not each.empty]
-        if self.until:
-            traces = [list(each) for each in self.traces]
-            acts.append(book.note(PAID, {"until": self.until, "traces": traces}))
+        traces = [*self.traces, *(told.trace for told in self.replaced)]
+        if traces or self.until:
+            until = max([self.until, *(trace.tick for trace in traces)])
+            acts.append(book.note(PAID, {"until": until, "traces": [list(each) for each in traces]}))
         if self.newest:
             acts.append(book.note(NEWEST, {}))
         return acts
@@ -69,21 +73,38 @@ class Rollback:
 def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options: Options) -> Rollback:
     """Refuses a store that is not the newest, unless the curator says so and pays."""
     store, witness = publisher.store, publisher.witness
-    sinks, seen = publisher.resume(), witness.traces()
+    sinks, seen, others = publisher.resume(), witness.traces(), witness.others()
     gone = witness.missing(store)
     paid = {Trace(*told) for act in book.acts if act.kind == PAID for told in act.body["traces"]}
     unknown = sorted(trace for trace in {*sinks, *seen} - paid if not store.knows(trace))
-    if unknown and not options.rolled_back:
-        raise RolledBack(store, unknown)
-    if gone and not (options.newest or options.rolled_back):
-        raise Unwitnessed(store, witness.path)
+    replaced = [each for each in others if each.trace.tick and each.trace not in paid]
+    _refuse(publisher, options, unknown, [each.trace for each in replaced], gone=gone)
     blind = gone and (options.rolled_back or not options.newest)
-    if not unknown and not blind:
+    if not unknown and not replaced and not blind:
         return Rollback(newest=gone)
     ticks = [store.tick, *(trace.tick for trace in unknown), *([_now(stream, options)] if blind else [])]
-    spent = witness.spent() if set(seen) & set(unknown) else None
-    own = spent_by(store.told_acts())
-    return Rollback(max(ticks), tuple(unknown), spent, own, newest=gone and not blind)
+    known = witness.spent() if set(seen) & set(unknown) else None
+    return Rollback(
+        until=max(ticks) if unknown or blind else 0,
+        traces=tuple(unknown),
+        spent=known,
+        own=spent_by(store.told_acts()),
+        replaced=tuple(replaced),
+        newest=gone and not blind,
+    )
+
+
+def _refuse(
+    publisher: Publisher, options: Options, unknown: list[Trace], replaced: list[Trace], *, gone: bool
+) -> None:
+    """Unless the curator said what is needed."""
+    store, witness = publisher.store, publisher.witness
+    if unknown and not options.rolled_back:
+        raise RolledBack(store, unknown)
+    if replaced and not options.rolled_back:
+        raise StoreGone(store, replaced)
+    if gone and not (options.newest or options.rolled_back):
+        raise Unwitnessed(store, witness.path)
 
 
 def _now(stream: Stream, options: Options) -> int:

@@ -62,6 +62,18 @@ class Unwitnessed(StoreError):  # noqa: N818 - the same
         )
 
 
+class StoreGone(StoreError):  # noqa: N818 - the same
+    """A new store where the witness knows of another one: what that one published would be drawn again."""
+
+    def __init__(self, store: Reader, traces: Iterable[Trace]) -> None:
+        self.traces = tuple(traces)
+        tick = max(trace.tick for trace in self.traces)
+        super().__init__(
+            f"store must be the one that {store.folder} had, got another than the one that published up to "
+            f"tick {tick}: bring it back, or run with --rolled-back, which enters what it charged"
+        )
+
+
 class Overtaken(StoreError):  # noqa: N818 - the same
     """Another copy of the store went on meanwhile. Nothing of the last commit was published."""
 
@@ -75,20 +87,21 @@ class Overtaken(StoreError):  # noqa: N818 - the same
 class Witness:
     """What one store told of itself."""
 
-    def __init__(self, path: Path, identity: str) -> None:
+    def __init__(self, path: Path, store: Reader) -> None:
         self.path = path
-        self.identity = identity
+        self.identity = store.identity
+        self.folder = str(store.folder.absolute())
         self._known: Trace | None = None
         self._looked = False
 
     @classmethod
     def beside(cls, key: Key, store: Reader) -> "Witness":
         """The one that a store under this key has, wherever it has moved to."""
-        path, identity = place(key, store), store.identity
+        path = place(key, store)
         for _ in range(HOPS):
-            moved = _entry(path, identity).get("moved")
+            moved = _entry(path, store.identity).get("moved")
             if moved is None:
-                return cls(path, identity)
+                return cls(path, store)
             path = Path(str(moved))
         raise DamagedWitness(path)
 
@@ -106,6 +119,13 @@ class Witness:
         """All charges of the history that was witnessed last, if they were told."""
         return next((told.spent for told in self._told()), None)
 
+    def others(self) -> list["Told"]:
+        """What is told of other stores that the same folder had."""
+        with witnessing(self.path):
+            every = _read(self.path)
+        there = [told for name, told in every.items() if name != self.identity and _of(told, self.folder)]
+        return [self._checked(told) for told in there]
+
     def ready(self) -> None:
         """Refuses a place where nothing can be noted, before there is anything to note."""
         if not os.access(self.path.parent, os.W_OK):
@@ -122,7 +142,7 @@ class Witness:
             told = _entry(self.path, self.identity)
             if told and (told.get("tick"), told.get("chain")) != self._known:
                 raise Overtaken(self.path)
-            told |= trace._asdict()
+            told |= {**trace._asdict(), "folder": self.folder}
             if spent is not None:
                 told["spent"] = [each.as_json() for each in spent]
             _replace_entry(self.path, self.identity, told)
@@ -131,7 +151,8 @@ class Witness:
     def replace(self, before: "Witness", trace: Trace, spent: Sequence[Spent]) -> None:
         """Takes the place of another: first it is written, then the other points to it."""
         with witnessing(self.path), _alone(self.path):
-            told = {**trace._asdict(), "spent": [each.as_json() for each in spent]}
+            charges = [each.as_json() for each in spent]
+            told = {**trace._asdict(), "folder": self.folder, "spent": charges}
             _replace_entry(self.path, self.identity, told)
         self._known, self._looked = trace, True
         if before.path != self.path:
@@ -141,8 +162,11 @@ class Witness:
     def _told(self) -> list["Told"]:
         """Nothing, or what was written, checked."""
         told = _entry(self.path, self.identity)
+        return [self._checked(told)] if told else []
+
+    def _checked(self, told: Mapping[str, Any]) -> "Told":
         try:
-            return [Told.of_json(told)] if told else []
+            return Told.of_json(told)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise DamagedWitness(self.path) from None
 
@@ -199,6 +223,11 @@ def _entry(path: Path, identity: str) -> dict[str, Any]:
     if not isinstance(told, dict):
         raise DamagedWitness(path)
     return told
+
+
+def _of(told: object, folder: str) -> bool:
+    """Whether an entry is of a store in this folder, and not one that has moved."""
+    return isinstance(told, dict) and told.get("folder") == folder and "moved" not in told
 
 
 def _replace_entry(path: Path, identity: str, told: Mapping[str, Any]) -> None:
