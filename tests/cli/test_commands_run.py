@@ -195,7 +195,7 @@ def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
 
 def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
     out = tmp_path / "out.jsonl"
-    words = ("export", ran, "--to", out, "--release", "fever", "--first", 3, "--last", 4)
+    words = ("export", ran, "--to", out, "--release", "fever", "--from-tick", 3, "--to-tick", 4)
     assert told(*words).exit_code == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["release"], row["tick"]) for row in rows] == [("fever", 3)] * 2 + [("fever", 4)] * 2
@@ -204,7 +204,7 @@ def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
     assert out.read_bytes() == before
     assert told(*words, "--force").exit_code == 0
     empty = tmp_path / "none.json"
-    told("export", ran, "--to", empty, "--first", 1000)
+    told("export", ran, "--to", empty, "--from-tick", 1000)
     assert json.loads(empty.read_text()) == []
 
 
@@ -219,7 +219,7 @@ def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
 def test_one_is_not_told_as_many(ran, tmp_path):
     one = ("--release", "fever")
     assert told("plot", ran, "--to", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
-    tick = ("--first", 3, "--last", 3)
+    tick = ("--from-tick", 3, "--to-tick", 3)
     assert told("export", ran, "--to", tmp_path / "a.csv", *one, *tick).stderr.endswith(
         "has 1 tick of fever\n"
     )
@@ -244,7 +244,7 @@ def test_a_backup_reads_like_the_store(tmp_path):
     file = clinic(tmp_path / "first")
     told("run", file)
     assert told("backup", file, tmp_path / "copy").exit_code == 0
-    assert "taken" in line_of(told("backup", file, tmp_path / "copy"), 1)
+    assert "must go to a new folder" in line_of(told("backup", file, tmp_path / "copy"))
     again = clinic(tmp_path / "second")
     (tmp_path / "copy").rename(again.with_suffix(".streamgauge"))
     assert told("releases", again).stdout == told("releases", file).stdout

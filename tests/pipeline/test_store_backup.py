@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from streamgauge.pipeline import backup as backup_module
-from streamgauge.pipeline.backup import backup, rotate
+from streamgauge.pipeline.backup import BackupRefused, backup, rotate
 from streamgauge.pipeline.keys import create_key
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable
@@ -93,7 +93,7 @@ def test_a_twin_that_copies_the_keys_of_a_later_moment_is_caught_by_its_own_chec
 
 def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
     (tmp_path / "b").mkdir()
-    with pytest.raises(StoreUnwritable, match="a name that is taken"):
+    with pytest.raises(BackupRefused, match="must go to a new folder"):
         backup(store.folder, tmp_path / "b")
     with pytest.raises(NoStore):
         backup(tmp_path / "nothing", tmp_path / "c")
@@ -103,7 +103,7 @@ def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
 def test_a_folder_that_has_the_name_of_an_unfinished_backup_is_nobodys_to_remove(store, tmp_path):
     (tmp_path / "b.partial").mkdir()
     (tmp_path / "b.partial" / "thesis.tex").write_text("precious")
-    with pytest.raises(StoreUnwritable, match=r"a name that is taken .*broken off.* at .*b\.partial"):
+    with pytest.raises(BackupRefused, match=r"got .*b\.partial, which a backup that was broken off leaves"):
         backup(store.folder, tmp_path / "b")
     assert (tmp_path / "b.partial" / "thesis.tex").read_text() == "precious"
     assert not (tmp_path / "b").exists()

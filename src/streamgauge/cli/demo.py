@@ -1,6 +1,8 @@
 """`streamgauge demo`: a synthetic clinic, planned, run, and shown beside its truth."""
 
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,4 +115,9 @@ def show_places(folder: Path) -> None:
         if (folder / name).exists():
             add_row(table, str(folder / name), what)
     screen().print(table)
-    screen().print(f"\nnext: streamgauge releases {folder / 'clinic.toml'}", soft_wrap=True)
+    screen().print(f"\nnext: {command()} releases {folder / 'clinic.toml'}", soft_wrap=True)
+
+
+def command() -> str:
+    """How to call us from here: by name, if that is found, or as it was done now."""
+    return "streamgauge" if shutil.which("streamgauge") else os.path.relpath(sys.argv[0])

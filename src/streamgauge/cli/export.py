@@ -13,8 +13,8 @@ ENDINGS = (".csv", ".json", ".jsonl", ".parquet")
 
 To = Annotated[Path, typer.Option("--to", metavar="PATH", help=f"A new file: {', '.join(ENDINGS)}.")]
 Name = Annotated[str | None, typer.Option("--release", metavar="NAME", help="One release; all without it.")]
-First = Annotated[int, typer.Option("--first", min=1, metavar="TICK", help="From this tick.")]
-Last = Annotated[int | None, typer.Option("--last", min=1, metavar="TICK", help="To this tick.")]
+First = Annotated[int, typer.Option("--from-tick", min=1, metavar="TICK", help="From this tick.")]
+Last = Annotated[int | None, typer.Option("--to-tick", min=1, metavar="TICK", help="To this tick.")]
 Force = Annotated[bool, switch("--force", help="Write over a file that exists.")]
 
 
@@ -31,7 +31,7 @@ def export(  # noqa: PLR0917 - the options of a command
     The columns are those of a sink of the same kind. Reads the store, also while a run goes on; needs no key
     and spends nothing. The file is there whole or not at all.
 
-    Example: `streamgauge export clinic.toml --to fever.csv --release fever_by_region --first 100`
+    Example: `streamgauge export clinic.toml --to fever.csv --release fever_by_region --from-tick 100`
     """
     if to.suffix not in ENDINGS:
         bad_argument("--to", f"a file that ends with {', '.join(ENDINGS)}", to)

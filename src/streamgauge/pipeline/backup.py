@@ -21,11 +21,15 @@ from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.slots import BLOCK, find
 from streamgauge.pipeline.spent import spent_by
 from streamgauge.pipeline.store import Act, Store, onwards
-from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreUnwritable, WrongKey, refusals
+from streamgauge.pipeline.store_errors import DamagedStore, NoStore, StoreError, WrongKey, refusals
 from streamgauge.pipeline.witness import KEPT, WITNESSED, Unwitnessed, Witness, place, refuse_rollback
 from streamgauge.query.durable import sync_path
 
 ATTEMPTS = 100  # a commit between two readings makes one more; each takes a moment
+
+
+class BackupRefused(StoreError):  # noqa: N818 - refusals are named by what they say
+    """A backup that would write over something."""
 
 
 def backup(folder: Path, to: Path) -> Path:
@@ -37,9 +41,10 @@ def backup(folder: Path, to: Path) -> Path:
         raise NoStore(folder)
     partial = to.with_name(to.name + ".partial")
     if to.exists():
-        raise StoreUnwritable(to, "a name that is taken")
+        raise BackupRefused(f"backup must go to a new folder, got {to}, which exists")
     if partial.exists():
-        raise StoreUnwritable(partial, "a name that is taken (a backup that was broken off leaves one)")
+        told = f"{partial}, which a backup that was broken off leaves"
+        raise BackupRefused(f"backup must find its place free, got {told}: look at it, then remove it")
     with refusals(to):
         to.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir(PRIVATE_FOLDER)

@@ -40,7 +40,16 @@ def exceeded_text(refusal: BudgetExceeded) -> str:
     left = f"what is left of {loss_text(refusal.allowed)}"
     asked = cost_text(refusal.asked, refusal.delta)
     spent = cost_text(refusal.spent, refusal.delta_spent)
-    return f"charge must be at most {left}, got {asked} on top of {spent}"
+    return f"charge must be at most {left}, got {asked} on top of {spent}{_kept(refusal)}"
+
+
+def _kept(refusal: BudgetExceeded) -> str:
+    """In which currency they add up, where that is not the one that was asked in."""
+    kept, asked = refusal.allowed.kept_as, refusal.asked
+    if kept.currency == asked.currency:
+        return ""
+    takes = f"{loss_text(asked)} takes {loss_text(kept.restate(asked))}"
+    return f" (the budget is kept as {loss_text(kept)}, and {takes})"
 
 
 def unit_text(unit: Unit) -> str:
