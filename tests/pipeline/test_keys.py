@@ -5,10 +5,12 @@ import stat
 import sys
 
 import pytest
+from pipelines import pipeline, tables
 
 from streamgauge.pipeline import keys
 from streamgauge.pipeline.keys import create_key, default_key, load_key, same_file_system
 from streamgauge.pipeline.store_errors import KeyRefused
+from streamgauge.query.toml_keys import BadFile
 
 DIGITS = "0123456789abcdef" * 4
 SECRET = bytes.fromhex(DIGITS)
@@ -83,6 +85,9 @@ def test_a_key_that_others_can_reach_is_refused_with_what_to_do(tmp_path, mode):
         ("env:MISSING", "must be set, got none of the name MISSING"),
         ("env:SHORT", "must be 64 hexadecimal digits, got something else from variable SHORT"),
         ("command:/no/such/program " + DIGITS, "must be a program, got /no/such/program: no such file"),
+        ("env:" + DIGITS, r"must be set, got none of the name \(hidden digits\)"),
+        ("file:keys/" + DIGITS.upper(), r"must be readable, got .*/keys/\(hidden digits\): no such file"),
+        ("command:" + DIGITS, r"must be a program, got \(hidden digits\): no such file"),
         ("command:cat 'x", "must have its quotes closed"),
         (printing(f"print('{DIGITS}'); exit(3)"), "must succeed, got exit code 3"),
         (printing(f"print('{DIGITS}' * 2)"), "must be 64 hexadecimal digits"),
@@ -96,7 +101,7 @@ def test_bad_sources_are_refused_by_their_rule_and_no_digit_of_a_key_is_told(
     with pytest.raises(KeyRefused, match=rule) as refusal:
         load_key(text, tmp_path)
     told = "".join(capfd.readouterr())
-    assert DIGITS[:16] not in str(refusal.value) + told
+    assert DIGITS[:16] not in (str(refusal.value) + told).lower()
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 
 
@@ -110,6 +115,28 @@ def test_a_key_does_not_show_itself(tmp_path):
     key = create_key(tmp_path / "a.key")
     assert key.secret.hex() not in repr(key)
     assert repr(key.secret) not in repr(key)
+
+
+def test_a_key_in_the_place_of_its_name_is_shown_by_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv(DIGITS, DIGITS)
+    (tmp_path / DIGITS).write_text(DIGITS)
+    (tmp_path / DIGITS).chmod(0o600)
+    for text in (f"env:{DIGITS}", f"file:{DIGITS}"):
+        key = load_key(text, tmp_path)
+        assert key.secret == SECRET
+        assert DIGITS[:16] not in key.source
+        made = pipeline(tmp_path, tables(key=text))
+        assert DIGITS[:16] not in repr(made.file)
+        assert DIGITS[:16] not in str(made.plan())
+
+
+@pytest.mark.parametrize("key", [DIGITS, f"vault:{DIGITS}", [DIGITS], int(DIGITS[:32], 16), f" {DIGITS}"])
+def test_a_setting_that_is_the_key_itself_is_refused_and_not_shown(tmp_path, key):
+    with pytest.raises(BadFile, match=r'stream\.key must be "file:PATH", .*, got none of them$') as refusal:
+        pipeline(tmp_path, tables(key=key))
+    shown = str(refusal.value)
+    assert DIGITS[:8] not in shown
+    assert str(key)[:8] not in shown
 
 
 def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path, monkeypatch):

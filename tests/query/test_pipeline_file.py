@@ -272,6 +272,31 @@ def test_no_sink_lies_within_a_folder_that_is_read(tmp_path: Path) -> None:
     assert "apart from the source" in refusal(lambda: pipeline_of(through, path_in(tmp_path)))
 
 
+@pytest.mark.parametrize(
+    ("source", "sinks", "what"),
+    [
+        ("~/inbox", ["inbox/out.jsonl"], "the source"),
+        ("inbox", ["~/inbox/out.jsonl"], "the source"),
+        ("inbox", ["~/clinic.streamgauge/out.jsonl"], "the pipeline's folder"),
+        ("inbox", ["~/out.jsonl", "out.jsonl"], "sink 1"),
+        ("inbox", ["~/sites.csv"], "lookup.sites"),
+        ("inbox", ["k/clinic.key"], "the key"),
+        ("inbox", ["k/clinic.key.witness"], "the witness beside the key"),
+    ],
+)
+def test_no_spelling_of_a_place_makes_it_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, sinks: list[str], what: str
+) -> None:
+    def change(top: dict[str, Any]) -> None:
+        top["stream"].update(source=source, format="jsonl", key="file: ~/k/clinic.key")
+        top["lookup"] = {"sites": {"file": "~/sites.csv", "on": "sensor"}}
+        top["sink"] = [{"to": sink, "format": "jsonl"} for sink in sinks]
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "sites.csv").write_text("sensor,room\na17,Kitchen\n")
+    assert f"to must be apart from {what}, got" in refusal(lambda: changed(tmp_path, change))
+
+
 def test_two_releases_may_not_share_a_name(tmp_path: Path) -> None:
     def twice(top: dict[str, Any]) -> None:
         top["release"].append({**top["release"][0], "name": "Fever_By_Region"})

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, SinkFa
 from streamgauge.sinks.csv_file import LONG
 
 FORMS = {"jsonl": JsonLines, "csv": CsvLines}
+always = bool  # every trace is known
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
@@ -140,7 +142,10 @@ def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) 
 @every_form
 def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
-    made.path.write_bytes(contents[1] + bytes(5000) + b"\n\xff\xfe\n{}\n")
+    deep = b"[" * 10**5 + b"\n"
+    late = contents[1].splitlines()[-1].replace(b"2:00", b"9" * 30 + b":00") + b"\n"
+    assert late + b"\n" not in contents[1]
+    made.path.write_bytes(contents[1] + bytes(5000) + b"\n\xff\xfe\n{}\n" + deep + late)
     assert made.resume(positions[0]) == (2, f"{2:064x}")
     made.close()
 
@@ -161,14 +166,33 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: 
 def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     made.path.write_bytes(contents[0])
-    with pytest.raises(ForeignSink, match=r"must have the \d+ bytes that were written to it, got \d+"):
-        made.resume(positions[1])
+    assert made.resume(positions[1]) == (1, f"{1:064x}")  # what it tells is told in any case
+    assert re.search(r"must have the \d+ bytes that were written to it, got \d+", str(made.astray(always)))
+    made.close()
     made.path.unlink()
-    with pytest.raises(ForeignSink, match="got 0: restore it, or name a new file"):
-        made.resume(positions[1])
+    assert made.resume(positions[1]) is None
+    assert str(made.astray(always)).endswith("got 0: restore it, or name a new sink")
+    made.close()
     made.path.write_bytes(contents[1].replace(b"\n", b" ") + b"\n")
     with pytest.raises(ForeignSink):
         made.resume(positions[0])
+
+
+@every_form
+def test_a_file_that_is_cut_during_a_run_is_not_grown_again(tmp_path: Path, form: Any) -> None:
+    made, positions, contents = written(tmp_path, form)
+    made.resume(positions[1])
+    for left in (b"", contents[0]):
+        made.path.write_bytes(left)
+        with pytest.raises(
+            SinkFailed, match=rf"must have the {len(contents[1])} bytes .*, got {len(left)}: re"
+        ):
+            made.write(*writes()[2])
+        assert made.path.read_bytes() == left
+    made.path.write_bytes(contents[1])
+    made.write(*writes()[2])
+    made.close()
+    assert made.path.read_bytes() == written(tmp_path / "unbroken", form, 3)[2][2]
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

@@ -189,8 +189,72 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_a_folder_that_lost_a_committed_part_is_refused(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 3)
     (made.folder / "part-00000002.parquet").unlink()
-    with pytest.raises(ForeignSink, match="must have the 3 parts that were written to it, got 2"):
-        made.resume(positions[2])
+    assert made.resume(positions[2]) == CHAINS[3]
+    assert "must have the 3 parts that were written to it, got 2: " in str(made.astray(bool))
+    with pytest.raises(SinkFailed, match="must have the 3 parts that were written to it, got 2: "):
+        made.write(*writes()[0])
+    made.close()
+
+
+def test_what_others_put_beside_the_parts_stops_no_write_and_a_start_names_it(tmp_path: Path) -> None:
+    made, positions = written(tmp_path, 1)
+    made.resume(positions[0])
+    for name in (".DS_Store", "Thumbs.db"):
+        (made.folder / name).write_text("")
+    position = made.write(*writes()[1])
+    with pytest.raises(ForeignSink, match=r"one of ours, got releases\.parquet with Thumbs\.db in it"):
+        made.resume(position)
+    (made.folder / "Thumbs.db").unlink()
+    assert made.resume(position) == CHAINS[2]
+    made.close()
+
+
+class Killed(BaseException):
+    """As by a signal."""
+
+
+def killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies before it removes so many files."""
+    left, unlink = iter(range(number)), Path.unlink
+
+    def dying(self: Path) -> None:
+        if next(left, None) is None:
+            raise Killed
+        unlink(self)
+
+    monkeypatch.setattr(Path, "unlink", dying)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_crash_among_the_removals_leaves_the_newest_trace_and_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    made, positions = written(tmp_path, 4)
+    made.resume(None)
+    with monkeypatch.context() as patched:
+        killed_at(number, patched)
+        with pytest.raises(Killed):
+            made.write(*writes()[0])
+    left = [path.name for path in sorted(made.folder.glob("part*"))]
+    assert left == [f"part-{n:08d}.parquet" for n in (1, 2, 3)[: 3 - number]]
+    assert made.resume(None) == CHAINS[4]
+    assert made.write(*writes()[0]) == positions[0]
+    made.close()
+    assert names(made) == ["part-00000001.parquet"]
+
+
+def test_a_twin_that_removes_the_newest_first_leaves_another_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = written(tmp_path, 4)
+    made.resume(None)
+    with monkeypatch.context() as patched:
+        killed_at(1, patched)
+        patched.setattr(ParquetParts, "_hidden", lambda self, number: self.folder / f".gone-{number}")
+        with pytest.raises(Killed):
+            made.write(*writes()[0])
+    assert made.resume(None) == CHAINS[2]
+    made.close()
 
 
 def test_paths_with_signs_of_patterns_and_quotes_are_paths(tmp_path: Path) -> None:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 from examples import writes
 
-from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, ParquetParts, SinkFailed, SinkInUse
+from streamgauge.query.settings import SinkSettings
+from streamgauge.sinks import (
+    CsvLines,
+    ForeignSink,
+    JsonLines,
+    LineFile,
+    ParquetParts,
+    SinkFailed,
+    SinkInUse,
+    open_sink,
+)
 from streamgauge.sinks.lines import Stamp
 
 OURS, THEIRS = "a" * 32, "b" * 32
@@ -37,7 +47,9 @@ def test_a_stamp_tells_number_chain_and_owner_and_earlier_ones_tell_no_owner() -
     for stamp in (Stamp(17, "9f86"), Stamp(17, "9f86", OURS)):
         assert Stamp.of(str(stamp)) == stamp
     assert str(Stamp(17, "9f86")) == "17:9f86"
-    assert [Stamp.of(text) for text in ("", "17", "x:9f", "1:2:3:4")] == [None] * 4
+    wrong = ("", "17", "x:9f", "1:2:3:4", f"{2**62}:9f", f"{'9' * 30}:9f", f"{'9' * 5000}:9f")
+    assert [Stamp.of(text) for text in wrong] == [None] * 7
+    assert Stamp.of(f"{2**62 - 1}:9f") == Stamp(2**62 - 1, "9f")
 
 
 @every_kind
@@ -96,6 +108,42 @@ def test_a_start_that_is_refused_leaves_nothing_and_what_was_there_stays(kind: M
     assert made.resume(None) is None
     made.close()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@every_kind
+def test_what_stands_at_the_position_is_known_or_else_the_sink_is_astray(kind: Made, tmp_path: Path) -> None:
+    """Two histories share the first write; the position is of one, and the sink of the other."""
+    position = written(kind, tmp_path, OURS, 3)
+    made = kind(tmp_path, OURS)
+    made.resume(position)
+    assert made.astray({(3, f"{3:064x}")}.__contains__) is None
+    assert "sink out must be as this pipeline left it, got another content" in made.astray({}.__contains__)
+    made.resume(None)
+    assert made.astray({}.__contains__) is None
+    made.close()
+
+
+@every_kind
+def test_a_write_of_nothing_leaves_a_sink_where_it_stands(kind: Made, tmp_path: Path) -> None:
+    made = kind(tmp_path, OURS)
+    made.resume(written(kind, tmp_path, OURS, 1))
+    made.resume(made.write([], 9, "cd"))
+    assert made.astray({(1, f"{1:064x}")}.__contains__) is None
+    made.close()
+
+
+@every_kind
+def test_a_start_that_is_refused_leaves_a_link_to_nothing_as_it_was(kind: Made, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    format_ = {id(made): name for name, made in KINDS.items()}[id(kind)]
+    made = open_sink(SinkSettings("link", format_), tmp_path)  # type: ignore[arg-type]  # one of three
+    assert made.resume(None) is None
+    made.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+    made.write(*writes(1)[0])
+    made.close()
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").exists()
 
 
 @every_kind

@@ -19,7 +19,7 @@ from typing import Any, Self
 from streamgauge.cli.curator_log import CuratorLog
 from streamgauge.cli.progress_bar import Bar
 from streamgauge.cli.screens import aside, one_line
-from streamgauge.pipeline.keys import default_key, key_path, same_file_system
+from streamgauge.pipeline.keys import default_key, hidden, key_path, same_file_system
 from streamgauge.pipeline.options import Progress
 from streamgauge.pipeline.reader import Reader
 from streamgauge.pipeline.report import Report
@@ -62,7 +62,7 @@ class Watching:
             return
         if same_file_system(self.key, self.file.folder):
             told = {"event": "warning", "what": f"key {ONE_DISK}"}
-            self._say(f"warning: the key {self.key} {ONE_DISK}", told)
+            self._say(f"warning: the key {hidden(self.key)} {ONE_DISK}", told)
 
     @property
     def _key_exists(self) -> bool:

@@ -5,7 +5,8 @@
     command:pass show clinic    what a program prints, run without a shell
 
 **Promise.** No error, log or `repr` carries a digit of a key, nor what a command printed or was told beyond
-its name: errors are built from the kind of source and from rules, and `Key` hides its secret.
+its name: errors are built from the kind of source and from rules, and `Key` hides its secret. Where a key
+stands in the place of its name (`env:9f86...`), what looks like one is hidden (`hidden`).
 """
 
 import os
@@ -21,9 +22,11 @@ from streamgauge.pipeline.database import STORE
 from streamgauge.pipeline.durable import new_file, private_folder
 from streamgauge.pipeline.store_errors import KeyRefused
 from streamgauge.query.durable import sync_path
+from streamgauge.query.paths import path_of
 from streamgauge.query.settings import PipelineFile
 
 DIGITS = re.compile(rb"[0-9a-fA-F]{%d}" % (2 * KEY_BYTES))
+LIKE_A_KEY = re.compile(r"[0-9a-fA-F]{32,}")  # half of one is as bad as a whole one
 PATIENCE = 60.0  # seconds that a command may take, a person's answer to it included
 
 
@@ -44,7 +47,7 @@ def key_of(file: PipelineFile) -> Key:
         if (file.folder / STORE).exists():
             raise KeyRefused(
                 f"key file must be the one that the store in {file.folder} was written under, got nothing at "
-                f"{path}: bring it back; no other key opens the store"
+                f"{hidden(path)}: bring it back; no other key opens the store"
             )
         if file.stream.key is None:
             return create_key(path)
@@ -54,11 +57,16 @@ def key_of(file: PipelineFile) -> Key:
 def key_path(text: str, base: Path) -> Path | None:
     """Where a key lies that is a file; nothing is read."""
     kind, _, rest = text.partition(":")
-    return _place(rest.strip(), base) if kind == "file" else None
+    return path_of(rest.strip(), base) if kind == "file" else None
 
 
-def _place(text: str, base: Path) -> Path:
-    return base / Path(text).expanduser()
+def hidden(text: str | Path) -> str:
+    """A name as it may be told: whatever looks like a key, or half of one, is left out.
+
+    >>> hidden("env:" + "9f" * 32)
+    'env:(hidden digits)'
+    """
+    return LIKE_A_KEY.sub("(hidden digits)", str(text))
 
 
 def load_key(text: str, base: Path) -> Key:
@@ -79,9 +87,9 @@ def create_key(path: Path) -> Key:
         new_file(path, secret.hex().encode() + b"\n")
         sync_path(path.parent)
     except FileExistsError:
-        raise KeyRefused(f"key file must be a new one, got {path}, which exists") from None
+        raise KeyRefused(f"key file must be a new one, got {hidden(path)}, which exists") from None
     except OSError as error:
-        raise KeyRefused(f"key file must be writable, got {path}: {_why(error)}") from None
+        raise KeyRefused(f"key file must be writable, got {hidden(path)}: {_why(error)}") from None
     return Key(f"file:{path}", secret, path)
 
 
@@ -103,27 +111,29 @@ def _existing(path: Path) -> Path:
 
 
 def _from_file(text: str, base: Path) -> Key:
-    path = _place(text, base)
+    path = path_of(text, base)
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode & 0o777
             digits = file.read(4096)
     except OSError as error:
         raise KeyRefused(
-            f"key file must be readable, got {path}: {_why(error)}; streamgauge key create makes one"
+            f"key file must be readable, got {hidden(path)}: {_why(error)}; streamgauge key create makes one"
         ) from None
     if mode & 0o077:
+        told = hidden(path)
         raise KeyRefused(
-            f"key file must be readable by its owner alone, got mode {mode:04o} of {path}: chmod 600 {path}"
+            f"key file must be readable by its owner alone, got mode {mode:04o} of {told}: chmod 600 {told}"
         )
-    return Key(f"file:{path}", _secret(digits, f"file {path}"), path)
+    return Key(f"file:{hidden(path)}", _secret(digits, f"file {hidden(path)}"), path)
 
 
 def _from_environment(name: str, base: Path) -> Key:
     del base
     if name not in os.environ:
-        raise KeyRefused(f"key variable must be set, got none of the name {name}")
-    return Key(f"env:{name}", _secret(os.environb[name.encode()], f"variable {name}"))
+        raise KeyRefused(f"key variable must be set, got none of the name {hidden(name)}")
+    secret = _secret(os.environb[os.fsencode(name)], f"variable {hidden(name)}")
+    return Key(f"env:{hidden(name)}", secret)
 
 
 def _from_command(text: str, base: Path) -> Key:
@@ -131,24 +141,25 @@ def _from_command(text: str, base: Path) -> Key:
         words = shlex.split(text)
     except ValueError:
         raise KeyRefused("key command must have its quotes closed, got one open") from None
-    return Key(f"command:{words[0]}", _secret(_printed(words, base), f"command {words[0]}"))
+    program = hidden(words[0])
+    return Key(f"command:{program}", _secret(_printed(words, base), f"command {program}"))
 
 
 def _printed(words: list[str], base: Path) -> bytes:
     """What a command prints. A grandchild that holds the pipe open cannot make us wait."""
-    quiet = subprocess.DEVNULL
+    quiet, program = subprocess.DEVNULL, hidden(words[0])
     try:
         child = subprocess.Popen(words, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, cwd=base)
     except OSError as error:
-        raise KeyRefused(f"key command must be a program, got {words[0]}: {_why(error)}") from None
+        raise KeyRefused(f"key command must be a program, got {program}: {_why(error)}") from None
     with child:
         try:
             printed, _ = child.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             child.kill()
-            raise KeyRefused(f"key command must end in {PATIENCE:g} s, got {words[0]} running") from None
+            raise KeyRefused(f"key command must end in {PATIENCE:g} s, got {program} running") from None
     if child.returncode:
-        raise KeyRefused(f"key command must succeed, got exit code {child.returncode} from {words[0]}")
+        raise KeyRefused(f"key command must succeed, got exit code {child.returncode} from {program}")
     return printed
 
 

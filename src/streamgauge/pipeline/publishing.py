@@ -7,6 +7,11 @@ Promise
     is cut back to the mark and written again from the store, with the very same values. So no tick is
     published from two draws, and none is lost, wherever the run was killed. How far a sink is, is known for
     each release, so one that is asked for later comes into it with all its ticks.
+
+    After a rollback that was paid for, a sink has what its store has. Proof: one where another history stands
+    at the mark, or nothing, is told so by `Sink.astray`, loses its marks in the very commit of the payment,
+    and is then written from its beginning. All of that is stamped with a commit of now, so that a crash half
+    way leaves a trace which no older copy of the store knows.
 """
 
 import json
@@ -22,6 +27,9 @@ from streamgauge.pipeline.witness import KEPT, WITNESSED, Witness
 from streamgauge.query.planner import shape_of
 from streamgauge.query.protocols import Sink
 from streamgauge.query.released import Released, Shape
+from streamgauge.sinks import ForeignSink
+
+STAMPED = ""  # among the releases of a sink: the commit that its stamps begin with
 
 
 @dataclass
@@ -31,6 +39,7 @@ class Outlet:
     sink: Sink
     releases: tuple[str, ...]
     written: dict[str, int] = field(default_factory=dict)  # for each release, up to which commit
+    anew: bool = False  # whether it is to be written from its beginning
 
     @property
     def position(self) -> str:
@@ -53,6 +62,10 @@ class Outlet:
         """What will be written of those releases when the commits up to one are."""
         wanted = {name: number for name in releases if self.misses(name, number)}
         return self.written | wanted
+
+    def forgotten(self, number: int) -> dict[str, bytes]:
+        """The marks of a sink that begins anew, with no commit before one in its stamps."""
+        return {self.position: b"", self.entry: entry_of({STAMPED: number})} if self.anew else {}
 
 
 @dataclass
@@ -77,7 +90,8 @@ class Publisher:
         """Commits all of it, then lets the releases out."""
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("packed")
-        self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=marks or {})
+        noted = {**(marks or {}), **self._forgotten()}
+        self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=noted)
         self.step("stored")
         if released or acts:
             self.witness.write(self.store.trace, spent_by(self.store.told_acts()) if acts else None)
@@ -94,14 +108,38 @@ class Publisher:
         """
         self.witness.ready()
         marks = self.store.marks()
-        found = [outlet.sink.resume(marks.get(outlet.position)) for outlet in self.outlets]
-        return [Trace(*trace) for trace in found if trace is not None]
+        found = [outlet.sink.resume(marks.get(outlet.position) or None) for outlet in self.outlets]
+        traces = [Trace(*trace) for trace in found if trace is not None]
+        self._compare(all(map(self.store.knows, [*traces, *self.witness.traces()])))
+        return traces
+
+    def _compare(self, newest: bool) -> None:
+        """Looks for sinks that are not as they were left: refused, unless another history tells why."""
+        for outlet in self.outlets:
+            astray = outlet.sink.astray(lambda trace: self.store.knows(Trace(*trace)))
+            if astray and newest:
+                raise ForeignSink(astray)
+            outlet.anew = astray is not None
+
+    def _forgotten(self) -> dict[str, bytes]:
+        number = self.store.number
+        return {name: mark for outlet in self.outlets for name, mark in outlet.forgotten(number).items()}
+
+    def _begin_anew(self) -> None:
+        """Lets go of what the sinks have that begin anew; it stays there until their first write."""
+        anew = [outlet for outlet in self.outlets if outlet.anew]
+        if anew:
+            self.store.mark(self._forgotten())
+        for outlet in anew:
+            outlet.sink.resume(None)
+            outlet.anew = False
 
     def catch_up(self) -> None:
         """Publishes what was committed and is in no sink yet, commit by commit; the witness knows first."""
         self.witness.write(self.store.trace, spent_by(self.store.told_acts()))
         self.store.mark({WITNESSED: KEPT})
         self.store.show()
+        self._begin_anew()
         marks = self.store.marks()
         for outlet in self.outlets:
             wanted = [name for name in self.shapes if outlet.wants(name)]

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from streamgauge.query.columns import distinct
+from streamgauge.query.paths import path_of
 from streamgauge.query.settings import Column, Label, Lookup, Stream
 from streamgauge.query.toml_keys import BadFile, Table, joined, must, shown
 from streamgauge.query.toml_rules import COLUMN, IDENTIFIER, PATH, is_line, label_number
@@ -49,7 +50,7 @@ def with_keys(stream: Stream, lookups: Mapping[str, Lookup]) -> Stream:
 
 
 def _lookup(name: str, table: Table, folder: Path, stream: Stream) -> Lookup:
-    path = folder / table.required("file", PATH)
+    path = path_of(table.required("file", PATH), folder)
     on = table.required("on", COLUMN)
     column = stream.columns.get(on, Column(on))
     if column.kind != "text" or column.hashed is not None or on.casefold() == stream.time.casefold():

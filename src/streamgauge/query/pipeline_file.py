@@ -20,6 +20,7 @@ from typing import Any
 from streamgauge.query.canonical import blocks_of
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.lookups import lookups_of, with_keys
+from streamgauge.query.paths import path_of
 from streamgauge.query.release_tables import releases_of
 from streamgauge.query.settings import Lookup, PipelineFile, Stream
 from streamgauge.query.sink_tables import sinks_of
@@ -120,10 +121,14 @@ def _apart(stream: Stream, lookups: Mapping[str, Lookup]) -> None:
 
 def _taken(top: Table, stream: Stream, path: Path) -> dict[str, Path]:
     """Where no sink may write."""
-    files = {f"lookup.{name}": path.parent / table["file"] for name, table in top.tables("lookup").items()}
-    source = {} if stream.source == STANDARD else {"the source": path.parent / stream.source}
+    named = {f"lookup.{name}": table["file"] for name, table in top.tables("lookup").items()}
+    if stream.source != STANDARD:
+        named["the source"] = stream.source
+    kind, _, key = (stream.key or "").partition(":")
+    if kind == "file":
+        named |= {"the key": key.strip(), "the witness beside the key": key.strip() + ".witness"}
     own = {"the pipeline file": path, "the pipeline's folder": path.with_suffix(".streamgauge")}
-    return {**source, **own, **files}
+    return {what: path_of(text, path.parent) for what, text in named.items()} | own
 
 
 def _unconfirmed(top: Table) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The sides of a run that can be changed: where events come from, and where releases go."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from streamgauge.query.blocks import Block, FilePart
@@ -57,14 +57,18 @@ class Live(Protocol):
 class Sink(Protocol):
     """Where releases go, each tick once and whole.
 
-    The store remembers what `write` returned. On start `resume` is given that, undoes whatever was written
-    after it, and tells the newest (tick, chain) that was found at all, even beyond.
+    The store remembers what `write` returned. On start `resume` is given that, and tells the newest
+    (tick, chain) that was found at all, even beyond; the next write undoes whatever was written after it.
     """
 
     @property
     def name(self) -> str: ...
 
     def resume(self, position: bytes | None) -> tuple[int, str] | None: ...
+
+    def astray(self, knows: Callable[[tuple[int, str]], bool]) -> str | None:
+        """Why what the position covers is not what a history wrote that `knows` its traces; or nothing."""
+        ...
 
     def write(self, releases: Sequence["Released"], tick: int, chain: str) -> bytes:
         """Writes, makes it durable, and tells the position: `tick` is the last tick written, `chain` its."""

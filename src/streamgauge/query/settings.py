@@ -63,7 +63,7 @@ class Stream:
     lateness: int = 0
     earliness: int = 0
     late: Literal["drop", "carry"] = "drop"
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)  # who mistakes it may have written the key itself
     columns: Mapping[str, Column] = field(default_factory=dict)
 
     @property

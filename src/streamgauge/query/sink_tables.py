@@ -1,13 +1,14 @@
 """[[sink]]: where releases go, which is never where something else of the pipeline is.
 
 A sink may be a folder of parts: so no sink may lie within another, nor within the source, nor around it.
+Places are compared, not names: `~`, links and dots evade nothing (`paths`).
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from streamgauge.query.formats import STANDARD, Format, compression_of, format_of
+from streamgauge.query.paths import path_of, real_path
 from streamgauge.query.settings import SinkSettings
 from streamgauge.query.stream_table import FORMAT
 from streamgauge.query.toml_keys import Table, must
@@ -20,22 +21,18 @@ def sinks_of(
     top: Table, names: Sequence[str], folder: Path, taken: Mapping[str, Path]
 ) -> tuple[SinkSettings, ...]:
     """All sinks of the file; `names` are those of its releases, `taken` says what is where already."""
-    others = {what: _real(path) for what, path in taken.items()}
+    others = {what: real_path(path) for what, path in taken.items()}
     sinks = []
     for number, value in enumerate(top.array("sink", "tables"), 1):
         table = Table.of(f"sink {number}", value, SINK_KEYS)
         sink = SinkSettings(table.required("to", PATH), _format(table), _releases(table, names))
-        place = Path(STANDARD) if sink.to == STANDARD else _real(folder / sink.to)
+        place = Path(STANDARD) if sink.to == STANDARD else real_path(path_of(sink.to, folder))
         for what, other in others.items():
             if place.is_relative_to(other) or other.is_relative_to(place):
                 raise table.bad("to", f"apart from {what}")
         others[table.where] = place
         sinks.append(sink)
     return tuple(sinks)
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
 
 
 def _format(table: Table) -> Format:

@@ -41,7 +41,12 @@ def _key(value: Any) -> str | None:
     return value if kind in ("file", "env", "command") and rest.strip() else None
 
 
-KEY = Rule('"file:PATH", "env:NAME" or "command:..."', _key)
+def _key_named(table: Table) -> str | None:
+    """Where the key is. What it is not is never shown: it may be the key itself."""
+    key = _key(table.entries.get("key"))
+    if key is None and "key" in table:
+        raise BadFile(f'{table.at("key")} must be "file:PATH", "env:NAME" or "command:...", got none of them')
+    return key
 
 
 def stream_of(top: Table) -> Stream:
@@ -70,7 +75,7 @@ def stream_of(top: Table) -> Stream:
         user=who.user,
         max_users=who.max_users,
         budget=budget_of(table),
-        key=table.optional("key", KEY),
+        key=_key_named(table),
         columns=columns_of(table, reserved),
     )
 

@@ -26,6 +26,19 @@ class SinkInUse(ValueError):  # noqa: N818 - the same
         )
 
 
+def lacking(name: str, length: int, what: str, found: int) -> str:
+    """What is said of a sink that has lost some of what was written to it."""
+    rule = f"sink {name} must have the {length} {what} that were written to it"
+    return f"{rule}, got {found}: restore it, or name a new sink"
+
+
+def of_another_history(name: str) -> str:
+    """What is said of a sink that has something else in place of what was written to it."""
+    return (
+        f"sink {name} must be as this pipeline left it, got another content: restore it, or name a new sink"
+    )
+
+
 @contextmanager
 def failing(name: str) -> Iterator[None]:
     """Turns errors of the system into ours."""

@@ -38,7 +38,7 @@ class JsonLines:
     def stamp(self, line: bytes) -> Stamp | None:
         try:
             return Stamp.of(json.loads(line)["chain"])
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
 

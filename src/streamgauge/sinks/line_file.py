@@ -11,17 +11,20 @@ Promise
     Nothing is cut before the first write. So a start that is refused, because the newest line found is
     ahead of the store, leaves the evidence where it is. A file that does not begin like ours, or that another
     store wrote, is never touched. The file is held from `resume` on, so no two runs write to it at once.
+
+    `astray` tells a file that is shorter than the position, or where another history stands at it: the line
+    that ends there has a stamp, and a stamp that the store knows has only what the store knows before it.
 """
 
 import mmap
 import os
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from streamgauge.query.durable import sync, write_all
 from streamgauge.query.released import Released
-from streamgauge.sinks.failures import ForeignSink, failing
+from streamgauge.sinks.failures import ForeignSink, SinkFailed, failing, lacking, of_another_history
 from streamgauge.sinks.lines import Form, Stamp, Trace, in_order, length_of, told
 from streamgauge.sinks.place import Place
 
@@ -43,31 +46,44 @@ class LineFile:
             if self.path.exists() and not self.path.is_file():
                 raise ForeignSink(f"sink must be a file, got {self.name}")
             with self._place.taken() as fd:
-                return self._found(os.fstat(fd).st_size)
-
-    def _found(self, size: int) -> Trace | None:
-        if size < self._length:
-            raise ForeignSink(
-                f"sink {self.name} must have the {self._length} bytes that were written to it, "
-                f"got {size}: restore it, or name a new file"
-            )
-        return self._newest() if size else None
+                return self._newest() if os.fstat(fd).st_size else None
 
     def _newest(self) -> Trace | None:
+        with self._content() as content:
+            if not begins_like(content, self.form):
+                raise ForeignSink(f"sink must be a new file or one of ours, got {self.name}")
+            found = newest(content, self.form, len(content))
+            return found and found.of_owner(self.owner, self.name)
+
+    def astray(self, knows: Callable[[Trace], bool]) -> str | None:
+        with failing(self.name):
+            size = os.fstat(self._place.open()).st_size
+            if size < self._length:
+                return lacking(self.name, self._length, "bytes", size)
+            return None if not self._length or self._stands(knows) else of_another_history(self.name)
+
+    def _stands(self, knows: Callable[[Trace], bool]) -> bool:
+        """Whether a line ends at the position, and is known."""
+        with self._content() as content:
+            if content[self._length - 1] != ord("\n"):
+                return False
+            last = newest(content, self.form, self._length)
+            return last is None or knows(last.trace)
+
+    @contextmanager
+    def _content(self) -> Iterator[mmap.mmap]:
         with (
             self.path.open("rb") as file,
             closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as content,
         ):
-            cut_within_a_line = self._length and content[self._length - 1] != ord("\n")
-            if cut_within_a_line or not begins_like(content, self.form):
-                raise ForeignSink(f"sink must be a new file or one of ours, got {self.name}")
-            found = newest(content, self.form)
-            return found and found.of_owner(self.owner, self.name)
+            yield content
 
     def write(self, releases: Sequence[Released], tick: int, chain: str) -> bytes:
         with failing(self.name):
             fd = self._place.open()
             self._place.keep()
+            if (size := os.fstat(fd).st_size) < self._length:
+                raise SinkFailed(lacking(self.name, self._length, "bytes", size))
             os.ftruncate(fd, self._length)
             os.lseek(fd, self._length, os.SEEK_SET)
             if not self._length:
@@ -93,9 +109,9 @@ def begins_like(content: mmap.mmap | bytes, form: Form) -> bool:
     return end < 0 or first + b"\n" == form.header or form.stamp(first) is not None
 
 
-def newest(content: mmap.mmap | bytes, form: Form) -> Stamp | None:
-    """The stamp of the last whole line that is ours."""
-    end = content.rfind(b"\n")
+def newest(content: mmap.mmap | bytes, form: Form, length: int) -> Stamp | None:
+    """The stamp of the last whole line that is ours, within a length."""
+    end = content.rfind(b"\n", 0, length)
     while end >= 0:
         begin = content.rfind(b"\n", 0, end) + 1
         found = form.stamp(content[begin:end])

@@ -16,6 +16,7 @@ from streamgauge.query.packed import Floats
 from streamgauge.query.released import Bools, Released
 from streamgauge.sinks.failures import ForeignSink
 
+FARTHEST = 2**62  # ticks that any store can count
 Trace = tuple[int, str]
 Column = str | Sequence[str]
 
@@ -31,8 +32,8 @@ class Stamp(NamedTuple):
     def of(cls, text: str) -> "Stamp | None":
         """What `str` gave; nothing if it was not."""
         number, *rest = text.split(":")
-        known = number.isdecimal() and len(rest) in (1, 2)
-        return cls(int(number), *rest) if known else None
+        known = number.isdecimal() and len(number) <= len(str(FARTHEST)) and len(rest) in (1, 2)
+        return cls(int(number), *rest) if known and int(number) < FARTHEST else None
 
     def __str__(self) -> str:
         return ":".join([str(self.number), self.chain, *filter(None, [self.owner])])
@@ -44,6 +45,10 @@ class Stamp(NamedTuple):
                 f"sink {name} must be this pipeline's own, got one that another store wrote: name another; "
                 "or, if that store was this pipeline's, bring it back, for what it published is spent"
             )
+        return self.trace
+
+    @property
+    def trace(self) -> Trace:
         return self.number, self.chain
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from streamgauge.query.paths import path_of, real_path
 from streamgauge.query.protocols import Sink
 from streamgauge.query.settings import SinkSettings
 from streamgauge.sinks.csv_file import CsvLines
@@ -23,7 +24,7 @@ def open_sink(settings: SinkSettings, base: Path, owner: str = "") -> Sink:
         if settings.format not in FORMS:
             raise ValueError(f"format must be jsonl or csv for standard output, got {settings.format}")
         return StandardOutput(FORMS[settings.format](), owner)
-    path = base / Path(settings.to).expanduser()
+    path = real_path(path_of(settings.to, base))
     if settings.format == "parquet":
         return ParquetParts(settings.to, path, owner)
     return LineFile(settings.to, path, FORMS[settings.format](), owner)

@@ -8,7 +8,9 @@ Promise
     Proof: a part gets its name when it is on the disk, and the position is the number of parts; later ones
     are removed by the first write, newest first, so that no gap is ever seen. Nothing is removed before
     that write: a start that is refused leaves the evidence. The stamp of a write is in its part's metadata,
-    too. The folder is held from `resume` on, so no two runs write to it at once.
+    too; the newest part is only hidden at first, and removed last, so that a crash among the removals leaves
+    the trace that was there before them. The folder is held from `resume` on, so no two runs write to it at
+    once; what others put beside the parts stops a start, which names it, and never a write.
 
 DuckDB writes the parts, from arrays: pyarrow is not needed.
 """
@@ -16,19 +18,20 @@ DuckDB writes the parts, from arrays: pyarrow is not needed.
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from streamgauge.query.durable import sync_path, write_all
 from streamgauge.query.released import Released
-from streamgauge.sinks.failures import ForeignSink, SinkFailed, failing
+from streamgauge.query.toml_keys import one_line
+from streamgauge.sinks.failures import ForeignSink, SinkFailed, failing, lacking, of_another_history
 from streamgauge.sinks.lines import Stamp, Trace, in_order, length_of, told
 from streamgauge.sinks.long_form import long_columns
 from streamgauge.sinks.place import Place
 
 PART = re.compile(r"part-(\d{8})\.parquet")
-UNFINISHED = re.compile(r"\.part-\d{8}")
+UNFINISHED = re.compile(r"\.part-(\d{8})")
 KEY = "streamgauge"
 SELECT = """
 SELECT release::VARCHAR AS release, tick, "start"::TIMESTAMPTZ AS "start", "end"::TIMESTAMPTZ AS "end",
@@ -56,48 +59,68 @@ class ParquetParts:
             if self.folder.exists() and not self.folder.is_dir():
                 raise self._foreign
             with self._place.taken():
-                return self._found(self._numbers())
+                self._refuse_others()
+                newest = self._newest()
+                return newest and newest.of_owner(self.owner, self.name)
 
-    def _found(self, numbers: Sequence[int]) -> Trace | None:
-        if numbers != list(range(1, len(numbers) + 1)) or len(numbers) < self._length:
-            raise ForeignSink(
-                f"sink {self.name} must have the {self._length} parts that were written to it, "
-                f"got {len(numbers)}: restore it, or name a new folder"
-            )
-        return self._stamp(numbers[-1]).of_owner(self.owner, self.name) if numbers else None
+    def astray(self, knows: Callable[[Trace], bool]) -> str | None:
+        with failing(self.name):
+            if lost := self._lost():
+                return lost
+            last = self._stamp(self._part(self._length)) if self._length else None
+            stands = not self._length or (last is not None and knows(last.trace))
+            return None if stands else of_another_history(self.name)
 
     @property
     def _foreign(self) -> ForeignSink:
         return ForeignSink(f"sink must be a new folder or one of ours, got {self.name}")
 
-    def _numbers(self) -> list[int]:
-        """The parts that are there; refuses to share the folder with anything else."""
-        names = [name for name in os.listdir(self.folder) if not UNFINISHED.fullmatch(name)]
-        found = [PART.fullmatch(name) for name in names]
-        if not all(found):
-            raise self._foreign
+    def _refuse_others(self) -> None:
+        """Refuses to share the folder with anything but what is hidden."""
+        names = [name for name in os.listdir(self.folder) if not name.startswith(".")]
+        others = sorted(name for name in names if not PART.fullmatch(name))
+        if others:
+            raise ForeignSink(f"{self._foreign} with {one_line(others[0])} in it")
+
+    def _numbers(self, kind: re.Pattern[str]) -> list[int]:
+        """The parts that are there."""
+        found = map(kind.fullmatch, os.listdir(self.folder))
         return sorted(int(match[1]) for match in found if match)
 
-    def _stamp(self, number: int) -> Stamp:
-        """What a part says of itself."""
+    def _lost(self) -> str | None:
+        """What is said if parts are gone that were committed."""
+        kept = sum(number <= self._length for number in self._numbers(PART))
+        return lacking(self.name, self._length, "parts", kept) if kept < self._length else None
+
+    def _newest(self) -> Stamp | None:
+        """What the newest part says, be it hidden and whole; one that is not whole says nothing."""
+        numbers = self._numbers(PART)
+        last = numbers[-1] if numbers else 0
+        hidden = [number for number in reversed(self._numbers(UNFINISHED)) if number > last]
+        found = next(filter(None, map(self._stamp, map(self._hidden, hidden))), None)
+        if found is None and last:
+            found = self._stamp(self._part(last))
+            if found is None:
+                raise self._foreign
+        return found
+
+    def _stamp(self, path: Path) -> Stamp | None:
+        """What a part says of itself, if it is one of ours."""
         import duckdb
 
         asked = "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?"
         try:
-            rows = (
-                self._duck().execute(asked, [glob.escape(str(self._part(number))), KEY.encode()]).fetchall()
-            )
+            rows = self._duck().execute(asked, [glob.escape(str(path)), KEY.encode()]).fetchall()
         except duckdb.Error:
-            rows = []
-        stamp = Stamp.of(rows[0][0].decode(errors="replace")) if rows else None
-        if stamp is None:
-            raise self._foreign
-        return stamp
+            return None
+        return Stamp.of(rows[0][0].decode(errors="replace")) if rows else None
 
     def write(self, releases: Sequence[Released], tick: int, chain: str) -> bytes:
         with failing(self.name):
             self._place.open()
             self._place.keep()
+            if lost := self._lost():
+                raise SinkFailed(lost)
             self._undo()
             if releases:
                 stamp = str(Stamp(tick, chain, self.owner))
@@ -107,14 +130,17 @@ class ParquetParts:
 
     def _undo(self) -> None:
         """Removes what was written and not committed, and what was not finished."""
-        unfinished = [name for name in os.listdir(self.folder) if UNFINISHED.fullmatch(name)]
-        beyond = [number for number in self._numbers() if number > self._length]
-        for path in [self.folder / name for name in unfinished] + [self._part(n) for n in reversed(beyond)]:
+        beyond = [number for number in self._numbers(PART) if number > self._length]
+        for number in beyond[-1:]:
+            self._part(number).replace(self._hidden(number))
+            sync_path(self.folder)
+        hidden = self._numbers(UNFINISHED)
+        for path in [*map(self._part, reversed(beyond[:-1])), *map(self._hidden, hidden)]:
             path.unlink()
             sync_path(self.folder)
 
     def _write_part(self, number: int, releases: Sequence[Released], stamp: str) -> None:
-        unfinished = self.folder / f".part-{number:08d}"
+        unfinished = self._hidden(number)
         self._copy(unfinished, long_columns(releases, stamp), stamp)
         sync_path(unfinished)
         unfinished.rename(self._part(number))
@@ -146,6 +172,9 @@ class ParquetParts:
 
     def _part(self, number: int) -> Path:
         return self.folder / f"part-{number:08d}.parquet"
+
+    def _hidden(self, number: int) -> Path:
+        return self.folder / f".part-{number:08d}"
 
     def close(self) -> None:
         self._place.close()

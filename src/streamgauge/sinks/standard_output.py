@@ -8,7 +8,7 @@ read.
 import fcntl
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import UnsupportedOperation
 from typing import Any, BinaryIO
 
@@ -33,6 +33,9 @@ class StandardOutput:
         if self._out is None and not _is_open(sys.stdout):
             raise SinkFailed("standard output must be open where it is a sink, got a closed one")
         return None
+
+    def astray(self, knows: Callable[[Trace], bool]) -> None:
+        """What was printed is not there to be compared."""
 
     def write(self, releases: Sequence[Released], tick: int, chain: str) -> bytes:
         with failing("standard output"):

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from streamgauge.query.paths import path_of
 from streamgauge.query.settings import Stream
 from streamgauge.sources.compressed import Compression
 from streamgauge.sources.errors import SourceError, unreadable
@@ -15,7 +16,7 @@ COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 
 def place(stream: Stream, base: Path) -> Path:
     """Of a source that is not standard input."""
-    return base / Path(stream.source).expanduser()
+    return path_of(stream.source, base)
 
 
 def compression_of(path: Path, stream: Stream) -> Compression | None:
