@@ -29,7 +29,7 @@ def goes_on(run):
 @pytest.mark.parametrize("kind", ["finished", "followed"])
 def test_where_the_store_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is(kind):
     with Watched(kind) as run:
-        for room in (0, 4096, 20_000, 300_000):
+        for room in (0, 4096, 20_000, 600_000):
             fails(run, UNWRITABLE, room=room)
         assert run.tick > 0
         goes_on(run)
@@ -72,9 +72,7 @@ def test_a_store_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_i
 
 def test_a_key_beside_which_nothing_may_be_written_is_refused_in_a_line_before_anything_is_done(half):
     with read_only(half.folder):
-        fails(
-            half, "WitnessUnwritable: witness must be writable, got .* at .*c.key.witness: .*"
-        )
+        fails(half, "WitnessUnwritable: witness must be writable, got .* at .*c.key.witness: .*")
         assert set(half.deaths[-1].steps) <= {"settled"}
     goes_on(half)
 
