@@ -46,7 +46,7 @@ def rotate(file: PipelineFile, to: KeySource) -> None:
     Example: `streamgauge key rotate clinic.toml --to file:~/keys/clinic-2.key`
     """
     from streamgauge.pipeline.backup import rotate as rotated
-    from streamgauge.pipeline.keys import default_key, load_key
+    from streamgauge.pipeline.keys import default_key, hidden, load_key
     from streamgauge.pipeline.lock import Lock
     from streamgauge.pipeline.store_errors import NoStore
     from streamgauge.query.pipeline_file import read_pipeline
@@ -62,4 +62,4 @@ def rotate(file: PipelineFile, to: KeySource) -> None:
         rotated(asked.folder, old, new)
     console = aside()
     console.print(f"the store of {file} is under another key now", soft_wrap=True)
-    console.print(f'name it in the pipeline file: key = "{to}"', soft_wrap=True)
+    console.print(f'name it in the pipeline file: key = "{hidden(to)}"', soft_wrap=True)
