@@ -65,10 +65,11 @@ def test_a_letter_across_two_pieces_is_clean(path):
     assert is_clean(path)
 
 
-def test_a_file_that_opens_with_a_byte_order_mark_is_not_clean(path):
-    path.write_bytes(MARK + b"a\n")
-    assert not is_clean(path)
-    path.write_bytes(b"a\n" + MARK + b"a\n")
+def test_a_file_with_a_byte_order_mark_at_the_beginning_of_a_line_is_not_clean(path):
+    for before in (b"", b"a\n", b"a\nb\n"):
+        path.write_bytes(before + MARK + b"a")
+        assert not is_clean(path)
+    path.write_bytes(b"a" + MARK + b"\n")
     assert is_clean(path)
 
 

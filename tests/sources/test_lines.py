@@ -34,9 +34,8 @@ PIECES = [
 
 def obvious(raw, longest):
     """The records and what was dropped, said slowly."""
-    start = 3 if raw.startswith(MARK) else 0
-    physical = raw[start:].split(b"\n")
-    records, dropped, offset = [], [], start
+    physical = raw.split(b"\n")
+    records, dropped, offset = [], [], 0
     for number, line in enumerate(physical):
         record = line[:-1] if line.endswith(b"\r") else line
         if number == len(physical) - 1 and not line:
@@ -48,9 +47,13 @@ def obvious(raw, longest):
         elif record.decode(errors="replace").encode() != record:
             dropped.append(Dropped(offset, len(line), NOT_UTF8))
         else:
-            records.append(record + b"\n")
+            records.append(unmarked(record) + b"\n")
         offset += len(line) + 1
     return b"".join(records), dropped
+
+
+def unmarked(record):
+    return record.decode().lstrip("\ufeff").encode() if record.startswith(MARK) else record
 
 
 def split(chunks):
@@ -112,7 +115,8 @@ def test_a_line_never_changes_how_others_are_read(raw, line):
         line = line.replace(b"\n", b"")
         before = obvious(b"a\n" + raw, 6)[0]
         after = text(split([b"a\n", line, b"\n" + raw])[0])
-        assert after in (b"a\n" + kept + before[2:] for kept in (b"", line.removesuffix(b"\r") + b"\n"))
+        record = unmarked(line.removesuffix(b"\r")) + b"\n"
+        assert after in (b"a\n" + kept + before[2:] for kept in (b"", record))
 
 
 @pytest.mark.parametrize("extra", [0, 1])
@@ -168,11 +172,11 @@ def test_a_40_mb_line_in_one_chunk_harms_nobody():
     assert rules(blocks) == [TOO_LONG]
 
 
-def test_a_byte_order_mark_goes_at_the_true_beginning_only():
-    raw = MARK + b"a\n" + MARK + b"b\n"
+def test_a_byte_order_mark_goes_at_the_beginning_of_every_line_and_only_there():
+    raw = MARK + b"a\n" + 2 * MARK + b"b" + MARK + b"\nc\n" + MARK + b"d"
     for chunks in chunkings(raw):
-        assert text(split(chunks)[0]) == b"a\n" + MARK + b"b\n"
-    assert text(split([MARK])[0]) == b""
+        assert text(split(chunks)[0]) == b"a\nb" + MARK + b"\nc\nd\n"
+    assert text(split([MARK])[0]) == b"\n"
     assert text(split([MARK[:2]])[0]) == b""
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from streamgauge.engines.quoting import name, text
 from streamgauge.query.raw_field import MISSING, Raw, parquet_columns
 
-MARK = "chr(65279)"  # of byte order
 FIELD = '"(?:[^"]|"")*"|[^",]*'  # quoted, with quotes doubled, or without any quote
 
 
@@ -27,17 +26,11 @@ class Relation:
 
 
 def json_fields(lines: str, names: Sequence[str]) -> Relation:
-    """JSON objects, one in a line; of names that come twice the first counts.
-
-    A byte order mark is taken off every line that begins with one: whether a line is a file's first, which
-    engines read so, may not matter to how it is read.
-    """
+    """JSON objects, one in a line; of names that come twice the first counts."""
     paths = ", ".join(text(json_path(field)) for field in names)
     found = f"TRY(json_extract_string(line, [{paths}]::VARCHAR[]))"
     places = {field: place for place, field in enumerate(names, 1)}
     raws = _raws(names, places)
-    unmarked = f"CASE WHEN starts_with(line, {MARK}) THEN ltrim(line, {MARK}) ELSE line END AS line"
-    lines = f"(SELECT * REPLACE ({unmarked}) FROM {lines})"
     sql = _listed(lines, found, {raws[field].sql: f"fields[{places[field]}]" for field in names})
     return Relation(sql, raws, "TRY(json_type(line)) = 'OBJECT'", "line")
 

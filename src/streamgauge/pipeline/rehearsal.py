@@ -8,6 +8,7 @@ Privacy
     there is one depends on how large the source is, and changes nothing but the time that the run takes.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Thread
@@ -20,6 +21,7 @@ from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.query.blocks import FilePart
 from streamgauge.query.parts import Part
 
+LEAD = 0.06  # seconds in which the engine gets to work: Python runs one thread at a time
 LARGE = 2**26  # bytes: smaller sources are read before a rehearsal would be over
 
 
@@ -44,6 +46,7 @@ class Rehearsal:
             self._thread.join()
 
     def _rehearse(self) -> None:
+        time.sleep(LEAD)
         for part in self._parts:
             with suppress(Exception):  # the run itself will meet it
                 rehearsed(part, self._ticks)

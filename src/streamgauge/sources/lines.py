@@ -2,7 +2,8 @@
 
 A physical line is what stands between two line feeds. One carriage return at its end belongs to its ending
 and goes. What is left is a record if it is at most LONGEST bytes of UTF-8 with no carriage return inside, and
-is dropped otherwise, which is noted by position, length and rule. The last line needs no line feed.
+is dropped otherwise, which is noted by position, length and rule. Byte order marks at its beginning go. The
+last line needs no line feed.
 
 Promise
     The records that come out are a function of each physical line alone, whatever the chunks: no line can
@@ -16,7 +17,7 @@ import os
 from collections.abc import Iterator
 
 from streamgauge.query.blocks import LONGEST, Block, Dropped
-from streamgauge.sources.opening import Opening
+from streamgauge.sources.opening import MARK, Opening
 
 BLOCK = 2**24  # bytes that are read for one block: larger ones cost more in fresh memory than they save
 HOP = 2**17  # bytes that are judged at once
@@ -137,8 +138,13 @@ def is_utf8(data: bytes | bytearray) -> bool:
     return True
 
 
+def is_marked(data: bytes | bytearray) -> bool:
+    """Whether a line begins with a byte order mark."""
+    return not data.isascii() and (data.startswith(MARK) or b"\n" + MARK in data)
+
+
 def _plain(hop: bytes) -> bool:
-    return len(hop) <= LONGEST + 1 and b"\r" not in hop and is_utf8(hop)
+    return len(hop) <= LONGEST + 1 and b"\r" not in hop and is_utf8(hop) and not is_marked(hop)
 
 
 def _clean(hop: bytes, offset: int, dropped: list[Dropped]) -> bytes:
@@ -155,11 +161,18 @@ def _mended(hop: bytes, offset: int, dropped: list[Dropped]) -> bytes:
         record = line.removesuffix(b"\r")
         rule = broken(record)
         if rule is None:
-            kept.append(record + b"\n")
+            kept.append(unmarked(record) + b"\n")
         else:
             dropped.append(Dropped(offset, len(line), rule))
         offset += len(line) + 1
     return b"".join(kept)
+
+
+def unmarked(record: bytes) -> bytes:
+    """Without the marks that it begins with: a line is read alike whether or not it is the first."""
+    while record.startswith(MARK):
+        record = record.removeprefix(MARK)
+    return record
 
 
 def broken(record: bytes) -> str | None:

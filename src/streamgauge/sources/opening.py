@@ -1,4 +1,4 @@
-"""What a file opens with: a byte order mark, which is no text, and in CSV the header.
+"""What a file opens with: in CSV the header, perhaps after a byte order mark, which is no text.
 
 The header is the first line: names between commas, in double quotes where they hold a comma or a quote.
 It is public, as the columns of a pipeline file are. What cannot be read as one is refused without being
@@ -24,10 +24,10 @@ class Opening:
 
     def read(self, data: bytes, *, ended: bool) -> bool:
         """Whether the first bytes of the file are enough to know; `ended` if there are no more."""
-        start = len(MARK) if data.startswith(MARK) else 0
         if not self.has_header:
-            self.length = start if ended or start or not MARK.startswith(data) else None
+            self.length = 0
         else:
+            start = len(MARK) if data.startswith(MARK) else 0
             end = data.find(b"\n", start)
             if end >= 0 or ended or len(data) - start > LONGEST + 1:
                 text = data[start:] if end < 0 else data[start:end]
