@@ -1,0 +1,64 @@
+"""What a claim looks like when it is attacked: computed where it can be, measured by experiment.
+
+from streamgauge.audit import audit_mechanism
+
+audit_mechanism(Binary(Pure(1), horizon=15), 15).measured.amount      0.96
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamgauge.audit.adaptive import AdaptiveSubject, Adversary, Ambush, Echo
+    from streamgauge.audit.auditing import audit, audit_mechanism
+    from streamgauge.audit.exact import Worst, worst_neighbour
+    from streamgauge.audit.intruders import worst_announced, worst_intrusion
+    from streamgauge.audit.kernels import Kernel, WorstRatio, one_event, one_person, worst_ratio
+    from streamgauge.audit.measuring import measure
+    from streamgauge.audit.mechanisms import MechanismSubject
+    from streamgauge.audit.pan_private import PanPrivateSubject
+    from streamgauge.audit.statistics import PublishedSubject, StatisticSubject
+    from streamgauge.audit.subject import Computed, Pair, Score, Subject
+    from streamgauge.audit.verdict import Measured, Verdict
+
+__all__ = [
+    "AdaptiveSubject",
+    "Adversary",
+    "Ambush",
+    "Computed",
+    "Echo",
+    "Kernel",
+    "Measured",
+    "MechanismSubject",
+    "Pair",
+    "PanPrivateSubject",
+    "PublishedSubject",
+    "Score",
+    "StatisticSubject",
+    "Subject",
+    "Verdict",
+    "Worst",
+    "WorstRatio",
+    "audit",
+    "audit_mechanism",
+    "measure",
+    "one_event",
+    "one_person",
+    "worst_announced",
+    "worst_intrusion",
+    "worst_neighbour",
+    "worst_ratio",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Opened when somebody looks: a command that audits nothing need not wait for SciPy."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from streamgauge.audit import adaptive, auditing, intruders, kernels, statistics, subject, verdict
+
+    rooms = (adaptive, auditing, intruders, kernels, statistics, subject, verdict)
+    return next(getattr(room, name) for room in rooms if hasattr(room, name))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,102 @@
+"""One attack: a score of views is learned on some runs, and how well it tells two neighbours apart is counted
+on others.
+
+    views -> score -> bins -> evidence (log-ratio of training counts) -> counts of other runs -> bounds
+
+A score is cut into bins at its quantiles; the training runs say how much each bin speaks for one neighbour,
+and which bins together make the event that shows the most. So a score need be neither monotone nor
+calibrated: the lowest bit of a float serves as well as a likelihood ratio.
+
+Promise
+    The bounds hold with the stated confidence whatever was tried in training: they are made of runs that
+    nothing was chosen by.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamgauge.audit.confidence import delta_seen, epsilon_seen, rho_seen
+from streamgauge.audit.subject import Score
+from streamgauge.audit.weighing import Halves, best_event, best_weights
+from streamgauge.noise import Ints
+from streamgauge.noise.numbers import Bools, Floats
+
+BINS = 200
+OFTEN = 20
+TAILS = np.geomspace(1e-4, 1 / BINS, 12)[:-1]  # and finer ones at both ends, where pure losses show
+QUANTILES = np.sort(np.concatenate([TAILS, np.linspace(0, 1, BINS + 1)[1:-1], 1 - TAILS]))
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """A score, its bins, the event that is counted, and how often each bin was seen."""
+
+    name: str
+    width: int  # numbers of a view
+    score: Score
+    edges: Floats
+    evidence: Floats  # how much each bin speaks for the neighbour that the event speaks for
+    event: Bools  # the bins that are in it
+    turned: bool  # the event speaks for the second neighbour
+    one: Ints
+    other: Ints
+
+    @property
+    def runs(self) -> int:
+        return int(self.one.sum())
+
+    def counted(self, one: Floats, other: Floats) -> "Attack":
+        """With some more runs of each neighbour, as many of both."""
+        more = [binned(self.edges, scored(self.score, views)) for views in (one, other)]
+        return replace(self, one=self.one + more[0], other=self.other + more[1])
+
+    def epsilon(self, doubt: float, delta: float = 0.0) -> float:
+        """Epsilon at this delta is at least so much."""
+        return epsilon_seen(*self._hits, self.runs, doubt, delta)
+
+    def delta(self, doubt: float, epsilon: float) -> float:
+        """Delta at this epsilon is at least so much."""
+        return delta_seen(*self._hits, self.runs, doubt, epsilon)
+
+    def rho(self, doubt: float) -> float:
+        """The rho of zCDP is at least so much."""
+        sides = (self.other, self.one) if self.turned else (self.one, self.other)
+        return rho_seen(self.evidence, *sides, doubt)
+
+    @property
+    def _hits(self) -> tuple[int, int]:
+        one, other = int(self.one[self.event].sum()), int(self.other[self.event].sum())
+        return (other, one) if self.turned else (one, other)
+
+
+def learned(
+    name: str, score: Score, one: Floats, other: Floats, *, runs: int, doubt: float, delta: float = 0.0
+) -> Attack:
+    """An attack from training views, whose event and evidence are the best for so many runs to come."""
+    seen = scored(score, one), scored(score, other)
+    edges = edges_of(np.sort(np.concatenate(seen)))
+    halves = Halves(*((binned(edges, seen[0][half::2]), binned(edges, seen[1][half::2])) for half in (0, 1)))
+    forth, back = (best_event(side, runs, doubt, delta) for side in (halves, halves.turned))
+    turned = back[0] > forth[0]
+    evidence = best_weights(halves.turned if turned else halves, runs, doubt)
+    event = (back if turned else forth)[1]
+    nothing = np.zeros(len(edges) + 1, np.int64)
+    return Attack(name, one.shape[1], score, edges, evidence, event, turned, nothing, nothing)
+
+
+def edges_of(scores: Floats) -> Floats:
+    """Quantiles of sorted scores; a number that comes again and again has a bin of its own."""
+    steps = np.unique(scores[(QUANTILES * (len(scores) - 1)).astype(np.int64)])
+    often = np.searchsorted(scores, steps, "right") - np.searchsorted(scores, steps) > OFTEN
+    return np.unique(np.concatenate([steps, np.nextafter(steps[often], np.inf)]))
+
+
+def scored(score: Score, views: Floats) -> Floats:
+    """Numbers all of them: what is not a number is the lowest of all, which is as good a bin as any."""
+    return np.nan_to_num(np.asarray(score(views), np.float64), nan=-np.inf)
+
+
+def binned(edges: Floats, scores: Floats) -> Ints:
+    """How many scores lie in each bin: below the first edge, from each edge to the next, from the last on."""
+    return np.bincount(np.searchsorted(edges, scores, "right"), minlength=len(edges) + 1)

@@ -1,0 +1,44 @@
+"""The audit of one subject: what can be computed of its loss, and what many runs show of it."""
+
+from typing import Any
+
+from streamgauge.audit.measuring import CONFIDENCE, RUNS, Watch, measure, unseen
+from streamgauge.audit.mechanisms import MechanismSubject
+from streamgauge.audit.pan_private import PanPrivateSubject
+from streamgauge.audit.subject import Computed, Subject
+from streamgauge.audit.verdict import Verdict
+from streamgauge.continual import Mechanism
+from streamgauge.noise import Noise
+
+
+def audit(
+    subject: Subject, runs: int = RUNS, confidence: float = CONFIDENCE, watch: Watch = unseen
+) -> Verdict:
+    """Computes where the subject can be, and attacks with so many runs of each neighbour.
+
+    Without runs (0) nothing is measured, and what cannot be computed is refused.
+    """
+    worst = subject.worst() if isinstance(subject, Computed) else None
+    if worst is None and not runs:
+        raise ValueError(f"runs must be above 0 for a subject that cannot be computed, got {runs}")
+    return Verdict(
+        subject=subject.name,
+        loss=subject.loss,
+        exact=None if worst is None else worst.against(float(subject.loss.amount)),
+        exact_pair="" if worst is None else str(worst),
+        measured=measure(subject, runs, confidence, watch) if runs else None,
+    )
+
+
+def audit_mechanism(
+    mechanism: Mechanism[Any],
+    ticks: int,
+    *,
+    runs: int = RUNS,
+    confidence: float = CONFIDENCE,
+    watch: Watch = unseen,
+    noise: Noise | None = None,
+) -> Verdict:
+    """A counter's claim over its first ticks; where it is pan-private, its memory is attacked as well."""
+    kind = PanPrivateSubject if mechanism.pan_private else MechanismSubject
+    return audit(kind(mechanism, ticks, noise=noise), runs, confidence, watch)

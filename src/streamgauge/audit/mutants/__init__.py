@@ -1,0 +1,29 @@
+"""Broken twins: mechanisms that claim more privacy than they keep, each for a reason that was once believed.
+
+    constants    noise too small by a factor: levels, scales, horizons, units, budgets
+    reuse        noise used twice, data noised twice
+    values       bounds and scales that come too late
+    floats       noise that is large enough, in floats that tell
+    memory       registers that an intruder finds exact
+    presence     what is shown at all
+    thresholds   the sparse vector technique, published wrong
+    reports      randomised response of vectors
+
+An audit that does not condemn all of them, or condemns one of their honest twins, is itself broken.
+"""
+
+from collections.abc import Iterator
+
+from streamgauge.audit.mutants import constants, floats, memory, presence, reports, reuse, thresholds, values
+from streamgauge.audit.mutants.chance import Chance
+from streamgauge.audit.mutants.twins import Twins
+
+__all__ = ["Chance", "Twins", "every_twin"]
+
+FAMILIES = (constants, reuse, values, floats, memory, presence, thresholds, reports)
+
+
+def every_twin(chance: Chance | None = None) -> Iterator[Twins]:
+    """All of them; a seeded chance makes audits of them repeatable."""
+    for family in FAMILIES:
+        yield from family.every_twin(chance or Chance())

@@ -1,0 +1,141 @@
+"""Anything that can be called is audited, and whatever it shows is evidence."""
+
+from decimal import Decimal
+from fractions import Fraction
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+
+from streamgauge import Pure
+from streamgauge.audit.adapters import BATCH, Callable
+from streamgauge.audit.measuring import measure
+
+SURE = 1 - 1e-9
+dp.enable_features("contrib")
+
+
+def shown(output: Any) -> list[float]:
+    """The view of one run that always gives this."""
+    return Callable("one", lambda data: output, Pure(1), 0, 1).views(0, 1)[0].tolist()
+
+
+def measured(run: Any, *, one: Any = 1, other: Any = 0, runs: int = 4000, vectorised: bool = False) -> float:
+    return measure(Callable("subject", run, Pure(1), one, other, vectorised), runs, SURE).amount
+
+
+def laplace(kind: type, scale: float) -> Any:
+    distance = dp.l1_distance(T=kind)
+    domain = dp.vector_domain(dp.atom_domain(T=kind, **({"nan": False} if kind is float else {})))
+    return dp.m.make_laplace(domain, distance, scale=scale)
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_measurement_of_opendp_is_acquitted_and_condemned_with_half_its_noise(kind: type) -> None:
+    for scale, times in ((1.0, 1), (0.5, 2)):
+        measurement = laplace(kind, scale)
+        found = measured(
+            lambda count, runs, m=measurement: m([count] * runs),
+            one=kind(1),
+            other=kind(0),
+            runs=20_000,
+            vectorised=True,
+        )
+        assert found <= times
+        assert (found > 1) == (times == 2)
+
+
+def test_a_measurement_is_called_run_by_run_if_it_takes_one_at_a_time() -> None:
+    measurement = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=0.2)
+    assert 1 < measured(measurement, runs=2000) <= 5
+
+
+def test_noise_of_a_plain_numpy_function_is_told_by_its_bits_unless_they_are_cut_off() -> None:
+    chance = np.random.default_rng(1)
+    plain = measured(
+        lambda x, runs: x + chance.laplace(0, 1, runs), one=1.0, other=0.0, runs=40_000, vectorised=True
+    )
+    cut = measured(lambda x, runs: np.rint(x + chance.laplace(0, 1, runs)), runs=40_000, vectorised=True)
+    assert plain > 3
+    assert cut <= 1
+
+
+@pytest.mark.parametrize("odd", [nan, inf, -inf, None, "secret", b"\x00", 2**60 + 1, 10**400, object])
+def test_whatever_a_run_shows_for_one_neighbour_alone_condemns_it(odd: Any) -> None:
+    """Numbers that floats can not tell from others too."""
+    usual: Any = 2**60 if odd == 2**60 + 1 else 0.0
+    assert measured(lambda data: [7.0, odd if data else usual]) > 3
+
+
+def test_a_leak_in_one_run_of_a_hundred_is_seen() -> None:
+    chance = np.random.default_rng(2)
+    assert measured(lambda data: nan if data and chance.integers(100) == 0 else 0.0, runs=20_000) > 1
+
+
+def test_texts_are_told_apart_whatever_their_order() -> None:
+    chance = np.random.default_rng(3)
+    words = np.array(["b", "a", "d", "c", "e"])
+    chances = {0: [0.2] * 5, 1: [0.02, 0.4, 0.16, 0.4, 0.02]}
+    run = lambda data, runs: chance.choice(words, runs, p=chances[data])  # noqa: E731 - a callable
+    assert 1.5 < measured(run, runs=40_000, vectorised=True) <= 2.31
+
+
+def test_equal_outputs_are_equal_views_of_numbers() -> None:
+    assert shown(3) == shown(3.0) == shown(Fraction(3)) == shown(Decimal(3)) == shown(np.int8(3)) == [3, 0, 0]
+    assert shown([1, (2, 3)][1]) == [2, 3, 0, 0]
+    assert shown(np.array([[1, 2], [3, 4]])) == shown([[1, 2], [3, 4]]) == [1, 2, 3, 4, 0, 0]
+    assert shown(True) == [1, 0, 0]
+    assert shown(2**53 + 1) == [2.0**53, 1, 0]
+    assert shown([nan, 1.0]) == [0, 1, 0, 1]
+    assert shown([1.0, nan]) == [1, 0, 0, 1 / 8]
+    assert len({tuple(shown(odd)) for odd in (nan, inf, -inf, None, "", "None", b"", 0, ())}) == 9
+    assert shown("same") == shown("same") != shown("other")
+
+
+def test_many_runs_are_taken_in_batches_and_none_is_lost() -> None:
+    calls = iter(range(10**6))
+    views = Callable("counting", lambda data: float(next(calls)), Pure(1), 0, 1).views(0, 2 * BATCH + 5)
+    assert sorted(set(np.diff(np.sort(views[:, 0])))) == [1]
+    assert views.shape == (2 * BATCH + 5, 3)
+
+
+def test_integers_at_once_are_as_exact_as_one_by_one() -> None:
+    big = np.array([2**63 - 1, -(2**63), 5])
+    at_once = Callable("at once", lambda data, runs: np.tile(big, (runs, 1)), Pure(1), 0, 1, vectorised=True)
+    assert at_once.views(0, 2)[1].tolist() == shown(big.tolist())
+
+
+@pytest.mark.parametrize(
+    ("run", "vectorised", "message"),
+    [
+        (
+            lambda data: [0] * (1 + data),
+            False,
+            r"^run must return outputs of one shape, got \(2,\) and \(1,\)$",
+        ),
+        (lambda data: [[1, 2], [3]], False, r"^run must return outputs of one shape, got \(1,\) and \(2,\)$"),
+        (
+            lambda data, runs: np.zeros((3, 2)),
+            True,
+            r"^run must return a row for each of 1 runs, got an array of shape \(3, 2\)$",
+        ),
+        (
+            lambda data, runs: np.zeros((runs, runs)),
+            True,
+            r"^run must return outputs of one shape, got \(1,\) and \(9,\)$",
+        ),
+    ],
+)
+def test_outputs_that_do_not_fit_below_each_other_are_refused(
+    run: Any, vectorised: bool, message: str
+) -> None:
+    subject = Callable("ragged", run, Pure(1), 1, 0, vectorised)
+    with pytest.raises(ValueError, match=message):
+        subject.views(0, 9)
+
+
+def test_an_exception_of_a_run_ends_the_audit() -> None:
+    with pytest.raises(ZeroDivisionError):
+        measured(lambda data: 1 / data)

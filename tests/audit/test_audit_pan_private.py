@@ -1,0 +1,99 @@
+"""What an intruder sees of a pan-private run is attacked as a whole; broken twins are condemned both ways."""
+
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import PanPrivateSubject, audit, worst_announced, worst_intrusion
+from streamgauge.audit.intruders import Intruder, worst_to
+from streamgauge.audit.pan_private import Exposed, lots
+from streamgauge.continual import Kary, Segments
+from streamgauge.noise import Noise
+from streamgauge.testing import InsecureKeystream, InsecureNoise, SilentNoise
+
+SURE = 1 - 1e-9
+TICKS = 6
+
+
+def claim(loss: Any = sg.Pure(1), kind: type[Kary] = Kary, **more: Any) -> Kary:  # noqa: B008 - frozen
+    return kind(loss, horizon=TICKS, branching=2, pan_private=True, **more)
+
+
+def subject(claim: Kary, **settings: Any) -> PanPrivateSubject:
+    """The same experiment every time."""
+    noise, entropy = InsecureNoise(31), InsecureKeystream("lots")
+    return PanPrivateSubject(claim, TICKS, noise=noise, entropy=entropy, **settings)
+
+
+class BareRegisters(Kary):
+    """A broken twin: registers that begin without noise, as the source papers have them."""
+
+    def initial(self, width: int, noise: Noise) -> Any:
+        return super().initial(width, SilentNoise())
+
+
+class StirredOnce(Kary):
+    """A broken twin: an announced intrusion is answered with noise after the hand-over only."""
+
+    def intrude(self, state: Any, noise: Noise) -> Any:
+        seen = Kary.intrude(self, state, SilentNoise())
+        self._stir(state, noise)
+        return seen
+
+
+def test_seen_and_handed_over_at_any_two_ticks_is_acquitted() -> None:
+    for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 8))):
+        assert float(worst_intrusion(claim(loss), TICKS).amount) == pytest.approx(float(loss.amount))
+        assert float(worst_announced(claim(loss), 4).amount) <= float(loss.amount) * (1 + 1e-6)
+
+
+def test_windows_of_ticks_are_hidden_from_an_intruder_too() -> None:
+    for unit in (sg.WEvent(2), sg.Event(replace=True, moves=True)):
+        assert 0.5 < float(worst_intrusion(claim(unit=unit), TICKS).amount) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("settings", [{}, {"asked": 4}, {"peek": 2, "asked": 4}, {"by_lot": True}], ids=str)
+def test_an_honest_run_is_acquitted_by_experiment(settings: dict[str, Any]) -> None:
+    verdict = audit(subject(claim(), **settings), 20_000, SURE)
+    assert not verdict.condemned, verdict.reasons
+    assert verdict.exact == pytest.approx(1)
+
+
+@pytest.mark.parametrize("by_lot", [False, True])
+def test_a_register_without_noise_is_condemned_by_computation_and_by_experiment(by_lot: bool) -> None:
+    broken = claim(kind=BareRegisters)
+    verdict = audit(subject(broken, by_lot=by_lot), 20_000, SURE)
+    assert verdict.exact == inf
+    assert len(verdict.reasons) == 2
+
+
+def test_noise_after_the_hand_over_only_is_seen_by_who_looked_before() -> None:
+    """The memory seen, then handed over as it is: what came in between is bare."""
+    broken = claim(kind=StirredOnce)
+    assert worst_to(broken, TICKS, Intruder(1, 3)).against(1.0) == inf
+    assert worst_to(claim(), TICKS, Intruder(1, 3)).amount <= 1 + 1e-6
+
+
+def test_views_hold_releases_and_memory_in_order() -> None:
+    silent = PanPrivateSubject(claim(), TICKS, peek=2, noise=SilentNoise())
+    seen = silent.views(Exposed(np.array([[1, 0, 0, 1, 0, 0]]), 2), 3)
+    releases = [1, 1, 1, 2, 2, 2]
+    assert seen[0, :2].tolist() == releases[:2]
+    assert seen[0, -4:].tolist() == releases[2:]
+    assert seen.shape[1] == 6 + claim().memory()
+    assert (seen == seen[0]).all()
+
+
+def test_who_refuses_announced_intrusions_is_not_asked() -> None:
+    refusing = PanPrivateSubject(Segments(sg.Pure(1), horizon=4), 4, asked=2)
+    with pytest.raises(TypeError, match="must be"):
+        refusing.views(Exposed(np.zeros((1, 4), np.int64), 1), 5)
+
+
+def test_lots_are_even() -> None:
+    counts = np.bincount(lots(InsecureKeystream("lots"), 70_000, 7), minlength=7)
+    assert abs(counts - 10_000).max() < 700

@@ -1,0 +1,85 @@
+"""The audit sees most of what there is to see: bounds close to claims that are tight."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import AdaptiveSubject, MechanismSubject, Pair, PanPrivateSubject, measure
+from streamgauge.continual import Binary, Mechanism, SimpleI, SimpleII, SquareRoot
+from streamgauge.testing import InsecureKeystream, InsecureNoise
+
+MILLION = 10**6
+TIGHT = [
+    (SimpleII(sg.Pure(1)), 1, 0.9),
+    (SimpleI(sg.Pure("1/2"), horizon=1), 1, 0.9),
+    (Binary(sg.Pure(1), horizon=15), 15, 0.8),
+    (SimpleII(sg.Zcdp(Fraction(1, 8))), 1, 0.9),
+    (Binary(sg.Zcdp(Fraction(1, 8)), horizon=15), 15, 0.9),
+    (SquareRoot(sg.Zcdp(Fraction(1, 2)), horizon=8), 8, 0.9),
+]
+
+
+@pytest.mark.parametrize(("claim", "ticks", "share"), TIGHT, ids=lambda value: str(value)[:40])
+def test_a_million_runs_show_most_of_a_tight_claim(claim: Mechanism[Any], ticks: int, share: float) -> None:
+    found = measure(MechanismSubject(claim, ticks, InsecureNoise(5)), MILLION)
+    assert share * float(claim.loss.amount) < found.amount <= float(claim.loss.amount)
+    assert found.score == "likelihood ratio" or claim.loss.currency != "pure"  # else a sum is as good
+
+
+UNITS = [sg.WEvent(3), sg.User(2, 2), sg.Event(replace=True, moves=True), sg.Tick(4)]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_other_units_are_attacked_by_what_they_may_do(unit: Any) -> None:
+    claim = Binary(sg.Pure(1), horizon=7, bound=unit.events, unit=unit)
+    subject = MechanismSubject(claim, 7, InsecureNoise(6))
+    worst = float(subject.worst().amount)
+    assert 0.5 * worst < measure(subject, 100_000).amount <= worst < 1 + 1e-9
+
+
+def test_a_move_of_several_numbers_is_spread_over_as_many_groups() -> None:
+    claim = SimpleII(sg.Pure(1), bound=sg.privacy.Reach(3, 3, 3))
+    subject = MechanismSubject(claim, 2, InsecureNoise(7))
+    assert subject.pairs()[0].one.shape == (3, 2)
+    assert 0.8 < measure(subject, 100_000).amount <= 1
+
+
+def test_streams_that_are_chosen_on_the_way_show_as_much() -> None:
+    for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 2))):
+        subject = AdaptiveSubject(Binary(loss, horizon=7), 7, noise=InsecureNoise(8))
+        assert 0.75 * float(loss.amount) < measure(subject, 100_000).amount <= float(loss.amount)
+
+
+@pytest.mark.parametrize("by_lot", [False, True])
+def test_the_memory_of_a_pan_private_run_shows_some_of_the_claim(by_lot: bool) -> None:
+    claim = Binary(sg.Pure(1), horizon=7, pan_private=True)
+    subject = PanPrivateSubject(
+        claim, 7, by_lot=by_lot, noise=InsecureNoise(9), entropy=InsecureKeystream("lots")
+    )
+    assert subject.worst().amount == pytest.approx(1)
+    assert 0.4 < measure(subject, 100_000).amount <= 1
+
+
+def test_the_score_needs_no_help_where_noise_is_in_one_place() -> None:
+    """Without the likelihood ratio, what is trained or scanned finds as much."""
+
+    class Unaided(MechanismSubject):
+        def pairs(self) -> Any:
+            return [Pair(p.name, p.one, p.other) for p in super().pairs()[:1]]
+
+    found = measure(Unaided(SimpleII(sg.Pure(1)), 1, InsecureNoise(10)), 200_000)
+    assert found.amount > 0.9
+    assert found.score != "likelihood ratio"
+
+
+def test_views_of_runs_are_independent_and_have_the_mean_of_their_stream() -> None:
+    subject = MechanismSubject(Binary(sg.Pure(1), horizon=4), 4, InsecureNoise(11))
+    stream = np.array([[1, 2, 3, 4], [0, 0, 10, 0]])
+    views = subject.views(stream, 20_000)
+    assert views.shape == (20_000, 8)
+    np.testing.assert_allclose(views.mean(axis=0), np.cumsum(stream, axis=1).ravel(), atol=0.3)
+    assert abs(np.corrcoef(views[:-1, 3], views[1:, 3])[0, 1]) < 0.05
+    assert abs(np.corrcoef(views[:, 3], views[:, 7])[0, 1]) < 0.05

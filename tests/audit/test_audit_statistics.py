@@ -1,0 +1,111 @@
+"""Statistics are acquitted in what their counters release and in what they publish; broken ones are not."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from statistics_catalogue import Case, every_running_case
+
+import streamgauge as sg
+from streamgauge.audit import PublishedSubject, StatisticSubject, audit, measure
+from streamgauge.audit.happenings import Happened, as_users, as_values, vectors
+from streamgauge.statistics import Count, Distinct, Histogram, Mean, Sum, TopK
+from streamgauge.testing import InsecureNoise
+
+SURE = 1 - 1e-9
+WEAK = (sg.Pure(1), sg.Zcdp(Fraction(1, 8)))
+UNITS = [sg.Event(replace=True), sg.WEvent(2), sg.User(2, 2), sg.Tick(2)]
+
+
+def given(case: Case) -> Any:
+    return lambda rows: {case.kind.column: case.kind.columns(rows)}
+
+
+def claimed(case: Case) -> Any:
+    """With a loss that leaves something to be seen."""
+    loss = next((weak for weak in WEAK if isinstance(weak, type(case.loss))), case.loss)
+    return Case(case.cls, loss, case.settings).claim(3)
+
+
+@every_running_case
+def test_what_counters_release_is_acquitted(case: Case) -> None:
+    claim = claimed(case)
+    subject = StatisticSubject(claim, 3, case.kind.carried, 2, given(case), InsecureNoise(21))
+    verdict = audit(subject, 2000, SURE)
+    assert not verdict.condemned, verdict.reasons
+    assert verdict.exact is not None
+    assert verdict.exact > 0.3 * verdict.claimed
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_other_units_are_acquitted_by_computation(unit: Any) -> None:
+    for claim, carried, read in (
+        (Sum(sg.Pure(1), lower=-3, upper=2, step=1, horizon=4, unit=unit), (-9, 1, None), as_values),
+        (Histogram(sg.Zcdp(1), domain=("a", "b"), horizon=4, unit=unit), ("a", "b", "c"), as_values),
+        (Distinct(sg.Pure(1), universe=9, horizon=4, unit=unit), (0, 1, 20), as_users),
+    ):
+        verdict = audit(StatisticSubject(claim, 4, carried, 2, read), runs=0)
+        assert not verdict.condemned, verdict.reasons
+
+
+@pytest.mark.parametrize(
+    ("claim", "carried"),
+    [
+        (Count(sg.Pure(1), horizon=3), (1, None)),
+        (Mean(sg.Zcdp(Fraction(1, 8)), lower=0, upper=4, step=1, horizon=3), (0, 4, 99)),
+        (Histogram(sg.Pure(1), domain=("a", "b"), horizon=3), ("a", "b", "c")),
+        (TopK(sg.Pure(1), k=1, domain=("a", "b"), horizon=3), ("a", "b")),
+        (TopK(sg.Approx(1, 0.01), k=1, horizon=3), ("a", "b")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_published_is_acquitted(claim: Any, carried: Any) -> None:
+    verdict = audit(PublishedSubject(claim, 3, carried, noise=InsecureNoise(22)), 4000, SURE)
+    assert not verdict.condemned, verdict.reasons
+
+
+class Unclamped(Sum):
+    """A broken twin: values are counted as they come."""
+
+    def marks(self, rows: Any, groups: Any, width: int, memory: Any) -> Any:
+        marks = super().marks(rows, groups, width, memory)
+        return type(marks)(marks.events, marks.places, marks.amounts * 3)
+
+
+def test_a_sum_that_is_not_clamped_is_condemned_twice() -> None:
+    claim = Unclamped(sg.Pure(1), lower=0, upper=2, step=1, horizon=3)
+    for kind in (StatisticSubject, PublishedSubject):
+        verdict = audit(kind(claim, 3, (2, 9), noise=InsecureNoise(23)), 4000, SURE)
+        assert verdict.condemned
+        assert verdict.measured is not None
+        assert verdict.measured.amount > 1
+
+
+class Eager(TopK):
+    """A broken twin: every key is published as soon as it is there."""
+
+    def release(self, told: Any) -> Any:
+        table = told.memory
+        table.publish(table.eligible(self.at_least, self.span))
+        return super().release(told)
+
+
+def test_a_key_that_is_published_as_soon_as_it_is_there_is_condemned() -> None:
+    honest, broken = (kind(sg.Approx(1, 0.01), k=1, horizon=3) for kind in (TopK, Eager))
+    for claim, guilty in ((honest, False), (broken, True)):
+        found = measure(PublishedSubject(claim, 3, ("a", "b"), noise=InsecureNoise(24)), 2000, SURE)
+        assert (found.amount > 1) == guilty
+
+
+def test_hardly_any_noise_is_no_error() -> None:
+    for loss in (sg.Pure(2000), sg.Zcdp(10**9)):
+        subject = StatisticSubject(Count(loss, horizon=3), 3, (1,), noise=InsecureNoise(25))
+        verdict = audit(subject, 1000, SURE)
+        assert verdict.measured is not None
+        assert 0 < verdict.measured.amount < verdict.claimed
+
+
+def test_vectors_are_what_a_run_counts() -> None:
+    claim = Histogram(sg.Pure(1), domain=("a", "b"), horizon=2)
+    stream = ((Happened("a"), Happened("b", 1), Happened("z")), (Happened("b"),))
+    assert vectors(claim, stream, 2, as_values).tolist() == [[1, 0], [0, 0], [0, 1], [1, 0]]

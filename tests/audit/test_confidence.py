@@ -1,0 +1,66 @@
+"""Bounds hold as often as they say: checked against exact binomials, not against other bounds."""
+
+from math import exp, log
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from streamgauge.audit.confidence import (
+    delta_seen,
+    epsilon_seen,
+    highest_rates,
+    lowest_mean,
+    lowest_rates,
+    rho_seen,
+)
+
+RUNS, DOUBT = 60, 0.05
+RATES = [0.001, 0.02, 0.1, 0.3, 0.5, 0.77, 0.95, 0.999]
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_rate_is_outside_its_bounds_no_more_often_than_stated(rate: float) -> None:
+    hits = np.arange(RUNS + 1)
+    chance = binom.pmf(hits, RUNS, rate)
+    assert chance[lowest_rates(hits, RUNS, DOUBT) > rate].sum() <= DOUBT
+    assert chance[highest_rates(hits, RUNS, DOUBT) < rate].sum() <= DOUBT
+
+
+@pytest.mark.parametrize("hits", [1, 5, 59, 60])
+def test_the_lowest_rate_is_the_one_that_makes_what_was_seen_just_so_unlikely(hits: int) -> None:
+    low = float(lowest_rates(np.array([hits]), RUNS, DOUBT)[0])
+    assert binom.sf(hits - 1, RUNS, low) == pytest.approx(DOUBT)
+
+
+def test_nothing_seen_shows_nothing() -> None:
+    assert lowest_rates(np.array([0]), RUNS, DOUBT)[0] == 0
+    assert highest_rates(np.array([RUNS]), RUNS, DOUBT)[0] == 1
+    assert epsilon_seen(0, 0, RUNS, DOUBT) == delta_seen(0, 0, RUNS, DOUBT, 1.0) == 0
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.5, 0.5), (0.6, 0.2), (0.05, 0.01)])
+def test_epsilon_and_delta_are_above_the_truth_no_more_often_than_stated(one: float, other: float) -> None:
+    hits = np.arange(RUNS + 1)
+    chances = np.outer(binom.pmf(hits, RUNS, one), binom.pmf(hits, RUNS, other))
+    epsilon = np.array([[epsilon_seen(int(a), int(b), RUNS, DOUBT, 0.01) for b in hits] for a in hits])
+    delta = np.array([[delta_seen(int(a), int(b), RUNS, DOUBT, 0.5) for b in hits] for a in hits])
+    assert chances[epsilon > max(0.0, log((one - 0.01) / other))].sum() <= DOUBT
+    assert chances[delta > max(0.0, one - exp(0.5) * other)].sum() <= DOUBT
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_mean_is_below_its_bound_no_more_often_than_stated(rate: float) -> None:
+    hits = np.arange(RUNS + 1)
+    bounds = np.array([lowest_mean(np.array([2.0, 5.0]), np.array([RUNS - h, h]), DOUBT) for h in hits])
+    assert binom.pmf(hits, RUNS, rate)[bounds > 2 + 3 * rate].sum() <= DOUBT
+
+
+def test_rho_is_never_above_what_many_runs_of_two_coins_show() -> None:
+    one, other, runs = 0.6, 0.4, 10**7
+    evidence = np.log([one / other, (1 - one) / (1 - other)])
+    truth = one * evidence[0] + (1 - one) * evidence[1]
+    counts = [np.array([rate, 1 - rate]) * runs for rate in (one, other)]
+    assert 0.98 * truth < rho_seen(evidence, *counts, 1e-6) < truth
+    wrong = rho_seen(np.array([1.0, -3.0]), *counts, 1e-6)
+    assert wrong < truth, "evidence that is wrong shows less, never more"

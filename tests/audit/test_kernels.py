@@ -1,0 +1,98 @@
+"""Finite mechanisms lose just what the papers say, over all short streams; broken twins lose more."""
+
+from fractions import Fraction
+from math import inf
+
+import pytest
+from finite_kernels import (
+    Bare,
+    Density,
+    ExactCount,
+    Memoised,
+    NoiseAfterScaling,
+    RandomisedResponse,
+    Remembered,
+    clamped_laplace,
+)
+
+from streamgauge.audit.kernels import one_event, one_person, ratio_of, worst_ratio
+
+PEOPLE = (None, 0, 1)
+TOLD = 3  # the last tick
+TABLE = {"people": 2, "bias": Fraction(1, 8), "told_at": TOLD, "quotient": Fraction(2, 3)}
+STATE = Fraction(5, 8) / Fraction(1, 2)  # what a bit that was drawn again may be likelier by, either way
+STATE_DOWN = Fraction(1, 2) / Fraction(3, 8)
+NOISE = 1 / Fraction(2, 3)
+CLAIM = STATE_DOWN * NOISE
+
+
+def test_randomised_response_loses_the_odds_of_telling_the_truth() -> None:
+    worst = worst_ratio(RandomisedResponse(), (0, 1), 3)
+    assert worst.ratio == 3
+    assert worst.epsilon == pytest.approx(1.0986, abs=1e-4)
+    assert sum(a != b for a, b in zip(worst.one, worst.other, strict=True)) == 1
+
+
+def test_two_events_of_one_person_lose_twice() -> None:
+    def both(stream, values):
+        return [tuple(1 - bit for bit in stream)]
+
+    assert worst_ratio(RandomisedResponse(), (0, 1), 2, both).ratio == 9
+
+
+def test_the_broken_twin_that_draws_its_flip_once_loses_everything() -> None:
+    assert worst_ratio(Memoised(), (0, 1), 1, peeks=False).ratio == 3
+    assert worst_ratio(Memoised(), (0, 1), 2, peeks=False).ratio == inf
+
+
+def test_noise_on_the_clamped_count_is_a_law_and_loses_its_quotient() -> None:
+    for centre in range(4):
+        assert sum(clamped_laplace(centre, Fraction(2, 3), 6).values()) == 1
+    one, other = (clamped_laplace(centre, Fraction(2, 3), 6) for centre in (1, 2))
+    assert max(one[k] / other[k] for k in one) == NOISE
+
+
+def test_a_density_table_loses_what_its_bits_and_its_noise_lose() -> None:
+    worst = worst_ratio(Density(**TABLE), PEOPLE, TOLD, one_person)
+    assert 1 < worst.ratio <= CLAIM
+    unseen = worst_ratio(Density(**TABLE), PEOPLE, TOLD, one_person, peeks=False)
+    assert unseen.ratio < worst.ratio
+
+
+def test_the_memory_alone_loses_what_a_bit_loses() -> None:
+    """Before the count is told, an intruder sees one draw of a person's bit, however often it was drawn."""
+    table = Density(**{**TABLE, "told_at": 99})
+    worst = worst_ratio(table, PEOPLE, TOLD, one_person)
+    assert worst.ratio == max(STATE, STATE_DOWN)
+    assert worst_ratio(table, PEOPLE, TOLD, one_person, peeks=False).ratio == 1
+
+
+def test_announced_intrusions_lose_one_bit_more_each() -> None:
+    table = Density(**{**TABLE, "people": 1, "told_at": 2})
+    for asked in range(3):
+        worst = worst_ratio(table, (None, 0), 2, one_person, asked=asked)
+        assert worst.ratio <= CLAIM * STATE_DOWN
+    with pytest.raises(TypeError, match=r"^kernel must answer announced intrusions, got RandomisedResponse$"):
+        worst_ratio(RandomisedResponse(), (0, 1), 1, asked=1)
+
+
+@pytest.mark.parametrize("twin", [Bare, Remembered, ExactCount, NoiseAfterScaling])
+def test_a_broken_table_loses_more_than_the_claim(twin: type[Density]) -> None:
+    worst = worst_ratio(twin(**TABLE), PEOPLE, TOLD, one_person)
+    assert worst.ratio > CLAIM
+
+
+def test_neighbours_differ_in_one_event_or_one_person() -> None:
+    assert set(one_event((0, 0), (0, 1))) == {(1, 0), (0, 1)}
+    assert set(one_person((0, 1, 0), PEOPLE)) == {
+        (None, 1, 0),
+        (0, 1, None),
+        (None, 1, None),
+        (0, None, 0),
+    }
+
+
+def test_a_ratio_is_of_the_two_streams_that_are_given() -> None:
+    kernel = RandomisedResponse(Fraction(9, 10))
+    assert ratio_of(kernel, (0, 1), (0, 1)) == 1
+    assert ratio_of(kernel, (0, 1), (1, 1)) == 9

@@ -1,0 +1,114 @@
+"""The audit is itself audited: it condemns every broken twin, and acquits the honest one by the same."""
+
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure
+from streamgauge.audit.adapters import Callable
+from streamgauge.audit.auditing import audit
+from streamgauge.audit.measuring import measure
+from streamgauge.audit.mutants import Chance, Twins, every_twin, floats, values
+from streamgauge.noise import DiscreteLaplace
+
+SURE = 1 - 1e-9
+NAMES = [twins.name for twins in every_twin(Chance.seeded("names"))]
+every_name = pytest.mark.parametrize("name", NAMES)
+ASKED = [  # whatever else there is
+    "Binary, levels counted as log2 T",
+    "Binary, log2 T levels rounded up",
+    "Simple I, scale 1/epsilon",
+    "Simple I, noise reused between ticks",
+    "Density, noise added after scaling",
+    "Pan-private tree, registers without noise",
+    "Laplace noise in floats",
+    "Simple II, a tick drawn again after a crash",
+    "Sparse vector, threshold not redrawn",
+    "Variance, budget not split",
+]
+
+
+def twins_named(name: str) -> Twins:
+    """The same experiment every time."""
+    return next(twins for twins in every_twin(Chance.seeded(name)) if twins.name == name)
+
+
+def claim(twins: Twins) -> float:
+    return float(twins.broken.loss.amount)
+
+
+@every_name
+def test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one(name: str) -> None:
+    twins = twins_named(name)
+    broken, honest = (audit(subject, twins.runs, SURE) for subject in (twins.broken, twins.honest))
+    assert broken.condemned
+    assert broken.measured is not None
+    assert claim(twins) < broken.measured.amount <= twins.truth
+    assert not honest.condemned, honest.reasons
+
+
+@every_name
+def test_twins_make_the_same_claim_and_are_attacked_on_the_same_neighbours(name: str) -> None:
+    twins = twins_named(name)
+    broken, honest = twins.broken.pairs()[0], twins.honest.pairs()[0]
+    assert twins.broken.loss == twins.honest.loss
+    assert twins.truth > claim(twins)
+    assert np.array_equal(broken.one, honest.one)
+    assert np.array_equal(broken.other, honest.other)
+    assert twins.why
+
+
+def test_the_library_has_all_that_was_ever_believed_and_no_name_twice() -> None:
+    assert set(ASKED) <= set(NAMES)
+    assert len(set(NAMES)) == len(NAMES) >= 25
+
+
+def test_acquittals_are_not_blindness() -> None:
+    """Where the likelihood ratio is known, honest twins are measured close to what they claim."""
+    for name in ("Binary, levels counted as log2 T", "Simple II, a tick drawn again after a crash"):
+        twins = twins_named(name)
+        assert measure(twins.honest, twins.runs, SURE).amount > 0.7 * claim(twins)
+
+
+def test_seeded_experiments_repeat_and_others_do_not() -> None:
+    def views(chance: Chance | None) -> np.ndarray:
+        subject = next(every_twin(chance)).broken
+        return subject.views(subject.pairs()[0].one, 100)
+
+    assert np.array_equal(views(Chance.seeded("a")), views(Chance.seeded("a")))
+    assert not np.array_equal(views(Chance.seeded("a")), views(Chance.seeded("b")))
+    assert not np.array_equal(views(None), views(None))
+
+
+def test_float_noise_is_told_by_its_bits_alone() -> None:
+    """With them cut off, the same draws keep their claim."""
+    chance = Chance.seeded("bits")
+
+    def cut(value: float, runs: int) -> np.ndarray:
+        return np.rint(floats.textbook(chance, True, value, runs) * 2**10) / 2**10
+
+    told = measure(twins_named("Laplace noise in floats").broken, 60_000, SURE)
+    assert told.score.startswith("lowest bit")
+    kept = Callable("cut", cut, Pure(1), 1.0, 0.0, vectorised=True)
+    assert measure(kept, 60_000, SURE).amount <= 1
+
+
+def test_noise_after_scaling_loses_what_enumeration_says() -> None:
+    """A coin that showed 0, seen again or not, and a published number far above it."""
+    law = DiscreteLaplace("1/4")
+    far = [values.SEEN * law.pmf(k - 1) + (1 - values.SEEN) * law.pmf(k) for k in range(1, 10)]
+    loss = max(log(seen / law.pmf(k)) for k, seen in enumerate(far, 1))
+    assert loss == pytest.approx(twins_named("Density, noise added after scaling").truth)
+    assert loss == pytest.approx(3.54, abs=0.005)
+
+
+def test_one_sign_under_half_of_epsilon_is_no_breach_but_a_waste() -> None:
+    """The sketch of Hadamard signs, as it is often printed, keeps half of what it may lose."""
+    chance = Chance.seeded("sign")
+
+    def sign(value: int, runs: int) -> np.ndarray:
+        return np.where(chance.coins(1 / (1 + exp(0.5)), runs), -value, value)
+
+    measured = measure(Callable("sign", sign, Pure(1), 1, -1, vectorised=True), 60_000, SURE)
+    assert 0.4 < measured.amount <= 0.5 < inf
