@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check audit bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ check: $(VENV)/dev,plot ## format, lint, types, imports
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
+audit: $(VENV)/plot ## attack every claim of the package: a page and JSON in streamgauge-audit/ (minutes)
+	@mkdir -p streamgauge-audit
+	@$(BIN)/streamgauge audit --all --json --html streamgauge-audit/audit.html > streamgauge-audit/audit.json
+
 bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, NumPy and the bounds (minutes)
 	@$(BIN)/python -P benchmarks/noise.py
 	@$(BIN)/python -P benchmarks/accuracy.py
@@ -30,7 +34,7 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/pipeline.py
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build dist streamgauge-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) build dist streamgauge-demo streamgauge-audit .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

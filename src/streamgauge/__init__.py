@@ -12,7 +12,7 @@ sg.Pipeline.from_file("clinic.toml").run()
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamgauge import continual, noise, postprocess, privacy, query, statistics
+    from streamgauge import audit, continual, noise, postprocess, privacy, query, statistics
     from streamgauge.pipeline import Pipeline
     from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, Zcdp
 
@@ -27,6 +27,7 @@ __all__ = [
     "User",
     "WEvent",
     "Zcdp",
+    "audit",
     "continual",
     "noise",
     "postprocess",
@@ -41,6 +42,10 @@ def __getattr__(name: str) -> Any:
     """Rooms are opened when somebody looks into them: `streamgauge --help` need not wait for NumPy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "audit":
+        import streamgauge.audit as room
+
+        return room
     if name == "Pipeline":
         from streamgauge.pipeline import Pipeline
 

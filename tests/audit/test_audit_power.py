@@ -29,6 +29,13 @@ def test_a_million_runs_show_most_of_a_tight_claim(claim: Mechanism[Any], ticks:
     assert found.score == "likelihood ratio" or claim.loss.currency != "pure"  # else a sum is as good
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_to_be_surer_does_not_blind_the_scan(seed: int) -> None:
+    """Which pair and score are counted is chosen by few runs: too few to be as sure of as of the bound."""
+    subject = MechanismSubject(Binary(sg.Pure(1), horizon=15), 15, InsecureNoise(60 + seed))
+    assert 0.65 < measure(subject, 100_000, 1 - 1e-9).amount <= 1
+
+
 UNITS = [sg.WEvent(3), sg.User(2, 2), sg.Event(replace=True, moves=True), sg.Tick(4)]
 
 

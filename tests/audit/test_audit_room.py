@@ -15,6 +15,12 @@ def test_all_that_is_listed_is_there() -> None:
         room.nothing  # noqa: B018 - that is the test
 
 
+def test_it_is_a_room_of_the_package() -> None:
+    code = "import streamgauge as sg; print(sg.audit.Verdict.__name__, 'audit' in dir(sg))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["Verdict", "True"]
+
+
 def test_a_look_at_the_door_loads_nothing_heavy() -> None:
     code = "import sys, streamgauge.audit; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,16 +4,21 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from statistics_catalogue import Case, every_running_case
+from statistics_catalogue import CASES, Case, every_running_case
 
 import streamgauge as sg
 from streamgauge.audit import PublishedSubject, StatisticSubject, audit, measure
 from streamgauge.audit.happenings import Happened, as_users, as_values, vectors
-from streamgauge.statistics import Count, Distinct, Histogram, Mean, Sum, TopK
+from streamgauge.statistics import Axis, Count, Distinct, Histogram, Mean, RangeCount, Sum, TopK
 from streamgauge.testing import InsecureNoise
 
 SURE = 1 - 1e-9
 WEAK = (sg.Pure(1), sg.Zcdp(Fraction(1, 8)))
+WINDOWED = [
+    case
+    for case in CASES
+    if dict(case.settings)["window"] != "running" and case.loss.currency != "approximate"
+]
 UNITS = [sg.Event(replace=True), sg.WEvent(2), sg.User(2, 2), sg.Tick(2)]
 
 
@@ -37,6 +42,22 @@ def test_what_counters_release_is_acquitted(case: Case) -> None:
     assert verdict.exact > 0.3 * verdict.claimed
 
 
+@pytest.mark.parametrize("case", WINDOWED, ids=str)
+def test_windows_lose_at_their_dearest_just_what_they_claim(case: Case) -> None:
+    """Of each tick, sliding and decayed: over all neighbours that can be made of what events carry."""
+    verdict = audit(StatisticSubject(claimed(case), 3, case.kind.carried, 2, given(case)), runs=0)
+    assert not verdict.condemned, verdict.reasons
+    assert verdict.exact == pytest.approx(verdict.claimed) or isinstance(case.claim(3).unit, sg.User)
+
+
+@pytest.mark.parametrize("window", ["each", "sliding 2", "decayed 4"])
+def test_windows_are_acquitted_by_experiment_and_nearly_reached(window: str) -> None:
+    claim = Sum(sg.Pure(1), lower=0, upper=2, step=1, window=window, horizon=3)
+    for kind in (StatisticSubject, PublishedSubject):
+        found = measure(kind(claim, 3, (2, 9), noise=InsecureNoise(26)), 10_000)
+        assert 0.6 < found.amount <= 1
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_other_units_are_acquitted_by_computation(unit: Any) -> None:
     for claim, carried, read in (
@@ -46,6 +67,34 @@ def test_other_units_are_acquitted_by_computation(unit: Any) -> None:
     ):
         verdict = audit(StatisticSubject(claim, 4, carried, 2, read), runs=0)
         assert not verdict.condemned, verdict.reasons
+
+
+@pytest.mark.parametrize("unit", [sg.Event(), sg.Event(replace=True), sg.WEvent(2), sg.Tick(2)], ids=repr)
+@pytest.mark.parametrize("window", ["running", "each"])
+def test_distinct_is_driven_to_its_claim_by_units_of_several_users_who_come_again(
+    unit: Any, window: str
+) -> None:
+    claim = Distinct(sg.Pure(1), universe=9, horizon=3, unit=unit, window=window)
+    subject = StatisticSubject(claim, 3, (0, 1, 20), 2, as_users)
+    verdict = audit(subject, runs=0)
+    assert verdict.exact == pytest.approx(1)
+    assert ("which comes again" in verdict.exact_pair) == (window == "running")
+
+
+class Forgetful(Distinct):
+    """A broken twin: calibrated as if a user whose first event is gone came nowhere else."""
+
+    @property
+    def counted(self) -> Any:
+        return sg.Event()
+
+
+def test_a_count_of_users_that_forgets_who_comes_again_is_condemned() -> None:
+    claim = Forgetful(sg.Pure(1), universe=9, horizon=3)
+    subject = StatisticSubject(claim, 3, (0, 1), 1, as_users, InsecureNoise(27))
+    verdict = audit(subject, 10_000, SURE)
+    assert verdict.exact == pytest.approx(2)
+    assert len(verdict.reasons) == 2
 
 
 @pytest.mark.parametrize(
@@ -62,6 +111,15 @@ def test_other_units_are_acquitted_by_computation(unit: Any) -> None:
 def test_what_is_published_is_acquitted(claim: Any, carried: Any) -> None:
     verdict = audit(PublishedSubject(claim, 3, carried, noise=InsecureNoise(22)), 4000, SURE)
     assert not verdict.condemned, verdict.reasons
+
+
+def test_all_that_boxes_are_made_of_is_acquitted_as_published() -> None:
+    claim = RangeCount(sg.Pure(1), axes={"x": Axis(0, 4, 1)}, branching=2, horizon=3)
+    subject = PublishedSubject(
+        claim, 3, (0, 1.5, 99), lambda rows: {"values": {"x": rows}}, InsecureNoise(28)
+    )
+    found = measure(subject, 10_000)
+    assert 0.5 < found.amount <= 1
 
 
 class Unclamped(Sum):

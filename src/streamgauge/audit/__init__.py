@@ -1,13 +1,14 @@
 """What a claim looks like when it is attacked: computed where it can be, measured by experiment.
 
-from streamgauge.audit import audit_mechanism
+import streamgauge as sg
 
-audit_mechanism(Binary(Pure(1), horizon=15), 15).measured.amount      0.96
+sg.audit.audit_mechanism(sg.continual.Binary(sg.Pure(1), horizon=15), 15).measured.amount      0.96
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamgauge.audit.adapters import Callable
     from streamgauge.audit.adaptive import AdaptiveSubject, Adversary, Ambush, Echo
     from streamgauge.audit.auditing import audit, audit_mechanism
     from streamgauge.audit.exact import Worst, worst_neighbour
@@ -24,6 +25,7 @@ __all__ = [
     "AdaptiveSubject",
     "Adversary",
     "Ambush",
+    "Callable",
     "Computed",
     "Echo",
     "Kernel",
@@ -54,9 +56,9 @@ def __getattr__(name: str) -> Any:
     """Opened when somebody looks: a command that audits nothing need not wait for SciPy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from streamgauge.audit import adaptive, auditing, intruders, kernels, statistics, subject, verdict
+    from streamgauge.audit import adapters, adaptive, auditing, intruders, kernels, statistics, verdict
 
-    rooms = (adaptive, auditing, intruders, kernels, statistics, subject, verdict)
+    rooms = (adapters, adaptive, auditing, intruders, kernels, statistics, verdict)
     return next(getattr(room, name) for room in rooms if hasattr(room, name))
 
 

@@ -115,7 +115,12 @@ class Widened:
     def column(self) -> str:
         """A name that no other column has."""
         stream, lookups = self.original.stream, self.original.lookups.values()
-        known = {*stream.columns, stream.time, stream.user or "", *(c for each in lookups for c in each.columns)}
+        known = {
+            *stream.columns,
+            stream.time,
+            stream.user or "",
+            *(c for each in lookups for c in each.columns),
+        }
         taken, name = {each.casefold() for each in known}, WORLD
         while name in taken:
             name += "_"

@@ -9,7 +9,7 @@ down the exact vectors.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -35,6 +35,7 @@ class Happened:
     user: int = 0
 
 
+Content = tuple[Happened, ...]  # what the events of a unit are, in turn
 Stream = tuple[tuple[Happened, ...], ...]  # the events of each tick
 Given = Callable[[list[Any]], Mapping[str, Any]]  # of what events carry: the columns that a run is given
 
@@ -108,29 +109,73 @@ class Neighbouring:
     told: str
 
 
-def neighbouring(unit: Unit, ticks: int, carried: Sequence[Any], width: int) -> Iterator[Neighbouring]:
-    """All neighbours of the empty stream, or of a stream of one other event where units are replaced.
+@dataclass(frozen=True)
+class Allowed:
+    """What neighbours may be made of, besides units that carry the same in all their events."""
 
-    A unit carries the same in all its events.
-    """
+    varied: bool = True  # a unit's events may carry different things: not where these say whose they are
+    again: bool = False  # others may carry the same later: it matters where earlier ticks are remembered
+
+
+def neighbouring(
+    unit: Unit,
+    ticks: int,
+    carried: Sequence[Any],
+    width: int,
+    allowed: Allowed = Allowed(),  # noqa: B008 - frozen
+) -> Iterator[Neighbouring]:
+    """Neighbours of the empty stream, or of a stream of one other unit where units are replaced."""
     events = [Happened(what, group) for what, group in product(carried, range(width))]
     for pattern in patterns(unit, ticks):
-        for one, other in product(events, events if unit.replace else [None]):
-            if one != other:
-                yield _differing(unit, ticks, pattern, one, other)
+        size = unit.events * len(pattern)
+        for one, other in contents(unit, events, allowed.varied and size > 1):
+            pair = _differing(unit, ticks, pattern, one, other)
+            yield pair
+            if allowed.again and pattern[-1] < ticks:
+                yield coming_again(pair, one[:size] + other[:size])
 
 
-def _differing(
-    unit: Unit, ticks: int, pattern: Pattern, one: Happened, other: Happened | None
-) -> Neighbouring:
+def contents(unit: Unit, events: list[Happened], varied: bool) -> Iterator[tuple[Content, Content]]:
+    """What the events of a unit are in turn, with it and instead of it: all alike, or one after the other."""
+    what: list[Content] = [(event,) for event in events]
+    if varied:
+        for row in (events, sorted(events, key=lambda event: event.group)):
+            what += [(*row[first:], *row[:first]) for first in range(len(row))]
+    for one, other in product(what, what if unit.replace else [()]):
+        if one != other:
+            yield one, other
+
+
+def _differing(unit: Unit, ticks: int, pattern: Pattern, one: Content, other: Content) -> Neighbouring:
     moves = unit.replace and not unit.consecutive
     there, instead = (pattern[:1], pattern[-1:]) if moves else (pattern, pattern)
-    told = f"{one.carried!r}" if other is None else f"{one.carried!r} for {other.carried!r}"
+    told = f"{_told(one)} for {_told(other)}" if other else _told(one)
     streams = [
-        tuple((event,) * unit.events if event and tick in places else () for tick in range(1, ticks + 1))
-        for event, places in ((one, there), (other, instead))
+        tuple(
+            _of_tick(unit, places.index(tick), what) if tick in places else () for tick in range(1, ticks + 1)
+        )
+        for what, places in ((one, there), (other, instead))
     ]
     return Neighbouring(pattern, streams[0], streams[1], told)
+
+
+def _of_tick(unit: Unit, place: int, what: Content) -> tuple[Happened, ...]:
+    numbers = range(place * unit.events, (place + 1) * unit.events)
+    return tuple(what[number % len(what)] for number in numbers) if what else ()
+
+
+def _told(what: Content) -> str:
+    return f"{what[0].carried!r}" if len(what) == 1 else f"{what[0].carried!r}, {what[1].carried!r}, .."
+
+
+def coming_again(pair: Neighbouring, what: Content) -> Neighbouring:
+    """With others who carry the same at the tick after the unit's last."""
+    later = tuple(replace(event, user=1 + number) for number, event in enumerate(what))
+    after = pair.pattern[-1]
+    both = [
+        (*stream[:after], (*stream[after], *later), *stream[after + 1 :]) for stream in (pair.one, pair.other)
+    ]
+    return Neighbouring(pair.pattern, both[0], both[1], f"{pair.told}, which comes again")
 
 
 def crowded(pair: Neighbouring, unit: Unit, carried: Sequence[Any], width: int) -> Neighbouring:

@@ -20,6 +20,7 @@ from streamgauge.query.released import moment
 from streamgauge.query.settings import Stream
 
 SCALES = {"epoch s": 1_000_000, "epoch ms": 1_000, "epoch us": 1}
+ONE_TEXT = "a"  # of columns that are hashed, or whose groups are discovered
 SUFFIXES = {"gzip": ".gz", "zstd": ".zst"}
 
 

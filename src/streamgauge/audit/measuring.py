@@ -20,6 +20,7 @@ from streamgauge.audit.attack import Attack, learned
 from streamgauge.audit.scores import scores
 from streamgauge.audit.subject import Pair, Score, Subject
 from streamgauge.audit.verdict import Measured
+from streamgauge.audit.weighing import CAUTION
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Approx, Loss
 
@@ -60,9 +61,16 @@ class Asked:
 
     def amount(self, attack: Attack) -> float:
         """What an attack shows, in the currency of the claim."""
+        return self._shown(attack, self.doubt)
+
+    def promised(self, attack: Attack) -> float:
+        """The same by the few runs of a scan, which are doubted less: they choose, and bound nothing."""
+        return self._shown(attack, max(CAUTION, self.doubt))
+
+    def _shown(self, attack: Attack, doubt: float) -> float:
         if self.loss.currency == "zCDP":
-            return attack.rho(self.doubt)
-        return attack.epsilon(self.doubt, self.delta)
+            return attack.rho(doubt)
+        return attack.epsilon(doubt, self.delta)
 
 
 def measure(
@@ -97,7 +105,7 @@ def scan(subject: Subject, scanned: int, asked: Asked) -> tuple[Pair, Attack]:
         half = len(one) // 2
         for name, score in tried(pair, one[:half], other[:half]):
             attack = asked.learn(name, score, one[:half], other[:half])
-            shown = asked.amount(attack.counted(one[half:], other[half:]))
+            shown = asked.promised(attack.counted(one[half:], other[half:]))
             if best is None or shown > best[0]:
                 best = shown, pair, attack
     if best is None:

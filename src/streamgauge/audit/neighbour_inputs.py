@@ -16,13 +16,14 @@ dearest are attacked:
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
-from streamgauge.audit.input_records import Input, Line
+from streamgauge.audit.input_records import ONE_TEXT, Input, Line
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import User
 from streamgauge.query.planner import Planned
@@ -32,7 +33,7 @@ from streamgauge.query.sql.dialect import read
 FEW = 3  # labels of a column that are tried
 OTHERS = 3  # events of other people in every tick
 CROWD = 300  # events of other people in one group, where groups must be large to be told
-ABSURD = 1e300
+FAR, ABSURD = 10.0, 1e290  # ranges beyond the bounds
 CENTURY = 36525 * 86_400_000_000  # microseconds
 TORN = b'{"torn": "'
 
@@ -46,6 +47,11 @@ class Neighbours:
     name: str
     one: Input
     other: Input
+
+    @property
+    def sides(self) -> tuple[Input, Input]:
+        """By whether the unit is there."""
+        return self.other, self.one
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,11 @@ class Candidates:
         return list(column.values or ())[:FEW]
 
     def numbers(self, column: Column) -> list[Any]:
-        near = [value + move for value in self._literals(False) for move in (0, column.grid or 1, -(column.grid or 1))]
+        near = [
+            value + move
+            for value in self._literals(False)
+            for move in (0, column.grid or 1, -(column.grid or 1))
+        ]
         if column.bounds is None:
             return [plain(number) for number in [*near[: 4 * FEW], Fraction(1)]]
         low, high = column.bounds
@@ -108,10 +118,10 @@ class Candidates:
         keys = [lookup.keys[:FEW] for lookup in self.file.lookups.values() if lookup.on == column.name]
         if keys:
             return [key for some in keys for key in some]
-        return [] + [text.strip("%") for text in self._literals(True)[: 2 * FEW]] + ["a"]
+        return [text.strip("%") for text in self._literals(True)[: 2 * FEW]] + [ONE_TEXT]
 
     def one_text(self, column: Column) -> list[Any]:
-        return ["a"]
+        return [ONE_TEXT]
 
     def _literals(self, texts: bool) -> list[Any]:
         """What the SQL of the releases compares with."""
@@ -141,15 +151,13 @@ def plain(number: Fraction) -> int | float:
 def unit_of(stream: Stream, line: Line, ticks: int, *, beyond: bool = False) -> Input:
     """All that one unit does at most within the first ticks; or twice as much."""
     unit = stream.unit
-    last = ticks if beyond else min(ticks, line.tick + unit.ticks - 1)
-    first = max(1, last - unit.ticks + 1) if last == ticks and not beyond else line.tick
-    first = min(first, line.tick)
+    first, last = (1, ticks) if beyond else (line.tick, min(ticks, line.tick + unit.ticks - 1))
     times = unit.events * (2 if beyond else 1)
     return tuple(replace(line, tick=tick) for tick in range(first, last + 1) for _ in range(times))
 
 
 def worth(value: Floats, stddev: Floats, nothing: Floats) -> Floats:
-    """How far each candidate moves what is told, by its standard errors: (candidates, ...) to (candidates,)."""
+    """How far each candidate moves what is told, by standard errors; the first axis is of candidates."""
     apart = np.abs(np.nan_to_num(value, nan=-1.0) - np.nan_to_num(nothing, nan=-1.0))
     spread = np.where(np.isfinite(stddev) & (stddev > 0), stddev, 1.0)
     return np.asarray((apart / spread).reshape(len(value), -1).sum(axis=1), np.float64)
@@ -168,10 +176,10 @@ def dearest(worths: Sequence[Floats]) -> list[int]:
 
 
 def neighbours(
-    file: PipelineFile, ticks: int, lines: Sequence[Line], best: Sequence[int], discovered: bool
+    stream: Stream, ticks: int, lines: Sequence[Line], best: Sequence[int], *, discovered: bool = False
 ) -> Iterator[Neighbours]:
     """All pairs that are worth an attack, the dearest first."""
-    stream, line = file.stream, lines[best[0]]
+    line = lines[best[0]]
     unit, others = unit_of(stream, line, ticks), crowd(ticks, lines, best)
     yield Neighbours(f"{told(stream, line)}, alone", unit, ())
     yield Neighbours(f"{told(stream, line)}, among others", unit + others, others)
@@ -180,32 +188,36 @@ def neighbours(
         yield Neighbours(f"{told(stream, line)}, in a crowd", unit + many, many)
     for number in best[1:]:
         yield Neighbours(f"{told(stream, lines[number])}, alone", unit_of(stream, lines[number], ticks), ())
-    yield from _hostile(file, ticks, line, others)
+    yield from _hostile(stream, ticks, line, others)
 
 
-def _hostile(file: PipelineFile, ticks: int, line: Line, others: Input) -> Iterator[Neighbours]:
-    stream = file.stream
+def _hostile(stream: Stream, ticks: int, line: Line, others: Input) -> Iterator[Neighbours]:
     turned = with_bounds(stream, line, lambda low, high, value: low if value == high else high)
     if turned != line:
         yield Neighbours(f"{told(stream, turned)}, alone", unit_of(stream, turned, ticks), ())
-    absurd = with_bounds(stream, line, lambda low, high, value: ABSURD if value == high else -ABSURD)
-    if absurd != line:
-        yield Neighbours("a unit whose numbers are out of bounds", unit_of(stream, absurd, ticks), ())
+        for what, size in (("out of bounds", FAR), ("absurd", ABSURD)):
+            wild = with_bounds(stream, line, partial(beyond, size))
+            yield Neighbours(f"a unit whose numbers are {what}", unit_of(stream, wild, ticks), ())
     if stream.format != "parquet":
         torn = Line(line.tick, raw=TORN)
         yield Neighbours("a record that cannot be read, before others", (torn, *others), others)
     ahead = replace(line, at=CENTURY / stream.tick)
     yield Neighbours("a record from the next century, before others", (ahead, *others), others)
     if isinstance(stream.unit, User):
-        beyond = unit_of(stream, line, ticks, beyond=True)
-        yield Neighbours("a user with twice as many events as allowed", beyond, ())
+        twice = unit_of(stream, line, ticks, beyond=True)
+        yield Neighbours("a user with twice as many events as allowed", twice, ())
+
+
+def beyond(size: float, low: float, high: float, value: Any) -> float:
+    """A number far outside of its bounds, on the side that it was on."""
+    return high + size * (high - low) if value == high else low - size * (high - low)
 
 
 def with_bounds(stream: Stream, line: Line, changed: Callable[[Any, Any, Any], Any]) -> Line:
     """The line with other numbers in columns that have bounds."""
     bounds = {name: column.bounds for name, column in stream.columns.items()}
     columns = tuple(
-        (name, changed(*map(plain, found), value) if (found := bounds.get(name)) else value)
+        (name, changed(plain(found[0]), plain(found[1]), value) if (found := bounds.get(name)) else value)
         for name, value in line.columns
     )
     return replace(line, columns=columns)
@@ -228,7 +240,9 @@ def told(stream: Stream, line: Line) -> str:
     'a user (2 a tick, 3 ticks) of region north'
     """
     unit = stream.unit
-    what = "an event" if unit.ticks == unit.events == 1 else f"a unit ({unit.events} a tick, {unit.ticks} ticks)"
+    what = (
+        "an event" if unit.ticks == unit.events == 1 else f"a unit ({unit.events} a tick, {unit.ticks} ticks)"
+    )
     what = what.replace("a unit", "a user") if isinstance(unit, User) else what
     carried = ", ".join(f"{name} {value}" for name, value in line.columns)
     return f"{what} of {carried}" if carried else what

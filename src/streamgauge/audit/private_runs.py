@@ -103,8 +103,8 @@ class PrivateRuns:
 
     def _run(self, file: PipelineFile, source: Path, noise: Noise | None) -> tuple[bytes, Exception | None]:
         """What was printed, and what was raised: of the run, not of the machine."""
-        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-        raised = None
+        printed, raised = io.BytesIO(), None
+        out = io.TextIOWrapper(printed, encoding="utf-8", write_through=True)
         with source_of(file, source) as (at_work, descriptor), contextlib.redirect_stdout(out):
             options = Options(
                 noise=noise,
@@ -119,7 +119,7 @@ class PrivateRuns:
                 raise
             except Exception as error:
                 raised = error
-        return cast(io.BytesIO, out.buffer).getvalue(), raised
+        return printed.getvalue(), raised
 
     def _first_ticks(self, pipeline: Pipeline, options: Options) -> None:
         with contextlib.closing(cast(Any, pipeline.ticks(options))) as ticks:

@@ -8,7 +8,7 @@ What a counter releases without noise is taken from a real run without noise, so
 the way there; the law of the noise is what the plan writes down.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from streamgauge.audit.likelihood import Likelihood, fixed
 from streamgauge.audit.linear import LinearView, written
-from streamgauge.audit.sink_rows import PARTS, Seen
+from streamgauge.audit.sink_rows import PARTS, Seen, View
 from streamgauge.audit.subject import Score
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Part
@@ -83,7 +83,7 @@ def _single(value: Callable[[Floats], Floats], scale: float, views: Floats) -> F
     return value(views) / scale
 
 
-def _pair(statistic: Summary, values: dict[str, Callable[[Floats], Floats]], views: Floats) -> Floats:
+def _pair(statistic: Summary, values: Mapping[str, Callable[[Floats], Floats]], views: Floats) -> Floats:
     """Number and sum, from number and mean: a mean is the sum over the number, floored."""
     moments = statistic.moments
     count = values["count"](views)
@@ -94,7 +94,7 @@ def _pair(statistic: Summary, values: dict[str, Callable[[Floats], Floats]], vie
         total = unit * _floored(statistic, count)
     both = np.stack([count, total], axis=1)
     channels = np.einsum("cp,rpgt->rcgt", np.linalg.inv(moments.decoder), both)
-    return channels.reshape(len(views), -1, count.shape[-1])
+    return np.asarray(channels.reshape(len(views), -1, count.shape[-1]), np.float64)
 
 
 def _floored(statistic: Summary, count: Floats) -> Floats:
@@ -104,10 +104,17 @@ def _floored(statistic: Summary, count: Floats) -> Floats:
     return Sums(count, count, one[0] * noise, one[1] * noise).floored
 
 
+def evidence_of(view: View, one: Floats, other: Floats) -> Score | None:
+    """What is known between two views without noise, of all releases that can be read back."""
+    found = [reading.evidence(one, other) for seen in view.firsts for reading in readings(seen) or ()]
+    scores = [score for score in found if score is not None]
+    return summed(scores) if scores else None
+
+
 def summed(scores: Sequence[Score]) -> Score:
     """Parts have noise of their own: their evidence adds up."""
     return partial(_summed, tuple(scores))
 
 
 def _summed(scores: Sequence[Score], views: Floats) -> Floats:
-    return np.sum([score(views) for score in scores], axis=0)
+    return np.asarray(np.sum([score(views) for score in scores], axis=0), np.float64)

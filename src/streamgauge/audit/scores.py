@@ -5,6 +5,7 @@ bent       the same with their squares besides: noise whose width depends on the
 places     every number of a view by itself
 granular   the lowest bit that is set in a number: what naive float noise gives away
 repeats    whether two steps of a view are equal: noise that was used twice
+unmixed    the draws that a view is made of, found and asked one by one (see `unmixing`)
 """
 
 from collections.abc import Iterator
@@ -12,15 +13,15 @@ from functools import partial
 
 import numpy as np
 
+from streamgauge.audit.regression import TINY, known, trained
 from streamgauge.audit.subject import Score
+from streamgauge.audit.unmixing import unmixed
 from streamgauge.noise import Ints
-from streamgauge.noise.numbers import Bools, Floats
+from streamgauge.noise.numbers import Floats
 
 PLACES = 16  # numbers of a view that are tried by themselves: those that differ most between the neighbours
 BROADEST = 64  # numbers that are weighed together
-ROUNDS = 30  # of Newton's method, which ends sooner
-RIDGE = 1e-6
-TINY = 1e-12
+RUNS_EACH = 20  # that a number must have to be unmixed from others
 
 
 def scores(one: Floats, other: Floats) -> Iterator[tuple[str, Score]]:
@@ -34,6 +35,7 @@ def scores(one: Floats, other: Floats) -> Iterator[tuple[str, Score]]:
             yield f"lowest bit of place {place}", partial(lowest_bit, place)
     if one.shape[1] > 1:
         yield "repeats", repeats
+        yield "unmixed", unmixed(one, other, places[: min(BROADEST, 1 + len(one) // RUNS_EACH)])
 
 
 def telling(one: Floats, other: Floats) -> list[int]:
@@ -44,11 +46,6 @@ def telling(one: Floats, other: Floats) -> list[int]:
     wider = np.abs(np.log((first.std(axis=0) + TINY) / (second.std(axis=0) + TINY)))
     missing = np.abs(np.isnan(one).mean(axis=0) - np.isnan(other).mean(axis=0))
     return [int(place) for place in np.argsort(-(apart + wider + missing), kind="stable")]
-
-
-def known(views: Floats) -> Floats:
-    """Views in which what is not there is 0."""
-    return np.nan_to_num(views, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def value(place: int, views: Floats) -> Floats:
@@ -76,48 +73,3 @@ def repeats(views: Floats) -> Floats:
     """How many of the steps of a view are equal to the one before."""
     steps = np.diff(views, axis=1, prepend=0.0)
     return np.asarray((np.diff(steps, axis=1) == 0).sum(axis=1), np.float64)
-
-
-def trained(one: Floats, other: Floats, places: list[int], *, squares: bool) -> Score:
-    """Logistic regression on standardised places, by Newton's method with a small ridge."""
-    both = np.concatenate([one[:, places], other[:, places]])
-    features = Features(places, *centred(known(both)), squares)
-    rows = features(np.concatenate([one, other]))
-    label = np.arange(len(rows)) < len(one)
-    return partial(_weighed, features, fitted(rows, label))
-
-
-def fitted(rows: Floats, label: Bools) -> Floats:
-    """The weights under which rows tell best which of them are labelled."""
-    weights = np.zeros(rows.shape[1])
-    for _ in range(ROUNDS):
-        chance = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
-        bend = (rows * (chance * (1 - chance) + RIDGE)[:, None]).T @ rows
-        step = np.linalg.solve(bend + RIDGE * len(rows) * np.eye(len(weights)), rows.T @ (label - chance))
-        weights += step
-        if np.abs(step).max() < RIDGE:
-            break
-    return weights
-
-
-def centred(rows: Floats) -> tuple[Floats, Floats]:
-    return rows.mean(axis=0), rows.std(axis=0) + TINY
-
-
-class Features:
-    """Places of a view by their own deviation, their squares if asked for, and a constant."""
-
-    def __init__(self, places: list[int], centre: Floats, spread: Floats, squares: bool) -> None:
-        self.places = places
-        self.centre = centre
-        self.spread = spread
-        self.squares = squares
-
-    def __call__(self, views: Floats) -> Floats:
-        plain = (known(views[:, self.places]) - self.centre) / self.spread
-        bent = [np.minimum(plain**2, 100.0)] if self.squares else []
-        return np.column_stack([plain, *bent, np.ones(len(plain))])
-
-
-def _weighed(features: Features, weights: Floats, views: Floats) -> Floats:
-    return np.asarray(features(views) @ weights, np.float64)

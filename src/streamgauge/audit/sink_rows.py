@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.file_copies import Copies, Group
+from streamgauge.audit.input_records import ONE_TEXT
+from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.planner import Planned, shape_of
 from streamgauge.query.settings import SinkSettings
@@ -37,7 +39,7 @@ class Seen:
     groups: tuple[Group, ...]
     first: int = 0  # its place in a view
 
-    @property
+    @cached_property
     def measures(self) -> list[str]:
         return self.plan.layout["measures"]
 
@@ -59,11 +61,11 @@ class Seen:
         return views[:, self.first : self.first + self.size - 1].reshape(len(views), *self.shape)
 
 
-def groups_of(plan: Planned, texts: Sequence[str]) -> tuple[Group, ...]:
-    """All groups of a release; where they are discovered, those that its records may have."""
+def groups_of(plan: Planned) -> tuple[Group, ...]:
+    """All groups of a release; where they are discovered, the one that its records have."""
     found = plan.layout.get("discovered")
     if found is not None:
-        return tuple(((found, text),) for text in texts)
+        return (((found, ONE_TEXT),),)
     return tuple(place.labels for place in shape_of(plan.name, plan.layout).places)
 
 
@@ -81,9 +83,19 @@ class View:
             first += part.size
         return cls(tuple(placed))
 
-    @property
+    @cached_property
     def size(self) -> int:
         return sum(part.size for part in self.parts)
+
+    @property
+    def firsts(self) -> list[Seen]:
+        """Each release in the first sink that has it."""
+        return list({part.plan.name: part for part in reversed(self.parts)}.values())[::-1]
+
+    def only(self, releases: set[str]) -> tuple["View", Ints]:
+        """The view of those who look at some releases, and where its numbers are in this one."""
+        kept = [part for part in self.parts if part.plan.name in releases]
+        return View.of(kept), np.concatenate([np.arange(*part.places.indices(self.size)) for part in kept])
 
     @cached_property
     def index(self) -> dict[tuple[int, str, int, Group, str], int]:
@@ -106,19 +118,22 @@ class View:
         """The views of all runs of a copy, from what each sink has."""
         views = np.full((copies.count, self.size), np.nan)
         views[:, list(self.counts.values())] = 0.0
+        size, index, counts = self.size, self.index, self.counts
+        there: list[int] = []  # rows, by where they are counted
         at: list[int] = []
         numbers: list[Sequence[Any]] = []
         for sink, entries in enumerate(found):
             for release, tick, group, measure, five in entries:
                 copy, name, own = copies.place(release, group)
-                views[copy, self.counts[sink, name]] += 1
-                place = self.index.get((sink, name, tick, own, measure))
+                there.append(copy * size + counts[sink, name])
+                place = index.get((sink, name, tick, own, measure))
                 if place is not None:
-                    at.append(copy * self.size + place)
+                    at.append(copy * size + place)
                     numbers.append(five)
-        if at:
-            places = np.array(at)[:, None] + np.arange(len(PARTS))
-            views.reshape(-1)[places] = np.array(numbers, np.float64)
+        if there:
+            flat = views.reshape(-1)
+            np.add.at(flat, there, 1.0)
+            flat[np.array(at, np.int64)[:, None] + np.arange(len(PARTS))] = np.array(numbers, np.float64)
         return views
 
 

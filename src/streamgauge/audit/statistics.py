@@ -9,13 +9,14 @@ the decoded estimates: that nothing but the vectors gets out, keys that are disc
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from streamgauge.audit.exact import Worst, loss_of
 from streamgauge.audit.happenings import (
+    Allowed,
     Given,
     Happened,
     Neighbouring,
@@ -33,8 +34,8 @@ from streamgauge.audit.subject import Pair
 from streamgauge.continual import Strategy
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats
-from streamgauge.privacy import Loss
-from streamgauge.statistics import Ranking, Statistic
+from streamgauge.privacy import Loss, User
+from streamgauge.statistics import Ranges, Ranking, Statistic
 
 USERS = 1000  # of one run, where runs have users of their own
 
@@ -66,12 +67,21 @@ class StatisticSubject:
     @cached_property
     def dearest(self) -> tuple[float, Neighbouring]:
         """Of all neighbours that can be made of what is carried."""
-        unit = self.statistic.unit
-        found = [
-            (loss_of(self.strategy, self._vectors(pair.one) - self._vectors(pair.other)), pair)
-            for pair in neighbouring(unit, self.ticks, self.carried, self.width)
-        ]
-        return max(found, key=lambda priced: priced[0])
+        exact = lru_cache(maxsize=None)(self._vectors)  # many pairs have a stream in common
+        found = neighbouring(self.statistic.unit, self.ticks, self.carried, self.width, self._allowed)
+        priced = ((self._loss_between(exact(pair.one), exact(pair.other)), pair) for pair in found)
+        return max(priced, key=lambda known: known[0])
+
+    @property
+    def _allowed(self) -> Allowed:
+        """A user who is removed carries no other users, and does not come again."""
+        of_users = isinstance(self.statistic.unit, User)
+        names_users = "users" in self.given(list(self.carried[:1]))
+        return Allowed(varied=not (of_users and names_users), again=self.statistic.REMEMBERS and not of_users)
+
+    def _loss_between(self, one: Ints, other: Ints) -> float:
+        first, second = padded(one, other)
+        return loss_of(self.strategy, first - second)
 
     def worst(self) -> Worst:
         amount, pair = self.dearest
@@ -146,6 +156,8 @@ class PublishedSubject:
         """All numbers of a release, a row for each group; NaN for a key that is not listed."""
         if isinstance(release, Ranking):
             return self._ranked(release, runs)
+        if isinstance(release, Ranges):
+            return by_group(release.nodes, runs)  # of which all boxes are made
         values = [np.asarray(column.value, np.float64) for column in release.told().values()]
         return np.concatenate([by_group(value, runs) for value in values], axis=1)
 

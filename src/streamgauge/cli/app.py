@@ -10,6 +10,7 @@ import typer
 
 from streamgauge.cli import key
 from streamgauge.cli.arguments import switch
+from streamgauge.cli.audit import audit
 from streamgauge.cli.backup import backup
 from streamgauge.cli.demo import demo
 from streamgauge.cli.export import export
@@ -26,7 +27,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Begin": [demo, init, plan, run],
     "Read what was published": [releases, plot, export, ledger],
-    "Look after it": [backup, quarantine],
+    "Look after it": [audit, backup, quarantine],
 }
 
 app = typer.Typer(

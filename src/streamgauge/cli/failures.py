@@ -2,6 +2,7 @@
 
     2    refused: a bad file, option, key or source, or a run that must not start
     1    the world failed: a full disk, a read-only folder, a reader that went away; or a bug
+    3    condemned: an audit found a claim that does not hold
     130  stopped by Ctrl-C or a termination signal
 
 **Privacy.** Refusals of ours are written from declarations, so their words may be shown. The words of any
@@ -19,7 +20,7 @@ from typer.core import TyperGroup
 
 from streamgauge.cli.screens import aside, one_line
 
-REFUSED, FAILED, STOPPED = 2, 1, 130
+REFUSED, FAILED, CONDEMNED, STOPPED = 2, 1, 3, 130
 WORLD = {"StoreUnwritable", "SinkFailed", "MissingPackage", "EngineFailed", "MemoryError", "OSError"}
 
 

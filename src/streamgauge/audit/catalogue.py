@@ -1,0 +1,207 @@
+"""Every mechanism and every statistic of the package, with settings, as subjects: found by looking.
+
+    counter         all releases of a mechanism, exactly and by experiment
+    memory          the same with the memory of a pan-private one, which an intruder sees
+    adversary       the same to one who chooses the stream in view of past releases
+    vectors         all that a statistic's counter releases
+    published       all that a statistic tells
+    twin            the mutants and their honest twins, by which the audit itself is judged
+
+A class that needs a setting which is not known here is an error, not an omission.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from streamgauge import continual, statistics
+from streamgauge.audit.adaptive import AdaptiveSubject
+from streamgauge.audit.happenings import Given, as_users, as_values
+from streamgauge.audit.mechanisms import MechanismSubject
+from streamgauge.audit.mutants import every_twin
+from streamgauge.audit.pan_private import PanPrivateSubject
+from streamgauge.audit.statistics import PublishedSubject, StatisticSubject
+from streamgauge.audit.subject import Subject
+from streamgauge.continual import Binary, Kary, Mechanism
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, Zcdp
+from streamgauge.statistics import Axis, Statistic, TopK
+
+Settings = Mapping[str, Any]
+TICKS = 7
+FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
+LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
+ADAPTIVE = ("SimpleII", "Binary", "Kary", "SquareRoot")
+REFUSALS = ("loss must be", "pan_private must be", "inner must be", "unit must be", "bound must be")
+
+MECHANISMS: dict[str, Sequence[Settings]] = {
+    "Kary": ({}, {"branching": 3}),
+    "Binary": ({}, {"refine": True}),
+    "Hybrid": ({}, {"inner": Binary, "growth": 2, "first": 1}, {"inner": Kary, "growth": 3}),
+    "SubtractiveTree": ({}, {"branching": 3}),
+    "TwoLevel": ({}, {"block_size": 3}),
+    "WindowSum": ({"window": 1}, {"window": 3}, {"window": 4, "branching": 2}),
+    "ExponentialDecay": ({"decay": "9/10"}, {"decay": "1/2"}),
+    "PolynomialDecay": ({"exponent": 1}, {"exponent": "1/2"}),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a statistic is tried: settings, and what events may carry."""
+
+    settings: Settings
+    carried: tuple[Any, ...]
+    given: Given = as_values
+
+
+def as_axes(rows: list[Any]) -> Settings:
+    """Places in the plane."""
+    sides = [[None if row is None else row[side] for row in rows] for side in (0, 1)]
+    return {"values": {"x": sides[0], "y": sides[1]}}
+
+
+NUMBERS: Settings = {"lower": -3, "upper": 2, "step": "1/2"}
+AXIS: Settings = {"lower": 0, "upper": 8, "step": 1, "branching": 2}
+PLANE: Settings = {"axes": {"x": Axis(0, 4, 1), "y": Axis(0, 2, 1)}, "branching": 2}
+STATISTICS: dict[str, Sequence[Kind]] = {
+    "Count": (Kind({}, (1, None)),),
+    "Sum": (Kind(NUMBERS, (-7, 0, 2, None)),),
+    "Mean": (Kind(NUMBERS, (-7, 0, 2, None)),),
+    "Variance": (Kind(NUMBERS, (-7, 0, 2, None)),),
+    "Summary": (Kind(NUMBERS, (-7, 0, 2)), Kind({**NUMBERS, "squares": True}, (-7, 0, 2))),
+    "Histogram": (Kind({"domain": ("a", "b", "c")}, ("a", "b", "z")),),
+    "TopK": (Kind({"domain": ("a", "b", "c"), "k": 2}, ("a", "b", "c", "z")),),
+    "RangeCount": (Kind(PLANE, ((0, 0), (3.5, 1), (9, 9)), as_axes),),
+    "Quantile": (Kind({**AXIS, "q": 0.5}, (-2, 3, 99)),),
+    "Extremes": (Kind(AXIS, (-2, 3, 99)),),
+    "Distinct": (Kind({"universe": 9}, (0, 1, 20), as_users),),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be audited, where it is not everything."""
+
+    ticks: int | None = None
+    losses: tuple[Loss, ...] = LOSSES
+    unit: Unit | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A subject, under a name that fits into a table; `guilty` if it must be condemned."""
+
+    kind: str
+    title: str
+    subject: Subject
+    guilty: bool = False
+    why: str = ""
+    runs: int | None = None  # enough for it, where the subject knows
+
+
+def mechanisms() -> dict[str, type[Mechanism[Any]]]:
+    """All that can be counted with."""
+    return _classes(continual, Mechanism)
+
+
+def statistics_of_all() -> dict[str, type[Statistic[Any]]]:
+    """All that can be asked."""
+    return _classes(statistics, Statistic)
+
+
+def _classes(room: Any, root: type[Any]) -> dict[str, type[Any]]:
+    found = {name: getattr(room, name) for name in room.__all__}
+    return {name: cls for name, cls in found.items() if is_kind(cls, root)}
+
+
+def is_kind(cls: Any, root: type[Any]) -> bool:
+    return isinstance(cls, type) and issubclass(cls, root) and cls is not root
+
+
+def names() -> list[str]:
+    """What can be audited by name."""
+    return [*mechanisms(), *statistics_of_all()]
+
+
+def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Entry]:
+    """All subjects of a name, or of the package."""
+    chosen = asked or Asked()
+    for called, cls in mechanisms().items():
+        if name in (None, called):
+            yield from _counters(cls, chosen)
+    for called, kind in statistics_of_all().items():
+        if name in (None, called):
+            yield from _statistics(kind, chosen)
+
+
+def twins() -> Iterator[Entry]:
+    """The controls: what must be condemned, and what must not."""
+    for each in every_twin():
+        yield Entry("twin", each.name, each.broken, True, each.why, each.runs)
+        yield Entry("twin", f"{each.name}: honest", each.honest, False, each.why, each.runs)
+
+
+def _counters(cls: type[Mechanism[Any]], asked: Asked) -> Iterator[Entry]:
+    ticks = asked.ticks or TICKS
+    for claim, title in _claims(cls, ticks, asked):
+        if claim.pan_private:
+            yield Entry("memory", f"{title}, pan-private", PanPrivateSubject(claim, ticks))
+            continue
+        yield Entry("counter", title, MechanismSubject(claim, ticks))
+        if cls.__name__ in ADAPTIVE and claim.unit == Event():
+            yield Entry("adversary", f"{title}, adaptively", AdaptiveSubject(claim, ticks))
+
+
+def _claims(cls: type[Mechanism[Any]], ticks: int, asked: Asked) -> Iterator[tuple[Mechanism[Any], str]]:
+    known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+    for settings in MECHANISMS.get(cls.__name__, ({},)):
+        needed = {name for name, field in known.items() if field.default is MISSING}
+        if unknown := needed - {"loss", "horizon", *settings}:
+            raise TypeError(f"settings of {cls.__name__} must be in the catalogue, got none of {unknown}")
+        unit = {} if asked.unit is None else {"unit": asked.unit, "bound": asked.unit.events}
+        ends: Settings = {name: ticks for name in ("horizon", "last_tick") if name in known}
+        for loss in asked.losses:
+            ways: list[Settings] = [{}, {"pan_private": True}] if "pan_private" in known else [{}]
+            claims = [made(cls, loss, {**ends, **settings, **unit, **way}) for way in ways]
+            for claim in dict.fromkeys(claim for claim in claims if claim is not None):
+                yield claim, titled(cls.__name__, settings)
+
+
+def _statistics(cls: type[Statistic[Any]], asked: Asked) -> Iterator[Entry]:
+    ticks = asked.ticks or FEW_TICKS
+    unit = {} if asked.unit is None else {"unit": asked.unit}
+    if cls.__name__ not in STATISTICS:
+        raise TypeError(f"settings of {cls.__name__} must be in the catalogue, got none")
+    for kind in STATISTICS[cls.__name__]:
+        for loss in asked.losses:
+            claim = made(cls, loss, {"horizon": ticks, **kind.settings, **unit})
+            if claim is None:
+                continue
+            title = titled(cls.__name__, {"squares": True} if "squares" in kind.settings else {})
+            rest = (ticks, kind.carried)
+            yield Entry("vectors", title, StatisticSubject(claim, *rest, 2, kind.given))
+            if not isinstance(claim.unit, User):
+                yield Entry("published", f"{title}, as told", PublishedSubject(claim, *rest, kind.given))
+    if cls is TopK and asked.unit is None:
+        found = TopK(Approx(1, Fraction(1, 100)), k=1, horizon=ticks)
+        yield Entry("published", "TopK, keys discovered", PublishedSubject(found, ticks, ("a", "b")))
+
+
+def made(cls: Any, loss: Loss, settings: Settings) -> Any:
+    """A claim, or nothing where the package refuses it in its own words."""
+    try:
+        return cls(loss, **settings)
+    except ValueError as refusal:
+        if any(words in str(refusal) for words in REFUSALS):
+            return None
+        raise
+
+
+def titled(name: str, settings: Settings) -> str:
+    """
+    >>> titled("Hybrid", {"inner": Binary, "growth": 2})
+    'Hybrid(inner=Binary, growth=2)'
+    """
+    shown = [f"{key}={getattr(value, '__name__', value)}" for key, value in settings.items()]
+    return f"{name}({', '.join(shown)})" if shown else name

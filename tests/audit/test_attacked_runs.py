@@ -1,0 +1,92 @@
+"""Attacks on runs that need no chance: values of any size, and releases that readers write over."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogue import Case, every_case
+
+import streamgauge as sg
+from streamgauge.continual import Binary, Mechanism, SimpleII
+from streamgauge.noise import Ints
+from streamgauge.testing import CountedNoise, InsecureNoise
+
+TICKS = 7
+LARGE = 2**30  # all grids have room for it
+
+
+def run_over(claim: Mechanism[Any], first: int) -> tuple[Any, list[Any]]:
+    """All releases where the first tick has so much, and what noise was asked for on the way."""
+    noise = CountedNoise(InsecureNoise(51))
+    stream = np.zeros((TICKS, 2), np.int64)
+    stream[0] = first
+    return claim.start(2, noise).feed(stream), noise.requests
+
+
+@every_case
+def test_noise_and_its_grid_are_the_same_whatever_the_size_of_the_data(case: Case) -> None:
+    """The precision attack: neither how noise is drawn nor how finely it is released depends on a value."""
+    claim = case.claim(TICKS)
+    (small, asked), (large, asked_too) = run_over(claim, 0), run_over(claim, LARGE)
+    moved = claim.strategy(TICKS).workload[:, 0] * LARGE
+    assert asked == asked_too
+    assert small.dtype == large.dtype
+    if small.dtype.kind == "i":
+        assert (large - small == moved[:, None]).all()
+    np.testing.assert_allclose(large - small, np.repeat(moved[:, None], 2, axis=1), rtol=1e-6, atol=1e-3)
+
+
+def test_integers_are_exact_far_beyond_the_places_of_a_float() -> None:
+    claim = Binary(sg.Pure(1), horizon=TICKS)
+    small, large = (run_over(claim, first)[0] for first in (0, 2**60 + 1))
+    assert (large - small == 2**60 + 1).all()
+
+
+class Scaled(Binary):
+    """A broken twin: the grid of its releases grows with what it counts."""
+
+    def feed(self, state: Any, block: Ints, noise: Any) -> Ints:
+        grid = max(1, int(block.max()) >> 20)
+        releases: Ints = super().feed(state, block, noise)
+        return releases // grid * grid
+
+
+def test_a_grid_that_grows_with_the_data_is_caught() -> None:
+    claim = Scaled(sg.Pure(1), horizon=TICKS)
+    small, large = (run_over(claim, first)[0] for first in (0, LARGE))
+    assert (large - small != LARGE).any()
+
+
+@every_case
+def test_what_readers_do_to_a_release_changes_no_later_one(case: Case) -> None:
+    """Post-processing cannot come back: releases, and vectors that were given, are the caller's to spoil."""
+    check_spoilt(case.claim(TICKS))
+
+
+def check_spoilt(claim: Mechanism[Any]) -> None:
+    kept, spoilt = (claim.start(2, InsecureNoise(52)) for _ in range(2))
+    for tick in range(TICKS):
+        vector = np.array([tick, 1])
+        left, right = kept.step(vector), spoilt.step(given := vector.copy())
+        np.testing.assert_array_equal(left, right)
+        spoil(right)
+        spoil(given)
+
+
+def spoil(array: Ints) -> None:
+    if array.flags.writeable:
+        array[...] = 99
+
+
+class Fed(SimpleII):
+    """A broken twin: the sum that it goes on with is the one that it released."""
+
+    def step(self, state: Any, values: Ints, noise: Any) -> Ints:
+        state.total += values + noise.laplace(self.distribution.scale, len(values))
+        total: Ints = state.total
+        return total
+
+
+def test_a_twin_that_goes_on_with_what_it_released_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_spoilt(Fed(sg.Pure(1)))

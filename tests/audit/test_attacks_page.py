@@ -1,0 +1,48 @@
+"""The page of attacks has every item of the checklist, and each test that it names exists."""
+
+import re
+from pathlib import Path
+
+from streamgauge.audit.mutants import Chance, every_twin
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "attacks.md").read_text()
+ITEMS = 18
+NAMED = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
+
+
+def missing(named: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those that are in no file."""
+    return [
+        (file, test)
+        for file, test in named
+        if not (ROOT / file).exists() or f"def {test}(" not in (ROOT / file).read_text()
+    ]
+
+
+def test_every_test_that_is_named_exists() -> None:
+    assert len(NAMED) == PAGE.count("`tests/") == PAGE.count("::")
+    assert missing(NAMED) == []
+
+
+def test_a_test_that_is_gone_is_missed() -> None:
+    assert missing([("tests/audit/test_attacks_page.py", "test_that_was_renamed")])
+    assert missing([("tests/audit/gone.py", "test_that_was_renamed")])
+
+
+def test_every_item_is_there_in_order_and_has_a_test() -> None:
+    heads = [int(number) for number in re.findall(r"^## (\d+)\. ", PAGE, re.MULTILINE)]
+    assert heads == list(range(1, ITEMS + 1))
+    items = re.split(r"^## \d+\. ", PAGE, flags=re.MULTILINE)[1:]
+    assert [number for number, item in enumerate(items, 1) if "::test_" not in item] == []
+
+
+def test_every_mutant_that_is_named_exists() -> None:
+    known = " ".join(twins.name for twins in every_twin(Chance.seeded("page")))
+    told = [
+        name
+        for line in re.findall(r"Mutants? [^.;:]*", PAGE, re.IGNORECASE)
+        for name in re.findall('"([^"]+)"', line)
+    ]
+    assert len(told) >= 6
+    assert [name for name in told if name not in known] == []

@@ -1,0 +1,144 @@
+"""`streamgauge audit` tells what was measured, by table, JSON and page; its exit code is the verdict."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "cli"))
+
+from clinics import TOML, clinic, line_of, told
+
+import streamgauge as sg
+from streamgauge.audit import catalogue, pipelines
+from streamgauge.audit.catalogue import Entry, twins
+from streamgauge.audit.private_runs import PrivateRuns
+from streamgauge.audit.verdict import Verdict
+from streamgauge.cli import audit as command
+from streamgauge.cli.failures import CONDEMNED, STOPPED
+
+ONE = TOML.replace("epsilon = 0.5", "epsilon = 0.75", 1).partition("[[release]]")[0] + (
+    '[[release]]\nname = "visits"\nsql = "SELECT COUNT(*) FROM visits"\nwindow = "each"\nepsilon = 1\n'
+)
+
+
+SURE = ("--confidence", 1 - 1e-9)
+
+
+def test_a_mechanism_is_attacked_by_name() -> None:
+    found = told("audit", "simpleii", "--epsilon", "1/2", "--ticks", "3", "--runs", "4000", *SURE)
+    assert found.exit_code == 0, found.output
+    head, *rows = [line for line in found.stdout.splitlines() if line.strip()][1:]
+    assert head.split() == ["subject", "claim", "exact", "measured", "ratio", "score", "runs", "verdict"]
+    assert rows[0].startswith("SimpleII")
+    assert "epsilon 0.5" in rows[0]
+    assert rows[0].endswith("holds")
+    assert "3 claims hold, 0 condemned" in rows[-1]
+
+
+def test_other_units_and_losses_can_be_asked_for() -> None:
+    found = told("audit", "Kary", "--rho", "0.5", "--unit", "w_event:2", "--runs", "500", "--json", *SURE)
+    assert found.exit_code == 0, found.output
+    report = json.loads(found.stdout)
+    assert {each["currency"] for each in report["findings"]} == {"zCDP"}
+    assert all("WEvent(w=2" in each["subject"] for each in report["findings"])
+
+
+def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path) -> None:
+    file = clinic(tmp_path, ONE)
+    (tmp_path / "clinic.key").unlink()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    page = tmp_path / "out" / "audit.html"
+    found = told("audit", file, "--runs", "2000", "--ticks", "2", "--json", "--html", page, *SURE)
+    assert found.exit_code == 0, found.output
+    report = json.loads(found.stdout)
+    assert [each["title"] for each in report["findings"]] == [
+        "clinic.toml: visits",
+        "clinic.toml, run by run",
+    ]
+    assert report["findings"][0]["exact"] == 1
+    assert report["clean"]
+    assert "2 claims hold" in found.stderr
+    assert "clinic.toml: visits" in page.read_text()
+    page.unlink()
+    page.parent.rmdir()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_claim_that_does_not_hold_ends_with_3(monkeypatch: Any) -> None:
+    broken = next(iter(twins()))
+    guilty = Entry("counter", "a broken one", broken.subject, runs=broken.runs)
+    monkeypatch.setattr(catalogue, "entries", lambda name, asked: [guilty])
+    found = told("audit", "Binary", *SURE)
+    assert found.exit_code == CONDEMNED == 3
+    assert "a broken one: measured" in found.stdout
+    assert "0 claims hold, 1 condemned" in found.stdout
+
+
+def test_mutants_are_condemned_and_that_is_well(monkeypatch: Any) -> None:
+    monkeypatch.setattr(catalogue, "twins", lambda: list(twins())[:2])
+    found = told("audit", "--mutants", *SURE)
+    assert found.exit_code == 0, found.output
+    assert "1 of 1 broken twins found out" in found.stdout
+
+
+def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
+    """And the demo's pipeline, and the controls."""
+    some, few = list(catalogue.entries("SimpleI")), list(twins())[:2]
+    monkeypatch.setattr(catalogue, "twins", lambda: few)
+    monkeypatch.setattr(catalogue, "entries", lambda: some)
+    asked: list[Any] = []
+    verdict = Verdict("clinic.toml", sg.Pure(1), exact=0.5)
+    monkeypatch.setattr(
+        pipelines, "audit_pipeline", lambda file, **how: asked.append((file, how)) or [verdict]
+    )
+    found = told("audit", "--quick", "--runs", "500", *SURE)
+    assert found.exit_code == 0, found.output
+    for said in ("clinic.toml", "SimpleI", "1 of 1 broken twins found out"):
+        assert said in found.stdout
+    ((file, how),) = asked
+    assert next(release.name for release in file.releases) == "fever_by_region"
+    assert how["runs"] == command.QUICK_PIPELINE
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["Binry"], "got Binry (did you mean Binary?)"),
+        (["nothing.toml"], "the file must be there"),
+        (["Binary", "--unit", "user:2"], "--unit must be event, replace"),
+        (["Binary", "--unit", "user:0,2"], "--unit must be event, replace"),
+        (["Binary", "--epsilon", "0"], "--epsilon must be a number above 0"),
+        (["Binary", "--rho", "x"], "--rho must be a number above 0"),
+        (["SquareRoot", "--epsilon", "1"], "must be a claim that SquareRoot can make"),
+        (["Binary", "--all"], "--all and --mutants must be given without a name or file"),
+        (["--epsilon", "1"], "--epsilon must be given with the name of a mechanism"),
+        (["Binary", "--confidence", "1"], "--confidence must be between 0 and 1"),
+        (["Binary", "--runs", "5"], "--runs"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_what_cannot_be_audited_is_refused_in_one_line(words: list[str], said: str) -> None:
+    assert said in line_of(told("audit", *words))
+
+
+def test_a_file_that_asks_too_much_is_refused(tmp_path: Path) -> None:
+    file = clinic(tmp_path, ONE.replace("epsilon = 1\n", "epsilon = 2\n"))
+    assert "must be at most" in line_of(told("audit", file))
+
+
+def test_ctrl_c_ends_an_audit_and_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    folders: list[Path] = []
+
+    def pressed(runs: PrivateRuns, *told: Any) -> Any:
+        folders.append(runs.folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateRuns, "_run", pressed)
+    found = told("audit", clinic(tmp_path, ONE))
+    assert found.exit_code == STOPPED
+    assert found.stdout == ""
+    assert "Traceback" not in found.stderr
+    assert not folders[0].exists()
