@@ -213,7 +213,7 @@ def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(
 ) -> None:
     real = WholeFile.is_clean
 
-    def is_clean(file: WholeFile) -> bool:
+    def is_clean(file: WholeFile, stop: object = None) -> bool:
         if b"torn" in file.path.read_bytes():
             raise ValueError("a record must be readable, got one that is not")
         return real(file)

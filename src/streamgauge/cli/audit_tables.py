@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from streamgauge.audit.report import TITLES, Finding, Report
-from streamgauge.cli.losses import loss_text
 from streamgauge.cli.screens import add_row, cell, grid, heading
+from streamgauge.pipeline.words import loss_text
 
 NUMBERS = ("exact", "measured", "ratio", "runs")
 
