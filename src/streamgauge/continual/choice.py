@@ -10,7 +10,7 @@ Pure(sqrt(2 rho)) keeps Zcdp(rho); both are among the candidates.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from math import isqrt
 from typing import Any
 
@@ -150,6 +150,15 @@ def _compared(
             check_whole(name, value)
     judged = ticks or horizon or AHEAD
     most = memory if memory is not None else MEMORY if window == "running" else None
+    return _judged(loss, asked, horizon, str(window), (judged, most))
+
+
+@lru_cache(maxsize=64)
+def _judged(
+    loss: Loss, asked: Asked, horizon: int | None, window: str, limits: tuple[int, int | None]
+) -> Comparison:
+    """All candidates over so many ticks, within so much memory: worked out once, as claims never change."""
+    judged, most = limits
     found = []
     for kept in ways_to_keep(loss):
         for name, make in candidates(window, horizon):
