@@ -182,7 +182,9 @@ def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
     objects = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert json.loads((tmp_path / "out.json").read_text()) == objects
     assert len(objects) == TICKS * 3
-    ((count, total),) = duckdb.sql(f"SELECT count(*), sum(value) FROM '{tmp_path}/out.parquet'").fetchall()
+    ((count, total),) = (
+        duckdb.connect().sql(f"SELECT count(*), sum(value) FROM '{tmp_path}/out.parquet'").fetchall()
+    )
     assert count == len(rows)
     assert total == pytest.approx(sum(float(row["value"]) for row in rows if row["value"]))
     assert sorted(path.name for path in tmp_path.iterdir()) == [

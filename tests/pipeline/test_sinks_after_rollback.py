@@ -37,7 +37,7 @@ class Published(Curator):
             rows = map(json.loads, path.read_text().splitlines())
             return sorted((row["tick"], str(row["group"]), row["sum_x"]["value"]) for row in rows)
         read = {".csv": f"read_csv('{path}')", ".parquet": f"'{path}/*.parquet'"}[path.suffix]
-        rows = duckdb.sql(f'SELECT tick, "group", value FROM {read}').fetchall()
+        rows = duckdb.connect().sql(f'SELECT tick, "group", value FROM {read}').fetchall()
         return sorted((tick, str(json.loads(group)), value) for tick, group, value in rows)
 
     def in_store(self):

@@ -65,7 +65,7 @@ def as_csv(path: Path, records: Records) -> None:
 def as_parquet(path: Path, records: Records) -> None:
     plain = path.with_suffix(".jsonl")
     plain.write_bytes(lines(records))
-    duckdb.sql(f"COPY (FROM read_json('{plain}')) TO '{path}' (FORMAT parquet)")
+    duckdb.connect().sql(f"COPY (FROM read_json('{plain}')) TO '{path}' (FORMAT parquet)")
 
 
 def as_gzip(path: Path, records: Records) -> None:

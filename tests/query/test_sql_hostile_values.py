@@ -184,7 +184,9 @@ def test_guards_call_their_operand_by_a_name_that_no_column_can_have() -> None:
 def test_columns_called_like_variables_are_columns(name: str) -> None:
     columns = {**STREAM.columns, name: Column(name, "number", bounds=(Fraction(0), Fraction(9)))}
     checked = query(f'SELECT SUM("{name}" / ("{name}" + 1)) FROM visits', replace(STREAM, columns=columns))
-    made = duckdb.execute(f'SELECT {checked.aggregates[0].value.sql} FROM (SELECT 3.0::DOUBLE AS "{name}")')
+    made = duckdb.connect().execute(
+        f'SELECT {checked.aggregates[0].value.sql} FROM (SELECT 3.0::DOUBLE AS "{name}")'
+    )
     assert made.fetchone() == (0.75,)
 
 

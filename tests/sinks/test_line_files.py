@@ -84,7 +84,7 @@ def test_csv_has_a_record_a_line_for_each_measure_and_place() -> None:
 
 def test_other_readers_read_the_csv_as_it_was_meant(tmp_path: Path) -> None:
     made, _, _ = written(tmp_path, CsvLines, 1)
-    found = duckdb.sql(f"SELECT * FROM read_csv('{made.path}')")
+    found = duckdb.connect().sql(f"SELECT * FROM read_csv('{made.path}')")
     assert tuple(found.columns) == LONG
     labels = [json.loads(group).get("ward") for (group,) in found.project('"group"').fetchall()]
     assert set(HOSTILE) <= set(labels)

@@ -80,7 +80,7 @@ def test_every_reader_sees_one_table(tmp_path: Path) -> None:
     assert ds.dataset(made.folder).count_rows() == count
     assert len(pd.read_parquet(made.folder)) == count
     assert len(pl.read_parquet(made.folder / "*.parquet")) == count
-    assert duckdb.sql(f"SELECT count(*) FROM '{made.folder}/*.parquet'").fetchall() == [(count,)]
+    assert duckdb.connect().sql(f"SELECT count(*) FROM '{made.folder}/*.parquet'").fetchall() == [(count,)]
     schema = ds.dataset(made.folder).schema
     assert [schema.field(name).type for name in ("start", "end")] == [pa.timestamp("us", tz="UTC")] * 2
     assert schema.field("tick").type == pa.int64()
