@@ -16,6 +16,7 @@ Promise
     same.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -55,6 +56,10 @@ class Copies(Protocol):
 
     def place(self, release: str, group: Group) -> Place: ...
 
+    def unmarked(self, text: bytes) -> bytes:
+        """The text of a row without what tells copies apart."""
+        ...
+
 
 @dataclass(frozen=True)
 class Alone:
@@ -68,6 +73,9 @@ class Alone:
 
     def place(self, release: str, group: Group) -> Place:
         return 0, release, group
+
+    def unmarked(self, text: bytes) -> bytes:
+        return text
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,9 @@ class Repeated:
 
     def place(self, release: str, group: Group) -> Place:
         return *self._known[release], group
+
+    def unmarked(self, text: bytes) -> bytes:
+        return re.sub(rb"copy\d+-", b"", text, count=1)
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,15 @@ class Widened:
 
     def place(self, release: str, group: Group) -> Place:
         return int(group[0][1]), release, group[1:]
+
+    def unmarked(self, text: bytes) -> bytes:
+        return self._label.sub(b"", text, count=1)
+
+    @cached_property
+    def _label(self) -> re.Pattern[bytes]:
+        """The world, first of all groups, however its quotes are written."""
+        quote = rb'\\?"+'
+        return re.compile(quote + self.column.encode() + quote + rb": ?" + quote + rb"\d+" + quote + rb",?")
 
 
 def grouped_first(sql: str, column: str) -> str:

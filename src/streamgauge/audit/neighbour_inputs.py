@@ -6,6 +6,7 @@ dearest are attacked:
 
     alone          a unit and nobody else                 its events in the first ticks, one group, at bounds
     among others   the same before other people's         in a crowd, where groups are discovered
+    in a balance   between as many at both ends           which one unit tips: of a median, say
     at the other end                                      of its bounds
     out of bounds  the same with absurd numbers           which must count as the bound
     unreadable     a record that is torn                  which must count for nothing
@@ -32,6 +33,7 @@ from streamgauge.query.sql.dialect import read
 
 FEW = 3  # labels of a column that are tried
 OTHERS = 3  # events of other people in every tick
+BALANCED = 40  # events of other people at each end of the bounds
 CROWD = 300  # events of other people in one group, where groups must be large to be told
 FAR, ABSURD = 10.0, 1e290  # ranges beyond the bounds
 CENTURY = 36525 * 86_400_000_000  # microseconds
@@ -183,6 +185,10 @@ def neighbours(
     unit, others = unit_of(stream, line, ticks), crowd(ticks, lines, best)
     yield Neighbours(f"{told(stream, line)}, alone", unit, ())
     yield Neighbours(f"{told(stream, line)}, among others", unit + others, others)
+    turned = with_bounds(stream, line, other_end)
+    if turned != line:
+        ends = tuple(replace(each, user=1 + n) for n in range(BALANCED) for each in (line, turned))
+        yield Neighbours(f"{told(stream, line)}, in a balance", unit + ends, ends)
     if discovered:
         many = tuple(replace(line, user=1 + number) for number in range(CROWD))
         yield Neighbours(f"{told(stream, line)}, in a crowd", unit + many, many)
@@ -192,7 +198,7 @@ def neighbours(
 
 
 def _hostile(stream: Stream, ticks: int, line: Line, others: Input) -> Iterator[Neighbours]:
-    turned = with_bounds(stream, line, lambda low, high, value: low if value == high else high)
+    turned = with_bounds(stream, line, other_end)
     if turned != line:
         yield Neighbours(f"{told(stream, turned)}, alone", unit_of(stream, turned, ticks), ())
         for what, size in (("out of bounds", FAR), ("absurd", ABSURD)):
@@ -206,6 +212,10 @@ def _hostile(stream: Stream, ticks: int, line: Line, others: Input) -> Iterator[
     if isinstance(stream.unit, User):
         twice = unit_of(stream, line, ticks, beyond=True)
         yield Neighbours("a user with twice as many events as allowed", twice, ())
+
+
+def other_end(low: float, high: float, value: Any) -> float:
+    return low if value == high else high
 
 
 def beyond(size: float, low: float, high: float, value: Any) -> float:

@@ -10,6 +10,8 @@ from streamgauge.privacy import Approx, Loss
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import PipelineFile
 
+HORIZON = 1024  # ticks over which a loss is computed at most
+
 
 class CannotBeAudited(ValueError):  # noqa: N818 - refusals are named by what they say
     """A pipeline file that would not run: why."""
@@ -37,11 +39,20 @@ def computed(plans: Sequence[Planned], ticks: int, loss: Loss) -> Worst | None:
     Losses of the same events add up. Nothing is said of groups that are discovered, nor of losses that are
     not all kept in the currency of the claim.
     """
-    parts = [part for plan in plans for part in plan.parts]
-    counters = [part.statistic.counter for part in parts]
-    kept = {counter.loss.kept_as.currency for counter in counters}
-    if any(part.measure.key is not None for part in parts) or kept != {loss.currency}:
+    parts = [(part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
+    kept = {part.statistic.counter.loss.kept_as.currency for part, _ in parts}
+    if any(part.measure.key is not None for part, _ in parts) or kept != {loss.currency}:
         return None
-    found = [worst_neighbour(counter, ticks) for counter in counters]
-    dear = max(found, key=lambda worst: worst.amount)
-    return replace(dear, amount=sum(float(worst.amount) for worst in found))
+    return together([worst_neighbour(part.statistic.counter, last) for part, last in parts])
+
+
+def together(found: Sequence[Worst]) -> Worst:
+    """What is lost by all at once: at most the sum, and that for certain if one unit is the worst for all."""
+    dear = max(found, key=lambda worst: worst.floor)
+    floors = [worst.floor for worst in found if worst.pattern == dear.pattern]
+    return replace(dear, amount=sum(float(worst.amount) for worst in found), least=sum(floors))
+
+
+def horizon(plans: Sequence[Planned]) -> int:
+    """The last tick of some releases, or the last that is computed."""
+    return max(min(HORIZON, plan.last_tick(1) or HORIZON) for plan in plans)

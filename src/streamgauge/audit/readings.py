@@ -16,7 +16,8 @@ import numpy as np
 
 from streamgauge.audit.likelihood import Likelihood, fixed
 from streamgauge.audit.linear import LinearView, written
-from streamgauge.audit.sink_rows import PARTS, Seen, View
+from streamgauge.audit.sink_forms import PARTS
+from streamgauge.audit.sink_rows import Seen, View
 from streamgauge.audit.subject import Score
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Part

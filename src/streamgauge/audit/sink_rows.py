@@ -2,31 +2,29 @@
 
     place of a number      sink, release, tick, group, measure, then value, stddev, low, high and enough
     NaN                    what is null, or not there
-    one number besides     how many rows a release has, whichever they are: presence tells as well
+    two numbers besides    how many measures a release has, whichever they are: presence tells as well; and
+                           a code of its rows' text, in order, all of it that is not measured (`sink_forms`)
 
-The chain of a row is left out: a hash of all that was published, which tells nothing else.
+Texts are the same in almost all runs: where everything lies is worked out once for each of them.
 """
 
-import csv
-import io
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from hashlib import blake2b
 
 import numpy as np
 
 from streamgauge.audit.file_copies import Copies, Group
 from streamgauge.audit.input_records import ONE_TEXT
+from streamgauge.audit.outputs import code
+from streamgauge.audit.sink_forms import PARTS, Found, Row
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.planner import Planned, shape_of
-from streamgauge.query.settings import SinkSettings
 
-PARTS = ("value", "stddev", "low", "high", "enough")
-Entry = tuple[str, int, Group, str, Sequence[Any]]  # release, tick, group, measure, five numbers
+BESIDES = 2  # numbers of a release that were not measured: how much there is, and its text
+MOST_TEXTS = 32  # that are remembered
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Seen:
 
     @property
     def size(self) -> int:
-        """Its numbers, and how many rows there are."""
-        return int(np.prod(self.shape)) + 1
+        """Its numbers, and what is there besides."""
+        return int(np.prod(self.shape)) + BESIDES
 
     @property
     def places(self) -> slice:
@@ -58,7 +56,7 @@ class Seen:
 
     def numbers(self, views: Floats) -> Floats:
         """(runs, ticks, groups, measures, parts)."""
-        return views[:, self.first : self.first + self.size - 1].reshape(len(views), *self.shape)
+        return views[:, self.first : self.places.stop - BESIDES].reshape(len(views), *self.shape)
 
 
 def groups_of(plan: Planned) -> tuple[Group, ...]:
@@ -110,67 +108,76 @@ class View:
         }
 
     @cached_property
-    def counts(self) -> dict[tuple[int, str], int]:
-        """Where the number of rows is."""
-        return {(part.sink, part.plan.name): part.places.stop - 1 for part in self.parts}
+    def known(self) -> dict[bytes, "Laid"]:
+        """Where everything lies, by copies, sink and text."""
+        return {}
 
-    def read(self, copies: Copies, found: Sequence[Iterator[Entry]]) -> Floats:
+    def laid(self, copies: Copies, sink: int, found: Found) -> "Laid":
+        told = f"{type(copies).__name__} {copies.count} {sink} ".encode()
+        key = blake2b(told + found.text, digest_size=16).digest()
+        if key not in self.known:
+            if len(self.known) >= MOST_TEXTS:
+                self.known.clear()
+            self.known[key] = laid_out(self, copies, sink, found)
+        return self.known[key]
+
+    def read(self, copies: Copies, sinks: Sequence[Found]) -> Floats:
         """The views of all runs of a copy, from what each sink has."""
         views = np.full((copies.count, self.size), np.nan)
-        views[:, list(self.counts.values())] = 0.0
-        size, index, counts = self.size, self.index, self.counts
-        there: list[int] = []  # rows, by where they are counted
-        at: list[int] = []
-        numbers: list[Sequence[Any]] = []
-        for sink, entries in enumerate(found):
-            for release, tick, group, measure, five in entries:
-                copy, name, own = copies.place(release, group)
-                there.append(copy * size + counts[sink, name])
-                place = index.get((sink, name, tick, own, measure))
-                if place is not None:
-                    at.append(copy * size + place)
-                    numbers.append(five)
-        if there:
-            flat = views.reshape(-1)
-            np.add.at(flat, there, 1.0)
-            flat[np.array(at, np.int64)[:, None] + np.arange(len(PARTS))] = np.array(numbers, np.float64)
+        for sink, found in enumerate(sinks):
+            laid = self.laid(copies, sink, found)
+            views[:, laid.columns] = laid.besides
+            places = laid.at[:, None] + np.arange(len(PARTS))
+            views.reshape(-1)[places] = found.numbers[laid.entries]
         return views
 
-
-def entries_of(sink: SinkSettings, where: Path, printed: bytes) -> Iterator[Entry]:
-    """What a sink has: a file, a folder of parts, or what was printed."""
-    if sink.format == "parquet":
-        return _parquet(where)
-    data = printed if sink.to == "-" else where.read_bytes() if where.exists() else b""
-    return FORMS[sink.format](data)
+    def numbers(self, views: Floats) -> Floats:
+        """What was measured, of all releases."""
+        return np.concatenate([part.numbers(views).reshape(len(views), -1) for part in self.parts], axis=1)
 
 
-def _jsonl(data: bytes) -> Iterator[Entry]:
-    lines = [line for line in data.splitlines() if line.startswith(b'{"release":')]
-    for row in json.loads(b"[" + b",".join(lines) + b"]"):
-        release, tick, group = row["release"], row["tick"], tuple(row["group"].items())
-        for measure, told in row.items():
-            if type(told) is dict and measure != "group":
-                yield release, tick, group, measure, [*told.values()]
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """Where the numbers of a sink lie, and what is there besides them."""
+
+    at: Ints  # in all views, flat
+    entries: Ints  # which of the sink's measures these are
+    columns: Ints
+    besides: Floats
 
 
-def _csv(data: bytes) -> Iterator[Entry]:
-    for row in csv.DictReader(io.StringIO(data.decode())):
-        told = [float(row[part]) if row[part] else None for part in PARTS[:-1]]
-        group = tuple(json.loads(row["group"]).items())
-        yield row["release"], int(row["tick"]), group, row["measure"], [*told, row["enough"] == "true"]
+def laid_out(view: View, copies: Copies, sink: int, found: Found) -> Laid:
+    rows = found.rows()[0]
+    owners = [copies.place(row.release, row.group) for row in rows]
+    places = [
+        (copy * view.size, view.index.get((sink, name, row.tick, group, measure)))
+        for row, (copy, name, group) in zip(rows, owners, strict=True)
+        for measure in row.measures
+    ]
+    whole = len(places) == len(found.numbers)  # else something stands where no number should
+    kept = [
+        (entry, first + place) for entry, (first, place) in enumerate(places) if whole and place is not None
+    ]
+    entries, at = np.array(kept, np.int64).reshape(-1, 2).T
+    firsts = [part.places.stop - BESIDES for part in view.parts if part.sink == sink]
+    columns = np.array([first + more for first in firsts for more in range(BESIDES)], np.int64)
+    return Laid(at, entries, columns, besides(view, copies, sink, rows))
 
 
-def _parquet(folder: Path) -> Iterator[Entry]:
-    import duckdb
+def besides(view: View, copies: Copies, sink: int, rows: Sequence[Row]) -> Floats:
+    """How many measures each release has, and a code of its text: a row for each copy."""
+    names = {part.plan.name: number for number, part in enumerate(p for p in view.parts if p.sink == sink)}
+    told: list[list[list[Row]]] = [[[] for _ in names] for _ in range(copies.count)]
+    for row in rows:
+        copy, name, _ = copies.place(row.release, row.group)
+        told[copy][names[name]].append(row)
+    numbers = [[(_count(own), _code(copies, own)) for own in releases] for releases in told]
+    return np.array(numbers, np.float64).reshape(copies.count, BESIDES * len(names))
 
-    if not any(folder.glob("*.parquet")):
-        return
-    asked = f'SELECT release, tick, "group", measure, {", ".join(PARTS)} FROM read_parquet(?)'
-    with duckdb.connect(":memory:", config={"temp_directory": ""}) as engine:
-        rows = engine.execute(asked, [f"{folder}/*.parquet"]).fetchall()
-    for release, tick, group, measure, *told in rows:
-        yield release, tick, tuple(json.loads(group).items()), measure, told
+
+def _count(rows: Sequence[Row]) -> int:
+    return sum(len(row.measures) for row in rows)
 
 
-FORMS: dict[str, Callable[[bytes], Iterator[Entry]]] = {"jsonl": _jsonl, "csv": _csv}
+def _code(copies: Copies, rows: Sequence[Row]) -> float:
+    return code(b"\n".join(copies.unmarked(row.text) for row in rows))

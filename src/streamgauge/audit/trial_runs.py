@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from streamgauge.audit.broken_runs import Broken
 from streamgauge.audit.file_copies import Alone, Copies, Repeated, widened
 from streamgauge.audit.input_records import Input
 from streamgauge.audit.neighbour_inputs import Candidates, Neighbours, dearest, neighbours, unit_of, worth
 from streamgauge.audit.private_runs import PrivateRuns, all_sinks
-from streamgauge.audit.sink_rows import PARTS, Seen, View, groups_of
+from streamgauge.audit.sink_forms import PARTS
+from streamgauge.audit.sink_rows import Seen, View, groups_of
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile
 from streamgauge.testing import SilentNoise
 
 CANDIDATES, FEW_CANDIDATES = 256, 24
-MOST_GROUPS = 12  # of a release that are looked at, besides those that move
+FEW_GROUPS = 12  # of a release that are looked at, besides those that move
 MOST_ROWS = 25_000  # of all sinks of a run
 MOST_NUMBERS = 2**22  # of all vectors of a run
 MOST_COPIES = 2_000
@@ -45,15 +47,15 @@ class Trial:
         """The copy that has most runs in one, but no more than a part of those that are asked for."""
         rows = self.ticks * sum(plan.groups for plan in self.plans)
         numbers = self.ticks * sum(part.places for plan in self.plans for part in plan.parts)
-        most = max(1, min(MOST_COPIES, runs // 10, MOST_ROWS // rows, MOST_NUMBERS // numbers))
+        most = max(1, min(MOST_COPIES, runs // 4, MOST_ROWS // rows, MOST_NUMBERS // numbers))
         found = widened(self.file, most) if self.fast else None
         return found or Repeated(self.file, min(most, FEW_COPIES))
 
-    def runs(self, copies: Copies) -> PrivateRuns:
+    def runs(self, copies: Copies, broken: Broken | None = None) -> PrivateRuns:
         """In a folder of their own."""
         own = next(path for n in count() if not (path := self.folder / f"runs{n}").exists())
         own.mkdir(mode=0o700)
-        return PrivateRuns(copies, self.ticks, own)
+        return PrivateRuns(copies, self.ticks, own, broken=broken)
 
     def silent(self, view: View, inputs: Sequence[Input]) -> Floats:
         """What is seen of each input without noise: worlds of one run, or a run each."""
@@ -70,13 +72,9 @@ class Trial:
         units = [unit_of(self.file.stream, line, self.ticks) for line in lines]
         view = self.view()
         seen = self.silent(view, [(), *units])
-        worths = [self._worth(part, seen) for part in view.firsts]
+        worths = [worth_of(part, seen[1:], seen[0]) for part in view.firsts]
         discovered = any(plan.query.key is not None for plan in self.plans)
         return list(neighbours(self.file.stream, self.ticks, lines, dearest(worths), discovered=discovered))
-
-    def _worth(self, seen: Seen, views: Floats) -> Floats:
-        value, stddev = (seen.numbers(views)[..., PARTS.index(part)] for part in ("value", "stddev"))
-        return worth(value[1:], stddev[1:], value[0])
 
     def view(self, most: int | None = None) -> View:
         """All groups of all releases in all sinks, or the first few."""
@@ -92,16 +90,27 @@ class Trial:
     def narrowed(self, pairs: Sequence[Neighbours]) -> View:
         """Groups that some pair moves, and a few others."""
         whole = self.view()
-        if all(len(seen.groups) <= MOST_GROUPS for seen in whole.parts):
+        if all(len(seen.groups) <= FEW_GROUPS for seen in whole.parts):
             return whole
         views = self.silent(whole, [side for pair in pairs for side in (pair.one, pair.other)])
         return View.of([replace(seen, groups=moved_groups(seen, views)) for seen in whole.parts])
+
+
+def worth_of(seen: Seen, views: Floats, nothing: Floats) -> Floats:
+    """How far each view is from one of nothing, in a release."""
+    value, stddev = (seen.numbers(views)[..., PARTS.index(part)] for part in ("value", "stddev"))
+    return worth(value, stddev, seen.numbers(nothing[None])[0, ..., PARTS.index("value")])
+
+
+def moved(view: View, one: Floats, other: Floats) -> float:
+    """How far a unit moves all releases of a view."""
+    return sum(float(worth_of(seen, one[None], other)[0]) for seen in view.firsts)
 
 
 def moved_groups(seen: Seen, views: Floats) -> tuple[Any, ...]:
     """Views are of two sides in turn."""
     told = np.nan_to_num(seen.numbers(views), nan=-1.0)
     moved = (told[0::2] != told[1::2]).any(axis=(0, 1, 3, 4))
-    others = np.flatnonzero(~moved)[: max(0, MOST_GROUPS - int(moved.sum()))]
-    kept = sorted({*np.flatnonzero(moved)[:MOST_GROUPS].tolist(), *others.tolist()})
+    others = np.flatnonzero(~moved)[: max(0, FEW_GROUPS - int(moved.sum()))]
+    kept = sorted({*np.flatnonzero(moved)[:FEW_GROUPS].tolist(), *others.tolist()})
     return tuple(seen.groups[place] for place in kept)

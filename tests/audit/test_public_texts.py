@@ -1,0 +1,175 @@
+"""What is public of a run besides its numbers is the same for neighbours; whatever differs is condemned."""
+
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
+
+from pipelines import tables
+
+from streamgauge import Pipeline
+from streamgauge.audit.pipeline_claims import charged
+from streamgauge.audit.private_runs import private_folder
+from streamgauge.audit.run_by_run import AsWritten, Comparison
+from streamgauge.audit.trial_runs import Trial
+from streamgauge.pipeline.part_run import PartRun
+from streamgauge.query.settings import PipelineFile
+from streamgauge.sinks.csv_file import CsvLines
+from streamgauge.sinks.json_lines import JsonLines
+from streamgauge.sinks.parquet_parts import ParquetParts
+from streamgauge.testing import InsecureNoise
+
+COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
+SINKS = ("o.jsonl", "o.csv", "o.parquet")
+DOUBT = 1e-9
+
+
+def file_of(folder: Path, sink: str = "o.jsonl", **settings: Any) -> PipelineFile:
+    release = {**COUNTS, "epsilon": 1, **settings.pop("loss", {})}
+    return Pipeline.of(tables(release, sinks=[{"to": sink}], **settings), folder / "v.toml").file
+
+
+@pytest.fixture
+def trial_of() -> Iterator[Callable[[PipelineFile], Trial]]:
+    with private_folder() as folder:
+        yield lambda file: Trial.of(file, 2, folder)
+
+
+def suspects(trial: Trial) -> list[str]:
+    """Of an event among nobody."""
+    return [each.name for each in Comparison.of(trial, trial.pairs()[:1], broken=False).suspects]
+
+
+class Seen:
+    """Whether the run at hand has met an event."""
+
+    def __init__(self, monkeypatch: Any, then: Callable[[], object] = lambda: None) -> None:
+        self.event = False
+        real = PartRun.take
+
+        def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
+            self.event = bool(len(tally.ticks))
+            if self.event:
+                then()
+            return real(run, tally, first, count)
+
+        monkeypatch.setattr(PartRun, "take", take)
+
+
+def rewritten(monkeypatch: Any, form: type[Any], how: Callable[[bytes], bytes]) -> None:
+    """A broken sink, that writes otherwise if there was an event."""
+    seen, real = Seen(monkeypatch), form.lines
+
+    def lines(self: Any, released: Any, stamp: Any) -> bytes:
+        written: bytes = real(self, released, stamp)
+        return how(written) if seen.event else written
+
+    monkeypatch.setattr(form, "lines", lines)
+
+
+@pytest.mark.parametrize("sink", [*SINKS, "-"])
+def test_honest_sinks_tell_nothing_but_numbers(tmp_path: Path, trial_of: Any, sink: str) -> None:
+    assert not suspects(trial_of(file_of(tmp_path, sink)))
+
+
+@pytest.mark.parametrize(
+    ("form", "how"),
+    [
+        (JsonLines, lambda text: text.replace(b'"group":', b'"group": ')),
+        (JsonLines, lambda text: text.replace(b',"chain"', b',"more":1,"chain"')),
+        (JsonLines, lambda text: b"".join(reversed(text.splitlines(True)))),
+        (JsonLines, lambda text: text.replace(b".0,", b".00,")),
+        (JsonLines, lambda text: text.replace(b'"end":"2026', b'"end":"2027')),
+        (JsonLines, lambda text: text + b"\n"),
+        (JsonLines, lambda text: text.replace(b'"chain":"', b'"chain":"0')),
+        (CsvLines, lambda text: text.replace(b",count,", b',"count",')),
+        (CsvLines, lambda text: text.replace(b"true,", b"true, ")),
+        (CsvLines, lambda text: text.replace(b"\n", b"\r\n")),
+    ],
+    ids=["space", "field", "order", "format", "time", "line", "chain", "quotes", "space in CSV", "line ends"],
+)
+def test_a_text_that_depends_on_the_data_is_suspected(
+    tmp_path: Path, monkeypatch: Any, trial_of: Any, form: Any, how: Any
+) -> None:
+    rewritten(monkeypatch, form, how)
+    sink = "o.csv" if form is CsvLines else "o.jsonl"
+    assert suspects(trial_of(file_of(tmp_path, sink)))
+
+
+def test_what_parts_of_parquet_say_of_themselves_is_looked_at(
+    tmp_path: Path, monkeypatch: Any, trial_of: Any
+) -> None:
+    seen, real = Seen(monkeypatch), ParquetParts._copy
+
+    def copy(sink: ParquetParts, path: Path, columns: Any, stamp: str) -> None:
+        real(sink, path, columns, stamp + " " if seen.event else stamp)
+
+    monkeypatch.setattr(ParquetParts, "_copy", copy)
+    assert suspects(trial_of(file_of(tmp_path, "o.parquet")))
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda: print("an event"),
+        lambda: print("an event", file=sys.stderr),
+        lambda: warnings.warn("an event", RuntimeWarning, stacklevel=1),
+    ],
+    ids=["output", "errors", "warnings"],
+)
+def test_what_is_said_is_overheard(tmp_path: Path, monkeypatch: Any, trial_of: Any, leak: Any) -> None:
+    Seen(monkeypatch, leak)
+    assert suspects(trial_of(file_of(tmp_path)))
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 4}, {"rho": 0.5}], ids=str)
+def test_what_differs_always_is_condemned_however_large_the_claim(
+    tmp_path: Path, monkeypatch: Any, trial_of: Any, loss: Any
+) -> None:
+    """By itself; and a hundred runs under louder noise are enough to measure it."""
+    Seen(monkeypatch, lambda: print("an event", file=sys.stderr))
+    told = tables(COUNTS, budget=loss)
+    told["release"] = [{**COUNTS, **loss}]
+    file = Pipeline.of(told, tmp_path / "v.toml").file
+    trial = trial_of(file)
+    comparison = Comparison.of(trial, trial.pairs()[:1], broken=False)
+    written = AsWritten.of(comparison, charged(file, tmp_path), InsecureNoise(41))
+    assert written.needed(DOUBT) < 150
+    assert float(written.loss.amount) <= 0.5
+    views = [written.views((0, side), 5) for side in (True, False)]
+    assert (views[0][:, :2] != views[1][:, :2]).all()
+    assert list(written.reasons()) == [
+        f"what is public besides numbers differs in every run for {comparison.found[0].name}"
+    ]
+
+
+def test_an_honest_file_has_no_reason(tmp_path: Path, trial_of: Any) -> None:
+    trial = trial_of(file := file_of(tmp_path))
+    comparison = Comparison.of(trial, trial.pairs()[:1], broken=False)
+    written = AsWritten.of(comparison, charged(file, tmp_path), InsecureNoise(42))
+    for side in (True, False):
+        written.views((0, side), 2)
+    assert not list(written.reasons())
+
+
+def test_sigterm_leaves_nothing_behind() -> None:
+    folders: list[Path] = []
+
+    def ended() -> None:
+        with private_folder() as folder:
+            folders.append(folder)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        ended()
+    assert not folders[0].exists()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
