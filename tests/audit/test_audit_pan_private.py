@@ -74,7 +74,7 @@ def test_a_register_without_noise_is_condemned_by_computation_and_by_experiment(
 def test_noise_after_the_hand_over_only_is_seen_by_who_looked_before() -> None:
     """The memory seen, then handed over as it is: what came in between is bare."""
     broken = claim(kind=StirredOnce)
-    assert worst_to(broken, TICKS, Intruder(1, 3)).against(1.0) == inf
+    assert worst_to(broken, TICKS, Intruder(1, 3)).floor == inf
     assert worst_to(claim(), TICKS, Intruder(1, 3)).amount <= 1 + 1e-6
 
 
@@ -84,8 +84,16 @@ def test_views_hold_releases_and_memory_in_order() -> None:
     releases = [1, 1, 1, 2, 2, 2]
     assert seen[0, :2].tolist() == releases[:2]
     assert seen[0, -4:].tolist() == releases[2:]
-    assert seen.shape[1] == 6 + claim().memory()
+    assert seen.shape[1] == 6 + len(silent.memory.of_each(claim().initial(3, SilentNoise()), 3))
     assert (seen == seen[0]).all()
+    assert not silent.apart
+
+
+def test_a_verdict_says_which_ticks_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgauge.audit.pan_private.TRIED", 3)
+    assert "of ticks 1 to 3 only" in audit(subject(claim()), runs=0).exact_pair
+    monkeypatch.setattr("streamgauge.audit.pan_private.TRIED", TICKS)
+    assert "only" not in audit(subject(claim()), runs=0).exact_pair
 
 
 def test_who_refuses_announced_intrusions_is_not_asked() -> None:

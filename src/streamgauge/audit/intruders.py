@@ -11,15 +11,16 @@ Promise
     releases; by `worst_announced`, also where one intrusion besides was announced.
 """
 
-from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.exact import Worst
+from streamgauge.audit.exact import Worst, worst_of
 from streamgauge.audit.mechanisms import worst_tried
+from streamgauge.audit.memories import Memory
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats
@@ -38,31 +39,26 @@ class Intruder:
         return ", ".join([*seen, *told])
 
 
-def memory(state: Any, width: int) -> list[Floats]:
-    """The numbers that a state holds of each group, (numbers, width), nested ones too; not public ones."""
-    if isinstance(state, np.ndarray):
-        return [state.reshape(-1, width).astype(np.float64)] if state.shape[-1:] == (width,) else []
-    parts = (getattr(state, f.name) for f in fields(state)) if is_dataclass(state) else ()
-    return [numbers for part in parts for numbers in memory(part, width)]
+layout = lru_cache(Memory.of)  # asked for every draw that is tried
 
 
 def view(mechanism: Mechanism[Any], intruder: Intruder, values: Ints, noise: Noise) -> Floats:
     """All that one run shows of values (ticks, width): releases and memory in order, (numbers, width)."""
-    width = values.shape[1]
+    width, memory = values.shape[1], layout(mechanism)
     state, seen = mechanism.initial(width, noise), []
     for tick in range(len(values) + 1):
         if tick:
             release = mechanism.step(state, values[tick - 1], noise)
             seen.append(np.asarray(release, np.float64)[None].copy())
         if tick == intruder.peek:
-            seen += memory(state, width)
+            seen.append(memory.of_each(state, width))
         if tick == intruder.asked:
-            seen += memory(mechanism.intrude(state, noise), width)
+            seen.append(memory.of_each(mechanism.intrude(state, noise), width))
     return np.concatenate(seen)
 
 
 def of_one(mechanism: Mechanism[Any], intruder: Intruder, values: Ints, noise: Noise) -> Floats:
-    """What is seen of one group, beside another: what is one number for both is public."""
+    """What is seen of one group, beside another that has nothing; what both share is seen too."""
     return view(mechanism, intruder, np.stack([values, np.zeros_like(values)], axis=1), noise)[:, 0]
 
 
@@ -74,11 +70,11 @@ def worst_to(mechanism: Mechanism[Any], ticks: int, intruder: Intruder) -> Worst
 def worst_intrusion(mechanism: Mechanism[Any], ticks: int) -> Worst:
     """Of all ticks at which the memory may be seen, unannounced."""
     found = (worst_to(mechanism, ticks, Intruder(peek)) for peek in range(ticks + 1))
-    return max(found, key=lambda worst: worst.amount)
+    return worst_of(found)
 
 
 def worst_announced(mechanism: Mechanism[Any], ticks: int) -> Worst:
     """Of all pairs of ticks, at one of which it is seen, at the other handed over."""
     places = product(range(ticks + 1), repeat=2)
     found = (worst_to(mechanism, ticks, Intruder(peek, asked)) for peek, asked in places)
-    return max(found, key=lambda worst: worst.amount)
+    return worst_of(found)

@@ -1,19 +1,32 @@
-"""What readers may be shown, as numbers that an attack can count: whatever it is, nothing is thrown away.
+"""What readers may be shown, as numbers that an attack can count.
 
-    numbers        as they are, bools and fractions too
-    whole numbers  beyond 2^53 as the nearest float; what that took off is in the last column but one
-    NaN, infinity  0, and so is None; the last column says at which places of the view there are which
-    all else       text, any object: a number made of its type and its text; noted in the last column too
+A view of n places becomes n numbers, one remainder, and a column of kinds for each KINDS_EACH places or part
+of them. Kinds say which places have a remainder; where several have, the column is a code of all of them:
 
-A view of n places becomes n + 2 numbers, the last two of which are mostly 0. Outputs of different shapes are
-no evidence but an error: fill absent places up with None.
+    kind             number                   remainder
+    int              the nearest float        what that took off, or a code of it where floats have no place
+    float, bool      itself                   0
+    -0.0, NaN        0                        0
+    inf, -inf        0                        0
+    Fraction         the nearest float        a code of what it is, if that is not all
+    Decimal          the nearest float        a code of its digits, if they are not those of that float
+    None             0                        0
+    anything else    a code of its type and   0
+                     its text
+
+Promise
+    Two outputs of one shape have the same view if and only if at every place they are of the same type and
+    have the same `repr`; but for a chance of 2^-52 where there are codes. Lists, tuples and arrays are opened
+    and are the same if what is in them is; NumPy's numbers are the Python ones that they hold; NaN is NaN.
+
+Outputs of different shapes are no evidence but an error: fill absent places up with None.
 """
 
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
-from math import inf, isfinite
+from math import copysign, inf
 from typing import Any
 
 import numpy as np
@@ -22,13 +35,14 @@ import numpy.typing as npt
 from streamgauge.noise.numbers import Floats
 
 EXACT = 2**53  # whole numbers that a float has a place for
-NAN, ABOVE, BELOW, NOTHING, OTHER = 1, 2, 3, 4, 5  # kinds of what is no number
-APART = 15  # places whose kinds, of 3 bits each, a float tells apart
-CODES = 2**40
+INT, FRACTION, DECIMAL, FLOAT, MINUS_ZERO, NAN, ABOVE, BELOW, BOOL, NOTHING, OTHER = range(11)
+RESTED = 11  # and up: INT, FRACTION and DECIMAL with a remainder
+KINDS_EACH = 13  # places whose kinds, of 4 bits each, one float tells apart
+CODES = 2**52
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
-Item = tuple[float, float, int]  # a number, what was taken off it, and its kind
+Item = tuple[float, float, int]  # number, remainder, kind
 
 
 def encoded(rows: Array, shape: Shape) -> Floats:
@@ -36,56 +50,103 @@ def encoded(rows: Array, shape: Shape) -> Floats:
     if rows.shape[1:] != shape:
         raise ValueError(f"run must return outputs of one shape, got {shape} and {rows.shape[1:]}")
     flat = rows.reshape(len(rows), -1)
-    if flat.dtype.kind == "f":
+    if flat.dtype.kind == "f" and flat.dtype.itemsize <= 8:
         return joined(*of_floats(flat.astype(np.float64)))
     if flat.dtype.kind == "b" or is_small(flat):
-        nothing = np.zeros(flat.shape)
-        return joined(flat.astype(np.float64), nothing, nothing)
+        kinds = np.full(flat.shape, BOOL if flat.dtype.kind == "b" else INT)
+        return joined(flat.astype(np.float64), np.zeros(flat.shape), kinds)
     items = np.array([of_item(item) for item in flat.astype(object).flat], np.float64)
-    numbers, taken, kinds = items.reshape(-1, 3).T
-    return joined(numbers.reshape(flat.shape), taken.reshape(flat.shape), kinds.reshape(flat.shape))
+    numbers, remainders, kinds = (part.reshape(flat.shape) for part in items.reshape(-1, 3).T)
+    return joined(numbers, remainders, kinds)
 
 
-def joined(numbers: Floats, taken: Floats, kinds: Floats) -> Floats:
-    """The two last columns are exact sums, so that equal views are equal in all of them."""
-    weights = 8.0 ** -(np.arange(kinds.shape[1]) % APART)
-    return np.column_stack([numbers, taken.sum(axis=1), (kinds * weights).sum(axis=1)])
+def joined(numbers: Floats, remainders: Floats, kinds: Array) -> Floats:
+    """Kinds are digits, the first place's foremost."""
+    has = remainders != 0
+    digits = np.where(has, RESTED + kinds, kinds)
+    rest = remainders.sum(axis=1)
+    for row in np.flatnonzero(has.sum(axis=1) > 1):
+        rest[row] = code(remainders[row].tolist())
+    return np.column_stack([numbers, rest, packed(digits)])
 
 
-def of_floats(floats: Floats) -> tuple[Floats, Floats, Floats]:
-    kinds = NAN * np.isnan(floats) + ABOVE * (floats == inf) + BELOW * (floats == -inf)
-    return np.where(kinds > 0, 0.0, floats), np.zeros(floats.shape), kinds.astype(np.float64)
+def packed(kinds: Array) -> Floats:
+    """As few columns as tell all of them."""
+    weights = 16.0 ** -np.arange(KINDS_EACH)
+    cuts = [kinds[:, cut : cut + KINDS_EACH] for cut in range(0, kinds.shape[1], KINDS_EACH)]
+    columns = [(part * weights[: part.shape[1]]).sum(axis=1) for part in cuts]
+    return np.column_stack([np.zeros((len(kinds), 0)), *columns])
+
+
+def of_floats(floats: Floats) -> tuple[Floats, Floats, Array]:
+    kinds = np.full(floats.shape, FLOAT)
+    kinds[(floats == 0) & np.signbit(floats)] = MINUS_ZERO
+    kinds[np.isnan(floats)] = NAN
+    kinds[floats == inf] = ABOVE
+    kinds[floats == -inf] = BELOW
+    return np.where(kinds == FLOAT, floats, 0.0), np.zeros(floats.shape), kinds
 
 
 def of_item(item: Any) -> Item:
     """One item by itself.
 
-    >>> of_item(2**53 + 1), of_item(Fraction(1, 4)), of_item(float("nan"))
-    ((9007199254740992.0, 1.0, 0), (0.25, 0.0, 0), (0.0, 0.0, 1))
+    >>> of_item(2**53 + 1), of_item(Fraction(1, 4)), of_item(-0.0)
+    ((9007199254740992.0, 1.0, 0), (0.25, 0.0, 1), (0.0, 0.0, 4))
     """
     value = item.item() if isinstance(item, np.generic) else item
-    if value is None:
-        return 0.0, 0.0, NOTHING
-    if isinstance(value, float | Decimal) and not isfinite(value):
-        return 0.0, 0.0, NAN if value != value else ABOVE if value > 0 else BELOW  # noqa: PLR0124 - NaN
-    if isinstance(value, int | float | Fraction | Decimal):
-        return of_number(value)
-    return code(value), 0.0, OTHER
+    known = OF_TYPE.get(type(value))
+    return (code(value), 0.0, OTHER) if known is None else known(value)
 
 
-def of_number(value: int | float | Fraction | Decimal) -> Item:
+def of_int(value: int) -> Item:
+    nearest = near(value)
+    rest = value - int(nearest)
+    return nearest, float(rest) if abs(rest) < EXACT else code(value), INT
+
+
+def of_float(value: float) -> Item:
+    if value != value:  # noqa: PLR0124 - NaN
+        return 0.0, 0.0, NAN
+    if abs(value) == inf:
+        return 0.0, 0.0, ABOVE if value > 0 else BELOW
+    return (0.0, 0.0, MINUS_ZERO) if value == 0 and copysign(1, value) < 0 else (value, 0.0, FLOAT)
+
+
+def of_fraction(value: Fraction) -> Item:
+    nearest = near(value)
+    return nearest, 0.0 if Fraction(nearest) == value else code(value), FRACTION
+
+
+def of_decimal(value: Decimal) -> Item:
+    if not value.is_finite():
+        return 0.0, code(value), DECIMAL
+    nearest = near(value)
+    return nearest, 0.0 if str(Decimal(repr(nearest))) == str(value) else code(value), DECIMAL
+
+
+def near(value: int | Fraction | Decimal) -> float:
+    """The nearest float, or 0 for what is larger than all of them."""
     try:
-        nearest = float(value)
+        return float(value) if abs(float(value)) < inf else 0.0
     except OverflowError:
-        return code(value), 0.0, OTHER
-    taken = value - int(nearest) if isinstance(value, int) else 0
-    return nearest, float(taken), 0
+        return 0.0
+
+
+OF_TYPE: dict[type, Any] = {
+    int: of_int,
+    float: of_float,
+    bool: lambda value: (float(value), 0.0, BOOL),
+    Fraction: of_fraction,
+    Decimal: of_decimal,
+    type(None): lambda value: (0.0, 0.0, NOTHING),
+}
 
 
 def code(value: object) -> float:
-    """A number that equal texts of one type share, in every run and on every machine."""
-    told = f"{type(value).__name__} {value}".encode("utf-8", "surrogatepass")
-    return float(int.from_bytes(blake2b(told, digest_size=8).digest(), "big") % CODES)
+    """A number above 0 that equal texts of one type share, in every run and on every machine."""
+    kind = type(value)
+    told = f"{kind.__module__}.{kind.__qualname__} {value!r}".encode("utf-8", "surrogatepass")
+    return 1.0 + int.from_bytes(blake2b(told, digest_size=8).digest(), "big") % CODES
 
 
 def rows_of(outputs: Any, runs: int) -> Array:

@@ -1,22 +1,27 @@
 """A pan-private mechanism under audit: its runs are attacked by one who sees all releases, and the memory.
 
 What is seen is taken from real runs: the releases, what `save` wrote after a tick, read by one who knows the
-code, and what `intrude` handed over. The log-likelihood ratio is that of the view as it was found by trying
-(see `intruders`), where the worst loss of short streams is computed as well.
+code, and what `intrude` handed over: all of it, what groups share too (see `memories`). The log-likelihood
+ratio is that of the view as it was found by trying (see `intruders`), where the worst loss is computed as
+well, of the first TRIED ticks if there are more.
+
+Many runs are the groups of one start, unless what groups share is not always the same: then each run is a
+start of its own, so that one unit has moved it and not one in every run.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.exact import Worst
-from streamgauge.audit.intruders import Intruder, memory, of_one, worst_to
+from streamgauge.audit.exact import Worst, worst_of
+from streamgauge.audit.intruders import Intruder, of_one, worst_to
 from streamgauge.audit.likelihood import Likelihood, fixed
 from streamgauge.audit.linear import LinearView, tried
 from streamgauge.audit.mechanisms import at_first, busy, joined, spread
+from streamgauge.audit.memories import Memory
 from streamgauge.audit.subject import Pair
 from streamgauge.continual import Mechanism, Run
 from streamgauge.continual.saved import NoNoise, unpack
@@ -24,7 +29,8 @@ from streamgauge.noise import Entropy, Ints, Keystream, Noise
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Loss
 
-TRIED = 12  # ticks up to which every place of the intruder is computed
+PROBED = 4  # starts of each neighbour that show whether groups share anything but constants
+TRIED = 24  # ticks up to which every place of the intruder is computed
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,11 @@ class PanPrivateSubject:
     by_lot: bool = False
     noise: Noise | None = field(default=None, repr=False)
     entropy: Entropy | None = field(default=None, repr=False)  # of the lots
+    title: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.mechanism!r} with its memory"
+        return self.title or f"{self.mechanism!r} with its memory"
 
     @property
     def loss(self) -> Loss:
@@ -65,11 +72,12 @@ class PanPrivateSubject:
         return [self.peek] if self.peek is not None else sorted({self.ticks // 2, max(0, self.ticks - 1)})
 
     def worst(self) -> Worst:
-        """Over the first ticks, if there are too many."""
+        """Over the first ticks, if there are too many, which is said of what was seen."""
         ticks = min(self.ticks, TRIED)
         peeks = range(ticks + 1) if self.peek is None else [min(self.peek, ticks)]
-        found = (worst_to(self.mechanism, ticks, Intruder(peek, self.asked)) for peek in peeks)
-        return max(found, key=lambda worst: worst.amount)
+        worst = worst_of(worst_to(self.mechanism, ticks, Intruder(peek, self.asked)) for peek in peeks)
+        covered = "" if ticks == self.ticks else f", of ticks 1 to {ticks} only"
+        return replace(worst, seen=f"{worst.seen}{covered}")
 
     def pairs(self) -> Sequence[Pair]:
         if self.by_lot:
@@ -122,18 +130,45 @@ class PanPrivateSubject:
 
     def _seen(self, streams: Ints, peek: int, runs: int) -> Floats:
         """Of real runs: `save` and `intrude` are what an intruder gets."""
-        width = runs * len(streams)
-        run = self.mechanism.start(width, self.noise)
-        seen: list[Floats] = []
+        if self.apart:
+            alone = (np.concatenate(self._parts(streams, peek)) for _ in range(runs))
+            return np.stack([part.T.ravel() for part in alone])
+        parts = self._parts(np.tile(streams, (runs, 1)), peek)
+        return np.ascontiguousarray(np.concatenate(parts).T).reshape(runs, -1)
+
+    def _parts(self, streams: Ints, peek: int) -> list[Floats]:
+        """What one start shows, (numbers, groups) in order."""
+        run, seen = self.mechanism.start(len(streams), self.noise), []
         for tick in range(self.ticks + 1):
             if tick:
-                values = np.tile(streams[:, tick - 1], runs)
-                seen.append(np.array(run.step(values), np.float64)[None])
-            if tick == peek:
-                seen += memory(read(run), width)
-            if tick == self.asked:
-                seen += memory(run.intrude(), width)
-        return np.ascontiguousarray(np.concatenate(seen).T).reshape(runs, -1)
+                seen.append(np.array(run.step(streams[:, tick - 1]), np.float64)[None])
+            seen += [self.memory.of_each(state, len(streams)) for state in self._looked(run, tick, peek)]
+        return seen
+
+    def _looked(self, run: Run[Any], tick: int, peek: int) -> Iterator[Any]:
+        """The states that are got after a tick."""
+        if tick == peek:
+            yield read(run)
+        if tick == self.asked:
+            yield run.intrude()
+
+    @cached_property
+    def memory(self) -> Memory:
+        return Memory.of(self.mechanism)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether what groups share differs from start to start, or between a unit in it and none."""
+        found = {shared.tobytes() for busily in (False, True) for shared in self._shared(busily)}
+        return len(found) > 1
+
+    def _shared(self, busily: bool) -> Iterator[Floats]:
+        """After the last tick: of starts with so much that it would show."""
+        for _ in range(PROBED):
+            run = self.mechanism.start(2, self.noise)
+            for _tick in range(self.ticks):
+                run.step(np.full(2, 1000 * busily))
+            yield self.memory.of_all(read(run), 2)
 
 
 def by_tick(scores: Sequence[Likelihood], views: Floats) -> Floats:

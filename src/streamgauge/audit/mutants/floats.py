@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 
 from streamgauge.audit.mutants.chance import Chance
-from streamgauge.audit.mutants.twins import Twins, twins_of
+from streamgauge.audit.mutants.twins import Twins, mistake
+from streamgauge.audit.subject import Pair
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 
@@ -22,36 +23,16 @@ FULL = 128
 
 
 def every_twin(chance: Chance) -> Iterator[Twins]:
-    yield twins_of(
-        textbook,
-        chance,
-        "Laplace noise in floats",
-        "the lowest bits of 1 + noise are never set, those of 0 + noise are (Mironov, 2012)",
-        one=1.0,
-        other=0.0,
-        pair="a count of 1 and of 0",
-    )
-    yield twins_of(
-        large,
-        chance,
-        "Large sums in floats",
-        "floats near 2^60 are 256 apart, near 0 they are not: spacing tells size (Haney et al., 2022)",
-        one=LARGE,
-        other=0,
-        pair="an event of 2^60 and none",
-    )
-    yield twins_of(
-        rounded,
-        chance,
-        "Count rounded by its size",
-        "whether a release is a multiple of the coarse grid tells whether the exact count was large",
-        one=FULL,
-        other=FULL - 1,
-        pair=f"counts of {FULL} and {FULL - 1}",
-        evidence=partial(on_grid, COARSE),
-    )
+    yield textbook.twins(chance, Pair("a count of 1 and of 0", 1.0, 0.0))
+    yield large.twins(chance, Pair("an event of 2^60 and none", LARGE, 0))
+    full = Pair(f"counts of {FULL} and {FULL - 1}", FULL, FULL - 1, partial(on_grid, COARSE))
+    yield rounded.twins(chance, full)
 
 
+@mistake(
+    "Laplace noise in floats",
+    "the lowest bits of 1 + noise are never set, those of 0 + noise are (Mironov, 2012)",
+)
 def textbook(chance: Chance, broken: bool, value: float, runs: int) -> Floats:
     """Inversion, as it is printed: scale 1; or discrete noise on a grid, which is honest."""
     if not broken:
@@ -59,6 +40,10 @@ def textbook(chance: Chance, broken: bool, value: float, runs: int) -> Floats:
     return np.asarray(value + inverted(chance.uniforms(runs)), np.float64)
 
 
+@mistake(
+    "Large sums in floats",
+    "floats near 2^60 are 256 apart, near 0 they are not: spacing tells size (Haney et al., 2022)",
+)
 def large(chance: Chance, broken: bool, value: int, runs: int) -> Floats:
     if not broken:
         steps = value // SPACING + chance.laplace(Fraction(LARGE, SPACING), runs)
@@ -72,6 +57,10 @@ def inverted(uniforms: Floats) -> Floats:
     return np.asarray(-np.sign(centred) * np.log(np.maximum(1 - 2 * np.abs(centred), 2.0**-53)), np.float64)
 
 
+@mistake(
+    "Count rounded by its size",
+    "whether a release is a multiple of the coarse grid tells whether the exact count was large",
+)
 def rounded(chance: Chance, broken: bool, count: int, runs: int) -> Ints:
     grid = COARSE if broken and count >= FULL else 1
     return np.asarray(np.rint((count + chance.laplace(Fraction(1), runs)) / grid) * grid, np.int64)

@@ -12,7 +12,8 @@ from math import exp
 import numpy as np
 
 from streamgauge.audit.mutants.chance import Chance
-from streamgauge.audit.mutants.twins import ONE, Twins, twins_of
+from streamgauge.audit.mutants.twins import ONE, Twins, mistake
+from streamgauge.audit.subject import Pair
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 
@@ -22,19 +23,13 @@ EPSILON = float(ONE.epsilon)
 
 
 def every_twin(chance: Chance) -> Iterator[Twins]:
-    yield twins_of(
-        report,
-        chance,
-        "Count mean sketch, epsilon for epsilon/2",
-        "two values differ in two signs, each of which was given the whole epsilon",
-        one=HERE,
-        other=THERE,
-        pair="a user of another value",
-        truth=2 * EPSILON,
-        evidence=sign_of_here,
-    )
+    yield report.twins(chance, Pair("a user of another value", HERE, THERE, sign_of_here), truth=2 * EPSILON)
 
 
+@mistake(
+    "Count mean sketch, epsilon for epsilon/2",
+    "two values differ in two signs, each of which was given the whole epsilon",
+)
 def report(chance: Chance, broken: bool, value: int, runs: int) -> Ints:
     signs = np.where(np.arange(PLACES) == value, 1, -1)[:, None]
     turned = chance.coins(1 / (1 + exp(EPSILON if broken else EPSILON / 2)), PLACES * runs)

@@ -1,136 +1,158 @@
 """Noise that is used twice, and data that are noised twice: by mechanisms that are right if they run once.
 
 Two numbers under the same draw differ by the exact data: the loss has no bound. Two draws for the same number
-are averaged: each costs epsilon, and one was charged.
+are averaged: each costs epsilon, and one was charged. All but the last are counters of the package with one
+line of them changed.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from math import inf
+from typing import Any
 
 import numpy as np
 
+from streamgauge.audit.driven import BESIDE, FED, SAVED, DrivenSubject, Way
 from streamgauge.audit.mutants.chance import Chance
-from streamgauge.audit.mutants.twins import ONE, Twins, twins_of
-from streamgauge.continual import SimpleI, SimpleII
+from streamgauge.audit.mutants.twins import ONE, RUNS, Twins, mistake
+from streamgauge.audit.subject import Pair
+from streamgauge.continual import Mechanism, Run, SimpleI, SimpleII
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing import InsecureNoise, SilentNoise
 
 TICKS = 3
-GROUPS = 3
 READINGS = 4
+FEW = 1000  # runs that have starts of their own
 
 
 def every_twin(chance: Chance) -> Iterator[Twins]:
-    yield twins_of(
-        between_ticks,
-        chance,
+    for broken in BROKEN:
+        yield broken.twins(chance)
+    event = Pair("an event", 1, 0, partial(nearness, READINGS))
+    yield at_every_reading.twins(chance, event, truth=float(READINGS))
+
+
+class OneForAllTicks(SimpleI):
+    """Draws for the first tick of a block."""
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
+        exact: Ints = super().feed(state, block, SilentNoise())
+        return exact + self.distribution.draw(noise, block.shape[1])
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Draws for one group in so many, and gives its neighbours the same."""
+
+    inner: Noise
+    groups: int
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        return np.repeat(self.inner.laplace(scale, -(-size // self.groups)), self.groups)[:size]
+
+    def gaussian(self, variance: Fraction, size: int) -> Ints:
+        return np.repeat(self.inner.gaussian(variance, -(-size // self.groups)), self.groups)[:size]
+
+
+class OneForAllGroups(SimpleII):
+    """Draws once a tick."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        return super().step(state, values, Repeated(noise, len(values)))
+
+
+class OneForTwoGroups(SimpleII):
+    """Draws for every second group."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        return super().step(state, values, Repeated(noise, 2))
+
+
+class Seeded(SimpleII):
+    """Draws from a seed, so that a run can be made again."""
+
+    def start(self, width: int = 1, noise: Noise | None = None) -> Run[Any]:
+        return super().start(width, InsecureNoise(0))
+
+    def load(self, saved: bytes, noise: Noise | None = None) -> Run[Any]:
+        return super().load(saved, InsecureNoise(0))
+
+
+def saved_too_early(mechanism: Mechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+    """Saved before a release leaves, not after: what is loaded releases the same tick again."""
+    run, told = mechanism.start(len(streams), noise), []
+    for values in streams.T:
+        saved = run.save()
+        told.append(np.array(run.step(values), np.float64))
+        run = mechanism.load(saved, noise)
+        told.append(np.array(run.step(values), np.float64))
+    return np.stack(told, axis=1)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A counter whose noise is used twice, or which is run so that data are noised twice."""
+
+    name: str
+    why: str
+    way: Way
+    kind: type[SimpleI] | type[SimpleII] = SimpleII
+    run_as: Way | None = None  # by who gets it wrong
+    honest: type[SimpleI] | type[SimpleII] = SimpleII
+    truth: float = inf
+
+    def twins(self, chance: Chance) -> Twins:
+        ready = InsecureNoise(int(chance.words(1)[0])) if self.way.others else chance  # starts draw little
+        broken = DrivenSubject(
+            self.kind(ONE, horizon=TICKS), TICKS, self.run_as or self.way, ready, self.name
+        )
+        honest = DrivenSubject(
+            self.honest(ONE, horizon=TICKS), TICKS, self.way, ready, f"{self.name}: honest"
+        )
+        return Twins(broken, honest, self.why, self.truth, FEW if self.way.others else RUNS)
+
+
+BROKEN = (
+    Broken(
         "Simple I, noise reused between ticks",
         "the counts of all ticks have the same noise, and differ by the exact items",
-        one=np.array([0, 1, 0]),
-        other=np.zeros(TICKS, np.int64),
-        pair="an event in tick 2",
-    )
-    yield twins_of(
-        between_groups,
-        chance,
+        FED,
+        OneForAllTicks,
+        honest=SimpleI,
+    ),
+    Broken(
         "Histogram, one draw for all groups",
         "counts of one tick have the same noise, and differ by the exact counts",
-        one=np.array([0, 1, 0]),
-        other=np.zeros(GROUPS, np.int64),
-        pair="an event in group 2",
-    )
-    yield twins_of(
-        between_runs,
-        chance,
-        "Two releases, one seed",
-        "everybody is counted, and all who are older: under the same noise the difference is exact",
-        one=1,
-        other=0,
-        pair="an event in one release only",
-    )
-    yield twins_of(
-        after_a_crash,
-        chance,
+        BESIDE,
+        OneForAllGroups,
+    ),
+    Broken(
+        "Histogram, one draw for two groups",
+        "two counts in a row have the same noise",
+        BESIDE,
+        OneForTwoGroups,
+    ),
+    Broken(
+        "Two releases, one seed", "under the same noise two counts differ by who is in one", BESIDE, Seeded
+    ),
+    Broken("Simple II, the same noise after loading", "ticks before and after share it", SAVED, Seeded),
+    Broken(
         "Simple II, a tick drawn again after a crash",
         "a release left before it was committed, and was drawn anew: both were seen",
-        one=1,
-        other=0,
-        pair="an event in the tick of the crash",
+        SAVED,
+        run_as=Way("saved before every tick", saved_too_early),
         truth=2.0,
-        evidence=partial(nearness, 2),
-    )
-    yield twins_of(
-        at_every_reading,
-        chance,
-        "Simple II, noise drawn at every reading",
-        "what is noised when it is read is noised again for each reader, who may ask again",
-        one=1,
-        other=0,
-        pair="an event",
-        truth=float(READINGS),
-        evidence=partial(nearness, READINGS),
-    )
+    ),
+)
 
 
-@dataclass
-class Stuck:
-    """Gives the same draws to all ticks."""
-
-    inner: Noise
-    drawn: dict[Fraction, Ints] = field(default_factory=dict)
-
-    def laplace(self, scale: Fraction, size: int) -> Ints:
-        if scale not in self.drawn:
-            self.drawn[scale] = self.inner.laplace(scale, size)
-        return self.drawn[scale]
-
-    gaussian = laplace
-
-
-@dataclass
-class Broadcast:
-    """Draws for one group, and gives all groups the same."""
-
-    inner: Noise
-
-    def laplace(self, scale: Fraction, size: int) -> Ints:
-        return np.tile(self.inner.laplace(scale, size // GROUPS), GROUPS)
-
-    gaussian = laplace
-
-
-def between_ticks(chance: Chance, broken: bool, items: Ints, runs: int) -> Ints:
-    run = SimpleI(ONE, horizon=TICKS).start(runs, Stuck(chance) if broken else chance)
-    return np.array([run.step(np.full(runs, item)) for item in items]).T
-
-
-def between_groups(chance: Chance, broken: bool, counts: Ints, runs: int) -> Ints:
-    run = SimpleII(ONE, horizon=1).start(GROUPS * runs, Broadcast(chance) if broken else chance)
-    return np.asarray(run.step(np.repeat(counts, runs)).reshape(GROUPS, runs).T)
-
-
-def between_runs(chance: Chance, broken: bool, item: int, runs: int) -> Ints:
-    """Two releases of half the loss each."""
-    seeded = InsecureNoise(int(chance.words(1)[0]))
-    noises = (seeded, seeded.clone() if broken else chance)
-    both = [SimpleII(ONE.part("1/2"), horizon=1).start(runs, noise) for noise in noises]
-    return np.array([run.step(np.full(runs, count)) for run, count in zip(both, (item, 0), strict=True)]).T
-
-
-def after_a_crash(chance: Chance, broken: bool, item: int, runs: int) -> Ints:
-    """Published, committed, published again: the crash comes before the commit, or after it."""
-    counter, items = SimpleII(ONE, horizon=2), np.full(runs, item)
-    run = counter.start(runs, chance)
-    before = run.save()
-    published = run.step(items)
-    restored = counter.load(before if broken else run.save(), chance)
-    again = restored.step(items) if broken else published
-    return np.array([published, again, restored.step(np.zeros(runs, np.int64))]).T
-
-
+@mistake(
+    "Simple II, noise drawn at every reading",
+    "what is noised when it is read is noised again for each reader, who may ask again",
+)
 def at_every_reading(chance: Chance, broken: bool, item: int, runs: int) -> Ints:
     draws = [SimpleII(ONE, horizon=1).start(runs, chance) for _ in range(READINGS if broken else 1)]
     readings = [run.step(np.full(runs, item)) for run in draws]

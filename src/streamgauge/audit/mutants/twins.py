@@ -1,14 +1,14 @@
 """Two mechanisms that differ in one mistake: the broken one must be condemned, its honest twin acquitted."""
 
 from collections import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any
 
 from streamgauge.audit.adapters import Callable
 from streamgauge.audit.mutants.chance import Chance
-from streamgauge.audit.subject import Score, Subject
+from streamgauge.audit.subject import Pair, Subject
 from streamgauge.privacy import Loss, Pure
 
 RUNS = 60_000  # of each neighbour, that are enough to condemn
@@ -35,24 +35,35 @@ class Twins:
         return self.broken.name
 
 
-def twins_of(
-    seen: Seen,
-    chance: Chance,
-    name: str,
-    why: str,
-    *,
-    one: Any,
-    other: Any,
-    pair: str,
-    loss: Loss = ONE,
-    truth: float = inf,
-    evidence: Score | None = None,
-) -> Twins:
-    """Twins out of one function that can be broken."""
-    broken, honest = (
-        Callable(
-            title, partial(seen, chance, is_broken), loss, one, other, True, pair=pair, evidence=evidence
+@dataclass(frozen=True)
+class Mistake:
+    """A function that can be broken, where there is no mechanism of the package to break."""
+
+    name: str
+    why: str
+    seen: Seen = field(repr=False)
+
+    def __call__(self, chance: Chance, broken: bool, data: Any, runs: int) -> Any:
+        return self.seen(chance, broken, data, runs)
+
+    def twins(self, chance: Chance, pair: Pair, *, loss: Loss = ONE, truth: float = inf) -> Twins:
+        """The function broken, and not."""
+        broken, honest = (
+            Callable(
+                title,
+                partial(self.seen, chance, is_broken),
+                loss,
+                pair.one,
+                pair.other,
+                vectorised=True,
+                pair=pair.name,
+                evidence=pair.evidence,
+            )
+            for title, is_broken in ((self.name, True), (f"{self.name}: honest", False))
         )
-        for title, is_broken in ((name, True), (f"{name}: honest", False))
-    )
-    return Twins(broken, honest, why, truth)
+        return Twins(broken, honest, self.why, truth)
+
+
+def mistake(name: str, why: str) -> abc.Callable[[Seen], Mistake]:
+    """Says of a function what is wrong with it when it is broken."""
+    return partial(Mistake, name, why)

@@ -13,7 +13,8 @@ from math import exp, log
 import numpy as np
 
 from streamgauge.audit.mutants.chance import Chance
-from streamgauge.audit.mutants.twins import Twins, twins_of
+from streamgauge.audit.mutants.twins import Twins, mistake
+from streamgauge.audit.subject import Pair
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Pure
@@ -26,48 +27,16 @@ REACH = 3  # that noise is cut off at
 
 
 def every_twin(chance: Chance) -> Iterator[Twins]:
-    yield twins_of(
-        density,
-        chance,
-        "Density, noise added after scaling",
-        "the share of ones is scaled by 4/epsilon, the noise is not",
-        one=True,
-        other=False,
-        pair="a user first seen after the intrusion",
-        loss=Pure(2 * EPSILON),
-        truth=log(SEEN * exp(4) + 1 - SEEN),
-    )
-    yield twins_of(
-        mean,
-        chance,
-        "Mean, noise of scale 1/(epsilon n)",
-        "a value moves the mean by up to its range over n: the noise does not know the range",
-        one=[LARGEST, 0, 0, 0],
-        other=[0, 0, 0, 0],
-        pair="an event whose value goes from end to end",
-        truth=float(LARGEST),
-    )
-    yield twins_of(
-        total,
-        chance,
-        "Sum, clamped after adding up",
-        "one event may be worth as much as the bound of the whole sum",
-        one=[1, 1, 40],
-        other=[1, 1],
-        pair="an event of a value out of bounds",
-        truth=float(LARGEST - 2),
-    )
-    yield twins_of(
-        count,
-        chance,
-        "Count, noise cut off",
-        "the largest noise on the larger count gives what the smaller one never shows",
-        one=1,
-        other=0,
-        pair="an event",
-    )
+    appears = Pair("a user first seen after the intrusion", True, False)
+    yield density.twins(chance, appears, loss=Pure(2 * EPSILON), truth=log(SEEN * exp(4) + 1 - SEEN))
+    ends = Pair("an event whose value goes from end to end", [LARGEST, 0, 0, 0], [0, 0, 0, 0])
+    yield mean.twins(chance, ends, truth=float(LARGEST))
+    outside = Pair("an event of a value out of bounds", [1, 1, 40], [1, 1])
+    yield total.twins(chance, outside, truth=float(LARGEST - 2))
+    yield count.twins(chance, Pair("an event", 1, 0))
 
 
+@mistake("Density, noise added after scaling", "the share of ones is scaled by 4/epsilon, the noise is not")
 def density(chance: Chance, broken: bool, appears: bool, runs: int) -> Ints:
     """An intruder has seen the coins; then one user may appear, and the density is published."""
     coins = chance.coins(0.5, USERS * runs).reshape(USERS, runs)
@@ -78,17 +47,25 @@ def density(chance: Chance, broken: bool, appears: bool, runs: int) -> Ints:
     return np.vstack([coins, later.sum(axis=0) + chance.laplace(scale, runs)]).T
 
 
+@mistake(
+    "Mean, noise of scale 1/(epsilon n)",
+    "a value moves the mean by up to its range over n: the noise does not know the range",
+)
 def mean(chance: Chance, broken: bool, values: list[int], runs: int) -> Floats:
     """n times as much, in whole numbers, over n."""
     scale = Fraction(1) if broken else Fraction(LARGEST)
     return np.asarray((sum(values) + chance.laplace(scale, runs)) / len(values), np.float64)
 
 
+@mistake("Sum, clamped after adding up", "one event may be worth as much as the bound of the whole sum")
 def total(chance: Chance, broken: bool, values: list[int], runs: int) -> Ints:
     exact = min(sum(values), LARGEST) if broken else sum(min(value, 1) for value in values)
     return exact + chance.laplace(Fraction(1), runs)
 
 
+@mistake(
+    "Count, noise cut off", "the largest noise on the larger count gives what the smaller one never shows"
+)
 def count(chance: Chance, broken: bool, events: int, runs: int) -> Ints:
     noise = chance.laplace(Fraction(1), runs)
     return events + (np.clip(noise, -REACH, REACH) if broken else noise)

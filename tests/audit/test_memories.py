@@ -1,0 +1,118 @@
+"""An intruder sees all that a state holds, wherever it is: whatever is changed in it changes what is seen."""
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import PanPrivateSubject, audit, worst_intrusion
+from streamgauge.audit.memories import Memory, leaves
+from streamgauge.audit.mutants.memory import KeepsLog, KeepsTotal
+from streamgauge.continual import Kary
+from streamgauge.testing import InsecureNoise
+
+WIDTH = 5
+TICKS = 4
+
+
+@dataclass
+class Inner:
+    """What is nested."""
+
+    ratio: Fraction = Fraction(1, 3)
+    flags: tuple[bool, ...] = (True, False)
+
+
+@dataclass
+class Everything:
+    """A state of all that a state may be made of."""
+
+    tick: int = 3
+    mean: float = 0.5
+    done: bool = False
+    key: bytes = b"\x00\x01"
+    name: str = "a"
+    own: Any = field(default_factory=lambda: np.arange(WIDTH))
+    turned: Any = field(default_factory=lambda: np.arange(WIDTH * 2).reshape(WIDTH, 2))
+    middle: Any = field(default_factory=lambda: np.zeros((2, WIDTH, 3)))
+    public: Any = field(default_factory=lambda: np.arange(7))
+    whole: Any = field(default_factory=lambda: np.array(9))
+    inner: Inner = field(default_factory=Inner)
+    table: dict[str, Any] = field(default_factory=lambda: {"a": [1, None], "b": 2**60})
+
+
+def changed(array: Any, place: int) -> Any:
+    other = array.copy()
+    other.flat[place] += 1
+    return other
+
+
+STATE = Everything()
+LAYOUT = Memory(())  # nothing is known beforehand: axes are told by their size
+OTHERS = [
+    *(replace(STATE, tick=4), replace(STATE, mean=0.25), replace(STATE, done=True), replace(STATE, name="b")),
+    *(replace(STATE, key=b"\x00\x02"), replace(STATE, inner=Inner(Fraction(1 / 3)))),
+    *(
+        replace(STATE, inner=Inner(flags=(True, True))),
+        replace(STATE, table={"a": [1, None], "b": 2**60 + 1}),
+    ),
+    *(replace(STATE, table={"a": [1, 0], "b": 2**60}), replace(STATE, table={"a": [1, None], "c": 2**60})),
+    *(replace(STATE, whole=changed(STATE.whole, 0)), replace(STATE, public=changed(STATE.public, 6))),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=range(len(OTHERS)))
+def test_what_all_groups_share_is_seen_by_each(other: Everything) -> None:
+    before, after = (LAYOUT.of_each(state, WIDTH) for state in (STATE, other))
+    assert (before != after).any(axis=0).all()
+
+
+@pytest.mark.parametrize("name", ["own", "turned", "middle"])
+def test_what_a_group_has_to_itself_is_seen_by_it_alone(name: str) -> None:
+    array = getattr(STATE, name)
+    for place in range(array.size):
+        before = LAYOUT.of_each(STATE, WIDTH)
+        after = LAYOUT.of_each(replace(STATE, **{name: changed(array, place)}), WIDTH)
+        assert (before != after).any(axis=0).sum() == 1
+
+
+def test_what_is_held_beside_the_fields_is_seen_too() -> None:
+    other = Everything()
+    other.secret = 7  # type: ignore[attr-defined]
+    assert len(LAYOUT.of_each(other, WIDTH)) > len(LAYOUT.of_each(STATE, WIDTH))
+
+
+def test_the_axis_of_the_groups_is_known_even_where_another_is_as_long() -> None:
+    claim = Kary(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
+    layout = Memory.of(claim)
+    places = [leaf.shape for leaf in leaves(claim.initial(2, InsecureNoise(1)))]
+    assert places == [(), (2,), (2, 2), (2, 1)]
+    assert layout.axes == (None, 0, 1, None)
+
+
+@pytest.mark.parametrize("kind", [KeepsTotal, KeepsLog])
+def test_an_exact_number_anywhere_in_the_memory_is_condemned(kind: Any) -> None:
+    claim = kind(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
+    assert worst_intrusion(claim, TICKS).floor == inf
+    subject = PanPrivateSubject(claim, TICKS, peek=1, noise=InsecureNoise(72))
+    verdict = audit(subject, 500, 1 - 1e-9)
+    assert len(verdict.reasons) == 2
+    assert subject.apart == (kind is KeepsTotal)
+
+
+def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
+    """One unit in each of many runs would move it by as many: so every run is a start of its own."""
+
+    class SharesNoisyTotal(KeepsTotal):
+        def step(self, state: Any, values: Any, noise: Any) -> Any:
+            state.events += int(noise.laplace(Fraction(4), 1)[0])
+            return super().step(state, values, noise)
+
+    claim = SharesNoisyTotal(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
+    verdict = audit(PanPrivateSubject(claim, 1, peek=1, noise=InsecureNoise(73)), 500, 1 - 1e-9)
+    assert verdict.measured is not None
+    assert verdict.measured.amount <= 1.25
