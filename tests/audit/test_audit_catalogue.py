@@ -29,10 +29,22 @@ def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> 
 
 def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> None:
     kinds = Counter(entry.kind for entry in entries())
-    assert set(kinds) == {"counter", "memory", "adversary", "vectors", "published"}
+    assert set(kinds) == {"counter", "unit", "way", "memory", "adversary", "vectors", "published"}
     for name, cls in catalogue.mechanisms().items():
-        found = {entry.subject.loss.currency for entry in entries(name)}
+        found = {entry.subject.loss.currency for entry in entries(name)} - {"approximate"}
         assert found == {loss(1).currency for loss in cls.LOSSES if loss is not sg.Approx}
+
+
+def test_every_mechanism_is_attacked_in_all_units_that_it_takes() -> None:
+    for name, cls in catalogue.mechanisms().items():
+        found = {entry.subject.mechanism.unit for entry in entries(name) if entry.kind == "unit"}
+        refused = {unit for unit in catalogue.UNITS if not list(entries(name, Asked(unit=unit)))}
+        assert found == set(catalogue.UNITS) - refused, cls
+
+
+def test_some_are_attacked_as_they_are_stated() -> None:
+    stated = [entry for entry in entries() if entry.subject.loss.currency == "approximate"]
+    assert {entry.title for entry in stated} >= {f"{name}, as stated" for name in catalogue.STATED_BY}
 
 
 def test_a_class_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
@@ -46,7 +58,9 @@ def test_a_class_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) 
 
 def test_what_is_asked_for_is_what_is_attacked() -> None:
     asked = Asked(4, (sg.Pure("1/3"),), sg.User(2, 3))
-    for entry in entries("Binary", asked):
+    found = [entry for entry in entries("Binary", asked) if isinstance(entry.subject, MechanismSubject)]
+    assert found
+    for entry in found:
         assert isinstance(entry.subject, MechanismSubject)
         assert entry.subject.mechanism.unit == sg.User(2, 3)
         assert (entry.subject.ticks, entry.subject.loss) == (4, sg.Pure("1/3"))

@@ -34,8 +34,8 @@ def test_a_mechanism_is_attacked_by_name() -> None:
     assert head.split() == ["subject", "claim", "exact", "measured", "ratio", "score", "runs", "verdict"]
     assert rows[0].startswith("SimpleII")
     assert "epsilon 0.5" in rows[0]
-    assert rows[0].endswith("holds")
-    assert "3 claims hold, 0 condemned" in rows[-1]
+    assert "  holds" in rows[0]
+    assert " claims hold, 0 condemned" in rows[-1]
 
 
 def test_other_units_and_losses_can_be_asked_for() -> None:
@@ -46,21 +46,40 @@ def test_other_units_and_losses_can_be_asked_for() -> None:
     assert all("WEvent(w=2" in each["subject"] for each in report["findings"])
 
 
+def test_units_of_more_patterns_than_can_be_listed_are_no_error() -> None:
+    words = ("--epsilon", "1", "--unit", "user:1,20", "--ticks", "40", "--runs", "200", *SURE)
+    found = told("audit", "Binary", *words)
+    assert found.exit_code == 0, found.output
+    assert "claims hold, 0 condemned" in found.stdout
+
+
+def test_a_claim_with_a_delta_is_attacked_as_stated() -> None:
+    words = ("--epsilon", "1", "--delta", "0.01", "--ticks", "2", "--runs", "500", "--json", *SURE)
+    findings = json.loads(told("audit", "SimpleII", *words).stdout)["findings"]
+    counters = [each for each in findings if each["kind"] == "counter"]
+    assert [each["currency"] for each in counters] == ["approximate", "zCDP"]
+    assert counters[0]["between"][1] < 1
+
+
 def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path) -> None:
     file = clinic(tmp_path, ONE)
     (tmp_path / "clinic.key").unlink()
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     page = tmp_path / "out" / "audit.html"
+    refused = told("audit", file, "--html", page)
+    assert "--html must be in a folder that is there" in line_of(refused)
+    page.parent.mkdir()
     found = told("audit", file, "--runs", "2000", "--ticks", "2", "--json", "--html", page, *SURE)
     assert found.exit_code == 0, found.output
     report = json.loads(found.stdout)
     assert [each["title"] for each in report["findings"]] == [
         "clinic.toml: visits",
+        "clinic.toml, stopped and resumed",
         "clinic.toml, run by run",
     ]
     assert report["findings"][0]["exact"] == 1
     assert report["clean"]
-    assert "2 claims hold" in found.stderr
+    assert "3 claims hold" in found.stderr
     assert "clinic.toml: visits" in page.read_text()
     page.unlink()
     page.parent.rmdir()
@@ -117,6 +136,9 @@ def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
         (["--epsilon", "1"], "--epsilon must be given with the name of a mechanism"),
         (["Binary", "--confidence", "1"], "--confidence must be between 0 and 1"),
         (["Binary", "--runs", "5"], "--runs"),
+        (["Binary", "--delta", "0.1"], "--delta must be given with --epsilon"),
+        (["Binary", "--epsilon", "1", "--delta", "1"], "--delta must be a number between 0 and 1"),
+        (["Count", "--unit", "user:1,20", "--ticks", "40"], "--ticks and --unit: ticks must leave at most"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
@@ -136,7 +158,7 @@ def test_ctrl_c_ends_an_audit_and_leaves_nothing(tmp_path: Path, monkeypatch: An
         folders.append(runs.folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivateRuns, "_run", pressed)
+    monkeypatch.setattr(PrivateRuns, "_life", pressed)
     found = told("audit", clinic(tmp_path, ONE))
     assert found.exit_code == STOPPED
     assert found.stdout == ""

@@ -4,21 +4,31 @@ on others.
     views -> score -> bins -> evidence (log-ratio of training counts) -> counts of other runs -> bounds
 
 A score is cut into bins at its quantiles; the training runs say how much each bin speaks for one neighbour,
-and which bins together make the event that shows the most. So a score need be neither monotone nor
-calibrated: the lowest bit of a float serves as well as a likelihood ratio.
+and which bins together make the event that shows the most of epsilon, and of delta at some epsilons. So a
+score need be neither monotone nor calibrated: the lowest bit of a float serves as well as a likelihood ratio.
 
 Promise
     The bounds hold with the stated confidence whatever was tried in training: they are made of runs that
     nothing was chosen by.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamgauge.audit.confidence import delta_seen, epsilon_seen, rho_seen
 from streamgauge.audit.subject import Score
-from streamgauge.audit.weighing import Halves, best_event, best_weights
+from streamgauge.audit.weighing import (
+    BOLD,
+    CAUTION,
+    Bound,
+    Halves,
+    best_event,
+    best_weights,
+    delta_at,
+    epsilon_at,
+)
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Bools, Floats
 
@@ -29,16 +39,30 @@ QUANTILES = np.sort(np.concatenate([TAILS, np.linspace(0, 1, BINS + 1)[1:-1], 1 
 
 
 @dataclass(frozen=True, eq=False)
+class Tell:
+    """Bins of a score that together speak for one of the neighbours: the event that is counted."""
+
+    bins: Bools
+    turned: bool  # for the second
+
+    def hits(self, one: Ints, other: Ints) -> tuple[int, int]:
+        """How often it was seen where it should be, and where it should not."""
+        seen = int(one[self.bins].sum()), int(other[self.bins].sum())
+        return (seen[1], seen[0]) if self.turned else seen
+
+
+@dataclass(frozen=True, eq=False)
 class Attack:
-    """A score, its bins, the event that is counted, and how often each bin was seen."""
+    """A score, its bins, the events that are counted, and how often each bin was seen."""
 
     name: str
     width: int  # numbers of a view
     score: Score
     edges: Floats
-    evidence: Floats  # how much each bin speaks for the neighbour that the event speaks for
-    event: Bools  # the bins that are in it
-    turned: bool  # the event speaks for the second neighbour
+    evidence: Floats  # how much each bin speaks for one neighbour
+    turned: bool  # for the second
+    tell: Tell  # of epsilon
+    curve: tuple[Tell, ...]  # of delta, at each epsilon of the claim's curve
     one: Ints
     other: Ints
 
@@ -51,38 +75,59 @@ class Attack:
         more = [binned(self.edges, scored(self.score, views)) for views in (one, other)]
         return replace(self, one=self.one + more[0], other=self.other + more[1])
 
+    def extrapolated(self, runs: int) -> "Attack":
+        """As if so many runs had gone on in the same way: to choose by, not to bound by."""
+        one, other = (np.rint(side * (runs / self.runs)).astype(np.int64) for side in (self.one, self.other))
+        return replace(self, one=one, other=other)
+
     def epsilon(self, doubt: float, delta: float = 0.0) -> float:
         """Epsilon at this delta is at least so much."""
-        return epsilon_seen(*self._hits, self.runs, doubt, delta)
+        return epsilon_seen(*self.tell.hits(self.one, self.other), self.runs, doubt, delta)
 
     def delta(self, doubt: float, epsilon: float) -> float:
-        """Delta at this epsilon is at least so much."""
-        return delta_seen(*self._hits, self.runs, doubt, epsilon)
+        """Delta at this epsilon is at least so much, by the event that tells epsilon."""
+        return delta_seen(*self.tell.hits(self.one, self.other), self.runs, doubt, epsilon)
+
+    def deltas(self, doubt: float, epsilons: Sequence[float]) -> list[float]:
+        """Delta at each epsilon of the curve that was learned, each with this doubt."""
+        hits = [tell.hits(self.one, self.other) for tell in self.curve]
+        return [delta_seen(*seen, self.runs, doubt, at) for seen, at in zip(hits, epsilons, strict=True)]
 
     def rho(self, doubt: float) -> float:
         """The rho of zCDP is at least so much."""
         sides = (self.other, self.one) if self.turned else (self.one, self.other)
         return rho_seen(self.evidence, *sides, doubt)
 
-    @property
-    def _hits(self) -> tuple[int, int]:
-        one, other = int(self.one[self.event].sum()), int(self.other[self.event].sum())
-        return (other, one) if self.turned else (one, other)
-
 
 def learned(
-    name: str, score: Score, one: Floats, other: Floats, *, runs: int, doubt: float, delta: float = 0.0
+    name: str,
+    score: Score,
+    one: Floats,
+    other: Floats,
+    *,
+    runs: int,
+    doubt: float,
+    delta: float = 0.0,
+    epsilons: Sequence[float] = (),
 ) -> Attack:
-    """An attack from training views, whose event and evidence are the best for so many runs to come."""
+    """An attack from training views, whose events and evidence are the best for so many runs to come."""
     seen = scored(score, one), scored(score, other)
     edges = edges_of(np.sort(np.concatenate(seen)))
     halves = Halves(*((binned(edges, seen[0][half::2]), binned(edges, seen[1][half::2])) for half in (0, 1)))
-    forth, back = (best_event(side, runs, doubt, delta) for side in (halves, halves.turned))
+    forth, back = (best_weights(side, runs, doubt) for side in (halves, halves.turned))
     turned = back[0] > forth[0]
-    evidence = best_weights(halves.turned if turned else halves, runs, doubt)
-    event = (back if turned else forth)[1]
+    tell = best_tell(halves, runs, doubt, epsilon_at(delta), CAUTION)
+    curve = tuple(best_tell(halves, runs, doubt, delta_at(epsilon), BOLD) for epsilon in epsilons)
     nothing = np.zeros(len(edges) + 1, np.int64)
-    return Attack(name, one.shape[1], score, edges, evidence, event, turned, nothing, nothing)
+    evidence = (back if turned else forth)[1]
+    return Attack(name, one.shape[1], score, edges, evidence, turned, tell, curve, nothing, nothing)
+
+
+def best_tell(halves: Halves, runs: int, doubt: float, bound: Bound, caution: float) -> Tell:
+    """The event that promises most, for whichever neighbour it speaks."""
+    forth, back = (best_event(side, runs, doubt, bound, caution) for side in (halves, halves.turned))
+    turned = back[0] > forth[0]
+    return Tell((back if turned else forth)[1], turned)
 
 
 def edges_of(scores: Floats) -> Floats:

@@ -5,6 +5,7 @@ from typing import Any
 from streamgauge.audit.measuring import CONFIDENCE, RUNS, Watch, measure, unseen
 from streamgauge.audit.mechanisms import MechanismSubject
 from streamgauge.audit.pan_private import PanPrivateSubject
+from streamgauge.audit.stated import StatedSubject
 from streamgauge.audit.subject import Computed, Subject
 from streamgauge.audit.verdict import Verdict
 from streamgauge.continual import Mechanism
@@ -21,13 +22,8 @@ def audit(
     worst = subject.worst() if isinstance(subject, Computed) else None
     if worst is None and not runs:
         raise ValueError(f"runs must be above 0 for a subject that cannot be computed, got {runs}")
-    return Verdict(
-        subject=subject.name,
-        loss=subject.loss,
-        exact=None if worst is None else worst.against(float(subject.loss.amount)),
-        exact_pair="" if worst is None else str(worst),
-        measured=measure(subject, runs, confidence, watch) if runs else None,
-    )
+    measured = measure(subject, runs, confidence, watch) if runs else None
+    return Verdict.on(subject.name, subject.loss, worst, measured)
 
 
 def audit_mechanism(
@@ -39,6 +35,10 @@ def audit_mechanism(
     watch: Watch = unseen,
     noise: Noise | None = None,
 ) -> Verdict:
-    """A counter's claim over its first ticks; where it is pan-private, its memory is attacked as well."""
-    kind = PanPrivateSubject if mechanism.pan_private else MechanismSubject
+    """A counter's claim over its first ticks; where it is pan-private, its memory is attacked as well.
+
+    An (epsilon, delta) is attacked as stated, but for pan-private mechanisms: those by the rho they keep.
+    """
+    stated = mechanism.loss.currency == "approximate"
+    kind = PanPrivateSubject if mechanism.pan_private else StatedSubject if stated else MechanismSubject
     return audit(kind(mechanism, ticks, noise=noise), runs, confidence, watch)

@@ -1,7 +1,9 @@
 """Every mechanism and every statistic of the package, with settings, as subjects: found by looking.
 
-    counter         all releases of a mechanism, exactly and by experiment
+    counter         all releases of a mechanism, exactly and by experiment; as stated, if in (epsilon, delta)
+    unit            the same claimed for windows and for users, where a mechanism can
     memory          the same with the memory of a pan-private one, which an intruder sees
+    way             the same of runs that are saved and loaded, and of groups and measures beside others
     adversary       the same to one who chooses the stream in view of past releases
     vectors         all that a statistic's counter releases
     published       all that a statistic tells
@@ -17,20 +19,26 @@ from typing import Any
 
 from streamgauge import continual, statistics
 from streamgauge.audit.adaptive import AdaptiveSubject
+from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
 from streamgauge.audit.happenings import Given, as_users, as_values
 from streamgauge.audit.mechanisms import MechanismSubject
 from streamgauge.audit.mutants import every_twin
 from streamgauge.audit.pan_private import PanPrivateSubject
+from streamgauge.audit.stated import StatedSubject
 from streamgauge.audit.statistics import PublishedSubject, StatisticSubject
 from streamgauge.audit.subject import Subject
 from streamgauge.continual import Binary, Kary, Mechanism
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, Zcdp
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, Zcdp
 from streamgauge.statistics import Axis, Statistic, TopK
 
 Settings = Mapping[str, Any]
-TICKS = 7
+COUNTER_TICKS = 7
 FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
+SAVED_RUNS, BESIDE_RUNS = 5_000, 500  # the computation says the rest
 LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
+STATED: Loss = Approx(1, Fraction(1, 1000))
+UNITS: tuple[Unit, ...] = (WEvent(3), User(1, 2))  # besides one event
+STATED_BY = ("SimpleII", "Binary", "SquareRoot")
 ADAPTIVE = ("SimpleII", "Binary", "Kary", "SquareRoot")
 REFUSALS = ("loss must be", "pan_private must be", "inner must be", "unit must be", "bound must be")
 
@@ -125,11 +133,13 @@ def names() -> list[str]:
 
 
 def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Entry]:
-    """All subjects of a name, or of the package."""
+    """All subjects of a name, or of the package; without a wish, in all losses and units that are tried."""
     chosen = asked or Asked()
     for called, cls in mechanisms().items():
         if name in (None, called):
             yield from _counters(cls, chosen)
+            if asked is None:
+                yield from _other_claims(cls)
     for called, kind in statistics_of_all().items():
         if name in (None, called):
             yield from _statistics(kind, chosen)
@@ -143,14 +153,51 @@ def twins() -> Iterator[Entry]:
 
 
 def _counters(cls: type[Mechanism[Any]], asked: Asked) -> Iterator[Entry]:
-    ticks = asked.ticks or TICKS
+    ticks = asked.ticks or COUNTER_TICKS
+    driven: set[tuple[Loss, bool]] = set()
     for claim, title in _claims(cls, ticks, asked):
+        if (claim.loss, claim.pan_private) not in driven:  # in its first settings
+            driven.add((claim.loss, claim.pan_private))
+            yield from _driven(claim, title, ticks)
         if claim.pan_private:
             yield Entry("memory", f"{title}, pan-private", PanPrivateSubject(claim, ticks))
             continue
+        if claim.loss.currency == "approximate":
+            yield Entry("counter", f"{title}, as stated", StatedSubject(claim, ticks))
         yield Entry("counter", title, MechanismSubject(claim, ticks))
         if cls.__name__ in ADAPTIVE and claim.unit == Event():
             yield Entry("adversary", f"{title}, adaptively", AdaptiveSubject(claim, ticks))
+
+
+def _driven(claim: Mechanism[Any], title: str, ticks: int) -> Iterator[Entry]:
+    """Saved and loaded; and beside others, which takes starts of its own and so has few runs."""
+    words = f"{title}, pan-private" if claim.pan_private else title
+    saved = DrivenSubject(claim, ticks, SAVED)
+    yield Entry("way", f"{words}, {SAVED.name}", saved, runs=SAVED_RUNS)
+    if not claim.pan_private:
+        beside = DrivenSubject(claim, min(ticks, 2), BESIDE)
+        yield Entry("way", f"{words}, {BESIDE.name}", beside, runs=BESIDE_RUNS)
+
+
+def _other_claims(cls: type[Mechanism[Any]]) -> Iterator[Entry]:
+    """In other units; and of some, in (epsilon, delta) as stated."""
+    for unit in UNITS:
+        claims = list(_claims(cls, COUNTER_TICKS, Asked(unit=unit)))
+        plain = [known for known in claims if not known[0].pan_private]
+        for claim, title in plain or claims:
+            subject = (MechanismSubject if plain else PanPrivateSubject)(claim, COUNTER_TICKS)
+            yield Entry("unit", f"{title}, {spoken(unit)}", subject)
+    if cls.__name__ in STATED_BY:
+        claim, title = next(_claims(cls, COUNTER_TICKS, Asked(losses=(STATED,))))
+        yield Entry("counter", f"{title}, as stated", StatedSubject(claim, COUNTER_TICKS))
+
+
+def spoken(unit: Unit) -> str:
+    """
+    >>> spoken(WEvent(3)), spoken(User(1, 2))
+    ('windows of 3', 'users of 2')
+    """
+    return f"{'windows' if unit.consecutive else 'users'} of {unit.ticks}"
 
 
 def _claims(cls: type[Mechanism[Any]], ticks: int, asked: Asked) -> Iterator[tuple[Mechanism[Any], str]]:

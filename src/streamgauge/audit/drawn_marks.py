@@ -41,9 +41,8 @@ def mark(finding: Finding, x: float, y: float, size: float) -> str:
 def strip(finding: Finding) -> str:
     """The line of one row: all lines together are the plot."""
     middle, parts = HEIGHT / 2, [upright(1.0, "claim", HEIGHT)]
-    exact = finding.verdict.exact
-    if exact is not None:
-        x = across(exact / finding.verdict.claimed if isfinite(exact) else MOST)
+    for end in sorted(set(finding.verdict.ends or ())):
+        x = across(end / finding.verdict.claimed if isfinite(end) else MOST)
         parts.append(f'<path class="exact" d="M{x - 5:.1f} 2h10l-5 7z"/>')
     if finding.ratio is not None:
         x = across(finding.ratio)

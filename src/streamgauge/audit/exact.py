@@ -1,51 +1,72 @@
-"""The loss of a linear mechanism, computed: every neighbour of its unit is enumerated, nothing is drawn.
+"""The loss of a linear mechanism, computed: the dearest neighbour of its unit is found, nothing is drawn.
 
 From the matrices: a unit that is in ticks p and moves each by at most its bound moves row r of what is
 measured by at most the sum of |C[r, t]| over p. Under discrete Laplace noise the loss is the sum of moves
 over scales; under discrete Gaussian noise of squared moves over twice the parameters. Both are exact:
 rationals from the columns of C, no float in between but for the search of the dearest pattern.
 
-Where a row of C has both signs the moves of a unit cannot all add up, and where releases do not tell all that
-is measured nobody sees it: the number is then an upper bound (see `linear` for one from below).
+Promise
+    The loss lies between `Worst.floor` and `Worst.amount`, to one who sees all that is measured. The two are
+    the same number, but where a row of C has both signs, so that the moves of a unit cannot all add up, and
+    where there are too many patterns to go through (see `tick_sets`). Where releases do not tell all that is
+    measured, nobody sees it: the loss is then less (see `linear`).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
 
+from streamgauge.audit.tick_sets import Pattern, dearest_set, patterns
 from streamgauge.continual import Mechanism, Strategy
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Reach, Unit
 
-PATTERNS = 200_000  # of ticks that one unit is in: more are refused, not sampled
+__all__ = ["Pattern", "Worst", "dearest", "exact_loss", "patterns", "price", "worst_neighbour", "worst_of"]
 
-Pattern = tuple[int, ...]  # ticks, from 1
+ROUNDING = 1e-9  # relative: what floats may be off
+AGREED = 1e-6  # and what rounds on the way, in code that is tried
 
 
 @dataclass(frozen=True)
 class Worst:
-    """The dearest neighbour: the ticks that it touches, and what it loses at most."""
+    """The dearest neighbour: the ticks that it touches, and what is lost at most, whoever it is."""
 
     pattern: Pattern
     amount: Fraction | float
     seen: str = ""  # what is seen besides releases
-    least: float | None = None  # what it loses at least, where that is not the same
+    least: float | None = None  # what this one loses at least, where that is not the same
+    how: str = ""  # it is known
 
-    def against(self, claimed: float) -> float:
-        """What to hold against a claim: the most that is lost, unless that alone would condemn."""
-        most = float(self.amount)
-        return most if most <= claimed or self.least is None else self.least
+    @property
+    def floor(self) -> float:
+        """What is lost at least."""
+        return float(self.amount if self.least is None else min(self.least, self.amount))
+
+    @property
+    def decided(self) -> bool:
+        """Whether both ends are one number."""
+        return self.floor == self.amount or float(self.amount) - self.floor <= AGREED * float(self.amount)
 
     def __str__(self) -> str:
         ticks = ", ".join(map(str, self.pattern))
         plain = f"a unit in tick{'s' if len(self.pattern) > 1 else ''} {ticks}"
         return f"{plain}, {self.seen}" if self.seen else plain
+
+
+def worst_of(found: Iterable[Worst]) -> Worst:
+    """The worst of several neighbours: both ends are the largest; who is named surely loses the most.
+
+    >>> ends = worst_of([Worst((1,), 2.0, least=0.5), Worst((2,), 1.5)])
+    >>> ends.pattern, ends.floor, ends.amount
+    ((2,), 1.5, 2.0)
+    """
+    every = list(found)
+    surely = max(every, key=lambda worst: (worst.floor, worst.amount))
+    return replace(surely, amount=max(worst.amount for worst in every), least=surely.floor)
 
 
 def worst_neighbour(mechanism: Mechanism[Any], ticks: int) -> Worst:
@@ -61,11 +82,21 @@ def worst_neighbour(mechanism: Mechanism[Any], ticks: int) -> Worst:
 
 def dearest(strategy: Strategy, reach: Reach, unit: Unit) -> Worst:
     """Of all patterns of a unit; the search is in floats, what it finds is computed exactly."""
-    found = list(patterns(unit, strategy.measure.shape[1]))
-    moves, costs, power = np.abs(strategy.measure), row_costs(strategy), power_of(strategy)
-    totals = [float(costs @ moves[:, [t - 1 for t in p]].sum(axis=1) ** power) for p in found]
-    pattern = found[int(np.argmax(totals))]
-    return Worst(pattern, exact_loss(strategy, reach, pattern))
+    power = power_of(strategy)
+    found = dearest_set(unit, np.abs(strategy.measure), row_costs(strategy), power)
+    loss = exact_loss(strategy, reach, found.pattern)
+    surely = float(loss) if strategy.measure.min() >= 0 else signed_loss(strategy, reach, found.pattern)
+    if found.most > found.least:
+        reached = float(reach.l1 if power == 1 else reach.l2_squared)
+        return Worst(found.pattern, max(float(loss), found.most * reached), least=surely)
+    return Worst(found.pattern, loss, least=None if surely == float(loss) else surely)
+
+
+def signed_loss(strategy: Strategy, reach: Reach, pattern: Pattern) -> float:
+    """What a unit loses that moves all of these ticks the same way."""
+    power = power_of(strategy)
+    moved = np.abs(strategy.measure[:, [tick - 1 for tick in pattern]].sum(axis=1))
+    return float(row_costs(strategy) @ moved**power) * float(reach.l1 if power == 1 else reach.l2_squared)
 
 
 def exact_loss(strategy: Strategy, reach: Reach, pattern: Pattern) -> Fraction:
@@ -107,15 +138,3 @@ def power_of(strategy: Strategy) -> int:
 
 def is_laplace(law: Distribution) -> bool:
     return isinstance(law, DiscreteLaplace)
-
-
-def patterns(unit: Unit, ticks: int) -> Iterator[Pattern]:
-    """All sets of ticks that one unit may be in, no smaller ones: they lose no more."""
-    size = min(unit.ticks, ticks)
-    if unit.consecutive:
-        yield from (tuple(range(first, first + size)) for first in range(1, ticks - size + 2))
-        return
-    if comb(ticks, size) > PATTERNS:
-        rule = f"ticks must leave at most {PATTERNS:,} sets of {size} ticks"
-        raise ValueError(f"{rule}, got {comb(ticks, size):,} of {ticks}")
-    yield from combinations(range(1, ticks + 1), size)

@@ -1,4 +1,4 @@
-"""The score that no other can beat: the logarithm of the likelihood ratio of a linear view.
+"""The score that no other can beat, where it is known: the log-likelihood ratio of a linear view.
 
     draws seen one by one     log p(z - s) - log p(z), added up, where s is the shift that the two worlds need
     Gaussian noise            the linear score s' S^-1 (view - s/2), with S the covariance of the view
@@ -22,6 +22,7 @@ from streamgauge.audit.linear import NEAR, LinearView, Source
 from streamgauge.noise.numbers import Floats
 
 BARE = 1e8  # what a bare truth weighs beside any noise
+KNOWN = 2  # draws whose sum has a weight that is written down below
 DIGITS = 9  # of a score: the same number of the lattice is the same score
 
 Array = npt.NDArray[Any]
@@ -43,6 +44,14 @@ class Likelihood:
         moved = (one - other) @ self.view.by_data.T
         told = (self._of_draws if self._draws_are_seen else self._of_sums)(without, moved)
         return np.asarray(np.round(told + BARE * self._bare(without, moved), DIGITS), np.float64)
+
+    @property
+    def name(self) -> str:
+        """What it is: the ratio itself, or the linear score that is best by least squares."""
+        known = not self.view.laplace or (
+            self._draws_are_seen and all(source.draws <= KNOWN for source in self.view.sources)
+        )
+        return "likelihood ratio" if known else "best linear score"
 
     @property
     def _draws_are_seen(self) -> bool:

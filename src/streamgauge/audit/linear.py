@@ -84,16 +84,41 @@ class LinearView:
         count = len(self.sources)
         return not count or bool(np.linalg.matrix_rank(self.by_noise * self.deviations) == count)
 
+    @property
+    def prices(self) -> Floats:
+        """What a shift of each source costs, or its square: less for a sum of several Gaussian draws."""
+        found = ((float(price(source.law)), 1 if self.laplace else source.draws) for source in self.sources)
+        return np.array([cost / draws for cost, draws in found])
+
+    @property
+    def gram(self) -> Floats:
+        """What two ticks cost together under Gaussian noise, where they can be hidden at all."""
+        shifts = self.inverse @ self.by_data
+        return np.asarray((shifts.T * self.prices) @ shifts)
+
+    @property
+    def quick(self) -> bool:
+        """Whether costs are had without a linear program."""
+        return not self.laplace or self.injective
+
+    def agrees(self, other: "LinearView") -> bool:
+        """Whether data move both views alike, and noise makes both as wide."""
+        wide = [view.by_noise * view.deviations for view in (self, other)]
+        both = [(self.by_data, other.by_data), (wide[0] @ wide[0].T, wide[1] @ wide[1].T)]
+        return all(
+            one.shape == two.shape and np.allclose(one, two, rtol=NEAR, atol=NEAR * np.abs(two).max())
+            for one, two in both
+        )
+
     def cost(self, move: Floats) -> Cost:
         """What it costs to hide data that move so far, tick by tick."""
         target = self.by_data @ move
         shift = self.inverse @ target
         if np.abs(self.by_noise @ shift - target).max(initial=0.0) > NEAR * np.abs(target).max(initial=0.0):
             return Cost(inf, inf)
-        prices = np.array([float(price(source.law)) for source in self.sources])
         if not self.laplace:
-            alone = prices / [source.draws for source in self.sources]
-            return Cost(*[float(alone @ shift**2)] * 2)
+            return Cost(*[float(self.prices @ shift**2)] * 2)
+        prices = self.prices
         if self.injective:
             return Cost(*[float(prices @ np.abs(shift))] * 2)
         return Cost(*(cheapest(self.by_noise, target, prices, whole=whole) for whole in (False, True)))
@@ -124,17 +149,20 @@ def tried(view: View, ticks: int) -> LinearView:
     counted = CountedNoise(SilentNoise())
     silent = view(nothing, counted)
     events = [view(one, SilentNoise()) - silent for one in np.eye(ticks, dtype=np.int64)]
-    laws = [_law(kind, value) for kind, value, size in counted.requests for _ in range(size)]
-    draws = []
-    for number, law in enumerate(laws):
-        pushed = 1 << max(
-            0, int(log2(max(1.0, law.variance))) // 2
-        )  # large enough for what rounds to pass it on
-        draws.append((view(nothing, ImpulseNoise(number, pushed)) - silent) / pushed)
-    return _summed(np.array(events).T, draws, laws)
+    laws = [law_of(kind, value) for kind, value, size in counted.requests for _ in range(size)]
+    pushes = [pushed(law) for law in laws]
+    draws = [
+        (view(nothing, ImpulseNoise(number, push)) - silent) / push for number, push in enumerate(pushes)
+    ]
+    return summed(np.array(events).T, draws, laws)
 
 
-def _law(kind: str, value: Fraction) -> Distribution:
+def pushed(law: Distribution) -> int:
+    """How far a draw is pushed that is tried: large enough for what rounds to pass it on."""
+    return 1 << max(0, int(log2(max(1.0, law.variance))) // 2)
+
+
+def law_of(kind: str, value: Fraction) -> Distribution:
     laws: dict[str, type[DiscreteLaplace] | type[DiscreteGaussian]] = {
         "laplace": DiscreteLaplace,
         "gaussian": DiscreteGaussian,
@@ -142,7 +170,7 @@ def _law(kind: str, value: Fraction) -> Distribution:
     return laws[kind](value)
 
 
-def _summed(by_data: Floats, draws: list[Floats], laws: list[Distribution]) -> LinearView:
+def summed(by_data: Floats, draws: list[Floats], laws: list[Distribution]) -> LinearView:
     """With draws that are seen alike as one source, and those that are not seen left out."""
     alike: dict[tuple[bytes, Distribution], int] = {}
     columns: dict[tuple[bytes, Distribution], Floats] = {}

@@ -19,7 +19,8 @@ from streamgauge.audit.report import TITLES, Finding, Report
 CURRENCIES = {"pure": "epsilon", "zCDP": "rho", "approximate": "epsilon"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 NOTES = {
-    "pipeline": "Real runs of the file on neighbouring inputs; exact is what its plan loses in these ticks.",
+    "pipeline": "Real runs of the file on neighbouring inputs; exact is what its plan loses up to its horizon.",
+    "unit": "A quarter of the runs of the same claim for one event.",
     "memory": "An intruder sees the memory once, unannounced.",
     "adversary": "Values are chosen in view of all releases so far.",
     "published": "Fewer runs, and no score that is known to be best: bounds are looser.",
@@ -31,11 +32,13 @@ allows. An attack runs the code many times on both and looks for the event that 
 <ul>
 <li><b>Measured</b> is a bound from below on what is really lost: with the stated confidence all bounds of
 this page hold together. A bound above the claim condemns it.</li>
-<li><b>Exact</b> is what is lost by computation, where that can be had: over all neighbours of the unit.</li>
+<li><b>Exact</b> is what is lost by computation, where that can be had: over all neighbours of the unit. Two
+numbers are the ends of an interval: the lower one condemns, the upper one acquits, and a claim between the
+two is undecided by computation.</li>
 <li><b>Ratio</b> is the measured bound over the claim. Close to 1: the claim is tight, and the attack strong.
 Far below: the claim is loose, or the attack weak; the exact loss tells which.</li>
 <li>A claim that <b>holds</b> was not refuted. That is no proof: proofs are in the mechanisms' own
-files.</li>
+files. <b>Weak</b> is said where the attack showed less than half of the claim.</li>
 </ul>
 """
 
@@ -101,7 +104,7 @@ def told(finding: Finding) -> Iterator[tuple[str, bool]]:
     """The texts of a row's cells, and whether each is a number."""
     verdict, measured = finding.verdict, finding.verdict.measured
     yield f"{CURRENCIES[verdict.loss.currency]} {verdict.claimed:.4g}", False
-    yield "" if verdict.exact is None else number(verdict.exact), True
+    yield verdict.computed, True
     yield "" if measured is None else number(measured.amount), True
     yield "" if finding.ratio is None else number(finding.ratio, 2), True
     yield "" if measured is None else measured.score, False

@@ -1,8 +1,10 @@
 """A report: many verdicts, of which some must condemn, or the audit itself is broken.
 
 Promise
-    With the report's confidence not one of its bounds is above the truth: each is made with an even share of
-    the doubt. So a report of sound claims is clean with at least that probability, however long it is.
+    With the report's confidence not one of its bounds is above the truth: each subject has an even share of
+    the doubt, which the bounds on one subject share again (see `measuring`): amount, epsilon, delta at the
+    claim and the points of the curve. So a report of sound claims is clean with at least that probability,
+    however long it is. Subjects that know their runs are bounded like all others.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,11 +20,15 @@ from streamgauge.audit.measuring import CONFIDENCE
 from streamgauge.audit.verdict import Verdict
 
 FEWEST_PUBLISHED, PUBLISHED = 2_000, 10  # one run in so many, where each is made event by event
+UNITS_EACH = 4  # one run in so many, of claims that are attacked for one event as well
+WEAK = 0.5  # of the claim: an attack that shows less saw little
 
 TITLES = {  # of all kinds of findings, in the order in which they are shown
     "pipeline": "pipeline files, end to end",
     "counter": "mechanisms: all releases",
+    "unit": "mechanisms, claimed for windows and for users: all releases",
     "memory": "pan-private mechanisms: all releases, and the memory",
+    "way": "mechanisms: saved and loaded, and beside other groups and measures",
     "adversary": "mechanisms under an adversary who chooses the stream",
     "vectors": "statistics: what their counters release",
     "published": "statistics: what is told",
@@ -32,8 +38,8 @@ TITLES = {  # of all kinds of findings, in the order in which they are shown
 Told = Callable[[int, int, str, int, int], None]  # which of how many, its title, and runs done of how many
 
 
-def unwatched(number: int, count: int, title: str, done: int, of: int) -> None:
-    """Nobody waits."""
+def nobody(number: int, count: int, title: str, done: int, of: int) -> None:
+    """Is told."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,21 @@ class Finding:
         """The verdict in a word or two."""
         if self.guilty:
             return "found out" if self.verdict.condemned else "missed"
-        return "condemned" if self.verdict.condemned else "holds"
+        if self.verdict.condemned:
+            return "condemned"
+        doubts = ["undecided by computation"] if self.verdict.undecided else []
+        doubts += ["weak: the audit saw little"] if self.weak else []
+        return f"holds ({'; '.join(doubts)})" if doubts else "holds"
+
+    @property
+    def weak(self) -> bool:
+        """The attack showed less than half of a claim: that it holds says little."""
+        return self.ratio is not None and self.ratio < WEAK
 
     def as_json(self) -> dict[str, Any]:
         told = {"kind": self.kind, "title": self.title, "guilty": self.guilty, "why": self.why}
-        return {**told, "as_it_must_be": self.as_it_must_be, **self.verdict.as_json()}
+        judged = {"as_it_must_be": self.as_it_must_be, "words": self.words}
+        return {**told, **judged, **self.verdict.as_json()}
 
 
 @dataclass(frozen=True)
@@ -139,7 +155,7 @@ def report_on(
     runs: int,
     *,
     confidence: float = CONFIDENCE,
-    watch: Told = unwatched,
+    watch: Told = nobody,
 ) -> Report:
     """Audits all of them."""
     begun, listed = perf_counter(), list(entries)
@@ -154,10 +170,11 @@ def report_on(
 
 
 def runs_of(entry: Entry, runs: int) -> int:
-    """Twins know how many condemn them; what is run event by event has fewer."""
+    """Twins know how many condemn them; what is run event by event, or in other units, has fewer."""
     if entry.runs is not None:
         return entry.runs
-    return max(FEWEST_PUBLISHED, runs // PUBLISHED) if entry.kind == "published" else runs
+    one_in = {"published": PUBLISHED, "unit": UNITS_EACH}.get(entry.kind, 1)
+    return max(FEWEST_PUBLISHED, runs // one_in) if one_in > 1 else runs
 
 
 def report_of(verdicts: Sequence[Verdict], confidence: float, seconds: float) -> Report:

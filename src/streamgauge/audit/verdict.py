@@ -1,10 +1,29 @@
-"""What an audit found: the loss that was measured, beside the loss that was claimed."""
+"""What an audit found: the loss that was measured, beside the loss that was claimed.
+
+Promise
+    A claim that holds is condemned by computation never, by experiment with probability at most 1 -
+    confidence: all numbers of one `Measured` hold together with its confidence.
+"""
 
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
+from streamgauge.audit.exact import ROUNDING, Worst
 from streamgauge.privacy import Loss
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a claim implies, and what was measured there: delta at `epsilon` is at least `shown`."""
+
+    epsilon: float
+    delta: float
+    shown: float
+
+    @property
+    def refuted(self) -> bool:
+        return self.shown > self.delta
 
 
 @dataclass(frozen=True)
@@ -17,12 +36,18 @@ class Measured:
     pair: str
     score: str
     runs: int  # of each neighbour, training aside
-    confidence: float
+    confidence: float  # with which all of these numbers hold together
     amount: float
     epsilon: float  # at `delta`
     delta: float
     delta_at_claim: float  # what is shown of delta at the claimed epsilon
     seconds: float
+    points: tuple[Point, ...] = ()  # of the curve that a zCDP claim implies
+    points_pair: str = ""  # the neighbours that they are of
+
+    @property
+    def refuted(self) -> tuple[Point, ...]:
+        return tuple(point for point in self.points if point.refuted)
 
 
 @dataclass(frozen=True)
@@ -34,11 +59,39 @@ class Verdict:
     exact: float | None = None  # the worst loss over all neighbours, computed, in the same currency
     exact_pair: str = ""
     measured: Measured | None = None
+    between: tuple[float, float] | None = None  # two numbers instead, where it is only known to lie there
+    within: float | None = None  # of a pipeline: exact in the ticks that were run, the most that can show
+    seen: tuple[str, ...] = ()  # of a pipeline: reasons that need no number
+    how: str = ""  # it was computed: of how many ticks
+
+    @classmethod
+    def on(cls, subject: str, loss: Loss, worst: Worst | None, measured: Measured | None) -> "Verdict":
+        """With what was computed, if anything was."""
+        if worst is None:
+            return cls(subject, loss, measured=measured)
+        most = float(worst.amount)
+        exact, between = (most, None) if worst.decided else (None, (worst.floor, most))
+        return cls(subject, loss, exact, str(worst), measured, between, how=worst.how)
 
     @property
     def claimed(self) -> float:
         """The number of the claim: epsilon, or rho."""
         return float(self.loss.amount)
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Between which numbers the loss is, by computation."""
+        return self.between if self.exact is None else (self.exact, self.exact)
+
+    @property
+    def proved(self) -> bool:
+        """The claim holds by computation."""
+        return self.ends is not None and self.ends[1] <= self._limit
+
+    @property
+    def undecided(self) -> bool:
+        """The claim lies between the two ends of what was computed: computation says nothing."""
+        return self.ends is not None and self.ends[0] <= self._limit < self.ends[1]
 
     @property
     def condemned(self) -> bool:
@@ -49,30 +102,54 @@ class Verdict:
     def reasons(self) -> tuple[str, ...]:
         """Why it is condemned, a line each."""
         found = []
-        if self.exact is not None and self.exact > self.claimed * (1 + ROUNDING):
-            found.append(f"computed {_shown(self.exact)} > {_shown(self.claimed)} for {self.exact_pair}")
-        if self.measured is not None and self.measured.amount > self.claimed:
-            found.append(
-                f"measured {_shown(self.measured.amount)} > {_shown(self.claimed)} for {self.measured.pair}"
-            )
-        return tuple(found)
+        if self.ends is not None and self.ends[0] > self._limit:
+            found.append(f"computed {self.computed} > {shown(self.claimed)} for {self.exact_pair}")
+        if self.measured is not None:
+            found += self._measured_reasons(self.measured)
+        return (*found, *self.seen)
+
+    def _measured_reasons(self, measured: Measured) -> list[str]:
+        found = []
+        if measured.amount > self.claimed:
+            found.append(f"measured {shown(measured.amount)} > {shown(self.claimed)} for {measured.pair}")
+        for point in measured.refuted:
+            told = f"delta {shown(point.shown)} > {shown(point.delta)} at epsilon {shown(point.epsilon)}"
+            found.append(f"measured {told} for {measured.points_pair}")
+        return found
+
+    @property
+    def _limit(self) -> float:
+        return self.claimed * (1 + ROUNDING)
+
+    @property
+    def computed(self) -> str:
+        """What was computed, in words: a number, or two with a dash."""
+        if self.ends is None:
+            return ""
+        return shown(self.ends[1]) if self.exact is not None else "-".join(map(shown, self.ends))
 
     def as_json(self) -> dict[str, Any]:
-        """The keys: subject, currency, claimed, exact, measured (a table of its own), condemned, reasons."""
+        """The keys: subject, currency, claimed, exact, between, undecided, computed_from, measured (a table),
+        condemned, reasons."""
         return {
             "subject": self.subject,
             "loss": str(self.loss),
             "currency": self.loss.currency,
             "claimed": self.claimed,
             "exact": self.exact,
+            "between": None if self.between is None else list(self.between),
+            "undecided": self.undecided,
+            "within": self.within,
+            "computed_from": self.how,
             "measured": None if self.measured is None else asdict(self.measured),
             "condemned": self.condemned,
             "reasons": list(self.reasons),
         }
 
 
-ROUNDING = 1e-9
-
-
-def _shown(amount: float) -> str:
+def shown(amount: float) -> str:
+    """
+    >>> shown(0.91234), shown(float("inf"))
+    ('0.9123', 'infinite')
+    """
     return "infinite" if amount == inf else f"{amount:.4g}"

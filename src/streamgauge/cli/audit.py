@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamgauge.cli.arguments import AsJson, switch
-from streamgauge.cli.failures import CONDEMNED, bad_argument
+from streamgauge.cli.failures import CONDEMNED, BadArgument, bad_argument
 
 if TYPE_CHECKING:
     from streamgauge.audit.report import Report
@@ -27,6 +27,9 @@ Ticks = Annotated[
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", metavar="E", help="The claim, by name only.")]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="R", help="The claim in zCDP, by name only.")]
+Delta = Annotated[
+    str | None, typer.Option("--delta", metavar="D", help="The delta of --epsilon, by name only.")
+]
 UnitText = Annotated[
     str | None,
     typer.Option(
@@ -52,6 +55,7 @@ def audit(  # noqa: PLR0917 - the options of a command
     ticks: Ticks = None,
     epsilon: Epsilon = None,
     rho: Rho = None,
+    delta: Delta = None,
     unit: UnitText = None,
     runs: Runs = None,
     confidence: Confidence = 0.999,
@@ -81,7 +85,9 @@ def audit(  # noqa: PLR0917 - the options of a command
     if what is not None and (everything or mutants):
         bad_argument("--all and --mutants", "given without a name or file", what)
     is_file = what is not None and (what.endswith(".toml") or Path(what).exists())
-    named = {"--epsilon": epsilon, "--rho": rho, "--unit": unit}
+    if html is not None and not html.absolute().parent.is_dir():
+        bad_argument("--html", "in a folder that is there", html)
+    named = {"--epsilon": epsilon, "--rho": rho, "--delta": delta, "--unit": unit}
     for option, value in named.items():
         if value is not None and (what is None or is_file):
             bad_argument(option, "given with the name of a mechanism or statistic", value)
@@ -94,7 +100,7 @@ def audit(  # noqa: PLR0917 - the options of a command
             )
         elif what is not None:
             count = runs or (QUICK_RUNS if quick else RUNS)
-            report = of_name(what, (ticks, epsilon, rho, unit), count, confidence, waiting)
+            report = of_name(what, (ticks, epsilon, rho, delta, unit), count, confidence, waiting)
         else:
             count = runs or (QUICK_RUNS if quick else ALL_RUNS)
             report = of_package(count, confidence, waiting, quick=quick, twins_only=mutants)
@@ -108,26 +114,25 @@ def of_file(
 ) -> "Report":
     from time import perf_counter
 
-    from streamgauge.audit.pipelines import TICKS, audit_pipeline
+    from streamgauge.audit.pipelines import audit_pipeline
     from streamgauge.audit.report import report_of
     from streamgauge.query.pipeline_file import read_pipeline
 
     begun, file = perf_counter(), read_pipeline(path)
-    verdicts = audit_pipeline(
-        file, ticks=ticks or TICKS, runs=runs, confidence=confidence, watch=waiting.for_subject
-    )
+    verdicts = audit_pipeline(file, ticks=ticks, runs=runs, confidence=confidence, watch=waiting.for_subject)
     return report_of(verdicts, confidence, perf_counter() - begun)
 
 
 def of_name(
     name: str,
-    asked: tuple[int | None, str | None, str | None, str | None],
+    asked: tuple[int | None, str | None, str | None, str | None, str | None],
     runs: int,
     confidence: float,
     waiting: "Waiting",
 ) -> "Report":
     from streamgauge.audit.catalogue import entries, names
     from streamgauge.audit.report import report_on
+    from streamgauge.audit.tick_sets import TooManyPatterns
     from streamgauge.cli.audit_claims import asked_for, near
 
     known = {each.casefold(): each for each in names()}
@@ -137,7 +142,10 @@ def of_name(
     found = list(entries(known[name.casefold()], asked_for(*asked)))
     if not found:
         bad_argument("--epsilon, --rho and --unit", f"a claim that {name} can make", "another")
-    return report_on(found, runs, confidence=confidence, watch=waiting.for_all)
+    try:
+        return report_on(found, runs, confidence=confidence, watch=waiting.for_all)
+    except TooManyPatterns as refusal:
+        raise BadArgument(f"--ticks and --unit: {refusal}") from None
 
 
 def of_package(
@@ -175,7 +183,6 @@ def told(report: "Report", *, as_json: bool, html: Path | None) -> None:
     if html is not None:
         from streamgauge.audit.page import page
 
-        html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(page(report), encoding="utf-8")
     if as_json:
         json_text.dump(report.as_json(), sys.stdout, indent=2)

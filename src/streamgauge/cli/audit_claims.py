@@ -5,16 +5,31 @@ from typing import Any
 
 from streamgauge.audit.catalogue import LOSSES, Asked
 from streamgauge.cli.failures import bad_argument
-from streamgauge.privacy import Event, Loss, Pure, Tick, Unit, User, WEvent, Zcdp
+from streamgauge.privacy import Approx, Event, Loss, Pure, Tick, Unit, User, WEvent, Zcdp
 
 UNITS = "event, replace, tick:EVENTS, w_event:TICKS or user:EVENTS,TICKS"
 
 
-def asked_for(ticks: int | None, epsilon: str | None, rho: str | None, unit: str | None) -> Asked:
+def asked_for(
+    ticks: int | None, epsilon: str | None, rho: str | None, delta: str | None, unit: str | None
+) -> Asked:
     """The loss that was asked for, or the two that are tried."""
-    given = [_loss("--epsilon", Pure, epsilon), _loss("--rho", Zcdp, rho)]
+    given = [_stated(epsilon, delta), _loss("--rho", Zcdp, rho)]
     losses = tuple(loss for loss in given if loss is not None)
     return Asked(ticks, losses or LOSSES, None if unit is None else unit_of(unit))
+
+
+def _stated(epsilon: str | None, delta: str | None) -> Loss | None:
+    """Pure, or with a delta."""
+    loss = _loss("--epsilon", Pure, epsilon)
+    if delta is None:
+        return loss
+    if loss is None:
+        bad_argument("--delta", "given with --epsilon", delta)
+    try:
+        return Approx(loss.amount, delta)
+    except (ValueError, TypeError, ZeroDivisionError):
+        bad_argument("--delta", "a number between 0 and 1, such as 0.001", delta)
 
 
 def _loss(option: str, kind: Any, text: str | None) -> Loss | None:

@@ -1,12 +1,11 @@
 """A report of an audit as a table."""
 
-from math import isfinite
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from streamgauge.audit.report import TITLES, Finding, Report
+from streamgauge.audit.verdict import shown
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.pipeline.words import loss_text
 
@@ -34,19 +33,11 @@ def _table(console: Console, findings: list[Finding]) -> None:
             table,
             finding.title,
             loss_text(verdict.loss),
-            "" if verdict.exact is None else number(verdict.exact),
-            "" if measured is None else number(measured.amount),
+            verdict.computed,
+            "" if measured is None else shown(measured.amount),
             "" if finding.ratio is None else f"{finding.ratio:.2f}",
             "" if measured is None else measured.score,
             "" if measured is None else f"{measured.runs:,}",
             Text(finding.words, "green" if finding.as_it_must_be else "bold red"),
         )
     console.print(table)
-
-
-def number(value: float) -> str:
-    """
-    >>> number(0.91234), number(float("inf"))
-    ('0.9123', 'infinite')
-    """
-    return f"{value:.4g}" if isfinite(value) else "infinite"

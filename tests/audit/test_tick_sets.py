@@ -1,0 +1,89 @@
+"""The dearest set of ticks is found without going through all: against enumeration, where that can be had."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import MechanismSubject, Verdict, audit
+from streamgauge.audit.exact import exact_loss
+from streamgauge.audit.nested_rows import nested_most
+from streamgauge.audit.tick_sets import by_squares, dearest_set
+from streamgauge.continual import Binary, Mechanism, SimpleI, SquareRoot, SubtractiveTree, TwoLevel
+
+TICKS = 7
+CHANCE = np.random.default_rng(1)
+
+
+def truth(moves: np.ndarray, costs: np.ndarray, size: int, power: int = 2) -> float:
+    sets = combinations(range(moves.shape[1]), size)
+    return max(float(costs @ moves[:, list(each)].sum(axis=1) ** power) for each in sets)
+
+
+def nested(first: int, end: int) -> list[tuple[int, int]]:
+    """Blocks in blocks, cut by lot."""
+    if end - first < 2:
+        return [(first, end)]
+    middle = int(CHANCE.integers(first + 1, end))
+    return [(first, end), *nested(first, middle), *nested(middle, end)][: int(CHANCE.integers(1, 9))]
+
+
+@pytest.mark.parametrize("size", range(1, TICKS + 1))
+def test_of_nested_blocks_the_dearest_set_is_known(size: int) -> None:
+    for _ in range(20):
+        blocks = nested(0, TICKS)
+        moves = np.array([[first <= t < end for t in range(TICKS)] for first, end in blocks]) * 2.0
+        costs = CHANCE.random(len(blocks))
+        assert nested_most(moves, costs, size) == pytest.approx(truth(moves, costs, size))
+    assert nested_most(np.array([[1.0, 1, 0], [0, 1, 1]]), np.ones(2), 1) is None
+    assert nested_most(np.array([[1.0, 2, 0]]), np.ones(1), 1) is None
+
+
+@pytest.mark.parametrize("size", range(1, TICKS + 1))
+def test_the_dearest_set_lies_between_the_ends_and_where_all_falls_is_the_first(size: int) -> None:
+    away = np.subtract.outer(range(TICKS), range(TICKS))
+    for _ in range(20):
+        moves = np.abs(CHANCE.normal(size=(4, TICKS)))
+        found, dearest = by_squares(moves.T @ moves, size), truth(moves, np.ones(4), size)
+        assert found.least <= dearest + 1e-9 <= found.most + 2e-9
+        toeplitz = np.where(away >= 0, np.sort(moves[0])[::-1][np.maximum(away, 0)], 0.0)
+        known = by_squares(toeplitz.T @ toeplitz, size)
+        assert known.least == known.most == pytest.approx(truth(toeplitz, np.ones(TICKS), size))
+        assert known.pattern == tuple(range(1, size + 1))
+
+
+def test_losses_that_add_up_are_those_of_the_dearest_ticks() -> None:
+    moves, costs = CHANCE.random((4, TICKS)), CHANCE.random(4)
+    found = dearest_set(sg.User(1, 3), moves, costs, 1)
+    assert found.least == found.most == pytest.approx(truth(moves, costs, 3, 1))
+
+
+LONG = [
+    Binary(sg.Pure(1), horizon=40, unit=sg.User(1, 20)),
+    Binary(sg.Zcdp(1), horizon=40, unit=sg.User(1, 20)),
+    Binary(sg.Zcdp(1), horizon=300, unit=sg.WEvent(9)),
+    SimpleI(sg.Pure(1), horizon=270, unit=sg.User(1, 50)),
+    TwoLevel(sg.Zcdp(1), horizon=64, unit=sg.User(1, 20)),
+    SquareRoot(sg.Zcdp(1), horizon=64, unit=sg.User(1, 20)),
+    SubtractiveTree(sg.Pure(1), horizon=100, unit=sg.User(1, 30)),
+]
+
+
+@pytest.mark.parametrize("claim", LONG, ids=lambda claim: f"{type(claim).__name__}, {claim.unit}")
+def test_units_of_more_patterns_than_can_be_listed_are_decided(claim: Mechanism) -> None:
+    verdict = audit(MechanismSubject(claim, claim.horizon), runs=0)
+    assert verdict.proved, verdict.computed
+    assert verdict.exact is not None
+    assert 0.6 < verdict.exact / verdict.claimed <= 1 + 1e-9
+    worst = MechanismSubject(claim, claim.horizon).worst()
+    some = tuple(range(3, 3 + len(worst.pattern)))
+    assert exact_loss(claim.strategy(claim.horizon), claim.reach, some) <= worst.amount
+
+
+def test_a_unit_that_is_wrongly_calibrated_is_condemned_by_the_lower_end() -> None:
+    claim = Binary(sg.Zcdp(1), horizon=40, unit=sg.User(1, 20))
+    worst = MechanismSubject(claim, 40).worst()
+    verdict = Verdict.on("half", sg.Zcdp("1/2"), worst, None)
+    assert verdict.condemned
+    assert "computed" in verdict.reasons[0]
