@@ -19,7 +19,7 @@ from streamgauge.audit.report import TITLES, Finding, Report
 CURRENCIES = {"pure": "epsilon", "zCDP": "rho", "approximate": "epsilon"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 NOTES = {
-    "pipeline": "Real runs of the file on neighbouring inputs; exact is what its plan loses up to its horizon.",
+    "pipeline": "Real runs of the file on neighbouring inputs; exact is of the whole horizon.",
     "unit": "A quarter of the runs of the same claim for one event.",
     "memory": "An intruder sees the memory once, unannounced.",
     "adversary": "Values are chosen in view of all releases so far.",
