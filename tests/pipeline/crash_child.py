@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from crash_streams import KINDS, Kind, World
+from crash_streams import KINDS, Kind, Sender, World
 from crash_twins import TWINS
 from forked import NOBODY, Fault
 
@@ -94,6 +94,9 @@ def surroundings(kind: Kind, folder: Path, order: dict[str, Any]) -> dict[str, A
     reading, writing = order.get("pipe", (None, None))
     if kind.arrival == "finished":
         return {"standard_input": fed(folder)} if kind.source == "-" else {}
+    if kind.source == "http":
+        sender = Sender(folder, kind.pipeline(folder))
+        return {"clock": sender, "inbox": sender.inbox}
     world = World(folder, writing)
     for _ in range(order.get("down", 0)):  # what came while nobody ran
         world.sleep(0)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streamgauge import Pipeline
 from streamgauge.pipeline.keys import create_key
+from streamgauge.sources import inbox_of
 
 SECOND = 1_000_000
 TICK = 10  # seconds, one event in each
@@ -130,6 +131,8 @@ KINDS = {
     "followed": Kind(30, arrival="live"),
     "followed users": Kind(30, arrival="live", unit=USERS, releases=OF_USERS, sinks=SINKS[:2]),
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
+    "sent": Kind(12, source="http", arrival="live", sinks=SINKS[:1]),
+    "sent users": Kind(12, source="http", arrival="live", unit=USERS, releases=BRIEF, sinks=SINKS[:1]),
     "live input": Kind(12, source="-", arrival="live", sinks=SINKS[:1]),
     "brief": Kind(12, releases=BRIEF, sinks=SINKS[:1]),
     "brief narrow": Kind(12, releases=BRIEF, sinks=NARROW),
@@ -164,3 +167,35 @@ class World:
         if self._also is not None:
             os.write(self._also, told)
         self._came += PACE
+
+
+class Sender(World):
+    """A world whose events are sent in batches, each again and again until it is acknowledged.
+
+    What was acknowledged is in a file, so it outlives the child. Whoever starts anew sends all that was not,
+    and, as a network may, every other batch that was.
+    """
+
+    def __init__(self, folder: Path, pipeline: Pipeline) -> None:
+        super().__init__(folder)
+        self.inbox = inbox_of(pipeline.file, self.now)
+        self._acknowledged = folder / "acknowledged"
+        self._acknowledged.touch()
+        done = set(map(int, self._acknowledged.read_text().split()))
+        for batch in range(0, self._came, PACE):
+            if batch not in done or batch % (2 * PACE) == 0:
+                self._send(batch)
+
+    def sleep(self, microseconds: int) -> None:
+        super().sleep(microseconds)
+        self._send(self._came - PACE)
+
+    def _send(self, batch: int) -> None:
+        """Its last line has no end."""
+        told = "".join(map(line, range(batch, batch + PACE))).rstrip()
+        ticket = self.inbox.put(f"batch {batch}", told.encode())
+        ticket.done.add_done_callback(lambda done: self._take_note(batch))
+
+    def _take_note(self, batch: int) -> None:
+        with self._acknowledged.open("a") as file:
+            file.write(f"{batch}\n")

@@ -10,6 +10,7 @@ from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.open_ticks import OpenTicks
 from streamgauge.pipeline.publishing import Publisher
 from streamgauge.query.released import Released
+from streamgauge.sources.inbox import COUNT, MAGIC, Inbox, resolved
 
 
 def publish_first() -> None:
@@ -68,6 +69,37 @@ def forget_the_users() -> None:
     UserBounds.restore = lambda self, state: None
 
 
+def acknowledge_what_was_read() -> None:
+    """Tells senders that a batch is on disk when it was read."""
+    read = Inbox.read
+
+    def hasty(self):
+        block = read(self)
+        for batch in self._read.values():
+            for ticket in batch.tickets:
+                resolved(ticket)
+            batch.tickets = []
+        return block
+
+    Inbox.read = hasty
+
+
+def forget_the_keys() -> None:
+    """Goes on without knowing which batches were counted."""
+    Inbox.position = lambda self: COUNT.pack(MAGIC, 0)
+
+
+def forget_too_soon() -> None:
+    """Forgets a key when its batch is on disk, while its ticks are open."""
+    committed = Inbox.committed
+
+    def hasty(self, closed=0):
+        committed(self, closed)
+        self._known = {}
+
+    Inbox.committed = hasty
+
+
 TWINS: dict[str, Callable[[], None]] = {
     twin.__name__: twin
     for twin in (
@@ -77,5 +109,8 @@ TWINS: dict[str, Callable[[], None]] = {
         mark_first,
         forget_what_waits,
         forget_the_users,
+        acknowledge_what_was_read,
+        forget_the_keys,
+        forget_too_soon,
     )
 }

@@ -9,10 +9,12 @@ is dropped, or carried into the oldest open tick. One from further in the future
 Privacy
     Which tick an event counts in depends on that event and the clock alone. Closed ticks never open again.
     What has arrived for open ticks is kept as sums; on disk it is encrypted, under keys that die with the
-    next commit. Where the source cannot be replayed, it is committed every 100 ms.
+    next commit. Where the source cannot be replayed, it is committed every 100 ms, and only then is the
+    source told that what was read of it is on disk, which acknowledges batches to those who sent them.
     Who has the disk and no key sees which parts of the state were written when, and how long they are. So a
     commit writes the same parts whatever has changed, padded: all when a tick closes; those of open ticks
-    and users in between; with them the quarantine when the source ends.
+    and users in between; with them the quarantine when the source ends. Which tick is open is public, and
+    is committed when the clock opens it, whether anything has come or not.
 """
 
 from collections.abc import Iterator
@@ -31,6 +33,7 @@ from streamgauge.query.released import Released
 from streamgauge.query.settings import Stream
 
 PAUSE = SECOND // 20
+BREATH = SECOND // 500  # instead, where somebody waits for the next commit
 PARTIAL = SECOND // 10  # how often what cannot be replayed is committed
 POSITION = 2**9  # bytes, saved, or a power of two
 
@@ -56,6 +59,7 @@ class LiveRun:
         self.newest = int(opened.publisher.store.marks().get(OPENED, b"0"))
         self.quarantine = Quarantine(opened.state.get(PART))
         self.kept, self.unkept = self.clock.now(), False  # when open ticks were committed; what came since
+        self.told = self.newest  # the newest tick of which it was committed that it is open
         self._restore()
 
     def ticks(self) -> Iterator[list[Released]]:
@@ -70,7 +74,7 @@ class LiveRun:
                 elif self.source.ended:
                     return
                 else:
-                    self.clock.sleep(PAUSE)
+                    self.clock.sleep(BREATH if self.source.pressing else PAUSE)
 
     def _over(self) -> bool:
         lasts = [run.last_tick for run in self.opened.runs]
@@ -98,7 +102,7 @@ class LiveRun:
                 self._add(block, allowed)
             if self.source.caught_up:
                 break
-        if not self.source.replayable and (self.unkept or self._leaving):
+        if not self.source.replayable and (self.unkept or self._leaving or self.newest > self.told):
             self._keep()
 
     def _add(self, block: Block, allowed: int) -> None:
@@ -129,7 +133,8 @@ class LiveRun:
 
     def _commit(self, **what: Any) -> None:
         self.opened.publisher.commit(**what, marks={OPENED: str(self.newest).encode()})
-        self.kept, self.unkept = self.clock.now(), False
+        self.source.committed(self.stream.begins(self.closed + 1))
+        self.kept, self.unkept, self.told = self.clock.now(), False, self.newest
 
     @property
     def _leaving(self) -> bool:
@@ -154,8 +159,7 @@ class LiveRun:
 
     def _restore(self) -> None:
         state = self.opened.state
-        if "position" in state and self.source.replayable:
-            self.source.seek(state["position"])
+        self.source.resume(state.get("position"))
         if "waiting" in state:
             self.waiting.restore(state["waiting"])
         self.engine.bounds.restore(state)

@@ -9,6 +9,7 @@ Compression = Literal["gzip", "zstd"]
 FORMATS: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 STANDARD = "-"  # input or output
+HTTP = "http"  # a source whose events are sent to the server; a file of that name is "./http"
 
 
 def compression_of(path: str) -> Compression | None:

@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from streamgauge.query.canonical import blocks_of
-from streamgauge.query.formats import STANDARD
+from streamgauge.query.formats import HTTP, STANDARD
 from streamgauge.query.lookups import lookups_of, with_keys
 from streamgauge.query.paths import path_of
 from streamgauge.query.release_tables import releases_of
+from streamgauge.query.server_table import server_of
 from streamgauge.query.settings import Lookup, PipelineFile, Stream
 from streamgauge.query.sink_tables import sinks_of
 from streamgauge.query.stream_table import stream_of
 from streamgauge.query.toml_keys import BadFile, Table, joined, must, one_line
 
 SUFFIX = ".toml"  # no two files with it share a store
-TOP_KEYS = ("stream", "lookup", "release", "sink", "confirm")
+TOP_KEYS = ("stream", "lookup", "release", "sink", "server", "confirm")
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column \d+|(end of document))\)", re.DOTALL)
 
 __all__ = ["BadFile", "pipeline_of", "read_pipeline"]
@@ -107,7 +108,7 @@ def _checked(top: Table, path: Path) -> PipelineFile:
     releases = releases_of(top, stream)
     sinks = sinks_of(top, [release.name for release in releases], path.parent, _taken(top, stream, path))
     blocks = blocks_of(declared, lookups, releases)
-    return PipelineFile(path, stream, lookups, releases, sinks, blocks, _unconfirmed(top))
+    return PipelineFile(path, stream, lookups, releases, sinks, blocks, _unconfirmed(top), server_of(top))
 
 
 def _apart(stream: Stream, lookups: Mapping[str, Lookup]) -> None:
@@ -122,7 +123,7 @@ def _apart(stream: Stream, lookups: Mapping[str, Lookup]) -> None:
 def _taken(top: Table, stream: Stream, path: Path) -> dict[str, Path]:
     """Where no sink may write."""
     named = {f"lookup.{name}": table["file"] for name, table in top.tables("lookup").items()}
-    if stream.source != STANDARD:
+    if stream.source not in (STANDARD, HTTP):
         named["the source"] = stream.source
     kind, _, key = (stream.key or "").partition(":")
     if kind == "file":

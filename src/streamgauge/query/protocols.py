@@ -28,12 +28,17 @@ class Live(Protocol):
 
     @property
     def replayable(self) -> bool:
-        """Whether `seek` can go back to a position that was told."""
+        """Whether what was read can be read again, from a position that was told."""
         ...
 
     @property
     def caught_up(self) -> bool:
         """Whether all was read that was there when `read` was last called."""
+        ...
+
+    @property
+    def pressing(self) -> bool:
+        """Whether somebody waits for what is not read yet to be read and committed."""
         ...
 
     @property
@@ -49,7 +54,13 @@ class Live(Protocol):
         """Where the blocks that were read end."""
         ...
 
-    def seek(self, position: bytes) -> None: ...
+    def resume(self, position: bytes | None) -> None:
+        """A run begins that has all up to a position, if it has anything, and nothing after it."""
+        ...
+
+    def committed(self, closed: int) -> None:
+        """All that was read is on disk, and all ticks that end by `closed`, in microseconds, are closed."""
+        ...
 
     def close(self) -> None: ...
 

@@ -29,7 +29,7 @@ def releases_of(top: Table, stream: Stream) -> tuple[Release, ...]:
     tables = top.array("release", "tables")
     if not tables:
         raise BadFile("release must be given at least once, got nothing (write [[release]])")
-    named = [_table(i, value) for i, value in enumerate(tables, 1)]
+    named = [_table(f"release {i}", value) for i, value in enumerate(tables, 1)]
     taken = sum((_delta(table, stream.budget) or Fraction(0) for table in named), Fraction(0))
     releases = tuple(_release(table, stream, taken) for table in named)
     seen: set[str] = set()
@@ -42,9 +42,15 @@ def releases_of(top: Table, stream: Stream) -> tuple[Release, ...]:
     return releases
 
 
-def _table(number: int, value: Any) -> Table:
+def release_of(value: Any, stream: Stream) -> Release:
+    """One release by itself, which is in no file."""
+    table = _table("release", value)
+    return _release(table, stream, _delta(table, stream.budget) or Fraction(0))
+
+
+def _table(where: str, value: Any) -> Table:
     """A release's table, which is called by its name where it has one."""
-    table = Table.open(f"release {number}", value)
+    table = Table.open(where, value)
     name = table.entries.get("name")
     where = table.where if NAME.parse(name) is None else f"release.{name}"
     return Table.of(where, value, RELEASE_KEYS)

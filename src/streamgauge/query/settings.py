@@ -46,7 +46,7 @@ class Stream:
     """The events: where they come from, when they happened, whom they are about."""
 
     name: str
-    source: str  # a path relative to the pipeline file, a folder, or "-"
+    source: str  # a path relative to the pipeline file, a folder, "-", or "http"
     format: Literal["jsonl", "csv", "parquet"]
     compression: Literal["gzip", "zstd"] | None
     arrival: Literal["finished", "live"]
@@ -93,6 +93,7 @@ class Release:
     expected: float | None = None  # the level that the curator expects, for relative errors
     title: str = ""
     description: str = ""
+    asked: str | None = None  # the analyst who asked for it, if it is not in the file
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,20 @@ class SinkSettings:
     to: str  # a path relative to the pipeline file, or "-" for standard output
     format: Literal["jsonl", "csv", "parquet"]
     releases: tuple[str, ...] = ()  # their names; all if there are none
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How the server behaves. None of it is pinned."""
+
+    anonymous: bool = False  # whether readers need no token
+    https: bool = False  # whether readers come by TLS, which ends in front: cookies are marked secure
+    publish_delay: int = 1_000_000  # microseconds: late releases leave at multiples of it
+    max_body: int = 8_000_000  # bytes of one request, decompressed
+    max_waiting: int = 64_000_000  # bytes of events that are not committed yet
+    rate: float = 50.0  # requests a second of one client
+    max_live: int = 1000  # connections that wait for releases
+    max_live_per_client: int = 20
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,7 @@ class PipelineFile:
     sinks: tuple[SinkSettings, ...]
     blocks: Mapping[str, str]  # "stream", "budget", "lookup.NAME", "release.NAME": canonical JSON
     unconfirmed: tuple[str, ...] = ()  # keys that `init` guessed and nobody has confirmed
+    server: ServerSettings = ServerSettings()
 
     @property
     def folder(self) -> Path:

@@ -1,8 +1,8 @@
 """[stream]: the events, where they come from, when they happened, whom they are about.
 
     left out       means
-    arrival        "finished"; standard input must say
-    format         what the suffix of the source says
+    arrival        "finished"; standard input must say; "live" where events are sent to the server
+    format         what the suffix of the source says; "jsonl" where events are sent
     time_format    "iso"
     timezone       "UTC"
     lateness       nothing: a tick closes at its end
@@ -19,7 +19,7 @@ from zoneinfo import available_timezones
 from streamgauge.privacy import WEvent
 from streamgauge.query.columns import columns_of
 from streamgauge.query.durations import spelled, ticks_of
-from streamgauge.query.formats import STANDARD, Format, compression_of, format_of
+from streamgauge.query.formats import HTTP, STANDARD, Format, compression_of, format_of
 from streamgauge.query.instants import ZONE, instant
 from streamgauge.query.promises import budget_of, protected
 from streamgauge.query.settings import Stream
@@ -62,11 +62,12 @@ def stream_of(top: Table) -> Stream:
     if table.entries.get("late") == "carry" and isinstance(who.unit, WEvent):
         why = "events of several ticks would be carried into one"
         raise BadFile(f'{table.at("late")} must be "drop" under a w-event unit ({why}), got "carry"')
+    source = _source(table)
     return Stream(
         name=name,
-        **_source(table),
+        **source,
         time=time,
-        **_clock(table, tick),
+        **_clock(table, tick, source["arrival"]),
         tick=tick,
         lateness=table.optional("lateness", DURATION, 0),
         earliness=table.optional("earliness", DURATION, tick),
@@ -82,6 +83,8 @@ def stream_of(top: Table) -> Stream:
 
 def _source(table: Table) -> dict[str, Any]:
     source = table.required("source", PATH)
+    if source == HTTP:
+        return _sent(table)
     if source == STANDARD and "arrival" not in table:
         raise table.bad("arrival", f"{ARRIVAL.words} for standard input")
     arrival = table.optional("arrival", ARRIVAL, "finished")
@@ -93,11 +96,23 @@ def _source(table: Table) -> dict[str, Any]:
     return {"source": source, "arrival": arrival, "format": format, "compression": compression}
 
 
-def _clock(table: Table, tick: int) -> dict[str, Any]:
+def _sent(table: Table) -> dict[str, Any]:
+    """Events that are sent to the server: they go on, and come as lines of JSON whatever they are sent as."""
+    arrival: Rule[Literal["live"]] = one_of("live")
+    format: Rule[Literal["jsonl"]] = one_of("jsonl")
+    return {
+        "source": HTTP,
+        "arrival": table.optional("arrival", arrival, "live"),
+        "format": table.optional("format", format, "jsonl"),
+        "compression": None,
+    }
+
+
+def _clock(table: Table, tick: int, arrival: str) -> dict[str, Any]:
     zone = _zone(table)
     start = table.required("start", instant(zone))
     end = table.optional("end", instant(zone))
-    if end is None and table.entries.get("arrival", "finished") == "finished":
+    if end is None and arrival == "finished":
         raise table.bad("end", "given for a finished source: an instant")
     if end is not None and (end <= start or ticks_of(end - start, tick) is None):
         raise table.bad("end", f"the start plus a whole number of ticks of {spelled(tick)}")

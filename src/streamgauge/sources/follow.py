@@ -46,6 +46,7 @@ class FollowedFile:
     """A file of that name, and then the next. It may not be there yet."""
 
     replayable = True
+    pressing = False  # whoever wrote it waits for nothing
     ended = False
 
     def __init__(self, path: Path, *, has_header: bool) -> None:
@@ -84,6 +85,13 @@ class FollowedFile:
         if at is not None:
             self._file = self._find(at["inode"])
             self._file.go_on_at(at["offset"], at["before"])
+
+    def resume(self, position: bytes | None) -> None:
+        if position is not None:
+            self.seek(position)
+
+    def committed(self, closed: int) -> None:
+        """Nobody has to be told."""
 
     def close(self) -> None:
         if self._file is not None:

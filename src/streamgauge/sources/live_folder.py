@@ -52,6 +52,7 @@ class LiveFolder:
     """All that is in the folder, and all that comes."""
 
     replayable = True
+    pressing = False  # whoever wrote it waits for nothing
     ended = False
 
     def __init__(self, folder: Path, stream: Stream) -> None:
@@ -92,6 +93,13 @@ class LiveFolder:
             if not (self._folder / name).is_file():
                 rule = "a file of a live folder must stay until it was read"
                 raise SourceLost(f"{rule}, got no {self._folder / name}; put it back")
+
+    def resume(self, position: bytes | None) -> None:
+        if position is not None:
+            self.seek(position)
+
+    def committed(self, closed: int) -> None:
+        """Nobody has to be told."""
 
     def close(self) -> None:
         if self._file is not None:

@@ -22,6 +22,7 @@ class StandardInput:
     """A live source that ends and cannot be replayed."""
 
     replayable = False
+    pressing = False  # whoever wrote it waits for nothing
 
     def __init__(
         self, fd: int = 0, *, has_header: bool = False, compression: Compression | None = None
@@ -62,6 +63,12 @@ class StandardInput:
 
     def seek(self, position: bytes) -> None:
         raise SourceError("standard input must be read from where it is, got a position to go back to")
+
+    def resume(self, position: bytes | None) -> None:
+        """Goes on from where it is."""
+
+    def committed(self, closed: int) -> None:
+        """Nobody has to be told."""
 
     def close(self) -> None:
         """Leaves the descriptor to whoever opened it."""

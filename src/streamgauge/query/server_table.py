@@ -1,0 +1,76 @@
+"""[server]: how `streamgauge serve` behaves. All of it may be left out, and edited between runs.
+
+left out               means
+anonymous              readers need a token
+https                  no TLS in front: cookies travel in the clear, as on loopback
+publish_delay          "1s": what is late leaves at the next multiple of it
+max_body               "8MB" of one request
+max_waiting            "64MB" of events that are not committed yet
+rate                   50 requests a second of one client, and twice as many at once
+max_live               1000 connections that wait for releases
+max_live_per_client    20 of them
+"""
+
+import re
+from fractions import Fraction
+from typing import Any
+
+from streamgauge.query.settings import ServerSettings
+from streamgauge.query.toml_keys import Rule, Table
+from streamgauge.query.toml_rules import LENGTH, SWITCH, amount, whole
+
+SERVER_KEYS = (
+    *("anonymous", "https", "publish_delay", "max_body", "max_waiting"),
+    *("rate", "max_live", "max_live_per_client"),
+)
+SIZES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+LARGEST = 64 * 2**20  # bytes that an engine is given at once
+MOST_LIVE = 100_000
+
+_SIZE = re.compile(r"([1-9][0-9]{0,8}) ?([KMG]I?B)", re.IGNORECASE)
+
+
+def size(text: Any) -> int | None:
+    """How many bytes a size is, or None for what is none.
+
+    >>> size("8MB"), size("1 MiB"), size(8), size("many MB")
+    (8000000, 1048576, None, None)
+    """
+    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    return None if match is None else int(match[1]) * SIZES[match[2].upper()]
+
+
+def size_rule(most: int) -> Rule[int]:
+    def parse(value: Any) -> int | None:
+        found = size(value)
+        return found if found is not None and found <= most else None
+
+    words = f'a size such as "8MB", at most {most // 2**20}MiB'
+    return Rule(words, parse, number="a number alone has no unit")
+
+
+BODY = size_rule(LARGEST)
+WAITING = size_rule(2**32)
+RATE = amount("0.01", "1e6")
+CONNECTIONS = whole(most=MOST_LIVE)
+
+
+def server_of(top: Table) -> ServerSettings:
+    """The server of a pipeline file, which says what differs from the usual."""
+    usual = ServerSettings()
+    if "server" not in top:
+        return usual
+    table = top.table("server", SERVER_KEYS)
+    settings = ServerSettings(
+        anonymous=table.optional("anonymous", SWITCH, usual.anonymous),
+        https=table.optional("https", SWITCH, usual.https),
+        publish_delay=table.optional("publish_delay", LENGTH, usual.publish_delay),
+        max_body=table.optional("max_body", BODY, usual.max_body),
+        max_waiting=table.optional("max_waiting", WAITING, usual.max_waiting),
+        rate=float(table.optional("rate", RATE, Fraction(usual.rate))),
+        max_live=table.optional("max_live", CONNECTIONS, usual.max_live),
+        max_live_per_client=table.optional("max_live_per_client", CONNECTIONS, usual.max_live_per_client),
+    )
+    if settings.max_waiting < settings.max_body:
+        raise table.bad("max_waiting", "at least max_body, or one request could never be taken")
+    return settings

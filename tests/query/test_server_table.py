@@ -1,0 +1,85 @@
+"""[server] and a source of events that are sent: what may be said, what is refused, what is pinned."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamgauge.query.pipeline_file import BadFile, pipeline_of
+from streamgauge.query.settings import PipelineFile, ServerSettings
+
+TABLES: dict[str, Any] = {
+    "stream": {
+        "name": "v",
+        "source": "http",
+        "time": "ts",
+        "tick": "10s",
+        "start": "2026-01-05T00:00:00Z",
+        "unit": "event",
+        "budget": {"epsilon": 1},
+        "columns": {"g": {"values": ["a", "b"]}},
+    },
+    "release": [{"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/2"}],
+}
+
+
+def read(server: dict[str, Any] | None = None, **stream: Any) -> PipelineFile:
+    made = deepcopy(TABLES)
+    made["stream"] |= stream
+    return pipeline_of(made | ({} if server is None else {"server": server}), Path("v.toml"))
+
+
+def test_a_server_that_says_nothing_is_the_usual_one():
+    assert read().server == read({}).server == ServerSettings()
+
+
+def test_a_server_says_what_differs():
+    said = {"anonymous": True, "https": True, "publish_delay": "500ms", "max_body": "1MiB", "rate": 0.5}
+    found = read(said | {"max_waiting": "2 MB", "max_live": 3, "max_live_per_client": 2}).server
+    assert found == ServerSettings(True, True, 500_000, 2**20, 2_000_000, 0.5, 3, 2)
+
+
+def test_nothing_of_the_server_is_pinned():
+    assert read({"rate": 7}).blocks == read().blocks
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ({"anonymus": True}, r"unknown key server.anonymus \(did you mean anonymous\?\)"),
+        ({"anonymous": "yes"}, 'server.anonymous must be true or false, got "yes"'),
+        ({"publish_delay": "0s"}, "server.publish_delay must be a duration"),
+        ({"max_body": 8}, r'server.max_body must be a size such as "8MB", .*\(a number alone has no unit\)'),
+        ({"max_body": "1GB"}, "server.max_body must be a size such as .* at most 64MiB"),
+        ({"max_waiting": "1MB"}, "server.max_waiting must be at least max_body"),
+        ({"rate": 0}, "server.rate must be a number from 0.01 to 1e6, got 0"),
+        ({"max_live": 0}, "server.max_live must be a whole number from 1 to 100000, got 0"),
+    ],
+)
+def test_what_a_server_cannot_be_is_refused(server, words):
+    with pytest.raises(BadFile, match=f"v.toml: {words}"):
+        read(server)
+
+
+def test_events_that_are_sent_are_live_lines_of_json():
+    stream = read().stream
+    assert (stream.source, stream.arrival, stream.format, stream.end) == ("http", "live", "jsonl", None)
+    assert read(arrival="live", format="jsonl").blocks == read().blocks
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [("arrival", "finished", '"live"'), ("format", "csv", '"jsonl"'), ("format", "parquet", '"jsonl"')],
+)
+def test_events_that_are_sent_are_nothing_else(key, value, words):
+    with pytest.raises(BadFile, match=f'stream.{key} must be {words}, got "{value}"'):
+        read(**{key: value})
+
+
+def test_a_sink_may_have_the_name_that_is_no_path():
+    made = deepcopy(TABLES) | {"sink": [{"to": "http", "format": "jsonl"}]}
+    assert pipeline_of(made, Path("v.toml")).sinks[0].to == "http"
+    made["stream"] |= {"source": "./http", "format": "jsonl", "arrival": "live"}
+    with pytest.raises(BadFile, match="apart from the source"):
+        pipeline_of(made, Path("v.toml"))

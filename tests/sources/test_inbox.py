@@ -1,0 +1,262 @@
+"""Batches that are sent: taken once, read whole, acknowledged after a commit and not before."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from declared_streams import stream
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamgauge.query.durations import DAY
+from streamgauge.query.settings import PipelineFile
+from streamgauge.sources import Inbox, InboxClosed, InboxFull, inbox_of
+from streamgauge.sources import inbox as module
+from streamgauge.sources.lines import BLOCK
+
+REMEMBERED = 1000
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    time = 0
+
+    def now(self) -> int:
+        return self.time
+
+
+def an_inbox(most: int = 10**6, clock: Clock | None = None) -> Inbox:
+    return Inbox(remembered=REMEMBERED, most_waiting=most, now=(clock or Clock()).now)
+
+
+def everything(inbox: Inbox) -> bytes:
+    """What one round of reading brings."""
+    found = b""
+    while True:
+        block = inbox.read()
+        found += block.data if block else b""
+        if inbox.caught_up:
+            return found
+
+
+def test_a_batch_is_acknowledged_by_a_commit_and_not_before():
+    inbox = an_inbox()
+    ticket = inbox.put("a", b'{"x": 1}\n')
+    assert (inbox.fate("a"), inbox.fate("b")) == ("waiting", "unknown")
+    inbox.committed()
+    assert not ticket.done.done()
+    assert everything(inbox) == b'{"x": 1}\n'
+    assert (ticket.done.done(), inbox.fate("a")) == (False, "waiting")
+    inbox.committed()
+    assert (ticket.done.result(0), ticket.repeated, inbox.fate("a")) == (None, False, "committed")
+
+
+def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
+    inbox = an_inbox()
+    first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")
+    assert everything(inbox) == b"1\n"
+    third = inbox.put("a", b"other\n")
+    assert everything(inbox) == b""
+    inbox.committed()
+    last = inbox.put("a", b"1\n")
+    assert [ticket.repeated for ticket in (first, again, third, last)] == [False, True, True, True]
+    assert all(ticket.done.done() for ticket in (first, again, third, last))
+    assert inbox.read() is None
+
+
+def test_a_sender_who_left_does_not_keep_others_from_being_told():
+    inbox = an_inbox()
+    first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")
+    assert first.done.cancel()
+    inbox.read()
+    inbox.committed()
+    assert again.done.result(0) is None
+
+
+@given(st.lists(st.binary(max_size=30), max_size=6))
+def test_a_torn_line_of_one_batch_never_joins_the_next(batches):
+    inbox, alone = an_inbox(), b""
+    for number, lines in enumerate(batches):
+        inbox.put(str(number), lines)
+        single = an_inbox()
+        single.put("", lines)
+        alone += everything(single)
+    assert everything(inbox) == alone
+    assert alone == b"" or alone.endswith(b"\n")
+
+
+def test_an_empty_batch_is_acknowledged_too():
+    inbox = an_inbox()
+    ticket = inbox.put("a", b"")
+    block = inbox.read()
+    assert (block is not None and block.data) == b""
+    inbox.committed()
+    assert ticket.done.done()
+
+
+def test_records_that_are_none_are_noted_by_place_and_rule_and_not_without_end(monkeypatch):
+    inbox = an_inbox()
+    inbox.put("a", b"fine\nba\rd\n")
+    inbox.put("b", b"\xff\nfine")
+    block = inbox.read()
+    assert block is not None
+    assert block.data == b"fine\nfine\n"
+    assert [(each.offset, each.length) for each in block.dropped] == [(5, 4), (10, 1)]
+    monkeypatch.setattr(module, "MOST_DROPPED", 3)
+    inbox.put("c", b"\xff\n" * 10)
+    block = inbox.read()
+    assert block is not None
+    assert len(block.dropped) == 3
+
+
+def test_small_batches_are_read_together_and_large_ones_whole():
+    inbox = an_inbox(most=10 * BLOCK)
+    for number in range(5):
+        inbox.put(str(number), b"x\n" * 10)
+    inbox.put("large", b"y\n" * BLOCK)
+    inbox.put("last", b"z\n")
+    lengths = [len(block.data) for block in iter(inbox.read, None)]
+    assert lengths == [100, 2 * BLOCK, 2]
+
+
+def test_a_round_of_reading_ends_however_fast_batches_come():
+    """Otherwise a tick could never close."""
+    inbox = an_inbox(most=10 * BLOCK)
+    inbox.put("0", b"x\n" * BLOCK)
+    inbox.put("1", b"x\n" * BLOCK)
+    rounds = 0
+    while inbox.read() and not inbox.caught_up:
+        rounds += 1
+        inbox.put(f"more {rounds}", b"x\n")
+    assert rounds == 1
+    assert everything(inbox) == b"x\n"
+
+
+def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken(monkeypatch):
+    inbox = an_inbox(most=10)
+    inbox.put("a", b"12345678")
+    with pytest.raises(InboxFull, match="events that wait must be at most 10 bytes, got more"):
+        inbox.put("b", b"123")
+    assert inbox.fate("b") == "unknown"
+    inbox.read()
+    with pytest.raises(InboxFull):
+        inbox.put("b", b"123")  # what is not committed is held for the next run
+    inbox.committed()
+    inbox.put("b", b"123")
+    monkeypatch.setattr(module, "MOST_KEYS", 2)
+    with pytest.raises(InboxFull, match="at most 2 at a time, send fewer, larger ones"):
+        inbox.put("c", b"")
+    assert inbox.put("a", b"").repeated
+
+
+def test_a_key_is_forgotten_when_its_ticks_are_closed_and_not_before():
+    clock = Clock()
+    inbox = an_inbox(clock=clock)
+    for time in (100, 200):
+        clock.time = time
+        inbox.put(f"at {time}", b"1\n")
+        inbox.read()
+        inbox.committed(closed=0)
+    clock.time = 10**9  # the clock alone closes nothing
+    inbox.committed(closed=100 + REMEMBERED)
+    assert inbox.fate("at 100") == "committed"
+    inbox.committed(closed=101 + REMEMBERED)
+    assert (inbox.fate("at 100"), inbox.fate("at 200")) == ("unknown", "committed")
+
+
+def test_keys_are_remembered_for_an_earliness_and_a_tick_and_where_late_events_count_a_day_longer():
+    sent = replace(stream("http", arrival="live"), earliness=30, tick=50)
+    file = PipelineFile(Path("v.toml"), sent, {}, (), (), {})
+    assert inbox_of(file, Clock().now)._remembered == 80
+    carrying = replace(file, stream=replace(sent, late="carry"))
+    assert inbox_of(carrying, Clock().now)._remembered == 80 + DAY
+
+
+def test_a_run_that_goes_on_from_a_commit_gets_again_what_was_read_after_it():
+    inbox = an_inbox()
+    committed = inbox.put("a", b"1\n")
+    inbox.read()
+    position = inbox.position()
+    inbox.committed()
+    read, waiting = inbox.put("b", b"2\n"), None
+    inbox.read()
+    waiting = inbox.put("c", b"3\n")
+    inbox.resume(position)
+    assert everything(inbox) == b"2\n3\n"
+    assert (committed.done.done(), read.done.done(), waiting.done.done()) == (True, False, False)
+    inbox.committed()
+    assert read.done.done()
+    assert waiting.done.done()
+
+
+def test_a_commit_whose_fate_was_unknown_is_not_read_again():
+    inbox = an_inbox()
+    ticket = inbox.put("a", b"1\n")
+    inbox.read()
+    inbox.resume(inbox.position())  # the run died after the commit, and before it could say so
+    assert (everything(inbox), ticket.done.done(), ticket.repeated) == (b"", True, True)
+
+
+def test_what_was_sent_before_the_store_was_open_is_compared_with_the_keys_in_it():
+    before, after = an_inbox(), an_inbox()
+    before.put("a", b"1\n")
+    before.read()
+    again, new = after.put("a", b"1\n"), after.put("b", b"2\n")
+    after.resume(before.position())
+    assert (again.repeated, again.done.done(), new.repeated) == (True, True, False)
+    assert everything(after) == b"2\n"
+
+
+def test_a_position_has_no_key_that_was_not_read():
+    inbox = an_inbox()
+    inbox.put("a", b"1\n")
+    after = an_inbox()
+    after.resume(inbox.position().ljust(2**16))
+    assert after.fate("a") == "unknown"
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_a_position_tells_nothing_of_how_many_keys_there_are_and_no_key(twin, monkeypatch):
+    if twin:
+        monkeypatch.setattr(module, "FEWEST_KEYS", 1)
+    lengths = set()
+    inbox = an_inbox()
+    for number in range(300):
+        inbox.put(f"patient {number}", b"1\n")
+        inbox.read()
+        lengths.add(len(inbox.position()))
+        assert b"patient" not in inbox.position()
+    assert (len(lengths) == 1) is not twin
+
+
+def test_what_is_closed_takes_nothing_and_tells_everybody():
+    inbox = an_inbox()
+    read = inbox.put("a", b"1\n")
+    inbox.read()
+    waiting = inbox.put("b", b"2\n")
+    inbox.close()
+    for ticket in (read, waiting):
+        with pytest.raises(InboxClosed, match="while the run goes on"):
+            ticket.done.result(0)
+    with pytest.raises(InboxClosed):
+        inbox.put("c", b"")
+    assert (inbox.ended, inbox.read()) == (True, None)
+    after = an_inbox()
+    after.resume(inbox.position())
+    assert (after.fate("a"), after.fate("b")) == ("committed", "unknown")
+
+
+def test_senders_and_a_reader_at_once_lose_and_repeat_nothing():
+    inbox, found = an_inbox(), b""
+    with ThreadPoolExecutor(4) as senders:
+        work = [senders.submit(inbox.put, str(i % 400), b"%d\n" % (i % 400)) for i in range(800)]
+        while not all(each.done() for each in work) or not inbox.caught_up:
+            block = inbox.read()
+            found += block.data if block else b""
+            inbox.committed()
+        found += everything(inbox)
+        inbox.committed()
+    assert sorted(map(int, found.split())) == list(range(400))
+    assert all(each.result().done.done() for each in work)
