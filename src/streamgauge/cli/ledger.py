@@ -18,7 +18,8 @@ def ledger(file: PipelineFile, json: AsJson = False) -> None:
     from streamgauge.query.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.cli.ledger_tables import book_as_json, show_book
+    from streamgauge.cli.ledger_tables import show_book
+    from streamgauge.pipeline.ledger_json import book_as_json
     from streamgauge.pipeline.reading import read_book
 
     book = read_book(checked.folder, checked.stream)

@@ -1,4 +1,4 @@
-"""A book as tables and as JSON."""
+"""A book as tables."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from streamgauge.cli.screens import add_row, cell, grid, heading
-from streamgauge.pipeline.book import Book, loss_as_json, loss_of_json
+from streamgauge.pipeline.book import Book, loss_of_json
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import cost_text, loss_text, span_text, unit_text
 from streamgauge.privacy import Charge, Ledger
@@ -99,30 +99,8 @@ def _words(act: Act) -> Iterator[str]:
         yield cost_text(loss_of_json(body["loss"]), Fraction(body.get("delta", 0)))
     if "first" in body:
         yield f"ticks {span_text(body['first'], body['last'])}"
+    if "asked" in body:
+        yield f"asked for by {body['asked']}"
     for key, text in (("ingested", "after tick"), ("until", "until tick")):
         if key in body:
             yield f"{text} {body[key]:,}"
-
-
-def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
-    """The keys: file, budget, spent, delta_spent, left, charges, acts. Losses are exact fractions."""
-    ledger = book.ledger
-    return {
-        "file": file.path.name,
-        "budget": None if ledger is None else loss_as_json(ledger.budget),
-        "spent": None if ledger is None else loss_as_json(ledger.spent()),
-        "delta_spent": None if ledger is None else str(ledger.delta_spent()),
-        "left": None if ledger is None else loss_as_json(ledger.left()),
-        "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
-        "acts": [
-            {"time": moment(act.time) if act.time else None, "kind": act.kind, **act.body}
-            for act in book.acts
-        ],
-    }
-
-
-def _charge_as_json(charge: Charge) -> dict[str, Any]:
-    steps = () if charge.covers is None else charge.covers.steps
-    spans = [{"first": step.first, "last": step.last, "loss": loss_as_json(step.loss)} for step in steps]
-    told = {"release": charge.name, "covers": spans, "ended_after": charge.ended}
-    return told | ({"delta": str(charge.delta)} if charge.delta else {})

@@ -1,7 +1,8 @@
 """The book: what was charged, ended and raised, written as acts, from which the ledger is made anew.
 
     budget    how much every unit may lose            charge    a release, before its first tick
-    pin       a block of the file, as it was used     end       a release that was taken out of the file
+    pin       a block of the file, as it was used     end       a release that was taken out of the file, or
+                                                                that was asked for and is no longer wanted
     again     ticks that are drawn from twice         lost      what a store charged that is no more
 
 An act is never changed or removed; the ledger that follows from all of them is the same on every machine: the
@@ -83,6 +84,7 @@ class Entry:
     block: str  # hash of the block of the file
     share: Fraction | None = None  # of the budget as it was then, if the file said so
     ended: int | None = None  # the last tick that was ingested
+    asked: str | None = None  # the analyst who asked for it, if it was in no file
 
     @property
     def loss(self) -> Loss:
@@ -142,6 +144,9 @@ class Book:
             body["share"] = str(plan.release.share)
         if plan.release.delta is not None:
             body["delta"] = str(plan.release.delta)
+        if plan.release.asked is not None:
+            told = {"title": plan.release.title, "description": plan.release.description}
+            body |= {"asked": plan.release.asked} | {key: text for key, text in told.items() if text}
         return self._done(Act("charge", body))
 
     def again(self, name: str, until: int) -> Act:
@@ -202,7 +207,13 @@ class Book:
         if act.kind == "charge":
             name, share = body["release"], body.get("share")
             self.entries[name] = Entry(
-                name, charge, body["first"], body["last"], body["block"], share and Fraction(share)
+                name,
+                charge,
+                body["first"],
+                body["last"],
+                body["block"],
+                share and Fraction(share),
+                asked=body.get("asked"),
             )
 
     def _ended(self, act: Act) -> None:

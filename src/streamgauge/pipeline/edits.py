@@ -8,6 +8,7 @@ a release, as it was                              goes on with the mechanisms an
                                                   with, whatever this version would choose or call them
 a release, new                                    charged from the next unopened tick; over a finished
                                                   file from its first
+a release that an analyst asked for               goes on until it is ended: it is in no file (`with_asked`)
 a release, gone                                   ends; event-level budget returns for later ticks
 the budget                                        an act of its own
 sinks, titles, descriptions                       free
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamgauge.pipeline.as_charged import changed_keys, charge_of, pinned_texts, plain, respelled_block
-from streamgauge.pipeline.book import Book, base_name, block_hash, loss_as_json
+from streamgauge.pipeline.book import Book, Entry, base_name, block_hash, loss_as_json
 from streamgauge.pipeline.room import no_room
 from streamgauge.privacy import Loss
 from streamgauge.query.planner import Planned
@@ -44,7 +45,7 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
     names = [release.name for release in file.releases]
     running = book.latest()
     new = [name for name in names if name not in running]
-    refused = [*_fixed(file, texts), *_tables(file, planned, texts)]
+    refused = [*_fixed(file, texts), *_tables(file, planned, texts), *_taken(file, running)]
     if reason := no_room(file.stream, [asked[name] for name in new if name in asked]):
         refused.append(reason)
     kept = []
@@ -66,6 +67,13 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
         budget=_budget(file, book),
         refused=tuple(refused),
     )
+
+
+def _taken(file: PipelineFile, running: Mapping[str, Entry]) -> list[str]:
+    """Names of the file that analysts have taken, in this case or another."""
+    asked = {name.lower() for name, entry in running.items() if entry.asked is not None}
+    own = [each.name for each in file.releases if each.asked is None and each.name.lower() in asked]
+    return [f"release {name} must have a name of its own, got that of one that was asked for" for name in own]
 
 
 def _changed(plan: Planned, block: str, book: Book) -> str:

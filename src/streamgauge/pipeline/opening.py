@@ -4,12 +4,13 @@ Everything that can be refused is refused here, before a charge, for reasons tha
 the store, never in the data. Charges are committed before anything is drawn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from streamgauge.noise.entropy import system_key
 from streamgauge.pipeline.as_charged import planned_as_charged
+from streamgauge.pipeline.asked_releases import end_refused, name_refused, with_asked
 from streamgauge.pipeline.book import Book, base_name
 from streamgauge.pipeline.discovered_run import DiscoveredRun
 from streamgauge.pipeline.edits import Edits, edits
@@ -20,11 +21,12 @@ from streamgauge.pipeline.publishing import Outlet, Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.rollback import look_for_rollback
 from streamgauge.pipeline.room import too_little
+from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act, Store
 from streamgauge.pipeline.store_errors import refusals
 from streamgauge.pipeline.witness import Witness
 from streamgauge.pipeline.words import loss_text
-from streamgauge.query.planner import Planned, planned
+from streamgauge.query.planner import planned
 from streamgauge.query.settings import PipelineFile
 from streamgauge.sinks import open_sink
 
@@ -69,7 +71,8 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         )
     if refusal := too_little(options.memory):
         raise RunRefused(f"{file.path.name}: {refusal}")
-    plans = [planned(file, release) for release in file.releases]
+    for release in (*file.releases, *(each.signed for each in options.asked)):
+        planned(file, release)  # what cannot be answered is refused before there is a store
     with ExitStack() as stack:
         with refusals(file.folder):
             file.folder.mkdir(mode=0o700, exist_ok=True)
@@ -83,7 +86,7 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         for outlet in outlets:
             stack.callback(outlet.sink.close)
         publisher = Publisher(store, Witness.beside(key, store), outlets, options.step)
-        yield Opening(file, options, publisher, plans, fingerprint).begun()
+        yield Opening(file, options, publisher, fingerprint).begun()
 
 
 class Opening:
@@ -94,15 +97,26 @@ class Opening:
         file: PipelineFile,
         options: Options,
         publisher: Publisher,
-        plans: Sequence[Planned],
         fingerprint: bytes | None,
     ) -> None:
-        self.file, self.options, self.publisher = file, options, publisher
+        self.options, self.publisher = options, publisher
         self.store = publisher.store
         self.fingerprint = fingerprint
         self.state = self.store.state()
         self.book = Book.read(self.store.acts(), file.stream.unit)
-        self.plans = [planned_as_charged(file, plan.release, self.book) for plan in plans]
+        self.file = self._with_asked(file)
+        self.plans = [planned_as_charged(file, release, self.book) for release in self.file.releases]
+
+    def _with_asked(self, file: PipelineFile) -> PipelineFile:
+        """The file, and beside it what was asked for and goes on, or is asked for now."""
+        whole = with_asked(file, self.book, ended=self.options.ended)
+        reasons = [reason for name in self.options.ended for reason in end_refused(name, self.book)]
+        for each in self.options.asked:
+            reasons += name_refused(each.release.name, whole, self.book)
+            whole = replace(whole, releases=(*whole.releases, each.signed))
+        if reasons:
+            raise RunRefused(f"{file.path.name}: {'; '.join(reasons)}")
+        return whole
 
     def begun(self) -> Opened:
         changed = edits(self.file, self.plans, self.book)
@@ -122,7 +136,9 @@ class Opening:
         self.state = self.store.state()
         self.publisher.shapes |= shapes_of(self.book.acts)
         self.publisher.catch_up()
-        return Opened(self.file, self.options, self.publisher, self.book, self.state, self._runs())
+        opened = Opened(self.file, self.options, self.publisher, self.book, self.state, self._runs())
+        self.options.step("opened")
+        return opened
 
     @property
     def first(self) -> int:
@@ -159,6 +175,8 @@ class Opening:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}
         acts += [self.book.charge(name, asked[name], self.first) for name in changed.new]
+        for each in self.options.asked:
+            check_share(self.book, each.by, each.share)
         return acts + self.book.pin(self._blocks())
 
     def _complete(self, name: str) -> bool:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from threading import Event as Flag
 
 from streamgauge.noise import Noise
+from streamgauge.pipeline.asked_releases import AskedRelease
 from streamgauge.pipeline.clock import Clock, SystemClock
+from streamgauge.query.protocols import Live
 
 BATCH = 2**21  # places of vectors that go into one commit when catching up
 TICKS = 4096  # and ticks
@@ -50,3 +52,6 @@ class Options:
     seen: Callable[[Progress], None] = unseen
     step: Step = nothing
     standard_input: int = 0  # the file descriptor
+    inbox: Live | None = None  # what is sent to the server, where that is the source; it outlives the run
+    asked: tuple[AskedRelease, ...] = ()  # releases that are charged at this start and are in no file
+    ended: tuple[str, ...] = ()  # releases that were asked for, and end at this start

@@ -30,6 +30,7 @@ from streamgauge.pipeline.report import Report
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.words import counted
 from streamgauge.query.blocks import Dropped
+from streamgauge.query.formats import HTTP
 from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
@@ -86,7 +87,8 @@ class Pipeline:
                 with opened(self.file, chosen, None) as run:
                     yield from (live_run if stream.arrival == "live" else input_run)(run, source)
             finally:
-                source.close()
+                if source is not chosen.inbox:
+                    source.close()
             return
         finished = open_finished(stream, base, chosen.stop)
         with opened(self.file, chosen, finished.fingerprint().encode()) as run:
@@ -94,6 +96,8 @@ class Pipeline:
 
     def _live(self, options: Options) -> Live:
         stream = self.file.stream
+        if stream.source == HTTP:
+            return self._inbox(options)
         if stream.source != "-":
             return open_live(stream, self.file.path.parent)
         if not is_readable(options.standard_input):
@@ -101,6 +105,12 @@ class Pipeline:
             raise RunRefused(f"{self.file.path.name}: {rule}, got a closed one")
         has_header = stream.format == "csv"
         return StandardInput(options.standard_input, has_header=has_header, compression=stream.compression)
+
+    def _inbox(self, options: Options) -> Live:
+        if options.inbox is None:
+            rule = "source must be one that a run can read by itself"
+            raise RunRefused(f"{self.file.path.name}: {rule}, got events that are sent: streamgauge serve")
+        return options.inbox
 
     def __iter__(self) -> Iterator[Released]:
         for released in self.ticks():

@@ -12,11 +12,12 @@ from streamgauge.query.predicted import Error
 def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered), ledger (budget, before, after), edits (new, kept, ended, budget), refused, notes.
+    delta, discovered, asked), ledger (budget, before, after), edits (new, kept, ended, budget), refused,
+    notes.
     """
     return {
         "file": plan.file.path.name,
-        "releases": [_release_as_json(release) for release in plan.releases],
+        "releases": [release_as_json(release) for release in plan.releases],
         "ledger": {
             "budget": loss_as_json(plan.file.stream.budget),
             "before": _ledger_as_json(plan.spent[0], plan.left[0]),
@@ -46,7 +47,8 @@ def _ledger_as_json(spent: Loss | None, left: Loss | None) -> dict[str, Any]:
     }
 
 
-def _release_as_json(release: PlannedRelease) -> dict[str, Any]:
+def release_as_json(release: PlannedRelease) -> dict[str, Any]:
+    """One release of a plan."""
     return {
         "name": release.name,
         "sql": release.sql,
@@ -60,6 +62,7 @@ def _release_as_json(release: PlannedRelease) -> dict[str, Any]:
         "errors": [_error_as_json(error) for error in release.errors],
         "delta": None if release.delta is None else str(release.delta),
         "discovered": release.discovered,
+        "asked": release.asked,
     }
 
 

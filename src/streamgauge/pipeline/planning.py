@@ -12,6 +12,7 @@ from typing import Any
 from streamgauge.continual import compare
 from streamgauge.continual.choice import Candidate
 from streamgauge.pipeline.as_charged import planned_as_charged
+from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
@@ -51,6 +52,7 @@ class PlannedRelease:
     choices: tuple[Choice, ...]
     errors: tuple[Error, ...]
     delta: Fraction | None = None  # of groups that are discovered
+    asked: str | None = None  # who asked for it, if it is in no file
 
     @property
     def discovered(self) -> bool:
@@ -87,15 +89,16 @@ class Plan:
 
 
 def plan_of(file: PipelineFile) -> Plan:
-    """Plans all releases of a file; what is refused is told, not raised."""
+    """Plans all releases of a file, and those that were asked for; what is refused is told, not raised."""
     book = Book.read(read_acts(file.folder), file.stream.unit)
+    file = with_asked(file, book)
     plans, refused = _planned(file, book)
     changed = edits(file, plans, book)
     before = _state(book)
-    first = _first(file)
+    first = first_tick(file)
     refused += _charged(file, plans, book, changed, first)
     after = _state(book)
-    told = tuple(_told(plan, book, first) for plan in plans)
+    told = tuple(told_of(plan, book, first) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed)
     return Plan(
         file,
@@ -122,7 +125,7 @@ def _state(book: Book) -> tuple[Loss | None, Loss | None]:
     return (None, None) if book.ledger is None else (book.ledger.spent(), book.ledger.left())
 
 
-def _first(file: PipelineFile) -> int:
+def first_tick(file: PipelineFile) -> int:
     """Where new releases would start."""
     return 1 if file.stream.arrival == "finished" else read_opened(file.folder) + 1
 
@@ -154,7 +157,8 @@ def _charged(
     return refused
 
 
-def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
+def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
+    """What is told of a planned release, which begins at `first` unless it was charged."""
     entry = book.latest().get(plan.name)
     begin = first if entry is None else entry.first
     return PlannedRelease(
@@ -169,6 +173,7 @@ def _told(plan: Planned, book: Book, first: int) -> PlannedRelease:
         tuple(_choice(plan, part) for part in plan.parts),
         tuple(errors(plan)),
         plan.release.delta,
+        plan.release.asked,
     )
 
 

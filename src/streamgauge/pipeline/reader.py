@@ -53,7 +53,7 @@ class Reader:
         self._sql = sql
 
     @classmethod
-    def at(cls, folder: Path) -> "Reader":
+    def at(cls, folder: Path) -> Self:
         """Opens for reading; needs no key and no lock."""
         path = folder / database.STORE
         with refusals(path):
@@ -65,7 +65,7 @@ class Reader:
             except BaseException:
                 sql.close()
                 raise
-            return Reader(folder, sql)
+            return cls(folder, sql)
 
     @property
     def identity(self) -> str:

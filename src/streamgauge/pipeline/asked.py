@@ -1,0 +1,77 @@
+"""Asking for a release: its plan, before anybody is charged.
+
+Privacy
+    What is said of a release that is asked for, a refusal too, follows from declarations, the ledger and the
+    clock. No event is read, so nothing here can tell of one, however often and cleverly it is asked.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from streamgauge.pipeline.asked_releases import AskedRelease, name_refused, release_of_json, with_asked
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.planning import PlannedRelease, first_tick, told_of
+from streamgauge.pipeline.reading import read_book
+from streamgauge.pipeline.room import no_room
+from streamgauge.pipeline.shares import check_share, share_left
+from streamgauge.pipeline.words import exceeded_text
+from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.query.planner import Planned, planned
+from streamgauge.query.settings import PipelineFile
+
+__all__ = ["AskedRelease", "PlannedAsk", "plan_asked", "release_of_json", "share_left", "with_asked"]
+
+
+@dataclass(frozen=True)
+class PlannedAsk:
+    """What a release would cost and how wrong it would be, and why it would be refused, if it would."""
+
+    plan: PlannedRelease | None  # none where the SQL cannot be answered
+    refused: tuple[str, ...]
+    left_after: Loss | None  # of the budget, from the tick on where it would begin
+    share_left_after: Loss | None  # of the share of who asks
+
+
+def plan_asked(
+    file: PipelineFile,
+    asked: AskedRelease,
+    share: Fraction | None = None,
+    *,
+    book: Book | None = None,
+    first: int | None = None,
+) -> PlannedAsk:
+    """Plans a release that is asked for, beside all that are charged; `share` is of who asks.
+
+    While a run goes on, its server knows `book` and `first` by the clock: in the store the tick that is open
+    shows when something has come.
+    """
+    book = read_book(file.folder, file.stream) if book is None else book
+    first = first_tick(file) if first is None else first
+    whole, share = with_asked(file, book), asked.share if share is None else share
+    refused = list(name_refused(asked.release.name, whole, book))
+    plan: Planned | None = None
+    try:
+        plan = planned(whole, asked.signed)
+    except ValueError as refusal:
+        refused.append(str(refusal))
+    if plan is not None and not refused:
+        refused += _charged(whole, plan, book, first, share)
+    left = None if book.ledger is None else book.ledger.left(first)
+    told = None if plan is None else told_of(plan, book, first)
+    return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
+
+
+def _charged(file: PipelineFile, plan: Planned, book: Book, first: int, share: Fraction | None) -> list[str]:
+    """Does to a copy of the book what a run would do; tells what it would not."""
+    if reason := no_room(file.stream, [plan]):
+        return [f"{file.path.name}: {reason}"]
+    if book.ledger is None:
+        book.budget(file.stream.budget)
+    try:
+        book.charge(plan.name, plan, first)
+        check_share(book, str(plan.release.asked), share)
+    except ValueError as refusal:
+        told = exceeded_text(refusal) if isinstance(refusal, BudgetExceeded) else str(refusal)
+        notes = ": ".join(getattr(refusal, "__notes__", [f"release {plan.name}"]))
+        return [f"{file.path.name}: {notes}: {told}"]
+    return []

@@ -1,0 +1,296 @@
+"""Releases that analysts asked for: charged first, restored on every start, ended by people, not by edits."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from forked import forked, killed_at
+from pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, world, write
+
+from streamgauge.pipeline import asked_releases, opening
+from streamgauge.pipeline.asked import AskedRelease, plan_asked, release_of_json, with_asked
+from streamgauge.pipeline.ledger_json import book_as_json
+from streamgauge.pipeline.opening import RunRefused
+from streamgauge.privacy import BudgetExceeded, Pure
+from streamgauge.query.pipeline_file import BadFile
+
+QUARTER = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": 0.25}
+USUAL = {"name": "counts", "sql": COUNTS}
+
+
+def asked(made: Any, by: str = "ana", share: Fraction | None = None, **body: Any) -> AskedRelease:
+    return AskedRelease(release_of_json(QUARTER | body, made.file.stream), by, share)
+
+
+def finished(folder: Path, *releases: dict[str, Any], **stream: Any) -> Any:
+    write(folder, one_a_second())
+    return pipeline(folder, tables(*releases, **stream))
+
+
+def live(folder: Path, *releases: dict[str, Any], **stream: Any) -> Any:
+    return pipeline(folder, tables(*releases, live=True, **stream))
+
+
+def until(made: Any, folder: Path, second: float, at: float = 0, **settings: Any) -> None:
+    """Runs a live pipeline between two seconds."""
+    clock, stop = world(folder, at=at), Flag()
+    clock.acts[second] = stop.set
+    run(made, clock=clock, stop=stop, **settings)
+
+
+def acts(made: Any) -> list[tuple[str, Any]]:
+    return [(act.kind, act.body) for act in made.ledger().acts]
+
+
+def test_a_release_that_is_asked_for_is_charged_to_who_asked_and_runs(tmp_path):
+    made = finished(tmp_path)
+    run(made, asked=(asked(made, title="Asked", description="for a while"),))
+    assert published(made, "asked") == published(made) == [[5.0, 5.0]] * 10
+    (charge,) = [body for kind, body in acts(made) if kind == "charge" and body["release"] == "asked"]
+    told = {"asked": "ana", "title": "Asked", "description": "for a while", "loss": {"epsilon": "1/4"}}
+    assert told.items() <= charge.items()
+    assert made.ledger().ledger.left() == Pure("1/4")
+
+
+def test_over_a_finished_file_it_has_all_ticks_whenever_it_is_asked_for(tmp_path):
+    made = finished(tmp_path)
+    run(made)
+    run(made, asked=(asked(made),))
+    assert published(made, "asked") == [[5.0, 5.0]] * 10
+
+
+def test_over_a_live_stream_it_begins_at_the_next_tick_of_which_nothing_was_seen(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 17)
+    until(made, tmp_path, 80, at=17, asked=(asked(made),))
+    assert ticks_of(made) == [1, 2, 3, 4, 5, 6, 7]
+    assert ticks_of(made, "asked") == [5, 6, 7]  # events of tick 4 may have come, 20 seconds early
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"window": "sliding 30s", "mechanism": "auto"},
+        {"window": "running", "mechanism": {"name": "Kary", "branching": 3}, "max_groups": 7},
+        {"epsilon": None, "share": "1/3", "horizon": "60s"},
+        {"sql": "SELECT AVG(x) AS mean FROM v WHERE g = 'a'", "title": "T", "description": "two\nlines"},
+    ],
+)
+def test_what_is_restored_is_what_was_asked_for(tmp_path, body):
+    made = finished(tmp_path)
+    body = {key: value for key, value in (QUARTER | body).items() if value is not None}
+    wanted = AskedRelease(release_of_json(body, made.file.stream), "ana")
+    run(made, asked=(wanted,))
+    found = with_asked(made.file, made.ledger()).releases[-1]
+    spelled = replace(wanted.signed, sql=found.sql)
+    assert found == spelled
+    assert made.plan().refused == ()
+    run(made)
+
+
+def test_it_goes_on_at_every_start_and_no_edit_of_the_file_ends_it(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 20, asked=(asked(made),))
+    other = live(tmp_path, {"name": "other", "sql": COUNTS, "epsilon": "1/8"})
+    until(other, tmp_path, 60, at=20)
+    ended = [body["release"] for kind, body in acts(other) if kind == "end"]
+    assert ended == ["counts"]
+    assert ticks_of(other, "asked")[-1] == 5
+    assert [release.name for release in other.plan().releases] == ["other", "asked"]
+    assert other.plan().releases[1].asked == "ana"
+
+
+def test_a_start_that_does_not_restore_would_end_it(tmp_path, monkeypatch):
+    """The broken twin of the test before."""
+    made = live(tmp_path)
+    until(made, tmp_path, 20, asked=(asked(made),))
+    monkeypatch.setattr(opening, "with_asked", lambda file, book, ended=(): file)
+    until(made, tmp_path, 40, at=20)
+    assert [body["release"] for kind, body in acts(made) if kind == "end"] == ["asked"]
+
+
+def test_it_ends_when_somebody_ends_it_and_its_budget_returns(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 20, asked=(asked(made, epsilon=0.5),))
+    until(made, tmp_path, 40, at=20, ended=("asked",))
+    assert made.ledger().ledger.left(first=10) == Pure("1/2")
+    until(made, tmp_path, 60, at=40, asked=(asked(made, name="next", epsilon=0.5),))
+    assert list(made.ledger().open_releases()) == ["counts", "next"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"ended": ("counts",)}, "release counts must be one that was asked for, got one of the file"),
+        ({"ended": ("nothing",)}, "release nothing must be one that is open, got none of that name"),
+        ({"ask": {"name": "Counts"}}, "release Counts must have a name of its own, got one that is taken"),
+        ({"ask": {"name": "ASKED"}}, "release ASKED must have a name of its own, got one that is taken"),
+        ({"ask": {"name": "gone"}}, "release gone must have a name of its own, got one that is taken"),
+    ],
+)
+def test_what_cannot_be_asked_for_or_ended_is_refused_without_a_trace(tmp_path, settings, words):
+    made = live(tmp_path)
+    until(made, tmp_path, 3, asked=(asked(made, epsilon=0.1), asked(made, name="gone", epsilon=0.1)))
+    until(made, tmp_path, 6, at=3, ended=("gone",))
+    before = acts(made)
+    if "ask" in settings:
+        settings = {"asked": (asked(made, epsilon=0.1, **settings["ask"]),)}
+    with pytest.raises(RunRefused, match=words):
+        until(made, tmp_path, 9, at=6, **settings)
+    assert acts(made) == before
+
+
+@pytest.mark.parametrize("name", ["asked", "Asked"])
+def test_a_file_that_takes_the_name_of_one_that_was_asked_for_is_refused(tmp_path, name):
+    made = live(tmp_path)
+    until(made, tmp_path, 3, asked=(asked(made),))
+    edited = live(tmp_path, USUAL, {"name": name, "sql": COUNTS, "epsilon": "1/4"})
+    words = f"release {name} must have a name of its own, got that of one that was asked for"
+    assert any(words in each for each in edited.plan().refused)
+    with pytest.raises(RunRefused, match=words):
+        until(edited, tmp_path, 6, at=3)
+
+
+def test_beyond_the_budget_it_is_refused_without_a_trace(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 3)
+    before = acts(made)
+    with pytest.raises(BudgetExceeded):
+        until(made, tmp_path, 6, at=3, asked=(asked(made, epsilon=0.75),))
+    assert acts(made) == before
+    until(made, tmp_path, 20, at=3)
+
+
+def test_sql_that_cannot_be_answered_is_refused_before_there_is_a_store(tmp_path):
+    made = live(tmp_path)
+    with pytest.raises(ValueError, match="release asked"):
+        until(made, tmp_path, 3, asked=(asked(made, sql="SELECT secret FROM other"),))
+    assert not made.file.folder.exists()
+
+
+@pytest.mark.parametrize(
+    "step", ["begun", "rows written", "slot written", "committed", "stored", "witnessed"]
+)
+def test_a_server_that_is_killed_while_it_charges_has_charged_all_of_it_or_nothing(tmp_path, step):
+    made = finished(tmp_path)
+    run(made)
+    wanted = (asked(made),)
+    assert forked(lambda: next(iter(made.ticks(asked=wanted, step=killed_at(step))))) == -9
+    charged = "asked" in made.ledger().entries
+    assert charged is (step in ("committed", "stored", "witnessed"))
+    run(made, asked=() if charged else wanted)
+    assert published(made, "asked") == [[5.0, 5.0]] * 10
+    assert made.ledger().ledger.left() == Pure("1/4")
+
+
+def test_sinks_get_it_like_any_other(tmp_path):
+    made = finished(tmp_path)
+    run(made, asked=(asked(made),))
+    told = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {each["release"] for each in told} == {"counts", "asked"}
+
+
+def test_a_source_that_changed_is_charged_again_to_who_asked(tmp_path):
+    made = finished(tmp_path, budget={"epsilon": 3})
+    run(made, asked=(asked(made),))
+    write(tmp_path, one_a_second(90))
+    run(made, again=True)
+    assert published(made, "asked@2")[-1] == [0, 0]
+    assert made.ledger().entries["asked@2"].asked == "ana"
+    assert run(made).ticks == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"window": "sometimes"}, "release.asked.window must be"),
+        (
+            {"rho": 1},
+            "release.asked must be given exactly one of epsilon, rho and share, got epsilon and rho",
+        ),
+        ({"name": "a b"}, "release.name must be a name of letters"),
+        ({"epsilom": 1}, r"unknown key release.asked.epsilom \(did you mean epsilon\?\)"),
+        ({"epsilon": True}, "release.asked.epsilon must be a number"),
+        ({"sql": None}, "release.asked.sql must be a SELECT statement, got nothing"),
+        ({"delta": 1e-9}, "release.asked.delta must be left out unless the budget has a delta"),
+    ],
+)
+def test_what_is_asked_for_in_json_has_the_rules_and_words_of_the_file(tmp_path, body, words):
+    with pytest.raises(BadFile, match=words):
+        asked(live(tmp_path), **body)
+
+
+@pytest.mark.parametrize("body", [[], "text", None, 7, {1: 2}])
+def test_what_is_no_table_is_refused(tmp_path, body):
+    with pytest.raises(BadFile, match="release must be a table"):
+        release_of_json(body, live(tmp_path).file.stream)
+
+
+def test_a_plan_tells_cost_and_error_and_charges_nothing(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 17)
+    before = acts(made)
+    found = plan_asked(made.file, asked(made), None)
+    assert found.refused == ()
+    assert found.plan is not None
+    assert (found.plan.name, found.plan.first, found.plan.loss, found.plan.asked) == (
+        "asked",
+        5,
+        Pure("1/4"),
+        "ana",
+    )
+    assert found.plan.errors
+    assert (found.left_after, found.share_left_after) == (Pure("1/4"), None)
+    assert acts(made) == before
+    until(made, tmp_path, 20, at=17, asked=(asked(made),))
+    assert made.ledger().entries["asked"].first == found.plan.first
+
+
+def test_a_plan_tells_why_it_would_be_refused_and_touches_no_source(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 3, asked=(asked(made),))
+    (tmp_path / "v.jsonl").unlink()
+    (taken,) = plan_asked(made.file, asked(made)).refused
+    assert "a name of its own" in taken
+    (dear,) = plan_asked(made.file, asked(made, name="dear", epsilon=2)).refused
+    rule = "v.toml: release dear: charge must be at most what is left of epsilon 1"
+    assert dear == f"{rule}, got epsilon 2 on top of epsilon 0.75"
+    unknown = plan_asked(made.file, asked(made, name="sql", sql="SELECT MAX(secret) FROM v"))
+    assert unknown.plan is None
+    assert len(unknown.refused) == 1
+    assert unknown.left_after == Pure("1/4")
+
+
+def test_a_plan_before_the_first_run_is_against_the_budget_of_the_file(tmp_path):
+    found = plan_asked(live(tmp_path).file, asked(live(tmp_path)))
+    assert (found.refused, found.left_after) == ((), Pure("3/4"))
+
+
+def test_the_ledger_tells_who_asked_and_when_the_budget_comes_back(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 20, asked=(asked(made, horizon="50s"),))
+    told = book_as_json(made.ledger(), made.file)
+    assert told["asked"] == {"asked": "ana"}
+    first = made.ledger().entries["asked"].first
+    assert told["timeline"] == [
+        {"from": first, "to": first + 4, "spent": {"epsilon": "3/4"}},
+        {"from": first + 5, "to": None, "spent": {"epsilon": "1/2"}},
+    ]
+    assert json.loads(json.dumps(told)) == told
+    assert book_as_json(live(tmp_path / "none").ledger(), made.file)["timeline"] == []
+
+
+def test_an_asked_release_is_known_by_its_pinned_block_alone(tmp_path):
+    """Its fields are those of the canonical text, and the restoring of each is tested above."""
+    made = finished(tmp_path)
+    run(made, asked=(asked(made),))
+    book = made.ledger()
+    text = asked_releases.pinned_texts(book)["release.asked"]
+    assert set(json.loads(text)) == {
+        *("sql", "window", "horizon", "mechanism", "max_groups", "loss", "settings", "delta")
+    }
