@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
-.PHONY: help demo test check audit bench clean
+.PHONY: help demo live test check audit bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,10 +13,13 @@ help: ## list the targets
 demo: $(VENV)/plot ## a synthetic clinic: planned, run, shown beside its truth, drawn; in streamgauge-demo/
 	@$(BIN)/streamgauge demo
 
-test: $(VENV)/dev,plot check ## all checks and tests; says what it left out
+live: $(VENV)/server ## the same clinic, live in the browser: a tick a second, until Ctrl-C
+	@$(BIN)/streamgauge demo --live
+
+test: $(VENV)/dev,plot,server check ## all checks and tests; says what it left out
 	@$(BIN)/python -m pytest --numprocesses $(CORES) --quiet
 
-check: $(VENV)/dev,plot ## format, lint, types, imports
+check: $(VENV)/dev,plot,server ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli import key
+from streamgauge.cli import key, token
 from streamgauge.cli.arguments import switch
 from streamgauge.cli.audit import audit
 from streamgauge.cli.backup import backup
@@ -22,10 +22,11 @@ from streamgauge.cli.plot import plot
 from streamgauge.cli.quarantine import quarantine
 from streamgauge.cli.releases import releases
 from streamgauge.cli.run import run
+from streamgauge.cli.serve import serve
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 PANELS: dict[str, list[Callable[..., None]]] = {
-    "Begin": [demo, init, plan, run],
+    "Begin": [demo, init, plan, run, serve],
     "Read what was published": [releases, plot, export, ledger],
     "Look after it": [audit, backup, quarantine],
 }
@@ -69,3 +70,4 @@ for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.add_typer(key.app, name="key", rich_help_panel="Look after it")
+app.add_typer(token.app, name="token", rich_help_panel="Look after it")

@@ -102,17 +102,18 @@ def intensities() -> tuple[Floats, Floats]:
     return SIZES * of_day * wave, SIZES * of_day * (1 + wave)
 
 
-def temperatures(chance_of_flu: Floats) -> Floats:
+def temperatures(chance_of_flu: Floats, of: str = "") -> Floats:
+    """How warm people are, each ill with a chance; `of` tells draws apart."""
     events = len(chance_of_flu)
-    is_ill = uniform("ill", events) < chance_of_flu
+    is_ill = uniform(f"{of}ill", events) < chance_of_flu
     mean, spread = (np.where(is_ill, ill, well) for ill, well in zip(ILL, WELL, strict=True))
-    return np.asarray(np.round(np.clip(mean + spread * normal(events), 34.5, 42.5), 1))
+    return np.asarray(np.round(np.clip(mean + spread * normal(events, of), 34.5, 42.5), 1))
 
 
-def normal(size: int) -> Floats:
+def normal(size: int, of: str = "") -> Floats:
     """By Box and Muller."""
-    radius = np.sqrt(-2 * np.log1p(-uniform("radius", size)))
-    return np.asarray(radius * np.cos(2 * np.pi * uniform("angle", size)))
+    radius = np.sqrt(-2 * np.log1p(-uniform(f"{of}radius", size)))
+    return np.asarray(radius * np.cos(2 * np.pi * uniform(f"{of}angle", size)))
 
 
 def uniform(label: str, size: int) -> Floats:

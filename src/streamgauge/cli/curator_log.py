@@ -10,6 +10,7 @@ from pathlib import Path
 from streamgauge.pipeline.options import Progress
 
 NAME = "curator.log"
+ACCESS = "access.log"  # the same, of requests to the server
 LARGEST = 2**20
 PRIVATE = 0o600
 
@@ -17,8 +18,8 @@ PRIVATE = 0o600
 class CuratorLog:
     """Lines at the end of a file. A log that cannot be written is no reason to end a run."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    def __init__(self, folder: Path, name: str = NAME) -> None:
+        self.path = folder / name
 
     def progress(self, progress: Progress) -> None:
         self.line(progress_text(progress))
@@ -38,7 +39,7 @@ class CuratorLog:
 
     def _turn_over(self) -> None:
         if self.path.exists() and self.path.stat().st_size > LARGEST:
-            os.replace(self.path, self.path.with_name(f"{NAME}.1"))
+            os.replace(self.path, self.path.with_name(f"{self.path.name}.1"))
 
 
 def progress_text(progress: Progress) -> str:

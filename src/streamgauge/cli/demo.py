@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamgauge.cli.arguments import switch
 from streamgauge.cli.failures import bad_argument
 from streamgauge.cli.screens import heading, screen
 
@@ -19,18 +20,38 @@ KEYS = ("clinic.key", "clinic.key.witness", "clinic.key.witness.lock")
 
 Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")]
 Events = Annotated[int, typer.Option("--events", min=1000, max=10**7, metavar="N", help="How many visits.")]
+Live = Annotated[bool, switch("--live", help="Serve it in the browser instead, a tick a second.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Of --live; 0 is any.")]
+Ticks = Annotated[
+    int | None,
+    typer.Option("--ticks", min=1, metavar="N", help="Of --live: ends after so many; for ever without."),
+]
 
 
-def demo(folder: Folder = Path("streamgauge-demo"), events: Events = 200_000) -> None:
+def demo(
+    folder: Folder = Path("streamgauge-demo"),
+    events: Events = 200_000,
+    live: Live = False,
+    port: Port = 8765,
+    ticks: Ticks = None,
+) -> None:
     """Make a synthetic clinic, plan it, run it, and show what was published beside the truth.
 
     A flu wave over 90 days in four regions: running counts and means of fevers, the fevers of the last week,
     the median temperature. Draws a plot and ends. Touches its own folder only; a second demo in it starts
     anew.
 
+    With --live the clinic is served on this machine, as `serve` would: the page, with the truth to switch on,
+    and a token for asking it things. It needs the extra `streamgauge[server]`, and goes on until Ctrl-C.
+
     Example: `streamgauge demo --events 50000`
     """
+    if not live and ticks is not None:
+        bad_argument("--ticks", "given with --live", ticks)
     prepare(folder)
+    if live:
+        serve_live(folder, port, ticks)
+        return
     from streamgauge.cli.clinic import write_clinic
     from streamgauge.cli.demo_tables import show_truth
     from streamgauge.cli.plan_tables import show_plan
@@ -52,6 +73,14 @@ def demo(folder: Folder = Path("streamgauge-demo"), events: Events = 200_000) ->
     step(console, "5. Where everything is")
     draw(folder)
     show_places(folder)
+
+
+def serve_live(folder: Path, port: int, ticks: int | None) -> None:
+    from streamgauge.query.packages import needs
+
+    with needs("starlette and uvicorn", "streamgauge[server]"):
+        from streamgauge.cli.live_demo import live_demo
+    live_demo(folder, port, ticks)
 
 
 def step(console: "Console", name: str, rest: str = "") -> None:

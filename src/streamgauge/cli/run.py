@@ -1,13 +1,16 @@
 """`streamgauge run`: a pipeline at work, until it ends or is stopped."""
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamgauge.cli.arguments import PipelineFile, switch
 from streamgauge.cli.failures import STOPPED, bad_argument
 from streamgauge.cli.stopping import stopping
+
+if TYPE_CHECKING:
+    from streamgauge.pipeline.options import Options
 
 MEMORY = re.compile(r"[1-9]\d*\s*([KMGT]i?B)", re.IGNORECASE)
 
@@ -19,6 +22,17 @@ Newest = Annotated[bool, switch("--newest", help="The witness is gone: this stor
 AcceptClock = Annotated[bool, switch("--accept-clock", help="The clock was set: go on by it.")]
 ChangeBudget = Annotated[bool, switch("--change-budget", help="Record another budget in the ledger.")]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="What the engine may use.")]
+
+
+def options_of(*, quiet: bool, json: bool, memory: str, **said: Any) -> "Options":
+    """How a run is run, by what was said on the command line."""
+    if MEMORY.fullmatch(memory) is None:
+        bad_argument("--memory", "a size such as 600MB or 2GB", memory)
+    if quiet and json:
+        bad_argument("--quiet", "given without --json", "both")
+    from streamgauge.pipeline.options import Options
+
+    return Options(memory=memory.replace(" ", ""), **said)
 
 
 def run(  # noqa: PLR0917 - the options of a command
@@ -43,25 +57,22 @@ def run(  # noqa: PLR0917 - the options of a command
 
     Example: `streamgauge run clinic.toml`
     """
-    if MEMORY.fullmatch(memory) is None:
-        bad_argument("--memory", "a size such as 600MB or 2GB", memory)
-    if quiet and json:
-        bad_argument("--quiet", "given without --json", "both")
-    from streamgauge.query.pipeline_file import read_pipeline
-
-    checked = read_pipeline(file)
-    from streamgauge.cli.watching import Watching
-    from streamgauge.pipeline.options import Options
-    from streamgauge.pipeline.pipeline import Pipeline
-
-    options = Options(
+    options = options_of(
+        quiet=quiet,
+        json=json,
+        memory=memory,
         again=again,
         rolled_back=rolled_back,
         newest=newest,
         accept_clock=accept_clock,
         change_budget=change_budget,
-        memory=memory.replace(" ", ""),
     )
+    from streamgauge.query.pipeline_file import read_pipeline
+
+    checked = read_pipeline(file)
+    from streamgauge.cli.watching import Watching
+    from streamgauge.pipeline.pipeline import Pipeline
+
     with Watching(checked, quiet=quiet, as_json=json) as watching, stopping(options.stop, watching):
         watching.warn_of_key()
         report = Pipeline(checked).run(options, seen=watching.seen)

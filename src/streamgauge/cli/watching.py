@@ -28,6 +28,7 @@ from streamgauge.query.settings import PipelineFile
 STOPPING = "stopping; Ctrl-C again ends at once, which is safe too"
 SHOW_CURSOR = "\x1b[?25h"
 NEW_KEY = "keep it, and a copy of it elsewhere: without it the pipeline cannot go on"
+IN_THE_CLEAR = "tokens and releases travel in the clear beyond this machine: put TLS in front"
 ONE_DISK = "lies on the same file system as the store: whoever has that disk has both"
 
 
@@ -87,6 +88,21 @@ class Watching:
             self.log.progress(progress)
         if self.as_json:
             self._line({"event": "progress", "tick": progress.tick, "ticks": progress.ticks})
+
+    def serving(self, address: str, *, exposed: bool) -> None:
+        """Where readers find the run, and whether from other machines without TLS."""
+        if self.quiet:
+            return
+        self._say(f"serving on {address}", {"event": "serving", "address": address})
+        if exposed:
+            self._say(f"warning: {IN_THE_CLEAR}", {"event": "warning", "what": IN_THE_CLEAR})
+
+    def failed(self, why: str) -> None:
+        """The run is over and its server is not."""
+        self.log.line(f"the run failed: {why}")
+        if not self.quiet:
+            told = {"event": "failed", "what": why}
+            self._say(f"the run failed: {why}; readers go on reading, until Ctrl-C", told)
 
     def stopping(self) -> None:
         """Called by a signal, perhaps in the middle of a line: nothing is printed through a buffer."""

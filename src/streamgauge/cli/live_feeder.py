@@ -1,0 +1,68 @@
+"""Sends the live clinic's visits to the server as any other system would: batches over HTTP, with a token.
+
+**Promise.** A batch that was not acknowledged is sent again under the same key, and so counted once.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from http.client import HTTPConnection, HTTPException
+from threading import Event as Flag
+from threading import Thread
+from urllib.parse import urlsplit
+
+from streamgauge.cli.live_clinic import Visit, visits_between
+
+PAUSE = 0.25  # seconds between batches
+PATIENCE = 10.0
+
+
+class Feeder:
+    """A thread that lives as long as the demo. Who listens to `sent` hears what was acknowledged."""
+
+    def __init__(
+        self, address: str, token: str, start: int, end: int | None, sent: Callable[[Sequence[Visit]], None]
+    ) -> None:
+        self.host = urlsplit(address).netloc
+        self.token, self.start, self.end, self.sent = token, start, end, sent
+        self._stop = Flag()
+        self._thread = Thread(target=self._work, name="clinic", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE)
+
+    def _work(self) -> None:
+        since = self.start
+        while not self._stop.wait(PAUSE) and (self.end is None or since < self.end):
+            now = time.time_ns() // 1000
+            until = now if self.end is None else min(now, self.end)
+            visits = visits_between(self.start, since, until)
+            if visits and self._delivered(f"clinic-{until}", "\n".join(visit.line for visit in visits)):
+                self.sent(visits)
+            since = max(since, until)
+
+    def _delivered(self, key: str, lines: str) -> bool:
+        """Sends until it is acknowledged, or the demo ends."""
+        while not self._stop.is_set():
+            if self._post(key, lines):
+                return True
+            self._stop.wait(PAUSE)
+        return False
+
+    def _post(self, key: str, lines: str) -> bool:
+        connection = HTTPConnection(self.host, timeout=PATIENCE)
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            "Batch-Key": key,
+            "Content-Type": "application/x-ndjson",
+        }
+        try:
+            connection.request("POST", "/api/events", lines.encode(), headers)
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()

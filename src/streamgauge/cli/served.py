@@ -1,0 +1,87 @@
+"""A run and its server, from the first request to the last."""
+
+import socket
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from ipaddress import ip_address
+from threading import Event as Flag
+from typing import Protocol
+
+from starlette.routing import BaseRoute
+
+from streamgauge.cli.curator_log import ACCESS, CuratorLog
+from streamgauge.cli.failures import told
+from streamgauge.cli.stopping import stopping
+from streamgauge.cli.watching import Watching
+from streamgauge.pipeline.options import Options
+from streamgauge.pipeline.report import Report
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server.app import app_of
+from streamgauge.server.runner import Runner
+from streamgauge.server.serving import address_of, listening, serve
+from streamgauge.server.tokens import Tokens
+
+
+class Beside(Protocol):
+    """What a demonstration adds to a server."""
+
+    def routes(self, runner: Runner) -> Sequence[BaseRoute]: ...
+
+    def at_work(
+        self, address: str, runner: Runner, tokens: Tokens, stop: Flag
+    ) -> AbstractContextManager[None]:
+        """Around serving; may end it by `stop`."""
+        ...
+
+
+def served(
+    file: PipelineFile,
+    options: Options,
+    watching: Watching,
+    where: tuple[str, int],
+    proxies: Sequence[str],
+    *,
+    beside: Beside | None = None,
+) -> None:
+    """Runs and serves until a signal comes; raises what ended the run, if anything did."""
+    stop = Flag()
+    runner = Runner(file, options, seen=watching.seen, demo=beside is not None)
+    with listening(*where) as listener, stopping(stop, watching):
+        runner.start()
+        tokens = Tokens.of(file)
+        access = CuratorLog(file.folder, ACCESS)
+        logs = {"log": watching.log.line, "access": access.line}
+        app = app_of(
+            runner, tokens, file.server, extra_routes=beside.routes(runner) if beside else (), **logs
+        )
+        watching.serving(address_of(listener), exposed=is_exposed(listener, proxies))
+
+        looks = {"ending": runner.let_go, "glance": Worry(runner, watching).glance}
+        at_work = beside.at_work(address_of(listener), runner, tokens, stop) if beside else nullcontext()
+        try:
+            with at_work:
+                serve(app, listener, stop, log=watching.log.line, proxies=proxies, **looks)
+        finally:
+            runner.stop()
+            tokens.close()
+    if runner.failure is not None:
+        raise runner.failure
+    watching.ended(Report(), stopped=True)
+
+
+class Worry:
+    """Tells the curator once when the run has failed."""
+
+    def __init__(self, runner: Runner, watching: Watching) -> None:
+        self.runner, self.watching, self.told = runner, watching, False
+
+    def glance(self) -> None:
+        failure = self.runner.failure
+        if isinstance(failure, Exception) and not self.told:
+            self.told = True
+            self.watching.failed(told(failure)[0])
+
+
+def is_exposed(listener: socket.socket, proxies: Sequence[str]) -> bool:
+    """Whether other machines reach it with no proxy between."""
+    return not (proxies or ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback)

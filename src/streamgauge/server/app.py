@@ -1,0 +1,90 @@
+"""The whole server as one application: its routes, and what stands in front of them.
+
+    access log > security headers > guard > admission > routes
+
+The order matters: what is refused at the door is logged and has all headers, and no exception leaves the
+guard with its words.
+"""
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from streamgauge.query.settings import ServerSettings
+from streamgauge.server import live, page_files, reading, rehearsal
+from streamgauge.server.access_log import AccessLog
+from streamgauge.server.asking import Asking
+from streamgauge.server.errors import Guard, Log, http_error
+from streamgauge.server.events import Events
+from streamgauge.server.limits import Limits
+from streamgauge.server.metrics import Metrics
+from streamgauge.server.openapi import document
+from streamgauge.server.roles import Admission
+from streamgauge.server.runner import Runner
+from streamgauge.server.security_headers import SecurityHeaders
+from streamgauge.server.sessions import Sessions
+from streamgauge.server.signing_in import SigningIn
+from streamgauge.server.tokens import Tokens
+
+
+def unheard(line: str) -> None:
+    """Nobody listens."""
+
+
+def app_of(
+    runner: Runner,
+    tokens: Tokens,
+    settings: ServerSettings,
+    *,
+    extra_routes: Sequence[BaseRoute] = (),
+    log: Log = unheard,
+    access: Log = unheard,
+) -> Starlette:
+    """`log` takes what the curator should look at, `access` a line for each request."""
+    limits, sessions = Limits(settings), Sessions(tokens)
+    metrics, asking = Metrics(runner, limits, sessions), Asking(runner)
+    signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
+    routes = [
+        *Events(runner, limits, metrics).routes(),
+        *asking.routes(),
+        *signing_in.routes(),
+        *reading.routes(runner, settings),
+        *live.routes(runner, limits),
+        *rehearsal.routes(),
+        Route("/api/openapi.json", described),
+        Route("/healthz", Health(runner).tell),
+        *extra_routes,
+        *page_files.routes(),
+    ]
+    in_front = [
+        Middleware(AccessLog, log=access, counted=metrics.answered),
+        Middleware(SecurityHeaders),
+        Middleware(Guard, log=log),
+        Middleware(Admission, tokens=tokens, sessions=sessions, limits=limits, settings=settings),
+    ]
+    app = Starlette(routes=routes, middleware=in_front, exception_handlers={HTTPException: http_error})
+    app.router.redirect_slashes = False
+    return app
+
+
+async def described(request: Request) -> Response:
+    """GET /api/openapi.json"""
+    return JSONResponse(document(), headers={"Cache-Control": "no-cache"})
+
+
+class Health:
+    """GET /healthz: whether the run goes on. What it says follows from the clock, or from a failure."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+
+    async def tell(self, request: Request) -> Response:
+        state = self.runner.state
+        if state == "failed":
+            return JSONResponse({"status": "failed"}, 503)
+        return JSONResponse({"status": "ended" if state == "ended" else "ok"})

@@ -1,0 +1,169 @@
+"""Asking: what an analyst plans, asks for and ends, and the ledger that everybody may read.
+
+**Privacy.** Plans, costs and refusals follow from declarations and the ledger alone. To take a release in,
+the run is stopped at a commit and opened again, which takes as long as the data makes it take: so the answer
+leaves at the next multiple of `publish_delay`, and the ledger that is shown and planned with is the one of
+the last multiple. A plan begins by the clock: the tick that the store has open would show that events came.
+What went wrong in the run is told as its state, never in its words.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import takewhile
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from streamgauge.pipeline.asked import AskedRelease, PlannedAsk, plan_asked, release_of_json, share_left
+from streamgauge.pipeline.book import Book, loss_as_json
+from streamgauge.pipeline.ledger_json import book_as_json
+from streamgauge.pipeline.plan_json import release_as_json
+from streamgauge.privacy import Loss
+from streamgauge.query.settings import Stream
+from streamgauge.query.toml_keys import BadFile
+from streamgauge.server.bodies import json_object
+from streamgauge.server.errors import HttpRefusal, later
+from streamgauge.server.roles import Person, Role, needs, person_of
+from streamgauge.server.runner import Runner
+from streamgauge.server.turns import NotRunning, Refused
+
+
+class Asking:
+    """What analysts talk to."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner, self.now = runner, runner.now
+        self.delay = runner.file.server.publish_delay
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/plan", needs(Role.ANALYST, self.plan), methods=["POST"]),
+            Route("/api/releases", needs(Role.ANALYST, self.ask), methods=["POST"]),
+            Route("/api/releases/{name}", needs(Role.ANALYST, self.end), methods=["DELETE"]),
+            Route("/api/ledger", needs(Role.READER, self.ledger), methods=["GET"]),
+        ]
+
+    async def plan(self, request: Request) -> Response:
+        """What a release would cost and how wrong it would be; spends nothing."""
+        asked, _ = await self._asked(request)
+        return JSONResponse(planned_as_json(await self._planned(asked)))
+
+    async def ask(self, request: Request) -> Response:
+        """Charges a release and starts it."""
+        asked, person = await self._asked(request)
+        planned = await self._planned(asked)
+        if planned.plan is None or planned.refused:
+            raise refused(planned.refused)
+        await self._in_turn(self.runner.ask, asked, person.share)
+        name = asked.release.name
+        told = {"release": release_as_json(planned.plan), "href": f"/api/releases/{name}"}
+        return JSONResponse(told, 201, headers={"Location": f"/api/releases/{name}"})
+
+    async def end(self, request: Request) -> Response:
+        """Ends a release that was asked for: an analyst's own, or any for the curator."""
+        name, person = request.path_params["name"], person_of(request)
+        by = asked_by(await self._book(), name)
+        if name in {release.name for release in self.runner.file.releases}:
+            raise refused([f"release must be one that was asked for, got {name}, which is in the file"])
+        if by is None:
+            raise HttpRefusal(404, "not_found", "release must be one that is open, got another")
+        if person.role < Role.CURATOR and person.name != by:
+            raise HttpRefusal(403, "wrong_role", "release must be one's own to be ended, got another's")
+        await self._in_turn(self.runner.end, name)
+        return JSONResponse({"release": name, "ended": True})
+
+    async def ledger(self, request: Request) -> Response:
+        """What was charged, and what is left."""
+        told = await run_in_threadpool(book_as_json, await self._book(), self.runner.file)
+        return JSONResponse(told, headers={"Cache-Control": "no-cache"})
+
+    async def left(self, person: Person) -> Loss | None:
+        """What is left of somebody's share."""
+        if person.share is None or person.name is None:
+            return None
+        return await run_in_threadpool(share_left, await self._book(), person.name, person.share)
+
+    async def _asked(self, request: Request) -> tuple[AskedRelease, Person]:
+        body, person = await json_object(request), person_of(request)
+        try:
+            release = release_of_json(body, self.runner.file.stream)
+        except BadFile as bad:
+            raise HttpRefusal(422, "bad_release", str(bad)) from None
+        return AskedRelease(release, person.name or "curator", person.share), person
+
+    async def _planned(self, asked: AskedRelease) -> PlannedAsk:
+        book, first = await self._book(), first_by_clock(self.runner.file.stream, self.now())
+        return await run_in_threadpool(plan_asked, self.runner.file, asked, book=book, first=first)
+
+    async def _book(self) -> Book:
+        """What was charged, as far as it is shown by now."""
+        return shown(await run_in_threadpool(self.runner.book), self.now(), self.delay)
+
+    async def _in_turn(self, act: Callable[..., None], *told: Any) -> None:
+        """Does what the run has to be stopped for; whatever comes of it is told on the clock."""
+        try:
+            await run_in_threadpool(act, *told)
+        except Refused as refusal:
+            raise refused(refusal.reasons) from None
+        except NotRunning:
+            raise later(
+                "not_running", "the run must go on to be asked, got one that does not", seconds=10
+            ) from None
+        finally:
+            await asyncio.sleep(wait(self.now(), self.delay) / 10**6)
+
+
+def wait(now: int, delay: int) -> int:
+    """How long it is to the next multiple of a delay.
+
+    >>> wait(1_300_000, 1_000_000), wait(2_000_000, 1_000_000)
+    (700000, 0)
+    """
+    return -now % delay
+
+
+def first_by_clock(stream: Stream, now: int) -> int:
+    """Where a release would begin that is asked for now: after all ticks that an event may lie in."""
+    if stream.arrival == "finished":
+        return 1
+    opened = max(0, (now + stream.earliness - stream.start) // stream.tick + 1)
+    return (opened if stream.ticks is None else min(opened, stream.ticks)) + 1
+
+
+def shown(book: Book, now: int, delay: int) -> Book:
+    """The book as it was at the last multiple of a delay; its acts have the time at which they are shown."""
+    told = [replace(act, time=act.time + wait(act.time, delay)) for act in book.acts]
+    return Book.read(list(takewhile(lambda act: act.time <= now, told)), book.unit)
+
+
+def asked_by(book: Book, name: str) -> str | None:
+    """Who asked for a release that is open."""
+    entry = book.latest().get(name)
+    return None if entry is None or entry.ended is not None else entry.asked
+
+
+def refused(reasons: Any) -> HttpRefusal:
+    told = [str(reason) for reason in reasons]
+    return HttpRefusal(409, "refused", "; ".join(told), more={"reasons": told})
+
+
+def planned_as_json(planned: PlannedAsk) -> dict[str, Any]:
+    return {
+        "release": None if planned.plan is None else release_as_json(planned.plan),
+        "refused": list(planned.refused),
+        "left_after": loss_or_none(planned.left_after),
+        "share_left_after": loss_or_none(planned.share_left_after),
+    }
+
+
+def loss_or_none(loss: Loss | None) -> dict[str, str] | None:
+    return None if loss is None else loss_as_json(loss)
+
+
+def share_text(share: Fraction | None) -> str | None:
+    return None if share is None else str(share)

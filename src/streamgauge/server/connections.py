@@ -1,0 +1,87 @@
+"""Connections: HTTP/1.1 with a bound on everything that a client can do slowly.
+
+    the head of a request      HEAD_SECONDS from the first moment it is waited for
+    a body that nobody reads   the same, after the reply
+    a reply that nobody takes  TAKEN_SECONDS that it may stand still
+
+Bodies that are read have a time of their own (`bodies`). What is no HTTP at all gets our own error.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+TAKEN_SECONDS = 10.0
+NO_HTTP = {"error": {"code": "malformed", "message": "request must be HTTP/1.1, got something else"}}
+
+
+class Connection(H11Protocol):
+    """uvicorn's own protocol, with clocks."""
+
+    def __init__(self, *told: Any, **settings: Any) -> None:
+        super().__init__(*told, **settings)
+        self._heads: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_heads()
+        self._stop_taking()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._taking is None:
+            self._taking = self.loop.call_later(TAKEN_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_taking()
+
+    def _watch(self) -> None:
+        """The clock runs while no request is at work: its head is not whole, or its reply is over."""
+        between = self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE
+        if not between:
+            self._stop_heads()
+        elif self._heads is None:
+            self._heads = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def send_400_response(self, msg: str) -> None:
+        body = json.dumps(NO_HTTP).encode()
+        headers = [
+            ("content-type", "application/json"),
+            ("connection", "close"),
+            ("content-length", str(len(body))),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _stop_heads(self) -> None:
+        if self._heads is not None:
+            self._heads.cancel()
+            self._heads = None
+
+    def _stop_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None

@@ -1,0 +1,128 @@
+"""Events by HTTP: the curator's systems post batches, and hear when each is on disk.
+
+**Promise.** `"durable": true` is said after the commit that has the batch's sums and its key, never before; a
+batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again.
+
+**Privacy.** All roads here are the curator's: what they tell, how full the inbox is too, depends on data.
+"""
+
+import asyncio
+import re
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from streamgauge.query.packages import MissingPackage
+from streamgauge.server.batches import LINES, lines_of
+from streamgauge.server.bodies import media_type, unpacked, whole_body
+from streamgauge.server.errors import HttpRefusal, later
+from streamgauge.server.limits import Limits
+from streamgauge.server.metrics import TYPE, Metrics
+from streamgauge.server.roles import Role, needs
+from streamgauge.server.runner import Runner
+from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
+
+KEY = re.compile(r"[!-~]{1,128}")
+COMMIT_SECONDS = 30.0  # that a commit may take before a client is told to ask again
+AT_ONCE = 2**16  # bytes that are parsed in the event loop; more in a thread
+ENDED = {
+    "ended": "the stream's end has passed",
+    "stopping": "the server is stopping",
+    "failed": "the run failed",
+}
+
+
+class Events:
+    """What the curator's systems talk to."""
+
+    def __init__(self, runner: Runner, limits: Limits, metrics: Metrics) -> None:
+        self.runner, self.limits, self.metrics = runner, limits, metrics
+
+    def routes(self) -> list[Route]:
+        def curators(path: str, endpoint: str, method: str = "GET") -> Route:
+            return Route(path, needs(Role.CURATOR, getattr(self, endpoint)), methods=[method])
+
+        return [
+            curators("/api/events", "post", "POST"),
+            curators("/api/events/{key}", "fate"),
+            curators("/api/quarantine", "quarantine"),
+            curators("/api/metrics", "tell_metrics"),
+            curators("/metrics", "tell_metrics"),
+        ]
+
+    async def post(self, request: Request) -> Response:
+        """Takes a batch; answers when it is committed."""
+        key = key_of(request.headers.get("batch-key"))
+        inbox = self._inbox()
+        with self.limits.holding() as hold:
+            body = await whole_body(request, self.limits.body, seconds=self.limits.body_seconds, hold=hold)
+            lines = await self._lines(request, body)
+            try:
+                ticket = inbox.put(key, lines)
+            except InboxFull as full:
+                raise later("busy", str(full)) from None
+            del body, lines
+        await committed(ticket)
+        return JSONResponse({"batch": key, "durable": True, "repeated": ticket.repeated})
+
+    async def _lines(self, request: Request, body: bytes) -> bytes:
+        kind, most = media_type(request), self.limits.body
+        encoding = request.headers.get("content-encoding", "")
+
+        def made() -> bytes:
+            return lines_of(kind, unpacked(body, encoding, most), self.runner.file.stream, most)
+
+        try:
+            at_once = (len(body) <= AT_ONCE or kind == LINES) and not encoding
+            return made() if at_once else await run_in_threadpool(made)
+        except MissingPackage as missing:
+            raise HttpRefusal(415, "media_type", str(missing)) from None
+
+    def _inbox(self) -> Inbox:
+        if self.runner.inbox is None:
+            rule = 'stream.source must be "http" where events are posted, got another'
+            raise HttpRefusal(409, "no_inbox", rule)
+        why = ENDED.get(self.runner.state)
+        if why is not None:
+            raise later("not_running", f"events must be sent while the run goes on, got some after: {why}")
+        return self.runner.inbox
+
+    async def fate(self, request: Request) -> Response:
+        """What has become of a batch."""
+        key = key_of(request.path_params["key"])
+        inbox = self.runner.inbox
+        return JSONResponse({"batch": key, "fate": "unknown" if inbox is None else inbox.fate(key)})
+
+    async def quarantine(self, request: Request) -> Response:
+        """How many records were read, and how many were dropped by which rule."""
+        progress = self.runner.progress
+        records, dropped = (0, {}) if progress is None else (progress.events, progress.dropped)
+        return JSONResponse({"records": records, "dropped": dict(dropped)})
+
+    async def tell_metrics(self, request: Request) -> Response:
+        return Response(self.metrics.text(), media_type=TYPE)
+
+
+def key_of(text: str | None) -> str:
+    """The key of a batch, if it is one."""
+    if text is None or KEY.fullmatch(text) is None:
+        rule = "1 to 128 visible ASCII characters"
+        raise HttpRefusal(
+            422, "batch_key", f"batch key must be {rule}, got {'nothing' if text is None else 'others'}"
+        )
+    return text
+
+
+async def committed(ticket: Ticket) -> None:
+    """Waits for the commit. A client that goes away does not take the batch back."""
+    done = asyncio.wrap_future(ticket.done)
+    try:
+        await asyncio.wait_for(asyncio.shield(done), COMMIT_SECONDS)
+    except TimeoutError:
+        raise later(
+            "not_committed", "the batch waits for its commit: send it again, or ask for its fate"
+        ) from None
+    except Exception:
+        raise later("not_committed", "the run ended before the commit: send the batch again") from None

@@ -1,0 +1,92 @@
+"""What was committed, on its way to readers: a thread that waits for the clock and advances the board.
+
+    heard(entry) -> Departures -> the note -> Board
+
+That a run is over is known when its last tick is committed, so it leaves with that.
+
+What has left once is shown again at once after a restart, for how far readers have come is noted before they
+see it; all that is committed beyond the note leaves at the first multiple after the store was last written.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event as Flag
+from threading import Lock, Thread
+
+from streamgauge.pipeline.clock import SECOND
+from streamgauge.pipeline.reader import Reader
+from streamgauge.pipeline.store_errors import NoStore, StoreError
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server.board import Board
+from streamgauge.server.departures import Departures
+from streamgauge.server.noted import Noted
+
+GLANCE = 0.25  # seconds after which the clock is looked at again, for it may have been set
+
+
+class Leaving:
+    """Lets entries leave at their time; one thread of its own, between `start` and `stop`."""
+
+    def __init__(self, file: PipelineFile, board: Board, now: Callable[[], int]) -> None:
+        self.board, self.now = board, now
+        board.look = self.look
+        self.departures = Departures(file.stream.start, file.server.publish_delay)
+        self._noted = Noted(file.folder)
+        self._bell, self._over, self._looking = Flag(), False, Lock()
+        self._newest = 0
+        self._final: int | None = None  # the last entry of a run that is over
+        self._thread = Thread(target=self._work, name="streamgauge departures", daemon=True)
+
+    def start(self) -> None:
+        """Shows what has left before, then goes on."""
+        with suppress(NoStore), Reader.at(self._noted.folder) as reader:
+            self.departures.left = self._noted.read(reader)
+            written = min(self._noted.last_write() + SECOND, self.now())
+            self.departures.add(reader.number, committed=written)
+        self.look()
+        self._thread.start()
+
+    def heard(self, entry: int, *, closed: int = 0) -> None:
+        """An entry was committed by now."""
+        self._newest, self._final = entry, None
+        self.departures.add(entry, committed=self.now(), closed=closed)
+        self._bell.set()
+
+    def begun(self, entry: int) -> None:
+        """The server has started, and its run is open: what was charged before it read anything is public."""
+        self._newest = entry
+        self.departures.add_at(entry, self.now())
+        self.look()
+
+    def ended(self) -> None:
+        """The run is over: readers hear of it with its last entry."""
+        self._final = self._newest
+        self._bell.set()
+
+    def look(self) -> None:
+        """Shows what has left by now."""
+        with self._looking, suppress(NoStore):
+            number, shown = self.departures.passed(self.now()), self.board.shown.number
+            if number > shown:
+                with self.board.readers.lent(number) as reader:
+                    self._noted.write(reader.number, reader.chain)
+                self.board.advance(number)
+            if self._final is not None and self._final <= number:
+                self._final = None
+                self.board.tell("ended")
+
+    def stop(self) -> None:
+        self._over = True
+        self._bell.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        while not self._over:
+            self._bell.clear()
+            with suppress(StoreError, OSError):  # a store that cannot be read now is looked at again
+                self.look()
+            wait = self.departures.wait(self.now())
+            behind = self.departures.left > self.board.shown.number
+            seconds = GLANCE if behind else None if wait is None else min(GLANCE, wait / SECOND)
+            self._bell.wait(seconds)

@@ -1,0 +1,124 @@
+"""GET /api/releases as JSON: the stream, how the run is, and every release that was ever charged.
+
+Everything is read off acts and entries that have left; declarations are those that were pinned with a charge,
+titles and descriptions those of the file as it is now.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streamgauge.pipeline.as_charged import pinned_texts
+from streamgauge.pipeline.book import Book, Entry, base_name, loss_as_json
+from streamgauge.pipeline.clock import SECOND
+from streamgauge.pipeline.publishing import shapes_of
+from streamgauge.pipeline.store_errors import NoStore
+from streamgauge.pipeline.words import cost_text, unit_text, window_text
+from streamgauge.query.released import Shape, moment
+from streamgauge.query.settings import Column, Stream
+from streamgauge.server.asked_range import address_of
+from streamgauge.server.departed import Departed
+from streamgauge.server.kinds import Kinds
+from streamgauge.server.runner import Runner
+
+FEW = 50  # values that are listed
+
+
+def listed(runner: Runner, kinds: Kinds | None = None) -> dict[str, Any]:
+    """What `/api/releases` tells."""
+    known = kinds or Kinds(runner.file)
+    told = {"stream": stream_as_json(runner.file.stream), "state": runner.state}
+    try:
+        with runner.board.reading() as reader:
+            releases = releases_as_json(runner, reader, known)
+            return {**told, "shown": {"tick": reader.tick}, "demo": runner.demo, "releases": releases}
+    except NoStore:
+        return {**told, "shown": {"tick": 0}, "demo": runner.demo, "releases": []}
+
+
+def stream_as_json(stream: Stream) -> dict[str, Any]:
+    return {
+        "name": stream.name,
+        "tick": stream.tick / SECOND,
+        "start": moment(stream.start),
+        "end": None if stream.end is None else moment(stream.end),
+        "ticks": stream.ticks,
+        "unit": unit_text(stream.unit),
+        "arrival": stream.arrival,
+        "lateness": stream.lateness / SECOND,
+        "columns": [_column_as_json(column) for column in stream.columns.values()],
+    }
+
+
+def _column_as_json(column: Column) -> dict[str, Any]:
+    """What an analyst must know of a column: its values if there are few, or its bounds."""
+    values = None if column.values is None or len(column.values) > FEW else list(column.values)
+    bounds = None if column.bounds is None else [float(bound) for bound in column.bounds]
+    return {"name": column.name, "kind": column.kind, "values": values, "bounds": bounds}
+
+
+def releases_as_json(runner: Runner, reader: Departed, kinds: Kinds) -> list[dict[str, Any]]:
+    acts = reader.acts()
+    book, shapes = Book.read(acts, runner.file.stream.unit), shapes_of(acts)
+    charges = {act.body["release"]: act.body for act in acts if act.kind == "charge"}
+    texts = pinned_texts(book)
+    return [
+        {
+            "name": name,
+            **_words(runner, name, charges[name]),
+            **_declared(json.loads(texts.get(f"release.{base_name(name)}", "{}")), runner.file.stream, kinds),
+            **_charged(entry),
+            **_shaped(shapes[name]),
+            "mechanisms": _mechanisms(charges[name]),
+            "ticks": _ticks(reader.span(name)),
+            "href": address_of(name),
+        }
+        for name, entry in book.entries.items()
+    ]
+
+
+def _words(runner: Runner, name: str, charge: Mapping[str, Any]) -> dict[str, str]:
+    own = {release.name: release for release in runner.file.releases}.get(base_name(name))
+    words = ("title", "description")
+    return {word: charge.get(word, "") if own is None else getattr(own, word) for word in words}
+
+
+def _declared(block: dict[str, Any], stream: Stream, kinds: Kinds) -> dict[str, Any]:
+    sql = block.get("sql", "")
+    return {
+        "sql": sql,
+        "kinds": kinds.of(sql),
+        "window": window_text(block.get("window", ""), stream.tick),
+    }
+
+
+def _charged(entry: Entry) -> dict[str, Any]:
+    return {
+        "loss": loss_as_json(entry.loss),
+        "delta": str(entry.delta) if entry.delta else None,
+        "loss_text": cost_text(entry.loss, entry.delta),
+        "by": entry.asked,
+        "first": entry.first,
+        "last": entry.last,
+        "ended": entry.ended,
+    }
+
+
+def _shaped(shape: Shape) -> dict[str, Any]:
+    discovered = shape.discovered is not None
+    return {
+        "groups": list(shape.columns),
+        "places": None if discovered else len(shape.places),
+        "measures": list(shape.measures),
+        "discovered": discovered,
+    }
+
+
+def _mechanisms(charge: Mapping[str, Any]) -> list[str]:
+    """The names of those that were chosen, each once."""
+    chosen = [choice["mechanism"] for choice in charge.get("mechanisms", ()) if choice]
+    return list(dict.fromkeys(chosen))
+
+
+def _ticks(span: tuple[int, int] | None) -> dict[str, int] | None:
+    return None if span is None else {"from": span[0], "to": span[1]}

@@ -1,0 +1,139 @@
+// The plan form: an analyst writes SQL, a window and a loss, sees what it costs and how wrong it will be, and only
+// then asks. Planning reads declarations and the ledger: it spends nothing, and says nothing about the data.
+
+import { post } from "./api.js";
+import { byId, el, show } from "./dom.js";
+import { planned, refused } from "./planned.js";
+import { currency, lossText, sign } from "./numbers.js";
+
+const WINDOWS = [["running", "running: since its first tick"], ["each", "each: every tick by itself"],
+  ["sliding", "sliding: the last …"], ["decayed half-life", "decayed: older counts less, half-life …"]];
+
+export class Asking {
+  /** done(): a release was asked for. */
+  constructor({ done, signIn, say }) {
+    Object.assign(this, { done, signIn, say, who: null, stream: null, budget: null, plan: null });
+  }
+
+  /** Who is signed in, over which stream; the form is made once for both. */
+  know({ who = this.who, stream = this.stream, budget = this.budget }) {
+    const before = JSON.stringify([this.who?.role, this.who?.name, this.stream?.name, currency(this.budget)]);
+    Object.assign(this, { who, stream, budget });
+    const after = JSON.stringify([who?.role, who?.name, stream?.name, currency(budget)]);
+    if (!this.made || before !== after) this.#make();
+    this.#share();
+  }
+
+  #may() {
+    return this.who?.role === "analyst" || this.who?.role === "curator";
+  }
+
+  #make() {
+    this.made = true;
+    this.plan = null;
+    byId("ask-body").replaceChildren(...(this.#may() ? this.#form() : this.#invitation()).filter(Boolean));
+  }
+
+  #invitation() {
+    return [
+      el("p", {}, "Analysts ask for new statistics in SQL: they see the price and the error first, and pay from a share of the budget."),
+      el("pre", { class: "sample" }, el("code", {}, sample(this.stream))),
+      columnsText(this.stream) && el("p", { class: "hint" }, columnsText(this.stream)),
+      el("button", { type: "button", class: "main", click: this.signIn }, "Sign in to ask"),
+    ];
+  }
+
+  #share() {
+    if (!this.share) return;
+    const { who } = this;
+    const left = who?.left ? ` You have ${lossText(who.left)} left.` : "";
+    this.share.textContent = who ? `Signed in as ${who.name} (${who.role}).${left}` : "";
+  }
+
+  #form() {
+    const unit = currency(this.budget);
+    const changed = () => this.#stale();
+    const field = (label, input, hint) => el("label", { class: "field" }, label, input, hint && el("small", {}, hint));
+    this.share = el("p", { class: "hint" });
+    this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
+    this.sql = el("textarea", { name: "sql", rows: "4", required: true, spellcheck: "false", input: changed });
+    this.sql.value = sample(this.stream);
+    this.span = el("input", { name: "span", value: "30s", size: "6", "aria-label": "How long", input: changed, hidden: true });
+    this.window = el("select", { name: "window", change: () => { show(this.span, this.window.value.length > 7 || this.window.value === "sliding"); changed(); } },
+      WINDOWS.map(([value, text]) => el("option", { value }, text)));
+    this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
+    this.asker = el("button", { type: "submit", class: "main", disabled: true }, "Ask for it");
+    this.planner = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
+    this.answer = el("div", { class: "answer", "aria-live": "polite" });
+    return [el("form", { id: "ask-form", novalidate: true, submit: (event) => { event.preventDefault(); this.#ask(); } },
+      this.share,
+      field("SQL", this.sql, columnsText(this.stream)),
+      el("div", { class: "fields" }, field("Window", el("span", { class: "joined" }, this.window, this.span)),
+        field(`Loss (${unit}, ${sign(unit)})`, this.loss), field("Name", this.name)),
+      el("div", { class: "row" }, this.planner, this.asker),
+      this.answer)];
+  }
+
+  #body() {
+    const kind = this.window.value;
+    const window = kind === "running" || kind === "each" ? kind : `${kind} ${this.span.value.trim()}`;
+    return { name: this.name.value.trim(), sql: this.sql.value.trim(), window, [currency(this.budget)]: Number(this.loss.value) };
+  }
+
+  /** What was planned is not what is written any more. */
+  #stale() {
+    this.plan = null;
+    this.asker.disabled = true;
+    this.answer.dataset.stale = this.answer.childElementCount ? "true" : "";
+  }
+
+  async #plan() {
+    const body = this.#body();
+    await this.#busy(this.planner, async () => {
+      const told = await post("/api/plan", body);
+      this.plan = told.refused.length ? null : body;
+      this.asker.disabled = !this.plan;
+      this.#show(planned(told));
+    });
+  }
+
+  async #ask() {
+    if (!this.plan) return;
+    await this.#busy(this.asker, async () => {
+      await post("/api/releases", this.plan);
+      const { name } = this.plan;
+      this.#stale();
+      this.#show(el("p", { class: "granted" }, `${name} was charged and starts with the next tick. Its chart is above.`));
+      this.say(`${name} was charged and starts with the next tick`);
+      await this.done();
+    });
+  }
+
+  #show(node) {
+    this.answer.dataset.stale = "";
+    this.answer.replaceChildren(node);
+  }
+
+  async #busy(button, act) {
+    button.setAttribute("aria-busy", "true");
+    try {
+      await act();
+    } catch (refusal) {
+      this.#stale();
+      this.#show(refused(refusal.reasons?.length ? refusal.reasons : [refusal.message]));
+    } finally {
+      button.removeAttribute("aria-busy");
+    }
+  }
+}
+
+/** What may be written of: public by declaration. */
+function columnsText(stream) {
+  const told = (stream?.columns ?? []).map(({ name, values, bounds }) => {
+    if (values) return `${name} (${values.slice(0, 6).join(", ")}${values.length > 6 ? ", …" : ""})`;
+    return bounds ? `${name} (${bounds[0]} to ${bounds[1]})` : name;
+  });
+  return told.length ? `${stream.name} has ${told.join(", ")}` : null;
+}
+
+const sample = (stream) => `SELECT COUNT(*) FROM ${stream?.name ?? "visits"}`;

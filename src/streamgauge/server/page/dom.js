@@ -1,0 +1,35 @@
+// Elements, made of text and attributes: never of markup, so that no label of the stream can be one.
+
+export const byId = (id) => document.getElementById(id);
+
+/** el("p", {class: "hint"}, "text", node): attributes that are functions listen, false or null ones are left out. */
+export function el(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") node.addEventListener(name, value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** Buttons of which exactly one is pressed: a group that the keyboard walks through by Tab. */
+export function choice(label, options, chosen, choose) {
+  const buttons = options.map(([value, text]) =>
+    el("button", { type: "button", "aria-pressed": String(value === chosen), "data-value": value, click: () => press(value) }, text));
+  const press = (value) => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === value));
+    choose(value);
+  };
+  return el("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+}
+
+export const show = (node, shown) => { node.hidden = !shown; };

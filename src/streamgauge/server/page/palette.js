@@ -1,0 +1,22 @@
+// Colours that people with any colour vision can tell apart, from the style sheet, so that day and night agree.
+
+const GROUPS = 8;
+
+const value = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+export function palette() {
+  return {
+    ink: value("--ink"), faint: value("--faint"), rule: value("--rule"), paper: value("--card"),
+    groups: Array.from({ length: GROUPS }, (_, i) => value(`--group-${i + 1}`)),
+  };
+}
+
+export const ofGroup = (colours, i) => colours.groups[i % GROUPS];
+
+/** Lines beyond the eighth have the colours again, and are dashed. */
+export const dashOf = (i) => ["solid", "dash", "dot"][Math.floor(i / GROUPS) % 3];
+
+export const faded = (colour, share) => {
+  const [red, green, blue] = colour.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
+  return `rgba(${red},${green},${blue},${share})`;
+};

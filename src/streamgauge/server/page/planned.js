@@ -1,0 +1,36 @@
+// A plan, as an analyst reads it: the price, what is left after it, and the error to expect.
+
+import { el } from "./dom.js";
+import { lossText, rounded } from "./numbers.js";
+
+export function refused(reasons) {
+  return el("div", { class: "refusal", role: "alert" }, el("b", {}, "Refused. "), "Nothing was charged.",
+    el("ul", {}, reasons.map((reason) => el("li", {}, reason))));
+}
+
+export function planned({ release, refused: reasons = [], left_after: left, share_left_after: share }) {
+  const facts = release && [
+    ["Costs", lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
+    ["Your share after it", share && lossText(share)],
+    ["All of the budget after it", left && lossText(left)],
+    ["Groups", String(release.groups)],
+    ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
+    ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
+  ].filter(([, text]) => text);
+  return el("div", {},
+    reasons.length ? refused(reasons) : null,
+    facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
+    release && errors(release.errors));
+}
+
+function errors(found) {
+  const head = ["Measure", "At its tick", "Standard error", "± 95 %", ""];
+  const rows = found.map((error) => el("tr", {},
+    el("th", { scope: "row" }, error.measure), el("td", { class: "n" }, error.tick.toLocaleString("en-GB")),
+    el("td", { class: "n" }, number(error.stddev)), el("td", { class: "n" }, number(error.half_width)), el("td", { class: "hint" }, error.note)));
+  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Predicted errors" },
+    el("table", {}, el("caption", {}, "How wrong it will be, for one group"),
+      el("thead", {}, el("tr", {}, head.map((text, i) => el("th", { scope: "col", class: i && i < 4 ? "n" : null }, text)))), el("tbody", {}, rows)));
+}
+
+const number = (value) => (value === null ? "unknown" : rounded(value, value));

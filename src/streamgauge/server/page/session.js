@@ -1,0 +1,58 @@
+// Signing in: a token is swapped for a cookie that scripts cannot read, and is not kept by the page.
+
+import { ask, post, remove } from "./api.js";
+import { byId, show } from "./dom.js";
+
+export class Session {
+  /** changed(who): someone signed in or out; who is null, or {role, name, share, left}. */
+  constructor(changed) {
+    Object.assign(this, { changed, who: null });
+    byId("sign").addEventListener("click", () => (this.signed ? this.leave() : this.open()));
+    byId("gate-sign").addEventListener("click", () => this.open());
+    byId("signing-leave").addEventListener("click", () => byId("signing").close());
+    byId("signing-form").addEventListener("submit", (event) => { event.preventDefault(); this.#enter(); });
+  }
+
+  get signed() {
+    return Boolean(this.who?.name);
+  }
+
+  async load() {
+    this.who = await ask("/api/session").catch((refusal) => { if (refusal.status === 401) return null; throw refusal; });
+    this.#button();
+    return this.who;
+  }
+
+  open() {
+    show(byId("signing-refused"), false);
+    byId("signing").showModal();
+    byId("token").focus();
+  }
+
+  async #enter() {
+    const token = byId("token");
+    try {
+      await post("/api/session", { token: token.value.trim() });
+      token.value = "";
+      byId("signing").close();
+      await this.load();
+      await this.changed(this.who);
+    } catch (refusal) {
+      byId("signing-refused").textContent = refusal.status === 401 ? "This token is not known here, or was revoked." : `${refusal.message}.`;
+      show(byId("signing-refused"), true);
+    }
+  }
+
+  async leave() {
+    await remove("/api/session").catch(() => null);
+    await this.load().catch(() => { this.who = null; });
+    await this.changed(this.who);
+  }
+
+  #button() {
+    const button = byId("sign");
+    button.textContent = this.signed ? "Sign out" : "Sign in";
+    button.title = this.signed ? `Signed in as ${this.who.name}` : "";
+    show(button, true);
+  }
+}

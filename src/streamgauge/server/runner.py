@@ -1,0 +1,204 @@
+"""The run behind the server: `streamgauge run` itself, in a thread, told what is asked for.
+
+    Pipeline.ticks -> commit -> Leaving (the clock) -> Board -> readers
+          ^ ask, end: stopped at a commit, and opened again
+
+Promise
+    The run has the lock, key, witness and crash law of `streamgauge run`, and is stopped only where that
+    would stop: after the batch at hand. If it cannot be opened with what is asked for, it goes on without,
+    and nothing was charged. When its last tick is over, or the world failed it, readers go on reading.
+
+Privacy
+    `state` and `error` are public: the error is the name of a class. `progress` and `failure` are the
+    curator's.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from threading import Thread
+from typing import Any, Self
+
+from streamgauge.pipeline.asked_releases import AskedRelease
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.options import Options, Progress, unseen
+from streamgauge.pipeline.pipeline import Pipeline
+from streamgauge.pipeline.reader import Act, Reader
+from streamgauge.pipeline.store_errors import NoStore
+from streamgauge.query.formats import HTTP
+from streamgauge.query.released import Released
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server.board import Board, State
+from streamgauge.server.departed import Readers
+from streamgauge.server.leaving import Leaving
+from streamgauge.server.turns import NotRunning, Refused, Turn, Turns
+from streamgauge.sources.inbox import Inbox, inbox_of
+
+__all__ = ["NotRunning", "Refused", "Runner", "State"]
+
+ONCE: dict[str, Any] = {
+    "again": False,
+    "rolled_back": False,
+    "newest": False,
+    "change_budget": False,
+}  # said for one start
+
+
+class Runner:
+    """A pipeline at work for a server, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        file: PipelineFile,
+        options: Options | None = None,
+        *,
+        seen: Callable[[Progress], None] = unseen,
+        now: Callable[[], int] | None = None,
+        demo: bool = False,
+    ) -> None:
+        self.file, self.options, self.demo = file, options or Options(), demo
+        self.now = now or self.options.clock.now
+        self.inbox: Inbox | None = inbox_of(file, self.now) if file.stream.source == HTTP else None
+        self.board = Board(Readers(file.folder))
+        self.progress: Progress | None = None
+        self.failure: BaseException | None = None
+        self._seen, self._turns = seen, Turns()
+        self._leaving = Leaving(file, self.board, self.now)
+        self._thread = Thread(target=self._work, name="streamgauge run", daemon=True)
+
+    @property
+    def state(self) -> State:
+        return self.board.state
+
+    @property
+    def error(self) -> str:
+        return "" if self.failure is None else type(self.failure).__name__
+
+    def start(self) -> None:
+        """Begins; returns when the run is open, and raises what `run` would if it must not be."""
+        first = self._turns.at_hand
+        self._leaving.start()
+        self._thread.start()
+        if first.done.exception() is not None and self.failure is not None:
+            self.stop()
+            raise self.failure
+
+    def let_go(self) -> None:
+        """Live readers are told, and sent home."""
+        if self.state != "failed":
+            self.board.tell("stopping")
+        self.board.close()
+
+    def stop(self) -> None:
+        """Ends the run after the batch at hand, and waits for that. Live readers are let go first."""
+        self.let_go()
+        self._turns.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self.inbox is not None:
+            self.inbox.close()
+        self._leaving.stop()
+        self.board.readers.close()
+
+    def ask(self, asked: AskedRelease, share: Fraction | None = None) -> None:
+        """Charges a release and starts it; blocks until it is. Raises Refused, or NotRunning."""
+        self._turns.ask(Turn(asked=(asked if share is None else replace(asked, share=share),)))
+
+    def end(self, name: str) -> None:
+        """Ends a release that was asked for; blocks until it is. Raises Refused, or NotRunning."""
+        self._turns.ask(Turn(ended=(name,)))
+
+    def acts(self) -> tuple[Act, ...]:
+        """All that is public of what was done."""
+        try:
+            with self.board.reading() as reader:
+                return reader.acts()
+        except NoStore:
+            return ()
+
+    def book(self) -> Book:
+        """What was charged, as far as it is public."""
+        return Book.read(self.acts(), self.file.stream.unit)
+
+    def names(self) -> set[str]:
+        """All releases that were ever charged."""
+        return {act.body["release"] for act in self.acts() if act.kind == "charge"}
+
+    def _work(self) -> None:
+        """The thread of the run: turn after turn."""
+        turn: Turn | None = self._turns.at_hand
+        while turn is not None:
+            failure = self._run(turn)
+            if failure is not None and turn.needed:
+                self._fail(failure)
+                turn.settle(failure)
+                return
+            over = failure is None and not turn.stop.is_set()
+            if over:
+                self._leaving.ended()
+            turn.settle(failure)
+            turn = self._turns.next(idle=over)
+
+    def _run(self, turn: Turn) -> Exception | None:
+        """One turn, to its end or until it is stopped; returns what went wrong."""
+        try:
+            with Heard(self.file, self._leaving) as heard:
+                for released in Pipeline(self.file).ticks(self._options(turn, heard)):
+                    heard.commit(released)
+        except Exception as failure:
+            return failure
+        return None
+
+    def _options(self, turn: Turn, heard: "Heard") -> Options:
+        def step(name: str) -> None:
+            self.options.step(name)
+            if name == "opened":
+                heard.opening(first=self.state == "starting")
+                self.options = replace(self.options, **ONCE)
+                self.board.tell("running")
+                self._turns.opened(turn)
+
+        own: dict[str, Any] = {"stop": turn.stop, "seen": self._watch, "step": step, "inbox": self.inbox}
+        return replace(self.options, asked=turn.asked, ended=turn.ended, **own)
+
+    def _watch(self, progress: Progress) -> None:
+        self.progress = progress
+        self._seen(progress)
+
+    def _fail(self, failure: Exception) -> None:
+        """The world is not as a run needs it: readers go on, nobody else."""
+        self.failure = failure
+        self.board.tell("failed")
+        if self.inbox is not None:
+            self.inbox.close()
+        self._turns.close()
+
+
+class Heard:
+    """What one run commits, as it is heard: entry by entry."""
+
+    def __init__(self, file: PipelineFile, leaving: Leaving) -> None:
+        self.stream, self.folder, self.leaving = file.stream, file.folder, leaving
+        self._reader: Reader | None = None
+
+    def opening(self, *, first: bool) -> None:
+        """The store is there, and has all charges."""
+        self._reader = Reader.at(self.folder)
+        if first:
+            self.leaving.begun(self._reader.number)
+        else:
+            self.commit([])
+
+    def commit(self, released: Sequence[Released]) -> None:
+        """The newest entry is of these ticks; those of a finished source were closed before it was read."""
+        ends = [each.end for each in released] if self.stream.arrival == "live" else []
+        if self._reader is not None:
+            closed = max(ends, default=0) + self.stream.lateness
+            self.leaving.heard(self._reader.number, closed=closed)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._reader is not None:
+            self._reader.close()

@@ -1,0 +1,193 @@
+"""The schemas of the OpenAPI document: what replies and bodies look like."""
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+YES_NO: Schema = {"type": "boolean"}
+NUMBERS: Schema = {"type": "array", "items": {"type": ["number", "null"]}}
+LOSS: Schema = {
+    "type": "object",
+    "description": "Exact fractions by currency.",
+    "additionalProperties": {"type": "string"},
+    "examples": [{"epsilon": "1/2"}],
+}
+
+
+def refer(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def listed(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def or_null(schema: Schema) -> Schema:
+    return {"oneOf": [schema, {"type": "null"}]}
+
+
+def shape(required: dict[str, Schema], optional: dict[str, Schema] | None = None, **more: Any) -> Schema:
+    """An object with keys that it has, and keys that it may have; others may be added in time."""
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        **more,
+    }
+
+
+def closed(required: dict[str, Schema], optional: dict[str, Schema] | None = None, **more: Any) -> Schema:
+    """The same, with no other keys: for bodies."""
+    return shape(required, optional, additionalProperties=False, **more)
+
+
+TICKS = shape({"from": WHOLE, "to": WHOLE})
+COST = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}
+
+ASKED = closed(
+    {"name": NAME, "sql": {"type": "string", "minLength": 1}},
+    {
+        "window": {"type": "string", "examples": ["running", "each", "sliding 24h", "decayed half-life 1h"]},
+        "epsilon": COST,
+        "rho": COST,
+        "share": COST,
+        "horizon": {"type": "string", "examples": ["365d"]},
+        "mechanism": {"type": "string"},
+        "max_groups": {"type": "integer", "minimum": 1},
+        "delta": COST,
+        "title": TEXT,
+        "description": TEXT,
+    },
+    examples=[{"name": "fever", "sql": "SELECT COUNT(*) FROM visits", "window": "each", "epsilon": 0.1}],
+    description="Exactly one of epsilon, rho and share. The rules are those of [[release]] in a file.",
+)
+
+PLANNED = shape(
+    {
+        "name": TEXT,
+        "sql": TEXT,
+        "window": TEXT,
+        "loss": LOSS,
+        "first_tick": WHOLE,
+        "last_tick": or_null(WHOLE),
+        "groups": WHOLE,
+        "columns": listed(TEXT),
+        "parts": listed({"type": "object"}),
+        "errors": listed({"type": "object"}),
+        "delta": or_null(TEXT),
+        "discovered": YES_NO,
+    }
+)
+
+MEASURE = shape({"value": {}, "stddev": {}, "low": {}, "high": {}, "enough": {}})
+RELEASE = shape(
+    {
+        "name": TEXT,
+        "title": TEXT,
+        "description": TEXT,
+        "sql": TEXT,
+        "window": TEXT,
+        "loss": LOSS,
+        "loss_text": TEXT,
+        "by": or_null(TEXT),
+        "first": WHOLE,
+        "last": or_null(WHOLE),
+        "ended": or_null(WHOLE),
+        "groups": listed(TEXT),
+        "places": WHOLE,
+        "measures": listed(TEXT),
+        "kinds": listed(TEXT),
+        "discovered": YES_NO,
+        "mechanisms": listed(TEXT),
+        "ticks": or_null(TICKS),
+        "href": TEXT,
+    }
+)
+
+SCHEMAS: dict[str, Schema] = {
+    "Error": shape(
+        {"error": shape({"code": TEXT, "message": TEXT}, {"reasons": listed(TEXT)})},
+        examples=[{"error": {"code": "wrong_role", "message": "role must be curator or more, got reader"}}],
+    ),
+    "Health": shape({"status": {"enum": ["ok", "ended", "failed"]}}),
+    "Token": closed({"token": {"type": "string"}}, examples=[{"token": "sg_reader_..."}]),
+    "Session": shape(
+        {
+            "role": {"enum": ["reader", "analyst", "curator"]},
+            "name": or_null(TEXT),
+            "share": or_null(TEXT),
+            "left": or_null(LOSS),
+        }
+    ),
+    "SignedOut": shape({"role": {"type": "null"}}),
+    "Acknowledged": shape(
+        {"batch": TEXT, "durable": YES_NO, "repeated": YES_NO},
+        examples=[{"batch": "ward-7-000123", "durable": True, "repeated": False}],
+    ),
+    "Fate": shape({"batch": TEXT, "fate": {"enum": ["unknown", "waiting", "committed"]}}),
+    "Quarantine": shape({"records": WHOLE, "dropped": {"type": "object", "additionalProperties": WHOLE}}),
+    "Asked": ASKED,
+    "Planned": shape(
+        {
+            "release": or_null(PLANNED),
+            "refused": listed(TEXT),
+            "left_after": or_null(LOSS),
+            "share_left_after": or_null(LOSS),
+        }
+    ),
+    "Started": shape({"release": PLANNED, "href": TEXT}),
+    "Ended": shape({"release": TEXT, "ended": YES_NO}),
+    "Ledger": shape(
+        {
+            "file": TEXT,
+            "budget": or_null(LOSS),
+            "spent": or_null(LOSS),
+            "delta_spent": or_null(TEXT),
+            "left": or_null(LOSS),
+            "charges": listed({"type": "object"}),
+            "acts": listed(shape({"time": or_null(TEXT), "kind": TEXT})),
+        },
+        {"asked": {}, "timeline": listed({"type": "object"})},
+    ),
+    "Stream": shape(
+        {
+            "name": TEXT,
+            "tick": NUMBER,
+            "start": TEXT,
+            "end": or_null(TEXT),
+            "ticks": or_null(WHOLE),
+            "unit": TEXT,
+            "arrival": {"enum": ["finished", "live"]},
+            "lateness": NUMBER,
+        }
+    ),
+    "Releases": shape(
+        {
+            "stream": refer("Stream"),
+            "state": TEXT,
+            "shown": shape({"tick": WHOLE}),
+            "demo": YES_NO,
+            "releases": listed(RELEASE),
+        }
+    ),
+    "Rows": shape(
+        {"release": TEXT, "ticks": or_null(TICKS), "rows": listed({"type": "object"}), "next": or_null(TEXT)}
+    ),
+    "Columns": shape(
+        {
+            "release": TEXT,
+            "ticks": or_null(TICKS),
+            "tick": listed(WHOLE),
+            "start": listed(TEXT),
+            "end": listed(TEXT),
+            "places": listed({"type": "object"}),
+            "measures": {"type": "object", "additionalProperties": MEASURE},
+            "next": or_null(TEXT),
+        },
+        {"levels": listed({})},
+    ),
+}

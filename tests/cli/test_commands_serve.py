@@ -1,0 +1,214 @@
+"""`streamgauge serve`, as a process of its own on loopback; `streamgauge token` beside it."""
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from clinics import line_of, started, told
+
+from streamgauge.cli.served import Worry
+
+NOW = datetime.now(UTC)
+TOML = f"""
+[stream]
+name = "visits"
+source = "http"
+time = "ts"
+tick = "1s"
+start = "{NOW - timedelta(seconds=2):%Y-%m-%dT%H:%M:%SZ}"
+lateness = "0s"
+unit = "event"
+budget = {{ epsilon = 1.0 }}
+key = "file:clinic.key"
+
+[stream.columns]
+region = {{ values = ["north", "south"] }}
+
+[server]
+publish_delay = "100ms"
+
+[[release]]
+name = "visits"
+sql = "SELECT region, COUNT(*) FROM visits GROUP BY region"
+window = "each"
+epsilon = 0.25
+"""
+
+
+class Served:
+    """A server at work."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "clinic.toml"
+        self.file.write_text(TOML)
+        assert told("key", "create", folder / "clinic.key").exit_code == 0
+        roles = {"reader": (), "analyst": ("--share", "1/2"), "curator": ()}
+        made = {
+            role: told("token", "create", self.file, f"the-{role}", "--role", role, *more)
+            for role, more in roles.items()
+        }
+        self.tokens = {role: found.stdout.strip() for role, found in made.items()}
+        self.process = started("serve", self.file, "--port", "0", stdin=subprocess.DEVNULL)
+        assert self.process.stderr is not None
+        self.said = ""
+        while "serving on" not in self.said:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+        found = re.search(r"serving on (http://127\.0\.0\.1:\d+)", self.said)
+        assert found is not None, self.said
+        self.address = found[1]
+
+    def client(self, role: str) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.tokens[role]}"}
+        return httpx.Client(base_url=self.address, headers=headers, timeout=30, trust_env=False)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    found = Served(tmp_path_factory.mktemp("served"))
+    yield found
+    if found.process.poll() is None:
+        found.process.kill()
+    found.process.communicate()
+
+
+def test_a_batch_is_taken_counted_once_and_released(served: Served) -> None:
+    with served.client("curator") as curator:
+        visit = {"ts": datetime.now(UTC).isoformat(), "region": "north"}
+        for repeated in (False, True):
+            reply = curator.post("/api/events", json=[visit, visit], headers={"Batch-Key": "ward-7-1"})
+            assert reply.json() == {"batch": "ward-7-1", "durable": True, "repeated": repeated}
+        assert curator.get("/api/events/ward-7-1").json()["fate"] == "committed"
+        while (told := curator.get("/api/quarantine").json())["records"] != 2:
+            assert told == {"records": 0, "dropped": told["dropped"]}
+        assert "streamgauge_events_total 2" in curator.get("/metrics").text
+
+
+def test_a_reader_follows_what_is_released(served: Served) -> None:
+    with served.client("reader") as reader, reader.stream("GET", "/api/live?release=visits") as live:
+        for line in live.iter_lines():
+            if line.startswith("data:") and "tick" in line:
+                seen = json.loads(line.removeprefix("data:"))
+                break
+    with served.client("reader") as reader:
+        told = reader.get(f"/api/releases/visits?from={seen['tick']}&to={seen['tick']}&shape=columns").json()
+    assert told["tick"] == [seen["tick"]]
+    assert told["measures"]["count"]["value"] == [seen["measures"]["count"]["value"]]
+
+
+def test_an_analyst_asks_and_the_run_goes_on_with_it(served: Served) -> None:
+    asked = {"name": "norths", "sql": "SELECT COUNT(*) FROM visits WHERE region = 'north'", "epsilon": 0.4}
+    with served.client("analyst") as analyst:
+        assert analyst.post("/api/plan", json=asked).json()["refused"] == []
+        assert analyst.post("/api/releases", json=asked).status_code == 201
+        assert analyst.get("/api/session").json()["left"] == {"epsilon": "1/10"}
+        again = analyst.post("/api/releases", json={**asked, "name": "others"})
+        assert (again.status_code, again.json()["error"]["code"]) == (409, "refused")
+        assert analyst.get("/api/ledger").json()["asked"] == {"norths": "the-analyst"}
+    with served.client("curator") as curator:
+        visit = {"ts": datetime.now(UTC).isoformat(), "region": "north"}
+        assert curator.post("/api/events", json=visit, headers={"Batch-Key": "after"}).json()["durable"]
+    with served.client("analyst") as analyst:
+        assert analyst.delete("/api/releases/norths").json() == {"release": "norths", "ended": True}
+
+
+def test_a_token_that_is_revoked_is_known_no_more(served: Served) -> None:
+    secret = told("token", "create", served.file, "guest", "--role", "reader").stdout.strip()
+    headers = {"Authorization": f"Bearer {secret}"}
+    url = f"{served.address}/api/ledger"
+    assert httpx.get(url, headers=headers, trust_env=False).status_code == 200
+    assert told("token", "revoke", served.file, "guest").exit_code == 0
+    assert httpx.get(url, headers=headers, trust_env=False).status_code == 401
+
+
+def test_a_second_server_and_a_port_in_use_are_one_line(served: Served, tmp_path: Path) -> None:
+    second = started("serve", served.file, "--port", "0", "--quiet")
+    said = second.communicate()[1].strip()
+    assert (second.returncode, "must be used by one run at a time" in said, "\n" in said) == (2, True, False)
+    port = served.address.rpartition(":")[2]
+    other = tmp_path / "other.toml"
+    other.write_text(TOML)
+    third = started("serve", other, "--port", port, "--quiet")
+    said = third.communicate()[1].strip()
+    assert (third.returncode, "\n" in said) == (1, False)
+    assert said.startswith(f"streamgauge: address must be free to listen on, got 127.0.0.1:{port}")
+    assert not other.with_suffix(".streamgauge").exists()
+
+
+def test_the_logs_are_the_curators_alone(served: Served) -> None:
+    folder = served.file.with_suffix(".streamgauge")
+    log = folder / "access.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert "the-curator POST /api/events 200" in log.read_text()
+    assert "?" not in log.read_text()
+
+
+def test_what_is_no_http_is_told_in_our_form(served: Served) -> None:
+    host, _, port = served.address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as line:
+        line.sendall(b"\x16\x03\x01 is no HTTP\r\n\r\n")
+        reply = line.makefile("rb").read()
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["code"] == "malformed"
+    with socket.create_connection((host, int(port)), timeout=30) as line:
+        line.sendall(b"GET / HTTP/1.1\r\n" + b"X-Long: " + b"a" * 2**15)
+        assert line.makefile("rb").read().startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_signal_ends_it_and_live_readers_are_told(served: Served) -> None:
+    """The last of this file: the process ends here."""
+    with served.client("reader") as reader, reader.stream("GET", "/api/live") as live:
+        lines = live.iter_lines()
+        assert any('"running"' in line for line in lines)
+        os.kill(served.process.pid, signal.SIGTERM)
+        assert any('"stopping"' in line for line in lines)
+        assert not any(line.startswith("event: reset") for line in lines)
+    out, said = served.process.communicate(timeout=60)
+    assert (served.process.returncode, out) == (130, "")
+    assert "stopped after tick" in said
+    assert "Traceback" not in said
+
+
+def test_tokens_are_listed_without_their_secrets(served: Served) -> None:
+    found = told("token", "list", served.file, "--json")
+    rows = {row["name"]: row for row in json.loads(found.stdout)}
+    assert rows["the-analyst"]["share"] == "1/2"
+    assert rows["guest"]["revoked"] is not None
+    assert not any(secret in found.stdout for secret in served.tokens.values())
+    assert "the-curator" in told("token", "list", served.file).stdout
+
+
+def test_a_run_that_fails_is_told_once_without_its_words() -> None:
+    class Failed:
+        failure = ValueError("patient 4711")
+
+    said: list[str] = []
+    watching = SimpleNamespace(failed=said.append)
+    worry = Worry(Failed(), watching)  # type: ignore[arg-type]
+    worry.glance()
+    worry.glance()
+    assert said == ["ValueError: this is a bug; streamgauge --debug shows where"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ana", "--role", "analyst"], "share must be given for an analyst"),
+        (["ana", "--role", "analyst", "--share", "2"], "--share must be a part of the budget"),
+        (["ana", "--role", "analyst", "--share", "half"], "--share must be a part of the budget"),
+        (["ana", "--role", "queen"], "role must be one of reader, analyst, curator"),
+    ],
+)
+def test_a_bad_token_is_one_line(served: Served, words: list[str], said: str) -> None:
+    assert said in line_of(told("token", "create", served.file, *words))

@@ -1,0 +1,201 @@
+"""Asking: planned without spending, charged by the run, answered on the clock, refused in public words."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import House, code_of
+
+from streamgauge.pipeline import asked as asked_module
+from streamgauge.pipeline.store import Act
+from streamgauge.server import asking
+from streamgauge.server.turns import NotRunning, Refused
+
+ASKED = {
+    "name": "norths",
+    "sql": "SELECT COUNT(*) FROM visits WHERE region = 'north'",
+    "window": "each",
+    "epsilon": 0.1,
+}
+SECOND = 10**6
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path, publish_delay="1s")
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long answers were held back; nobody waits for it."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr(asking.asyncio, "sleep", sleep)
+    return found
+
+
+def charged(name: str, epsilon: str, time: int, **more: Any) -> Act:
+    body = {"release": name, "loss": {"epsilon": epsilon}, "first": 1, "last": None, "block": "", **more}
+    return Act("charge", body, time)
+
+
+def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
+    reply = house.client("analyst").post("/api/plan", json=ASKED)
+    told = reply.json()
+    assert reply.status_code == 200
+    assert told["release"]["loss"] == {"epsilon": "1/10"}
+    assert told["release"]["errors"][0]["stddev"] > 0
+    assert told["refused"] == []
+    assert house.runner.asked == []
+
+
+def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the store the open tick is written when a batch is: whoever saw it would see that somebody came."""
+    opened: list[int] = []
+    monkeypatch.setattr(asked_module, "first_tick", lambda file: opened.pop())
+    start, tick, ahead = house.file.stream.start, house.file.stream.tick, house.file.stream.earliness
+    for ticks in (0, 1, 41):
+        house.runner.time = start + ticks * tick + 5
+        told = house.client("analyst").post("/api/plan", json=ASKED).json()
+        assert told["release"]["first_tick"] == ticks + 2 + ahead // tick
+
+
+def test_a_plan_tells_what_would_be_refused(house: House) -> None:
+    told = house.client("analyst").post("/api/plan", json={**ASKED, "epsilon": 0.7}).json()
+    assert len(told["refused"]) == 1
+    told = (
+        house.client("analyst").post("/api/plan", json={**ASKED, "sql": "SELECT name FROM patients"}).json()
+    )
+    assert told["release"] is None
+    assert len(told["refused"]) == 1
+
+
+def test_a_release_is_charged_in_the_name_and_share_of_who_asks(house: House) -> None:
+    reply = house.client("analyst").post("/api/releases", json=ASKED)
+    assert reply.status_code == 201
+    assert reply.headers["Location"] == reply.json()["href"] == "/api/releases/norths"
+    ((asked, share),) = house.runner.asked
+    assert (asked.release.name, asked.by, share) == ("norths", "ana", Fraction(1, 2))
+
+
+def test_beyond_the_share_nothing_is_asked_of_the_run(house: House) -> None:
+    reply = house.client("analyst").post("/api/releases", json={**ASKED, "epsilon": 0.7})
+    assert code_of(reply) == (409, "refused")
+    assert reply.json()["error"]["reasons"]
+    assert house.runner.asked == []
+
+
+def test_the_curator_has_no_share_to_keep_to(house: House) -> None:
+    assert house.client("curator").post("/api/releases", json={**ASKED, "epsilon": 0.7}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epsilon": -1}, "epsilon must be"),
+        ({"rho": 1}, "exactly one of epsilon, rho and share"),
+        ({"windw": "each"}, "unknown key"),
+        ({"window": "sometimes"}, "window must be"),
+        ({"name": "../../etc/passwd"}, "name must be"),
+        ({"sql": 7}, "sql must be"),
+    ],
+)
+def test_a_value_that_breaks_its_rule_is_told_as_in_the_file(house: House, change: Any, said: str) -> None:
+    for path in ("/api/plan", "/api/releases"):
+        reply = house.client("analyst").post(path, json={**ASKED, **change})
+        assert code_of(reply) == (422, "bad_release")
+        assert said in reply.json()["error"]["message"]
+
+
+def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(
+    house: House, slept: list[float]
+) -> None:
+    """However long it took: the moment of a commit depends on data."""
+
+    def takes(microseconds: int) -> Any:
+        def answers() -> None:
+            house.runner.time += microseconds
+
+        return answers
+
+    for took in (1, 333_333, 999_999):
+        house.runner.time = 10**15
+        house.runner.answers = takes(took)
+        house.client("analyst").post("/api/releases", json=ASKED)
+        assert took + round(slept.pop() * SECOND) == SECOND
+
+
+@pytest.mark.parametrize(
+    ("failure", "answer"),
+    [
+        (Refused(("release norths: charge must be at most",)), (409, "refused")),
+        (NotRunning("the run could not be opened: SinkFailed"), (503, "not_running")),
+        (KeyError("patient 4711"), (500, "bug")),
+    ],
+)
+def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
+    house: House, slept: list[float], failure: Exception, answer: tuple[int, str]
+) -> None:
+    def answers() -> None:
+        house.runner.time += 1
+        raise failure
+
+    house.runner.answers = answers
+    reply = house.client("analyst").post("/api/releases", json=ASKED)
+    assert code_of(reply) == answer
+    assert "4711" not in reply.text
+    assert "SinkFailed" not in reply.text
+    assert slept == [0.999999]
+
+
+def own(house: House) -> None:
+    """Two releases that were asked for, one by Ana; and the file's."""
+    house.runner.acts_so_far = [
+        Act("budget", {"loss": {"epsilon": "1"}}, 1),
+        charged("visits", "1/2", 2),
+        charged("norths", "1/10", 3, asked="ana"),
+        charged("souths", "1/10", 4, asked="bea"),
+    ]
+
+
+def test_analysts_end_their_own_releases_and_curators_any_that_was_asked_for(house: House) -> None:
+    own(house)
+    analyst, curator = house.client("analyst"), house.client("curator")
+    assert code_of(analyst.delete("/api/releases/souths")) == (403, "wrong_role")
+    assert code_of(analyst.delete("/api/releases/visits")) == (409, "refused")
+    assert code_of(curator.delete("/api/releases/visits")) == (409, "refused")
+    assert code_of(curator.delete("/api/releases/wests")) == (404, "not_found")
+    assert house.runner.ended == []
+    assert analyst.delete("/api/releases/norths").json() == {"release": "norths", "ended": True}
+    assert curator.delete("/api/releases/souths").status_code == 200
+    assert house.runner.ended == ["norths", "souths"]
+
+
+def test_a_session_tells_what_is_left_of_a_share(house: House) -> None:
+    own(house)
+    assert house.client("analyst").get("/api/session").json() == {
+        "role": "analyst",
+        "name": "ana",
+        "share": "1/2",
+        "left": {"epsilon": "2/5"},
+    }
+
+
+def test_the_ledger_is_that_of_the_last_multiple_of_the_delay(house: House) -> None:
+    """When a charge was committed depends on data; when it is shown, and as of when, on the clock."""
+    late = 10**15 + 250_000
+    house.runner.acts_so_far = [
+        Act("budget", {"loss": {"epsilon": "1"}}, 10**15 - 1),
+        charged("norths", "1/10", late, asked="ana"),
+    ]
+    reader = house.client("reader")
+    house.runner.time = 10**15 + 999_999
+    assert [act["kind"] for act in reader.get("/api/ledger").json()["acts"]] == ["budget"]
+    house.runner.time = 10**15 + SECOND
+    told = reader.get("/api/ledger").json()
+    assert told["spent"] == {"epsilon": "1/10"}
+    assert [act["time"] for act in told["acts"]] == ["2001-09-09T01:46:40Z", "2001-09-09T01:46:41Z"]

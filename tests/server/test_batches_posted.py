@@ -1,0 +1,132 @@
+"""Batches: an element of an array goes on as the text that was sent, one line each."""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as arrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from people import clinic
+
+from streamgauge.server.arrow_batches import arrow_lines
+from streamgauge.server.batches import ARROW, LINES, lines_of
+from streamgauge.server.bodies import JSON
+from streamgauge.server.errors import HttpRefusal
+
+STREAM = clinic(Path("/nowhere")).stream
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+def lines(body: bytes, kind: str = JSON, most: int = 10**6) -> bytes:
+    return lines_of(kind, body, STREAM, most)
+
+
+def test_an_element_is_the_very_text_that_was_sent() -> None:
+    assert lines(b'[{"t": 1.50e3, "t": "\\u00e9"} ,{"a":[1, 2]}]') == (
+        b'{"t": 1.50e3, "t": "\\u00e9"}\n{"a":[1, 2]}\n'
+    )
+
+
+def test_an_object_is_one_line_however_it_is_laid_out() -> None:
+    assert lines(b'\r\n{\r\n "a": 1,\n "b": "x\\ny"}\n') == b'{   "a": 1,  "b": "x\\ny"}\n'
+
+
+def test_an_empty_array_has_no_lines() -> None:
+    assert lines(b" [ ] ") == b""
+
+
+@given(st.lists(VALUES, max_size=6), st.sampled_from([None, 0, 2]), st.booleans())
+def test_lines_say_what_the_array_said(values: list[Any], indent: int | None, escaped: bool) -> None:
+    sent = json.dumps(values, indent=indent, ensure_ascii=escaped)
+    found = lines(sent.encode(errors="surrogatepass")) if escaped else lines(json.dumps(values).encode())
+    assert [json.loads(line) for line in found.split(b"\n")[:-1]] == values
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            b"",
+            b"[",
+            b"[1",
+            b"[1,",
+            b"[1,]",
+            b"[,]",
+            b"[1 2]",
+            b"[1]]",
+            b"[1] x",
+            b"{} {}",
+            b'{"a": 1',
+            b"nul",
+        ),
+        *(b'["\xff"]', b'["a\nb"]', b"[" * 100_000, b"\xef\xbb\xbf[]"),
+    ],
+)
+def test_what_is_no_json_is_refused_without_its_text(body: bytes) -> None:
+    with pytest.raises(HttpRefusal, match=r"^body must be JSON in UTF-8, got something else$"):
+        lines(body)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_lines_or_refused(body: bytes) -> None:
+    for kind in (JSON, ARROW):
+        with suppress(HttpRefusal):
+            assert lines(body, kind).endswith(b"\n") or body.strip() == b"[]"
+
+
+def test_lines_are_as_they_came() -> None:
+    assert lines(b'{"a": 1}\n\xff torn', LINES) == b'{"a": 1}\n\xff torn'
+
+
+def test_other_types_are_refused() -> None:
+    with pytest.raises(HttpRefusal, match="content type must be application/json or") as refusal:
+        lines(b"a,b", "text/csv")
+    assert refusal.value.status == 415
+
+
+def sent(**columns: Any) -> bytes:
+    batch = arrow.record_batch(columns)
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def test_arrow_becomes_lines_of_declared_columns() -> None:
+    when = datetime(2026, 1, 5, 0, 0, 1, tzinfo=UTC)
+    body = sent(ts=arrow.array([when, None]), region=["north", "south"], secret=[b"x", b"y"])
+    assert [json.loads(line) for line in lines(body, ARROW).splitlines()] == [
+        {"ts": "2026-01-05T00:00:01+00:00", "region": "north"},
+        {"ts": None, "region": "south"},
+    ]
+
+
+def test_arrows_times_are_numbers_where_the_files_are() -> None:
+    from dataclasses import replace
+
+    when = arrow.array([1_500_000], arrow.timestamp("us", "UTC"))
+    found = arrow_lines(sent(ts=when), replace(STREAM, time_format="epoch ms"), 10**6)
+    assert json.loads(found) == {"ts": 1500}
+
+
+def test_a_dictionary_that_repeats_itself_is_stopped_at_the_bound() -> None:
+    codes = arrow.array([0] * 5000, arrow.int32())
+    body = sent(region=arrow.DictionaryArray.from_arrays(codes, arrow.array(["x" * 10_000])))
+    assert len(body) < 100_000
+    with pytest.raises(HttpRefusal, match="at most 1000000 bytes") as refusal:
+        lines(body, ARROW)
+    assert refusal.value.status == 413
+
+
+def test_a_torn_arrow_stream_is_refused() -> None:
+    body = sent(region=["north"] * 100)
+    with pytest.raises(HttpRefusal, match="body must be an Arrow stream"):
+        lines(body[: len(body) // 2], ARROW)

@@ -1,0 +1,122 @@
+"""Bodies: no more is held than may be, however it is sent or packed; JSON is strict."""
+
+import asyncio
+import gzip
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from streamgauge.server.bodies import json_object, unpacked, whole_body
+from streamgauge.server.errors import HttpRefusal
+
+MOST = 1000
+
+
+def request(parts: list[bytes | None], **headers: str) -> Request:
+    """A request whose body comes in parts; None is a part that never comes."""
+    left = list(parts)
+
+    async def receive() -> dict[str, Any]:
+        part = left.pop(0)
+        if part is None:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": part, "more_body": bool(left)}
+
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "method": "POST", "headers": named}, receive)  # type: ignore[arg-type]
+
+
+def refused(call: Any) -> HttpRefusal:
+    with pytest.raises(HttpRefusal) as found:
+        asyncio.run(call) if asyncio.iscoroutine(call) else call()
+    return found.value
+
+
+def test_a_body_is_whole() -> None:
+    assert asyncio.run(whole_body(request([b"a" * 400, b"b" * 600]), MOST)) == b"a" * 400 + b"b" * 600
+
+
+def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
+    assert refused(whole_body(request([], content_length="1001"), MOST)).status == 413
+    assert refused(whole_body(request([], content_length="9" * 5000), MOST)).status == 413
+
+
+def test_a_body_that_is_too_long_is_read_no_further() -> None:
+    endless = request([b"a" * 600] * 1000)
+    held: list[int] = []
+    assert refused(whole_body(endless, MOST, hold=held.append)).status == 413
+    assert held == [600]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    assert refused(whole_body(request([b"a", None]), MOST, seconds=0.01)).status == 408
+
+
+def test_gzip_is_unpacked_up_to_the_bound() -> None:
+    assert unpacked(gzip.compress(b"a" * MOST), "gzip", MOST) == b"a" * MOST
+    assert unpacked(b"as it is", "", MOST) == unpacked(b"as it is", "identity", MOST) == b"as it is"
+    assert refused(lambda: unpacked(gzip.compress(bytes(10**8)), "gzip", MOST)).status == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"plain", gzip.compress(b"a" * 99)[:-1], gzip.compress(b"a") + b"b", gzip.compress(b"a") * 2],
+)
+def test_what_is_not_one_whole_gzip_is_refused(body: bytes) -> None:
+    assert refused(lambda: unpacked(body, "gzip", MOST)).status == 400
+
+
+def test_other_encodings_are_refused() -> None:
+    assert refused(lambda: unpacked(b"", "br", MOST)).status == 415
+    assert refused(lambda: unpacked(b"", "gzip, gzip", MOST)).status == 415
+
+
+JSON_TYPE = {"content_type": "application/json; charset=utf-8"}
+
+
+def parsed(body: bytes) -> Any:
+    return asyncio.run(json_object(request([body], **JSON_TYPE)))
+
+
+def test_numbers_are_exact() -> None:
+    assert str(parsed(b'{"epsilon": 0.1}')["epsilon"]) == "0.1"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"1",
+        b'{"a": 1',
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": 1, "a": 2}',
+        b'{"a": "\xff"}',
+        b'{"a": ' + b"[" * 30000,
+        b'{"a": ' + b"1" * 5000 + b"}",
+    ],
+)
+def test_what_is_no_strict_json_object_is_refused_without_its_text(body: bytes) -> None:
+    refusal = refused(json_object(request([body], **JSON_TYPE)))
+    assert (refusal.status, refusal.message) == (400, "body must be a JSON object, got something else")
+
+
+def test_json_must_be_called_json() -> None:
+    assert refused(json_object(request([b"{}"], content_type="text/plain"))).status == 415
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
+    with suppress(HttpRefusal):
+        assert isinstance(parsed(body), dict)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.booleans(), max_size=5))
+def test_what_json_writes_is_read(told: dict[str, Any]) -> None:
+    assert parsed(json.dumps(told).encode()) == told

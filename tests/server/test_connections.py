@@ -1,0 +1,187 @@
+"""Connections: whoever is slow is let go, whatever it is slow at."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from uvicorn.server import ServerState
+
+from streamgauge.server import connections
+from streamgauge.server.serving import PortTaken, address_of, heard, listening, serve
+
+GET = b"GET / HTTP/1.1\r\nHost: here\r\n"
+LONG = 64 * 2**20
+
+
+async def short(request: Request) -> Response:
+    return PlainTextResponse("here")
+
+
+async def long(request: Request) -> Response:
+    return Response(bytes(LONG))
+
+
+@contextmanager
+def serving(*routes: Route) -> Iterator[tuple[Any, list[str]]]:
+    """A server on loopback; ends without leaving anything behind."""
+    stop, said, ended = Flag(), list[str](), list[bool]()
+    app = Starlette(routes=[Route("/", short, methods=["GET", "POST"]), Route("/long", long), *routes])
+    with listening(port=0) as listener:
+        where = listener.getsockname()
+        settings = {"ending": lambda: ended.append(True), "log": said.append}
+        thread = Thread(target=serve, args=(app, listener, stop), kwargs=settings)
+        thread.start()
+        try:
+            yield where, said
+        finally:
+            stop.set()
+            thread.join()
+    assert ended == [True]
+
+
+def everything(line: socket.socket) -> bytes:
+    """All that comes until the other side is done."""
+    found = b""
+    try:
+        while part := line.recv(2**16):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "TAKEN_SECONDS", 0.1)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an answer must come before the time is over."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 2.0)
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", GET, GET + b"X-Slow: "])
+def test_a_head_that_is_not_whole_in_time_ends_the_connection(begun: bytes) -> None:
+    with serving() as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(begun)
+        assert everything(line) == b""
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_second_head_has_its_own_time() -> None:
+    with serving() as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(GET + b"\r\n" + GET)
+        assert everything(line).endswith(b"here")
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_body_that_nobody_reads_ends_the_connection() -> None:
+    with serving() as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\nabc")
+        assert everything(line).endswith(b"here")
+
+
+def test_a_reply_that_nobody_takes_ends_the_connection() -> None:
+    with serving() as (where, _), socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.settimeout(30)
+        line.connect(where)
+        line.sendall(b"GET /long HTTP/1.1\r\nHost: here\r\n\r\n")
+        Flag().wait(1.0)
+        assert len(everything(line)) < LONG
+
+
+class Hand:
+    """An event loop that is turned by hand, and a transport that goes nowhere: clocks are kept, not run."""
+
+    def __init__(self) -> None:
+        self.clocks: list[Hand] = []
+        self.after, self.cancelled, self.closed = 0.0, False, False
+
+    def call_later(self, after: float, call: Any) -> "Hand":
+        clock = Hand()
+        clock.after = after
+        self.clocks.append(clock)
+        return clock
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def create_task(self, work: Any) -> "Hand":
+        work.close()
+        return Hand()
+
+    def running(self) -> int:
+        return sum(not clock.cancelled for clock in self.clocks)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *told: None
+
+
+def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is_at_work() -> None:
+    loop = Hand()
+    config = uvicorn.Config(short, log_config=None, lifespan="off")
+    config.load()
+    line = connections.Connection(config, ServerState(), {}, _loop=loop)  # type: ignore[arg-type]
+    line.connection_made(Hand())  # type: ignore[arg-type]
+    assert loop.running() == 1
+    line.data_received(GET)
+    line.data_received(b"X-Slow: ")
+    assert (loop.running(), len(loop.clocks)) == (1, 1)
+    line.data_received(b"no\r\n\r\n")
+    assert loop.running() == 0
+    line.pause_writing()
+    line.pause_writing()
+    assert loop.running() == 1
+    line.resume_writing()
+    assert loop.running() == 0
+
+
+def test_an_exception_that_gets_past_everything_is_logged_without_its_words() -> None:
+    async def broken(request: Request) -> Response:
+        raise ValueError("patient 4711")
+
+    with (
+        serving(Route("/broken", broken)) as (where, said),
+        socket.create_connection(where, timeout=30) as line,
+    ):
+        line.sendall(b"GET /broken HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        assert b"4711" not in everything(line)
+    assert said == ["server: Exception in ASGI application: ValueError"]
+
+
+def test_asyncios_own_words_are_kept_back_too(capsys: pytest.CaptureFixture[str]) -> None:
+    async def leaking() -> None:
+        context = {"message": "patient 4711", "exception": ValueError("patient 4711")}
+        asyncio.get_running_loop().call_exception_handler(context)
+
+    said: list[str] = []
+    with heard(said.append):
+        asyncio.run(leaking())
+    assert said == ["server: asyncio: ValueError"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with listening(port=0) as first:
+        port = first.getsockname()[1]
+        assert address_of(first) == f"http://127.0.0.1:{port}"
+        with pytest.raises(PortTaken, match=f"address must be free to listen on, got 127.0.0.1:{port}"):
+            listening(port=port)
+
+
+def test_a_host_that_is_none_is_told() -> None:
+    with pytest.raises(PortTaken, match=r"address must be free to listen on, got no\.such\.host\.invalid:0"):
+        listening("no.such.host.invalid", 0)

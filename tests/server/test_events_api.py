@@ -1,0 +1,168 @@
+"""POST /api/events: a batch is acknowledged after its commit, and counted once."""
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as arrow
+import pytest
+from people import VISIT, House, Prompt, Still, clinic, code_of
+
+from streamgauge.server import events
+from streamgauge.sources.inbox import Inbox
+
+KEY = {"Batch-Key": "ward-7"}
+JSON = {**KEY, "Content-Type": "application/json"}
+LINES = {**KEY, "Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def patient(tmp_path: Path) -> tuple[House, Inbox]:
+    """A server whose inbox commits when the test says so."""
+    file = clinic(tmp_path)
+    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    return House(tmp_path, Still(file, inbox)), inbox
+
+
+async def sent(house: House) -> "asyncio.Task[Any]":
+    """A batch that is in the inbox; its reply comes when it comes."""
+    client = house.client("curator")
+    reply = asyncio.create_task(client.asked("POST", "/api/events", content=VISIT, headers=LINES))
+    while house.runner.inbox.fate("ward-7") == "unknown":
+        await asyncio.sleep(0.001)
+    return reply
+
+
+def arrow_body() -> bytes:
+    batch = arrow.record_batch({"ts": ["2026-01-05T00:00:01Z"], "region": ["north"]})
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", VISIT),
+        ("application/json; charset=utf-8", b"[" + VISIT + b"]"),
+        ("application/x-ndjson", VISIT),
+        ("application/x-ndjson", VISIT + b"\n"),
+        ("application/vnd.apache.arrow.stream", arrow_body()),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_form_of_a_batch_becomes_the_same_line(
+    house: House, kind: str, body: bytes, packed: bool
+) -> None:
+    headers = {**KEY, "Content-Type": kind, **({"Content-Encoding": "gzip"} if packed else {})}
+    reply = house.client("curator").post(
+        "/api/events", content=gzip.compress(body) if packed else body, headers=headers
+    )
+    assert (reply.status_code, reply.json()) == (200, {"batch": "ward-7", "durable": True, "repeated": False})
+    assert [json.loads(data) for data in house.runner.inbox.taken] == [json.loads(VISIT)]
+
+
+def test_a_batch_is_not_acknowledged_before_its_commit(tmp_path: Path) -> None:
+    house, inbox = patient(tmp_path)
+
+    async def sent_and_committed() -> Any:
+        reply = await sent(house)
+        inbox.read()
+        done, _ = await asyncio.wait([reply], timeout=0.05)
+        assert not done
+        inbox.committed()
+        return await reply
+
+    assert asyncio.run(sent_and_committed()).json()["durable"] is True
+
+
+def test_a_batch_that_is_replayed_is_counted_once(house: House) -> None:
+    client = house.client("curator")
+    replies = [client.post("/api/events", content=VISIT, headers=LINES).json() for _ in range(3)]
+    assert [reply["repeated"] for reply in replies] == [False, True, True]
+    assert len(house.runner.inbox.taken) == 1
+
+
+def test_a_run_that_ends_before_the_commit_is_told_and_never_called_durable(tmp_path: Path) -> None:
+    house, inbox = patient(tmp_path)
+
+    async def sent_and_closed() -> Any:
+        reply = await sent(house)
+        Thread(target=inbox.close).start()
+        return await reply
+
+    reply = asyncio.run(sent_and_closed())
+    assert code_of(reply) == (503, "not_committed")
+    assert "Retry-After" in reply.headers
+
+
+def test_a_commit_that_takes_too_long_leaves_the_batch_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "COMMIT_SECONDS", 0.01)
+    house, inbox = patient(tmp_path)
+    client = house.client("curator")
+    assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (503, "not_committed")
+    assert client.get("/api/events/ward-7").json() == {"batch": "ward-7", "fate": "waiting"}
+    inbox.read()
+    inbox.committed()
+    assert client.get("/api/events/ward-7").json()["fate"] == "committed"
+
+
+def test_a_full_inbox_says_when_to_come_again(tmp_path: Path) -> None:
+    house = House(tmp_path, Still(clinic(tmp_path), Prompt(remembered=1, most_waiting=10, now=lambda: 0)))
+    reply = house.client("curator").post("/api/events", content=VISIT, headers=LINES)
+    assert code_of(reply) == (503, "busy")
+    assert reply.headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("state", ["ended", "stopping", "failed"])
+def test_events_after_the_run_are_refused(house: House, state: str) -> None:
+    house.runner.board.state = state
+    reply = house.client("curator").post("/api/events", content=VISIT, headers=LINES)
+    assert code_of(reply) == (503, "not_running")
+
+
+def test_a_stream_that_is_not_posted_takes_none(house: House) -> None:
+    house.runner.inbox = None
+    client = house.client("curator")
+    assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (409, "no_inbox")
+    assert client.get("/api/events/ward-7").json()["fate"] == "unknown"
+
+
+@pytest.mark.parametrize("key", [None, "", "a" * 129, "a b", "\u00e9", "tab\there"])
+def test_a_batch_needs_a_key(house: House, key: str | None) -> None:
+    headers = {"Content-Type": "application/json"} | ({} if key is None else {"Batch-Key": key.encode()})  # type: ignore[dict-item]
+    assert code_of(house.client("curator").post("/api/events", content=VISIT, headers=headers)) == (
+        422,
+        "batch_key",
+    )
+
+
+def test_counters_are_the_curators(house: House) -> None:
+    client = house.client("curator")
+    assert client.get("/api/quarantine").json() == {"records": 4711, "dropped": {"late": 13}}
+    client.get("/healthz")
+    for path in ("/metrics", "/api/metrics"):
+        reply = client.get(path)
+        assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        told = dict(line.rsplit(" ", 1) for line in reply.text.splitlines() if not line.startswith("#"))
+        assert told["streamgauge_events_total"] == "4711"
+        assert told['streamgauge_dropped_total{rule="late"}'] == "13"
+        assert told['streamgauge_run_state{state="running"}'] == "1"
+        assert told['streamgauge_http_requests_total{method="GET",route="/healthz",status="200"}'] == "1"
+
+
+def test_a_run_that_has_seen_nothing_has_counters_too(house: House) -> None:
+    house.runner.progress = None
+    client = house.client("curator")
+    assert client.get("/api/quarantine").json() == {"records": 0, "dropped": {}}
+    assert "events_total" not in client.get("/metrics").text

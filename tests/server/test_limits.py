@@ -1,0 +1,80 @@
+"""Limits: what one client takes is bounded, and costs nobody else."""
+
+import pytest
+
+from streamgauge.query.settings import ServerSettings
+from streamgauge.server import limits as module
+from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.limits import Limits
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def taken(limits: Limits, client: str, count: int) -> int:
+    """How many of so many requests are let in."""
+    found, refused = 0, list[HttpRefusal]()
+    for _ in range(count):
+        try:
+            limits.turn(client)
+            found += 1
+        except HttpRefusal as refusal:
+            refused.append(refusal)
+    assert all(each.status == 429 and int((each.headers or {})["Retry-After"]) >= 1 for each in refused)
+    return found
+
+
+def test_a_client_has_its_rate_and_a_burst_of_twice_that() -> None:
+    clock = Clock()
+    limits = Limits(ServerSettings(rate=5), now=clock)
+    assert taken(limits, "a", 100) == 10
+    clock.now = 1.0
+    assert taken(limits, "a", 100) == 5
+    clock.now = 1000.0
+    assert taken(limits, "a", 100) == 10
+
+
+def test_one_clients_haste_costs_no_other() -> None:
+    limits = Limits(ServerSettings(rate=5), now=Clock())
+    taken(limits, "a", 100)
+    assert taken(limits, "b", 10) == 10
+
+
+def test_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CLIENTS", 4)
+    limits = Limits(ServerSettings(), now=Clock())
+    for client in range(100):
+        limits.turn(str(client))
+    assert len(limits._turns) == 4
+
+
+def test_live_connections_are_bounded_by_client_and_in_all() -> None:
+    limits = Limits(ServerSettings(max_live=3, max_live_per_client=2))
+    with limits.live("a"), limits.live("a"):
+        with pytest.raises(HttpRefusal, match="at most 2 of one client") as own, limits.live("a"):
+            pass
+        with limits.live("b"):
+            with pytest.raises(HttpRefusal, match="at most 3, got one more") as all_of_them, limits.live("c"):
+                pass
+            assert limits.live_connections == 3
+    assert (own.value.status, all_of_them.value.status) == (429, 503)
+    assert limits.live_connections == 0
+    with limits.live("a"), limits.live("a"):
+        assert limits.live_connections == 2
+
+
+def test_bytes_that_are_held_are_bounded_and_given_back() -> None:
+    limits = Limits(ServerSettings(max_waiting=100))
+    with limits.holding() as hold:
+        hold(60)
+        with limits.holding() as other:
+            other(30)
+            with pytest.raises(HttpRefusal, match="room"):
+                other(30)
+        assert limits.held_bytes == 60
+        hold(40)
+    assert limits.held_bytes == 0

@@ -1,0 +1,287 @@
+"""Server-sent events, over a real server on loopback: every tick once, in order, to everybody, and to
+who comes back; nobody is waited for."""
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import (
+    Listener,
+    Stepped,
+    Told,
+    close,
+    eventually,
+    file_of,
+    leave,
+    listening,
+    running,
+    stepped,
+    ticks_of,
+    write,
+)
+
+from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
+from streamgauge.server import board as boards
+from streamgauge.server import live
+from streamgauge.server.live import Line
+from streamgauge.server.runner import Runner
+
+OTHER = {"name": "other", "sql": "SELECT COUNT(*), AVG(x) FROM v"}
+COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
+
+
+class World:
+    """A run, its clock and its port."""
+
+    def __init__(self, runner: Runner, clock: Stepped, port: int) -> None:
+        self.runner, self.clock, self.port = runner, clock, port
+        self.tick = 0
+
+    def step(self) -> int:
+        """The next tick leaves."""
+        self.tick += 1
+        close(self.runner, self.clock, self.tick)
+        leave(self.runner, self.clock, 10 * self.tick + 8)
+        return self.tick
+
+
+@contextmanager
+def world_in(folder: Path) -> Iterator[World]:
+    write(folder, 600)
+    clock = stepped()
+    with (
+        running(file_of(folder, COUNTS, OTHER, server={"max_live_per_client": 101}), clock) as runner,
+        listening(runner) as port,
+    ):
+        yield World(runner, clock, port)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One run for all: each test goes on from the tick at which it is."""
+    with world_in(tmp_path_factory.mktemp("live")) as made:
+        made.step()
+        yield made
+
+
+def test_a_tick_is_sent_when_it_has_left_in_the_columns_form(world: World) -> None:
+    with Listener(world.port) as listener:
+        assert listener.reply.getheader("content-type") == "text/event-stream; charset=utf-8"
+        assert listener.next() == Told(listener.id, "status", {"state": "running"})
+        place, tick = world.runner.board.shown.place, world.step()
+        counts, other = listener.until("release")[-1], listener.until("release")[-1]
+        assert (counts.data["tick"], counts.data["end"]) == (tick, f"2026-01-05T00:00:{10 * tick}Z")
+        assert counts.data["places"] == [{"g": "a"}, {"g": "b"}]
+        assert counts.data["measures"]["count"]["value"] == [5.0, 5.0]
+        assert set(counts.data["measures"]["count"]) == {"value", "stddev", "low", "high", "enough"}
+        assert (other.data["release"], set(other.data["measures"])) == ("other", {"count", "avg_x"})
+        assert [int(each.id.split(".")[0]) - place for each in (counts, other)] == [1, 2]
+
+
+def test_who_comes_without_an_id_gets_what_comes_from_now(world: World) -> None:
+    with Listener(world.port) as listener:
+        listener.until("status")
+        tick = world.step()
+        assert ticks_of(listener.until("release", tick)) == [tick]
+
+
+def resumed(world: World) -> list[int]:
+    """What a listener sees that is cut off after every tick, and comes back when others have left."""
+    seen = [world.tick]
+    with Listener(world.port, "?release=counts") as listener:
+        listener.until("status")
+        world.step()
+        seen += ticks_of(listener.until("release"))
+    for missed in (0, 2):
+        for _ in range(missed):
+            world.step()
+        with Listener(world.port, "?release=counts", listener.id) as again:
+            world.step()
+            seen += ticks_of(again.until("release", world.tick))
+        listener = again
+    return seen
+
+
+def test_who_comes_back_misses_nothing_and_gets_nothing_twice(world: World) -> None:
+    begin = world.tick
+    assert resumed(world) == list(range(begin, world.tick + 1))
+
+
+def test_who_comes_back_after_what_is_kept_misses_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boards, "KEPT", 1)
+    monkeypatch.setattr(live, "AT_ONCE", 2)
+    begin = world.tick
+    assert resumed(world) == list(range(begin, world.tick + 1))
+
+
+@pytest.mark.parametrize("off", [-2, 2])
+def test_a_resume_that_repeats_or_skips_is_caught(
+    world: World, monkeypatch: pytest.MonkeyPatch, off: int
+) -> None:
+    begin, honest = world.tick, Line.begin
+
+    async def twin(line: Line) -> bytes:
+        head = await honest(line)
+        line.place = max(0, line.place + off) if line.last else line.place
+        return head
+
+    monkeypatch.setattr(Line, "begin", twin)
+    monkeypatch.setattr(live, "BEAT", 0.5)
+    try:
+        seen = resumed(world)
+    except AssertionError:
+        seen = []
+    assert seen != list(range(begin, world.tick + 1))
+
+
+def test_the_last_id_may_be_in_the_address(world: World) -> None:
+    with world.runner.board.reading() as reader:
+        first = boards.id_of(0, reader.chain_with(0) or "")
+    with Listener(world.port, f"?after={first}&release=counts") as listener:
+        assert ticks_of(listener.until("release")) == [1]
+
+
+@pytest.mark.parametrize("last", ["1.ffffffff", "999.00000000", "x"])
+def test_an_id_of_another_history_is_told_so(world: World, last: str) -> None:
+    with Listener(world.port, "?release=counts", last) as listener:
+        told = listener.next()
+        assert (told.event, told.id) == ("reset", world.runner.board.shown.id)
+        tick = world.step()
+        assert ticks_of(listener.until("release")) == [tick]
+
+
+def test_an_id_of_what_has_not_left_tells_nothing(world: World) -> None:
+    close(world.runner, world.clock, world.tick + 1)
+    whole = boards.Board(world.runner.board.readers)
+    whole.advance(2**62)
+    assert whole.shown.place > world.runner.board.shown.place
+    with Listener(world.port, "", whole.shown.id) as listener:
+        assert listener.next().event == "reset"
+    world.step()
+
+
+def test_releases_are_filtered_and_the_rest_counts_as_sent(world: World) -> None:
+    with Listener(world.port, "?release=other") as listener:
+        listener.until("status")
+        world.step()
+        told = listener.until("release", world.step())
+        assert {each.data["release"] for each in told} == {"other"}
+    unknown = Listener(world.port, "?release=other&release=none")
+    assert unknown.reply.status == 404
+    unknown.close()
+
+
+def test_a_charge_and_an_end_are_told(world: World) -> None:
+    body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
+    with Listener(world.port) as listener:
+        listener.until("status")
+        world.runner.ask(AskedRelease(release_of_json(body, world.runner.file.stream), "ana"))
+        world.step()
+        charged = listener.until("ledger")[-1].data["acts"]
+        world.runner.end("more")
+        world.step()
+        assert listener.until("ledger")[-1].data["acts"] > charged
+
+
+def test_when_the_server_stops_readers_are_told_and_let_go(tmp_path: Path) -> None:
+    with world_in(tmp_path) as world, Listener(world.port) as listener:
+        listener.until("status")
+        world.runner.stop()
+        assert listener.next().data == {"state": "stopping"}
+        assert listener.next() is None
+
+
+def test_silence_is_broken_by_beats(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "BEAT", 0.01)
+    with Listener(world.port) as listener:
+        lines = [listener.reply.readline() for _ in range(8)]
+        assert b": beat\n" in lines
+        assert lines[0] == b"retry: 1000\n"
+
+
+def test_a_hundred_readers_see_every_tick_of_one_encoding(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = []
+    told = boards.event_as_json
+    monkeypatch.setattr(
+        boards, "event_as_json", lambda released: encoded.append(released.tick) or told(released)
+    )
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+        listeners = [stack.enter_context(Listener(world.port, "?release=counts")) for _ in range(100)]
+        for listener in listeners:
+            listener.until("status")
+        ticks = [world.step(), world.step()]
+        seen = list(pool.map(lambda listener: ticks_of(listener.until("release", ticks[-1])), listeners))
+    assert seen == [ticks] * 100
+    assert encoded == sorted(ticks * 2)  # two releases a tick
+
+
+def test_who_takes_nothing_is_dropped_and_holds_nobody_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PATIENCE", 0.2)
+    padded = boards.message
+    monkeypatch.setattr(boards, "message", lambda *told: padded(*told) + b": " + bytes(2**22) + b"\n\n")
+    ended = watched(monkeypatch)
+    with socket.create_connection(("127.0.0.1", world.port)) as slow, Listener(world.port) as listener:
+        slow.sendall(b"GET /api/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        listener.until("status")
+        eventually(lambda: b"status" in slow.recv(2**10), "the reply")
+        ticks = [world.step(), world.step()]
+        assert ticks_of(listener.until("release", ticks[-1])) == ticks
+        eventually(lambda: ended == [live.Dropped], "the end of the slow one")
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
+    """How sending failed, to whomever it did."""
+    ended: list[type[BaseException]] = []
+    send = live.LiveResponse._send
+
+    async def watching(response: live.LiveResponse, *told: Any) -> None:
+        try:
+            await send(response, *told)
+        except live.Dropped:
+            ended.append(live.Dropped)
+            raise
+
+    monkeypatch.setattr(live.LiveResponse, "_send", watching)
+    return ended
+
+
+def test_who_falls_too_far_behind_meanwhile_is_dropped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_BEHIND", -1)
+    with Listener(world.port) as listener, pytest.raises(Exception, match=r"IncompleteRead|end after"):
+        listener.until("release")
+
+
+def test_live_connections_are_counted_and_given_back(world: World) -> None:
+    most = 101  # of one client, as it was declared
+    with ExitStack() as stack:
+        for _ in range(most):
+            stack.enter_context(Listener(world.port)).until("status")
+        refused = stack.enter_context(Listener(world.port))
+        assert refused.reply.status == 429
+        assert refused.reply.getheader("retry-after") == "5"
+
+    def again() -> bool:
+        with Listener(world.port) as listener:
+            return listener.reply.status == 200
+
+    eventually(again, "room for one more")
+
+
+def test_a_head_request_is_answered_and_over(world: World) -> None:
+    with socket.create_connection(("127.0.0.1", world.port)) as asked:
+        asked.sendall(b"HEAD /api/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        reply = b""
+        while some := asked.recv(2**12):
+            reply += some
+    assert reply.startswith(b"HTTP/1.1 200")
+    assert reply.endswith(b"\r\n\r\n")

@@ -1,0 +1,72 @@
+"""The live demo: the same clinic every time, sent as any system would, beside its truth."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+from streamgauge.cli.live_clinic import SECOND, visits_between, visits_of, write_live_clinic
+from streamgauge.cli.live_truth import Question
+from streamgauge.query.pipeline_file import read_pipeline
+from streamgauge.query.released import Place, Shape
+
+START = 1_800_000_000 * SECOND
+
+
+def test_visits_are_the_same_however_time_is_cut():
+    whole = visits_between(START, START, START + 5 * SECOND)
+    cuts = [START, START + 1, START + 1_700_000, START + 2 * SECOND, START + 4_999_999, START + 5 * SECOND]
+    assert [visit for pair in pairwise(cuts) for visit in visits_between(START, *pair)] == whole
+    assert all(START <= visit.time < START + 5 * SECOND for visit in whole)
+
+
+def test_a_wave_moves_through_the_regions():
+    fevers = {region: [] for region in ("north", "south", "east", "west")}
+    for second in range(0, 150, 5):
+        for region, found in fevers.items():
+            found.append(
+                sum(visit.temperature > 38 for visit in visits_of(START, second) if visit.region == region)
+            )
+    peaks = [found.index(max(found)) for found in fevers.values()]
+    assert peaks[0] < peaks[1] < peaks[2]
+
+
+def test_the_pipeline_file_is_one_that_can_be_served(tmp_path):
+    file = read_pipeline(write_live_clinic(tmp_path, START, 7))
+    assert (file.stream.ticks, file.stream.source, file.server.anonymous) == (7, "http", True)
+    assert read_pipeline(write_live_clinic(tmp_path, START, None)).stream.ticks is None
+
+
+@pytest.mark.parametrize(
+    ("window", "begins"),
+    [("running", 3), ("each", 9), ("sliding 4", 6), ("sliding 40", 3), ("decayed 5", None)],
+)
+def test_a_truth_is_of_the_window_and_never_of_ticks_before_the_release(window, begins):
+    asked = Question("", window, 3, Shape("r", ("count",), (Place(0, ()),)), ("count",))
+    assert asked.begins(9) == begins
+
+
+def test_a_live_demo_ends_by_itself_says_where_it_is_and_leaves_a_store(tmp_path):
+    command = [sys.executable, "-m", "streamgauge", "demo", "--live", "--folder", str(tmp_path / "demo")]
+    ended = subprocess.run(
+        [*command, "--port", "0", "--ticks", "2"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "live at http://127.0.0.1:" in ended.stdout
+    assert "sg_analyst_" in ended.stdout
+    assert (tmp_path / "demo" / "clinic.streamgauge").is_dir()
+    assert not list((tmp_path / "demo").glob("visits*"))
+
+
+def test_ticks_are_of_the_live_demo_alone():
+    command = [sys.executable, "-m", "streamgauge", "demo", "--ticks", "2"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode == 2
+    assert "--ticks must be given with --live, got 2" in refused.stderr

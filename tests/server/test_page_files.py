@@ -1,0 +1,64 @@
+"""The page's files: known by name, asked for again by tag, packed once, and nothing that is not theirs."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from streamgauge.server.page_files import page_files, routes
+
+
+class Client:
+    """Asks the application without a network."""
+
+    def __init__(self):
+        self.transport = httpx.ASGITransport(Starlette(routes=routes()))
+
+    def get(self, path, **how):
+        async def asked():
+            async with httpx.AsyncClient(transport=self.transport, base_url="http://test") as client:
+                return await client.get(path, **how)
+
+        return asyncio.run(asked())
+
+
+@pytest.fixture(scope="module")
+def client():
+    return Client()
+
+
+def test_the_page_has_no_script_of_its_own_and_asks_nobody_else(client):
+    page = client.get("/").text
+    assert re.findall(r"<script(?![^>]*\ssrc=)", page) == []
+    assert re.findall(r"\son[a-z]+=", page) == []
+    for name, file in page_files().items():
+        assert not re.search(
+            r"(https?:)?//(?!www\.w3\.org)[a-z]", re.sub(r"^\s*//.*$", "", file.body.decode(), flags=re.M)
+        ), name
+
+
+def test_the_script_is_kept_for_ever_under_its_digest_and_asked_for_again_elsewhere(client):
+    source = re.search(r'src="(/plotly\.min\.js\?v=[0-9a-f]{16})"', client.get("/").text)[1]
+    kept = client.get(source)
+    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert kept.headers["content-encoding"] == "gzip"
+    assert b"plotly.js" in kept.content[:100]
+    again = client.get("/plotly.min.js", headers={"If-None-Match": kept.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
+
+
+def test_who_takes_no_gzip_gets_the_same_bytes_under_another_tag(client):
+    packed = client.get("/page/main.js")
+    plain = client.get("/page/main.js", headers={"Accept-Encoding": "identity"})
+    assert plain.content == packed.content
+    assert "content-encoding" not in plain.headers
+    assert plain.headers["etag"] != packed.headers["etag"]
+
+
+@pytest.mark.parametrize(
+    "path", ["../page_files.py", "%2e%2e/app.py", "..%2fapp.py", "index.html/..", "", "none.js"]
+)
+def test_there_are_no_other_files(client, path):
+    assert client.get(f"/page/{path}").status_code == 404

@@ -1,0 +1,327 @@
+"""The page over the live clinic: every panel, in real Chromium, with ticks that come while one looks.
+
+Noise is silent here, so that what was released can be compared with the truth that the demo tells.
+"""
+
+import json
+import time
+from fractions import Fraction
+from urllib.request import urlopen
+
+import pytest
+from page_servers import PHONE, chromium, looking, serving, sign_in, traces
+
+from streamgauge.cli.live_clinic import SECOND, write_live_clinic
+from streamgauge.cli.live_demo import Clinic
+from streamgauge.pipeline.keys import create_key
+from streamgauge.query.pipeline_file import read_pipeline
+from streamgauge.testing import SilentNoise
+
+FEVERS = "fever_by_region"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory, browser):
+    folder = tmp_path_factory.mktemp("live")
+    create_key(folder / "clinic.key")
+    start = time.time_ns() // 1000 // SECOND * SECOND
+    file = read_pipeline(write_live_clinic(folder, start, None))
+    beside = Clinic(file)
+    with serving(file, beside, noise=SilentNoise()) as server, server.fed_by(beside):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def analyst(clinic):
+    clinic.tokens.revoke("visitor")
+    return clinic.tokens.create("ana", "analyst", Fraction(1, 2))
+
+
+@pytest.fixture(scope="module")
+def reader(browser, clinic):
+    with looking(browser, clinic.address, color_scheme="light") as found:
+        found.locator(".plot .main-svg").first.wait_for()
+        found.locator(".strip circle").first.wait_for()
+        yield found
+
+
+@pytest.fixture
+def page(reader):
+    """One page for all who only look; the usual view is chosen again after each."""
+    reader.mouse.move(5, 5)
+    card(reader).scroll_into_view_if_needed()
+    yield reader
+    for name in ("Together", "Running", "count"):
+        for button in reader.locator(f'[data-release="{FEVERS}"] .choice button', has_text=name).all():
+            if button.is_visible() and button.get_attribute("aria-pressed") == "false":
+                button.click()
+
+
+@pytest.fixture(scope="module")
+def asking(browser, clinic, analyst):
+    """The page of somebody who is signed in; refusals are answers with a status."""
+    with looking(browser, clinic.address, expected=("422",)) as found:
+        sign_in(found, analyst)
+        found.locator("#ask-form").wait_for()
+        yield found
+
+
+def card(page, release=FEVERS):
+    return page.locator(f'[data-release="{release}"]')
+
+
+def told(clinic, path):
+    with urlopen(f"{clinic.address}{path}", timeout=20) as reply:
+        return json.load(reply)
+
+
+def shot(page, tmp_path, name):
+    page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+
+
+def test_every_release_is_a_chart_with_a_band_and_readings_with_errors(page, tmp_path):
+    for release, groups in ((FEVERS, 4), ("fever_this_minute", 4), ("median_temperature", 1)):
+        card(page, release).scroll_into_view_if_needed()
+        card(page, release).locator(".main-svg").first.wait_for()
+        drawn = traces(page, release)
+        assert sum(trace["fill"] == "tonexty" for trace in drawn) == groups
+        readings = card(page, release).locator(".reading .amount")
+        assert readings.count() == groups
+        assert "±" in readings.first.inner_text()
+    shot(page, tmp_path, "desktop")
+
+
+def test_ticks_come_by_themselves_each_once(page):
+    page.locator(f'[data-release="{FEVERS}"] summary', has_text="Numbers as a table").click()
+    card(page).locator(".numbers tbody tr:nth-child(2)").wait_for()
+    page.wait_for_function("() => window.heard.length >= 6")
+    ticks = [int(text) for text in card(page).locator(".numbers tbody th").all_inner_texts()]
+    assert len(ticks) >= 2
+    assert ticks == list(range(ticks[0], ticks[0] - len(ticks), -1))
+    ids = page.evaluate("window.heard.map(([id]) => id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_the_truth_is_beside_what_was_released_and_without_noise_the_same(page, clinic, tmp_path):
+    page.get_by_label("Show the truth").check()
+    page.wait_for_function(
+        """() => { const data = document.querySelector('[data-release="fever_by_region"] .plot').data ?? [];
+        return data.some(({name, y}) => name === 'north, the truth' && y.at(-1) !== null); }"""
+    )
+    shot(page, tmp_path, "truth")
+    last = told(clinic, f"/api/releases/{FEVERS}?shape=columns&last=1")["tick"][-1]
+    for release in (FEVERS, "fever_this_minute"):
+        said = told(clinic, f"/api/releases/{release}?shape=columns&from=1&to={last}")
+        real = told(clinic, f"/api/truth?release={release}&from=1&to={last}")
+        assert said["places"] == real["places"]
+        assert said["measures"]["count"]["value"] == real["measures"]["count"]["value"]
+
+
+def test_per_tick_is_offered_for_running_counts_alone_and_has_no_band(page):
+    assert card(page, "fever_this_minute").get_by_role("button", name="Per tick").count() == 0
+    card(page).get_by_role("button", name="Per tick").click()
+    page.wait_for_function(
+        """() => document.querySelector('[data-release="fever_by_region"] .plot').data
+        .every(({fill}) => fill !== 'tonexty')"""
+    )
+    assert card(page).get_by_text("Two releases share noise").is_visible()
+    card(page).get_by_role("button", name="avg temperature").click()
+    card(page).get_by_role("button", name="Per tick").wait_for(state="hidden")
+    card(page).get_by_text("Two releases share noise").wait_for(state="hidden")
+
+
+def test_groups_are_drawn_together_or_apart_and_hidden_by_their_readings(page, tmp_path):
+    card(page).get_by_role("button", name="Apart").click()
+    page.wait_for_function(
+        """() => document.querySelectorAll('[data-release="fever_by_region"] .subplot').length === 4"""
+    )
+    shot(page, tmp_path, "apart")
+    north = card(page).get_by_role("button", name="north")
+    north.click()
+    page.wait_for_function(
+        """() => document.querySelectorAll('[data-release="fever_by_region"] .subplot').length === 3"""
+    )
+    assert north.get_attribute("aria-pressed") == "false"
+
+
+def test_hovering_tells_value_and_error(page):
+    north = card(page).get_by_role("button", name="north")
+    if north.get_attribute("aria-pressed") == "false":
+        north.click()
+    page.wait_for_function(ONE_PLOT)
+    box = card(page).locator(".plot").bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 40, box["y"] + 90)
+    page.mouse.move(box["x"] + box["width"] - 30, box["y"] + 100)
+    label = card(page).locator(".hoverlayer")
+    label.get_by_text("±").first.wait_for()
+    assert "north" in label.text_content()
+
+
+def test_the_budget_is_a_timeline_of_what_each_release_takes(page):
+    panel = page.locator("#budget")
+    assert panel.locator(".lanes li").count() >= 3
+    assert "tick 1 on" in panel.inner_text()
+    assert "budget of epsilon 2" in panel.locator(".frame").get_attribute("aria-label")
+    assert "ε 2" in page.locator("#gauges").inner_text()
+
+
+def planned(page, sql, loss, name="my_release", window="each"):
+    form = page.locator("#ask-form")
+    for label, text in (("SQL", sql), ("Loss", loss), ("Name", name)):
+        form.get_by_label(label).fill(text)
+    form.get_by_label("Window").select_option(window)
+    assert form.get_by_role("button", name="Ask for it").is_disabled()
+    form.get_by_role("button", name="See cost and error").click()
+    form.locator(".answer:not([data-stale=true]) > *").first.wait_for()
+    return form
+
+
+def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
+    form = planned(asking, "SELECT region, COUNT(*) FROM visits GROUP BY region", "0.25", "all_visits")
+    assert "How wrong it will be" in form.inner_text()
+    assert "ε 0.25" in form.locator(".facts").inner_text()
+    assert "ε 0.75" in form.locator(".facts").inner_text()
+    shot(asking, tmp_path, "planned")
+    form.get_by_role("button", name="Ask for it").click()
+    card(asking, "all_visits").scroll_into_view_if_needed()
+    card(asking, "all_visits").locator(".main-svg").first.wait_for()
+    assert "asked by ana" in asking.locator("#budget").inner_text()
+    card(asking, "all_visits").get_by_role("button", name="End this release").click()
+    card(asking, "all_visits").locator(".badge.over").wait_for()
+    asking.get_by_text("free again from tick").wait_for()
+    shot(asking, tmp_path, "release ended")
+
+
+def test_what_is_changed_after_planning_must_be_planned_again(asking):
+    form = planned(asking, "SELECT COUNT(*) FROM visits", "0.2")
+    assert form.get_by_role("button", name="Ask for it").is_enabled()
+    form.get_by_label("Loss").fill("0.3")
+    assert form.get_by_role("button", name="Ask for it").is_disabled()
+
+
+@pytest.mark.parametrize(
+    ("loss", "sql", "words"),
+    [
+        ("1.5", "SELECT COUNT(*) FROM visits", "must be at most"),
+        ("0.1", "SELECT name FROM visits", "not declared"),
+    ],
+)
+def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, clinic, loss, sql, words):
+    before = told(clinic, "/api/ledger")["charges"]
+    form = planned(asking, sql, loss)
+    assert words in form.locator(".refusal").inner_text()
+    assert form.get_by_role("button", name="Ask for it").is_disabled()
+    assert told(clinic, "/api/ledger")["charges"] == before
+
+
+def test_the_intruder_panel_rehearses_and_stays_within_the_promise(page):
+    panel = page.locator("#intruder")
+    panel.locator(".strip circle").first.wait_for()
+    assert "100 %" in panel.get_by_role("region", name="Ordinary memory", exact=True).inner_text()
+    edges = panel.locator(".promised").evaluate(
+        "(box) => [+box.getAttribute('x'), +box.getAttribute('x') + +box.getAttribute('width')]"
+    )
+    dots = panel.locator(".strip circle:not(.sure)").evaluate_all(
+        "(dots) => dots.map((dot) => +dot.getAttribute('cx'))"
+    )
+    assert len(dots) == 200
+    assert edges[0] <= min(dots) <= max(dots) <= edges[1]
+    panel.locator(".strip circle").first.evaluate("(dot) => dot.id = 'old'")
+    panel.get_by_role("button", name="Rehearse again").click()
+    page.locator("#old").wait_for(state="detached")
+
+
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser, clinic, tmp_path):
+    with looking(browser, clinic.address, **PHONE, color_scheme="dark", reduced_motion="reduce") as page:
+        page.locator(".plot .main-svg").first.wait_for()
+        page.locator(".strip").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        wide = page.evaluate(BEYOND)
+        assert wide == 0
+        assert page.locator(".lamp").evaluate("(lamp) => getComputedStyle(lamp).animationName") == "none"
+        shot(page, tmp_path, "phone dark")
+
+
+def test_colours_follow_the_system_until_someone_chooses_and_have_contrast_by_day_and_by_night(
+    browser, clinic, page, tmp_path
+):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(paper) == "rgb(243, 246, 248)"
+    assert page.evaluate(CONTRAST) == []
+    with looking(browser, clinic.address, color_scheme="dark") as dark:
+        dark.locator(".plot .main-svg").first.wait_for()
+        dark.locator(".strip circle").first.wait_for()
+        assert dark.evaluate(paper) == "rgb(13, 19, 25)"
+        assert dark.evaluate(CONTRAST) == []
+        shot(dark, tmp_path, "desktop dark")
+        dark.locator("#theme").click()
+        assert dark.evaluate(paper) == "rgb(243, 246, 248)"
+        dark.reload()
+        assert dark.evaluate(paper) == "rgb(243, 246, 248)"
+        assert dark.locator("#theme").get_attribute("aria-label") == "Colours: light"
+
+
+def test_everything_is_reached_by_keyboard_and_has_a_name(page):
+    page.reload()
+    card(page).locator(".main-svg").first.wait_for()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "releases"
+    nameless = page.evaluate(
+        """[...document.querySelectorAll('button, input, select, textarea, a')].filter((node) =>
+        !(node.innerText || node.ariaLabel || node.labels?.[0]?.innerText)).map((node) => node.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.locator("main, header.top, nav, footer.foot").count() == 4
+    assert page.locator("[aria-live]").count() >= 1
+    for chart in page.locator(".plot").all():
+        assert "Newest" in (chart.get_attribute("aria-label") or "")
+    page.locator("#sign").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "token"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "sign"
+
+
+def test_the_range_widens_what_is_drawn(page):
+    page.locator("#range").select_option("300")
+    page.wait_for_function(
+        """() => document.querySelector('[data-release="fever_by_region"] .plot').data.length > 0"""
+    )
+    assert page.locator("#range").input_value() == "300"
+    assert "5 minutes" in page.locator("#range option:checked").inner_text()
+
+
+ONE_PLOT = """() => { const plot = document.querySelector('[data-release="fever_by_region"] .plot');
+  return plot.querySelectorAll('.subplot').length === 1 && plot.data.some(({name}) => name === 'north'); }"""
+BEYOND = """
+[...document.querySelectorAll('main *')].filter((node) => !node.closest('.wide, .plot, svg')
+  && node.getBoundingClientRect().right > 361).length
+"""
+CONTRAST = """
+(() => {
+  const parse = (text) => text.match(/[0-9.]+/g).map(Number);
+  const curve = (c) => (c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => .2126 * curve(r / 255) + .7152 * curve(g / 255) + .0722 * curve(b / 255);
+  const paper = (node) => parse(getComputedStyle(node).backgroundColor);
+  const behind = (node) => (paper(node).length === 3 ? paper(node) : behind(node.parentElement));
+  const bad = [];
+  const all = 'h1, h2, h3, p, b, dt, dd, th, td, label, small, a, span, button, summary';
+  for (const node of document.querySelectorAll(all)) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    if (!own || !node.offsetParent || node.closest('.top, .plot, :disabled')) continue;
+    const [front, back] = [parse(getComputedStyle(node).color), behind(node)].map(light);
+    const ratio = (Math.max(front, back) + .05) / (Math.min(front, back) + .05);
+    if (ratio < 4.5) bad.push([node.className, node.textContent.slice(0, 30), ratio]);
+  }
+  return bad;
+})()
+"""

@@ -1,0 +1,355 @@
+"""Reading over HTTP: every form tells the same numbers, pages add up, caches keep what never changes, and
+nothing tells of what has not left."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pyarrow as pa
+import pytest
+from served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
+
+from streamgauge.query.released import Released
+from streamgauge.server import pages
+from streamgauge.server.departures import Departures
+from streamgauge.server.runner import Runner
+
+TICKS = 6
+RELEASES: list[dict[str, Any]] = [
+    {"name": "counts", "sql": "SELECT g, COUNT(*), AVG(x) FROM v GROUP BY g", "title": "How many"},
+    {"name": "up", "sql": "SELECT g, COUNT(*) FROM v GROUP BY ROLLUP(g)"},
+]
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """Six ticks that have left, and a seventh that has not."""
+    folder, clock = tmp_path_factory.mktemp("read"), stepped()
+    write(folder, 100)
+    with running(file_of(folder, *RELEASES), clock) as made:
+        for tick in range(1, TICKS + 1):
+            close(made, clock, tick)
+        leave(made, clock, 68)
+        close(made, clock, TICKS + 1)
+        yield made
+
+
+def rows_of(reply: httpx.Response) -> list[dict[str, Any]]:
+    assert reply.status_code == 200, reply.text
+    return list(reply.json()["rows"])
+
+
+def published(runner: Runner, name: str = "counts") -> list[Released]:
+    """What the store has of the ticks that have left."""
+    from streamgauge.pipeline.reading import read_releases
+
+    return list(read_releases(runner.file.folder, name, 1, TICKS))
+
+
+def test_rows_are_what_sinks_write_without_stamps(runner: Runner) -> None:
+    for name in ("counts", "up"):
+        told = [row for item in published(runner, name) for row in item.rows()]
+        assert rows_of(ask(runner, f"/api/releases/{name}")) == [
+            {key: value for key, value in row.items() if key != "chain"} for row in told
+        ]
+
+
+def test_columns_tell_the_same_numbers_as_rows(runner: Runner) -> None:
+    for name in ("counts", "up"):
+        rows = rows_of(ask(runner, f"/api/releases/{name}"))
+        told = ask(runner, f"/api/releases/{name}?shape=columns").json()
+        again = []
+        for i, tick in enumerate(told["tick"]):
+            for j, place in enumerate(told["places"]):
+                times = {"tick": tick, "start": told["start"][i], "end": told["end"][i]}
+                level = {"level": told["levels"][j]} if "levels" in told else {}
+                numbers = {
+                    measure: {part: block[i][j] for part, block in parts.items()}
+                    for measure, parts in told["measures"].items()
+                }
+                again.append({"release": name, **times, **level, "group": place, **numbers})
+        assert again == rows
+
+
+def test_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
+    reply = ask(runner, "/api/releases/counts", accept="text/csv")
+    assert reply.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+    told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
+    rows = rows_of(ask(runner, "/api/releases/counts"))
+    assert len(told) == 2 * len(rows)
+    assert "chain" not in told[0]
+    for row in rows:
+        for line in told:
+            if (int(line["tick"]), json.loads(line["group"])) == (row["tick"], row["group"]):
+                value = row[line["measure"]]["value"]
+                assert float(line["value"]) == value
+
+
+def test_arrow_tells_the_same_numbers_as_rows(runner: Runner) -> None:
+    reply = ask(runner, "/api/releases/counts?format=arrow")
+    assert reply.headers["content-type"] == "application/vnd.apache.arrow.stream"
+    table = pa.ipc.open_stream(reply.content).read_all().to_pylist()
+    rows = rows_of(ask(runner, "/api/releases/counts"))
+    assert [(row["tick"], row["g"], row["count"], row["count_low"]) for row in table] == [
+        (row["tick"], row["group"]["g"], row["count"]["value"], row["count"]["low"]) for row in rows
+    ]
+
+
+def test_what_is_accepted_best_is_sent(runner: Runner) -> None:
+    def kind(accept: str) -> str:
+        reply = ask(runner, "/api/releases/counts", accept=accept)
+        return str(
+            reply.status_code if reply.status_code != 200 else reply.headers["content-type"].split(";")[0]
+        )
+
+    assert kind("*/*") == kind("application/*") == kind("text/html, */*;q=0.1") == "application/json"
+    assert kind("text/*") == kind("application/json;q=0.2, text/csv;q=0.9") == "text/csv"
+    assert kind("text/html") == kind("application/json;q=0") == kind("application/json;q=nan") == "406"
+
+
+@pytest.mark.parametrize("shape", ["rows", "columns"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 10_000])
+def test_pages_add_up_to_the_whole(runner: Runner, limit: int, shape: str) -> None:
+    whole = [(row["tick"], row["group"]["g"]) for row in rows_of(ask(runner, "/api/releases/counts"))]
+    href, found = f"/api/releases/counts?limit={limit}&shape={shape}", []
+    while href:
+        reply = ask(runner, href)
+        told = reply.json()
+        if shape == "rows":
+            some = [(row["tick"], row["group"]["g"]) for row in told["rows"]]
+        else:
+            some = [(tick, place["g"]) for tick in told["tick"] for place in told["places"]]
+        assert len(some) <= limit
+        assert told["ticks"] == {"from": some[0][0], "to": some[-1][0]}
+        assert (f'<{told["next"]}>; rel="next"' == reply.headers.get("link")) == bool(told["next"])
+        found, href = found + some, told["next"]
+    assert found == whole
+
+
+def test_pages_keep_what_was_asked(runner: Runner) -> None:
+    asked = "/api/releases/counts?group=g:a&measure=count&limit=4&from=2&to=6"
+    following = ask(runner, asked).json()["next"]
+    assert following == "/api/releases/counts?from=6&to=6&limit=4&group=g%3Aa&measure=count"
+    (row,) = rows_of(ask(runner, following))
+    assert (row["tick"], row["group"], set(row) & {"count", "avg_x"}) == (6, {"g": "a"}, {"count"})
+
+
+def test_how_much_is_read_for_a_page_is_bounded(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_BYTES", 1)
+    told = ask(runner, "/api/releases/counts?group=g:none").json()
+    assert (told["rows"], told["ticks"]) == ([], {"from": 1, "to": 1})
+    assert told["next"].startswith("/api/releases/counts?from=2&to=6&")
+
+
+def test_ranges_and_groups_choose(runner: Runner) -> None:
+    def ticks(query: str) -> list[int]:
+        return [row["tick"] for row in rows_of(ask(runner, f"/api/releases/counts?group=g:b&{query}"))]
+
+    assert ticks("from=2&to=3") == [2, 3]
+    assert ticks("last=2") == [5, 6]
+    assert ticks("last=99") == ticks("") == [1, 2, 3, 4, 5, 6]
+    assert ticks("from=7") == ticks("from=7&to=9") == []
+    assert [row["group"] for row in rows_of(ask(runner, "/api/releases/up?to=1&group=g:b&group=g:a"))] == [
+        {"g": "a"},
+        {"g": "b"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "rule"),
+    [
+        ("from=0", "from must be a whole number of at least 1, got '0'"),
+        ("from=%C2%B2", "from must be a whole number of at least 1"),
+        ("from=" + "9" * 400, "from must be a whole number of at least 1, got '" + "9" * 40 + "'"),
+        ("from=3&to=2", "from must be at most to, 2, got '3'"),
+        ("last=2&to=2", "last must be given without from and to"),
+        ("limit=10001", "limit must be a whole number from 1 to 10000"),
+        ("limit=1&limit=2", "limit must be given once, got '2 times'"),
+        ("shape=round", "shape must be one of rows, columns"),
+        ("format=xml", "format must be one of json, csv, arrow"),
+        ("group=h:a", "group must be column:label with a column of g"),
+        ("measure=sum", "measure must be one of count, avg_x"),
+        ("form=2", "parameter must be one of from, to"),
+    ],
+)
+def test_bad_parameters_are_told_the_rule(runner: Runner, query: str, rule: str) -> None:
+    reply = ask(runner, f"/api/releases/counts?{query}")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "bad_parameter")
+    assert reply.json()["error"]["message"].startswith(rule)
+
+
+@pytest.mark.parametrize("name", ["nothing", "counts%00", "' OR 1=1", "C" * 5000])
+def test_what_was_never_charged_is_not_found(runner: Runner, name: str) -> None:
+    reply = ask(runner, f"/api/releases/{name if '%' in name else quote(name)}")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_closed_ranges_are_kept_for_ever_and_others_are_asked_for_again(runner: Runner) -> None:
+    def caches(query: str) -> str:
+        return str(ask(runner, f"/api/releases/counts?{query}").headers["cache-control"])
+
+    for closed in ("from=2&to=6", "to=6", "to=1&shape=columns", "to=3&format=csv"):
+        assert caches(closed) == "public, max-age=31536000, immutable"
+    for still_open in ("", "to=7", "to=99", "from=2", "last=3"):
+        assert caches(still_open) == "public, no-cache"
+
+
+def test_what_only_some_may_read_is_kept_by_nobody_else(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = replace(runner.file, server=replace(runner.file.server, anonymous=False))
+    monkeypatch.setattr(runner, "file", closed)
+    assert ask(runner, "/api/releases/counts?to=1").headers["cache-control"].startswith("private, max-age")
+    assert ask(runner, "/api/releases").headers["cache-control"] == "private, no-cache"
+
+
+def test_what_is_known_is_not_sent_again(runner: Runner) -> None:
+    for path in ("/api/releases", "/api/releases/counts", "/api/releases/counts?to=2&format=csv"):
+        first = ask(runner, path)
+        etag = first.headers["etag"]
+        for told in (etag, f'W/{etag}, "x"', "*"):
+            again = ask(runner, path, if_none_match=told)
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+        assert ask(runner, path, if_none_match='"x"').content == first.content
+
+
+def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
+    queries = [
+        "",
+        "shape=columns",
+        "format=csv",
+        "format=arrow",
+        "format=json",
+        "from=2",
+        "to=5",
+        "last=2",
+        "limit=3",
+    ]
+    queries += ["place=1", "group=g:a", "group=g:b", "measure=count"]
+    replies = {query: ask(runner, f"/api/releases/counts?{query}") for query in queries}
+    assert len({reply.headers["etag"] for reply in replies.values()}) == len(queries)
+
+
+def test_the_list_tells_what_was_declared_and_what_has_left(runner: Runner) -> None:
+    told = ask(runner, "/api/releases").json()
+    assert (told["state"], told["shown"], told["demo"]) == ("running", {"tick": TICKS}, False)
+    assert (
+        told["stream"].items()
+        >= {
+            **{"name": "v", "tick": 10.0, "start": "2026-01-05T00:00:00Z", "end": None, "ticks": None},
+            **{"unit": "one event", "arrival": "live", "lateness": 5.0},
+        }.items()
+    )
+    counts, up = told["releases"]
+    assert counts["title"] == "How many"
+    assert counts["sql"].startswith("SELECT")
+    assert (counts["loss"], counts["loss_text"], counts["by"]) == ({"epsilon": "1/4"}, "epsilon 0.25", None)
+    assert (counts["measures"], counts["groups"], counts["places"]) == (["count", "avg_x"], ["g"], 2)
+    assert (up["places"], up["discovered"], up["ticks"]) == (3, False, {"from": 1, "to": TICKS})
+    assert ask(runner, up["href"]).status_code == 200
+
+
+PATHS = (
+    *(
+        "/api/releases",
+        "/api/releases/counts",
+        "/api/releases/counts?last=1",
+        "/api/releases/counts?from=1&to=2",
+    ),
+    *("/api/releases/counts?from=2", "/api/releases/counts?shape=columns", "/api/releases/counts?format=csv"),
+    *("/api/releases/counts?limit=2", "/api/releases/nothing", "/api/releases/counts?to=2&format=arrow"),
+)
+
+
+def everything(runner: Runner) -> list[tuple[int, bytes, dict[str, str]]]:
+    """All that a reader is told, with status and headers."""
+    replies = [ask(runner, path) for path in PATHS]
+    return [(reply.status_code, reply.content, dict(reply.headers)) for reply in replies]
+
+
+def before_and_after_a_commit(folder: Path) -> tuple[Any, Any, Any]:
+    """What readers are told when tick 1 has left; when 2 is committed, too; and when that has left."""
+    write(folder, 60)
+    clock = stepped()
+    with running(file_of(folder), clock) as runner:
+        close(runner, clock, 1)
+        leave(runner, clock, 16)
+        clock.to(24)
+        before = everything(runner)
+        close(runner, clock, 2)
+        runner._leaving.look()
+        between = everything(runner)
+        leave(runner, clock, 28)
+        return before, between, everything(runner)
+
+
+def test_a_commit_changes_no_byte_of_any_answer_until_it_has_left(tmp_path: Path) -> None:
+    before, between, after = before_and_after_a_commit(tmp_path)
+    assert before == between != after
+    told = [(one == other) for one, other in zip(between, after, strict=True)]
+    assert [PATHS[i] for i, same in enumerate(told) if same] == ["/api/releases/nothing"]
+
+
+def test_a_board_that_tells_before_the_departure_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Departures, "moment", lambda departures, ready: ready)
+    before, between, _ = before_and_after_a_commit(tmp_path)
+    assert before != between
+
+
+def test_a_store_that_was_drawn_anew_has_other_tags(tmp_path: Path) -> None:
+    def tags(folder: Path) -> list[str]:
+        folder.mkdir()
+        write(folder, 20)
+        clock = stepped()
+        with running(file_of(folder), clock) as runner:
+            close(runner, clock, 1)
+            leave(runner, clock, 16)
+            return [ask(runner, path).headers["etag"] for path in PATHS[1:6]]
+
+    assert not set(tags(tmp_path / "one")) & set(tags(tmp_path / "other"))
+
+
+def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> None:
+    events = [{"ts": 1_767_571_200 + s, "w": "a" if s < 10 else "b"} for s in range(20) for _ in range(60)]
+    release = {"name": "words", "sql": "SELECT w, COUNT(*) FROM v GROUP BY w", "epsilon": 1, "delta": 1e-6}
+    file = file_of(
+        tmp_path,
+        release,
+        columns={"w": {"max_groups": 10}},
+        budget={"epsilon": 20, "delta": 1e-5},
+    )
+    (tmp_path / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    clock = Stepped(time=stepped().time)
+    with running(file, clock) as runner:
+        close(runner, clock, 1)
+        close(runner, clock, 2)
+        leave(runner, clock, 28)
+        told = ask(runner, "/api/releases/words?shape=columns").json()
+        assert told["places"] == [{"w": "a"}, {"w": "b"}]
+        first, _ = told["measures"]["count"]["value"]
+        assert [number is None for number in first] == [False, True]
+        (listed,) = ask(runner, "/api/releases").json()["releases"]
+        assert (listed["discovered"], listed["places"]) == (True, None)
+        assert ask(runner, "/api/releases/words?format=arrow").status_code == 200
+        href, found = "/api/releases/words?limit=1", []
+        while href:
+            page = ask(runner, href).json()
+            found, href = found + [(row["tick"], row["group"]["w"]) for row in page["rows"]], page["next"]
+        assert found == [
+            (row["tick"], row["group"]["w"]) for row in rows_of(ask(runner, "/api/releases/words"))
+        ]
+
+
+def test_before_the_first_start_there_is_nothing_to_read(tmp_path: Path) -> None:
+    runner = Runner(file_of(tmp_path))
+    assert ask(runner, "/api/releases").json()["releases"] == []
+    assert ask(runner, "/api/releases/counts").status_code == 404
+    eventually(lambda: runner.acts() == ())

@@ -1,0 +1,253 @@
+"""The run behind a server: started, asked, stopped, failed; and what readers see of it meanwhile."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from served import START, Stepped, ask, close, committed, eventually, file_of, leave, running, stepped, write
+
+from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
+from streamgauge.pipeline.options import Options
+from streamgauge.pipeline.reader import Reader
+from streamgauge.pipeline.store_errors import AlreadyRunning
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server.leaving import Leaving
+from streamgauge.server.noted import Noted
+from streamgauge.server.runner import NotRunning, Refused, Runner
+from streamgauge.testing import SilentNoise
+
+FINISHED = {"arrival": "finished", "end": "2026-01-05T00:00:30Z"}
+
+
+def asked(file: PipelineFile, name: str = "more", epsilon: float = 0.25) -> AskedRelease:
+    body = {"name": name, "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": epsilon}
+    return AskedRelease(release_of_json(body, file.stream), "ana")
+
+
+def shown(runner: Runner) -> list[int]:
+    """The ticks that readers see."""
+    rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
+    return [row["tick"] for row in rows]
+
+
+def test_readers_see_a_tick_when_it_has_left(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    clock = stepped()
+    with running(file_of(tmp_path), clock) as runner:
+        assert runner.state == "running"
+        close(runner, clock, 1)
+        assert shown(runner) == []
+        leave(runner, clock, 16)
+        assert shown(runner) == [1]
+    assert runner.state == "stopping"
+    assert runner.progress is not None
+
+
+def test_what_has_left_is_there_at_once_after_a_restart_and_what_has_not_is_not(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        close(runner, clock, 1)
+        leave(runner, clock, 16)
+        close(runner, clock, 2)
+    with running(file, clock) as runner:
+        assert shown(runner) == [1]
+        leave(runner, clock, 28)
+        assert shown(runner) == [1, 2]
+
+
+def test_a_note_of_another_history_shows_nothing_early(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        close(runner, clock, 1)
+    note = file.folder / "departed"
+    for told in ['{"number": 2, "chain": "0"}', '{"number": 99, "chain": "0"}', "{", '{"number": "x"}', "[]"]:
+        note.write_text(told)
+        with Reader.at(file.folder) as reader:
+            assert Noted(file.folder).read(reader) == 0
+    with running(file, clock) as runner:
+        assert runner.board.shown.number == 0
+        leave(runner, clock, 16)
+        assert shown(runner) == [1]
+
+
+def test_an_entry_that_the_witness_does_not_know_yet_is_shown_once_it_does(tmp_path: Path) -> None:
+    def failing(step: str) -> None:
+        if step == "witnessed" and clock.time > (START + 10) * 10**6:
+            raise OSError
+
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock, step=failing) as runner:
+        clock.to(15)
+        eventually(lambda: runner.state == "failed")
+    clock.to(17)
+    with running(file, clock) as runner:
+        leave(runner, clock, 20)
+        assert shown(runner) == [1]
+        assert runner.board.shown.place == 1
+
+
+def test_all_that_was_committed_long_ago_is_there_at_once(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        close(runner, clock, 1)
+    (file.folder / "departed").unlink()
+    late = Stepped(time=clock.time + 10**15)  # decades later: by then the file's own time has passed
+    leaving = Leaving(file, runner.board, late.now)
+    leaving.start()
+    leaving.stop()
+    assert shown(runner) == [1]
+    runner.board.readers.close()
+
+
+def test_a_release_that_is_asked_for_begins_and_the_others_go_on(tmp_path: Path) -> None:
+    write(tmp_path, 60)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        close(runner, clock, 1)
+        runner.ask(asked(file), Fraction(1, 2))
+        assert set(runner.book().open_releases()) == {"counts"}
+        leave(runner, clock, 16)
+        assert set(runner.book().open_releases()) == {"counts", "more"}
+        assert runner.state == "running"
+        first = runner.book().entries["more"].first
+        for tick in range(2, first + 1):
+            close(runner, clock, tick)
+        leave(runner, clock, 10 * first + 8)
+        assert shown(runner) == list(range(1, first + 1))
+        assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": first, "to": first}
+
+
+def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        before = runner.acts()
+        with pytest.raises(Refused, match="charge must be at most what is left of epsilon 1"):
+            runner.ask(asked(file, epsilon=0.75))
+        with pytest.raises(Refused, match="share"):
+            runner.ask(asked(file), Fraction(1, 100))
+        with pytest.raises(Refused, match="must be one that is open"):
+            runner.end("nothing")
+        with pytest.raises(Refused, match="take it out there"):
+            runner.end("counts")
+        assert runner.acts() == before
+        close(runner, clock, 1)
+        leave(runner, clock, 16)
+        assert shown(runner) == [1]
+
+
+def test_an_end_is_told_when_the_ticks_before_it_have_left(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        runner.ask(asked(file))
+        close(runner, clock, 1)
+        before = ask(runner, "/api/releases").content
+        runner.end("more")
+        assert ask(runner, "/api/releases").content == before
+        leave(runner, clock, 16)
+        ended = {each["name"]: each["ended"] for each in ask(runner, "/api/releases").json()["releases"]}
+        assert ended == {"counts": None, "more": 1}
+        runner.ask(asked(file, "next", 0.5))  # the budget is there again
+
+
+def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        names = [f"r{i}" for i in range(4)]
+        threads = [Thread(target=runner.ask, args=[asked(file, name, 0.125)]) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(runner.book().open_releases()) == {"counts", *names}
+
+
+def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path) -> None:
+    write(tmp_path, 30)
+    file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
+    with running(file, clock) as runner:
+        eventually(lambda: committed(runner)[1] == 3)
+        assert (runner.state, shown(runner)) == ("running", [])  # that it is over leaves with its last tick
+        eventually(lambda: runner._leaving._final is not None)
+        leave(runner, clock, 1_004)
+        eventually(lambda: runner.state == "ended")
+        assert shown(runner) == [1, 2, 3]
+        clock.to(1_005)
+        runner.ask(asked(file))
+        eventually(lambda: runner._leaving._final is not None)
+        leave(runner, clock, 1_008)
+        eventually(lambda: runner.state == "ended")
+        assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": 1, "to": 3}
+
+
+def test_a_run_that_must_not_start_says_so_in_its_own_words(tmp_path: Path) -> None:
+    file = file_of(tmp_path)
+    with running(file, stepped()), pytest.raises(AlreadyRunning):
+        Runner(file, Options(noise=SilentNoise(), clock=stepped())).start()
+
+
+def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> None:
+    def failing(step: str) -> None:
+        if step == "stored" and clock.time > (START + 20) * 10**6:
+            raise OSError("secret")
+
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock, step=failing) as runner:
+        close(runner, clock, 1)
+        leave(runner, clock, 16)
+        clock.to(25)
+        eventually(lambda: runner.state == "failed")
+        assert runner.error == "OSError"
+        assert shown(runner) == [1]
+        with pytest.raises(NotRunning):
+            runner.ask(asked(file))
+    assert runner.state == "failed"
+
+
+def test_a_failure_while_a_release_is_taken_in_is_told_by_its_class_and_the_run_goes_on(
+    tmp_path: Path,
+) -> None:
+    turns = []
+
+    def failing(step: str) -> None:
+        if step == "begun" and turns and turns[0].at_hand.asked:
+            raise OSError("secret")
+
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock, step=failing) as runner:
+        turns.append(runner._turns)
+        with pytest.raises(NotRunning, match=r"OSError$"):
+            runner.ask(asked(file))
+        assert set(runner.book().entries) == {"counts"}
+        close(runner, clock, 1)
+
+
+def test_switches_are_said_for_one_start(tmp_path: Path) -> None:
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock, again=True, rolled_back=True, change_budget=True) as runner:
+        said = [runner.options.again, runner.options.rolled_back, runner.options.change_budget]
+        assert said == [False] * 3
+
+
+def test_batches_that_are_sent_survive_what_is_asked_meanwhile(tmp_path: Path) -> None:
+    file, clock = file_of(tmp_path, source="http"), stepped(1)
+    with running(file, clock) as runner:
+        assert runner.inbox is not None
+        lines = [json.dumps({"ts": START + 1, "g": "a", "x": 1}).encode() + b"\n"] * 3
+        tickets = [runner.inbox.put("one", lines[0])]
+        runner.ask(asked(file))
+        tickets += [runner.inbox.put("two", lines[1]), runner.inbox.put("one", lines[2])]
+        assert [ticket.done.result(20) for ticket in tickets] == [None] * 3
+        assert tickets[2].repeated
+        close(runner, clock, 1)
+        leave(runner, clock, 16)
+        rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
+        assert [row["count"]["value"] for row in rows] == [2.0]

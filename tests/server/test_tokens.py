@@ -1,0 +1,146 @@
+"""Tokens: 256 random bits, kept as a hash, compared in constant time, gone when they are revoked."""
+
+import re
+import stat
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from streamgauge.server import tokens as module
+from streamgauge.server.tokens import BadToken, Token, Tokens, TokensUnusable, digest_of, matching
+
+
+def test_a_secret_names_its_role_and_is_not_on_disk(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "clinic.streamgauge")
+    secret = tokens.create("ana", "analyst", Fraction(1, 4))
+    assert re.fullmatch(r"sg_analyst_[A-Za-z0-9_-]{43}", secret)
+    tokens.close()
+    written = b"".join(path.read_bytes() for path in tokens.path.parent.iterdir())
+    assert secret.encode() not in written
+    assert secret.rpartition("_")[2].encode() not in written
+    assert sha256(secret.encode()).digest() in written
+
+
+def test_the_file_and_its_folder_are_the_owners_alone(tmp_path: Path) -> None:
+    path = Tokens(tmp_path / "clinic.streamgauge").path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_two_secrets_are_never_the_same(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    assert len({tokens.create(f"r{i}", "reader") for i in range(50)}) == 50
+
+
+def test_a_token_is_known_by_its_secret_alone(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    secrets = {name: tokens.create(name, "reader") for name in ("ann", "bob", "cem")}
+    found = {name: tokens.known(secret) for name, secret in secrets.items()}
+    assert {name: token and token.name for name, token in found.items()} == {name: name for name in secrets}
+    for wrong in (
+        "",
+        "sg_reader_",
+        secrets["ann"][:-1],
+        secrets["ann"] + "A",
+        secrets["ann"].upper(),
+        "\udc80",
+    ):
+        assert tokens.known(wrong) is None
+
+
+def test_what_is_revoked_or_made_elsewhere_counts_at_once(tmp_path: Path) -> None:
+    server, command = Tokens(tmp_path), Tokens(tmp_path)
+    secret = command.create("ann", "reader")
+    token = server.known(secret)
+    assert token is not None
+    assert server.still(token.id) == token
+    command.revoke("ann")
+    assert server.known(secret) is None
+    assert server.still(token.id) is None
+    assert [each.revoked is None for each in server.all()] == [False]
+
+
+def test_a_name_may_be_used_again_after_it_was_revoked(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    old = tokens.create("ana", "analyst", Fraction(1))
+    tokens.revoke("ana")
+    new = tokens.create("ana", "analyst", Fraction(1))
+    assert tokens.known(old) is None
+    assert tokens.known(new) is not None
+
+
+def test_shares_of_analysts_add_up_to_at_most_the_whole(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    tokens.create("ana", "analyst", Fraction(2, 3))
+    with pytest.raises(BadToken, match=r"share must be at most 1/3, what other analysts leave, got 1/2"):
+        tokens.create("bea", "analyst", Fraction(1, 2))
+    tokens.create("bea", "analyst", Fraction(1, 3))
+    assert len(tokens.all()) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "share", "said"),
+    [
+        ("", "reader", None, "name must be"),
+        ("a b", "reader", None, "name must be"),
+        ("a" * 101, "reader", None, "name must be"),
+        ("ann", "king", None, "role must be one of reader, analyst, curator"),
+        ("ann", "analyst", None, "share must be given for an analyst"),
+        ("ann", "reader", Fraction(1, 2), "share must be left out"),
+        ("ann", "analyst", Fraction(0), "share must be a part of the budget"),
+        ("ann", "analyst", Fraction(2), "share must be a part of the budget"),
+        ("ROB", "reader", None, "name must differ"),
+    ],
+)
+def test_what_cannot_be_a_token_is_refused(
+    tmp_path: Path, name: str, role: str, share: Fraction | None, said: str
+) -> None:
+    tokens = Tokens(tmp_path)
+    tokens.create("rob", "reader")
+    with pytest.raises(BadToken, match=said):
+        tokens.create(name, role, share)
+    assert [token.name for token in tokens.all()] == ["rob"]
+
+
+def test_nobody_is_revoked_who_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadToken, match="name must be that of a token that is not revoked, got ann"):
+        Tokens(tmp_path).revoke("ann")
+
+
+def test_a_printed_token_shows_no_hash(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    tokens.create("ann", "reader")
+    assert "digest" not in repr(tokens.all())
+
+
+def test_a_file_that_is_no_tokens_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "tokens.db").write_bytes(b"something else" * 100)
+    with pytest.raises(TokensUnusable, match="tokens must be readable and writable, got a file that is not"):
+        Tokens(tmp_path)
+
+
+def comparisons(monkeypatch: pytest.MonkeyPatch, find: object, place: int) -> int:
+    """How many constant-time comparisons it takes to find the token at a place of ten."""
+    made: list[bytes] = []
+
+    def counted(a: bytes, b: bytes) -> bool:
+        made.append(a)
+        return a == b
+
+    monkeypatch.setattr(module, "compare_digest", counted)
+    known = [Token(i, f"r{i}", "reader", None, 0, None, digest_of(str(i))) for i in range(10)]
+    found = find(known, digest_of(str(place)))  # type: ignore[operator]
+    assert (found and found.id) == (place if place < 10 else None)
+    return len(made)
+
+
+def early(tokens: list[Token], digest: bytes) -> Token | None:
+    """A broken twin: it leaves off at the first that fits."""
+    return next((token for token in tokens if module.compare_digest(token.digest, digest)), None)
+
+
+def test_every_token_is_compared_whichever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {comparisons(monkeypatch, matching, place) for place in range(11)} == {10}
+    assert {comparisons(monkeypatch, early, place) for place in range(11)} != {10}
