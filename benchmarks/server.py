@@ -131,17 +131,17 @@ async def replied(reader: asyncio.StreamReader) -> int:
     return int(head.split(b" ", 2)[1])
 
 
-async def posting(port: int, token: str, number: int, bodies: list[bytes], until: float, load: Load) -> None:
+async def posting(port: int, token: str, bodies: list[bytes], until: float, load: Load) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     heads = [
         f"POST /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
         f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n"
         for body in bodies
     ]
-    count = 0
+    own, count = f"{os.getpid()}-{id(reader)}", 0
     while (begun := time.perf_counter()) < until:
         place = count % BATCHES
-        writer.write(f"{heads[place]}Batch-Key: {os.getpid()}-{number}-{count}\r\n\r\n".encode())
+        writer.write(f"{heads[place]}Batch-Key: {own}-{count}\r\n\r\n".encode())
         writer.write(bodies[place].replace(b"%d" % NOW, b"%d" % int(time.time() * 1000)))
         status = await replied(reader)
         load.latencies.append(time.perf_counter() - begun)
@@ -155,7 +155,7 @@ async def posted(port: int, token: str, seconds: float, connections: int) -> Loa
     bodies, load = prepared(), Load()
     begun = time.perf_counter()
     until = begun + seconds
-    await asyncio.gather(*(posting(port, token, n, bodies, until, load) for n in range(connections)))
+    await asyncio.gather(*(posting(port, token, bodies, until, load) for _ in range(connections)))
     load.seconds = time.perf_counter() - begun
     return load
 
@@ -193,11 +193,11 @@ async def reading(port: int, seen: Reader, ready: asyncio.Semaphore, opened: lis
 
 
 async def watched(port: int, count: int, seconds: float) -> list[Reader]:
-    readers, opened = [Reader() for _ in range(count)], []
-    few: list[int] = opened
+    readers: list[Reader] = [Reader() for _ in range(count)]
+    opened: list[int] = []
     ready = asyncio.Semaphore(50)
-    tasks = [asyncio.create_task(reading(port, each, ready, few)) for each in readers]
-    while len(few) < count:
+    tasks = [asyncio.create_task(reading(port, each, ready, opened)) for each in readers]
+    while len(opened) < count:
         await asyncio.sleep(0.05)
     for each in readers:
         each.ticks.clear()
