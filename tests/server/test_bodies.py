@@ -66,6 +66,7 @@ def test_gzip_is_unpacked_up_to_the_bound() -> None:
 @pytest.mark.parametrize(
     "body",
     [b"", b"plain", gzip.compress(b"a" * 99)[:-1], gzip.compress(b"a") + b"b", gzip.compress(b"a") * 2],
+    ids=["empty", "plain", "cut", "followed", "twice"],
 )
 def test_what_is_not_one_whole_gzip_is_refused(body: bytes) -> None:
     assert refused(lambda: unpacked(body, "gzip", MOST)).status == 400

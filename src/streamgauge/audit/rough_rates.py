@@ -31,4 +31,4 @@ def rough_lowest(hits: Floats | Ints, runs: float, doubt: float) -> Floats:
     >>> rough_lowest(np.array([0, 50, 100]), 100, 0.025).round(3)
     array([0.   , 0.398, 0.964])
     """
-    return 1 - rough_highest(runs - hits, runs, doubt)
+    return 1 - rough_highest(np.asarray(runs - hits, np.float64), runs, doubt)

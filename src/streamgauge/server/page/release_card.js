@@ -58,7 +58,7 @@ export class ReleaseCard {
     this.readings = el("div", { class: "readings", role: "group", "aria-label": "Groups: newest values, with 95 % errors" });
     const point = (pointed) => () => { this.pointed = pointed; this.update(); };
     this.plot = el("div", { class: "plot", role: "img", mouseenter: point(true), mouseleave: point(false) });
-    this.empty = el("p", { class: "empty" }, "Waiting for the first tick to close.");
+    this.empty = el("p", { class: "empty", hidden: true });
     this.note = el("p", { class: "hint why", hidden: true }, WHY);
     this.table = el("details", { class: "table", toggle: () => this.update() }, el("summary", {}, "Numbers as a table"));
     this.endButton = el("button", { type: "button", class: "quiet danger", click: () => this.options.end(this.release), hidden: !this.options.mayEnd(release) }, "End this release");
@@ -75,7 +75,7 @@ export class ReleaseCard {
     return [
       badge(release.window), badge(release.loss_text?.replace("epsilon", "ε").replace("rho", "ρ") ?? lossText(release.loss)),
       release.by && badge(`asked by ${release.by}`), release.discovered && badge("groups discovered"),
-      release.ended !== null && release.ended !== undefined && badge(`ended after tick ${release.ended.toLocaleString("en-GB")}`, "over"),
+      release.ended !== null && release.ended !== undefined && badge(release.ended < release.first ? "ended" : `ended after tick ${release.ended.toLocaleString("en-GB")}`, "over"),
     ].filter(Boolean);
   }
 
@@ -111,6 +111,8 @@ export class ReleaseCard {
     const lines = this.#lines();
     const some = lines.length > 0 && lines[0].column.tick.length > 0;
     show(this.empty, !some);
+    const over = this.release.ended !== null && this.release.ended !== undefined;
+    this.empty.textContent = over ? "It was ended before its first tick: nothing was released." : "Waiting for the first tick to close.";
     show(this.plot, some);
     show(this.note, some && lines[0].perTick);
     if (lines.length > DRAWN && !this.chosen) {
