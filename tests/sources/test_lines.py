@@ -173,9 +173,10 @@ def test_a_40_mb_line_in_one_chunk_harms_nobody():
 
 
 def test_a_byte_order_mark_goes_at_the_beginning_of_every_line_and_only_there():
-    raw = MARK + b"a\n" + 2 * MARK + b"b" + MARK + b"\nc\n" + MARK + b"d"
-    for chunks in chunkings(raw):
-        assert text(split(chunks)[0]) == b"a\nb" + MARK + b"\nc\nd\n"
+    for chunks in chunkings(MARK + b"a\n" + 2 * MARK + b"b"):
+        assert text(split(chunks)[0]) == b"a\nb\n"
+    for chunks in chunkings(b"b" + MARK + b"\nc\n" + MARK + b"d"):
+        assert text(split(chunks)[0]) == b"b" + MARK + b"\nc\nd\n"
     assert text(split([MARK])[0]) == b"\n"
     assert text(split([MARK[:2]])[0]) == b""
 

@@ -53,7 +53,7 @@ def pipeline_of(tables: Mapping[str, Any], path: Path) -> PipelineFile:
 
 
 def _of_file(path: Path, bad: BadFile) -> BadFile:
-    return BadFile(f"{one_line(path.name)}: {bad}")
+    return BadFile(f"{one_line(path.name or str(path))}: {bad}")
 
 
 def _text(path: Path) -> str:
