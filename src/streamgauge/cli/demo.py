@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 OURS = ("clinic.toml", "visits.jsonl", "releases.jsonl", "plot.html", "plot.png", "clinic.streamgauge")
 KEYS = ("clinic.key", "clinic.key.witness", "clinic.key.witness.lock")
+VISITS = 200_000
 
 Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")]
-Events = Annotated[int, typer.Option("--events", min=1000, max=10**7, metavar="N", help="How many visits.")]
+Events = Annotated[
+    int | None,
+    typer.Option("--events", min=1000, max=10**7, metavar="N", help="How many visits (200,000)."),
+]
 Live = Annotated[bool, switch("--live", help="Serve it in the browser instead, a tick a second.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Of --live; 0 is any.")]
 Ticks = Annotated[
@@ -30,7 +34,7 @@ Ticks = Annotated[
 
 def demo(
     folder: Folder = Path("streamgauge-demo"),
-    events: Events = 200_000,
+    events: Events = None,
     live: Live = False,
     port: Port = 8765,
     ticks: Ticks = None,
@@ -48,6 +52,8 @@ def demo(
     """
     if not live and ticks is not None:
         bad_argument("--ticks", "given with --live", ticks)
+    if live and events is not None:
+        bad_argument("--events", "given without --live", events)
     prepare(folder)
     if live:
         serve_live(folder, port, ticks)
@@ -60,8 +66,9 @@ def demo(
     from streamgauge.pipeline.pipeline import Pipeline
 
     console = screen()
-    step(console, "1. A clinic", f"{events:,} visits over 90 days, in {folder}/visits.jsonl")
-    write_clinic(folder, events)
+    visits = events or VISITS
+    step(console, "1. A clinic", f"{visits:,} visits over 90 days, in {folder}/visits.jsonl")
+    write_clinic(folder, visits)
     create_key(folder / "clinic.key")
     step(console, "2. Its plan", "before a drop of budget is spent: streamgauge plan clinic.toml")
     pipeline = Pipeline.from_file(folder / "clinic.toml")
