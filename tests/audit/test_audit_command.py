@@ -69,7 +69,7 @@ def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path
     refused = told("audit", file, "--html", page)
     assert "--html must be in a folder that is there" in line_of(refused)
     page.parent.mkdir()
-    found = told("audit", file, "--runs", "2000", "--ticks", "2", "--json", "--html", page, *SURE)
+    found = told("audit", file, "--runs", "400", "--ticks", "2", "--json", "--html", page, *SURE)
     assert found.exit_code == 0, found.output
     report = json.loads(found.stdout)
     assert [each["title"] for each in report["findings"]] == [
@@ -139,6 +139,10 @@ def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
         (["Binary", "--delta", "0.1"], "--delta must be given with --epsilon"),
         (["Binary", "--epsilon", "1", "--delta", "1"], "--delta must be a number between 0 and 1"),
         (["Count", "--unit", "user:1,20", "--ticks", "40"], "--ticks and --unit: ticks must leave at most"),
+        (["Binary", "--epsilon", "1e400"], "--epsilon must be a number above 0"),
+        (["Binary", "--rho", "1e-400"], "--rho must be a number above 0"),
+        (["."], "WHAT must be a pipeline file or a name, got the folder ."),
+        (["clinic.toml", "--ticks", "65"], "--ticks must be at most 64 for a pipeline file"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )

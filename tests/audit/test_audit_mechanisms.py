@@ -17,9 +17,10 @@ from streamgauge.audit import (
     worst_neighbour,
 )
 from streamgauge.audit.adaptive import within
+from streamgauge.audit.costs import cost_of
 from streamgauge.audit.exact import exact_loss, patterns
-from streamgauge.audit.linear import tried, written
-from streamgauge.audit.mechanisms import spread
+from streamgauge.audit.linear import written
+from streamgauge.audit.neighbours import spread
 from streamgauge.continual import Binary, Kary, SimpleII
 from streamgauge.noise import DiscreteLaplace, Ints
 from streamgauge.privacy import Reach
@@ -39,11 +40,16 @@ def test_the_computed_loss_is_the_claim_at_most(case: Case) -> None:
 @every_case
 def test_what_a_mechanism_writes_down_is_what_it_does(case: Case) -> None:
     claim = case.claim(7)
-    subject = MechanismSubject(claim, 7)
-    read, done = written(claim.strategy(7)), tried(subject._released, 7)
+    subject, currency = MechanismSubject(claim, 7), claim.loss.kept_as.currency
+    read, done = written(claim.strategy(7)), subject.tried
+    assert done is not None
+    assert not done.odd
+    assert subject.alike
     np.testing.assert_allclose(done.by_data, read.by_data, atol=1e-6)
     for move in np.eye(7):
-        assert done.cost(move).most == pytest.approx(read.cost(move).most, rel=1e-6)
+        expected = cost_of(read, move, currency)
+        assert cost_of(done, move, currency).most == pytest.approx(expected.most, rel=1e-6)
+        assert expected.most < float("inf")
 
 
 @every_case

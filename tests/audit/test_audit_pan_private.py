@@ -91,7 +91,11 @@ def test_views_hold_releases_and_memory_in_order() -> None:
 
 def test_a_verdict_says_which_ticks_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamgauge.audit.pan_private.TRIED", 3)
-    assert "of ticks 1 to 3 only" in audit(subject(claim()), runs=0).exact_pair
+    verdict = audit(subject(claim()), runs=0)
+    assert verdict.computed.endswith("(3 of 6 ticks)")
+    assert verdict.as_json()["computed_part"] == "3 of 6 ticks"
+    assert verdict.as_json()["computed_from"] == "the code of 3 ticks was tried"
+    assert "memory seen after tick" in verdict.as_json()["exact_pair"]
     monkeypatch.setattr("streamgauge.audit.pan_private.TRIED", TICKS)
     assert "only" not in audit(subject(claim()), runs=0).exact_pair
 

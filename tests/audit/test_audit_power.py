@@ -26,7 +26,8 @@ TIGHT = [
 def test_a_million_runs_show_most_of_a_tight_claim(claim: Mechanism[Any], ticks: int, share: float) -> None:
     found = measure(MechanismSubject(claim, ticks, InsecureNoise(5)), MILLION)
     assert share * float(claim.loss.amount) < found.amount <= float(claim.loss.amount)
-    assert found.score == "likelihood ratio" or claim.loss.currency != "pure"  # else a sum is as good
+    as_good = ticks == 1 or claim.loss.currency != "pure"  # a sum is
+    assert found.score == "likelihood ratio" or as_good
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -13,15 +13,17 @@ sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
 from pipelines import tables
 
 from streamgauge import Pipeline
-from streamgauge.audit import pipelines
+from streamgauge.audit import measuring, pipelines, run_by_run
+from streamgauge.audit.candidate_records import Candidates
 from streamgauge.audit.file_copies import Repeated, grouped_first, widened
 from streamgauge.audit.input_records import Line, time_of
-from streamgauge.audit.neighbour_inputs import Candidates, unit_of
-from streamgauge.audit.pipeline_claims import CannotBeAudited
-from streamgauge.audit.pipelines import audit_pipeline
+from streamgauge.audit.pipeline_claims import CannotBeAudited, charged
+from streamgauge.audit.pipelines import Judge, audit_pipeline, nobody
 from streamgauge.audit.private_runs import private_folder
 from streamgauge.audit.readings import readings
+from streamgauge.audit.run_by_run import AsWritten, Comparison
 from streamgauge.audit.trial_runs import Trial
+from streamgauge.audit.unit_inputs import unit_of
 from streamgauge.engines import aggregation
 from streamgauge.engines.typed import Typed
 from streamgauge.noise import Ints
@@ -81,7 +83,7 @@ def test_several_releases_are_held_against_their_own_loss_and_against_the_charge
     parts = [
         {**release, "epsilon": epsilon} for release, epsilon in zip((COUNTS, SUMS, TWO), SPLIT, strict=True)
     ]
-    found = verdicts(file_of(tmp_path, *parts), 1000)
+    found = verdicts(file_of(tmp_path, *parts), 400)
     assert [verdict.subject for verdict in found] == [
         *map("v.toml: {}".format, ("counts", "sums", "two")),
         "v.toml",
@@ -190,8 +192,13 @@ class Absent:
 
 
 @pytest.mark.parametrize(
-    ("broken", "release"),
-    [(Unclamped, SUMS), (Unsplit, TWO), (Reused, COUNTS), (Absent, COUNTS)],
+    ("broken", "release", "pair"),
+    [
+        (Unclamped, SUMS, "a unit whose numbers are out of bounds"),
+        (Unsplit, TWO, "an event of x 10, alone"),
+        (Reused, COUNTS, "an event of g a, alone"),
+        (Absent, COUNTS, "an event of g a, alone"),
+    ],
     ids=[
         "a number that is not clamped",
         "a loss that is not split",
@@ -199,13 +206,18 @@ class Absent:
         "rows only where data is",
     ],
 )
-def test_broken_code_is_condemned(tmp_path: Path, monkeypatch: Any, broken: Any, release: Any) -> None:
-    file = file_of(
-        tmp_path, release, columns={"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 10], "grid": 1}}
-    )
+def test_broken_code_is_condemned(
+    tmp_path: Path, monkeypatch: Any, broken: Any, release: Any, pair: str
+) -> None:
+    file = file_of(tmp_path, release)
     broken().patch(monkeypatch)
-    found = verdicts(file)
-    assert any(verdict.measured.amount > 1 for verdict in found), found
+    with private_folder() as folder:
+        trial = Trial.of(file, 2, folder)
+        pairs = [each for each in trial.pairs() if each.name == pair]
+        judge = Judge(trial, charged(file, folder), 3000, SURE, nobody, InsecureNoise(31))
+        (verdict,) = judge.releases(pairs)
+    assert verdict.measured.amount > 1, verdict
+    assert verdict.condemned
 
 
 def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(
@@ -219,10 +231,12 @@ def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(
         return real(file)
 
     monkeypatch.setattr(WholeFile, "is_clean", is_clean)
-    found = verdicts(file_of(tmp_path, COUNTS), 1000, 0.999)
+    for module in (measuring, run_by_run):
+        monkeypatch.setattr(module, "FEWEST", 60)
+    found = verdicts(file_of(tmp_path, COUNTS), 400, 0.999)
     assert found[-1].subject == "v.toml, run by run"
     assert found[-1].condemned
-    assert found[-1].measured.pair == "a record that cannot be read, before others"
+    assert found[-1].measured.pair == "a record that is torn, before others"
     assert not found[0].condemned
 
 
@@ -234,7 +248,14 @@ def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, mo
         return real(run, tally, first, count)
 
     monkeypatch.setattr(PartRun, "take", take)
-    assert verdicts(file_of(tmp_path, COUNTS), 1000, 0.999)[-1].condemned
+    file = file_of(tmp_path, COUNTS)
+    with private_folder() as folder:
+        trial = Trial.of(file, 1, folder)
+        comparison = Comparison.of(trial, trial.pairs()[:1], broken=False)
+        written = AsWritten.of(comparison, charged(file, folder), InsecureNoise(31))
+        for side in (True, False):
+            written.views((0, side), 20)
+        assert list(written.reasons(1e-3))
 
 
 @pytest.mark.parametrize(

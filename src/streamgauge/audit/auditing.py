@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from streamgauge.audit.live_steps import alike
 from streamgauge.audit.measuring import CONFIDENCE, RUNS, Watch, measure, unseen
-from streamgauge.audit.mechanisms import MechanismSubject
+from streamgauge.audit.mechanisms import LONG, MechanismSubject
 from streamgauge.audit.pan_private import PanPrivateSubject
 from streamgauge.audit.stated import StatedSubject
 from streamgauge.audit.subject import Computed, Subject
@@ -38,7 +39,14 @@ def audit_mechanism(
     """A counter's claim over its first ticks; where it is pan-private, its memory is attacked as well.
 
     An (epsilon, delta) is attacked as stated, but for pan-private mechanisms: those by the rho they keep.
+    Releases are made by `feed` and, where they are others, by `step`.
     """
     stated = mechanism.loss.currency == "approximate"
-    kind = PanPrivateSubject if mechanism.pan_private else StatedSubject if stated else MechanismSubject
-    return audit(kind(mechanism, ticks, noise=noise), runs, confidence, watch)
+    plain = (StatedSubject if stated else MechanismSubject)(mechanism, ticks, noise=noise)
+    if not mechanism.pan_private:
+        return audit(plain, runs, confidence, watch)
+    seen = PanPrivateSubject(mechanism, ticks, noise=noise)  # tick by tick
+    if alike(mechanism, min(ticks, LONG)):
+        return audit(seen, runs, confidence, watch)
+    both = [audit(each, runs, 1 - (1 - confidence) / 2, watch) for each in (seen, plain)]
+    return next((verdict for verdict in both if verdict.condemned), both[1])

@@ -20,6 +20,7 @@ from typing import Any
 from streamgauge import continual, statistics
 from streamgauge.audit.adaptive import AdaptiveSubject
 from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
+from streamgauge.audit.exact import covered
 from streamgauge.audit.happenings import Given, as_users, as_values
 from streamgauge.audit.mechanisms import MechanismSubject
 from streamgauge.audit.mutants import every_twin
@@ -33,6 +34,8 @@ from streamgauge.statistics import Axis, Statistic, TopK
 
 Settings = Mapping[str, Any]
 COUNTER_TICKS = 7
+MEASURED_TICKS = 64  # that are run at most, however many are computed
+DRIVEN_TICKS = 24  # that are saved and loaded: each draw is tried by itself
 FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
 SAVED_RUNS, BESIDE_RUNS = 5_000, 500  # the computation says the rest
 LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
@@ -155,27 +158,29 @@ def twins() -> Iterator[Entry]:
 def _counters(cls: type[Mechanism[Any]], asked: Asked) -> Iterator[Entry]:
     ticks = asked.ticks or COUNTER_TICKS
     driven: set[tuple[Loss, bool]] = set()
-    for claim, title in _claims(cls, ticks, asked):
+    run = min(ticks, MEASURED_TICKS)
+    for claim, called in _claims(cls, ticks, asked):
+        title = f"{called}, {covered(run, ticks)} run" if run < ticks else called
         if (claim.loss, claim.pan_private) not in driven:  # in its first settings
             driven.add((claim.loss, claim.pan_private))
-            yield from _driven(claim, title, ticks)
+            yield from _driven(claim, called, ticks)
         if claim.pan_private:
-            yield Entry("memory", f"{title}, pan-private", PanPrivateSubject(claim, ticks))
+            yield Entry("memory", f"{title}, pan-private", PanPrivateSubject(claim, run, asked_ticks=ticks))
             continue
         if claim.loss.currency == "approximate":
-            yield Entry("counter", f"{title}, as stated", StatedSubject(claim, ticks))
-        yield Entry("counter", title, MechanismSubject(claim, ticks))
+            yield Entry("counter", f"{title}, as stated", StatedSubject(claim, ticks, run=run))
+        yield Entry("counter", title, MechanismSubject(claim, ticks, run=run))
         if cls.__name__ in ADAPTIVE and claim.unit == Event():
-            yield Entry("adversary", f"{title}, adaptively", AdaptiveSubject(claim, ticks))
+            yield Entry("adversary", f"{title}, adaptively", AdaptiveSubject(claim, run))
 
 
 def _driven(claim: Mechanism[Any], title: str, ticks: int) -> Iterator[Entry]:
     """Saved and loaded; and beside others, which takes starts of its own and so has few runs."""
     words = f"{title}, pan-private" if claim.pan_private else title
-    saved = DrivenSubject(claim, ticks, SAVED)
+    saved = DrivenSubject(claim, min(ticks, DRIVEN_TICKS), SAVED, asked=ticks)
     yield Entry("way", f"{words}, {SAVED.name}", saved, runs=SAVED_RUNS)
     if not claim.pan_private:
-        beside = DrivenSubject(claim, min(ticks, 2), BESIDE)
+        beside = DrivenSubject(claim, min(ticks, 2), BESIDE, asked=ticks)
         yield Entry("way", f"{words}, {BESIDE.name}", beside, runs=BESIDE_RUNS)
 
 
@@ -216,7 +221,8 @@ def _claims(cls: type[Mechanism[Any]], ticks: int, asked: Asked) -> Iterator[tup
 
 
 def _statistics(cls: type[Statistic[Any]], asked: Asked) -> Iterator[Entry]:
-    ticks = asked.ticks or FEW_TICKS
+    wanted = asked.ticks or FEW_TICKS
+    ticks = min(wanted, MEASURED_TICKS)
     unit = {} if asked.unit is None else {"unit": asked.unit}
     if cls.__name__ not in STATISTICS:
         raise TypeError(f"settings of {cls.__name__} must be in the catalogue, got none")
@@ -226,6 +232,7 @@ def _statistics(cls: type[Statistic[Any]], asked: Asked) -> Iterator[Entry]:
             if claim is None:
                 continue
             title = titled(cls.__name__, {"squares": True} if "squares" in kind.settings else {})
+            title += f", {covered(ticks, wanted)}" if ticks < wanted else ""
             rest = (ticks, kind.carried)
             yield Entry("vectors", title, StatisticSubject(claim, *rest, 2, kind.given))
             if not isinstance(claim.unit, User):

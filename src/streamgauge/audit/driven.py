@@ -11,23 +11,25 @@ how each differs from the first. As an event is in one group of one measure, the
 A run that is behind after it was loaded is fed the same ticks again, and what it releases is seen again.
 
 Promise
-    The worst loss is computed by trying (see `linear`), each tick and each draw through `step`, `save` and
+    The worst loss is computed by trying (see `trying`), each tick and each draw through `step`, `save` and
     `load`: draws that groups or measures share, forget or make again are found as long as they are asked of
     the noise that is given. Experiments see the others.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.exact import Pattern, Worst, worst_neighbour
+from streamgauge.audit.exact import Pattern, Worst, covered, worst_neighbour
 from streamgauge.audit.likelihood import Likelihood, fixed
-from streamgauge.audit.linear import LinearView, tried
-from streamgauge.audit.mechanisms import busy, joined, spread, worst_tried
+from streamgauge.audit.linear import LinearView
+from streamgauge.audit.neighbours import busy, joined, spread
 from streamgauge.audit.subject import Pair
+from streamgauge.audit.trying import tried
+from streamgauge.audit.worst_views import worst_tried
 from streamgauge.continual import Mechanism
 from streamgauge.continual.run import chance
 from streamgauge.noise import Ints, Noise
@@ -87,6 +89,7 @@ class DrivenSubject:
     way: Way
     noise: Noise | None = field(default=None, repr=False)
     title: str = ""
+    asked: int | None = None  # ticks, where fewer are run
 
     @property
     def loss(self) -> Loss:
@@ -98,7 +101,8 @@ class DrivenSubject:
 
     def worst(self) -> Worst:
         seen = lambda values, noise: self._seen(values, noise).ravel()  # noqa: E731 - of all groups
-        return worst_tried(self.mechanism, seen, self.ticks, self.way.name)
+        worst = worst_tried(self.mechanism, seen, self.ticks, self.way.name)
+        return replace(worst, part=covered(self.ticks, self.asked))
 
     def _seen(self, values: Ints, noise: Noise) -> Floats:
         """Where the first group has these values, and the others nothing."""

@@ -9,12 +9,13 @@ Promise
     The loss lies between `Worst.floor` and `Worst.amount`, to one who sees all that is measured. The two are
     the same number, but where a row of C has both signs, so that the moves of a unit cannot all add up, and
     where there are too many patterns to go through (see `tick_sets`). Where releases do not tell all that is
-    measured, nobody sees it: the loss is then less (see `linear`).
+    measured, nobody sees it: the loss is then less (see `costs`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,17 @@ from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, I
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Reach, Unit
 
-__all__ = ["Pattern", "Worst", "dearest", "exact_loss", "patterns", "price", "worst_neighbour", "worst_of"]
+__all__ = [
+    "Pattern",
+    "Worst",
+    "covered",
+    "dearest",
+    "exact_loss",
+    "patterns",
+    "price",
+    "worst_neighbour",
+    "worst_of",
+]
 
 ROUNDING = 1e-9  # relative: what floats may be off
 AGREED = 1e-6  # and what rounds on the way, in code that is tried
@@ -40,6 +51,8 @@ class Worst:
     seen: str = ""  # what is seen besides releases
     least: float | None = None  # what this one loses at least, where that is not the same
     how: str = ""  # it is known
+    priced: bool = True  # in the currency of the claim: no other says anything
+    part: str = ""  # of what was asked, where that is not all
 
     @property
     def floor(self) -> float:
@@ -49,7 +62,7 @@ class Worst:
     @property
     def decided(self) -> bool:
         """Whether both ends are one number."""
-        return self.floor == self.amount or float(self.amount) - self.floor <= AGREED * float(self.amount)
+        return self.floor == self.amount or float(self.amount) * (1 - AGREED) <= self.floor
 
     def __str__(self) -> str:
         ticks = ", ".join(map(str, self.pattern))
@@ -69,15 +82,29 @@ def worst_of(found: Iterable[Worst]) -> Worst:
     return replace(surely, amount=max(worst.amount for worst in every), least=surely.floor)
 
 
+def covered(ticks: int, asked: int | None) -> str:
+    """What part of the ticks that were asked for was computed, if it is not all.
+
+    >>> covered(24, 40), covered(24, 24)
+    ('24 of 40 ticks', '')
+    """
+    return f"{ticks} of {asked} ticks" if asked is not None and asked > ticks else ""
+
+
 def worst_neighbour(mechanism: Mechanism[Any], ticks: int) -> Worst:
-    """The unit that loses most over the first ticks.
+    """The unit that loses most over the first ticks; any loss, if laws are not of the claim's currency.
 
     >>> from streamgauge.continual import Binary
     >>> from streamgauge.privacy import Pure
     >>> print(worst := worst_neighbour(Binary(Pure(1), horizon=4), 4), worst.amount)
     a unit in tick 1 1
     """
-    return dearest(mechanism.strategy(ticks), mechanism.reach, mechanism.unit)
+    strategy, pure = mechanism.strategy(ticks), mechanism.loss.kept_as.currency == "pure"
+    how = f"matrices of {ticks} tick{'s' if ticks > 1 else ''}"
+    if any(is_laplace(law) != pure for law in strategy.distributions):
+        first = tuple(range(1, min(mechanism.unit.ticks, ticks) + 1))
+        return Worst(first, inf, least=0.0, how=f"{how} have laws of another currency", priced=False)
+    return replace(dearest(strategy, mechanism.reach, mechanism.unit), how=how)
 
 
 def dearest(strategy: Strategy, reach: Reach, unit: Unit) -> Worst:

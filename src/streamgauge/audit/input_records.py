@@ -30,7 +30,7 @@ class Line:
 
     tick: int
     columns: tuple[tuple[str, Any], ...] = ()
-    user: int = 0
+    user: int | None = 0  # nobody, if there is none
     at: float = 0.5  # of the tick
     raw: bytes | None = None
 
@@ -41,7 +41,7 @@ Written = tuple[Line, str, Mapping[str, Any]]  # a line, what its user is called
 
 def record(stream: Stream, line: Line, world: str, more: Mapping[str, Any]) -> dict[str, Any]:
     """All fields of a record; users of another `world` are other people."""
-    user = {} if stream.user is None else {stream.user: f"{world}{line.user}"}
+    user = {} if stream.user is None or line.user is None else {stream.user: f"{world}{line.user}"}
     return {stream.time: time_of(stream, line), **dict(line.columns), **user, **more}
 
 

@@ -4,7 +4,7 @@
     asked    the tick after which an intrusion was announced: `intrude` answers with noise, and hands over
 
 The joint view is linear in data and draws. Both maps are found by trying, and the least cost of hiding one
-unit is computed (see `linear`), for every tick of the unit and every tick of the intruder.
+unit is computed (see `costs`), for every tick of the unit and every tick of the intruder.
 
 Promise
     A mechanism that is acquitted here loses no more than its claim to one who sees the memory once and all
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.exact import Worst, worst_of
-from streamgauge.audit.mechanisms import worst_tried
 from streamgauge.audit.memories import Memory
+from streamgauge.audit.worst_views import worst_tried
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats

@@ -4,6 +4,7 @@
     Gaussian noise            the linear score s' S^-1 (view - s/2), with S the covariance of the view
     anything else             the same linear score: least squares, which is best only where noise is Gaussian
     no noise in the way       the part of the view that no draw moves, which tells the two worlds exactly
+    noise in large steps      whether draws are whole in one world or in the other, which tells as much
 
 A run may be of several groups, which have noise of their own: a view has all numbers of the first group, then
 all of the next. Streams may differ from run to run (see `adaptive`).
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.audit.exact import price
-from streamgauge.audit.linear import NEAR, LinearView, Source
+from streamgauge.audit.linear import NEAR, LinearView, Source, are_whole
 from streamgauge.noise.numbers import Floats
 
 BARE = 1e8  # what a bare truth weighs beside any noise
@@ -61,15 +62,25 @@ class Likelihood:
         draws, shift = without @ self.view.inverse.T, moved @ self.view.inverse.T
         total = np.zeros(len(without))
         for place, source in enumerate(self.view.sources):
-            z, s = np.rint(draws[..., place]), np.rint(shift[..., place])
+            z, s = draws[..., place], shift[..., place]
+            if are_whole(s).all():
+                z, s = np.rint(z), np.rint(s)
             if s.any():
                 total += (log_weight(source, z - s) - log_weight(source, z)).sum(axis=1)
-        return total
+        return np.asarray(total + self._in_steps(draws, shift))
 
     def _of_sums(self, without: Floats, moved: Floats) -> Floats:
         variances = self.view.deviations**2
         draws, shift = without @ self.view.inverse.T, moved @ self.view.inverse.T
-        return np.asarray(((draws - shift / 2) * shift / variances).sum(axis=(1, 2)))
+        told = ((draws - shift / 2) * shift / variances).sum(axis=(1, 2))
+        return np.asarray(told + self._in_steps(draws, shift))
+
+    def _in_steps(self, draws: Floats, shift: Floats) -> Floats | float:
+        """Where a shift is not whole: how many draws are in the first world, less those in the other."""
+        if not self.view.injective or are_whole(shift).all():
+            return 0.0
+        fits = [are_whole(seen).sum(axis=(1, 2), dtype=np.int64) for seen in (draws - shift, draws)]
+        return np.asarray(BARE * (fits[0] - fits[1]), np.float64)
 
     def _bare(self, without: Floats, moved: Floats) -> Floats:
         """How much of the way to the first world the view has come where no draw moves it."""

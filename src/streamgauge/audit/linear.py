@@ -1,38 +1,24 @@
-"""A view of a run that is linear in the data and in the draws: D x + N z, and the least cost of hiding x.
+"""A view of a run that is linear in the data and in the draws: D x + N z, with z whole numbers.
 
-Both maps are either what a mechanism writes down (its `Strategy`), or found by trying: one event at a time,
-one draw at a time, without any help of the mechanism, so that a register without noise has nowhere to hide.
-
-    an event moves the view by D e        a shift s of the draws hides it if N s = D e
-
-Promise
-    Under discrete Laplace noise the loss of an event is at least `Cost.least` and at most `Cost.most`. Proof:
-    a whole shift maps the draws of one world to those of the other, view by view, and moves their weight by
-    at most its cost. And far out along D e a view has weight exp(-|v|) but for a polynomial, where |v| is the
-    least cost over real shifts, a norm: |k De| - |(k - 1) De| = |De|, so that no less holds for all k.
-    Under discrete Gaussian noise both are the least squares, which are the rho of continuous noise.
+Both maps are either what a mechanism writes down (its `Strategy`), or found by trying (see `trying`). What it
+costs to hide data behind draws is in `costs`.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, log2
 
 import numpy as np
-from scipy.optimize import LinearConstraint, milp
 
-from streamgauge.audit.exact import is_laplace, price
+from streamgauge.audit.exact import is_laplace
+from streamgauge.audit.lattices import Lattice, lattice_of
 from streamgauge.continual import Strategy
-from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Ints, Noise
+from streamgauge.noise import Distribution, Ints
 from streamgauge.noise.numbers import Floats
-from streamgauge.testing import CountedNoise, ImpulseNoise, SilentNoise
 
 NEAR = 1e-6  # relative: what rounding may be off in a view that is hidden
-CLOSE = 1e-9  # and what floats may
 TINY = 1e-30
-View = Callable[[Ints, Noise], Floats]  # of the values of all ticks: all that is seen, in one row
+WHOLE = 0.1  # how far off a whole number rounding may be, for a fraction to be told from it
 
 
 @dataclass(frozen=True)
@@ -47,13 +33,17 @@ class Source:
         """Never quite 0, as that of a law may be that hardly ever draws another number."""
         return max(self.law.variance, TINY) * self.draws
 
+    @property
+    def laplace(self) -> bool:
+        return is_laplace(self.law)
 
-@dataclass(frozen=True)
-class Cost:
-    """Between which numbers the loss of an event is; infinite if no shift hides it."""
 
-    least: float
-    most: float
+@dataclass(frozen=True, eq=False)
+class Odd:
+    """A stream at which code was seen not to be linear."""
+
+    name: str
+    stream: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +53,17 @@ class LinearView:
     by_data: Floats  # D: a row for each number of the view, a column for each tick
     by_noise: Floats  # N: a column for each source
     sources: tuple[Source, ...]
+    odd: tuple[Odd, ...] = ()  # where the code that was tried is not this view
 
     @property
     def laplace(self) -> bool:
-        return bool(self.sources) and is_laplace(self.sources[0].law)
+        """Whether all noise is Laplace noise."""
+        return bool(self.sources) and all(source.laplace for source in self.sources)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether none is."""
+        return not any(source.laplace for source in self.sources)
 
     @cached_property
     def deviations(self) -> Floats:
@@ -84,54 +81,62 @@ class LinearView:
         count = len(self.sources)
         return not count or bool(np.linalg.matrix_rank(self.by_noise * self.deviations) == count)
 
-    @property
-    def prices(self) -> Floats:
-        """What a shift of each source costs, or its square: less for a sum of several Gaussian draws."""
-        found = ((float(price(source.law)), 1 if self.laplace else source.draws) for source in self.sources)
-        return np.array([cost / draws for cost, draws in found])
+    @cached_property
+    def laplace_alone(self) -> "LinearView":
+        """As if other draws were silent."""
+        kept = [place for place, source in enumerate(self.sources) if source.laplace]
+        sources = tuple(self.sources[place] for place in kept)
+        return replace(self, by_noise=self.by_noise[:, kept], sources=sources)
 
-    @property
-    def gram(self) -> Floats:
-        """What two ticks cost together under Gaussian noise, where they can be hidden at all."""
-        shifts = self.inverse @ self.by_data
-        return np.asarray((shifts.T * self.prices) @ shifts)
+    @cached_property
+    def _lattice(self) -> Lattice | None:
+        return lattice_of(self.by_noise)
 
-    @property
-    def quick(self) -> bool:
-        """Whether costs are had without a linear program."""
-        return not self.laplace or self.injective
+    def spans(self, target: Floats) -> bool:
+        """Whether draws, were they real numbers, could move the view so far."""
+        left = self.by_noise @ (self.inverse @ target) - target
+        return bool(np.abs(left).max(initial=0.0) <= NEAR * np.abs(target).max(initial=0.0))
+
+    def reaches(self, target: Floats) -> bool:
+        """Whether whole draws could, as far as floats tell: else no view is of both worlds."""
+        if self.injective:
+            return bool(are_whole(self.inverse @ target).all())
+        return self._lattice is None or self._lattice.holds(target)
 
     def agrees(self, other: "LinearView") -> bool:
-        """Whether data move both views alike, and noise makes both as wide."""
-        wide = [view.by_noise * view.deviations for view in (self, other)]
-        both = [(self.by_data, other.by_data), (wide[0] @ wide[0].T, wide[1] @ wide[1].T)]
-        return all(
-            one.shape == two.shape and np.allclose(one, two, rtol=NEAR, atol=NEAR * np.abs(two).max())
-            for one, two in both
-        )
+        """Whether data move both views alike, and noise has the same law in both.
 
-    def cost(self, move: Floats) -> Cost:
-        """What it costs to hide data that move so far, tick by tick."""
-        target = self.by_data @ move
-        shift = self.inverse @ target
-        if np.abs(self.by_noise @ shift - target).max(initial=0.0) > NEAR * np.abs(target).max(initial=0.0):
-            return Cost(inf, inf)
-        if not self.laplace:
-            return Cost(*[float(self.prices @ shift**2)] * 2)
-        prices = self.prices
-        if self.injective:
-            return Cost(*[float(prices @ np.abs(shift))] * 2)
-        return Cost(*(cheapest(self.by_noise, target, prices, whole=whole) for whole in (False, True)))
+        Under Gaussian noise covariances say all of it; else draws are compared one by one.
+        """
+        if not alike(self.by_data, other.by_data):
+            return False
+        if self.gaussian and other.gaussian:
+            wide = [view.by_noise * view.deviations for view in (self, other)]
+            return alike(wide[0] @ wide[0].T, wide[1] @ wide[1].T)
+        unit = float(np.abs(other.by_noise).max(initial=0.0))
+        return self._draws(unit) == other._draws(unit)
+
+    def _draws(self, unit: float) -> Counter[tuple[bytes, Distribution]]:
+        """How many draws of each law move the view in each way, to so many parts of a unit."""
+        found: Counter[tuple[bytes, Distribution]] = Counter()
+        for column, source in zip(self.by_noise.T, self.sources, strict=True):
+            found[np.rint(column / (unit * NEAR)).astype(np.int64).tobytes(), source.law] += source.draws
+        return found
 
 
-def cheapest(by_noise: Floats, target: Floats, prices: Floats, *, whole: bool) -> float:
-    """The least sum of |shift| prices over real or whole shifts that move the view to `target`."""
-    both = np.hstack([by_noise, -by_noise])
-    close = CLOSE * max(1.0, float(np.abs(target).max()))
-    limits = LinearConstraint(both, target - close, target + close)
-    costs = np.concatenate([prices, prices])
-    found = milp(costs, constraints=limits, integrality=np.full(len(costs), int(whole)))
-    return float(found.fun) if found.success else inf
+def are_whole(numbers: Floats) -> np.ndarray:
+    """Which of them are whole numbers, as far as floats can tell; all, if they can tell nothing.
+
+    >>> are_whole(np.array([2.0, 1 / 3])), are_whole(np.array([2.0**40, 1 / 3]))
+    (array([ True, False]), array([ True,  True]))
+    """
+    off = NEAR * max(1.0, float(np.abs(numbers).max(initial=0.0)))
+    return np.asarray((np.abs(numbers - np.rint(numbers)) <= off) | (off > WHOLE))
+
+
+def alike(one: Floats, other: Floats) -> bool:
+    near = NEAR * float(np.abs(other).max(initial=0.0))
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=NEAR, atol=near))
 
 
 def written(strategy: Strategy) -> LinearView:
@@ -141,43 +146,3 @@ def written(strategy: Strategy) -> LinearView:
     grids = np.array(strategy.grids, np.float64)
     sources = tuple(Source(strategy.distributions[row], drawn[row]) for row in rows)
     return LinearView(strategy.workload, (strategy.decode / grids)[:, rows], sources)
-
-
-def tried(view: View, ticks: int) -> LinearView:
-    """Any view, by trying: nothing, then one event at a time, then one draw at a time."""
-    nothing = np.zeros(ticks, np.int64)
-    counted = CountedNoise(SilentNoise())
-    silent = view(nothing, counted)
-    events = [view(one, SilentNoise()) - silent for one in np.eye(ticks, dtype=np.int64)]
-    laws = [law_of(kind, value) for kind, value, size in counted.requests for _ in range(size)]
-    pushes = [pushed(law) for law in laws]
-    draws = [
-        (view(nothing, ImpulseNoise(number, push)) - silent) / push for number, push in enumerate(pushes)
-    ]
-    return summed(np.array(events).T, draws, laws)
-
-
-def pushed(law: Distribution) -> int:
-    """How far a draw is pushed that is tried: large enough for what rounds to pass it on."""
-    return 1 << max(0, int(log2(max(1.0, law.variance))) // 2)
-
-
-def law_of(kind: str, value: Fraction) -> Distribution:
-    laws: dict[str, type[DiscreteLaplace] | type[DiscreteGaussian]] = {
-        "laplace": DiscreteLaplace,
-        "gaussian": DiscreteGaussian,
-    }
-    return laws[kind](value)
-
-
-def summed(by_data: Floats, draws: list[Floats], laws: list[Distribution]) -> LinearView:
-    """With draws that are seen alike as one source, and those that are not seen left out."""
-    alike: dict[tuple[bytes, Distribution], int] = {}
-    columns: dict[tuple[bytes, Distribution], Floats] = {}
-    for column, law in zip(draws, laws, strict=True):
-        if column.any():
-            key = (column + 0.0).tobytes(), law
-            alike[key] = alike.get(key, 0) + 1
-            columns[key] = column
-    sources = tuple(Source(law, count) for (_, law), count in alike.items())
-    return LinearView(by_data, np.array(list(columns.values())).T.reshape(len(by_data), -1), sources)

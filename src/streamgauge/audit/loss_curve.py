@@ -22,7 +22,7 @@ from streamgauge.noise.numbers import Floats
 FAR = 12  # deviations
 FINE = 4000  # grid points in a deviation of the whole loss
 LARGE = 1e6  # parameter: beyond it a cell of the grid holds many draws
-HALVINGS = 60
+HALVINGS = 40
 
 Row = tuple[float, float]  # a move, and the parameter of the noise, both in grid points
 
@@ -34,6 +34,8 @@ def epsilon_between(rows: Sequence[Row], delta: float) -> tuple[float, float]:
     (0.52, 0.52)
     """
     moved = [(move, parameter) for move, parameter in rows if move]
+    if not moved:
+        return 0.0, 0.0
     step = sqrt(sum(move**2 / parameter for move, parameter in moved)) / FINE
     ends = (summed_losses(moved, step, up=up) for up in (False, True))
     low, high = (epsilon_of(losses, chances, delta) for losses, chances in ends)

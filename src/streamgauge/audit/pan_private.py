@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.exact import Worst, worst_of
+from streamgauge.audit.exact import Worst, covered, worst_of
 from streamgauge.audit.intruders import Intruder, of_one, worst_to
 from streamgauge.audit.likelihood import Likelihood, fixed
-from streamgauge.audit.linear import LinearView, tried
-from streamgauge.audit.mechanisms import at_first, busy, joined, spread
+from streamgauge.audit.linear import LinearView
 from streamgauge.audit.memories import Memory
+from streamgauge.audit.neighbours import at_first, busy, joined, spread
 from streamgauge.audit.subject import Pair
+from streamgauge.audit.trying import tried
 from streamgauge.continual import Mechanism, Run
 from streamgauge.continual.saved import NoNoise, unpack
 from streamgauge.noise import Entropy, Ints, Keystream, Noise
@@ -56,6 +57,7 @@ class PanPrivateSubject:
     noise: Noise | None = field(default=None, repr=False)
     entropy: Entropy | None = field(default=None, repr=False)  # of the lots
     title: str = ""
+    asked_ticks: int | None = None  # where fewer are run
 
     @property
     def name(self) -> str:
@@ -76,8 +78,7 @@ class PanPrivateSubject:
         ticks = min(self.ticks, TRIED)
         peeks = range(ticks + 1) if self.peek is None else [min(self.peek, ticks)]
         worst = worst_of(worst_to(self.mechanism, ticks, Intruder(peek, self.asked)) for peek in peeks)
-        covered = "" if ticks == self.ticks else f", of ticks 1 to {ticks} only"
-        return replace(worst, seen=f"{worst.seen}{covered}")
+        return replace(worst, part=covered(ticks, self.asked_ticks or self.ticks))
 
     def pairs(self) -> Sequence[Pair]:
         if self.by_lot:

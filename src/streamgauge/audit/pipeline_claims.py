@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from streamgauge.audit.exact import Worst, worst_neighbour
+from streamgauge.audit.shared_events import Piece, families, most_together
 from streamgauge.pipeline.planning import plan_of
 from streamgauge.privacy import Approx, Loss
 from streamgauge.query.planner import Planned
@@ -34,23 +36,32 @@ def charged(file: PipelineFile, nowhere: Path) -> Loss:
 
 
 def computed(plans: Sequence[Planned], ticks: int, loss: Loss) -> Worst | None:
-    """The most that the parts of some releases lose together within the first ticks, by their matrices.
+    """What the parts of some releases lose together within the first ticks: between two ends.
 
-    Losses of the same events add up. Nothing is said of groups that are discovered, nor of losses that are
-    not all kept in the currency of the claim.
+    Losses of the same events add up (see `shared_events`). Nothing is said of groups that are discovered, nor
+    of losses that are not all kept in the currency of the claim.
     """
-    parts = [(part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
-    kept = {part.statistic.counter.loss.kept_as.currency for part, _ in parts}
-    if any(part.measure.key is not None for part, _ in parts) or kept != {loss.currency}:
+    parts = [(plan, part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
+    kept = {part.statistic.counter.loss.kept_as.currency for _, part, _ in parts}
+    if any(part.measure.key is not None for _, part, _ in parts) or kept != {loss.currency}:
         return None
-    return together([worst_neighbour(part.statistic.counter, last) for part, last in parts])
+    return together(
+        [(plan, part, worst_neighbour(part.statistic.counter, last)) for plan, part, last in parts]
+    )
 
 
-def together(found: Sequence[Worst]) -> Worst:
-    """What is lost by all at once: at most the sum, and that for certain if one unit is the worst for all."""
+def together(pieces: Sequence[Piece]) -> Worst:
+    """What is lost by all at once: at least what one unit surely loses, at most what all add up to."""
+    surely = max((alike(family) for family in families(pieces) if family), key=lambda worst: worst.floor)
+    return replace(surely, amount=max(surely.floor, most_together(pieces)), least=surely.floor)
+
+
+def alike(found: Sequence[Worst]) -> Worst:
+    """Of losses that one event has at once: those that one unit, the dearest, has all of."""
     dear = max(found, key=lambda worst: worst.floor)
-    floors = [worst.floor for worst in found if worst.pattern == dear.pattern]
-    return replace(dear, amount=sum(float(worst.amount) for worst in found), least=sum(floors))
+    return replace(
+        dear, least=sum(worst.floor for worst in found if worst.pattern == dear.pattern), amount=inf
+    )
 
 
 def horizon(plans: Sequence[Planned]) -> int:

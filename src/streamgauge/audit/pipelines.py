@@ -29,7 +29,6 @@ import numpy as np
 
 from streamgauge.audit.broken_runs import PUBLISHED, Broken
 from streamgauge.audit.measuring import CONFIDENCE, FEWEST, measure
-from streamgauge.audit.neighbour_inputs import Neighbours
 from streamgauge.audit.pipeline_claims import charged, claim_of, computed, horizon
 from streamgauge.audit.private_runs import private_folder
 from streamgauge.audit.readings import evidence_of
@@ -38,16 +37,19 @@ from streamgauge.audit.run_banks import Bank, PipelineSubject, of_both_lives
 from streamgauge.audit.run_by_run import AsWritten, Comparison
 from streamgauge.audit.subject import Subject
 from streamgauge.audit.trial_runs import Trial, moved
+from streamgauge.audit.unit_inputs import Neighbours
 from streamgauge.audit.verdict import Measured, Verdict
 from streamgauge.noise import Noise
+from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Loss
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import PipelineFile
 
 FEW_TICKS, MOST_TICKS = 3, 4  # that are run unless told otherwise: one before, in and after a break
-RUNS = 20_000
+RUNS = 12_000
 SLOW_RUNS = 2_000  # where a copy has few runs in one
 BROKEN = 5  # one run in so many is broken off
+DEAREST = 2  # pairs that are attacked with, whether they move the same or not
 FEW_PAIRS = 1  # that a release is attacked with by itself, where all together are attacked with all
 
 Told = Callable[[str, int, int], None]  # which subject, and how many runs of how many are done
@@ -77,7 +79,7 @@ def audit_pipeline(
         trial = Trial.of(file, ticks or default_ticks(file), folder)
         comparison = Comparison.of(trial, trial.pairs(), broken=alone)
         asked = runs or (RUNS if trial.fast else SLOW_RUNS)
-        judge = Judge(trial, loss, asked, share(confidence, len(file.releases) + 3), watch, noise)
+        judge = Judge(trial, loss, asked, share(confidence, len(file.releases) + 4), watch, noise)
         found = list(judge.releases(comparison.telling))
         if alone and found and trial.ticks > 1:
             found.append(judge.broken(comparison.telling[:1]))
@@ -119,7 +121,7 @@ class Judge:
         worst = computed(plans, horizon(plans), claim)
         within = computed(plans, self.trial.ticks, claim)
         verdict = Verdict.on(title, claim, worst, self._measured(subject, self.runs))
-        return replace(verdict, within=None if within is None else within.floor)
+        return replace(verdict, within=None if within is None else float(within.amount))
 
     def broken(self, pairs: Sequence[Neighbours]) -> Verdict:
         """Published, killed and gone on with."""
@@ -132,19 +134,34 @@ class Judge:
         return Verdict(name, self.loss, measured=measured, seen=(again,) if bank.runs.redrawn else ())
 
     def run_by_run(self, comparison: Comparison) -> Verdict:
-        written = AsWritten.of(comparison, self.loss, self.noise)
-        measured = self._measured(written, written.needed(1 - self.confidence))
-        return Verdict(written.name, written.loss, measured=measured, seen=tuple(written.reasons()))
+        """Twice the doubt of others: for what is measured, and for what differs in every run."""
+        written, doubt = AsWritten.of(comparison, self.loss, self.noise), 1 - self.confidence
+        measured = self._measured(written, written.needed(doubt)) if written.attacked else None
+        how = f"nothing but numbers differs in {len(comparison.found)} comparisons" if not measured else ""
+        seen, open_to_doubt = tuple(written.reasons(doubt)), tuple(written.doubts(doubt))
+        return Verdict(
+            written.name, written.loss, measured=measured, seen=seen, how=how, doubts=open_to_doubt
+        )
 
     def _bank(self, pairs: Sequence[Neighbours], runs: int, broken: Broken | None) -> Bank:
         at_work = self.trial.runs(self.trial.copies(runs), broken)
         at_work.noise = self.noise
         view = self.trial.narrowed(pairs)
         both = self.trial.silent(view, [side for pair in pairs for side in (pair.one, pair.other)])
-        return Bank(at_work, view, pairs, both.reshape(len(pairs), 2, -1))
+        silent = both.reshape(len(pairs), 2, -1)
+        kept = moving_otherwise(silent)
+        return Bank(at_work, view, [pairs[number] for number in kept], silent[kept])
 
     def _measured(self, subject: Subject, runs: int) -> Measured:
         return measure(subject, runs, self.confidence, partial(self.watch, subject.name))
+
+
+def moving_otherwise(silent: Floats) -> list[int]:
+    """The dearest pairs, and those that move something otherwise than all before them."""
+    kept: dict[bytes, int] = {}
+    for number, (one, other) in enumerate(np.nan_to_num(silent, nan=-1.0)):
+        kept.setdefault((one - other).round(6).tobytes(), number)
+    return sorted({*range(min(DEAREST, len(silent))), *kept.values()})
 
 
 def subject_of(

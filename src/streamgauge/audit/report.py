@@ -21,6 +21,7 @@ from streamgauge.audit.verdict import Verdict
 
 FEWEST_PUBLISHED, PUBLISHED = 2_000, 10  # one run in so many, where each is made event by event
 UNITS_EACH = 4  # one run in so many, of claims that are attacked for one event as well
+UNKNOWN = "not computed"
 WEAK = 0.5  # of the claim: an attack that shows less saw little
 
 TITLES = {  # of all kinds of findings, in the order in which they are shown
@@ -69,9 +70,18 @@ class Finding:
             return "found out" if self.verdict.condemned else "missed"
         if self.verdict.condemned:
             return "condemned"
-        doubts = ["undecided by computation"] if self.verdict.undecided else []
+        doubts = [self._undecided] if self.verdict.undecided else []
+        doubts += self.verdict.doubts
         doubts += ["weak: the audit saw little"] if self.weak else []
         return f"holds ({'; '.join(doubts)})" if doubts else "holds"
+
+    @property
+    def _undecided(self) -> str:
+        """Why computation says nothing."""
+        how = self.verdict.how
+        if UNKNOWN not in how:
+            return "undecided by computation"
+        return how[how.index(UNKNOWN) :].replace(";", ",").partition(",")[0]
 
     @property
     def weak(self) -> bool:

@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from streamgauge.audit.neighbour_inputs import Neighbours
 from streamgauge.audit.private_runs import PrivateRuns
 from streamgauge.audit.sink_rows import View
 from streamgauge.audit.subject import Pair, Score
+from streamgauge.audit.unit_inputs import Neighbours
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Loss

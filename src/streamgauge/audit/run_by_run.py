@@ -2,29 +2,36 @@
 
     compared     each pair once, under the same noise on both sides: what is public besides numbers must be
                  the same; unbroken, asked to stop and gone on with, and killed at every step of a commit
-    suspects     pairs that differ in it: run many times, under louder noise (`louder_noise`), and attacked
+    suspects     pairs that differ in it: run many times, under louder noise (`louder_noise`), and attacked;
+                 if there are none, nothing is left to be measured
     redrawn      a tick that readers had in one life must have the same numbers in the next
 
 Promise
-    What differs always is condemned, whatever the claim. What may differ by chance is attacked like all else.
+    What differs always is condemned, whatever the claim, where noise can be louder. Where it cannot (groups
+    that are discovered over a threshold) a claim may allow it, and it is held against what n runs of n show
+    beside none of n (Clopper and Pearson); where that is too little, it is told as undecided. Proof: the
+    first run of each side names the event, all others are counted. What may differ by chance is attacked like
+    all else.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil, exp, log
+from math import ceil, exp, log, log1p
 
 import numpy as np
 
 from streamgauge.audit.broken_runs import EVERY, Broken
+from streamgauge.audit.confidence import LARGEST, epsilon_seen
 from streamgauge.audit.file_copies import Alone
 from streamgauge.audit.input_records import Input
 from streamgauge.audit.louder_noise import Louder, LouderNoise
 from streamgauge.audit.measuring import FEWEST
-from streamgauge.audit.neighbour_inputs import Neighbours
 from streamgauge.audit.outputs import code
 from streamgauge.audit.private_runs import Ended, PrivateRuns
 from streamgauge.audit.subject import Pair
 from streamgauge.audit.trial_runs import FEW_GROUPS, Trial
+from streamgauge.audit.unit_inputs import Neighbours
+from streamgauge.audit.verdict import shown
 from streamgauge.noise import Noise, SecureNoise
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Approx, Loss
@@ -33,6 +40,7 @@ from streamgauge.testing import InsecureNoise
 SEED = 1  # of the noise that both sides of a comparison have: whichever
 MOST_ALONE = 4_000  # runs of the file as it is: minutes, and only where thresholds forbid louder noise
 COUNTED = 0.4  # of all runs
+FEW_SUSPECTS = 2  # where nothing may differ: each of them is enough
 
 
 @dataclass(frozen=True)
@@ -72,15 +80,19 @@ class Comparison:
 
     @classmethod
     def of(cls, trial: Trial, pairs: Sequence[Neighbours], *, broken: bool) -> "Comparison":
-        found = [compared(trial.runs(Alone(trial.file)), trial, pair) for pair in pairs]
+        runs = trial.runs(Alone(trial.file))
+        sides = dict.fromkeys(side for pair in pairs for side in pair.sides)
+        ended = {side: seeded(runs, trial, side) for side in sides}
+        found = [Compared(pair, ended[pair.one], ended[pair.other]) for pair in pairs]
         for each in found:
             if each.one.raised is not None and each.other.raised is not None:
                 raise each.other.raised
         redrawn = []
         for way in EVERY if broken and trial.ticks > 1 and not found[0].failing else ():
-            runs = trial.runs(Alone(trial.file), way)
-            found.append(compared(runs, trial, pairs[0]))
-            redrawn += [str(way)] if runs.redrawn else []
+            lives = trial.runs(Alone(trial.file), way)
+            one, other = (seeded(lives, trial, side) for side in (pairs[0].one, pairs[0].other))
+            found.append(Compared(pairs[0], one, other, way))
+            redrawn += [str(way)] if lives.redrawn else []
         return cls(trial, found, redrawn)
 
     @property
@@ -98,10 +110,9 @@ class Comparison:
         return list(dict.fromkeys(kept.values())) or sound[:1]
 
 
-def compared(runs: PrivateRuns, trial: Trial, pair: Neighbours) -> Compared:
-    view = trial.view(FEW_GROUPS)
-    one, other = (runs.ended(view, [side], InsecureNoise(SEED)) for side in (pair.one, pair.other))
-    return Compared(pair, one, other, runs.broken)
+def seeded(runs: PrivateRuns, trial: Trial, side: Input) -> Ended:
+    """One run on one side, under the noise that all sides have."""
+    return runs.ended(trial.view(FEW_GROUPS), [side], InsecureNoise(SEED))
 
 
 Data = tuple[int, bool]  # the number of what was compared, and which side
@@ -109,13 +120,13 @@ Data = tuple[int, bool]  # the number of what was compared, and which side
 
 @dataclass(frozen=True)
 class AsWritten:
-    """Runs one by one, of the pairs that differ, or of the dearest if none does."""
+    """Runs one by one, of the pairs that differ."""
 
     name: str
     loss: Loss
     comparison: Comparison = field(repr=False)
     noise: Noise = field(repr=False)
-    said: dict[Data, set[float]] = field(default_factory=dict, repr=False)  # codes of what was public
+    said: dict[Data, list[float]] = field(default_factory=dict, repr=False)  # codes of what was public
 
     @classmethod
     def of(cls, comparison: Comparison, loss: Loss, noise: Noise | None) -> "AsWritten":
@@ -126,20 +137,23 @@ class AsWritten:
 
     @property
     def attacked(self) -> Sequence[Compared]:
-        return self.comparison.suspects or self.comparison.found[:1]
+        """Those that differ: all of them where honest ones may, by chance, else the first few."""
+        return self.comparison.suspects[: None if self.comparison.trial.discovered else FEW_SUSPECTS]
+
+    @property
+    def slack(self) -> float:
+        return float(self.loss.delta) if isinstance(self.loss, Approx) else 0.0
 
     def needed(self, doubt: float) -> int:
-        """Runs: where something differs, as many as condemn what differs always.
+        """Runs: as many as condemn what differs always, or the fewest where no affordable number does.
 
         n of n against none show that the one rate is at least p = (doubt/2)^(1/n), the other at most 1 - p,
         which refutes (epsilon, delta) if p > (e^epsilon + delta)/(e^epsilon + 1).
         """
-        if not self.comparison.suspects:
-            return FEWEST
-        claimed = exp(float(self.loss.amount))
-        slack = float(self.loss.delta) if isinstance(self.loss, Approx) else 0.0
-        counted = log(2 / doubt) / log((claimed + 1) / (claimed + slack))
-        return max(FEWEST, min(MOST_ALONE, ceil(counted / COUNTED)))
+        claimed = exp(min(float(self.loss.amount), LARGEST))
+        counted = log(2 / doubt) / log1p((1 - self.slack) / (claimed + self.slack))
+        runs = max(FEWEST, ceil(counted / COUNTED))
+        return runs if runs <= MOST_ALONE else FEWEST
 
     def pairs(self) -> Sequence[Pair]:
         named = enumerate(self.attacked)
@@ -153,16 +167,31 @@ class AsWritten:
         view = trial.view(FEW_GROUPS)
         ended = [alone.ended(view, [side], self.noise) for _ in range(runs)]
         codes = [code(each.besides) for each in ended]
-        self.said.setdefault(data, set()).update(codes)
+        self.said.setdefault(data, []).extend(codes)
         told = [
             [number, len(each.besides), *each.views[0]] for number, each in zip(codes, ended, strict=True)
         ]
         return np.array(told, np.float64)
 
-    def reasons(self) -> Iterator[str]:
-        """What needs no number: of all runs that were made."""
-        for number, each in enumerate(self.attacked):
-            one, other = (self.said.get((number, side), set()) for side in (True, False))
-            if len(one) == len(other) == 1 and one != other:
-                yield f"what is public besides numbers differs in every run for {each.name}"
+    def reasons(self, doubt: float) -> Iterator[str]:
+        """Of all runs that were made: what differs in each of them, if that is more than is claimed."""
+        for name, epsilon in self._always(doubt):
+            if epsilon > self.loss.amount:
+                claim = f"epsilon {shown(epsilon)} > {shown(float(self.loss.amount))}"
+                yield f"what is public besides numbers differs in every run for {name}: {claim}"
         yield from (f"a tick was published from two draws: {way}" for way in self.comparison.redrawn)
+
+    def doubts(self, doubt: float) -> Iterator[str]:
+        """The same where it is not more than is claimed: a line for all of it."""
+        names = [name for name, epsilon in self._always(doubt) if epsilon <= self.loss.amount]
+        if names:
+            yield f"undecided: something differs in every run that was tried for {names[0]}"
+
+    def _always(self, doubt: float) -> Iterator[tuple[str, float]]:
+        """What differs in every run, and the epsilon that so many runs show of it; doubt is shared."""
+        for number, each in enumerate(self.attacked):
+            one, other = (self.said.get((number, side), []) for side in (True, False))
+            counted = min(len(one), len(other)) - 1  # the first ones name the event
+            if counted > 0 and len(set(one)) == len(set(other)) == 1 and one[0] != other[0]:
+                own = doubt / len(self.attacked)
+                yield each.name, epsilon_seen(counted, 0, counted, own, self.slack)

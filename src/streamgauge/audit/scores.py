@@ -4,6 +4,7 @@ trained    a weighted sum of all numbers of a view, fitted by logistic regressio
 bent       the same with their squares besides: noise whose width depends on the data
 places     every number of a view by itself
 granular   the lowest bit that is set in a number: what naive float noise gives away
+residues   whole numbers modulo the steps that they come in, and modulo 2 and 3: noise in large steps
 repeats    whether two steps of a view are equal: noise that was used twice
 unmixed    the draws that a view is made of, found and asked one by one (see `unmixing`)
 """
@@ -21,6 +22,8 @@ from streamgauge.noise.numbers import Floats
 
 PLACES = 16  # numbers of a view that are tried by themselves: those that differ most between the neighbours
 BROADEST = 64  # numbers that are weighed together
+MODULI = (2, 3)  # tried of the place that differs most: larger ones tell as much as the number itself
+EXACT = 2.0**53  # whole numbers below are what they seem
 RUNS_EACH = 20  # that a number must have to be unmixed from others
 
 
@@ -33,6 +36,10 @@ def scores(one: Floats, other: Floats) -> Iterator[tuple[str, Score]]:
         yield f"place {place}", partial(value, place)
         if not (whole(one[:, place]) and whole(other[:, place])):
             yield f"lowest bit of place {place}", partial(lowest_bit, place)
+            continue
+        steps = steps_of(one[:, place], other[:, place]).union(MODULI if place == places[0] else ())
+        for step in sorted(steps):
+            yield f"place {place} modulo {step}", partial(residue, place, step)
     if one.shape[1] > 1:
         yield "repeats", repeats
         yield "unmixed", unmixed(one, other, places[: min(BROADEST, 1 + len(one) // RUNS_EACH)])
@@ -55,6 +62,17 @@ def value(place: int, views: Floats) -> Floats:
 def whole(column: Floats) -> bool:
     there = column[np.isfinite(column)]
     return bool((there == np.rint(there)).all())
+
+
+def steps_of(*columns: Floats) -> set[int]:
+    """The steps in which each of some columns of whole numbers comes, if there are any but 1."""
+    there = (column[np.isfinite(column) & (np.abs(known(column)) < EXACT)] for column in columns)
+    steps = {int(np.gcd.reduce((seen - seen[0]).astype(np.int64))) for seen in there if len(seen)}
+    return steps - {0, 1}
+
+
+def residue(place: int, step: int, views: Floats) -> Floats:
+    return np.asarray(np.mod(known(views[:, place]), step), np.float64)
 
 
 def lowest_bit(place: int, views: Floats) -> Floats:

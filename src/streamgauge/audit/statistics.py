@@ -29,7 +29,7 @@ from streamgauge.audit.happenings import (
 )
 from streamgauge.audit.likelihood import Likelihood, fixed
 from streamgauge.audit.linear import LinearView, written
-from streamgauge.audit.mechanisms import released
+from streamgauge.audit.live_steps import released
 from streamgauge.audit.subject import Pair
 from streamgauge.continual import Strategy
 from streamgauge.noise import Ints, Noise
@@ -85,7 +85,8 @@ class StatisticSubject:
 
     def worst(self) -> Worst:
         amount, pair = self.dearest
-        return Worst(pair.pattern, amount, f"carrying {pair.told}")
+        how = f"matrices of {self.ticks} ticks, and events through the statistic"
+        return Worst(pair.pattern, amount, f"carrying {pair.told}", how=how)
 
     def pairs(self) -> Sequence[Pair]:
         alone = self.dearest[1]

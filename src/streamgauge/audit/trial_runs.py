@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.broken_runs import Broken
+from streamgauge.audit.candidate_records import Candidates
 from streamgauge.audit.file_copies import Alone, Copies, Repeated, widened
 from streamgauge.audit.input_records import Input
-from streamgauge.audit.neighbour_inputs import Candidates, Neighbours, dearest, neighbours, unit_of, worth
+from streamgauge.audit.neighbour_inputs import dearest, neighbours, worth
 from streamgauge.audit.private_runs import PrivateRuns, all_sinks
 from streamgauge.audit.sink_forms import PARTS
 from streamgauge.audit.sink_rows import Seen, View, groups_of
+from streamgauge.audit.unit_inputs import Neighbours, unit_of
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile
@@ -73,8 +75,13 @@ class Trial:
         view = self.view()
         seen = self.silent(view, [(), *units])
         worths = [worth_of(part, seen[1:], seen[0]) for part in view.firsts]
-        discovered = any(plan.query.key is not None for plan in self.plans)
-        return list(neighbours(self.file.stream, self.ticks, lines, dearest(worths), discovered=discovered))
+        best = dearest(worths)
+        return list(neighbours(self.file.stream, self.ticks, lines, best, discovered=self.discovered))
+
+    @property
+    def discovered(self) -> bool:
+        """Whether groups are: over thresholds, which noise may tip."""
+        return any(plan.query.key is not None for plan in self.plans)
 
     def view(self, most: int | None = None) -> View:
         """All groups of all releases in all sinks, or the first few."""

@@ -62,7 +62,9 @@ class Verdict:
     between: tuple[float, float] | None = None  # two numbers instead, where it is only known to lie there
     within: float | None = None  # of a pipeline: exact in the ticks that were run, the most that can show
     seen: tuple[str, ...] = ()  # of a pipeline: reasons that need no number
+    doubts: tuple[str, ...] = ()  # of a pipeline: what was seen, and is no reason
     how: str = ""  # it was computed: of how many ticks
+    part: str = ""  # of the ticks that were asked for, where not all were computed
 
     @classmethod
     def on(cls, subject: str, loss: Loss, worst: Worst | None, measured: Measured | None) -> "Verdict":
@@ -71,7 +73,7 @@ class Verdict:
             return cls(subject, loss, measured=measured)
         most = float(worst.amount)
         exact, between = (most, None) if worst.decided else (None, (worst.floor, most))
-        return cls(subject, loss, exact, str(worst), measured, between, how=worst.how)
+        return cls(subject, loss, exact, str(worst), measured, between, how=worst.how, part=worst.part)
 
     @property
     def claimed(self) -> float:
@@ -126,24 +128,29 @@ class Verdict:
         """What was computed, in words: a number, or two with a dash."""
         if self.ends is None:
             return ""
-        return shown(self.ends[1]) if self.exact is not None else "-".join(map(shown, self.ends))
+        told = shown(self.ends[1]) if self.exact is not None else "-".join(map(shown, self.ends))
+        return f"{told} ({self.part})" if self.part else told
 
     def as_json(self) -> dict[str, Any]:
-        """The keys: subject, currency, claimed, exact, between, undecided, computed_from, measured (a table),
-        condemned, reasons."""
+        """The keys: subject, currency, claimed, exact, exact_pair, between, undecided, proved, within,
+        computed_from, computed_part, measured (a table), condemned, reasons."""
         return {
             "subject": self.subject,
             "loss": str(self.loss),
             "currency": self.loss.currency,
             "claimed": self.claimed,
             "exact": self.exact,
+            "exact_pair": self.exact_pair,
             "between": None if self.between is None else list(self.between),
             "undecided": self.undecided,
+            "proved": self.proved,
             "within": self.within,
             "computed_from": self.how,
+            "computed_part": self.part,
             "measured": None if self.measured is None else asdict(self.measured),
             "condemned": self.condemned,
             "reasons": list(self.reasons),
+            "doubts": list(self.doubts),
         }
 
 

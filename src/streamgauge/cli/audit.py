@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamgauge.cli.audit_progress import Waiting
 
 RUNS, ALL_RUNS, QUICK_RUNS, QUICK_PIPELINE = 10**6, 200_000, 20_000, 6_000
-MOST_TICKS = 64
+MOST_TICKS, MOST_RUN = 4096, 64  # that are computed, and run
 
 What = Annotated[
     str | None,
@@ -23,7 +23,13 @@ What = Annotated[
 ]
 Ticks = Annotated[
     int | None,
-    typer.Option("--ticks", min=1, max=MOST_TICKS, metavar="N", help="Ticks of the stream that are run."),
+    typer.Option(
+        "--ticks",
+        min=1,
+        max=MOST_TICKS,
+        metavar="N",
+        help="Ticks of the stream: of up to 4096 the loss is computed, up to 64 are run.",
+    ),
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", metavar="E", help="The claim, by name only.")]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="R", help="The claim in zCDP, by name only.")]
@@ -84,7 +90,11 @@ def audit(  # noqa: PLR0917 - the options of a command
         bad_argument("--confidence", "between 0 and 1", confidence)
     if what is not None and (everything or mutants):
         bad_argument("--all and --mutants", "given without a name or file", what)
+    if what is not None and Path(what).is_dir():
+        bad_argument("WHAT", "a pipeline file or a name", f"the folder {what}")
     is_file = what is not None and (what.endswith(".toml") or Path(what).exists())
+    if is_file and ticks is not None and ticks > MOST_RUN:
+        bad_argument("--ticks", f"at most {MOST_RUN} for a pipeline file, all of whose ticks are run", ticks)
     if html is not None and not html.absolute().parent.is_dir():
         bad_argument("--html", "in a folder that is there", html)
     named = {"--epsilon": epsilon, "--rho": rho, "--delta": delta, "--unit": unit}

@@ -1,12 +1,14 @@
 """What is asked of an audit, as it is typed: losses and units."""
 
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any
 
 from streamgauge.audit.catalogue import LOSSES, Asked
 from streamgauge.cli.failures import bad_argument
 from streamgauge.privacy import Approx, Event, Loss, Pure, Tick, Unit, User, WEvent, Zcdp
 
+SMALLEST, LARGEST = Fraction(1, 10**9), 10**9  # numbers that noise can be drawn for, and told from 0
 UNITS = "event, replace, tick:EVENTS, w_event:TICKS or user:EVENTS,TICKS"
 
 
@@ -37,10 +39,11 @@ def _loss(option: str, kind: Any, text: str | None) -> Loss | None:
         return None
     try:
         loss: Loss = kind(text)
-    except (ValueError, TypeError, ZeroDivisionError):
-        bad_argument(option, "a number above 0, such as 0.5 or 1/3", text)
-    if not loss.amount:
-        bad_argument(option, "a number above 0, such as 0.5 or 1/3", text)
+        fits = SMALLEST <= loss.amount <= LARGEST
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
+        fits = False
+    if not fits:
+        bad_argument(option, "a number above 0, such as 0.5 or 1/3, from 1e-9 to 1e9", text)
     return loss
 
 

@@ -1,0 +1,67 @@
+"""Losses of releases add up where one event is in all of them, and not where it cannot be."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
+
+from pipelines import tables
+
+from streamgauge import Pipeline
+from streamgauge.audit.pipeline_claims import computed
+from streamgauge.privacy import Pure
+from streamgauge.query.planner import planned
+
+COUNT = "SELECT COUNT(*) FROM v"
+SUM = "SELECT SUM(x) FROM v"
+
+
+def ends(folder: Path, *queries: str, **settings: Any) -> tuple[float, float]:
+    """Of releases that lose 1/2 each."""
+    told = [{"name": f"r{number}", "sql": sql} for number, sql in enumerate(queries)]
+    file = Pipeline.of(tables(*told, **settings), folder / "v.toml").file
+    worst = computed([planned(file, release) for release in file.releases], 2, Pure(1))
+    assert worst is not None
+    return worst.floor, float(worst.amount)
+
+
+@pytest.mark.parametrize(
+    ("wheres", "least", "most"),
+    [
+        (["", ""], 1, 1),
+        ([" WHERE g = 'a'", " WHERE g = 'a'"], 1, 1),
+        ([" WHERE g = 'a'", ""], 1, 1),
+        ([" WHERE g = 'a'", " WHERE g = 'b'"], 0.5, 0.5),
+        ([" WHERE x > 3 AND (g IN ('a') AND x < 9)", " WHERE 'b' = g"], 0.5, 0.5),
+        ([" WHERE g = 'a'", " WHERE g = 'b'", ""], 1, 1),
+        ([" WHERE g IN ('a', 'b')", " WHERE g = 'b'"], 0.5, 1),
+        ([" WHERE g = 'a' OR x > 3", " WHERE g = 'b'"], 0.5, 1),
+        ([" WHERE NOT g = 'a'", " WHERE g = 'a'"], 0.5, 1),
+    ],
+    ids=str,
+)
+def test_only_what_one_event_can_be_in_adds_up(
+    tmp_path: Path, wheres: list[str], least: float, most: float
+) -> None:
+    assert ends(tmp_path, *(COUNT + where for where in wheres)) == pytest.approx((least, most))
+
+
+def test_a_user_may_be_in_releases_that_no_event_shares(tmp_path: Path) -> None:
+    user = {"user": "u", "max_events_per_tick": 2, "max_ticks": 2}
+    queries = [f"{COUNT} WHERE g = '{label}'" for label in "ab"]
+    assert ends(tmp_path, *queries, unit=user) == pytest.approx((0.5, 1))
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        [SUM, f"{SUM} WHERE x < 3"],
+        [COUNT, "SELECT SUM(CASE WHEN g = 'a' THEN x ELSE 0 END) FROM v"],
+    ],
+    ids=["no number is at both bounds", "an expression may ask for more"],
+)
+def test_where_nobody_knows_it_is_an_interval(tmp_path: Path, queries: list[str]) -> None:
+    assert ends(tmp_path, *queries) == pytest.approx((0.5, 1))

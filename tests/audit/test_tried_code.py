@@ -1,0 +1,242 @@
+"""Code is judged by what it does, in the currency of its claim: twins that only look right are not."""
+
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import MechanismSubject, StatedSubject, audit, audit_mechanism
+from streamgauge.audit.costs import cost_of
+from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
+from streamgauge.audit.lattices import lattice_of
+from streamgauge.audit.likelihood import Likelihood, fixed
+from streamgauge.audit.linear import LinearView, Source
+from streamgauge.audit.report import Finding
+from streamgauge.audit.scores import scores
+from streamgauge.audit.stated import undominated
+from streamgauge.continual import Binary, SimpleI
+from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Ints, Noise
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+SURE = 1 - 1e-9
+FEW = 4000
+APPROX = sg.Approx(1, "1/1000")
+
+
+class Drawn(SimpleI):
+    """Running counts under whatever noise a twin draws, in `step` as in `feed`."""
+
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        return self.distribution.draw(noise, size)
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        return super().step(state, values, SilentNoise()) + self.drawn(noise, len(values))
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
+        return super().feed(state, block, SilentNoise()) + self.drawn(noise, block.size).reshape(block.shape)
+
+
+class Narrow(Drawn):
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        law: Any = self.distribution
+        return type(law)(law.parameter / 16).draw(noise, size)
+
+
+class Bare(Drawn):
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        return np.zeros(size, np.int64)
+
+
+class Coarse(Drawn):
+    """Wide enough, in steps of 3: a count modulo 3 is told."""
+
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        return 3 * super().drawn(noise, size)
+
+
+class Laplace(Drawn):
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        return DiscreteLaplace(1).draw(noise, size)
+
+
+class Gaussian(Drawn):
+    """As wide as the Laplace noise of the claim."""
+
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        return DiscreteGaussian(Fraction(round(self.distribution.variance))).draw(noise, size)
+
+
+class Mixed(Drawn):
+    def drawn(self, noise: Noise, size: int) -> Ints:
+        half = size // 2
+        return np.concatenate([Laplace.drawn(self, noise, half), Gaussian.drawn(self, noise, size - half)])
+
+
+class OffAtTwo(SimpleI):
+    """No noise where the count is 2."""
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
+        before = state.total.copy()
+        releases = super().feed(state, block, noise)
+        exact = before + np.cumsum(block, axis=0)
+        return np.where(exact == 2, exact, releases)
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        release = super().step(state, values, noise)
+        return np.where(state.total == 2, state.total, release)
+
+
+class BareStep(SimpleI):
+    """Draws nothing when it is live."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        return super().step(state, values, SilentNoise())
+
+
+def test_an_honest_twin_of_these_is_acquitted() -> None:
+    for loss in (sg.Pure(1), sg.Zcdp("1/2"), APPROX):
+        verdict = audit_mechanism(Drawn(loss, horizon=3), 3, runs=0)
+        assert verdict.proved, verdict.how
+        assert verdict.ends
+
+
+@pytest.mark.parametrize(("kind", "least"), [(Narrow, 3.0), (Bare, inf)])
+def test_an_epsilon_and_a_delta_are_computed_from_what_the_code_draws(kind: Any, least: float) -> None:
+    verdict = audit(StatedSubject(kind(APPROX, horizon=4), 4), runs=0)
+    assert not verdict.proved
+    assert verdict.condemned
+    assert verdict.ends
+    assert verdict.ends[0] >= least
+
+
+def test_epsilon_at_a_delta_is_bounded_for_all_units() -> None:
+    """Where they are too many to be priced one by one, the rho that none exceeds bounds them."""
+    verdict = audit(StatedSubject(Binary(APPROX, horizon=9, unit=sg.User(1, 4)), 9), runs=0)
+    assert verdict.proved
+    assert not audit(StatedSubject(OffAtTwo(APPROX, horizon=4), 4), runs=0).proved
+    assert undominated(iter([{1.0: (2.0,)}, {1.0: (3.0, 1.0)}, {2.0: (1.0,)}])) == [
+        {1.0: (3.0, 1.0)},
+        {2.0: (1.0,)},
+    ]
+
+
+def test_laplace_noise_keeps_a_rho_of_half_its_epsilon_squared() -> None:
+    assert audit(MechanismSubject(Laplace(sg.Zcdp("6/10"), horizon=1), 1), runs=0).proved
+    verdict = audit(MechanismSubject(Laplace(sg.Zcdp("1/4"), horizon=1), 1), runs=0)
+    assert verdict.ends
+    assert verdict.ends[0] == pytest.approx(divergence_of(DiscreteLaplace(1)))
+    assert verdict.condemned, "even the divergence is above a quarter"
+
+
+def divergence_of(law: DiscreteLaplace) -> float:
+    """KL between a draw and the same plus one, by enumeration."""
+    drawn = np.arange(-200, 201)
+    weights = np.exp(-np.abs(drawn) / float(law.scale))
+    return float((weights * (np.abs(drawn + 1) - np.abs(drawn))).sum() / weights.sum() / float(law.scale))
+
+
+@pytest.mark.parametrize("kind", [Gaussian, Mixed])
+@pytest.mark.parametrize("ticks", [2, 18])
+def test_gaussian_noise_keeps_no_pure_epsilon(kind: Any, ticks: int) -> None:
+    verdict = audit(MechanismSubject(kind(sg.Pure(ticks), horizon=ticks), ticks), runs=0)
+    assert verdict.exact == inf
+    assert verdict.condemned
+
+
+def test_laplace_noise_beside_gaussian_noise_still_pays_in_pure_epsilon() -> None:
+    laws = Source(DiscreteLaplace(2)), Source(DiscreteGaussian(9))
+    beside = LinearView(np.ones((1, 1)), np.ones((1, 2)), laws)
+    assert cost_of(beside, np.ones(1), "pure").most == pytest.approx(0.5)
+    apart = LinearView(np.ones((2, 1)), np.eye(2), laws)
+    assert cost_of(apart, np.ones(1), "pure").least == inf
+    rho = cost_of(apart, np.ones(1), "zCDP")
+    assert rho.most == pytest.approx(1 / 8 + 1 / 18)
+    assert 1 / 18 < rho.least < rho.most
+
+
+@pytest.mark.parametrize("loss", [sg.Pure("1/100"), sg.Zcdp("1/1000")], ids=repr)
+def test_noise_in_large_steps_is_an_infinite_loss_and_is_seen(loss: Any) -> None:
+    verdict = audit_mechanism(Coarse(loss, horizon=3), 3, runs=FEW, confidence=SURE, noise=InsecureNoise(3))
+    assert verdict.exact == inf
+    assert verdict.measured
+    assert verdict.measured.amount > 1
+
+
+def test_steps_are_told_from_what_draws_can_make_of_them() -> None:
+    lattice = lattice_of(np.array([[6.0, 10.0, 0.0], [0.0, 1.0, 0.5]]))
+    assert lattice
+    assert [
+        lattice.holds(np.array(target)) for target in ([2.0, 0.5], [1.0, 0.0], [30.0, 0.0], [0, 0.25])
+    ] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert lattice_of(np.array([[np.pi]])) is None
+
+
+def test_a_shift_that_is_not_whole_is_not_rounded_away() -> None:
+    for law in (DiscreteLaplace(100), DiscreteGaussian(10**4)):
+        view = LinearView(np.ones((1, 1)), np.full((1, 1), 3.0), (Source(law),))
+        ratio = Likelihood(view, 1, fixed(np.ones((1, 1)), np.zeros((1, 1))))
+        one, other = ratio(np.array([[7.0]])), ratio(np.array([[6.0]]))
+        assert one > 1e6
+        assert other < -1e6
+    names = [name for name, _ in scores(3.0 * np.arange(80)[:, None] + 1, 3.0 * np.arange(80)[:, None])]
+    assert "place 0 modulo 3" in names
+
+
+def test_code_that_is_not_linear_is_not_computed_and_attacked_where_it_is_not() -> None:
+    subject = MechanismSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, InsecureNoise(4))
+    verdict = audit(subject, FEW, SURE)
+    assert verdict.how.startswith("not computed: the code is not linear, as a stream of ")
+    assert not verdict.proved
+    assert not any(reason.startswith("computed") for reason in verdict.reasons)
+    assert verdict.condemned
+    unmeasured = audit(subject, runs=0)
+    assert Finding("counter", "a", unmeasured).words == "holds (not computed: the code is not linear)"
+    long = audit(MechanismSubject(OffAtTwo(sg.Pure(1), horizon=20), 20), runs=0)
+    saved = audit(DrivenSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, SAVED), runs=0)
+    assert long.undecided
+    assert saved.undecided
+
+
+def test_a_step_without_noise_is_condemned_though_blocks_have_it() -> None:
+    for loss in (sg.Pure(1), APPROX):
+        verdict = audit_mechanism(
+            BareStep(loss, horizon=3), 3, runs=FEW, confidence=SURE, noise=InsecureNoise(5)
+        )
+        assert verdict.exact == inf
+        assert len(verdict.reasons) == 2
+        assert "by step" in verdict.reasons[1]
+
+
+def test_a_block_without_noise_is_condemned_though_a_pan_private_step_has_it() -> None:
+    class BareFeed(Binary):
+        def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
+            return super().feed(state, block, noise) * 0 + np.cumsum(block, axis=0)
+
+    claim = BareFeed(sg.Pure(1), horizon=3, pan_private=True)
+    assert audit_mechanism(claim, 3, runs=0).exact == inf
+    honest = Binary(sg.Pure(1), horizon=3, pan_private=True)
+    assert audit_mechanism(honest, 3, runs=0).proved
+
+
+def test_a_verdict_says_what_it_was_computed_from() -> None:
+    driven = audit(DrivenSubject(Binary(sg.Pure(1), horizon=5), 2, BESIDE, asked=5), runs=0).as_json()
+    assert driven["computed_from"] == "the code of 2 ticks was tried"
+    assert driven["computed_part"] == "2 of 5 ticks"
+    assert driven["exact_pair"].startswith("a unit in tick")
+
+
+def test_more_ticks_are_computed_than_tried_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgauge.audit.mechanisms.LONG", 17)
+    subject = MechanismSubject(Binary(sg.Pure(1), horizon=20), 20, InsecureNoise(6), run=4)
+    verdict = audit(subject, 400)
+    assert verdict.proved
+    assert verdict.how == "matrices of 20 ticks; the code of 17 was tried"
+    assert subject.views(subject.pairs()[0].one, 2).shape == (2, 4)
