@@ -13,6 +13,7 @@ from pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ti
 
 from streamgauge.pipeline import asked_releases, opening
 from streamgauge.pipeline.asked import AskedRelease, plan_asked, release_of_json, with_asked
+from streamgauge.pipeline.asked_releases import AskRefused
 from streamgauge.pipeline.ledger_json import book_as_json
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.privacy import BudgetExceeded, Pure
@@ -140,7 +141,7 @@ def test_what_cannot_be_asked_for_or_ended_is_refused_without_a_trace(tmp_path, 
     before = acts(made)
     if "ask" in settings:
         settings = {"asked": (asked(made, epsilon=0.1, **settings["ask"]),)}
-    with pytest.raises(RunRefused, match=words):
+    with pytest.raises(AskRefused, match=words):
         until(made, tmp_path, 9, at=6, **settings)
     assert acts(made) == before
 
@@ -188,11 +189,13 @@ def test_a_server_that_is_killed_while_it_charges_has_charged_all_of_it_or_nothi
     assert made.ledger().ledger.left() == Pure("1/4")
 
 
-def test_sinks_get_it_like_any_other(tmp_path):
+def test_sinks_get_the_releases_of_the_file_alone(tmp_path):
     made = finished(tmp_path)
     run(made, asked=(asked(made),))
     told = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert {each["release"] for each in told} == {"counts", "asked"}
+    assert {each["release"] for each in told} == {"counts"}
+    run(made)
+    assert len(told) == len((tmp_path / "out.jsonl").read_text().splitlines())
 
 
 def test_a_source_that_changed_is_charged_again_to_who_asked(tmp_path):
@@ -278,8 +281,8 @@ def test_the_ledger_tells_who_asked_and_when_the_budget_comes_back(tmp_path):
     assert told["asked"] == {"asked": "ana"}
     first = made.ledger().entries["asked"].first
     assert told["timeline"] == [
-        {"from": first, "to": first + 4, "spent": {"epsilon": "3/4"}},
-        {"from": first + 5, "to": None, "spent": {"epsilon": "1/2"}},
+        {"from": first, "to": first + 4, "spent": {"epsilon": "3/4"}, "left": {"epsilon": "1/4"}},
+        {"from": first + 5, "to": None, "spent": {"epsilon": "1/2"}, "left": {"epsilon": "1/2"}},
     ]
     assert json.loads(json.dumps(told)) == told
     assert book_as_json(live(tmp_path / "none").ledger(), made.file)["timeline"] == []

@@ -120,7 +120,7 @@ def cut_short(spent, tick):
     return replace(spent, last=tick if spent.last is None else min(spent.last, tick))
 
 
-TWINS = {"pipeline.opening.Witness": Forgetful, "pipeline.spent.Spent.drawn_by": cut_short}
+TWINS = {"pipeline.holding.Witness": Forgetful, "pipeline.spent.Spent.drawn_by": cut_short}
 
 
 @pytest.mark.parametrize("name", TWINS)

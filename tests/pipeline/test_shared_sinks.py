@@ -58,12 +58,12 @@ def test_two_runs_at_once_do_not_share_a_sink_even_a_new_one(folder: Path, sink:
 def test_a_sink_that_was_written_before_stamps_told_the_store_goes_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streamgauge.pipeline import opening
+    from streamgauge.pipeline import holding
     from streamgauge.sinks import open_sink
 
     longer = tables(end="2026-01-05T00:01:40Z")
     with monkeypatch.context() as earlier:
-        earlier.setattr(opening, "open_sink", lambda settings, base, owner: open_sink(settings, base))
+        earlier.setattr(holding, "open_sink", lambda settings, base, owner: open_sink(settings, base))
         run(pipeline(folder, longer))
     assert {line["chain"].count(":") for line in lines(folder / "out.jsonl")} == {1}
     longer["release"].append({"name": "more", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/4"})

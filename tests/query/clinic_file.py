@@ -80,6 +80,21 @@ EVERYTHING: dict[str, Any] = {
         {"name": "three", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.25},
     ],
     "sink": [{"to": "-", "format": "csv", "releases": ["one", "two"]}],
+    "server": {
+        "anonymous": True,
+        "https": True,
+        "publish_delay": "2s",
+        "max_body": "4MB",
+        "max_waiting": "32MB",
+        "rate": Decimal("12.5"),
+        "max_live": 500,
+        "max_live_per_client": 10,
+        "hosts": ["clinic.example"],
+        "max_groups": 1000,
+        "max_asked": 20,
+        "max_asked_per_analyst": 5,
+        "max_asked_memory": "16MB",
+    },
 }
 NAMED = ("region", "body heat", "sensor", "device", "sites")  # by the curator: no keys of ours
 ELSEWHERE = {"w_event", "branching"}

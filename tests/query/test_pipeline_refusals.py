@@ -24,6 +24,7 @@ from streamgauge.query.lookups import LOOKUP_KEYS
 from streamgauge.query.pipeline_file import TOP_KEYS, pipeline_of
 from streamgauge.query.promises import BUDGET_KEYS, UNIT_KEYS
 from streamgauge.query.release_tables import RELEASE_KEYS
+from streamgauge.query.server_table import SERVER_KEYS
 from streamgauge.query.sink_tables import SINK_KEYS
 from streamgauge.query.stream_table import STREAM_KEYS
 from streamgauge.query.toml_keys import Table
@@ -39,6 +40,7 @@ def test_the_walk_goes_through_every_key_there_is() -> None:
         *LOOKUP_KEYS,
         *RELEASE_KEYS,
         *SINK_KEYS,
+        *SERVER_KEYS,
     }
     assert {place[-1] for place in KEYS} | ELSEWHERE == known | ELSEWHERE
 

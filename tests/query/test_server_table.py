@@ -36,8 +36,9 @@ def test_a_server_that_says_nothing_is_the_usual_one():
 
 def test_a_server_says_what_differs():
     said = {"anonymous": True, "https": True, "publish_delay": "500ms", "max_body": "1MiB", "rate": 0.5}
-    found = read(said | {"max_waiting": "2 MB", "max_live": 3, "max_live_per_client": 2}).server
-    assert found == ServerSettings(True, True, 500_000, 2**20, 2_000_000, 0.5, 3, 2)
+    said |= {"max_waiting": "2 MB", "max_live": 3, "max_live_per_client": 2, "hosts": ["Clinic.example"]}
+    told = (True, True, 500_000, 2**20, 2_000_000, 0.5, 3, 2)
+    assert read(said).server == ServerSettings(*told, hosts=("clinic.example",))
 
 
 def test_nothing_of_the_server_is_pinned():
@@ -54,6 +55,9 @@ def test_nothing_of_the_server_is_pinned():
         ({"max_body": "1GB"}, "server.max_body must be a size such as .* at most 64MiB"),
         ({"max_waiting": "1MB"}, "server.max_waiting must be at least max_body"),
         ({"rate": 0}, "server.rate must be a number from 0.01 to 1e6, got 0"),
+        ({"hosts": "clinic.example"}, "server.hosts must be names of hosts without a port"),
+        ({"hosts": ["clinic.example:443"]}, "server.hosts must be names of hosts without a port"),
+        ({"hosts": []}, "server.hosts must be names of hosts without a port"),
         ({"max_live": 0}, "server.max_live must be a whole number from 1 to 100000, got 0"),
     ],
 )

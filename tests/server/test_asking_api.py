@@ -8,7 +8,9 @@ import pytest
 from people import House, code_of
 
 from streamgauge.pipeline import asked as asked_module
+from streamgauge.pipeline.asked import AskedRelease, release_of_json
 from streamgauge.pipeline.store import Act
+from streamgauge.query.planner import planned
 from streamgauge.server import asking
 from streamgauge.server.turns import NotRunning, Refused
 
@@ -126,7 +128,7 @@ def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(
         house.runner.time = 10**15
         house.runner.answers = takes(took)
         house.client("analyst").post("/api/releases", json=ASKED)
-        assert took + round(slept.pop() * SECOND) == SECOND
+        assert took + round((slept.pop() - asking.MARGIN) * SECOND) == SECOND
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,62 @@ def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
     assert code_of(reply) == answer
     assert "4711" not in reply.text
     assert "SinkFailed" not in reply.text
-    assert slept == [0.999999]
+    assert slept == [0.999999 + asking.MARGIN]
+
+
+def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[float]) -> None:
+    """From the stream's start on: else the answer could be there before what it tells of."""
+    house = House(tmp_path, stream={"start": "2026-01-05T00:00:03Z"}, publish_delay="10s")
+    start = house.file.stream.start
+    house.runner.time = start + 7 * SECOND
+    house.client("analyst").post("/api/releases", json=ASKED)
+    assert slept == [3 + asking.MARGIN]
+    house.runner.acts_so_far = [Act("budget", {"loss": {"epsilon": "1"}}, start + 7 * SECOND)]
+    reader = house.client("reader")
+    for seconds, acts in ((9, 0), (10, 1)):
+        house.runner.time = start + seconds * SECOND
+        assert len(reader.get("/api/ledger").json()["acts"]) == acts
+
+
+def test_more_groups_than_the_file_allows_are_refused(tmp_path: Path) -> None:
+    house = House(tmp_path, max_groups=1)
+    grouped = {**ASKED, "sql": "SELECT region, COUNT(*) FROM visits GROUP BY region"}
+    for body, answer in (({"max_groups": 2}, (422, "bad_release")), ({}, (409, "refused"))):
+        reply = house.client("analyst").post("/api/releases", json={**grouped, **body})
+        assert code_of(reply) == answer
+        assert "must be at most" in reply.json()["error"]["message"]
+    assert house.runner.asked == []
+
+
+def taken_in(house: House) -> None:
+    """Charges what was asked for, as a run does."""
+    house.runner.asked.clear()
+    book = house.runner.book()
+    acts = [book.budget(house.file.stream.budget)]
+    asked = AskedRelease(release_of_json(ASKED, house.file.stream, house.file.server.max_groups), "ana")
+    plan = planned(house.file, asked.signed)
+    acts += [book.charge("norths", plan, 7), *book.pin({"release.norths": plan.block})]
+    house.runner.acts_so_far = acts
+
+
+def test_who_asks_again_in_the_same_words_is_answered_as_at_first(house: House) -> None:
+    taken_in(house)
+    analyst = house.client("analyst")
+    reply = analyst.post("/api/releases", json=ASKED)
+    assert (reply.status_code, reply.json()["release"]["first_tick"]) == (201, 7)
+    assert house.runner.asked == []
+    for change in ({"epsilon": 0.2}, {"sql": "SELECT COUNT(*) FROM visits"}, {"title": "Another"}):
+        assert code_of(analyst.post("/api/releases", json={**ASKED, **change})) == (409, "refused")
+    assert code_of(house.client("curator").post("/api/releases", json=ASKED)) == (409, "refused")
+
+
+def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: House) -> None:
+    def answers() -> None:
+        taken_in(house)
+        raise Refused(("release norths must have a name of its own, got one that is taken",))
+
+    house.runner.answers = answers
+    assert house.client("analyst").post("/api/releases", json=ASKED).status_code == 201
 
 
 def own(house: House) -> None:

@@ -3,6 +3,7 @@
 import json
 from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,45 @@ def test_arrows_times_are_numbers_where_the_files_are() -> None:
     when = arrow.array([1_500_000], arrow.timestamp("us", "UTC"))
     found = arrow_lines(sent(ts=when), replace(STREAM, time_format="epoch ms"), 10**6)
     assert json.loads(found) == {"ts": 1500}
+
+
+def test_arrows_decimals_are_numbers_digit_by_digit() -> None:
+    exact = arrow.array([Decimal("0.10"), Decimal("-1234567890123456789.01"), None], arrow.decimal128(30, 2))
+    found = lines(sent(region=exact), ARROW).splitlines()
+    assert found == [b'{"region": 0.10}', b'{"region": -1234567890123456789.01}', b'{"region": null}']
+    scaled = arrow.array([Decimal("5E+6")], arrow.decimal128(3, -6))
+    assert json.loads(lines(sent(region=scaled), ARROW)) == {"region": 5e6}
+
+
+def test_numbers_texts_and_times_of_any_width_are_taken() -> None:
+    kinds = [
+        arrow.int8(),
+        arrow.uint64(),
+        arrow.float16(),
+        arrow.float32(),
+        arrow.bool_(),
+        arrow.string_view(),
+    ]
+    for kind in [*kinds, arrow.date32(), arrow.large_string(), arrow.null()]:
+        assert json.loads(lines(sent(region=arrow.nulls(1, kind)), ARROW)) == {"region": None}
+    assert json.loads(lines(sent(region=arrow.array([1.5], arrow.float16())), ARROW)) == {"region": 1.5}
+
+
+@pytest.mark.parametrize(
+    "kind", [arrow.binary(), arrow.list_(arrow.int8()), arrow.time64("us"), arrow.duration("s")], ids=str
+)
+def test_a_declared_column_of_another_type_is_refused_as_a_whole_by_name_and_type(kind: Any) -> None:
+    with pytest.raises(HttpRefusal, match=r"^column region must be of numbers") as refusal:
+        lines(sent(ts=["2026-01-05T00:00:01Z"], region=arrow.nulls(1, kind)), ARROW)
+    assert refusal.value.status == 422
+    assert refusal.value.message.endswith(f"got {kind}")
+
+
+def test_a_record_that_is_too_deep_refuses_its_array() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    with pytest.raises(HttpRefusal, match="body must be JSON"):
+        lines(b'[{"ts": 1}, {"a": ' + deep + b"}]")
+    assert lines(b'{"ts": 1}\n{"a": ' + deep + b"}\n", LINES).startswith(b'{"ts": 1}\n')
 
 
 def test_a_dictionary_that_repeats_itself_is_stopped_at_the_bound() -> None:

@@ -22,7 +22,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "releases": [("counts",)],
     "span": [("counts",)],
     "chain_of": [("counts", 1), ("counts", 9)],
-    "chain_with": [(0,), (1,), (3,)],
+    "chain_with": [(0,), (1,), (2,)],
     "rows": [(0,), (1,)],
 }
 PRIVATE = {"marks"}  # what is never told to readers

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as arrow
 import pytest
@@ -35,7 +36,7 @@ async def sent(house: House) -> "asyncio.Task[Any]":
     """A batch that is in the inbox; its reply comes when it comes."""
     client = house.client("curator")
     reply = asyncio.create_task(client.asked("POST", "/api/events", content=VISIT, headers=LINES))
-    while house.runner.inbox.fate("ward-7") == "unknown":
+    while house.runner.inbox.fate("cora ward-7") == "unknown":
         await asyncio.sleep(0.001)
     return reply
 
@@ -89,6 +90,58 @@ def test_a_batch_that_is_replayed_is_counted_once(house: House) -> None:
     replies = [client.post("/api/events", content=VISIT, headers=LINES).json() for _ in range(3)]
     assert [reply["repeated"] for reply in replies] == [False, True, True]
     assert len(house.runner.inbox.taken) == 1
+
+
+def test_two_senders_may_choose_the_same_key(house: House) -> None:
+    house.secrets["second"] = house.tokens.create("carl", "curator")
+    senders = [house.client("curator"), house.client("second")]
+    assert senders[1].get("/api/events/ward-7").json()["fate"] == "unknown"
+    for repeated in (False, True):
+        for sender in senders:
+            reply = sender.post("/api/events", content=VISIT, headers=LINES)
+            assert reply.json() == {"batch": "ward-7", "durable": True, "repeated": repeated}
+    assert len(house.runner.inbox.taken) == 2
+
+
+def test_the_fate_of_a_batch_is_its_senders_alone(house: House) -> None:
+    house.secrets["second"] = house.tokens.create("carl", "curator")
+    house.client("curator").post("/api/events", content=VISIT, headers=LINES)
+    fates = [house.client(role).get("/api/events/ward-7").json()["fate"] for role in ("curator", "second")]
+    assert fates == ["committed", "unknown"]
+
+
+def test_keys_that_everybody_shares_are_caught(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken twin: the second sender's events are lost."""
+    monkeypatch.setattr(events, "own_key", lambda request, key: key)
+    house.secrets["second"] = house.tokens.create("carl", "curator")
+    for role in ("curator", "second"):
+        house.client(role).post("/api/events", content=VISIT, headers=LINES)
+    assert len(house.runner.inbox.taken) == 1
+
+
+@pytest.mark.parametrize("key", ["a/b", "/", "2026/01/05//7", "100%"])
+def test_the_fate_of_any_key_can_be_asked_for(house: House, key: str) -> None:
+    client = house.client("curator")
+    client.post("/api/events", content=VISIT, headers={**LINES, "Batch-Key": key})
+    for path in (quote(key), quote(key, safe="")):
+        assert client.get(f"/api/events/{path}").json() == {"batch": key, "fate": "committed"}
+
+
+def test_batches_and_bytes_that_wait_are_counted(tmp_path: Path) -> None:
+    house, inbox = patient(tmp_path)
+    inbox.put("a", VISIT)
+    inbox.put("b", VISIT)
+    inbox.put("b", VISIT)
+    assert counted(house) == {"batches_total": 2, "waiting_bytes": 2 * len(VISIT)}
+    inbox.read()
+    inbox.committed()
+    assert counted(house) == {"batches_total": 2, "waiting_bytes": 0}
+
+
+def counted(house: House) -> dict[str, int]:
+    told = house.client("curator").get("/metrics").text.splitlines()
+    found = dict(line.removeprefix("streamgauge_").rsplit(" ", 1) for line in told if line[0] != "#")
+    return {name: int(found[name]) for name in ("batches_total", "waiting_bytes")}
 
 
 def test_a_run_that_ends_before_the_commit_is_told_and_never_called_durable(tmp_path: Path) -> None:

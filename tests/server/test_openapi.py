@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.pipeline.keys import create_key
+from streamgauge.query.release_tables import RELEASE_KEYS
 from streamgauge.server.openapi import document
 from streamgauge.server.runner import Runner
 
@@ -77,7 +79,7 @@ def test_whatever_is_sent_is_answered_as_the_document_says(
 
 def test_the_document_has_every_road_of_the_api(house: House) -> None:
     served = {
-        (route.path, method.lower())
+        (route.path_format, method.lower())
         for route in house.app.routes
         if isinstance(route, Route) and not route.path.startswith(("/page/", "/plotly")) and route.path != "/"
         for method in route.methods or ()
@@ -101,6 +103,23 @@ def test_every_operation_says_who_may_and_what_may_go_wrong() -> None:
             assert told["summary"]
             assert told["tags"][0] in {"anybody", "readers", "analysts", "curators"}
             assert {"401", "403", "429"} <= set(told["responses"])
+
+
+def test_what_may_be_asked_for_is_what_a_file_may_say(house: House) -> None:
+    schema = document()["components"]["schemas"]["Asked"]
+    assert set(schema["properties"]) == set(RELEASE_KEYS)
+    body = {"name": "m", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.1, "expected": 5, "horizon": "1h"}
+    for mechanism in ("Binary", {"name": "Kary", "branching": 4}):
+        asked = body | {"mechanism": mechanism}
+        jsonschema_rs.validate(schema, asked)
+        assert house.client("analyst").post("/api/plan", json=asked).json()["release"] is not None
+
+
+def test_releases_are_listed_as_the_document_says_with_groups_that_are_discovered_too(house: House) -> None:
+    schema = document()["components"]["schemas"]["Releases"]["properties"]["releases"]["items"]
+    (listed,) = house.client("reader").get("/api/releases").json()["releases"]
+    assert set(listed) == set(schema["required"])
+    jsonschema_rs.validate(schema, listed | {"places": None, "discovered": True, "delta": "1/1000"})
 
 
 def test_the_document_says_nothing_of_this_stream(house: House) -> None:

@@ -4,6 +4,7 @@ Noise is silent here, so that what was released can be compared with the truth t
 """
 
 import json
+import re
 import time
 from fractions import Fraction
 from urllib.request import urlopen
@@ -93,13 +94,66 @@ def test_every_release_is_a_chart_with_a_band_and_readings_with_errors(page, tmp
         assert sum(trace["fill"] == "tonexty" for trace in drawn) == groups
         readings = card(page, release).locator(".reading .amount")
         assert readings.count() == groups
-        assert "±" in readings.first.inner_text()
+        assert {" ± ", " to "} & set(re.findall(" ± | to ", readings.first.inner_text()))
     shot(page, tmp_path, "desktop")
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (37, 37, 37.1, "37.0 (37.0 to 37.1)"),
+        (1204.4, 1173.4, 1235.4, "1,204 ± 31"),
+        (38.84, 38.82, 38.86, "38.84 ± 0.02"),
+        (38.8401, 38.8207, 38.8595, "38.840 ± 0.019"),
+        (-0.2, -4, 0, "\u22120.2 (\u22124.0 to 0.0)"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_an_interval_is_told_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
+    told = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
+    assert page.evaluate(told, [value, low, high]) == words
+
+
+def test_too_few_to_tell_is_told_beside_the_number(page):
+    told = """async () => (await import('/page/cells.js')).cell(
+        {value: [2], low: [1], high: [3], enough: [false]}, 0)"""
+    assert page.evaluate(told) == "2 ± 1 (too few to tell)"
+
+
+def opened_table(page, release=FEVERS):
+    """The table of a release, with rows."""
+    table = card(page, release).locator("details.table")
+    if table.get_attribute("open") is None:
+        table.locator("summary").click()
+    table.locator("tbody tr:nth-child(2)").wait_for()
+    return table
+
+
+def wait_for_ticks(page, more):
+    heard = page.evaluate("window.heard.length")
+    page.wait_for_function("(heard) => window.heard.length >= heard", arg=heard + 3 * more)
+
+
+def test_a_table_stays_within_its_card_and_keeps_scroll_and_focus_while_ticks_come(page):
+    table = opened_table(page)
+    page.get_by_label("Show the truth").check()
+    table.get_by_text("north, truth").wait_for()
+    card(page).evaluate("(card) => card.style.maxWidth = '20rem'")
+    assert table.evaluate("(table) => table.scrollWidth <= table.closest('.card').clientWidth")
+    region = table.locator(".wide")
+    region.evaluate("(node) => { node.focus(); node.style.maxHeight = '4rem'; node.scrollTop = 30; }")
+    newest = "(table) => table.querySelector('tbody th').textContent"
+    before = table.evaluate(newest)
+    page.wait_for_function(
+        "(before) => document.querySelector('.table[open] tbody th').textContent !== before", arg=before
+    )
+    assert region.evaluate("(node) => [node.scrollTop, document.activeElement === node]") == [30, True]
+    card(page).evaluate("(card) => card.style.maxWidth = ''")
+    page.get_by_label("Show the truth").uncheck()
+
+
 def test_ticks_come_by_themselves_each_once(page):
-    page.locator(f'[data-release="{FEVERS}"] summary', has_text="Numbers as a table").click()
-    card(page).locator(".numbers tbody tr:nth-child(2)").wait_for()
+    opened_table(page)
     page.wait_for_function("() => window.heard.length >= 6")
     ticks = [int(text) for text in card(page).locator(".numbers tbody th").all_inner_texts()]
     assert len(ticks) >= 2
@@ -161,6 +215,35 @@ def test_hovering_tells_value_and_error(page):
     label = card(page).locator(".hoverlayer")
     label.get_by_text("±").first.wait_for()
     assert "north" in label.text_content()
+    assert "UTC" in label.text_content()
+
+
+def test_what_is_pointed_at_stands_still_and_says_so_while_its_table_goes_on(page):
+    table = opened_table(page)
+    card(page).locator(".drawn").hover()
+    card(page).get_by_text("paused while you point").wait_for()
+    wait_for_ticks(page, 2)
+    drawn, newest = (
+        card(page).locator(".plot").evaluate("(plot) => plot.data.at(-1).x.at(-1)"),
+        table.locator("tbody td").first.inner_text(),
+    )
+    assert drawn[:19].replace("T", " ") < newest
+    page.set_viewport_size({"width": 1100, "height": 900})
+    page.wait_for_function(
+        """() => { const plot = document.querySelector('[data-release="fever_by_region"] .plot');
+        return plot.layout.width === plot.clientWidth; }"""
+    )
+    page.set_viewport_size({"width": 1360, "height": 900})
+    page.mouse.move(5, 5)
+    card(page).get_by_text("paused while you point").wait_for(state="hidden")
+
+
+def test_where_all_groups_are_hidden_the_card_says_so(page):
+    buttons = card(page, "median_temperature").locator(".reading")
+    buttons.first.click()
+    card(page, "median_temperature").get_by_text("All groups are hidden").wait_for()
+    buttons.first.click()
+    card(page, "median_temperature").get_by_text("All groups are hidden").wait_for(state="hidden")
 
 
 def test_the_budget_is_a_timeline_of_what_each_release_takes(page):
@@ -192,9 +275,20 @@ def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     card(asking, "all_visits").scroll_into_view_if_needed()
     card(asking, "all_visits").locator(".main-svg").first.wait_for()
     assert "asked by ana" in asking.locator("#budget").inner_text()
-    card(asking, "all_visits").get_by_role("button", name="End this release").click()
+    assert "ε 1.25" in asking.locator("#gauges").inner_text()
+    ending = card(asking, "all_visits").get_by_role("button", name="End this release")
+    ending.click()
+    asking.get_by_role("button", name="Keep it").click()
+    assert card(asking, "all_visits").locator(".badge.over").count() == 0
+    ending.click()
+    asking.screenshot(path=tmp_path / "ending.png")
+    asking.get_by_role("button", name="End it").click()
     card(asking, "all_visits").locator(".badge.over").wait_for()
+    assert asking.evaluate("document.activeElement.id") == "release-all_visits"
     asking.get_by_text("free again from tick").wait_for()
+    asking.get_by_text("You have ε 1 left").wait_for()
+    asking.locator("#gauges", has_text="Left").get_by_text("ε 1", exact=True).first.wait_for()
+    assert "ε 1.25" not in asking.locator("#gauges").inner_text()
     shot(asking, tmp_path, "release ended")
 
 
@@ -216,6 +310,8 @@ def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, 
     before = told(clinic, "/api/ledger")["charges"]
     form = planned(asking, sql, loss)
     assert words in form.locator(".refusal").inner_text()
+    assert "clinic.toml" not in form.locator(".refusal").inner_text()
+    assert form.locator("table").count() == 0
     assert form.get_by_role("button", name="Ask for it").is_disabled()
     assert told(clinic, "/api/ledger")["charges"] == before
 
@@ -223,7 +319,9 @@ def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, 
 def test_the_intruder_panel_rehearses_and_stays_within_the_promise(page):
     panel = page.locator("#intruder")
     panel.locator(".strip circle").first.wait_for()
-    assert "100 %" in panel.get_by_role("region", name="Ordinary memory", exact=True).inner_text()
+    ordinary = panel.get_by_role("region", name="Ordinary memory", exact=True).inner_text()
+    assert "100\u00a0%" in ordinary
+    assert "this stream" in ordinary
     edges = panel.locator(".promised").evaluate(
         "(box) => [+box.getAttribute('x'), +box.getAttribute('x') + +box.getAttribute('width')]"
     )
@@ -297,7 +395,16 @@ def test_the_range_widens_what_is_drawn(page):
         """() => document.querySelector('[data-release="fever_by_region"] .plot').data.length > 0"""
     )
     assert page.locator("#range").input_value() == "300"
-    assert "5 minutes" in page.locator("#range option:checked").inner_text()
+    assert page.locator("#range option").all_inner_texts()[:2] == ["the last minute", "the last 5 minutes"]
+
+
+def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
+    told = """async ([ticks]) => { const {everyNth, thinned} = await import('/page/thinning.js');
+        const tick = Array.from({length: ticks}, (_, i) => i + 1);
+        return thinned({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
+    found = page.evaluate(told, [4001])
+    assert found == [*range(3, 4000, 3), 4001]
+    assert page.evaluate(told, [1500]) == list(range(1, 1501))
 
 
 ONE_PLOT = """() => { const plot = document.querySelector('[data-release="fever_by_region"] .plot');

@@ -73,10 +73,13 @@ def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp
             assert not page.locator(f"#{section}").is_visible()
         assert page.locator(".card:not(.waiting)").count() == 0
         page.locator("#gate-sign").click()
+        assert not page.locator("#signing-refused").is_visible()
         page.get_by_label("Token").fill("sg_reader_" + "x" * 43)
         page.keyboard.press("Enter")
         page.get_by_text("not known here").wait_for()
         page.screenshot(path=tmp_path / "token refused.png")
+        page.keyboard.press("Escape")
+        assert page.locator("#token").input_value() == ""
 
 
 def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_closes_it(
@@ -90,7 +93,7 @@ def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_
         kept = "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
         assert reader not in page.evaluate(kept)
         assert page.evaluate("document.cookie") == ""
-        assert page.get_by_role("button", name="Sign in to ask").is_visible()
+        assert page.get_by_text("Your token reads only").is_visible()
         page.get_by_role("button", name="Apart").click()
         page.wait_for_function("() => document.querySelectorAll('.subplot').length === 2")
         assert page.locator("main img").count() == 0
@@ -115,10 +118,55 @@ def test_when_the_stream_is_over_the_page_says_so_and_shows_it_and_can_still_be_
         page.screenshot(path=tmp_path / "ended.png", full_page=True)
 
 
+def test_when_a_session_ends_elsewhere_the_page_says_so_and_keeps_what_was_written(browser, finished):
+    token = finished.tokens.create("petra", "analyst", Fraction(1, 4))
+    with looking(browser, finished.address, expected=("401",)) as page:
+        page.locator("#gate").wait_for()
+        sign_in(page, token)
+        page.get_by_label("SQL").fill("SELECT COUNT(*) FROM v WHERE g = 'a'")
+        page.context.clear_cookies()
+        page.get_by_role("button", name="See cost and error").click()
+        page.locator("#banner-text", has_text="Your session has ended: sign in again").wait_for()
+        page.locator("#gate").wait_for()
+        assert page.locator(".card:not(.waiting)").count() == 0
+        sign_in(page, token)
+        page.locator("#ask-form").wait_for()
+        page.locator("#banner-text", has_text="The stream has ended").wait_for()
+        assert page.get_by_label("SQL").input_value() == "SELECT COUNT(*) FROM v WHERE g = 'a'"
+
+
+def test_a_revoked_token_ends_the_live_stream_and_leads_to_the_gate(browser, finished):
+    token = finished.tokens.create("ruth", "reader")
+    with looking(browser, finished.address, expected=("401", "ERR_")) as page:
+        page.locator("#gate").wait_for()
+        sign_in(page, token)
+        page.locator('[data-release="counts"] .main-svg').first.wait_for()
+        finished.tokens.revoke("ruth")
+        page.locator("#gate").wait_for()
+        assert state(page) == "closed"
+
+
+def test_a_first_load_that_fails_is_told_and_can_be_tried_again(browser, finished, reader, tmp_path):
+    def fail(route):
+        route.fulfill(status=500, json={"error": {"code": "broken", "message": "the server has failed"}})
+
+    with looking(browser, finished.address, expected=("401", "500")) as page:
+        page.locator("#gate").wait_for()
+        page.route("**/api/releases", fail)
+        sign_in(page, reader)
+        page.get_by_text("The releases could not be loaded: the server has failed").wait_for()
+        assert (state(page), page.locator(".waiting").count()) == ("unloaded", 0)
+        page.screenshot(path=tmp_path / "not loaded.png")
+        page.unroute("**/api/releases", fail)
+        page.get_by_role("button", name="Retry").click()
+        page.locator('[data-release="counts"] .main-svg').first.wait_for()
+        assert state(page) == "ended"
+
+
 def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_told(browser, tmp_path):
     """One server for both: its stream begins in a hundred years, and then its run fails."""
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address) as page:
-        page.get_by_text("Waiting for the first tick to close").wait_for()
+        page.get_by_text("Starts at 2126-01-05 00:00 UTC").wait_for()
         assert state(page) == "running"
         page.screenshot(path=tmp_path / "empty.png", full_page=True)
         server.runner.board.tell("failed")
@@ -151,14 +199,14 @@ def test_while_it_loads_the_page_shows_where_charts_will_be(browser, tmp_path):
             )
             for route in held:
                 route.continue_()
-            page.get_by_text("Waiting for the first tick to close").wait_for()
+            page.get_by_text("Starts at 2126").wait_for()
             assert page.locator(".waiting").count() == 0
 
 
 def test_a_server_that_stops_is_told_and_can_be_tried_again_by_hand(browser, tmp_path):
     told = {"expected": ("ERR_", "Failed to load")}
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address, **told) as page:
-        page.get_by_text("Waiting for the first tick to close").wait_for()
+        page.get_by_text("Starts at 2126").wait_for()
         server.stop.set()
         page.locator("#banner-text", has_text="The connection is lost").wait_for()
         assert page.get_by_role("button", name="Try now").is_visible()

@@ -1,11 +1,16 @@
 """Sessions end: after their time, when they are closed, when their token is revoked."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from people import Client, House
 
+from streamgauge.server import live, roles
 from streamgauge.server import sessions as module
-from streamgauge.server.sessions import LASTS, Sessions
+from streamgauge.server.sessions import COOKIE, LASTS, Sessions
 from streamgauge.server.tokens import Token, Tokens
 
 
@@ -65,3 +70,48 @@ def test_too_many_sessions_of_one_token_end_its_own_oldest(
     own = [sessions.open(token) for _ in range(5)]
     assert [sessions.token(secret) is not None for secret in own] == [False, False, True, True, True]
     assert sessions.token(first) == other
+
+
+async def followed(house: House, client: Client, end: Callable[[], Any], seconds: float = 20) -> bool:
+    """Whether a live stream ends when something is over."""
+    limits = house.app.user_middleware[-1].kwargs["limits"]
+    reply = asyncio.create_task(client.asked("GET", "/api/live"))
+    while not limits.live_connections:
+        await asyncio.sleep(0.001)
+    end()
+    await asyncio.wait([reply], timeout=seconds)
+    house.runner.board.close()
+    ended = reply.done()
+    assert (await reply).status_code == 200
+    return ended
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.setattr(live, "LOOK", 0.01)
+    return House(tmp_path)
+
+
+def test_a_live_stream_ends_with_its_token(house: House) -> None:
+    assert asyncio.run(followed(house, house.client("reader"), lambda: house.tokens.revoke("rita")))
+
+
+def test_a_live_stream_ends_with_its_session(house: House) -> None:
+    client = house.client()
+    client.post("/api/session", json={"token": house.secrets["reader"]})
+    sessions = house.app.user_middleware[-1].kwargs["sessions"]
+    secret = str(client.cookies.get(COOKIE))
+    assert asyncio.run(followed(house, client, lambda: sessions.close(secret)))
+
+
+def test_a_live_stream_goes_on_when_somebody_elses_token_is_revoked(house: House) -> None:
+    assert not asyncio.run(followed(house, house.client("reader"), lambda: house.tokens.revoke("ana"), 0.2))
+
+
+def test_a_live_stream_that_outlives_its_token_is_caught(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken twin: nobody looks again."""
+    honest = roles.known
+    monkeypatch.setattr(roles, "known", lambda token, still: honest(token))
+    assert not asyncio.run(followed(house, house.client("reader"), lambda: house.tokens.revoke("rita"), 0.2))

@@ -1,22 +1,43 @@
 """The run behind a server: started, asked, stopped, failed; and what readers see of it meanwhile."""
 
 import json
+import os
+import select
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Thread
+from time import monotonic
+from typing import Any
 
 import pytest
 from served import START, Stepped, ask, close, committed, eventually, file_of, leave, running, stepped, write
 
-from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
+from streamgauge.pipeline.asked_releases import AskedRelease, AskRefused, release_of_json
+from streamgauge.pipeline.book import TooLate
+from streamgauge.pipeline.lock import Lock
+from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.reader import Reader
+from streamgauge.pipeline.shares import ShareExceeded
 from streamgauge.pipeline.store_errors import AlreadyRunning
-from streamgauge.query.settings import PipelineFile
+from streamgauge.query.settings import PipelineFile, SinkSettings
+from streamgauge.server import turns
 from streamgauge.server.leaving import Leaving
 from streamgauge.server.noted import Noted
 from streamgauge.server.runner import NotRunning, Refused, Runner
+from streamgauge.server.turns import Turns, Wish
+from streamgauge.sinks import ForeignSink
+from streamgauge.sources import SourceError
 from streamgauge.testing import SilentNoise
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns follow each other after a round."""
+    monkeypatch.setattr(turns, "PACE", 0.0)
+
 
 FINISHED = {"arrival": "finished", "end": "2026-01-05T00:00:30Z"}
 
@@ -212,19 +233,19 @@ def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> 
     assert runner.state == "failed"
 
 
-def test_a_failure_while_a_release_is_taken_in_is_told_by_its_class_and_the_run_goes_on(
+def test_a_failure_while_a_release_is_taken_in_has_no_words_and_the_run_goes_on(
     tmp_path: Path,
 ) -> None:
-    turns = []
+    found = []
 
     def failing(step: str) -> None:
-        if step == "begun" and turns and turns[0].at_hand.asked:
+        if step == "begun" and found and found[0].at_hand.asked:
             raise OSError("secret")
 
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock, step=failing) as runner:
-        turns.append(runner._turns)
-        with pytest.raises(NotRunning, match=r"OSError$"):
+        found.append(runner._turns)
+        with pytest.raises(NotRunning, match=r"^the run could not be opened$"):
             runner.ask(asked(file))
         assert set(runner.book().entries) == {"counts"}
         close(runner, clock, 1)
@@ -251,3 +272,198 @@ def test_batches_that_are_sent_survive_what_is_asked_meanwhile(tmp_path: Path) -
         leave(runner, clock, 16)
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
         assert [row["count"]["value"] for row in rows] == [2.0]
+
+
+def test_a_run_that_is_over_survives_what_it_cannot_be_asked(tmp_path: Path) -> None:
+    """The refusal speaks of the source: who asks hears that there was one, the curator why."""
+    write(tmp_path, 30)
+    file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
+    worries: list[Exception] = []
+    with running(file, clock) as runner:
+        runner._worry = worries.append
+        eventually(lambda: runner._leaving._final is not None)
+        leave(runner, clock, 1_004)
+        write(tmp_path, 31)
+        for _ in range(2):
+            with pytest.raises(NotRunning, match=r"^the run could not be opened$"):
+                runner.ask(asked(file))
+        assert runner.state == "ended"
+        assert "source must stay as it was charged" in str(worries[0])
+        assert set(runner.book().entries) == {"counts"}
+        write(tmp_path, 30)
+
+
+def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, 40)
+    file, clock = file_of(tmp_path), stepped()
+    file = replace(file, sinks=(SinkSettings("out.jsonl", "jsonl"),))
+    with running(file, clock) as runner:
+        close(runner, clock, 1)
+        (tmp_path / "out.jsonl").write_text("other\n")
+        runner.ask(asked(file))
+        assert runner.state == "running"
+
+
+def test_lock_and_key_are_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        (tmp_path / "v.key").rename(tmp_path / "away.key")
+        runner.ask(asked(file))
+        monkeypatch.setattr(turns.Turns, "next", held_up(turns.Turns.next, file))
+        runner.ask(asked(file, "next", 0.125))
+        assert runner.state == "running"
+
+
+def held_up(usual: Any, file: PipelineFile) -> Any:
+    """Tries to get the store between two turns."""
+
+    def next_turn(self: Any, *, idle: bool) -> Any:
+        with pytest.raises(AlreadyRunning):
+            Lock(file.folder)
+        return usual(self, idle=idle)
+
+    return next_turn
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, form: str) -> None:
+    read, write_end = os.pipe()
+    line = b"%d,a,1\n" if form == "csv" else b'{"ts": %d, "g": "a", "x": 1}\n'
+    line %= START + 1
+    file, clock = file_of(tmp_path, source="-", format=form), stepped(1)
+    os.write(write_end, (b"ts,g,x\n" if form == "csv" else b"") + line + line[:7])
+    with running(file, clock, standard_input=read) as runner:
+        eventually(lambda: runner._input is not None and runner._input.caught_up)
+        runner.ask(asked(file))
+        os.write(write_end, line[7:] + line)
+        eventually(lambda: not select.select([read], [], [], 0)[0])
+        close(runner, clock, 1)
+        leave(runner, clock, 16)
+        rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
+        assert [row["count"]["value"] for row in rows] == [3.0]
+    for end in (read, write_end):
+        os.close(end)
+
+
+def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(tmp_path: Path) -> None:
+    """At 9 s and at 11 s another tick is open, but both are seen at 12 s."""
+    for second in (9, 11):
+        folder = tmp_path / str(second)
+        folder.mkdir()
+        file, clock = file_of(folder), stepped(second)
+        with running(file, clock) as runner:
+            runner.ask(asked(file))
+            leave(runner, clock, 12)
+            assert runner.book().entries["more"].first == 5
+
+
+def test_all_who_wait_share_a_turn_and_try_alone_if_it_fails() -> None:
+    found = Turns()
+    first = found.at_hand
+    found.opened(first)
+    wishes = [Wish(ended=(name,)) for name in "abc"]
+    threads = [Thread(target=waited, args=[found, wish]) for wish in wishes]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(found._asked) == 3)
+    assert first.interrupted
+    shared = found.next(idle=False)
+    assert shared is not None
+    assert sorted(shared.ended) == ["a", "b", "c"]
+    found.over(shared, AskRefused("one of them"))
+    for _ in wishes:
+        rest, alone = found.next(idle=False), None
+        assert rest is not None
+        assert rest.wishes == ()  # after a failure the run goes on for a while
+        found.opened(rest)
+        assert rest.interrupted
+        found.over(rest, None)
+        alone = found.next(idle=False)
+        assert alone is not None
+        assert len(alone.wishes) == 1
+        found.over(alone, AskRefused("this one"))
+    for thread, wish in zip(threads, wishes, strict=True):
+        thread.join()
+        assert str(wish.done.exception()) == "this one"
+
+
+def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        monkeypatch.setattr(turns, "PACE", 10**9)  # so that all of them wait
+        runner._turns.at_hand.due.begun = monotonic()
+        costs = {"a": 0.25, "b": 0.375, "c": 0.125, "A": 0.125}
+        found: dict[str, str] = {}
+
+        def wanted(name: str) -> None:
+            try:
+                runner.ask(asked(file, name, costs[name]))
+            except Refused as refusal:
+                found[name] = str(refusal)
+
+        threads = [Thread(target=wanted, args=[name]) for name in costs]
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            eventually(lambda number=number: len(runner._turns._asked) == number)  # type: ignore[misc]
+        monkeypatch.setattr(turns, "PACE", 0.0)
+        for thread in threads:
+            thread.join()
+        assert sorted(found) == ["A", "b"]
+        assert "charge must be at most what is left" in found["b"]
+        assert set(runner.book().open_releases()) == {"counts", "a", "c"}
+
+
+def waited(found: Turns, wish: Wish) -> None:
+    with suppress(Refused):
+        found.ask(wish)
+
+
+def test_a_turn_has_its_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(turns, "PACE", 1.0)
+    monkeypatch.setattr(turns, "monotonic", lambda: now[0])
+    found = Turns()
+    found.opened(found.at_hand)
+    found.at_hand.due.set()
+    assert not found.at_hand.interrupted
+    now[0] = 1.0
+    assert found.at_hand.interrupted
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (AskRefused("name"), True),
+        (TooLate("late"), True),
+        (ShareExceeded("share"), True),
+        (RunRefused("source must stay as it was charged, got a change"), False),
+        (ForeignSink("sink"), False),
+        (SourceError("source"), False),
+        (ValueError("value"), False),
+        (MemoryError("memory"), False),
+    ],
+)
+def test_refusals_that_follow_from_declarations_are_told_and_no_others(failure: Any, told: bool) -> None:
+    found = turns.refusal_of(failure)
+    assert isinstance(found, Refused if told else NotRunning)
+    assert (str(failure) in str(found)) == told
+
+
+def test_a_finished_standard_input_takes_no_turn(tmp_path: Path) -> None:
+    """It would be read from its middle."""
+    runner = Runner(file_of(tmp_path, source="-", format="jsonl", **FINISHED))
+    for wish in (lambda: runner.ask(asked(runner.file)), lambda: runner.end("more")):
+        with pytest.raises(Refused, match="must be one that can be read again"):
+            wish()
+
+
+def test_what_the_curator_ends_is_ended_at_the_first_turn_alone(tmp_path: Path) -> None:
+    file, clock = file_of(tmp_path), stepped()
+    with running(file, clock) as runner:
+        runner.ask(asked(file))
+    with running(file, clock, ended=("more",)) as runner:
+        runner.ask(asked(file, "next", 0.5))
+        leave(runner, clock, 16)
+        assert set(runner.book().open_releases()) == {"counts", "next"}

@@ -166,6 +166,7 @@ THEIRS: list[dict[str, str]] = [
     {"Origin": "http://clinic.test:8080"},
     {"Origin": "null"},
     {"Origin": "http://["},
+    {"Sec-Fetch-Site": "same-origin", "Origin": "http://evil.test"},
 ]
 
 
@@ -236,7 +237,7 @@ def test_nothing_that_is_asked_comes_back_in_a_header(house: House) -> None:
     reply = house.client("analyst").post("/api/releases", json={**ASKED, "name": "a\r\nSet-Cookie: x=y"})
     assert reply.status_code == 422
     key = "a%0d%0aSet-Cookie:%20x=y"
-    assert house.client("curator").get(f"/api/events/{key}").status_code == 422
+    assert house.client("curator").get(f"/api/events/{key}").status_code == 404
 
 
 def test_an_oversized_body_is_refused_before_it_is_held(tmp_path: Path) -> None:
@@ -267,6 +268,21 @@ def test_guesses_are_counted_too(tmp_path: Path) -> None:
     guess = {"Authorization": "Bearer guess"}
     found = [house.client().get("/api/ledger", headers=guess).status_code for _ in range(4)]
     assert found == [401, 401, 429, 429]
+
+
+def test_what_other_sites_send_is_counted_too(tmp_path: Path) -> None:
+    house = House(tmp_path, rate=1, anonymous=True)
+    theirs = {"Sec-Fetch-Site": "cross-site"}
+    found = [house.client().post("/api/plan", json=ASKED, headers=theirs).status_code for _ in range(4)]
+    assert found == [403, 403, 429, 429]
+
+
+def test_a_head_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> None:
+    house = House(tmp_path, rate=1, anonymous=True)
+    assert house.client().get("/api/ledger?" + "a" * 15_000).status_code == 200
+    reply = house.client().get("/api/ledger?" + "a" * 20_000)
+    assert (code_of(reply), reply.headers["Connection"]) == ((431, "head"), "close")
+    assert house.client().get("/api/ledger", headers={"X-Long": "a" * 20_000}).status_code == 429
 
 
 def test_how_busy_the_curator_is_changes_no_answer_to_others(tmp_path: Path) -> None:

@@ -21,6 +21,10 @@ RolledBack = Annotated[bool, switch("--rolled-back", help="The store is an old c
 Newest = Annotated[bool, switch("--newest", help="The witness is gone: this store is the newest copy.")]
 AcceptClock = Annotated[bool, switch("--accept-clock", help="The clock was set: go on by it.")]
 ChangeBudget = Annotated[bool, switch("--change-budget", help="Record another budget in the ledger.")]
+End = Annotated[
+    list[str],
+    typer.Option("--end", metavar="NAME", help="End a release that was asked for; may be repeated."),
+]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="What the engine may use.")]
 
 
@@ -44,6 +48,7 @@ def run(  # noqa: PLR0917 - the options of a command
     newest: Newest = False,
     accept_clock: AcceptClock = False,
     change_budget: ChangeBudget = False,
+    end: End = [],  # noqa: B006 - what the command line gives
     memory: Memory = "600MB",
 ) -> None:
     """Run a pipeline: charge its releases, read its source, publish tick after tick.
@@ -66,6 +71,7 @@ def run(  # noqa: PLR0917 - the options of a command
         newest=newest,
         accept_clock=accept_clock,
         change_budget=change_budget,
+        ended=tuple(end),
     )
     from streamgauge.query.pipeline_file import read_pipeline
 

@@ -10,6 +10,7 @@ from streamgauge.cli.run import (
     AcceptClock,
     Again,
     ChangeBudget,
+    End,
     Json,
     Memory,
     Newest,
@@ -40,6 +41,7 @@ def serve(  # noqa: PLR0917 - the options of a command
     newest: Newest = False,
     accept_clock: AcceptClock = False,
     change_budget: ChangeBudget = False,
+    end: End = [],  # noqa: B006 - the same
     memory: Memory = "600MB",
 ) -> None:
     """Run a pipeline and serve it: the live page, the API for readers and analysts, the door for events.
@@ -62,6 +64,7 @@ def serve(  # noqa: PLR0917 - the options of a command
         newest=newest,
         accept_clock=accept_clock,
         change_budget=change_budget,
+        ended=tuple(end),
     )
     from streamgauge.query.packages import needs
     from streamgauge.query.pipeline_file import read_pipeline

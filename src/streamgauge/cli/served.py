@@ -17,6 +17,8 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.report import Report
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.app import app_of
+from streamgauge.server.doors import BESIDES
+from streamgauge.server.hosts import hosts_of
 from streamgauge.server.runner import Runner
 from streamgauge.server.serving import address_of, listening, serve
 from streamgauge.server.tokens import Tokens
@@ -45,22 +47,27 @@ def served(
 ) -> None:
     """Runs and serves until a signal comes; raises what ended the run, if anything did."""
     stop = Flag()
-    runner = Runner(file, options, seen=watching.seen, demo=beside is not None)
+
+    def worry(failure: Exception) -> None:
+        watching.log.line(f"what was asked for could not be taken in: {told(failure)[0]}")
+
+    runner = Runner(file, options, seen=watching.seen, worry=worry, demo=beside is not None)
     with listening(*where) as listener, stopping(stop, watching):
         runner.start()
         tokens = Tokens.of(file)
         access = CuratorLog(file.folder, ACCESS)
         logs = {"log": watching.log.line, "access": access.line}
-        app = app_of(
-            runner, tokens, file.server, extra_routes=beside.routes(runner) if beside else (), **logs
-        )
+        hosts = hosts_of(file.server, listener.getsockname()[0], proxied=bool(proxies))
+        extra = beside.routes(runner) if beside else ()
+        app = app_of(runner, tokens, file.server, extra_routes=extra, hosts=hosts, **logs)
         watching.serving(address_of(listener), exposed=is_exposed(listener, proxies))
 
+        most = file.server.max_live + BESIDES
         looks = {"ending": runner.let_go, "glance": Worry(runner, watching).glance}
         at_work = beside.at_work(address_of(listener), runner, tokens, stop) if beside else nullcontext()
         try:
             with at_work:
-                serve(app, listener, stop, log=watching.log.line, proxies=proxies, **looks)
+                serve(app, listener, stop, log=watching.log.line, proxies=proxies, most=most, **looks)
         finally:
             runner.stop()
             tokens.close()

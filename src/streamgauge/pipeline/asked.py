@@ -5,11 +5,22 @@ Privacy
     clock. No event is read, so nothing here can tell of one, however often and cleverly it is asked.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from streamgauge.pipeline.asked_releases import AskedRelease, name_refused, release_of_json, with_asked
-from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.as_charged import planned_as_charged
+from streamgauge.pipeline.asked_releases import (
+    AskedRelease,
+    many_refused,
+    name_refused,
+    never_asked,
+    release_of_json,
+    restored,
+    room_refused,
+    with_asked,
+)
+from streamgauge.pipeline.book import Book, block_hash
 from streamgauge.pipeline.planning import PlannedRelease, first_tick, told_of
 from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.room import no_room
@@ -19,7 +30,18 @@ from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile
 
-__all__ = ["AskedRelease", "PlannedAsk", "plan_asked", "release_of_json", "share_left", "with_asked"]
+__all__ = [
+    "AskedRelease",
+    "PlannedAsk",
+    "asked_before",
+    "plan_asked",
+    "refused_in_turn",
+    "release_of_json",
+    "share_left",
+    "with_asked",
+]
+
+SAME = ("loss", "delta", "share", "title", "description")  # beside what the block has
 
 
 @dataclass(frozen=True)
@@ -47,18 +69,60 @@ def plan_asked(
     """
     book = read_book(file.folder, file.stream) if book is None else book
     first = first_tick(file) if first is None else first
-    whole, share = with_asked(file, book), asked.share if share is None else share
-    refused = list(name_refused(asked.release.name, whole, book))
+    share = asked.share if share is None else share
+    plan, refused = _judged(file, replace(asked, share=share), book, first)
+    left = None if book.ledger is None else book.ledger.left(first)
+    told = None if plan is None else told_of(plan, book, first)
+    return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
+
+
+def refused_in_turn(
+    file: PipelineFile, asked: Sequence[AskedRelease], book: Book, first: int
+) -> list[tuple[str, ...]]:
+    """Why each would be refused if they were taken in one after the other; nothing where none would."""
+    found = []
+    for each in asked:
+        before = list(book.acts)
+        plan, refused = _judged(file, each, book, first)
+        if refused or plan is None:
+            book = Book.read(before, book.unit)
+        else:
+            book.pin({f"release.{plan.name}": plan.block})
+        found.append(tuple(refused))
+    return found
+
+
+def _judged(
+    file: PipelineFile, asked: AskedRelease, book: Book, first: int
+) -> tuple[Planned | None, list[str]]:
+    """Charges a release in a copy of the book, unless something is against it."""
+    whole = with_asked(file, book)
+    refused = [*name_refused(asked.release.name, whole, book), *never_asked(file.stream)]
+    refused += many_refused([asked], file, book)
     plan: Planned | None = None
     try:
         plan = planned(whole, asked.signed)
     except ValueError as refusal:
         refused.append(str(refusal))
     if plan is not None and not refused:
-        refused += _charged(whole, plan, book, first, share)
-    left = None if book.ledger is None else book.ledger.left(first)
-    told = None if plan is None else told_of(plan, book, first)
-    return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
+        refused += [f"{file.path.name}: {reason}" for reason in room_refused([plan], file, book)]
+    if plan is not None and not refused:
+        refused += _charged(whole, plan, book, first, asked.share)
+    return plan, refused
+
+
+def asked_before(file: PipelineFile, asked: AskedRelease, book: Book) -> PlannedRelease | None:
+    """The release as it was charged, if the same one is asked for that is open, and by the same analyst."""
+    entry = book.latest().get(asked.release.name)
+    if entry is None or entry.ended is not None or entry.asked != asked.by:
+        return None
+    known, again = restored(entry, book), asked.signed
+    same = all(getattr(known, key) == getattr(again, key) for key in SAME)
+    try:
+        plan = planned_as_charged(with_asked(file, book), again, book)
+    except ValueError:
+        return None
+    return told_of(plan, book, entry.first) if same and block_hash(plan.block) == entry.block else None
 
 
 def _charged(file: PipelineFile, plan: Planned, book: Book, first: int, share: Fraction | None) -> list[str]:

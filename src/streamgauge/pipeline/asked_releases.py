@@ -6,18 +6,29 @@ Promise
     A release that was asked for is charged before it draws, like any other, and goes on as it was charged:
     it is restored from the block that was pinned, by `run` and by `serve`, whatever the file says since. It
     ends when somebody ends it, and never because it is not in the file. Names are taken for ever.
+
+    What all of them keep in memory, how many groups each has, and how many there are, is bounded by the
+    file's [server] table, by declarations alone: so no analyst can charge what cannot be run.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from streamgauge.pipeline.as_charged import charge_of, pinned_texts
 from streamgauge.pipeline.book import Book, Entry, base_name
+from streamgauge.pipeline.room import kept_bytes
+from streamgauge.query.formats import STANDARD
+from streamgauge.query.planner import Planned
 from streamgauge.query.release_tables import release_of
 from streamgauge.query.settings import PipelineFile, Release, Stream
+from streamgauge.query.toml_keys import BadFile
+
+
+class AskRefused(ValueError):  # noqa: N818 - refusals are named by what they say
+    """A release that cannot be asked for, or ended: why follows from declarations and the ledger alone."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +45,15 @@ class AskedRelease:
         return replace(self.release, asked=self.by)
 
 
-def release_of_json(body: Mapping[str, Any], stream: Stream) -> Release:
+def release_of_json(body: Mapping[str, Any], stream: Stream, most_groups: int | None = None) -> Release:
     """A release that is asked for in JSON, by the rules and in the words of the file; raises BadFile."""
-    return release_of(body, stream)
+    release = release_of(body, stream)
+    if most_groups is None:
+        return release
+    if "max_groups" in body and release.max_groups > most_groups:
+        rule = f"release.{release.name}.max_groups must be at most {most_groups}, as the file has it"
+        raise BadFile(f"{rule}, got {release.max_groups}")
+    return replace(release, max_groups=min(release.max_groups, most_groups))
 
 
 def with_asked(file: PipelineFile, book: Book, *, ended: Collection[str] = ()) -> PipelineFile:
@@ -81,6 +98,36 @@ def name_refused(name: str, file: PipelineFile, book: Book) -> Iterator[str]:
     """Why a name cannot be asked for: another release has it, or had it."""
     if name.lower() in names_of(file) | {known.lower() for known in book.latest()}:
         yield f"release {name} must have a name of its own, got one that is taken"
+
+
+def never_asked(stream: Stream) -> Iterator[str]:
+    """Why a stream takes no release while it runs: what was read of it is gone."""
+    if stream.source == STANDARD and stream.arrival == "finished":
+        yield "source must be one that can be read again to be asked, got a standard input that is finished"
+
+
+def many_refused(asked: Sequence[AskedRelease], file: PipelineFile, book: Book) -> Iterator[str]:
+    """Why nobody, or not these, can ask for any more."""
+    new, most, own = [each.by for each in asked], file.server.max_asked, file.server.max_asked_per_analyst
+    owners = [*new, *(each.asked for each in book.open_releases().values() if each.asked is not None)]
+    if len(owners) > most:
+        yield f"releases that were asked for must be at most {most} at a time, got {len(owners)}"
+    for by in sorted(set(new)):
+        if owners.count(by) > own:
+            yield f"releases of {by} must be at most {own} at a time, got {owners.count(by)}: end one"
+
+
+def room_refused(plans: Sequence[Planned], file: PipelineFile, book: Book) -> Iterator[str]:
+    """Why releases that are asked for are too wide, or keep too much beside those that are open."""
+    most, room = file.server.max_groups, file.server.max_asked_memory
+    for plan in plans:
+        width = max(part.groups if part.measure.key else part.width for part in plan.parts)
+        if width > most:
+            yield f"groups of release {plan.name} must be at most {most}, as the file has it, got {width}"
+    kept = sum(entry.keeps for entry in book.open_releases().values())
+    if (keeps := kept + sum(map(kept_bytes, plans))) > room:
+        rule = f"releases that are asked for must keep at most {room} bytes in all"
+        yield f"{rule}, got {keeps}: take fewer groups, or a shorter window or horizon"
 
 
 def end_refused(name: str, book: Book) -> Iterator[str]:

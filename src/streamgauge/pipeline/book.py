@@ -16,6 +16,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
+from streamgauge.pipeline.room import kept_bytes
 from streamgauge.pipeline.spent import Spent
 from streamgauge.pipeline.store import Act
 from streamgauge.privacy import (
@@ -85,6 +86,7 @@ class Entry:
     share: Fraction | None = None  # of the budget as it was then, if the file said so
     ended: int | None = None  # the last tick that was ingested
     asked: str | None = None  # the analyst who asked for it, if it was in no file
+    keeps: int = 0  # bytes, at most, of one that was asked for
 
     @property
     def loss(self) -> Loss:
@@ -146,7 +148,8 @@ class Book:
             body["delta"] = str(plan.release.delta)
         if plan.release.asked is not None:
             told = {"title": plan.release.title, "description": plan.release.description}
-            body |= {"asked": plan.release.asked} | {key: text for key, text in told.items() if text}
+            body |= {"asked": plan.release.asked, "keeps": kept_bytes(plan)}
+            body |= {key: text for key, text in told.items() if text}
         return self._done(Act("charge", body))
 
     def again(self, name: str, until: int) -> Act:
@@ -214,6 +217,7 @@ class Book:
                 body["block"],
                 share and Fraction(share),
                 asked=body.get("asked"),
+                keeps=body.get("keeps", 0),
             )
 
     def _ended(self, act: Act) -> None:

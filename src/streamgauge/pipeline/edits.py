@@ -73,7 +73,8 @@ def _taken(file: PipelineFile, running: Mapping[str, Entry]) -> list[str]:
     """Names of the file that analysts have taken, in this case or another."""
     asked = {name.lower() for name, entry in running.items() if entry.asked is not None}
     own = [each.name for each in file.releases if each.asked is None and each.name.lower() in asked]
-    return [f"release {name} must have a name of its own, got that of one that was asked for" for name in own]
+    rule, way = "must have a name of its own, got that of one that was asked for", "rename it in the file"
+    return [f"release {name} {rule}: {way}, names are taken for ever" for name in own]
 
 
 def _changed(plan: Planned, block: str, book: Book) -> str:

@@ -47,6 +47,8 @@ def _all_ticks(opened: Opened, source: Finished) -> Iterator[list[Released]]:
                 opened.options.step("read")
                 batches.counted(answer.counts)
                 yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
+                if opened.options.turn.is_set():
+                    return
 
 
 def cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
@@ -85,3 +87,5 @@ def published(
         opened.publisher.commit(tick=newest, released=released, state=batches.saved())
         batches.seen(end)
         yield released
+        if opened.options.turn.is_set():  # not before: a batch is published between two turns
+            return

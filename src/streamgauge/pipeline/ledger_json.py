@@ -13,7 +13,7 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
     """The keys: file, budget, spent, delta_spent, left, charges, asked, timeline, acts.
 
     `asked` tells who asked for a release. `timeline` tells, for runs of ticks, what a unit that touches them
-    has lost and will lose in all, at most, by what is charged now.
+    has lost and will lose in all, at most, by what is charged now, and what it can still lose.
     """
     ledger = book.ledger
     return {
@@ -51,7 +51,7 @@ def _timeline(ledger: Ledger) -> Iterator[dict[str, Any]]:
             continue
         if last is not None:
             yield last
-        last = {"from": begin, "to": end, "spent": spent}
+        last = {"from": begin, "to": end, "spent": spent, "left": loss_as_json(ledger.left(begin, end))}
     if last is not None:
         yield last
 

@@ -15,12 +15,16 @@ Privacy
     commit writes the same parts whatever has changed, padded: all when a tick closes; those of open ticks
     and users in between; with them the quarantine when the source ends. Which tick is open is public, and
     is committed when the clock opens it, whether anything has come or not.
+
+Where others wait for their turn (`Options.turn`), the run ends once a round is whole: all that was there is
+read, and all ticks that are due are closed. So however often it is asked to, ticks go on closing.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from streamgauge.pipeline.batches import Batches
+from streamgauge.pipeline.by_clock import closed_tick, newest_tick
 from streamgauge.pipeline.clock import SECOND, Watched
 from streamgauge.pipeline.finished_run import engine_for
 from streamgauge.pipeline.open_keys import power
@@ -73,8 +77,11 @@ class LiveRun:
                     yield from self._close(due)
                 elif self.source.ended:
                     return
-                else:
+                elif not self.opened.options.turn.is_set():
                     self.clock.sleep(BREATH if self.source.pressing else PAUSE)
+                if self.opened.options.turn.is_set():
+                    self._set_down()
+                    return
 
     def _over(self) -> bool:
         lasts = [run.last_tick for run in self.opened.runs]
@@ -83,14 +90,11 @@ class LiveRun:
 
     def _due(self) -> int:
         """The last tick whose end and lateness have passed."""
-        passed = (self.clock.now() - self.stream.start - self.stream.lateness) // self.stream.tick
-        return max(self.closed, passed if self.stream.ticks is None else min(passed, self.stream.ticks))
+        return max(self.closed, closed_tick(self.stream, self.clock.now()))
 
     def _allowed(self) -> int:
         """The last tick that an event may lie in by now."""
-        ahead = self.clock.now() + self.stream.earliness - self.stream.start
-        tick = ahead // self.stream.tick + 1
-        return tick if self.stream.ticks is None else min(tick, self.stream.ticks)
+        return newest_tick(self.stream, self.clock.now())
 
     def _read_all(self) -> None:
         """Reads the source up to its end as it is when the last block is read."""
@@ -120,6 +124,11 @@ class LiveRun:
         """Commits what has arrived for open ticks, where it will not come again."""
         state = self._read_so_far() | self.engine.bounds.changed()
         self._commit(state=state | self.quarantine.saved() if self._leaving else state)
+
+    def _set_down(self) -> None:
+        """Commits all that was read: the next run goes on from here."""
+        self._commit(state=self._read_so_far() | self.engine.bounds.changed() | self.quarantine.saved())
+        self.batches.seen(self.closed)
 
     def _close(self, due: int) -> Iterator[list[Released]]:
         for begin, end in self.batches.cut(self.closed + 1, due):

@@ -1,7 +1,8 @@
 """What happens before the first tick of a run: lock, key, store, edits, charges, sinks.
 
 Everything that can be refused is refused here, before a charge, for reasons that are in declarations or in
-the store, never in the data. Charges are committed before anything is drawn.
+the store, never in the data. Charges are committed before anything is drawn, and what was charged can be run:
+releases are built before their charge is committed.
 """
 
 from collections.abc import Iterator
@@ -10,25 +11,29 @@ from dataclasses import dataclass, replace
 
 from streamgauge.noise.entropy import system_key
 from streamgauge.pipeline.as_charged import planned_as_charged
-from streamgauge.pipeline.asked_releases import end_refused, name_refused, with_asked
+from streamgauge.pipeline.asked_releases import (
+    AskRefused,
+    end_refused,
+    many_refused,
+    name_refused,
+    room_refused,
+    with_asked,
+)
 from streamgauge.pipeline.book import Book, base_name
+from streamgauge.pipeline.by_clock import closed_tick, newest_tick
 from streamgauge.pipeline.discovered_run import DiscoveredRun
 from streamgauge.pipeline.edits import Edits, edits
-from streamgauge.pipeline.keys import key_of
-from streamgauge.pipeline.lock import Lock
+from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.options import Options
-from streamgauge.pipeline.publishing import Outlet, Publisher, shapes_of
+from streamgauge.pipeline.publishing import Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
-from streamgauge.pipeline.rollback import look_for_rollback
+from streamgauge.pipeline.rollback import Rollback, look_for_rollback
 from streamgauge.pipeline.room import too_little
 from streamgauge.pipeline.shares import check_share
-from streamgauge.pipeline.store import Act, Store
-from streamgauge.pipeline.store_errors import refusals
-from streamgauge.pipeline.witness import Witness
+from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import loss_text
 from streamgauge.query.planner import planned
 from streamgauge.query.settings import PipelineFile
-from streamgauge.sinks import open_sink
 
 FINGERPRINT = "fingerprint"
 OPENED = "opened"  # the mark of the last tick that an event may have been counted in: public, by the clock
@@ -74,19 +79,8 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
     for release in (*file.releases, *(each.signed for each in options.asked)):
         planned(file, release)  # what cannot be answered is refused before there is a store
     with ExitStack() as stack:
-        with refusals(file.folder):
-            file.folder.mkdir(mode=0o700, exist_ok=True)
-        stack.enter_context(Lock(file.folder))
-        key = key_of(file)
-        store = Store.open(file.folder, key, create=True, steps=options.step)
-        stack.callback(store.close)
-        outlets = [
-            Outlet(open_sink(each, file.path.parent, store.identity), each.releases) for each in file.sinks
-        ]
-        for outlet in outlets:
-            stack.callback(outlet.sink.close)
-        publisher = Publisher(store, Witness.beside(key, store), outlets, options.step)
-        yield Opening(file, options, publisher, fingerprint).begun()
+        holding = options.holding or stack.enter_context(Holding(file))
+        yield Opening(file, options, holding, fingerprint).begun()
 
 
 class Opening:
@@ -96,11 +90,12 @@ class Opening:
         self,
         file: PipelineFile,
         options: Options,
-        publisher: Publisher,
+        holding: Holding,
         fingerprint: bytes | None,
     ) -> None:
-        self.options, self.publisher = options, publisher
-        self.store = publisher.store
+        self.options, self.holding = options, holding
+        self.publisher = holding.publisher(options.step)
+        self.store = self.publisher.store
         self.fingerprint = fingerprint
         self.state = self.store.state()
         self.book = Book.read(self.store.acts(), file.stream.unit)
@@ -115,30 +110,56 @@ class Opening:
             reasons += name_refused(each.release.name, whole, self.book)
             whole = replace(whole, releases=(*whole.releases, each.signed))
         if reasons:
-            raise RunRefused(f"{file.path.name}: {'; '.join(reasons)}")
+            raise AskRefused(f"{file.path.name}: {'; '.join(reasons)}")
         return whole
+
+    def _refuse_asked(self) -> None:
+        """What is asked for now must have room beside what is open."""
+        names = {each.release.name for each in self.options.asked}
+        if names:
+            plans = [plan for plan in self.plans if plan.name in names]
+            reasons = list(room_refused(plans, self.file, self.book))
+            reasons += many_refused(self.options.asked, self.file, self.book)
+            if reasons:
+                raise AskRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
     def begun(self) -> Opened:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
+        self._refuse_asked()
         before = list(self.book.open_releases())
         drawing = [name for name in before if not self._complete(name)]
-        lost = look_for_rollback(self.publisher, self.book, self.file.stream, self.options)
+        lost = self._lost()
         acts = self._budgeted(changed)
         acts += lost.again(self.book, drawing, new=False) + self._charged(changed)
         new = [name for name in self.book.open_releases() if name not in before]
         acts += lost.again(self.book, new, new=True) + lost.entered(self.book)
         ended = set(before) - set(self.book.open_releases())
         state = self._fresh() | self._forgotten(ended)
+        runs = self._runs()  # before the charge: what cannot be built is never charged
         if acts or state:
             now = self.options.clock.now()
             self.publisher.commit(acts=[replace(act, time=now) for act in acts], state=state)
         self.state = self.store.state()
-        self.publisher.shapes |= shapes_of(self.book.acts)
-        self.publisher.catch_up()
-        opened = Opened(self.file, self.options, self.publisher, self.book, self.state, self._runs())
+        self._let_out()
+        opened = Opened(self.file, self.options, self.publisher, self.book, self.state, runs)
+        self.holding.begun = True
         self.options.step("opened")
         return opened
+
+    def _lost(self) -> Rollback:
+        """What a newer copy of the store has; there is none of a store that was held since it was looked."""
+        if self.holding.begun:
+            return Rollback()
+        return look_for_rollback(self.publisher, self.book, self.file.stream, self.options)
+
+    def _let_out(self) -> None:
+        """Writes to the sinks what they miss; nothing that was asked for."""
+        self.publisher.shapes |= shapes_of(self.book.acts)
+        asked = frozenset(name for name, entry in self.book.latest().items() if entry.asked is not None)
+        for outlet in self.publisher.outlets:
+            outlet.asked = asked
+        self.publisher.catch_up()
 
     @property
     def first(self) -> int:
@@ -174,7 +195,7 @@ class Opening:
         if self.changed_source:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}
-        acts += [self.book.charge(name, asked[name], self.first) for name in changed.new]
+        acts += [self.book.charge(name, asked[name], self._first_of(name)) for name in changed.new]
         for each in self.options.asked:
             check_share(self.book, each.by, each.share)
         return acts + self.book.pin(self._blocks())
@@ -184,8 +205,23 @@ class Opening:
         last = self.book.entries[name].last
         return last is not None and self.store.last_released(name) >= last
 
+    def _first_of(self, name: str) -> int:
+        """Behind a server, what is asked for begins by the moment at which its charge is seen."""
+        by_clock = name in {each.release.name for each in self.options.asked}
+        return max(self.first, newest_tick(self.file.stream, self._seen()) + 1 if by_clock else 0)
+
     def _end(self, name: str) -> Act:
-        return self.book.end(name, self.store.last_released(name))
+        """The same holds for an end: how far the run has come by now tells how long that took."""
+        last, passed = self.book.entries[name].last, closed_tick(self.file.stream, self._seen())
+        passed = passed if last is None else min(passed, last)
+        return self.book.end(name, max(self.store.last_released(name), passed))
+
+    def _seen(self) -> int:
+        """When readers see what is committed now; before all ticks where that is no matter."""
+        departs, stream = self.options.departs, self.file.stream
+        if departs is None or stream.arrival == "finished":
+            return stream.start - stream.earliness - stream.tick
+        return departs(self.options.clock.now())
 
     def _editions(self, changed: Edits) -> list[Act]:
         """A source that changed is another source: its releases end, and begin anew under a new name."""

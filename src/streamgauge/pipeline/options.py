@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event as Flag
+from typing import TYPE_CHECKING
 
 from streamgauge.noise import Noise
 from streamgauge.pipeline.asked_releases import AskedRelease
 from streamgauge.pipeline.clock import Clock, SystemClock
 from streamgauge.query.protocols import Live
+
+if TYPE_CHECKING:
+    from streamgauge.pipeline.holding import Holding
 
 BATCH = 2**21  # places of vectors that go into one commit when catching up
 TICKS = 4096  # and ticks
@@ -49,9 +53,12 @@ class Options:
     ticks: int = TICKS
     memory: str = "600MB"
     stop: Flag = field(default_factory=Flag)  # set by Ctrl-C
+    turn: Flag = field(default_factory=Flag)  # set where others wait: the round at hand is the last
     seen: Callable[[Progress], None] = unseen
     step: Step = nothing
     standard_input: int = 0  # the file descriptor
-    inbox: Live | None = None  # what is sent to the server, where that is the source; it outlives the run
+    inbox: Live | None = None  # a source that outlives the run: what is sent to a server, or its input
+    holding: "Holding | None" = None  # the lock, key, store and sinks, where they outlive the run
+    departs: Callable[[int], int] | None = None  # when readers see what is committed at a moment
     asked: tuple[AskedRelease, ...] = ()  # releases that are charged at this start and are in no file
     ended: tuple[str, ...] = ()  # releases that were asked for, and end at this start

@@ -46,6 +46,15 @@ def is_readable(descriptor: int) -> bool:
         return False
 
 
+def input_of(file: PipelineFile, options: Options) -> StandardInput:
+    """Standard input as a source, from where it is."""
+    if not is_readable(options.standard_input):
+        rule = "standard input must be open where it is the source"
+        raise RunRefused(f"{file.path.name}: {rule}, got a closed one")
+    has_header, compression = file.stream.format == "csv", file.stream.compression
+    return StandardInput(options.standard_input, has_header=has_header, compression=compression)
+
+
 class Pipeline:
     """A pipeline file at work."""
 
@@ -95,22 +104,15 @@ class Pipeline:
             yield from finished_run(run, finished)
 
     def _live(self, options: Options) -> Live:
+        if options.inbox is not None:
+            return options.inbox
         stream = self.file.stream
         if stream.source == HTTP:
-            return self._inbox(options)
-        if stream.source != "-":
-            return open_live(stream, self.file.path.parent)
-        if not is_readable(options.standard_input):
-            rule = "standard input must be open where it is the source"
-            raise RunRefused(f"{self.file.path.name}: {rule}, got a closed one")
-        has_header = stream.format == "csv"
-        return StandardInput(options.standard_input, has_header=has_header, compression=stream.compression)
-
-    def _inbox(self, options: Options) -> Live:
-        if options.inbox is None:
             rule = "source must be one that a run can read by itself"
             raise RunRefused(f"{self.file.path.name}: {rule}, got events that are sent: streamgauge serve")
-        return options.inbox
+        return (
+            input_of(self.file, options) if stream.source == "-" else open_live(stream, self.file.path.parent)
+        )
 
     def __iter__(self) -> Iterator[Released]:
         for released in self.ticks():

@@ -34,12 +34,13 @@ STAMPED = ""  # among the releases of a sink: the commit that its stamps begin w
 
 @dataclass
 class Outlet:
-    """A sink, and which releases it gets: all, if none are named."""
+    """A sink, and which releases it gets: all of the file, if none are named; none that was asked for."""
 
     sink: Sink
     releases: tuple[str, ...]
     written: dict[str, int] = field(default_factory=dict)  # for each release, up to which commit
     anew: bool = False  # whether it is to be written from its beginning
+    asked: frozenset[str] = frozenset()  # releases that analysts asked for
 
     @property
     def position(self) -> str:
@@ -52,7 +53,8 @@ class Outlet:
         return f"entry/{self.sink.name}"
 
     def wants(self, release: str) -> bool:
-        return not self.releases or base_name(release) in self.releases
+        name = base_name(release)
+        return name not in self.asked and (not self.releases or name in self.releases)
 
     def misses(self, release: str, number: int) -> bool:
         """Whether what a commit has of a release should be in the sink, and is not."""

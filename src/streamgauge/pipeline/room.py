@@ -1,7 +1,8 @@
-"""Room, by declarations alone: for the engine, and for a standard input that is finished.
+"""Room, by declarations alone: for the engine, for a finished standard input, and for what releases keep.
 
 All ticks of such an input are held in memory until it has ended. An engine with less than LEAST would have to
-read its source over and over, for a few ticks at a time.
+read its source over and over, for a few ticks at a time. What a release keeps is in memory all the time, and
+in every commit.
 """
 
 import re
@@ -12,6 +13,7 @@ from streamgauge.query.planner import Planned
 from streamgauge.query.settings import Stream
 
 PLACES = 2**25  # of all ticks and groups
+PLACE = 512  # bytes: a group, as it is named and published
 LEAST = 50  # MB
 SIZE = re.compile(r"(\d+)\s*([KMGT])(i?)B", re.IGNORECASE)
 
@@ -30,6 +32,17 @@ def no_room(stream: Stream, plans: Sequence[Planned]) -> str | None:
         return None
     rule = f"ticks x groups must be at most {PLACES} for a finished standard input"
     return f"{rule}, got {stream.ticks} ticks x {places} places: write it to a file, or take longer ticks"
+
+
+def kept_bytes(plan: Planned) -> int:
+    """What a release keeps at most: its counters, a bit for every code that is remembered, its places.
+
+    Where groups are discovered, as many as are released: how many more there are is secret.
+    """
+    numbers = sum(part.places * part.statistic.counter.memory() for part in plan.parts)
+    cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.REMEMBERS]
+    bits = sum(width * cell.count for width, cell in cells if cell is not None)
+    return 8 * numbers + bits // 8 + PLACE * places_of(plan.parts)
 
 
 def too_little(memory: str) -> str | None:

@@ -9,6 +9,11 @@ max_waiting            "64MB" of events that are not committed yet
 rate                   50 requests a second of one client, and twice as many at once
 max_live               1000 connections that wait for releases
 max_live_per_client    20 of them
+max_groups             10000 groups of one release that is asked for
+max_asked              200 releases that were asked for and are open
+max_asked_per_analyst  50 of them
+max_asked_memory       "64MB" that they keep in all
+hosts                  any name where a proxy or other machines ask, else localhost alone
 """
 
 import re
@@ -17,16 +22,19 @@ from typing import Any
 
 from streamgauge.query.settings import ServerSettings
 from streamgauge.query.toml_keys import Rule, Table
-from streamgauge.query.toml_rules import LENGTH, SWITCH, amount, whole
+from streamgauge.query.toml_rules import LENGTH, MOST, SWITCH, amount, whole
 
 SERVER_KEYS = (
     *("anonymous", "https", "publish_delay", "max_body", "max_waiting"),
-    *("rate", "max_live", "max_live_per_client"),
+    *("rate", "max_live", "max_live_per_client", "hosts"),
+    *("max_groups", "max_asked", "max_asked_per_analyst", "max_asked_memory"),
 )
 SIZES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LARGEST = 64 * 2**20  # bytes that an engine is given at once
 MOST_LIVE = 100_000
+MOST_ASKED = 10_000
 
+_HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _SIZE = re.compile(r"([1-9][0-9]{0,8}) ?([KMG]I?B)", re.IGNORECASE)
 
 
@@ -49,10 +57,25 @@ def size_rule(most: int) -> Rule[int]:
     return Rule(words, parse, number="a number alone has no unit")
 
 
+def names(value: Any) -> tuple[str, ...] | None:
+    """Names of hosts, in small letters.
+
+    >>> names(["Clinic.example"]), names("clinic.example"), names(["clinic.example:443"])
+    (('clinic.example',), None, None)
+    """
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        return None
+    found = tuple(name.lower() for name in value)
+    return found if found and all(len(name) < 254 and _HOST.fullmatch(name) for name in found) else None
+
+
+HOSTS = Rule('names of hosts without a port, such as ["clinic.example"]', names)
 BODY = size_rule(LARGEST)
 WAITING = size_rule(2**32)
 RATE = amount("0.01", "1e6")
 CONNECTIONS = whole(most=MOST_LIVE)
+GROUPS = whole(most=MOST)
+RELEASES = whole(least=0, most=MOST_ASKED)
 
 
 def server_of(top: Table) -> ServerSettings:
@@ -70,6 +93,11 @@ def server_of(top: Table) -> ServerSettings:
         rate=float(table.optional("rate", RATE, Fraction(usual.rate))),
         max_live=table.optional("max_live", CONNECTIONS, usual.max_live),
         max_live_per_client=table.optional("max_live_per_client", CONNECTIONS, usual.max_live_per_client),
+        max_groups=table.optional("max_groups", GROUPS, usual.max_groups),
+        max_asked=table.optional("max_asked", RELEASES, usual.max_asked),
+        max_asked_per_analyst=table.optional("max_asked_per_analyst", RELEASES, usual.max_asked_per_analyst),
+        max_asked_memory=table.optional("max_asked_memory", WAITING, usual.max_asked_memory),
+        hosts=table.optional("hosts", HOSTS, usual.hosts),
     )
     if settings.max_waiting < settings.max_body:
         raise table.bad("max_waiting", "at least max_body, or one request could never be taken")

@@ -117,6 +117,11 @@ class ServerSettings:
     rate: float = 50.0  # requests a second of one client
     max_live: int = 1000  # connections that wait for releases
     max_live_per_client: int = 20
+    max_groups: int = 10_000  # of one release that an analyst asks for
+    max_asked: int = 200  # releases that were asked for and are open
+    max_asked_per_analyst: int = 50
+    max_asked_memory: int = 64_000_000  # bytes that all of them keep, at most
+    hosts: tuple[str, ...] = ()  # names under which it is asked for; by default see `server.hosts`
 
 
 @dataclass(frozen=True)

@@ -60,4 +60,4 @@ def line_of(scope: Scope, status: int, seconds: float) -> str:
 def route_of(scope: Scope) -> str:
     """The path as it was declared, so that there are as many as there are routes."""
     route = scope.get("route")
-    return str(getattr(route, "path", "none"))
+    return str(getattr(route, "path_format", "none"))

@@ -21,6 +21,7 @@ from streamgauge.server.access_log import AccessLog
 from streamgauge.server.asking import Asking
 from streamgauge.server.errors import Guard, Log, http_error
 from streamgauge.server.events import Events
+from streamgauge.server.hosts import Hosts
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import Metrics
 from streamgauge.server.openapi import document
@@ -42,10 +43,11 @@ def app_of(
     settings: ServerSettings,
     *,
     extra_routes: Sequence[BaseRoute] = (),
+    hosts: Hosts = Hosts(),  # noqa: B008 - frozen
     log: Log = unheard,
     access: Log = unheard,
 ) -> Starlette:
-    """`log` takes what the curator should look at, `access` a line for each request."""
+    """`log` takes what the curator should look at, `access` a line per request; `hosts` are our names."""
     limits, sessions = Limits(settings), Sessions(tokens)
     metrics, asking = Metrics(runner, limits, sessions), Asking(runner)
     signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
@@ -65,7 +67,9 @@ def app_of(
         Middleware(AccessLog, log=access, counted=metrics.answered),
         Middleware(SecurityHeaders),
         Middleware(Guard, log=log),
-        Middleware(Admission, tokens=tokens, sessions=sessions, limits=limits, settings=settings),
+        Middleware(
+            Admission, tokens=tokens, sessions=sessions, limits=limits, settings=settings, hosts=hosts
+        ),
     ]
     app = Starlette(routes=routes, middleware=in_front, exception_handlers={HTTPException: http_error})
     app.router.redirect_slashes = False

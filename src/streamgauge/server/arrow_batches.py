@@ -1,13 +1,15 @@
 """Arrow's record batches as JSON lines: declared columns only, by rules that look at one value alone.
 
-Times become ISO texts, or whole numbers where the stream's time is an epoch; a value that JSON has no word
-for (bytes, NaN, nested ones) is null. A batch is checked whole before it is read, and its lines are bounded,
-since a dictionary can repeat one long text a million times.
+Times become ISO texts, or whole numbers where the stream's time is an epoch; decimals become numbers, digit
+by digit; NaN, which JSON has no word for, becomes null. A declared column of any other type (bytes, lists,
+times of day) refuses the whole, by its schema, before a value of it is looked at. A batch is checked whole
+before it is read, and its lines are bounded, since a dictionary can repeat one long text a million times.
 """
 
 import json
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date
+from decimal import Decimal
 from math import isfinite
 from typing import Any
 
@@ -18,6 +20,11 @@ from streamgauge.server.errors import HttpRefusal
 from streamgauge.server.limits import too_large
 
 ROWS = 1000  # made into lines at a time
+LONGEST = 100  # characters of a type that are told
+PLAIN = (
+    *("null", "boolean", "integer", "floating", "decimal", "timestamp", "date"),
+    *("string", "large_string", "string_view"),
+)
 EPOCHS = {"epoch s": "s", "epoch ms": "ms", "epoch us": "us", "epoch ns": "ns"}
 
 
@@ -40,13 +47,25 @@ def arrow_lines(body: bytes, stream: Stream, most: int) -> bytes:
 
 def _parts(arrow: Any, body: bytes, stream: Stream) -> Iterator[bytes]:
     with arrow.ipc.open_stream(body) as reader:
+        known = [name for name in _declared(stream) if reader.schema.names.count(name) == 1]
+        for name in known:
+            _check(arrow, reader.schema.field(name))
         for batch in reader:
             batch.validate(full=True)
-            known = [name for name in _declared(stream) if batch.schema.names.count(name) == 1]
             table = _timed(arrow, batch.select(known), stream)
             for start in range(0, table.num_rows, ROWS):
                 rows = table.slice(start, ROWS).to_pylist()
-                yield "".join(f"{json.dumps(_plain(row))}\n" for row in rows).encode()
+                yield "".join(f"{_line(row)}\n" for row in rows).encode()
+
+
+def _check(arrow: Any, field: Any) -> None:
+    """Refuses a column whose values are no numbers, texts or times."""
+    types, kind = arrow.types, field.type
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if not any(getattr(types, f"is_{plain}")(kind) for plain in PLAIN):
+        told = f"column {field.name} must be of numbers, texts or times, got {str(field.type)[:LONGEST]}"
+        raise HttpRefusal(422, "column_type", told)
 
 
 def _declared(stream: Stream) -> list[str]:
@@ -65,17 +84,17 @@ def _timed(arrow: Any, batch: Any, stream: Stream) -> Any:
     return batch.set_column(place, stream.time, whole)
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: _word(value) for name, value in row.items()}
+def _line(row: dict[str, Any]) -> str:
+    return f"{{{', '.join(f'{json.dumps(name)}: {_word(value)}' for name, value in row.items())}}}"
 
 
-def _word(value: Any) -> Any:
+def _word(value: Any) -> str:
     """
-    >>> _word(1), _word(float("nan")), _word(date(2026, 1, 5)), _word(b"raw")
-    (1, None, '2026-01-05', None)
+    >>> _word(1), _word(float("nan")), _word(date(2026, 1, 5)), _word(Decimal("0.10"))
+    ('1', 'null', '"2026-01-05"', '0.10')
     """
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return value if isinstance(value, str | bool | int) else None
+    if isinstance(value, Decimal):
+        return str(value) if value.is_finite() else "null"
+    if isinstance(value, float) and not isfinite(value):
+        return "null"
+    return json.dumps(value.isoformat() if isinstance(value, date) else value)

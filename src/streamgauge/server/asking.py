@@ -1,10 +1,14 @@
 """Asking: what an analyst plans, asks for and ends, and the ledger that everybody may read.
 
 **Privacy.** Plans, costs and refusals follow from declarations and the ledger alone. To take a release in,
-the run is stopped at a commit and opened again, which takes as long as the data makes it take: so the answer
-leaves at the next multiple of `publish_delay`, and the ledger that is shown and planned with is the one of
-the last multiple. A plan begins by the clock: the tick that the store has open would show that events came.
-What went wrong in the run is told as its state, never in its words.
+the run is set down and taken up again, which takes as long as the data makes it take: so the answer leaves at
+the next departure (`departures`: multiples of `publish_delay` from the stream's start), when the ledger shows
+the charge, and the ledger that is planned with is that of the last one. A plan begins by the clock: the tick
+that the store has open would show that events came. What went wrong in the run is told as its state, never in
+its words.
+
+**Promise.** Who asks again for what was charged to them, in the same words, is answered as at first: an
+answer may be lost on its way.
 """
 
 import asyncio
@@ -19,18 +23,29 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from streamgauge.pipeline.asked import AskedRelease, PlannedAsk, plan_asked, release_of_json, share_left
+from streamgauge.pipeline.asked import (
+    AskedRelease,
+    PlannedAsk,
+    asked_before,
+    plan_asked,
+    release_of_json,
+    share_left,
+)
 from streamgauge.pipeline.book import Book, loss_as_json
+from streamgauge.pipeline.by_clock import first_by_clock
 from streamgauge.pipeline.ledger_json import book_as_json
 from streamgauge.pipeline.plan_json import release_as_json
+from streamgauge.pipeline.planning import PlannedRelease
 from streamgauge.privacy import Loss
-from streamgauge.query.settings import Stream
 from streamgauge.query.toml_keys import BadFile
 from streamgauge.server.bodies import json_object
+from streamgauge.server.departures import Departures
 from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.roles import Person, Role, needs, person_of
 from streamgauge.server.runner import Runner
 from streamgauge.server.turns import NotRunning, Refused
+
+MARGIN = 0.01  # seconds: a clock that is set in small steps may be behind the one that wakes us
 
 
 class Asking:
@@ -38,7 +53,7 @@ class Asking:
 
     def __init__(self, runner: Runner) -> None:
         self.runner, self.now = runner, runner.now
-        self.delay = runner.file.server.publish_delay
+        self.departs = Departures(runner.file.stream.start, runner.file.server.publish_delay).moment
 
     def routes(self) -> list[Route]:
         return [
@@ -56,13 +71,18 @@ class Asking:
     async def ask(self, request: Request) -> Response:
         """Charges a release and starts it."""
         asked, person = await self._asked(request)
+        if known := await self._known(asked):
+            return charged(known)
         planned = await self._planned(asked)
         if planned.plan is None or planned.refused:
             raise refused(planned.refused)
-        await self._in_turn(self.runner.ask, asked, person.share)
-        name = asked.release.name
-        told = {"release": release_as_json(planned.plan), "href": f"/api/releases/{name}"}
-        return JSONResponse(told, 201, headers={"Location": f"/api/releases/{name}"})
+        try:
+            await self._in_turn(self.runner.ask, asked, person.share)
+        except HttpRefusal:
+            if known := await self._known(asked):  # by a request whose answer was not awaited
+                return charged(known)
+            raise
+        return charged(await self._known(asked) or planned.plan)
 
     async def end(self, request: Request) -> Response:
         """Ends a release that was asked for: an analyst's own, or any for the curator."""
@@ -83,26 +103,32 @@ class Asking:
         return JSONResponse(told, headers={"Cache-Control": "no-cache"})
 
     async def left(self, person: Person) -> Loss | None:
-        """What is left of somebody's share."""
+        """What is left of somebody's share, for a release that would begin now."""
         if person.share is None or person.name is None:
             return None
-        return await run_in_threadpool(share_left, await self._book(), person.name, person.share)
+        book, first = await self._book(), first_by_clock(self.runner.file.stream, self.now())
+        return await run_in_threadpool(share_left, book, person.name, person.share, first)
 
     async def _asked(self, request: Request) -> tuple[AskedRelease, Person]:
         body, person = await json_object(request), person_of(request)
         try:
-            release = release_of_json(body, self.runner.file.stream)
+            file = self.runner.file
+            release = release_of_json(body, file.stream, file.server.max_groups)
         except BadFile as bad:
             raise HttpRefusal(422, "bad_release", str(bad)) from None
         return AskedRelease(release, person.name or "curator", person.share), person
 
     async def _planned(self, asked: AskedRelease) -> PlannedAsk:
-        book, first = await self._book(), first_by_clock(self.runner.file.stream, self.now())
+        book, first = await self._book(), first_by_clock(self.runner.file.stream, self.departs(self.now()))
         return await run_in_threadpool(plan_asked, self.runner.file, asked, book=book, first=first)
+
+    async def _known(self, asked: AskedRelease) -> PlannedRelease | None:
+        """The release, if it is charged already."""
+        return await run_in_threadpool(asked_before, self.runner.file, asked, await self._book())
 
     async def _book(self) -> Book:
         """What was charged, as far as it is shown by now."""
-        return shown(await run_in_threadpool(self.runner.book), self.now(), self.delay)
+        return shown(await run_in_threadpool(self.runner.book), self.now(), self.departs)
 
     async def _in_turn(self, act: Callable[..., None], *told: Any) -> None:
         """Does what the run has to be stopped for; whatever comes of it is told on the clock."""
@@ -115,29 +141,13 @@ class Asking:
                 "not_running", "the run must go on to be asked, got one that does not", seconds=10
             ) from None
         finally:
-            await asyncio.sleep(wait(self.now(), self.delay) / 10**6)
+            now = self.now()
+            await asyncio.sleep((self.departs(now) - now) / 10**6 + MARGIN)
 
 
-def wait(now: int, delay: int) -> int:
-    """How long it is to the next multiple of a delay.
-
-    >>> wait(1_300_000, 1_000_000), wait(2_000_000, 1_000_000)
-    (700000, 0)
-    """
-    return -now % delay
-
-
-def first_by_clock(stream: Stream, now: int) -> int:
-    """Where a release would begin that is asked for now: after all ticks that an event may lie in."""
-    if stream.arrival == "finished":
-        return 1
-    opened = max(0, (now + stream.earliness - stream.start) // stream.tick + 1)
-    return (opened if stream.ticks is None else min(opened, stream.ticks)) + 1
-
-
-def shown(book: Book, now: int, delay: int) -> Book:
-    """The book as it was at the last multiple of a delay; its acts have the time at which they are shown."""
-    told = [replace(act, time=act.time + wait(act.time, delay)) for act in book.acts]
+def shown(book: Book, now: int, departs: Callable[[int], int]) -> Book:
+    """The book as it was at the last departure; its acts have the time at which they are shown."""
+    told = [replace(act, time=departs(act.time)) for act in book.acts]
     return Book.read(list(takewhile(lambda act: act.time <= now, told)), book.unit)
 
 
@@ -150,6 +160,12 @@ def asked_by(book: Book, name: str) -> str | None:
 def refused(reasons: Any) -> HttpRefusal:
     told = [str(reason) for reason in reasons]
     return HttpRefusal(409, "refused", "; ".join(told), more={"reasons": told})
+
+
+def charged(plan: PlannedRelease) -> Response:
+    """The answer to who asked: the release as it was charged."""
+    href = f"/api/releases/{plan.name}"
+    return JSONResponse({"release": release_as_json(plan), "href": href}, 201, headers={"Location": href})
 
 
 def planned_as_json(planned: PlannedAsk) -> dict[str, Any]:

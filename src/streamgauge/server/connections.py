@@ -3,6 +3,7 @@
     the head of a request      HEAD_SECONDS from the first moment it is waited for
     a body that nobody reads   the same, after the reply
     a reply that nobody takes  TAKEN_SECONDS that it may stand still
+    connections                as many as `doors` has room for
 
 Bodies that are read have a time of their own (`bodies`). What is no HTTP at all gets our own error.
 """
@@ -14,22 +15,32 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from streamgauge.server.doors import BESIDES, Doors
+
 HEAD_SECONDS = 10.0
 TAKEN_SECONDS = 10.0
 NO_HTTP = {"error": {"code": "malformed", "message": "request must be HTTP/1.1, got something else"}}
 
 
 class Connection(H11Protocol):
-    """uvicorn's own protocol, with clocks."""
+    """uvicorn's own protocol, with clocks and a door."""
 
-    def __init__(self, *told: Any, **settings: Any) -> None:
+    def __init__(self, *told: Any, doors: Doors | None = None, **settings: Any) -> None:
         super().__init__(*told, **settings)
+        self.doors = doors or Doors(BESIDES, BESIDES)
         self._heads: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch()
+        if self.doors.enter(self, self.client[0] if self.client else ""):
+            self._watch()
+        else:
+            self.give_way()
+
+    def give_way(self) -> None:
+        """There is no room for it."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -41,6 +52,7 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.doors.leave(self)
         self._stop_heads()
         self._stop_taking()
 
@@ -54,8 +66,15 @@ class Connection(H11Protocol):
         self._stop_taking()
 
     def _watch(self) -> None:
-        """The clock runs while no request is at work: its head is not whole, or its reply is over."""
+        """The clock runs while no request is at work: its head is not whole, or its reply is over.
+
+        Who has not sent the whole of a body is waited for too, as far as doors are concerned.
+        """
         between = self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE
+        if between or self.conn.their_state is h11.SEND_BODY:
+            self.doors.waits(self)
+        else:
+            self.doors.works(self)
         if not between:
             self._stop_heads()
         elif self._heads is None:

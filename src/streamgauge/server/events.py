@@ -1,7 +1,8 @@
 """Events by HTTP: the curator's systems post batches, and hear when each is on disk.
 
 **Promise.** `"durable": true` is said after the commit that has the batch's sums and its key, never before; a
-batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again.
+batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again. Keys are
+those of the name on a token: two senders that choose the same one do not know of each other.
 
 **Privacy.** All roads here are the curator's: what they tell, how full the inbox is too, depends on data.
 """
@@ -20,7 +21,7 @@ from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import TYPE, Metrics
-from streamgauge.server.roles import Role, needs
+from streamgauge.server.roles import Role, needs, person_of
 from streamgauge.server.runner import Runner
 from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
 
@@ -46,7 +47,7 @@ class Events:
 
         return [
             curators("/api/events", "post", "POST"),
-            curators("/api/events/{key}", "fate"),
+            curators("/api/events/{key:path}", "fate"),
             curators("/api/quarantine", "quarantine"),
             curators("/api/metrics", "tell_metrics"),
             curators("/metrics", "tell_metrics"),
@@ -60,7 +61,7 @@ class Events:
             body = await whole_body(request, self.limits.body, seconds=self.limits.body_seconds, hold=hold)
             lines = await self._lines(request, body)
             try:
-                ticket = inbox.put(key, lines)
+                ticket = inbox.put(own_key(request, key), lines)
             except InboxFull as full:
                 raise later("busy", str(full)) from None
             del body, lines
@@ -92,8 +93,8 @@ class Events:
     async def fate(self, request: Request) -> Response:
         """What has become of a batch."""
         key = key_of(request.path_params["key"])
-        inbox = self.runner.inbox
-        return JSONResponse({"batch": key, "fate": "unknown" if inbox is None else inbox.fate(key)})
+        inbox, own = self.runner.inbox, own_key(request, key)
+        return JSONResponse({"batch": key, "fate": "unknown" if inbox is None else inbox.fate(own)})
 
     async def quarantine(self, request: Request) -> Response:
         """How many records were read, and how many were dropped by which rule."""
@@ -113,6 +114,11 @@ def key_of(text: str | None) -> str:
             422, "batch_key", f"batch key must be {rule}, got {'nothing' if text is None else 'others'}"
         )
     return text
+
+
+def own_key(request: Request, key: str) -> str:
+    """The key as one sender's: neither names nor keys have blanks, so no two pairs are the same text."""
+    return f"{person_of(request).name} {key}"
 
 
 async def committed(ticket: Ticket) -> None:

@@ -67,13 +67,20 @@ class Leaving:
         """Shows what has left by now."""
         with self._looking, suppress(NoStore):
             number, shown = self.departures.passed(self.now()), self.board.shown.number
-            if number > shown:
-                with self.board.readers.lent(number) as reader:
-                    self._noted.write(reader.number, reader.chain)
+            if number > shown and self._note(number):
                 self.board.advance(number)
-            if self._final is not None and self._final <= number:
+            if self._final is not None and self._final <= self.board.shown.number:
                 self._final = None
                 self.board.tell("ended")
+
+    def _note(self, number: int) -> bool:
+        """Whether it could be noted: on a full disk readers go on with what they have seen."""
+        with self.board.readers.lent(number) as reader:
+            try:
+                self._noted.write(reader.number, reader.chain)
+            except OSError:
+                return False
+        return True
 
     def stop(self) -> None:
         self._over = True

@@ -19,6 +19,7 @@ from streamgauge.query.settings import ServerSettings
 from streamgauge.server.errors import HttpRefusal, later
 
 BODY_SECONDS = 30.0
+LARGEST_HEAD = 2**14  # bytes
 MOST_CLIENTS = 10_000  # whose rates are remembered
 BURST = 2.0  # seconds' worth of requests that may come at once
 

@@ -15,10 +15,14 @@ Promise
     One reader cannot hold others up: who does not take what it is sent for PATIENCE seconds, or falls
     MOST_BEHIND events behind meanwhile, is dropped, and may come back. What follows a place is encoded once
     for all.
+
+    A stream ends with what let its reader in: within LOOK seconds after a token was revoked or a session is
+    over.
 """
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol
 
@@ -30,10 +34,11 @@ from starlette.types import Receive, Scope, Send
 
 from streamgauge.server.board import Board, Event, message
 from streamgauge.server.errors import HttpRefusal
-from streamgauge.server.roles import address
+from streamgauge.server.roles import Person, address, always
 from streamgauge.server.runner import Runner
 
 BEAT = 15.0  # seconds of silence
+LOOK = 2.0  # seconds after which it is looked whether a reader may go on
 PATIENCE = 10.0
 MOST_BEHIND = 1000  # events that leave while one is being taken
 AT_ONCE = 64  # events of one write
@@ -58,16 +63,17 @@ def routes(runner: Runner, limits: Limited) -> list[Route]:
         if names - known and names - known - await run_in_threadpool(runner.names):
             raise HttpRefusal(404, "not_found", "release must be one that was charged, got another")
         held = ExitStack()
-        held.enter_context(limits.live(client_of(request)))
+        person: Person | None = request.scope.get("person")
+        held.enter_context(limits.live(client_of(request, person)))
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-        return LiveResponse(Line(runner.board, names, last), held)
+        still = always if person is None else person.still
+        return LiveResponse(Line(runner.board, names, last), held, still)
 
     return [Route("/api/live", live, name="live")]
 
 
-def client_of(request: Request) -> str:
+def client_of(request: Request, person: Person | None) -> str:
     """As whom somebody is counted: as who was let in at the door, or by address."""
-    person = request.scope.get("person")
     return str(address(request) if person is None else person.client)
 
 
@@ -116,14 +122,14 @@ class Line:
 
 
 class LiveResponse(Response):
-    """A reply that goes on until the reader leaves, is dropped, or the server stops."""
+    """A reply that goes on until the reader leaves, is dropped or may read no more, or the server stops."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, line: Line, held: ExitStack) -> None:
+    def __init__(self, line: Line, held: ExitStack, still: Callable[[], bool] = always) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self.line, self.held = line, held
+        self.line, self.held, self.still = line, held, still
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self.held:
@@ -146,21 +152,24 @@ class LiveResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
     async def _talk(self, send: Send) -> None:
-        line, board = self.line, self.line.board
+        line, board, silent = self.line, self.line.board, 0.0
         await self._start(send)
         await self._send(send, await line.begin())
-        while True:
-            version, closed = board.version, board.closed
+        while self.still():
+            version, closed, look = board.version, board.closed, min(LOOK, BEAT)
             news = await line.news()
+            if not news and silent >= BEAT:
+                news = b": beat\n\n"
             if news:
+                silent = 0.0
                 await self._send(send, news)
             elif line.behind:
                 continue
             elif closed:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-                return
-            elif not await board.after(version, BEAT):
-                await self._send(send, b": beat\n\n")
+                break
+            elif not await board.after(version, look):
+                silent += look
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, data: bytes) -> None:
         board = self.line.board

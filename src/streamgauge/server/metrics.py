@@ -58,6 +58,10 @@ class Metrics:
             "sessions": ("Sessions that are open.", len(self.sessions)),
             "batch_bytes_held": ("Bytes of batches on their way into the inbox.", self.limits.held_bytes),
         }
+        inbox = self.runner.inbox
+        if inbox is not None:
+            gauges["waiting_bytes"] = ("Bytes of batches that are not committed.", inbox.waiting_bytes)
+            yield from family("batches_total", "counter", "Batches that were taken.", [({}, inbox.batches)])
         for name, (about, value) in gauges.items():
             yield from family(name, "gauge", about, [({}, value)])
         states = [({"state": state}, int(self.runner.state == state)) for state in STATES]

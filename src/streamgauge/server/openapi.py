@@ -18,7 +18,7 @@ Every error is `{"error": {"code", "message"}}`; 429 and 503 say in `Retry-After
 WHAT = {
     400: "What was sent is not what it says it is.",
     401: "No token, or one that is not known.",
-    403: "The role is too small, or another site sent it.",
+    403: "The role is too small, another site sent it, or the host is not ours.",
     404: "There is no such thing.",
     408: "The body did not come in time.",
     409: "Refused: the reasons follow from declarations and the ledger.",
@@ -26,9 +26,10 @@ WHAT = {
     415: "The content type or encoding is not one of those.",
     422: "A value breaks its rule.",
     429: "Too many requests.",
+    431: "The head of the request is too long.",
     503: "Not now: ask again.",
 }
-ALWAYS = (401, 403, 429)
+ALWAYS = (401, 403, 429, 431)
 BODY = (400, 408, 413, 415, 422)
 CSV, ARROW_FILE, SSE, PROMETHEUS = "text/csv", ARROW, "text/event-stream", "text/plain"
 

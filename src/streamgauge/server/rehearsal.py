@@ -43,6 +43,7 @@ from streamgauge.privacy import Pure
 EPSILON = 1
 HORIZON, CAME, SEEN_AFTER = 16, 9, 11
 OTHERS = np.array([4, 6, 3, 5, 7, 5, 4, 6, 5, 3, 6])  # who came besides, tick by tick: known to the intruder
+THIS_STREAM = "ordinary"  # the memory of every pipeline: none is pan-private yet
 TIMES = 200  # rehearsals in one answer: Robin came in every other one
 
 
@@ -96,6 +97,7 @@ def rehearsed(times: int) -> dict[str, Any]:
         "seen_after": SEEN_AFTER,
         "others": OTHERS.tolist(),
         "before": 0.5,
+        "this_stream": THIS_STREAM,
         "bounds": {"odds": [1 / most, most], "chance": [1 / (1 + most), most / (1 + most)]},
         "plain": _plain_memory(),
         "pan_private": {"blocks": [_told(block) for block in blocks], "chance": _chance(odds)[0]},

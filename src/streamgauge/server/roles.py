@@ -7,25 +7,26 @@ file says `anonymous = true`, and nobody's elsewhere. Nothing under /api answers
 
 **Promise.** A request with a cookie that changes something must come from our own page: its browser says so
 (Sec-Fetch-Site, or an Origin that is our own host), and it is JSON, which a form of another site cannot send.
-What other sites make a browser send is refused without a cookie as well.
+What other sites make a browser send is refused without a cookie as well, and what is asked under a name that
+is not ours (`hosts`). Whatever is refused at the door counts against the rate of its address.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
 from functools import wraps
-from ipaddress import ip_address, ip_network
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamgauge.query.settings import ServerSettings
+from streamgauge.server.addresses import neighbourhood
 from streamgauge.server.bodies import JSON
 from streamgauge.server.errors import HttpRefusal
-from streamgauge.server.limits import Limits
+from streamgauge.server.hosts import Hosts, urlsplit_host
+from streamgauge.server.limits import LARGEST_HEAD, Limits
 from streamgauge.server.sessions import COOKIE, Sessions
 from streamgauge.server.tokens import Token, Tokens
 
@@ -49,14 +50,20 @@ class Role(IntEnum):
         return self.name.lower()
 
 
+def always() -> bool:
+    """Nothing ends it."""
+    return True
+
+
 @dataclass(frozen=True)
 class Person:
-    """Who asks: `client` is what limits are counted by."""
+    """Who asks: `client` is what limits are counted by, `still` whether they may go on with what lasts."""
 
     role: Role
     client: str
     name: str | None = None
     share: Fraction | None = None
+    still: Callable[[], bool] = field(default=always, compare=False, repr=False)
 
 
 def person_of(request: HTTPConnection) -> Person:
@@ -91,33 +98,49 @@ class Admission:
     """At the door: finds out who asks, counts the request, and looks where it comes from."""
 
     def __init__(
-        self, app: ASGIApp, tokens: Tokens, sessions: Sessions, limits: Limits, settings: ServerSettings
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        sessions: Sessions,
+        limits: Limits,
+        *,
+        settings: ServerSettings,
+        hosts: Hosts,
     ) -> None:
         self.app, self.tokens, self.sessions = app, tokens, sessions
-        self.limits, self.settings = limits, settings
+        self.limits, self.settings, self.hosts = limits, settings, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request = Request(scope)
-            scope["person"] = self._person(request)
+            scope["person"] = self._counted(request)
             path = scope["path"]
             if path.startswith("/api/") and path not in OPEN:
                 admit(request, Role.READER)
         await self.app(scope, receive, send)
 
-    def _person(self, request: Request) -> Person:
+    def _counted(self, request: Request) -> Person:
         try:
-            token = self._bearer(request)
+            short_head(request)
+            self.hosts.check(request.headers.get("host", ""))
+            person = self._person(request)
         except HttpRefusal:
             self.limits.turn(address(request))
             raise
-        if token is None:
-            from_our_page(request)
-            token = self.sessions.token(request.cookies.get(COOKIE, ""))
-        nobody = Role.READER if self.settings.anonymous else Role.NOBODY
-        person = Person(nobody, address(request)) if token is None else known(token)
         self.limits.turn(person.client)
         return person
+
+    def _person(self, request: Request) -> Person:
+        token = self._bearer(request)
+        if token is not None:
+            number = token.id
+            return known(token, lambda: self.tokens.still(number) is not None)
+        from_our_page(request, self.hosts)
+        secret = request.cookies.get(COOKIE, "")
+        token = self.sessions.token(secret)
+        if token is not None:
+            return known(token, lambda: self.sessions.token(secret) is not None)
+        return Person(Role.READER if self.settings.anonymous else Role.NOBODY, address(request))
 
     def _bearer(self, request: Request) -> Token | None:
         told = request.headers.get("authorization")
@@ -131,34 +154,32 @@ class Admission:
         return token
 
 
-def known(token: Token) -> Person:
-    return Person(Role[token.role.upper()], f"token {token.id}", token.name, token.share)
+def known(token: Token, still: Callable[[], bool] = always) -> Person:
+    return Person(Role[token.role.upper()], f"token {token.id}", token.name, token.share, still)
 
 
 def address(request: HTTPConnection) -> str:
-    """Where a request comes from; of the sixth version the half that one customer has.
-
-    >>> address(HTTPConnection({"type": "http", "client": ("2001:db8::7", 1)}))
-    'address 2001:db8::'
-    """
-    host = "" if request.client is None else request.client.host
-    try:
-        found = ip_address(host.partition("%")[0])
-    except ValueError:
-        return f"address {host}"
-    if found.version == 6:
-        return f"address {ip_network((found, 64), strict=False).network_address}"
-    return f"address {found}"
+    """Where a request comes from."""
+    return f"address {neighbourhood('' if request.client is None else request.client.host)}"
 
 
-def from_our_page(request: Request) -> None:
+def short_head(request: Request) -> None:
+    """Refuses a head that is too long."""
+    target = len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"])
+    if target + sum(len(name) + len(value) + 4 for name, value in request.headers.raw) > LARGEST_HEAD:
+        rule = f"head must be at most {LARGEST_HEAD} bytes, got more"
+        raise HttpRefusal(431, "head", rule, {"Connection": "close"})
+
+
+def from_our_page(request: Request, hosts: Hosts) -> None:
     """Refuses what another site made a browser send."""
     if request.method in SAFE:
         return
     headers, with_cookie = request.headers, COOKIE in request.cookies
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
-        ours: bool | None = site == "same-origin" or (site == "none" and not with_cookie)
+        here = origin is None or hosts.same(origin, headers.get("host", ""))
+        ours: bool | None = (site == "same-origin" and here) or (site == "none" and not with_cookie)
     else:
         ours = None if origin is None else urlsplit_host(origin) == headers.get("host", "").lower()
     if ours is False or (with_cookie and not ours):
@@ -167,11 +188,3 @@ def from_our_page(request: Request) -> None:
         )
     if with_cookie and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise HttpRefusal(415, "media_type", f"content type must be {JSON}, got another")
-
-
-def urlsplit_host(origin: str) -> str:
-    """Host and port of an origin, nothing of what is none."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""

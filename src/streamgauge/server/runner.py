@@ -1,16 +1,17 @@
 """The run behind the server: `streamgauge run` itself, in a thread, told what is asked for.
 
     Pipeline.ticks -> commit -> Leaving (the clock) -> Board -> readers
-          ^ ask, end: stopped at a commit, and opened again
+          ^ ask, end: set down after a whole round, and taken up again
 
 Promise
-    The run has the lock, key, witness and crash law of `streamgauge run`, and is stopped only where that
-    would stop: after the batch at hand. If it cannot be opened with what is asked for, it goes on without,
-    and nothing was charged. When its last tick is over, or the world failed it, readers go on reading.
+    The run has the lock, key, witness and crash law of `streamgauge run`. Lock, key, store, sinks and a
+    source that cannot be replayed are held from the first turn to the last (`pipeline.holding`). If the run
+    cannot be opened with what is asked for, it goes on without, or rests if its last tick was over; and
+    nothing was charged. When it is over, or the world failed it, readers go on reading.
 
 Privacy
-    `state` and `error` are public: the error is the name of a class. `progress` and `failure` are the
-    curator's.
+    `state` and `error` are public: the error is the name of a class. `progress`, `failure` and what `worry`
+    is told are the curator's.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,19 +20,26 @@ from fractions import Fraction
 from threading import Thread
 from typing import Any, Self
 
-from streamgauge.pipeline.asked_releases import AskedRelease
+from streamgauge.pipeline.asked import refused_in_turn
+from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
 from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.by_clock import first_by_clock
+from streamgauge.pipeline.holding import Holding
+from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options, Progress, unseen
-from streamgauge.pipeline.pipeline import Pipeline
+from streamgauge.pipeline.pipeline import Pipeline, input_of
 from streamgauge.pipeline.reader import Act, Reader
+from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.store_errors import NoStore
-from streamgauge.query.formats import HTTP
+from streamgauge.query.formats import HTTP, STANDARD
+from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.board import Board, State
 from streamgauge.server.departed import Readers
 from streamgauge.server.leaving import Leaving
-from streamgauge.server.turns import NotRunning, Refused, Turn, Turns
+from streamgauge.server.tally import Tally
+from streamgauge.server.turns import TOLD, NotRunning, Refused, Turn, Turns, Wish
 from streamgauge.sources.inbox import Inbox, inbox_of
 
 __all__ = ["NotRunning", "Refused", "Runner", "State"]
@@ -41,7 +49,12 @@ ONCE: dict[str, Any] = {
     "rolled_back": False,
     "newest": False,
     "change_budget": False,
+    "ended": (),
 }  # said for one start
+
+
+def unworried(failure: Exception) -> None:
+    """Nobody wants to know."""
 
 
 class Runner:
@@ -53,6 +66,7 @@ class Runner:
         options: Options | None = None,
         *,
         seen: Callable[[Progress], None] = unseen,
+        worry: Callable[[Exception], None] = unworried,
         now: Callable[[], int] | None = None,
         demo: bool = False,
     ) -> None:
@@ -62,7 +76,9 @@ class Runner:
         self.board = Board(Readers(file.folder))
         self.progress: Progress | None = None
         self.failure: BaseException | None = None
-        self._seen, self._turns = seen, Turns()
+        self._seen, self._turns, self._tally = seen, Turns(), Tally()
+        self._worry, self._holding = worry, Holding(file)
+        self._input: Live | None = self.inbox
         self._leaving = Leaving(file, self.board, self.now)
         self._thread = Thread(target=self._work, name="streamgauge run", daemon=True)
 
@@ -102,11 +118,16 @@ class Runner:
 
     def ask(self, asked: AskedRelease, share: Fraction | None = None) -> None:
         """Charges a release and starts it; blocks until it is. Raises Refused, or NotRunning."""
-        self._turns.ask(Turn(asked=(asked if share is None else replace(asked, share=share),)))
+        self._ask(Wish(asked=(asked if share is None else replace(asked, share=share),)))
 
     def end(self, name: str) -> None:
         """Ends a release that was asked for; blocks until it is. Raises Refused, or NotRunning."""
-        self._turns.ask(Turn(ended=(name,)))
+        self._ask(Wish(ended=(name,)))
+
+    def _ask(self, wish: Wish) -> None:
+        if reasons := tuple(never_asked(self.file.stream)):
+            raise Refused(reasons)
+        self._turns.ask(wish)
 
     def acts(self) -> tuple[Act, ...]:
         """All that is public of what was done."""
@@ -125,19 +146,41 @@ class Runner:
         return {act.body["release"] for act in self.acts() if act.kind == "charge"}
 
     def _work(self) -> None:
-        """The thread of the run: turn after turn."""
+        """The thread of the run."""
+        with self._holding:
+            self._take_turns()
+
+    def _take_turns(self) -> None:
         turn: Turn | None = self._turns.at_hand
+        idle = False  # whether nothing is left to run
         while turn is not None:
             failure = self._run(turn)
-            if failure is not None and turn.needed:
+            if failure is None:
+                idle = not turn.interrupted
+            elif turn.needed:
                 self._fail(failure)
-                turn.settle(failure)
-                return
-            over = failure is None and not turn.stop.is_set()
-            if over:
+            else:
+                self._go_on_after(failure)
+            if idle and failure is None:
                 self._leaving.ended()
-            turn.settle(failure)
-            turn = self._turns.next(idle=over)
+            self._turns.over(turn, failure, () if failure is None else self._against(turn))
+            turn = self._turns.next(idle=idle)
+
+    def _against(self, turn: Turn) -> list[tuple[str, ...]]:
+        """What the ledger has against each of those who shared a turn that was not opened."""
+        if turn.needed or len(turn.wishes) == 1:
+            return []
+        file, seen = self.file, self._leaving.departures.moment(self.now())
+        book, first = read_book(file.folder, file.stream), first_by_clock(file.stream, seen)
+        reasons = iter(refused_in_turn(file, turn.asked, book, first))
+        return [next(reasons) if wish.asked else () for wish in turn.wishes]
+
+    def _go_on_after(self, failure: Exception) -> None:
+        """A turn was not opened: the run goes on as it was."""
+        if not isinstance(failure, TOLD):
+            self._worry(failure)
+        if not isinstance(failure, (*TOLD, RunRefused)):  # the store may be uncertain
+            self._holding.let_go()
 
     def _run(self, turn: Turn) -> Exception | None:
         """One turn, to its end or until it is stopped; returns what went wrong."""
@@ -155,15 +198,23 @@ class Runner:
             if name == "opened":
                 heard.opening(first=self.state == "starting")
                 self.options = replace(self.options, **ONCE)
+                self._tally.opened()
                 self.board.tell("running")
                 self._turns.opened(turn)
 
-        own: dict[str, Any] = {"stop": turn.stop, "seen": self._watch, "step": step, "inbox": self.inbox}
-        return replace(self.options, asked=turn.asked, ended=turn.ended, **own)
+        own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
+        own |= {"inbox": self._source(), "holding": self._holding, "departs": self._leaving.departures.moment}
+        return replace(self.options, asked=turn.asked, ended=(*self.options.ended, *turn.ended), **own)
+
+    def _source(self) -> Live | None:
+        """What cannot be read again outlives a turn."""
+        if self._input is None and self.file.stream.source == STANDARD:
+            self._input = input_of(self.file, self.options)
+        return self._input
 
     def _watch(self, progress: Progress) -> None:
-        self.progress = progress
-        self._seen(progress)
+        self.progress = self._tally.with_earlier(progress)
+        self._seen(self.progress)
 
     def _fail(self, failure: Exception) -> None:
         """The world is not as a run needs it: readers go on, nobody else."""

@@ -48,6 +48,13 @@ TICKS = shape({"from": WHOLE, "to": WHOLE})
 COST = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
 NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}
 
+MECHANISM = shape(
+    {"name": TEXT},
+    description="A mechanism and settings of its own.",
+    additionalProperties={"type": ["number", "boolean", "string"]},
+    examples=[{"name": "Kary", "branching": 4}],
+)
+
 ASKED = closed(
     {"name": NAME, "sql": {"type": "string", "minLength": 1}},
     {
@@ -56,9 +63,14 @@ ASKED = closed(
         "rho": COST,
         "share": COST,
         "horizon": {"type": "string", "examples": ["365d"]},
-        "mechanism": {"type": "string"},
+        "mechanism": {"anyOf": [TEXT, MECHANISM]},
         "max_groups": {"type": "integer", "minimum": 1},
         "delta": COST,
+        "expected": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "description": "Events of a group in a tick: decides nothing but predictions.",
+        },
         "title": TEXT,
         "description": TEXT,
     },
@@ -92,13 +104,14 @@ RELEASE = shape(
         "sql": TEXT,
         "window": TEXT,
         "loss": LOSS,
+        "delta": or_null(TEXT),
         "loss_text": TEXT,
         "by": or_null(TEXT),
         "first": WHOLE,
         "last": or_null(WHOLE),
         "ended": or_null(WHOLE),
         "groups": listed(TEXT),
-        "places": WHOLE,
+        "places": {"type": ["integer", "null"], "description": "None where groups are discovered."},
         "measures": listed(TEXT),
         "kinds": listed(TEXT),
         "discovered": YES_NO,

@@ -11,18 +11,21 @@ import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Event as Flag
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
 from streamgauge.server.connections import Connection
+from streamgauge.server.doors import AT_ONCE, BESIDES, doors_of
 from streamgauge.server.errors import Log
+from streamgauge.server.limits import LARGEST_HEAD
 
 HOST, PORT = "127.0.0.1", 8765
 GRACE = 5  # seconds that replies at work are given
 KEEP_ALIVE = 5  # seconds
-LARGEST_HEAD = 2**14  # bytes
 BACKLOG = 1024
 LOUD = ("uvicorn", "uvicorn.error", "asyncio")  # loggers
 
@@ -61,14 +64,17 @@ def serve(
     log: Log,
     glance: Callable[[], None] = unwatched,
     proxies: Sequence[str] = (),
+    most: int = BESIDES,
 ) -> None:
     """Serves until `stop` is set. `ending` is called first then, to let live readers go.
 
-    `glance` is called ten times a second meanwhile; `proxies` are believed when they say whom they ask for.
+    `glance` is called ten times a second meanwhile; `proxies` are believed when they say whom they ask for;
+    `most` connections may be open, or as many as the machine allows.
     """
+    connection: Any = partial(Connection, doors=doors_of(most, proxies))
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=connection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -81,6 +87,7 @@ def serve(
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
         h11_max_incomplete_event_size=LARGEST_HEAD,
+        backlog=AT_ONCE,
     )
     with heard(log):
         Stoppable(config, stop, ending, glance).run([listener])
@@ -98,6 +105,12 @@ class Stoppable(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """The queue in front is long again, though few of it are let in at once."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         self.glance()

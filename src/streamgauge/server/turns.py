@@ -1,19 +1,37 @@
-"""Turns: the run is opened again and again, each time with what was asked for in between.
+"""Turns: the run is opened again and again, each time with all that was asked for in between.
 
-    ask -> the run at hand is stopped at a commit -> opened with the release -> done, or refused
+    ask -> the round at hand is the run's last -> opened with the release -> done, or refused
 
-A turn that is refused changes nothing, and the next one has nothing new.
+A turn that is refused changes nothing, and the next one has nothing new. All who wait share a turn; if it
+cannot be opened with all of them, those are told who stand against it, and the others share the next one, or
+each gets one alone if nothing is known against anybody. Between two turns there is a whole round of the run,
+and a while (`PACE`): so asking starves nobody.
+
+Privacy
+    Refusals that follow from declarations and the ledger are told to who asks. Of any other failure, which
+    may speak of the source, a sink or the store, they learn that there was one; its words are the curator's.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import chain
+from math import inf
 from threading import Condition
 from threading import Event as Flag
+from time import monotonic
 
-from streamgauge.pipeline.asked_releases import AskedRelease
+from streamgauge.pipeline.asked_releases import AskedRelease, AskRefused
+from streamgauge.pipeline.book import TooLate
 from streamgauge.pipeline.words import exceeded_text
-from streamgauge.privacy import BudgetExceeded
+from streamgauge.privacy import BudgetExceeded, PrivacyError
+from streamgauge.query import query
+
+Reasons = Sequence[tuple[str, ...]]  # against each wish of a turn
+NONE: Reasons = ()
+PACE = 1.0  # seconds between two turns
+TOLD = (PrivacyError, TooLate, AskRefused, query.Refused)  # by declarations and the ledger alone
 
 
 class Refused(ValueError):  # noqa: N818 - refusals are named by what they say
@@ -32,33 +50,63 @@ def stops() -> NotRunning:
     return NotRunning("the run must go on to be asked, got one that stops")
 
 
-@dataclass
-class Turn:
-    """What a run is opened with, and who waits for that."""
+def refusal_of(failure: BaseException) -> Exception:
+    """What may be told of a failure."""
+    if not isinstance(failure, TOLD):
+        return NotRunning("the run could not be opened")
+    told = exceeded_text(failure) if isinstance(failure, BudgetExceeded) else str(failure)
+    return Refused((": ".join([*getattr(failure, "__notes__", []), told]),))
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody asks for, and waits for."""
 
     asked: tuple[AskedRelease, ...] = ()
     ended: tuple[str, ...] = ()
     done: Future[None] = field(default_factory=Future)
-    stop: Flag = field(default_factory=Flag)
-
-    @property
-    def needed(self) -> bool:
-        """Whether its failure is the run's: it was opened, or had nothing that could be left out."""
-        return self.done.done() or not (self.asked or self.ended)
 
     def settle(self, failure: Exception | None) -> None:
-        """Tells who still waits that it was never opened."""
+        """Tells that it was never opened."""
         if not self.done.done():
             self.done.set_exception(stops() if failure is None else refusal_of(failure))
 
 
-def refusal_of(failure: BaseException) -> Exception:
-    """Words of our own refusals may be told; of anything else its class."""
-    if isinstance(failure, BudgetExceeded):
-        return Refused((": ".join([*getattr(failure, "__notes__", []), exceeded_text(failure)]),))
-    if isinstance(failure, ValueError) and type(failure).__module__.startswith("streamgauge."):
-        return Refused((str(failure),))
-    return NotRunning(f"the run could not be opened: {type(failure).__name__}")
+class Due(Flag):
+    """Set once somebody waits, and the turn has had its while."""
+
+    begun = inf
+
+    def is_set(self) -> bool:
+        return super().is_set() and monotonic() - self.begun >= PACE
+
+
+@dataclass
+class Turn:
+    """What a run is opened with, and who waits for that."""
+
+    wishes: tuple[Wish, ...] = ()
+    done: Future[None] = field(default_factory=Future)  # when it is open
+    stop: Flag = field(default_factory=Flag)
+    due: Due = field(default_factory=Due)
+
+    @property
+    def asked(self) -> tuple[AskedRelease, ...]:
+        return tuple(chain.from_iterable(wish.asked for wish in self.wishes))
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(wish.ended for wish in self.wishes)))
+
+    @property
+    def needed(self) -> bool:
+        """Whether its failure is the run's: it was opened, or had nothing that could be left out."""
+        return self.done.done() or not self.wishes
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run may have more to do."""
+        return self.stop.is_set() or self.due.is_set()
 
 
 class Turns:
@@ -66,36 +114,60 @@ class Turns:
 
     def __init__(self) -> None:
         self.at_hand = Turn()
-        self._asked: deque[Turn] = deque()
-        self._over = False
+        self._asked: deque[Wish] = deque()
+        self._alone: deque[Wish] = deque()  # of a turn that could not be opened with all of them
+        self._over, self._failed = False, False
         self._changed = Condition()
 
-    def ask(self, turn: Turn) -> None:
-        """Stops the run at hand, and waits until it was opened with what is asked for; raises why not."""
+    def ask(self, wish: Wish) -> None:
+        """Waits until the run was opened with what is asked for; raises why not."""
         with self._changed:
             if self._over:
                 raise stops()
-            self._asked.append(turn)
-            if self.at_hand.done.done():
-                self.at_hand.stop.set()
+            self._asked.append(wish)
+            self.at_hand.due.set()
             self._changed.notify()
-        turn.done.result()
+        wish.done.result()
 
     def opened(self, turn: Turn) -> None:
         """It was opened: what was asked for is charged. If others wait, it is their turn."""
         with self._changed:
+            turn.due.begun = monotonic()
             turn.done.set_result(None)
-            if self._asked:
-                turn.stop.set()
+            for wish in turn.wishes:
+                wish.done.set_result(None)
+            if self._asked or self._alone:
+                turn.due.set()
+
+    def over(self, turn: Turn, failure: Exception | None, reasons: Reasons = NONE) -> None:
+        """It is over; who still waits for it is told why not, where that is known, or tries again."""
+        with self._changed:
+            self._failed = failure is not None
+            for wish, known in zip(turn.wishes, reasons, strict=False):
+                if known:
+                    wish.done.set_exception(Refused(known))
+            left = [wish for wish in turn.wishes if not wish.done.done()]
+            if len(turn.wishes) > 1 and not self._over:
+                (self._asked if any(reasons) else self._alone).extendleft(reversed(left))
+                return
+            for wish in left:
+                wish.settle(failure)
+            if not turn.done.done():
+                turn.done.set_exception(failure or stops())
 
     def next(self, *, idle: bool) -> Turn | None:
-        """The next turn; where nothing is left to run, only when somebody asks. None when all is over."""
+        """The next turn; where nothing is left to run, only when somebody asks. None when all is over.
+
+        After one that failed the run goes on as it was for a while.
+        """
         with self._changed:
-            while idle and not self._asked and not self._over:
-                self._changed.wait()
+            while idle and not self._over and (wait := self._wait()) != 0:
+                self._changed.wait(wait)
             if self._over:
                 return None
-            self.at_hand = self._asked.popleft() if self._asked else Turn()
+            begun = self.at_hand.due.begun
+            self.at_hand = Turn(() if self._failed and not idle else self._wishes())
+            self.at_hand.due.begun = begun
             return self.at_hand
 
     def close(self) -> None:
@@ -103,7 +175,21 @@ class Turns:
         with self._changed:
             self._over = True
             self.at_hand.stop.set()
-            for turn in self._asked:
-                turn.settle(None)
+            for wish in (*self._alone, *self._asked):
+                wish.settle(None)
+            self._alone.clear()
             self._asked.clear()
             self._changed.notify()
+
+    def _wait(self) -> float | None:
+        """How long it is to the next turn of a run that has nothing to do; None if nobody asks."""
+        if not (self._asked or self._alone):
+            return None
+        return max(0.0, self.at_hand.due.begun + PACE - monotonic())
+
+    def _wishes(self) -> tuple[Wish, ...]:
+        if self._alone:
+            return (self._alone.popleft(),)
+        found = tuple(self._asked)
+        self._asked.clear()
+        return found

@@ -114,6 +114,16 @@ class Inbox:
             return "waiting" if digest in self._waiting or digest in self._read else "unknown"
 
     @property
+    def batches(self) -> int:
+        """How many were taken, those that were sent again left out."""
+        return self._numbered
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The length of all batches that are not committed."""
+        return self._bytes
+
+    @property
     def caught_up(self) -> bool:
         """Whether all was read that was there when this round of reading began."""
         with self._lock:

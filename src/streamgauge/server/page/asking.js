@@ -9,18 +9,20 @@ import { currency, lossText, sign } from "./numbers.js";
 const WINDOWS = [["running", "running: since its first tick"], ["each", "each: every tick by itself"],
   ["sliding", "sliding: the last …"], ["decayed half-life", "decayed: older counts less, half-life …"]];
 
+const DRAFT = ["name", "sql", "window", "span", "loss"];
+
 export class Asking {
-  /** done(): a release was asked for. */
-  constructor({ done, signIn, say }) {
-    Object.assign(this, { done, signIn, say, who: null, stream: null, budget: null, plan: null });
+  /** done(): a release was asked for; forbidden(): whoever asked may not, any more. */
+  constructor({ done, signIn, say, forbidden }) {
+    Object.assign(this, { done, signIn, say, forbidden, who: null, stream: null, plan: null, draft: {}, made: "" });
   }
 
-  /** Who is signed in, over which stream; the form is made once for both. */
-  know({ who = this.who, stream = this.stream, budget = this.budget }) {
-    const before = JSON.stringify([this.who?.role, this.who?.name, this.stream?.name, currency(this.budget)]);
-    Object.assign(this, { who, stream, budget });
-    const after = JSON.stringify([who?.role, who?.name, stream?.name, currency(budget)]);
-    if (!this.made || before !== after) this.#make();
+  /** Who is signed in, over which stream; the form is made once for both, with what was written in the last one. */
+  know({ who, stream, book }) {
+    Object.assign(this, { who, stream, file: book.file, budget: book.budget });
+    const now = JSON.stringify([who?.role, who?.name, stream.name, currency(book.budget)]);
+    if (this.made !== now) this.#make();
+    this.made = now;
     this.#share();
   }
 
@@ -29,17 +31,26 @@ export class Asking {
   }
 
   #make() {
-    this.made = true;
     this.plan = null;
+    this.share = null;
     byId("ask-body").replaceChildren(...(this.#may() ? this.#form() : this.#invitation()).filter(Boolean));
   }
 
+  #write() {
+    for (const [name, text] of Object.entries(this.draft)) if (this[name]) this[name].value = text;
+    show(this.span, needsSpan(this.window.value));
+  }
+
   #invitation() {
+    const kept = this.draft.sql && !this.who?.name && el("p", { class: "hint why" }, "What you wrote is kept until you sign in again.");
     return [
+      kept,
       el("p", {}, "Analysts ask for new statistics in SQL: they see the price and the error first, and pay from a share of the budget."),
       el("pre", { class: "sample" }, el("code", {}, sample(this.stream))),
       columnsText(this.stream) && el("p", { class: "hint" }, columnsText(this.stream)),
-      el("button", { type: "button", class: "main", click: this.signIn }, "Sign in to ask"),
+      this.who?.name
+        ? el("p", { class: "hint" }, `Signed in as ${this.who.name}. Your token reads only: the curator can make one that asks.`)
+        : el("button", { type: "button", class: "main", click: this.signIn }, "Sign in to ask"),
     ];
   }
 
@@ -52,19 +63,20 @@ export class Asking {
 
   #form() {
     const unit = currency(this.budget);
-    const changed = () => this.#stale();
+    const changed = () => { for (const name of DRAFT) this.draft[name] = this[name].value; this.#stale(); };
     const field = (label, input, hint) => el("label", { class: "field" }, label, input, hint && el("small", {}, hint));
     this.share = el("p", { class: "hint" });
     this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
     this.sql = el("textarea", { name: "sql", rows: "4", required: true, spellcheck: "false", input: changed });
     this.sql.value = sample(this.stream);
     this.span = el("input", { name: "span", value: "30s", size: "6", "aria-label": "How long", input: changed, hidden: true });
-    this.window = el("select", { name: "window", change: () => { show(this.span, this.window.value.length > 7 || this.window.value === "sliding"); changed(); } },
+    this.window = el("select", { name: "window", change: () => { show(this.span, needsSpan(this.window.value)); changed(); } },
       WINDOWS.map(([value, text]) => el("option", { value }, text)));
     this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
     this.asker = el("button", { type: "submit", class: "main", disabled: true }, "Ask for it");
     this.planner = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
     this.answer = el("div", { class: "answer", "aria-live": "polite" });
+    this.#write();
     return [el("form", { id: "ask-form", novalidate: true, submit: (event) => { event.preventDefault(); this.#ask(); } },
       this.share,
       field("SQL", this.sql, columnsText(this.stream)),
@@ -93,7 +105,7 @@ export class Asking {
       const told = await post("/api/plan", body);
       this.plan = told.refused.length ? null : body;
       this.asker.disabled = !this.plan;
-      this.#show(planned(told));
+      this.#show(planned(told, this.file));
     });
   }
 
@@ -120,12 +132,15 @@ export class Asking {
       await act();
     } catch (refusal) {
       this.#stale();
-      this.#show(refused(refusal.reasons?.length ? refusal.reasons : [refusal.message]));
+      this.#show(refused(refusal.reasons?.length ? refusal.reasons : [refusal.message], this.file));
+      if (refusal.status === 401 || refusal.status === 403) await this.forbidden();
     } finally {
       button.removeAttribute("aria-busy");
     }
   }
 }
+
+const needsSpan = (window) => window !== "running" && window !== "each";
 
 /** What may be written of: public by declaration. */
 function columnsText(stream) {

@@ -1,17 +1,24 @@
-// The ledger as a timeline: what one event of each tick loses in all, below the budget, and which release takes
-// it. Where a release has ended, later ticks have their budget back.
+// The ledger: what whoever is protected loses in all, which release takes it, and what is left from the next tick on.
 
 import { ask } from "./api.js";
-import { byId, el, show, svg } from "./dom.js";
-import { amount, currency, lossText, short, sign } from "./numbers.js";
+import { byId, el, show } from "./dom.js";
+import { amount, currency, lossText, sign, whole } from "./numbers.js";
+import { spending } from "./spending.js";
 
 const AHEAD = 1.3; // how far beyond the newest tick is shown of what has no end
 const LEAST = 40;
+const CHARGED = "Each release is charged before it starts; costs never depend on the data. ";
+const WORDS = {
+  event: ["What one event can lose, by the tick in which it happened. ", "When a release ends, the ticks after it have their budget back."],
+  events: ["What events in any such run of ticks can lose together, by the ticks that they touch. ", "When a release ends, its budget is back once no such run touches its ticks."],
+  user: ["What one user can lose in all, whenever they came. ", "Nothing comes back when a release ends, since the same user may come again."],
+};
+
+const kindOf = (unit = "") => (unit.startsWith("one user") ? "user" : unit.includes("in a row") ? "events" : "event");
 
 export class Budget {
   constructor() {
-    this.tick = 0;
-    this.book = null;
+    Object.assign(this, { tick: 0, book: null, stream: null });
   }
 
   async load() {
@@ -20,22 +27,44 @@ export class Budget {
     return this.book;
   }
 
-  /** Only where "now" has moved by something that can be seen. */
+  know(stream) {
+    this.stream = stream;
+    this.draw();
+  }
+
+  /** Only where "now" has moved by something that can be seen, or a charge counts no more. */
   now(tick) {
-    const moved = Math.abs(tick - (this.drawn ?? 0)) > this.end() / 200;
+    const moved = Math.abs(tick - (this.drawn ?? 0)) > this.end() / 200 || JSON.stringify(this.ahead()) !== this.told;
     this.tick = tick;
     if (moved) this.draw();
   }
 
+  /** Whether something comes back from a release that ends. */
+  backText() {
+    return kindOf(this.stream?.unit) === "user" ? "What it was charged does not come back." : "Its budget is back for later ticks.";
+  }
+
   end() {
     const known = (this.book?.charges ?? []).flatMap((charge) => charge.covers.flatMap((step) => [step.first, step.last ?? 0]));
-    return Math.ceil(Math.max(LEAST, AHEAD * this.tick, ...known.map((tick) => tick * 1.05)));
+    const seen = Math.ceil(Math.max(LEAST, AHEAD * this.tick, ...known.map((tick) => tick * 1.05)));
+    return Math.min(seen, this.stream?.ticks ?? Infinity);
+  }
+
+  /** What is spent and left for a release that would begin next; over a finished source it begins at the first tick. */
+  ahead() {
+    const { book, stream } = this;
+    const over = (book?.charges ?? []).map((charge) => charge.ended_after ?? 0);
+    const next = stream?.arrival === "finished" ? 1 : Math.min(Math.max(this.tick, ...over) + 1, stream?.ticks ?? Infinity);
+    const steps = (book?.timeline ?? []).filter((step) => (step.to ?? Infinity) >= next);
+    const dearest = steps.reduce((most, step) => (amount(step.spent) > amount(most?.spent) ? step : most), steps[0]);
+    return { spent: dearest?.spent ?? book?.spent, left: dearest?.left ?? book?.left };
   }
 
   draw() {
     const { book } = this;
     if (!book) return;
     this.drawn = this.tick;
+    this.told = JSON.stringify(this.ahead());
     const body = byId("budget-body");
     if (!book.budget) {
       body.replaceChildren(el("p", { class: "empty" }, "Nothing was charged yet."));
@@ -46,54 +75,35 @@ export class Budget {
   }
 
   #gauges() {
-    const of = amount(this.book.budget);
-    const pairs = [["Budget", lossText(this.book.budget)], ["Spent", lossText(this.book.spent)], ["Left", lossText(this.book.left)]];
+    const { budget } = this.book;
+    const { spent, left } = this.ahead();
+    const share = Math.min(100, (100 * amount(spent)) / amount(budget));
+    const kept = currency(left) === currency(budget) ? "" : `, as ${sign(currency(left))}`;
+    const pairs = [["Budget", budget], ["Spent", spent], [`Left${kept}`, left]];
     byId("gauges").replaceChildren(
-      el("div", { class: "meter", role: "img", "aria-label": `${Math.round((100 * amount(this.book.spent)) / of)} % of the budget is spent` },
-        el("span", { style: `width:${Math.min(100, (100 * amount(this.book.spent)) / of)}%` })),
-      ...pairs.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))));
+      el("div", { class: "meter", role: "img", "aria-label": `${Math.round(share)} % of the budget is spent, for ticks to come` }, el("span", { style: `width:${share}%` })),
+      ...pairs.map(([name, loss]) => el("div", {}, el("dt", {}, name), el("dd", {}, lossText(loss)))));
     show(byId("gauges"), true);
   }
 
   #summary() {
-    return el("p", { class: "hint" }, "What one event can lose, by the tick in which it happened. Each release is charged before it starts; "
-      + "costs never depend on the data. When a release ends, the ticks after it have their budget back.");
+    const { budget } = this.book;
+    const [what, back] = WORDS[kindOf(this.stream?.unit)];
+    const kept = currency(this.ahead().left) === currency(budget) ? "" : " The ledger adds up in ρ, so that what is left is told in ρ.";
+    return el("p", { class: "hint" }, what + CHARGED + back + kept);
   }
 
   /** What is spent, as steps; the server's own sum, since losses do not always just add up. */
   steps() {
-    const told = this.book.timeline ?? [];
-    return told.map((step) => ({ from: step.from, to: Math.min(step.to ?? this.end(), this.end()), spent: spentOf(step.spent) }))
-      .filter((step) => step.from <= this.end());
+    const end = this.end();
+    return (this.book.timeline ?? []).map((step) => ({ from: step.from, to: Math.min(step.to ?? end, end), spent: amount(step.spent) }))
+      .filter((step) => step.from <= end);
   }
 
   #chart() {
-    const end = this.end();
-    const of = amount(this.book.budget);
-    const top = 1.12 * of;
-    const x = (tick) => (100 * (tick - 1)) / end;
-    const y = (spent) => 100 - (100 * spent) / top;
-    const steps = this.steps();
-    const line = steps.map((step) => `H${x(step.from)}V${y(step.spent)}H${x(step.to + 1)}`).join("");
-    const picture = svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("path", { class: "spent", d: `M0 100${line}V100Z` }),
-      svg("path", { class: "edge", d: `M0 ${y(steps[0]?.from === 1 ? steps[0].spent : 0)}${line}` }),
-      svg("path", { class: "limit", d: `M0 ${y(of)}H100` }),
-      svg("path", { class: "now", d: `M${x(this.tick + 1)} 0V100` }));
-    const unit = sign(currency(this.book.budget));
-    const most = Math.max(0, ...steps.map((step) => step.spent));
-    return el("figure", { class: "spending" },
-      el("div", { class: "frame", role: "img", "aria-label": this.#told(steps, of) }, picture,
-        el("span", { class: "mark limit", style: `top:${y(of)}%` }, `budget ${unit} ${short(of)}`),
-        most > 0 && most < 0.93 * of && el("span", { class: "mark edge", style: `top:${y(most)}%` }, `spent ${unit} ${short(most)}`),
-        el("span", { class: "mark now", style: `left:${x(this.tick + 1)}%` }, "now")),
-      el("figcaption", { class: "axis" }, el("span", {}, "tick 1"), el("span", {}, `tick ${end.toLocaleString("en-GB")}`)));
-  }
-
-  #told(steps, of) {
-    const unit = currency(this.book.budget);
-    const told = steps.map((step) => `ticks ${step.from} to ${step.to}: ${short(step.spent)}`).join("; ");
-    return `What one event loses, of a budget of ${unit} ${short(of)}. ${told || "Nothing yet"}.`;
+    const { budget } = this.book;
+    const unit = currency(budget);
+    return spending({ steps: this.steps(), end: this.end(), tick: this.tick, of: amount(budget), sign: sign(unit), unit });
   }
 
   #lanes() {
@@ -106,8 +116,6 @@ export class Budget {
   }
 }
 
-const spentOf = (spent) => (typeof spent === "object" && spent !== null ? amount(spent) : amount({ epsilon: spent ?? 0 }));
-
 function bar(step, end, i) {
   const left = (100 * (step.first - 1)) / end;
   const right = step.last === null ? 100 : (100 * Math.min(end, step.last)) / end;
@@ -119,8 +127,7 @@ function spanText(charge, by) {
   const last = charge.covers.at(-1)?.last;
   const who = by ? `asked by ${by}, ` : "";
   if (first === undefined) return `${who}ended before its first tick: all of it is back`;
-  const number = (tick) => tick.toLocaleString("en-GB");
-  if (charge.ended_after === null || charge.ended_after === undefined) return `${who}tick ${number(first)} ${last ? `to ${number(last)}` : "on"}`;
-  const back = last !== null && last <= charge.ended_after ? `: free again from tick ${number(last + 1)}` : ", and gives nothing back";
-  return `${who}ended after tick ${number(charge.ended_after)}${back}`;
+  if (charge.ended_after === null || charge.ended_after === undefined) return `${who}tick ${whole(first)} ${last ? `to ${whole(last)}` : "on"}`;
+  const back = last !== null && last <= charge.ended_after ? `: free again from tick ${whole(last + 1)}` : ", and gives nothing back";
+  return `${who}ended after tick ${whole(charge.ended_after)}${back}`;
 }

@@ -1,15 +1,22 @@
 // One measure of a release over time: a line for each group with its 95 % band, all together or each apart.
 
+import { pointed } from "./cells.js";
+import { cut, escaped } from "./labels.js";
+import { plain } from "./numbers.js";
 import { dashOf, faded, ofGroup, palette } from "./palette.js";
-import { plain, plusMinus, rounded } from "./numbers.js";
+import { ofNumbers, ofTime } from "./spans.js";
+import { pointedFormat } from "./times.js";
 
-const SETTINGS = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset" };
+const SETTINGS = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const FONT = '"Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
 const GAP = 0.06; // between columns
-const WIDE = 5; // times the usual band
 const TITLE = 30; // pixels above a panel
+const HOVERED = 40; // letters of a name
 
-/** view: {lines: [{name, index, column, truth}], apart, columns, width, height, zoomed}. */
+/** Whether the script that draws has come. */
+export const canDraw = () => Boolean(window.Plotly);
+
+/** view: {lines: [{name, index, column, truth}], apart, columns, width, height, zoomed, tick}. */
 export function draw(node, view) {
   const colours = palette();
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -17,36 +24,36 @@ export function draw(node, view) {
   return window.Plotly.react(node, traces, layout(view, colours, touch), SETTINGS);
 }
 
-export const forget = (node) => window.Plotly.purge(node);
+export const forget = (node) => window.Plotly?.purge(node);
 
 function tracesOf({ name, index, column, truth }, panel, colours) {
   const colour = ofGroup(colours, index);
   const axes = { xaxis: `x${panel > 1 ? panel : ""}`, yaxis: `y${panel > 1 ? panel : ""}` };
   const still = { ...axes, x: column.time, type: "scatter", mode: "lines", hoverinfo: "skip", showlegend: false };
-  const band = column.high.some((high) => high !== null)
+  const alone = column.time.length === 1;
+  const hasBand = column.high.some((high) => high !== null);
+  const band = hasBand
     ? [{ ...still, y: column.low, line: { width: 0 } },
       { ...still, y: column.high, line: { width: 0 }, fill: "tonexty", fillcolor: faded(colour, 0.17) }]
     : [];
+  const label = escaped(cut(name, HOVERED * 6.4));
   const line = {
-    ...axes, x: column.time, y: column.value, name, type: "scatter", mode: column.time.length > 1 ? "lines" : "markers",
+    ...axes, x: column.time, y: column.value, name: label, type: "scatter", mode: alone ? "markers" : "lines",
     line: { color: colour, width: 2, dash: dashOf(index) }, marker: { color: colour, size: 7 },
-    text: column.value.map((_, i) => told(column, i)), hovertemplate: "%{text}",
-    hoverlabel: { namelength: 30 },
+    text: column.value.map((_, i) => pointed(column, i)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 },
+    ...(alone && hasBand && { error_y: bar(column, colour) }),
   };
   const real = truth
-    ? [{ ...still, y: truth, name: `${name}, the truth`, hoverinfo: "all", line: { color: colours.ink, width: 1.4, dash: "dot" },
-      text: truth.map((value) => plain(value)), hovertemplate: "%{text}" }]
+    ? [{ ...still, y: truth, name: `${label}, the truth`, mode: alone ? "markers" : "lines", hoverinfo: "all", line: { color: colours.ink, width: 1.4, dash: "dash" },
+      marker: { color: colours.ink, symbol: "line-ew-open", size: 12 }, text: truth.map((value) => plain(value)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 } }]
     : [];
   return [...band, line, ...real];
 }
 
-function told(column, i) {
-  const error = column.most ? bound(column.most[i]) : "";
-  const few = column.enough[i] === false ? " (too few to tell)" : "";
-  return (column.most ? rounded(column.value[i], column.most[i]) : plusMinus(column.value[i], half(column, i) ?? NaN)) + error + few;
-}
-
-const bound = (most) => (most === null ? "" : ` (standard error at most ${rounded(most, most)})`);
+/** The interval of one tick that is alone. */
+const bar = ({ value, low, high }, color) => ({
+  type: "data", symmetric: false, array: [high[0] - value[0]], arrayminus: [value[0] - low[0]], color, thickness: 1.6, width: 7,
+});
 
 function layout(view, colours, touch) {
   const axis = {
@@ -59,40 +66,28 @@ function layout(view, colours, touch) {
     hoverlabel: { bgcolor: colours.paper, bordercolor: colours.rule, font: { color: colours.ink, family: FONT, size: 12 } },
     dragmode: touch ? false : "zoom", uirevision: view.zoomed, annotations: [],
   };
-  const time = { ...axis, type: "date", showgrid: false, nticks: view.width < 480 ? 3 : 6, tickangle: 0, showspikes: false, hoverformat: "%H:%M:%S" };
-  const number = { ...axis, nticks: 5, separatethousands: true, range: span(view.lines) };
+  const time = {
+    ...axis, type: "date", showgrid: false, nticks: view.width < 480 ? 3 : 6, tickangle: 0, showspikes: false, hoverformat: pointedFormat(view.tick),
+    range: ofTime(view.lines, view.tick), title: { text: "UTC", font: { size: 11, color: colours.faint }, standoff: 2 },
+  };
+  const number = { ...axis, nticks: 5, separatethousands: true, range: ofNumbers(view.lines) };
   if (!view.apart) return { ...base, xaxis: time, yaxis: number };
   return { ...base, ...panels(view, colours, time, number, base.annotations) };
 }
 
-/** What the vertical axis shows: all values, and bands but for those far wider than most, as of first ticks. */
-function span(lines) {
-  const halves = lines.flatMap(({ column }) => column.value.map((_, i) => half(column, i))).filter((width) => width !== null).sort((one, other) => one - other);
-  const most = (halves[Math.floor(halves.length / 2)] ?? 0) * WIDE;
-  const shown = lines.flatMap(({ column, truth }) => [...column.value, ...(truth ?? []),
-    ...column.value.flatMap((_, i) => (half(column, i) !== null && half(column, i) <= most ? [column.low[i], column.high[i]] : []))])
-    .filter((value) => value !== null);
-  if (!shown.length) return undefined;
-  const [low, high] = shown.reduce(([least, greatest], value) => [Math.min(least, value), Math.max(greatest, value)], [Infinity, -Infinity]);
-  const room = 0.06 * (high - low) || 1;
-  return [low - room, high + room];
-}
-
-const half = (column, i) => (column.high[i] === null || column.low[i] === null ? null : (column.high[i] - column.low[i]) / 2);
-
 /** A grid of panels with the same axes. */
-function panels({ lines, columns, height }, colours, time, number, annotations) {
+function panels({ lines, columns, height, width }, colours, time, number, annotations) {
   const rows = Math.ceil(lines.length / columns);
   const axes = {};
   lines.forEach((line, i) => {
     const end = i ? i + 1 : "";
     const x = domain(i % columns, columns, GAP);
     const y = domain(rows - 1 - Math.floor(i / columns), rows, TITLE / height);
-    const first = i % columns === 0;
-    axes[`xaxis${end}`] = { ...time, domain: x, anchor: `y${end}`, nticks: 3, showticklabels: i >= lines.length - columns, ...(i && { matches: "x" }) };
+    const [first, lowest] = [i % columns === 0, i >= lines.length - columns];
+    axes[`xaxis${end}`] = { ...time, domain: x, anchor: `y${end}`, nticks: 3, showticklabels: lowest, ...(!lowest && { title: undefined }), ...(i && { matches: "x" }) };
     axes[`yaxis${end}`] = { ...number, domain: y, anchor: `x${end}`, nticks: 3, showticklabels: first, ...(i && { matches: "y" }) };
     annotations.push({
-      text: line.name.replaceAll("<", "&lt;"), showarrow: false, xref: "paper", yref: "paper", x: x[0], y: y[1], xanchor: "left", yanchor: "bottom",
+      text: escaped(cut(line.name, (width - 50) * (x[1] - x[0]))), showarrow: false, xref: "paper", yref: "paper", x: x[0], y: y[1], xanchor: "left", yanchor: "bottom",
       font: { size: 12, color: ofGroup(colours, line.index) },
     });
   });

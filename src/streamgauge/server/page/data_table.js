@@ -1,23 +1,42 @@
-// The numbers behind a chart, newest first: what a chart is to those who do not see it, or want to copy.
+// The numbers behind a chart, newest first: what a chart is to those who do not see it, or want to copy. The table
+// stays where it is while ticks come: only its rows are new, so that focus and scrolling are kept.
 
+import { cell } from "./cells.js";
 import { el } from "./dom.js";
-import { plusMinus, rounded } from "./numbers.js";
+import { plain, whole } from "./numbers.js";
+import { clock } from "./times.js";
 
 const ROWS = 60;
 
-export function dataTable(caption, lines) {
-  const ticks = lines[0]?.column.tick ?? [];
-  const shown = ticks.map((_, i) => i).slice(-ROWS).reverse();
-  const head = el("tr", {}, el("th", { scope: "col" }, "Tick"), el("th", { scope: "col" }, "Ends (UTC)"),
-    lines.flatMap((line) => [el("th", { scope: "col", class: "n" }, line.name), line.truth && el("th", { scope: "col", class: "n" }, `${line.name}, truth`)]));
-  const rows = shown.map((i) => el("tr", {},
-    el("th", { scope: "row" }, ticks[i].toLocaleString("en-GB")), el("td", {}, clock(lines[0].column.time[i])),
-    lines.flatMap((line) => [el("td", { class: "n" }, cell(line.column, i)), line.truth && el("td", { class: "n" }, plusMinus(line.truth[i], NaN))])));
-  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", { class: "numbers" }, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, rows)));
+export class DataTable {
+  constructor() {
+    this.caption = el("caption");
+    this.head = el("thead");
+    this.rows = el("tbody");
+    this.node = el("div", { class: "wide", tabindex: "0", role: "region" }, el("table", { class: "numbers" }, this.caption, this.head, this.rows));
+  }
+
+  update(caption, lines) {
+    const names = lines.flatMap((line) => (line.truth ? [line.name, `${line.name}, truth`] : [line.name]));
+    const titles = JSON.stringify([caption, names]);
+    if (titles !== this.titles) this.#title(caption, names);
+    this.titles = titles;
+    const { scrollTop, scrollLeft } = this.node;
+    this.rows.replaceChildren(...rows(lines));
+    Object.assign(this.node, { scrollTop, scrollLeft });
+  }
+
+  #title(caption, names) {
+    this.caption.textContent = caption;
+    this.node.setAttribute("aria-label", caption);
+    this.head.replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Tick"), el("th", { scope: "col" }, "Ends (UTC)"),
+      names.map((name) => el("th", { scope: "col", class: "n" }, name))));
+  }
 }
 
-/** A value of a column, with its error where that is known. */
-export const cell = (column, i) => (column.most ? rounded(column.value[i], column.most[i] ?? 0) : plusMinus(column.value[i], column.high[i] === null ? NaN : (column.high[i] - column.low[i]) / 2));
-
-export const clock = (time) => time.replace("T", " ").replace("Z", "").slice(0, 19);
+function rows(lines) {
+  const { tick: ticks, time } = lines[0]?.column ?? { tick: [], time: [] };
+  return ticks.map((_, i) => i).slice(-ROWS).reverse().map((i) => el("tr", {},
+    el("th", { scope: "row" }, whole(ticks[i])), el("td", {}, clock(time[i])),
+    lines.flatMap((line) => [el("td", { class: "n" }, cell(line.column, i)), line.truth && el("td", { class: "n" }, plain(line.truth[i]))])));
+}

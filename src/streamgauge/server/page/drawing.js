@@ -1,21 +1,24 @@
-// When to draw: at a frame, once for all that changed, and never so often that a slow machine does nothing else.
+// When to draw: at a frame, once for all that changed, and never so often that a slow machine does nothing else;
+// but what somebody chose is drawn at once.
 
 const REST = 3; // times as long as it drew
 
 export class Drawing {
   constructor(draw) {
-    Object.assign(this, { draw, waits: false, rested: 0 });
+    Object.assign(this, { draw, waits: false, rested: 0, timer: 0 });
   }
 
-  ask() {
-    if (this.waits) return;
+  ask({ atOnce = false } = {}) {
+    if (this.waits && !(atOnce && this.timer)) return;
     this.waits = true;
-    const rest = this.rested - performance.now();
-    if (rest > 0) setTimeout(() => this.#frame(), rest);
+    clearTimeout(this.timer);
+    const rest = atOnce ? 0 : this.rested - performance.now();
+    if (rest > 0) this.timer = setTimeout(() => this.#frame(), rest);
     else this.#frame();
   }
 
   #frame() {
+    this.timer = 0;
     requestAnimationFrame(() => {
       this.waits = false;
       const begun = performance.now();

@@ -6,6 +6,11 @@ import { byId, el, svg } from "./dom.js";
 import { percent } from "./numbers.js";
 
 const EDGE = 10;
+const HERE = {
+  ordinary: "The memory of the run behind this page is ordinary: pipelines are not pan-private yet. Whoever seizes that machine while it runs would see what "
+    + "ordinary memory shows here; what it stores on disk is encrypted, and what it releases keeps the promise.",
+  "pan-private": "The memory of the run behind this page is pan-private: whoever seizes that machine would see what pan-private memory shows here.",
+};
 const LANES = 7; // rows of dots, so that fewer lie on one another
 
 export class IntruderPanel {
@@ -32,6 +37,7 @@ export class IntruderPanel {
     return [
       el("p", { class: "lead" }, `A rehearsal with made-up people; the live run's memory is never looked at. Did Robin come in tick ${told.came_in}? `
         + `The intruder seizes the memory after tick ${told.seen_after}, has read every release, knows everybody else who came, and thinks ${percent(told.before)} before looking.`),
+      el("p", { class: "hint why" }, HERE[told.this_stream]),
       el("div", { class: "memories" }, plain(told), panPrivate(told)),
       this.strip,
       el("div", { class: "row" }, this.#again(), el("p", { class: "hint" }, `The promise: with ε = ${told.epsilon} the odds move by a factor of at most e^ε = ${told.bounds.odds[1].toFixed(2)}, in every run.`)),
@@ -39,26 +45,26 @@ export class IntruderPanel {
   }
 }
 
-function plain({ plain: seen }) {
+function plain({ plain: seen, this_stream: here }) {
   return memory("Ordinary memory", "bad", seen.chance,
     "It holds an exact total. One subtraction, and the intruder is certain.",
-    [row("total so far", seen.seen, seen.without, seen.without + 1, "exact")]);
+    [row("total so far", seen.seen, seen.without, seen.without + 1, "exact")], here === "ordinary");
 }
 
-function panPrivate({ pan_private: seen, bounds }) {
+function panPrivate({ pan_private: seen, bounds, this_stream: here }) {
   const rows = seen.blocks.map((block) => row(
     block.first === block.last ? `tick ${block.first}` : `ticks ${block.first} to ${block.last}`,
     block.seen, block.without, block.with, block.released ? "noisy, released" : "noisy, in memory"));
   return memory("Pan-private memory", "good", seen.chance,
-    `Every number that Robin is in has noise of its own. Never below ${percent(bounds.chance[0])}, never above ${percent(bounds.chance[1])}.`, rows);
+    `Every number that Robin is in has noise of its own. Never below ${percent(bounds.chance[0])}, never above ${percent(bounds.chance[1])}.`, rows, here === "pan-private");
 }
 
 const row = (what, seen, without, having, kind) => el("tr", {}, el("th", { scope: "row" }, what), el("td", { class: "n seen" }, String(seen)),
   el("td", { class: "n" }, String(without)), el("td", { class: "n" }, String(having)), el("td", { class: "hint" }, kind));
 
-function memory(title, kind, chance, words, rows) {
+function memory(title, kind, chance, words, rows, here) {
   return el("section", { class: `memory ${kind}`, "aria-label": title },
-    el("h3", {}, title), el("p", { class: "chance" }, el("b", {}, percent(chance)), " that Robin came"), el("p", { class: "hint" }, words),
+    el("h3", {}, title, here && el("span", { class: "badge" }, "this stream's")), el("p", { class: "chance" }, el("b", {}, percent(chance)), " that Robin came"), el("p", { class: "hint" }, words),
     el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `${title}: what is in it` },
       el("table", {}, el("thead", {}, el("tr", {}, ["", "seen", "without", "with", ""].map((text, i) => el("th", { scope: "col", class: i && i < 4 ? "n" : null }, text)))), el("tbody", {}, rows))));
 }

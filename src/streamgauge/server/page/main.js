@@ -1,23 +1,32 @@
 // The page: the live stream is opened first and history read after, so that nothing falls between the two.
 
-import { remove } from "./api.js";
 import { Asking } from "./asking.js";
 import { Budget } from "./budget.js";
 import { byId, show } from "./dom.js";
+import { Ending } from "./ending.js";
 import { IntruderPanel } from "./intruder.js";
 import { Live } from "./live.js";
-import { duration } from "./numbers.js";
+import { whole } from "./numbers.js";
 import { Releases } from "./releases.js";
 import { Session } from "./session.js";
 import { Status } from "./status.js";
+import { duration } from "./times.js";
+
+const OVER = "Your session has ended: sign in again.";
 
 const status = new Status(() => live.start());
-const session = new Session(begin);
+const session = new Session({ changed: enter, ended: () => { status.note("session", OVER); status.say(OVER); } });
 const budget = new Budget();
 const intruder = new IntruderPanel();
-const releases = new Releases({ mayEnd, end });
-const asking = new Asking({ done: reload, signIn: () => session.open(), say: (text) => status.say(text) });
+const ending = new Ending({ ended, refused: goesOn });
+const releases = new Releases({ mayEnd, end: (release, heading) => ending.ask(release, heading, budget.backText()) });
+const asking = new Asking({ done: reload, signIn: () => session.open(), say: (text) => status.say(text), forbidden: reload });
 const live = new Live({ opened: reload, lost, release, reset, ledger: reload, status: stated });
+
+async function enter() {
+  status.note("session", "");
+  await begin();
+}
 
 /** Anew: at the start, and when someone signed in or out. */
 async function begin() {
@@ -28,8 +37,8 @@ async function begin() {
     if (!who) return;
     live.start();
     intruder.load();
-  } catch {
-    lost();
+  } catch (error) {
+    failed(error);
     setTimeout(begin, 2000);
   }
 }
@@ -41,17 +50,22 @@ function gate(closed) {
   live.stop();
   live.forget();
   releases.clear();
+  show(byId("gauges"), false);
+  status.note("load", "");
   status.set("closed");
 }
 
-function lost() {
+/** The stream has broken off: perhaps since whoever looks may not look any more. */
+async function lost() {
   status.set("lost");
+  const who = await session.load().catch(() => undefined);
+  if (who === null) gate(true);
 }
 
 async function release(event) {
   status.tick(event.tick);
   budget.now(event.tick);
-  await releases.take(event);
+  await releases.take(event).catch(failed);
 }
 
 async function reset() {
@@ -65,14 +79,23 @@ async function reload() {
   try {
     const [told, book] = await Promise.all([releases.load(), budget.load(), session.load()]);
     heading(told.stream);
+    budget.know(told.stream);
     if (told.shown?.tick) { status.tick(told.shown.tick); budget.now(told.shown.tick); }
+    status.note("load", "");
     status.set(told.state);
-    asking.know({ who: session.who, stream: told.stream, budget: book.budget });
+    asking.know({ who: session.who, stream: told.stream, book });
   } catch (error) {
-    if (error.status === 401) gate(true);
-    else if (error.status) status.note(`${error.message}.`, "bad");
-    else lost();
+    failed(error);
   }
+}
+
+function failed(error) {
+  if (error.status === 401) session.load().then((who) => gate(who === null), () => null);
+  else if (!releases.stream) {
+    status.set("unloaded");
+    releases.failed(error.message, reload);
+  } else if (error.status) status.note("load", `${error.message}.`, "bad");
+  else lost();
 }
 
 /** How the run is; before anything is shown, the page is loading. */
@@ -82,8 +105,9 @@ function stated({ state }) {
 
 function heading(stream) {
   document.title = `${stream.name} · Streamgauge`;
+  status.start = stream.start;
   byId("stream-name").textContent = stream.name;
-  const until = stream.ticks ? `, ${stream.ticks.toLocaleString("en-GB")} of them` : "";
+  const until = stream.ticks ? `, ${whole(stream.ticks)} of them` : "";
   const demo = releases.demo ? " · synthetic: nobody real is in it" : "";
   byId("stream-facts").textContent = `Ticks of ${duration(stream.tick)}${until} · protects ${stream.unit}${demo}`;
 }
@@ -94,14 +118,15 @@ function mayEnd(release) {
   return open && Boolean(release.by) && (who?.role === "curator" || (who?.role === "analyst" && who.name === release.by));
 }
 
-async function end({ name }) {
-  try {
-    await remove(`/api/releases/${encodeURIComponent(name)}`);
-    status.say(`${name} was ended`);
-    await reload();
-  } catch (refusal) {
-    status.note(`${name} goes on: ${refusal.message}.`, "bad");
-  }
+async function ended(name) {
+  status.note("ending", "");
+  status.say(`${name} was ended`);
+  await reload();
+}
+
+async function goesOn(name, refusal) {
+  await reload();
+  status.note("ending", `${name} goes on: ${refusal.message}.`, "bad");
 }
 
 begin();

@@ -1,6 +1,7 @@
 // Numbers as people read them. A value has the digits that its error leaves it.
 
 const MINUS = "\u2212";
+const ALIKE = 0.05; // how far the sides of an interval may differ, in its half-width, to be told as one
 
 /** Digits after the point that show two digits of an error. */
 const digits = (error) => {
@@ -8,21 +9,42 @@ const digits = (error) => {
   return Math.min(6, Math.max(0, 1 - Math.floor(Math.log10(error))));
 };
 
-export function rounded(value, error = 0) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "unknown";
-  const places = Number.isInteger(value) && error >= 10 ? 0 : digits(error);
+const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
+
+function fixed(value, places) {
   const text = Math.abs(value).toLocaleString("en-GB", { minimumFractionDigits: places, maximumFractionDigits: places });
   return (value < 0 && Number(text.replaceAll(",", "")) !== 0 ? MINUS : "") + text;
+}
+
+export function rounded(value, error = 0) {
+  if (!known(value)) return "unknown";
+  return fixed(value, Number.isInteger(value) && error >= 10 ? 0 : digits(error));
 }
 
 /** A number that has no error. */
 export const plain = (value) => (Number.isInteger(value) ? rounded(value, 10) : rounded(value, Math.abs(value ?? 0) / 50));
 
-/** "1,204 ± 31", or the value alone where its error is not known. */
-export function plusMinus(value, half) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "unknown";
-  return Number.isFinite(half) && half !== null ? `${rounded(value, half)} ± ${rounded(half, half)}` : plain(value);
+/** A value and its interval: "1,204 ± 31" where its sides are alike, else "37.0 (37.0 to 37.1)". */
+export function within(value, low, high) {
+  if (!known(value)) return "unknown";
+  const half = (high - low) / 2;
+  if (!known(low) || !known(high) || half <= 0) return plain(value);
+  if (Math.abs(high + low - 2 * value) <= ALIKE * half) {
+    const places = meaningful([value, half], half);
+    return `${fixed(value, places)} ± ${fixed(half, places)}`;
+  }
+  const places = meaningful([value, low, high], half);
+  return `${fixed(value, places)} (${fixed(low, places)} to ${fixed(high, places)})`;
 }
+
+/** As many digits as an error leaves, and no more than the numbers have: those on a grid have few. */
+function meaningful(numbers, error) {
+  let places = digits(error);
+  while (places > 0 && numbers.every((number) => hasPlaces(number, places - 1))) places -= 1;
+  return places;
+}
+
+const hasPlaces = (number, places) => Math.abs(number - Number(number.toFixed(places))) < 1e-9 * Math.max(1, Math.abs(number));
 
 /** Losses come as exact fractions: "1/2" is 0.5. */
 export function fraction(text) {
@@ -39,6 +61,9 @@ export function lossText(loss) {
   return parts.map(([name, amount]) => `${SIGNS[name]} ${short(fraction(amount))}`).join(", ") || "nothing";
 }
 
+/** Names of currencies in the server's words, as signs. */
+export const signed = (text) => text.replace(/\b(epsilon|rho|delta)\b/g, (name) => SIGNS[name]);
+
 /** The amount that a bar shows: epsilon, or rho. */
 export const amount = (loss) => fraction(loss?.epsilon ?? loss?.rho ?? 0);
 
@@ -48,16 +73,16 @@ export const sign = (name) => SIGNS[name];
 
 export const short = (number) => Number(number.toPrecision(3)).toLocaleString("en-GB", { maximumSignificantDigits: 3 });
 
-export const count = (number, noun) => `${number.toLocaleString("en-GB")} ${noun}${number === 1 ? "" : "s"}`;
+export const whole = (number) => number.toLocaleString("en-GB");
 
-const UNITS = [[604800, "week"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+export const count = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-/** 90 is "90 seconds", 120 is "2 minutes". */
-export function duration(seconds) {
-  const [size, name] = UNITS.find(([size]) => seconds >= size && Number.isInteger(seconds / size)) ?? [1, "second"];
-  return count(Number((seconds / size).toPrecision(4)), name);
-}
+/** 4 is "4th". */
+export const ordinal = (number) => {
+  const teen = number % 100 > 10 && number % 100 < 14;
+  return `${whole(number)}${(!teen && ["th", "st", "nd", "rd"][number % 10]) || "th"}`;
+};
 
 export function percent(share) {
-  return `${(100 * share).toLocaleString("en-GB", { maximumFractionDigits: share > 0.995 || share < 0.005 ? 1 : 0 })} %`;
+  return `${(100 * share).toLocaleString("en-GB", { maximumFractionDigits: share > 0.995 || share < 0.005 ? 1 : 0 })}\u00a0%`;
 }

@@ -13,8 +13,8 @@ export function palette() {
 
 export const ofGroup = (colours, i) => colours.groups[i % GROUPS];
 
-/** Lines beyond the eighth have the colours again, and are dashed. */
-export const dashOf = (i) => ["solid", "dash", "dot"][Math.floor(i / GROUPS) % 3];
+/** Lines beyond the eighth have the colours again, and are dotted; dashes alone are the truth. */
+export const dashOf = (i) => ["solid", "dot", "dashdot"][Math.floor(i / GROUPS) % 3];
 
 export const faded = (colour, share) => {
   const [red, green, blue] = colour.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));

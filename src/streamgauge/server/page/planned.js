@@ -3,12 +3,14 @@
 import { el } from "./dom.js";
 import { lossText, rounded } from "./numbers.js";
 
-export function refused(reasons) {
+/** Why not, in the server's words; that they are about its own file goes without saying. */
+export function refused(reasons, file = "") {
   return el("div", { class: "refusal", role: "alert" }, el("b", {}, "Refused. "), "Nothing was charged.",
-    el("ul", {}, reasons.map((reason) => el("li", {}, reason))));
+    el("ul", {}, reasons.map((reason) => el("li", {}, file && reason.startsWith(`${file}: `) ? reason.slice(file.length + 2) : reason))));
 }
 
-export function planned({ release, refused: reasons = [], left_after: left, share_left_after: share }) {
+export function planned({ release, refused: reasons = [], left_after: left, share_left_after: share }, file) {
+  if (reasons.length) return refused(reasons, file);
   const facts = release && [
     ["Costs", lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
     ["Your share after it", share && lossText(share)],
@@ -18,7 +20,6 @@ export function planned({ release, refused: reasons = [], left_after: left, shar
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
   ].filter(([, text]) => text);
   return el("div", {},
-    reasons.length ? refused(reasons) : null,
     facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
     release && errors(release.errors));
 }

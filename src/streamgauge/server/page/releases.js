@@ -1,21 +1,21 @@
 // All releases: what there is, their histories, and ticks as they come. History is asked for only once the live
 // stream is open, so that between the two there is no gap; a tick that both tell is kept once.
 
-import { ask, pages } from "./api.js";
+import { ask } from "./api.js";
 import { byId, el, show } from "./dom.js";
-import { count, duration } from "./numbers.js";
+import { isWide, read, readNames } from "./histories.js";
 import { ReleaseCard } from "./release_card.js";
-import { placeKey, Series } from "./series.js";
+import { Series } from "./series.js";
+import { theLast } from "./times.js";
+import { Truths } from "./truths.js";
 
 const RANGES = [60, 300, 1500];
-const ROWS = 10_000; // of a page
-const WIDEST = 1000; // places that are sent live
 
 export class Releases {
   constructor({ mayEnd, end }) {
-    Object.assign(this, { mayEnd, end, cards: new Map(), series: new Map(), truths: new Map(), showsTruth: false, range: RANGES[0] });
+    Object.assign(this, { mayEnd, end, cards: new Map(), series: new Map(), range: RANGES[0] });
+    this.truths = new Truths(() => this.#truthOfAll());
     byId("range").addEventListener("change", (event) => this.#widen(Number(event.target.value)));
-    byId("truth").addEventListener("change", (event) => { this.showsTruth = event.target.checked; this.#truthOfAll(); });
     document.addEventListener("theme", () => this.redraw());
     document.addEventListener("visibilitychange", () => this.redraw());
   }
@@ -38,6 +38,13 @@ export class Releases {
     return told;
   }
 
+  /** The first load did not come. */
+  failed(reason, retry) {
+    const again = el("button", { type: "button", class: "main", click: retry }, "Retry");
+    byId("cards").replaceChildren(el("div", { class: "none failed", role: "alert" }, el("p", {}, `The releases could not be loaded: ${reason}.`), again));
+    byId("cards").setAttribute("aria-busy", "false");
+  }
+
   /** After a reset: everything is asked for again. */
   clear() {
     for (const card of this.cards.values()) card.node.remove();
@@ -51,52 +58,64 @@ export class Releases {
     for (const waiting of cards.querySelectorAll(".waiting, .none")) waiting.remove();
     if (!releases.length) cards.append(el("p", { class: "none" }, "Nothing is released yet. An analyst can ask for the first release below."));
     for (const release of releases) {
-      if ((release.places ?? 0) > WIDEST) this.#tooWide(cards, release);
-      else if (this.cards.has(release.name)) this.cards.get(release.name).know(release);
+      if (this.cards.has(release.name)) this.cards.get(release.name).know(release);
       else cards.append(this.#card(release).node);
     }
   }
 
-  #tooWide(cards, release) {
-    if (cards.querySelector(`[data-release="${CSS.escape(release.name)}"]`)) return;
-    cards.append(el("article", { class: "card", "data-release": release.name }, el("h3", {}, release.title || release.name),
-      el("p", { class: "empty" }, `${count(release.places, "group")}: more than a page can draw. `, el("a", { href: release.href }, "Read them as JSON"))));
-  }
-
   #card(release) {
     const series = new Series(release);
-    const truth = (name, measure, key, ticks) => this.#truthAt(name, measure, key, ticks);
-    const card = new ReleaseCard(release, series, { range: () => this.range, mayEnd: this.mayEnd, end: this.end, truth });
-    this.series.set(release.name, series);
-    this.cards.set(release.name, card);
+    const { name } = release;
+    const wide = isWide(release) && {
+      names: async () => { await readNames(series); this.cards.get(name)?.update(); },
+      chosen: (key) => this.#fill(series, { last: this.range, places: [series.places.get(key)] }),
+    };
+    const truth = (...asked) => this.truths.at(...asked);
+    const card = new ReleaseCard(release, series, { stream: this.stream, range: () => this.range, mayEnd: this.mayEnd, end: this.end, truth, ...wide });
+    this.series.set(name, series);
+    this.cards.set(name, card);
     return card;
   }
 
-  async #history(release, from = 0, to = 0) {
+  /** Of a wide release, the places that were chosen; null of others, which is all. */
+  #places(release) {
+    if (!isWide(release)) return null;
     const series = this.series.get(release.name);
-    if (!series || !release.ticks || (!from && series.last >= release.ticks.to && series.rows.size >= this.range)) return;
-    const many = Math.max(2, Math.min(this.range + 1, Math.floor(ROWS / Math.max(1, release.places ?? 1))));
-    const part = from ? `from=${from}&to=${to}` : `last=${many}`;
-    for await (const page of pages(`/api/releases/${encodeURIComponent(release.name)}?shape=columns&${part}`)) series.addColumns(page);
-    this.cards.get(release.name)?.update();
-    this.#truthOf(release.name);
+    return this.cards.get(release.name).groups.shown.map(({ key }) => series.places.get(key));
   }
 
-  /** One tick of the live stream; what a gap left out is asked for. */
+  async #history(release) {
+    const series = this.series.get(release.name);
+    if (!release.ticks) return;
+    const wanted = Math.min(this.range + 1, release.ticks.to - release.ticks.from + 1);
+    if (series.last >= release.ticks.to && series.rows.size >= wanted) return;
+    await this.#fill(series, { last: this.range + 1, places: this.#places(release) });
+  }
+
+  async #fill(series, what) {
+    await read(series, what);
+    const { name } = series.release;
+    this.cards.get(name)?.update();
+    await this.#truthOf(name);
+  }
+
+  /** One tick of the live stream; what a gap left out is asked for, and what came without its numbers. */
   async take(event) {
     const series = this.series.get(event.release);
     if (!series) return;
     const gap = series.gapBefore(event.tick);
     if (event.measures) series.addTick(event);
     this.cards.get(event.release).update();
-    if (gap) await this.#history({ ...series.release, ticks: { from: gap[0], to: gap[1] } }, ...gap);
-    this.#truthOf(event.release);
+    const missing = event.measures ? gap : [gap?.[0] ?? event.tick, event.tick];
+    if (missing) await this.#fill(series, { from: missing[0], to: missing[1], places: this.#places(series.release) });
+    else await this.#truthOf(event.release);
   }
 
   #tools() {
     const select = byId("range");
     if (!select.options.length) {
-      for (const ticks of RANGES) select.append(el("option", { value: ticks }, `the last ${duration(ticks * this.stream.tick)}`));
+      for (const ticks of RANGES) select.append(el("option", { value: ticks }, theLast(ticks * this.stream.tick)));
+      select.append(el("option", { value: "Infinity" }, "all of it"));
     }
     show(byId("toolbar"), true);
     show(byId("truth-switch"), this.demo);
@@ -105,8 +124,13 @@ export class Releases {
   async #widen(range) {
     this.range = range;
     for (const card of this.cards.values()) card.refit();
-    const known = [...this.series.values()].filter((series) => series.rows.size < range && series.last);
-    await Promise.all(known.map((series) => this.#history({ ...series.release, ticks: { from: 1, to: series.last + 1 } })));
+    await Promise.all([...this.cards.values()].map((card) => this.#history({ ...card.release, ticks: this.#span(card) })));
+  }
+
+  /** The ticks that have left by now: the list may be older than the newest tick. */
+  #span({ release, series }) {
+    const from = release.ticks?.from ?? series.first;
+    return from ? { from, to: Math.max(series.last, release.ticks?.to ?? 0) } : null;
   }
 
   #truthOfAll() {
@@ -114,25 +138,9 @@ export class Releases {
     this.redraw();
   }
 
-  /** The truth of the ticks that are known, as far as it is not: in demonstrations alone. */
   async #truthOf(name) {
-    const series = this.series.get(name);
-    const ticks = series?.ticks().slice(-this.range - 1) ?? [];
-    if (!this.demo || !this.showsTruth || !ticks.length) return;
-    const known = this.truths.get(name) ?? new Map();
-    this.truths.set(name, known);
-    const missing = ticks.map((row) => row.tick).filter((tick) => !known.has(tick));
-    if (!missing.length) return;
-    const told = await ask(`/api/truth?release=${encodeURIComponent(name)}&from=${missing[0]}&to=${missing.at(-1)}`).catch(() => null);
-    const keys = told?.places.map(placeKey) ?? [];
-    told?.tick.forEach((tick, i) => known.set(tick, Object.fromEntries(Object.entries(told.measures).map(([measure, { value }]) =>
-      [measure, new Map(keys.map((key, j) => [key, value[i][j]]))]))));
-    this.cards.get(name)?.update();
-  }
-
-  #truthAt(name, measure, key, ticks) {
-    if (!this.showsTruth) return null;
-    const known = this.truths.get(name);
-    return ticks.map((tick) => known?.get(tick)?.[measure]?.get(key) ?? null);
+    const ticks = this.series.get(name)?.ticks() ?? [];
+    const shown = Number.isFinite(this.range) ? ticks.slice(-this.range - 1) : ticks;
+    if (this.demo && await this.truths.load(name, shown.map((row) => row.tick))) this.cards.get(name)?.update();
   }
 }

@@ -1,12 +1,14 @@
-// What is known of one release: ticks, each with its places and measures. A tick is kept once, whoever tells it.
+// What is known of one release: ticks, each with its places and measures. A number is kept once, whoever tells it.
 
 export const placeKey = (place) => JSON.stringify(place);
 
-export const placeName = (place) => {
-  const labels = Object.entries(place);
-  if (labels.length === 0) return "all";
-  return labels.length === 1 ? String(labels[0][1]) : labels.map(([column, label]) => `${column} ${label}`).join(", ");
-};
+/** "north, all kinds": a label for each column that is grouped by; what is summed over is all of it. */
+export function placeName(place, columns) {
+  if (Object.keys(place).length === 0) return "all";
+  return columns.map((column) => (column in place ? String(place[column]) : `all ${several(column)}`)).join(", ");
+}
+
+const several = (noun) => (noun.endsWith("s") ? noun : noun.replace(/([^aeiou])y$/, "$1ie").concat("s"));
 
 const PARTS = ["value", "stddev", "low", "high", "enough"];
 
@@ -18,34 +20,44 @@ export class Series {
     this.sorted = null;
   }
 
+  get first() {
+    return this.ticks()[0]?.tick ?? 0;
+  }
+
   get last() {
-    const ticks = this.ticks();
-    return ticks.length ? ticks[ticks.length - 1].tick : 0;
+    return this.ticks().at(-1)?.tick ?? 0;
+  }
+
+  /** Places whose numbers may come later. */
+  know(places) {
+    for (const place of places) this.places.set(placeKey(place), place);
   }
 
   /** A page of history in the columns form. */
   addColumns(columns) {
+    this.know(columns.places);
     columns.tick.forEach((tick, i) => this.#add(
       tick, columns.start[i], columns.end[i], columns.places, columns.measures, (part) => part[i]));
   }
 
   /** One tick of the live stream. */
   addTick(event) {
+    this.know(event.places);
     this.#add(event.tick, event.start, event.end, event.places, event.measures, (part) => part);
   }
 
   #add(tick, start, end, places, measures, pick) {
-    if (this.rows.has(tick)) return;
-    const keys = places.map(placeKey);
-    places.forEach((place, i) => { if (!this.places.has(keys[i])) this.places.set(keys[i], place); });
-    const cells = {};
-    for (const [measure, parts] of Object.entries(measures)) {
-      const picked = Object.fromEntries(PARTS.filter((name) => parts[name]).map((name) => [name, pick(parts[name])]));
-      cells[measure] = new Map(keys.map((key, i) =>
-        [key, Object.fromEntries(Object.entries(picked).map(([name, row]) => [name, row[i]]))]));
+    if (!this.rows.has(tick)) {
+      this.rows.set(tick, { tick, start, end, cells: {} });
+      this.sorted = null;
     }
-    this.rows.set(tick, { tick, start, end, cells });
-    this.sorted = null;
+    const { cells } = this.rows.get(tick);
+    const keys = places.map(placeKey);
+    for (const [measure, parts] of Object.entries(measures)) {
+      const picked = PARTS.filter((name) => parts[name]).map((name) => [name, pick(parts[name])]);
+      const known = (cells[measure] ??= new Map());
+      keys.forEach((key, i) => { if (!known.has(key)) known.set(key, Object.fromEntries(picked.map(([name, row]) => [name, row[i]]))); });
+    }
   }
 
   /** All rows by tick. */
@@ -60,9 +72,15 @@ export class Series {
     return last && tick > last + 1 ? [last + 1, tick - 1] : null;
   }
 
+  /** {key, name} of all places: totals first. */
+  groups() {
+    const totals = [...this.places].sort(([, one], [, other]) => Object.keys(one).length - Object.keys(other).length);
+    return totals.map(([key, place]) => ({ key, name: placeName(place, this.release.groups ?? Object.keys(place)) }));
+  }
+
   /** The newest `many` ticks of one group: arrays side by side. */
   column(measure, key, many) {
-    const rows = this.ticks().slice(-many);
+    const rows = Number.isFinite(many) ? this.ticks().slice(-many) : this.ticks();
     const cells = rows.map((row) => row.cells[measure]?.get(key) ?? {});
     const column = { tick: rows.map((row) => row.tick), time: rows.map((row) => row.end) };
     for (const part of PARTS) column[part] = cells.map((cell) => cell[part] ?? null);

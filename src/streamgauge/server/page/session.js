@@ -4,12 +4,13 @@ import { ask, post, remove } from "./api.js";
 import { byId, show } from "./dom.js";
 
 export class Session {
-  /** changed(who): someone signed in or out; who is null, or {role, name, share, left}. */
-  constructor(changed) {
-    Object.assign(this, { changed, who: null });
+  /** changed(): someone signed in or out here; ended(): a session is over that nobody here has left. */
+  constructor({ changed, ended }) {
+    Object.assign(this, { changed, ended, who: null });
     byId("sign").addEventListener("click", () => (this.signed ? this.leave() : this.open()));
     byId("gate-sign").addEventListener("click", () => this.open());
     byId("signing-leave").addEventListener("click", () => byId("signing").close());
+    byId("signing").addEventListener("close", () => { byId("token").value = ""; });
     byId("signing-form").addEventListener("submit", (event) => { event.preventDefault(); this.#enter(); });
   }
 
@@ -17,9 +18,12 @@ export class Session {
     return Boolean(this.who?.name);
   }
 
+  /** Who is in by now: null, or {role, name, share, left}, without a name where everybody may read. */
   async load() {
+    const before = this.signed;
     this.who = await ask("/api/session").catch((refusal) => { if (refusal.status === 401) return null; throw refusal; });
     this.#button();
+    if (before && !this.signed) this.ended();
     return this.who;
   }
 
@@ -33,10 +37,8 @@ export class Session {
     const token = byId("token");
     try {
       await post("/api/session", { token: token.value.trim() });
-      token.value = "";
       byId("signing").close();
-      await this.load();
-      await this.changed(this.who);
+      await this.changed();
     } catch (refusal) {
       byId("signing-refused").textContent = refusal.status === 401 ? "This token is not known here, or was revoked." : `${refusal.message}.`;
       show(byId("signing-refused"), true);
@@ -45,8 +47,8 @@ export class Session {
 
   async leave() {
     await remove("/api/session").catch(() => null);
-    await this.load().catch(() => { this.who = null; });
-    await this.changed(this.who);
+    this.who = null;
+    await this.changed();
   }
 
   #button() {

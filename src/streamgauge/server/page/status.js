@@ -2,10 +2,12 @@
 // to screen readers what changed. Ticks are never announced.
 
 import { byId, show } from "./dom.js";
+import { whole } from "./numbers.js";
+import { isAhead } from "./times.js";
 
 const WORDS = {
   loading: "Loading", starting: "Starting", running: "Live", ended: "Ended", stopping: "Stopping",
-  failed: "Failed", lost: "Reconnecting", closed: "Signed out",
+  failed: "Failed", lost: "Reconnecting", closed: "Signed out", unloaded: "Not loaded",
 };
 const NOTES = {
   ended: "The stream has ended. All that was released stays here, and new releases may still be asked for.",
@@ -17,7 +19,7 @@ const LOUD = new Set(["lost", "failed", "ended"]);
 
 export class Status {
   constructor(retry) {
-    this.now = "loading";
+    Object.assign(this, { now: "loading", notes: new Map(), start: null });
     byId("retry").addEventListener("click", retry);
   }
 
@@ -26,7 +28,7 @@ export class Status {
     this.now = state in WORDS ? state : "running";
     byId("state").dataset.state = this.now;
     this.#word();
-    this.note(NOTES[this.now] ?? "", this.now === "failed" ? "bad" : "");
+    this.note("state", NOTES[this.now] ?? "", this.now === "failed" ? "bad" : "");
     show(byId("retry"), this.now === "lost");
     if (before !== this.now && (LOUD.has(this.now) || before === "lost")) {
       this.say(NOTES[this.now] ?? "The connection is back; nothing was missed.");
@@ -38,10 +40,14 @@ export class Status {
     this.#word();
   }
 
-  note(text, kind = "") {
-    byId("banner-text").textContent = text;
-    byId("banner").dataset.kind = kind;
-    show(byId("banner"), text !== "");
+  /** One note of each kind at a time, until it is taken back by none; the newest kind is shown. */
+  note(about, text, kind = "") {
+    if (this.notes.get(about)?.text !== text) this.notes.delete(about);
+    if (text) this.notes.set(about, { text, kind });
+    const shown = [...this.notes.values()].at(-1) ?? { text: "", kind: "" };
+    byId("banner-text").textContent = shown.text;
+    byId("banner").dataset.kind = shown.kind;
+    show(byId("banner"), shown.text !== "");
   }
 
   say(text) {
@@ -49,7 +55,8 @@ export class Status {
   }
 
   #word() {
-    const tick = this.shown && this.now !== "loading" && this.now !== "closed" ? ` · tick ${this.shown.toLocaleString("en-GB")}` : "";
-    byId("state-text").textContent = WORDS[this.now] + tick;
+    const told = this.shown && !["loading", "closed", "unloaded"].includes(this.now);
+    const early = this.now === "running" && !told && this.start && isAhead(this.start);
+    byId("state-text").textContent = early ? "Not started" : WORDS[this.now] + (told ? ` · tick ${whole(this.shown)}` : "");
   }
 }

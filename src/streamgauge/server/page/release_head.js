@@ -1,0 +1,35 @@
+// What a release is, above its chart and below: its name, what it costs, the ways to look at it, where to take it.
+
+import { choice, el, show } from "./dom.js";
+import { lossText, signed, whole } from "./numbers.js";
+
+const ADDS_UP = new Set(["count", "sum", "distinct"]);
+
+export const isOver = (release) => release.ended !== null && release.ended !== undefined;
+
+/** Whether what one tick adds is the difference of two releases. */
+export const addsUp = (release, measure) => release.window === "running" && ADDS_UP.has(release.kinds?.[release.measures.indexOf(measure)]);
+
+export function badges(release) {
+  const badge = (text, kind = "") => el("span", { class: `badge ${kind}` }, text);
+  return [
+    badge(release.window), badge(release.loss_text ? signed(release.loss_text) : lossText(release.loss)),
+    release.by && badge(`asked by ${release.by}`), release.discovered && badge("groups discovered"),
+    isOver(release) && badge(release.ended < release.first ? "ended" : `ended after tick ${whole(release.ended)}`, "over"),
+  ].filter(Boolean);
+}
+
+/** The ways to look at it; `view` has them, changed() is told. */
+export function controls(release, view, changed) {
+  const set = (part) => (value) => { view[part] = value; show(perTick, addsUp(release, view.measure)); changed(); };
+  const perTick = choice("Running, or per tick", [["running", "Running"], ["tick", "Per tick"]], view.kind, set("kind"));
+  const measures = release.measures.length > 1 && choice("Measure", release.measures.map((name) => [name, name.replaceAll("_", " ")]), view.measure, set("measure"));
+  const apartness = choice("Groups", [["together", "Together"], ["apart", "Apart"]], view.layout, set("layout"));
+  show(perTick, addsUp(release, view.measure));
+  show(apartness, (release.places ?? 1) > 1 || release.discovered);
+  return el("div", { class: "controls" }, measures, perTick, apartness);
+}
+
+export const links = ({ href, name }) => el("span", { class: "links" },
+  el("a", { href: `${href}?format=csv`, download: `${name}.csv`, "aria-label": `${name} as CSV` }, "CSV"),
+  el("a", { href, "aria-label": `${name} as JSON` }, "JSON"));
