@@ -92,7 +92,7 @@ def test_a_claim_that_does_not_hold_ends_with_3(monkeypatch: Any) -> None:
     monkeypatch.setattr(catalogue, "entries", lambda name, asked: [guilty])
     found = told("audit", "Binary", *SURE)
     assert found.exit_code == CONDEMNED == 3
-    assert "a broken one: measured" in found.stdout
+    assert "a broken one: computed" in found.stdout
     assert "0 claims hold, 1 condemned" in found.stdout
 
 

@@ -42,15 +42,19 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+TWINS = "streamgauge.audit.mutants."
+
+
 def claims(room: ModuleType, root: type[Any]) -> list[type[Any]]:
-    """All claims of a room that can be made, found by importing every module of it."""
+    """All claims of a room that can be made, found by importing all its modules; broken twins make none."""
     for module in pkgutil.iter_modules(room.__path__):
         importlib.import_module(f"{room.__name__}.{module.name}")
     found, queue = set(), [root]
     while queue:
         cls = queue.pop()
         queue += cls.__subclasses__()
-        if not inspect.isabstract(cls) and cls.__module__.startswith("streamgauge."):
+        ours = cls.__module__.startswith("streamgauge.") and not cls.__module__.startswith(TWINS)
+        if ours and not inspect.isabstract(cls):
             found.add(cls)
     return sorted(found, key=lambda cls: cls.__name__)
 

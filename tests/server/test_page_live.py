@@ -284,7 +284,7 @@ def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     asking.screenshot(path=tmp_path / "ending.png")
     asking.get_by_role("button", name="End it").click()
     card(asking, "all_visits").locator(".badge.over").wait_for()
-    assert asking.evaluate("document.activeElement.id") == "release-all_visits"
+    asking.wait_for_function("document.activeElement.id === 'release-all_visits'")
     asking.get_by_text("free again from tick").wait_for()
     asking.get_by_text("You have ε 1 left").wait_for()
     asking.locator("#gauges", has_text="Left").get_by_text("ε 1", exact=True).first.wait_for()
