@@ -372,7 +372,7 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
     assert page.evaluate("document.activeElement.className") == "skip"
     assert page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "releases"
+    page.wait_for_function("document.activeElement.id === 'releases'")
     nameless = page.evaluate(
         """[...document.querySelectorAll('button, input, select, textarea, a')].filter((node) =>
         !(node.innerText || node.ariaLabel || node.labels?.[0]?.innerText)).map((node) => node.outerHTML)"""
@@ -384,9 +384,9 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
         assert "Newest" in (chart.get_attribute("aria-label") or "")
     page.locator("#sign").focus()
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "token"
+    page.wait_for_function("document.activeElement.id === 'token'")
     page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.id") == "sign"
+    page.wait_for_function("document.activeElement.id === 'sign'")
 
 
 def test_the_range_widens_what_is_drawn(page):
