@@ -4,6 +4,7 @@ Every page that is opened is watched: what its console says, which addresses it 
 and every event of its live stream as it came.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -189,3 +190,14 @@ def traces(page: Any, release: str) -> list[dict[str, Any]]:
         "(plot) => (plot.data ?? []).map(({name, fill, y}) => ({name, fill, last: y.at(-1)}))"
     )
     return found
+
+
+def told(serving: Serving, path: str) -> Any:
+    """What a server answers to anybody."""
+    with urlopen(f"{serving.address}{path}", timeout=20) as reply:
+        return json.load(reply)
+
+
+def shot(page: Any, folder: Path, name: str) -> None:
+    """A picture of all of a page."""
+    page.screenshot(path=folder / f"{name}.png", full_page=True)

@@ -3,14 +3,13 @@
 Noise is silent here, so that what was released can be compared with the truth that the demo tells.
 """
 
-import json
 import re
 import time
 from fractions import Fraction
-from urllib.request import urlopen
 
 import pytest
-from page_servers import PHONE, chromium, looking, serving, sign_in, traces
+from page_scripts import BEYOND, CONTRAST, ONE_PLOT
+from page_servers import PHONE, chromium, looking, serving, shot, sign_in, told, traces
 
 from streamgauge.cli.live_clinic import SECOND, write_live_clinic
 from streamgauge.cli.live_demo import Clinic
@@ -75,15 +74,6 @@ def asking(browser, clinic, analyst):
 
 def card(page, release=FEVERS):
     return page.locator(f'[data-release="{release}"]')
-
-
-def told(clinic, path):
-    with urlopen(f"{clinic.address}{path}", timeout=20) as reply:
-        return json.load(reply)
-
-
-def shot(page, tmp_path, name):
-    page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
 
 
 def test_every_release_is_a_chart_with_a_band_and_readings_with_errors(page, tmp_path):
@@ -284,7 +274,7 @@ def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     asking.screenshot(path=tmp_path / "ending.png")
     asking.get_by_role("button", name="End it").click()
     card(asking, "all_visits").locator(".badge.over").wait_for()
-    asking.wait_for_function("document.activeElement.id === 'release-all_visits'")
+    asking.wait_for_function("() => document.activeElement.id === 'release-all_visits'")
     asking.get_by_text("free again from tick").wait_for()
     asking.get_by_text("You have ε 1 left").wait_for()
     asking.locator("#gauges", has_text="Left").get_by_text("ε 1", exact=True).first.wait_for()
@@ -372,7 +362,7 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
     assert page.evaluate("document.activeElement.className") == "skip"
     assert page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.id === 'releases'")
+    page.wait_for_function("() => document.activeElement.id === 'releases'")
     nameless = page.evaluate(
         """[...document.querySelectorAll('button, input, select, textarea, a')].filter((node) =>
         !(node.innerText || node.ariaLabel || node.labels?.[0]?.innerText)).map((node) => node.outerHTML)"""
@@ -384,9 +374,9 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
         assert "Newest" in (chart.get_attribute("aria-label") or "")
     page.locator("#sign").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.id === 'token'")
+    page.wait_for_function("() => document.activeElement.id === 'token'")
     page.keyboard.press("Escape")
-    page.wait_for_function("document.activeElement.id === 'sign'")
+    page.wait_for_function("() => document.activeElement.id === 'sign'")
 
 
 def test_the_range_widens_what_is_drawn(page):
@@ -405,30 +395,3 @@ def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_
     found = page.evaluate(told, [4001])
     assert found == [*range(3, 4000, 3), 4001]
     assert page.evaluate(told, [1500]) == list(range(1, 1501))
-
-
-ONE_PLOT = """() => { const plot = document.querySelector('[data-release="fever_by_region"] .plot');
-  return plot.querySelectorAll('.subplot').length === 1 && plot.data.some(({name}) => name === 'north'); }"""
-BEYOND = """
-[...document.querySelectorAll('main *')].filter((node) => !node.closest('.wide, .plot, svg')
-  && node.getBoundingClientRect().right > 361).length
-"""
-CONTRAST = """
-(() => {
-  const parse = (text) => text.match(/[0-9.]+/g).map(Number);
-  const curve = (c) => (c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
-  const light = ([r, g, b]) => .2126 * curve(r / 255) + .7152 * curve(g / 255) + .0722 * curve(b / 255);
-  const paper = (node) => parse(getComputedStyle(node).backgroundColor);
-  const behind = (node) => (paper(node).length === 3 ? paper(node) : behind(node.parentElement));
-  const bad = [];
-  const all = 'h1, h2, h3, p, b, dt, dd, th, td, label, small, a, span, button, summary';
-  for (const node of document.querySelectorAll(all)) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-    if (!own || !node.offsetParent || node.closest('.top, .plot, :disabled')) continue;
-    const [front, back] = [parse(getComputedStyle(node).color), behind(node)].map(light);
-    const ratio = (Math.max(front, back) + .05) / (Math.min(front, back) + .05);
-    if (ratio < 4.5) bad.push([node.className, node.textContent.slice(0, 30), ratio]);
-  }
-  return bad;
-})()
-"""

@@ -79,7 +79,7 @@ def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp
         page.get_by_text("not known here").wait_for()
         page.screenshot(path=tmp_path / "token refused.png")
         page.keyboard.press("Escape")
-        page.wait_for_function("document.getElementById('token').value === ''")
+        page.wait_for_function("() => document.getElementById('token').value === ''")
 
 
 def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_closes_it(
@@ -89,7 +89,7 @@ def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_
         page.locator("#gate").wait_for()
         sign_in(page, reader)
         page.locator('[data-release="counts"] .main-svg').first.wait_for()
-        page.wait_for_function("document.getElementById('token').value === ''")
+        page.wait_for_function("() => document.getElementById('token').value === ''")
         kept = "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
         assert reader not in page.evaluate(kept)
         assert page.evaluate("document.cookie") == ""

@@ -3,7 +3,6 @@
 import json
 import os
 import select
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,22 +13,16 @@ from typing import Any
 import pytest
 from served import START, Stepped, ask, close, committed, eventually, file_of, leave, running, stepped, write
 
-from streamgauge.pipeline.asked_releases import AskedRelease, AskRefused, release_of_json
-from streamgauge.pipeline.book import TooLate
+from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
 from streamgauge.pipeline.lock import Lock
-from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.reader import Reader
-from streamgauge.pipeline.shares import ShareExceeded
 from streamgauge.pipeline.store_errors import AlreadyRunning
 from streamgauge.query.settings import PipelineFile, SinkSettings
 from streamgauge.server import turns
 from streamgauge.server.leaving import Leaving
 from streamgauge.server.noted import Noted
 from streamgauge.server.runner import NotRunning, Refused, Runner
-from streamgauge.server.turns import Turns, Wish
-from streamgauge.sinks import ForeignSink
-from streamgauge.sources import SourceError
 from streamgauge.testing import SilentNoise
 
 
@@ -357,36 +350,6 @@ def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(
             assert runner.book().entries["more"].first == 5
 
 
-def test_all_who_wait_share_a_turn_and_try_alone_if_it_fails() -> None:
-    found = Turns()
-    first = found.at_hand
-    found.opened(first)
-    wishes = [Wish(ended=(name,)) for name in "abc"]
-    threads = [Thread(target=waited, args=[found, wish]) for wish in wishes]
-    for thread in threads:
-        thread.start()
-    eventually(lambda: len(found._asked) == 3)
-    assert first.interrupted
-    shared = found.next(idle=False)
-    assert shared is not None
-    assert sorted(shared.ended) == ["a", "b", "c"]
-    found.over(shared, AskRefused("one of them"))
-    for _ in wishes:
-        rest, alone = found.next(idle=False), None
-        assert rest is not None
-        assert rest.wishes == ()  # after a failure the run goes on for a while
-        found.opened(rest)
-        assert rest.interrupted
-        found.over(rest, None)
-        alone = found.next(idle=False)
-        assert alone is not None
-        assert len(alone.wishes) == 1
-        found.over(alone, AskRefused("this one"))
-    for thread, wish in zip(threads, wishes, strict=True):
-        thread.join()
-        assert str(wish.done.exception()) == "this one"
-
-
 def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,42 +376,6 @@ def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
         assert sorted(found) == ["A", "b"]
         assert "charge must be at most what is left" in found["b"]
         assert set(runner.book().open_releases()) == {"counts", "a", "c"}
-
-
-def waited(found: Turns, wish: Wish) -> None:
-    with suppress(Refused):
-        found.ask(wish)
-
-
-def test_a_turn_has_its_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(turns, "PACE", 1.0)
-    monkeypatch.setattr(turns, "monotonic", lambda: now[0])
-    found = Turns()
-    found.opened(found.at_hand)
-    found.at_hand.due.set()
-    assert not found.at_hand.interrupted
-    now[0] = 1.0
-    assert found.at_hand.interrupted
-
-
-@pytest.mark.parametrize(
-    ("failure", "told"),
-    [
-        (AskRefused("name"), True),
-        (TooLate("late"), True),
-        (ShareExceeded("share"), True),
-        (RunRefused("source must stay as it was charged, got a change"), False),
-        (ForeignSink("sink"), False),
-        (SourceError("source"), False),
-        (ValueError("value"), False),
-        (MemoryError("memory"), False),
-    ],
-)
-def test_refusals_that_follow_from_declarations_are_told_and_no_others(failure: Any, told: bool) -> None:
-    found = turns.refusal_of(failure)
-    assert isinstance(found, Refused if told else NotRunning)
-    assert (str(failure) in str(found)) == told
 
 
 def test_a_finished_standard_input_takes_no_turn(tmp_path: Path) -> None:
