@@ -131,7 +131,7 @@ def simulated(mechanism: Mechanism[Any], ticks: int) -> tuple[float, float]:
     return root, float(means.std(ddof=1)) / sqrt(groups) / (2 * root)
 
 
-def squares(run: Run[Any], ticks: int) -> npt.NDArray[np.float64]:
+def squares(run: Run[Any, Any], ticks: int) -> npt.NDArray[np.float64]:
     """The sum of squared errors of each group, on a stream of zeros."""
     total, block = np.zeros(run.width), max(1, 2**20 // run.width)
     for first in range(0, ticks, block):

@@ -134,7 +134,7 @@ class Failing:
     gaussian = laplace
 
 
-def consume(run: Run[Any]) -> None:
+def consume(run: Run[Any, Any]) -> None:
     for value in range(TICKS):
         run.step([value])
 

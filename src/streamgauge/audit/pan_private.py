@@ -146,7 +146,7 @@ class PanPrivateSubject:
             seen += [self.memory.of_each(state, len(streams)) for state in self._looked(run, tick, peek)]
         return seen
 
-    def _looked(self, run: Run[Any], tick: int, peek: int) -> Iterator[Any]:
+    def _looked(self, run: Run[Any, Any], tick: int, peek: int) -> Iterator[Any]:
         """The states that are got after a tick."""
         if tick == peek:
             yield read(run)
@@ -182,7 +182,7 @@ def by_tick(scores: Sequence[Likelihood], views: Floats) -> Floats:
     return told
 
 
-def read(run: Run[Any]) -> Any:
+def read(run: Run[Any, Any]) -> Any:
     """The state that a saved run holds, read by one who knows the code."""
     mechanism = run.mechanism
     return unpack(run.save(), mechanism.identity(), lambda width: mechanism.initial(width, NoNoise()))[2]

@@ -4,6 +4,7 @@ from streamgauge.continual.binary import Binary
 from streamgauge.continual.bound import Bound
 from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.choice import Candidate, Comparison, choose, compare
+from streamgauge.continual.claim import Claim
 from streamgauge.continual.exponential_decay import ExponentialDecay
 from streamgauge.continual.hybrid import Hybrid
 from streamgauge.continual.kary import Kary
@@ -28,6 +29,7 @@ __all__ = [
     "Bound",
     "BufferedToeplitz",
     "Candidate",
+    "Claim",
     "Comparison",
     "ExponentialDecay",
     "HorizonPassed",

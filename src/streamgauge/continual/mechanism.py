@@ -1,27 +1,23 @@
-"""What every mechanism of this room is: a frozen claim with code under it.
+"""What every linear mechanism is: a claim whose releases are under noise of a known law.
 
 A mechanism's file holds the claim (settings, loss, error), its `State`, `initial` and `step`, and a
-`feed` that does many ticks at once. What is the same for all of them is here: starting and loading
-runs, standard errors, intervals and bands.
+`feed` that does many ticks at once. What is the same for all of them is here: standard errors, intervals
+and bands; starting and loading runs is that of every claim.
 """
 
-import sys
-from abc import ABC, abstractmethod
-from functools import cached_property
+from abc import abstractmethod
+from collections.abc import Sequence
 from math import sqrt
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual.bound import Bound, reach_of
-from streamgauge.continual.columns import append_columns
-from streamgauge.continual.run import CHUNK, Run
-from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, numbers, unpack
-from streamgauge.continual.settings import check_noise, check_short, check_source, check_whole, check_width
+from streamgauge.continual.claim import Claim, S
+from streamgauge.continual.run import CHUNK
+from streamgauge.continual.settings import check_short
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
-from streamgauge.privacy import Loss, Reach, Unit
 
 FEW = 128  # draws for which a group that slept is woken cheaply
 AHEAD = 2**20  # ticks that streams without an end are judged by
@@ -29,62 +25,8 @@ AHEAD = 2**20  # ticks that streams without an end are judged by
 Release = npt.NDArray[Any]  # int64 on the integers, float64 where decoding has weights
 
 
-class Ticking(Protocol):
-    """The one thing that the states of all mechanisms have in common."""
-
-    tick: int
-
-
-S = TypeVar("S", bound=Ticking)
-
-
-class Mechanism(ABC, Generic[S]):
+class Mechanism(Claim[S, Release]):
     """A continual mechanism: `start` it, `step` or `feed` it, read its `stddev` and `interval`."""
-
-    LONGEST: ClassVar[int] = 2**62  # the longest horizon that it can be given
-    LOSSES: ClassVar[tuple[type[Loss], ...]]  # what it can keep
-    WHY: ClassVar[str] = ""  # why it can keep no other
-    RESTS_EXACT: ClassVar[str] = ""  # what is exact in its memory, if it cannot be pan-private
-    loss: Loss
-    horizon: int | None
-    bound: Bound
-    pan_private: bool
-    unit: Unit
-
-    def __init_subclass__(cls) -> None:
-        """Lets `help` of a mechanism show the claim, which opens its module."""
-        super().__init_subclass__()
-        claim = sys.modules[cls.__module__].__doc__
-        cls.__doc__ = f"{cls.__doc__}\n\n{claim}" if cls.__doc__ and claim else cls.__doc__
-
-    @cached_property
-    def reach(self) -> Reach:
-        """How far one unit moves one tick's vector: what `bound` says, in L1 and in squared L2."""
-        return reach_of(self.bound, self.unit)
-
-    @property
-    @abstractmethod
-    def distribution(self) -> Distribution:
-        """The noise of one draw, in grid points where there is a grid."""
-
-    @abstractmethod
-    def initial(self, width: int, noise: Noise) -> S:
-        """The state before the first tick; chance is needed where registers start with noise."""
-
-    @abstractmethod
-    def step(self, state: S, values: Ints, noise: Noise) -> Release:
-        """Takes one tick's value of every group; returns what to release."""
-
-    @abstractmethod
-    def feed(self, state: S, block: Ints, noise: Noise) -> Release:
-        """Takes many ticks, one row each; draws what as many steps would draw, in the same order."""
-
-    def dormant(self, width: int, tick: int, noise: Noise) -> S:
-        """The state of groups that were fed `tick` zeros: in the law of all later releases.
-
-        Here by feeding them; where the state holds few draws, a mechanism makes those alone.
-        """
-        return self.rested(self.initial(width, noise), width, tick, noise)
 
     @property
     def sleeps_cheaply(self) -> bool:
@@ -95,17 +37,6 @@ class Mechanism(ABC, Generic[S]):
         if self.pan_private or type(self).dormant is Mechanism.dormant:
             return False
         return self.mean_variance(self.horizon or AHEAD) <= FEW * self.distribution.variance
-
-    def rested(self, state: S, width: int, ticks: int, noise: Noise) -> S:
-        """The state, fed so many zeros."""
-        size = max(1, CHUNK // width)
-        for done in range(0, ticks, size):
-            self.feed(state, np.zeros((min(size, ticks - done), width), np.int64), noise)
-        return state
-
-    def append(self, state: S, more: S) -> None:
-        """Appends the groups of another state of the same tick to `state`."""
-        append_columns(state, more, self._blank(1), self._blank(2))
 
     @abstractmethod
     def noise_at(self, tick: int) -> NoiseSum:
@@ -124,47 +55,15 @@ class Mechanism(ABC, Generic[S]):
         check_short(self.checked(ticks))
         return self.matrices(ticks)
 
+    def joined(self, releases: Sequence[Release]) -> Release:
+        return np.concatenate(releases) if len(releases) > 1 else releases[0]
+
+    def narrowed(self, release: Release) -> Release:
+        return release[:, 0]
+
     def noise_now(self, state: S) -> NoiseSum:
         """The noise in the newest release of a run, announced intrusions included."""
         return self.noise_at(state.tick)
-
-    def memory(self) -> int:
-        """How many numbers of 8 bytes a run keeps for each group, at most."""
-        return numbers(self._blank(2)) - numbers(self._blank(1))
-
-    def intrude(self, state: S, noise: Noise) -> S:
-        """Answers an announced intrusion with noise before and after; returns what to hand over."""
-        raise TypeError(self.intrusion_refusal())
-
-    def intrusion_refusal(self) -> str:
-        """Why an announced intrusion cannot be survived; nothing if it can."""
-        return "" if self.pan_private else "pan_private must be True to survive an intrusion, got False"
-
-    def identity(self) -> str:
-        """All that a saved run must share with the claim that goes on with it."""
-        return repr(self)
-
-    def start(self, width: int = 1, noise: Noise | None = None) -> Run[S]:
-        """A new run of `width` groups side by side."""
-        check_width(width)
-        check_source(self, noise)
-        check_noise(self)
-        return Run.new(self, int(width), noise)
-
-    def load(self, saved: bytes, noise: Noise | None = None) -> Run[S]:
-        """The run that `Run.save` wrote; refuses another mechanism's or an altered one."""
-        check_source(self, noise)
-        width, record, state = unpack(saved, self.identity(), self._blank, repr(self))
-        if not self._in_time(state.tick) or not record.keys() <= {"intrusions", "saves"}:
-            raise BadSave(ANOTHER)
-        return Run(self, width, state, noise, **record)
-
-    def _blank(self, width: int) -> S:
-        """A state that only tells what states are made of."""
-        return self.initial(width, NoNoise())
-
-    def _in_time(self, tick: object) -> bool:
-        return type(tick) is int and tick >= 0 and (self.horizon is None or tick <= self.horizon)
 
     def stddev(self, tick: int) -> float:
         """The exact standard error of the release at `tick`."""
@@ -219,13 +118,6 @@ class Mechanism(ABC, Generic[S]):
         if left <= 0:
             return 1.0
         return min(1.0, 2 * tick * self.noise_at(self.checked(tick)).upper_tail(float(left)))
-
-    def checked(self, tick: int) -> int:
-        """The tick, if the claim speaks of it."""
-        check_whole("tick", tick)
-        if self.horizon is not None and tick > self.horizon:
-            raise ValueError(f"tick must be at most the horizon {self.horizon}, got {tick}")
-        return tick
 
 
 def draw_rows(distribution: Distribution, noise: Noise, rows: int, width: int) -> Ints:

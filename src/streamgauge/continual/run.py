@@ -9,7 +9,7 @@ other run draws from a keystream, ahead of time.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,10 @@ from streamgauge.continual.single import Single
 from streamgauge.noise import EphemeralNoise, Ints, Noise, NoiseSum, SecureNoise
 
 if TYPE_CHECKING:
-    from streamgauge.continual.mechanism import Mechanism, Release
+    from streamgauge.continual.claim import Claim
 
 S = TypeVar("S", bound=Any)
+R = TypeVar("R")
 CHUNK = 2**21  # numbers worked on at once by `feed`, which keeps its memory bounded
 
 
@@ -30,12 +31,12 @@ class HorizonPassed(ValueError):  # noqa: N818 - named for what happened
     """A run was asked to go past the last tick of its claim."""
 
 
-class Run(Single[S]):
-    """A mechanism at work; make one with `mechanism.start()` or `mechanism.load(saved)`."""
+class Run(Single[S], Generic[S, R]):
+    """A claim at work; make one with `mechanism.start()` or `mechanism.load(saved)`."""
 
     def __init__(
         self,
-        mechanism: "Mechanism[S]",
+        mechanism: "Claim[S, R]",
         width: int,
         state: S,
         noise: Noise | None,
@@ -51,7 +52,7 @@ class Run(Single[S]):
         self._noise = noise if noise is not None else chance(mechanism)
 
     @classmethod
-    def new(cls, mechanism: "Mechanism[S]", width: int, noise: Noise | None) -> "Run[S]":
+    def new(cls, mechanism: "Claim[S, R]", width: int, noise: Noise | None) -> "Run[S, R]":
         source = noise if noise is not None else chance(mechanism)
         return cls(mechanism, width, mechanism.initial(width, source), source)
 
@@ -66,7 +67,7 @@ class Run(Single[S]):
         with self._alone() as state:
             return int(state.tick)
 
-    def step(self, values: npt.ArrayLike) -> "Release":
+    def step(self, values: npt.ArrayLike) -> R:
         """Takes one tick's value of every group; returns the release, one number per group."""
         vector = integers("values", values).reshape(-1)
         if vector.shape != (self.width,):
@@ -74,20 +75,20 @@ class Run(Single[S]):
         with self._taken(partial(self._ready, 1, len(vector))) as state:
             return self.mechanism.step(state, vector, self._noise)
 
-    def feed(self, block: npt.ArrayLike) -> "Release":
+    def feed(self, block: npt.ArrayLike) -> R:
         """Takes many ticks, one row each; returns as many rows of releases."""
         rows = integers("block", block)
         if rows.size == 0 and rows.ndim == 1:
             rows = rows.reshape(0, self.width)
         if rows.ndim == 1 and self.width == 1:
-            return self.feed(rows[:, None])[:, 0]
+            return self.mechanism.narrowed(self.feed(rows[:, None]))
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"block must be of shape (ticks, {self.width}), got {rows.shape}")
         size = max(1, CHUNK // self.width)
         pieces = [rows[i : i + size] for i in range(0, max(1, len(rows)), size)]
         with self._taken(partial(self._ready, len(rows), rows.shape[1])) as state:
             releases = [self.mechanism.feed(state, piece, self._noise) for piece in pieces]
-        return np.concatenate(releases) if len(releases) > 1 else releases[0]
+        return self.mechanism.joined(releases)
 
     def noise(self) -> NoiseSum:
         """The noise in the newest release, announced intrusions included."""
@@ -152,7 +153,7 @@ class Run(Single[S]):
         return f"<run of {self.mechanism!r}, width {self.width}>"
 
 
-def chance(mechanism: "Mechanism[Any]") -> Noise:
+def chance(mechanism: "Claim[Any, Any]") -> Noise:
     """The source of noise that a claim needs."""
     return EphemeralNoise() if mechanism.pan_private else SecureNoise()
 

@@ -13,14 +13,14 @@ from streamgauge.noise import SecureNoise
 from streamgauge.privacy import Reach, User
 
 if TYPE_CHECKING:
-    from streamgauge.continual.mechanism import Mechanism
+    from streamgauge.continual.claim import Claim
 
 FARTHEST = 2**62  # the last tick that 64 bits can count with room to spare
 WIDEST = 2**40  # groups: beyond it no machine has the memory
 SHORT = 2**13  # ticks of which matrices are written down
 
 
-def check_settings(mechanism: "Mechanism[Any]", *, bounded: bool) -> None:
+def check_settings(mechanism: "Claim[Any, Any]", *, bounded: bool) -> None:
     """Refuses settings that make no claim; `bounded` mechanisms need a horizon."""
     _keep_plain(mechanism)
     _check_loss(mechanism)
@@ -40,7 +40,7 @@ def check_settings(mechanism: "Mechanism[Any]", *, bounded: bool) -> None:
         raise ValueError(f"bound must be at least the unit's {events} events a tick, got {mechanism.bound}")
 
 
-def check_noise(mechanism: "Mechanism[Any]") -> None:
+def check_noise(mechanism: "Claim[Any, Any]") -> None:
     """Refuses a claim whose noise nobody can draw; to be called when all settings are in place."""
     try:
         mechanism.distribution  # noqa: B018 - calibrated now rather than at the first tick
@@ -76,7 +76,7 @@ def check_short(ticks: int) -> None:
         raise ValueError(f"ticks must be at most {SHORT} to write matrices down, got {ticks}")
 
 
-def check_source(mechanism: "Mechanism[Any]", noise: object) -> None:
+def check_source(mechanism: "Claim[Any, Any]", noise: object) -> None:
     """Refuses what is no source of noise and, for a pan-private run, one that keeps a key."""
     if noise is not None and not (hasattr(noise, "laplace") and hasattr(noise, "gaussian")):
         raise ValueError(f"noise must be a source with laplace and gaussian, got {noise!r}")
@@ -91,7 +91,7 @@ def check_rows(name: str, values: object) -> None:
         raise ValueError(f"{name} must be integers, got {type(values).__name__}")
 
 
-def _keep_plain(mechanism: "Mechanism[Any]") -> None:
+def _keep_plain(mechanism: "Claim[Any, Any]") -> None:
     """Turns NumPy's whole numbers into Python's, and refuses switches that are neither on nor off."""
     claim: Any = mechanism  # a dataclass, as all claims are
     for field in fields(claim):
@@ -102,7 +102,7 @@ def _keep_plain(mechanism: "Mechanism[Any]") -> None:
             raise ValueError(f"{field.name} must be True or False, got {value!r}")
 
 
-def _check_loss(mechanism: "Mechanism[Any]") -> None:
+def _check_loss(mechanism: "Claim[Any, Any]") -> None:
     if not isinstance(mechanism.loss, mechanism.LOSSES):
         kinds = " or ".join(kind.__name__ for kind in mechanism.LOSSES)
         reason = f" ({mechanism.WHY})" if mechanism.WHY else ""
@@ -112,7 +112,7 @@ def _check_loss(mechanism: "Mechanism[Any]") -> None:
         raise ValueError(f"loss must be positive, got {mechanism.loss!r}")
 
 
-def _check_unit(mechanism: "Mechanism[Any]") -> None:
+def _check_unit(mechanism: "Claim[Any, Any]") -> None:
     """A unit has ticks and events; one of several events a tick moves a tick by as many at least."""
     unit = mechanism.unit
     if not isinstance(getattr(unit, "ticks", None), int):

@@ -23,8 +23,8 @@ Octets = npt.NDArray[np.uint8]
 class Held:
     """All that a run has."""
 
-    counter: Run[Any]
-    public: Run[Any] | None  # public: exact counts of events, where these are public
+    counter: Run[Any, Any]
+    public: Run[Any, Any] | None  # public: exact counts of events, where these are public
     memory: Any
     users: Contributions | None  # exact: who has appeared in how many ticks
 

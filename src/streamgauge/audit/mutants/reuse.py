@@ -74,10 +74,10 @@ class OneForTwoGroups(SimpleII):
 class Seeded(SimpleII):
     """Draws from a seed, so that a run can be made again."""
 
-    def start(self, width: int = 1, noise: Noise | None = None) -> Run[Any]:
+    def start(self, width: int = 1, noise: Noise | None = None) -> Run[Any, Any]:
         return super().start(width, InsecureNoise(0))
 
-    def load(self, saved: bytes, noise: Noise | None = None) -> Run[Any]:
+    def load(self, saved: bytes, noise: Noise | None = None) -> Run[Any, Any]:
         return super().load(saved, InsecureNoise(0))
 
 
