@@ -63,7 +63,7 @@ class Adaptive(Claim[S, Released]):
         return one_after_the_other(releases)
 
     def narrowed(self, release: Released) -> Released:
-        return Released(release.value[:, 0], release.centre[:, 0], release.bars, release.lowest)
+        return release.of_group(0)
 
     def append(self, state: S, more: S) -> None:
         if self.JOINT:

@@ -5,14 +5,17 @@ two numbers a group: the `value`, which is usually nearer to the truth, and the 
 is no farther than its bar says, whatever the data are. Both are public; where they are one, no bias is there.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from streamgauge.adaptive.bars import Bar, Widths, rows_of
 from streamgauge.noise.numbers import Floats
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,30 +46,45 @@ class Released:
         several = self.value.size // max(1, len(self.bars))
         return rows_of(widths, several).reshape(self.value.shape)
 
-    def of_tick(self, row: int) -> "Released":
+    def of_tick(self, row: int) -> Self:
         """The release of one of several ticks."""
-        return Released(self.value[row], self.centre[row], (self.bars[row],), self.lowest)
+        return self.changed(lambda array: array[row], (self.bars[row],))
 
-    def of_ticks(self, part: slice) -> "Released":
+    def of_ticks(self, part: slice) -> Self:
         """The releases of some of several ticks."""
-        return Released(self.value[part], self.centre[part], self.bars[part], self.lowest)
+        return self.changed(lambda array: array[part], self.bars[part])
+
+    def of_group(self, column: int) -> Self:
+        """The releases of one of several groups at several ticks."""
+        return self.changed(lambda array: array[:, column], self.bars)
+
+    def changed(self, change: Callable[[Array], Array], bars: tuple[Bar, ...]) -> Self:
+        """The same kind of release, each of its arrays changed."""
+        arrays: dict[str, Any] = {name: change(getattr(self, name)) for name in self.arrays}
+        return replace(self, bars=bars, **arrays)
+
+    @property
+    def arrays(self) -> list[str]:
+        """The names of all that has a number for each tick and group."""
+        return [each.name for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)]
 
 
-def one_after_the_other(releases: Sequence[Released]) -> Released:
+R = TypeVar("R", bound=Released)
+
+
+def one_after_the_other(releases: Sequence[R]) -> R:
     """The releases of blocks of ticks as one block."""
-    return Released(
-        np.concatenate([each.value for each in releases]),
-        np.concatenate([each.centre for each in releases]),
-        tuple(bar for each in releases for bar in each.bars),
-        releases[0].lowest,
-    )
+    return together(releases, np.concatenate)
 
 
-def stacked(releases: Sequence[Released]) -> Released:
+def stacked(releases: Sequence[R]) -> R:
     """The releases of single ticks as one block."""
-    return Released(
-        np.stack([each.value for each in releases]),
-        np.stack([each.centre for each in releases]),
-        tuple(bar for each in releases for bar in each.bars),
-        releases[0].lowest,
-    )
+    return together(releases, np.stack)
+
+
+def together(releases: Sequence[R], put: Callable[[list[Array]], Array]) -> R:
+    bars = tuple(bar for each in releases for bar in each.bars)
+    arrays: dict[str, Any] = {
+        name: put([getattr(each, name) for each in releases]) for name in releases[0].arrays
+    }
+    return replace(releases[0], bars=bars, **arrays)

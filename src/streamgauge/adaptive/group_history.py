@@ -1,0 +1,86 @@
+"""The releases of one `Pegasus` run, from which any window and any alert can be worked out at no cost.
+
+Whatever window a run releases, it releases the noisy count of each tick too, and where groups begin. Both are
+public, and all else is a function of them: counts, sliding windows of any width and running sums by any
+smoother, each as a run would have released it tick by tick, and alerts on them.
+
+Privacy
+    None is spent: functions of releases. Nothing here knows noise or data.
+
+Reference
+    Chen, Machanavajjhala, Hay, Miklau: PeGaSus, CCS 2017, section 4, has one run answer many queries.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamgauge.adaptive.group_windows import Smoothing, window_of
+from streamgauge.adaptive.ragged import Ints
+from streamgauge.adaptive.released import Released
+from streamgauge.adaptive.smoothers import smoother_of
+from streamgauge.noise.numbers import Bools, Floats
+from streamgauge.postprocess.monitor import EventMonitor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Grouped(Released):
+    """What a run of `Pegasus` releases: a window, and the series behind it."""
+
+    noisy: Ints  # the count of the tick, under noise
+    started: Bools  # whether a group began with the tick
+
+
+@dataclass
+class GroupHistory:
+    """The series behind the releases of a run, (ticks, width); `add` them as they come.
+
+    >>> import numpy as np
+    >>> history = GroupHistory(np.array([[4], [6], [9]]), np.array([[True], [False], [True]]))
+    >>> history.counts()[:, 0], history.sliding(2)[:, 0], history.running("average")[:, 0]
+    (array([4., 5., 9.]), array([ 4., 10., 14.]), array([ 4., 10., 19.]))
+    """
+
+    noisy: Ints
+    started: Bools
+    stddev: float = 0.0  # the standard error of one noisy count, for smoothers that ask for it
+
+    @classmethod
+    def of(cls, width: int, stddev: float = 0.0) -> "GroupHistory":
+        """Before the first release of so many groups."""
+        return cls(np.zeros((0, width), np.int64), np.zeros((0, width), np.bool_), stddev)
+
+    def add(self, release: Grouped) -> None:
+        """Takes the release of one tick, of several, or of one group at several."""
+        shape = (len(release.bars), self.noisy.shape[1])
+        self.noisy = np.concatenate([self.noisy, release.noisy.reshape(shape)])
+        self.started = np.concatenate([self.started, release.started.reshape(shape)])
+
+    def counts(self, smoother: str = "median") -> Floats:
+        """Each tick, as it was known at that tick."""
+        return self.released("each", smoother)
+
+    def sliding(self, size: int, smoother: str = "median") -> Floats:
+        """The last `size` ticks."""
+        return self.released(f"sliding {size}", smoother)
+
+    def running(self, smoother: str = "median") -> Floats:
+        """All ticks so far."""
+        return self.released("running", smoother)
+
+    def released(self, window: str, smoother: str = "median") -> Floats:
+        """What a run would have released as its values, a row for each tick."""
+        smoothing = Smoothing(smoother_of(smoother, self.stddev), window_of(window))
+        state, values = smoothing.initial(self.noisy.shape[1]), np.zeros(self.noisy.shape)
+        for row, (noisy, started) in enumerate(zip(self.noisy, self.started, strict=True)):
+            values[row], _ = smoothing.step(state, noisy, started, row + 1)
+        return values
+
+    def alerts(self, monitor: EventMonitor, smoother: str = "median") -> Bools:
+        """Where a monitor of counts alerts; a low signal is one of the sliding window, as a whole."""
+        width = self.noisy.shape[1]
+        if monitor.kind != "low":
+            return monitor.start(width).feed(self.counts(smoother))
+        alerts = replace(monitor, window=1).start(width).feed(self.sliding(monitor.window, smoother))
+        alerts[: monitor.window - 1] = False
+        return alerts

@@ -1,0 +1,251 @@
+"""PegasusHierarchy: several resolutions of one stream (sensor, room, floor, building) from one budget.
+
+    leaves --> sums of all nodes --> level 0: Perturber, Grouper, Smoother of all roots
+                                     level 1: the same, of the children of all nodes that have enough
+                                     ...                                       --> estimates that add up
+
+It takes the counts of the leaves of a public `Hierarchy`, in their order, and releases all nodes, by their
+numbers. A node whose estimate of a tick is at most the threshold has no children read at that tick: they are
+guessed to be even parts of it (pruning.py). In the end estimates are made to add up, by least squares with
+the variances that readings and groups have; a guess has no say in it.
+
+Privacy
+    Neighbours: as for every adaptive mechanism, who move one leaf's count by 1 in each of at most `steps`
+    steps. Public: the hierarchy and the number of ticks. Promise: pure epsilon-DP over the whole stream, even
+    if values are chosen in view of past releases.
+    Proof: such a step moves one node of each level at most, by 1. A level keeps its part of `shares` of the
+    step's `share` (tiers.py), and the parts add up to 1. Which nodes are read is a function of what levels
+    above have released; nodes that are not read show less and pay all the same. Adding up sees releases only.
+    With `lowest` 0, a leaf's count is first clamped at 0 from below, and at 2^62/leaves from above: a fixed
+    function of that count, which moves by 1 at most if the count does, also where 64 bits wrap around.
+
+Error
+    Depends on data. `value` is from groups and from all levels, with their bias. `centre` is the sum of a
+    node's own readings in the window, and its bar holds whatever the data are (node_bars.py): the exact law
+    of the draws where every tick was read; else the ancestors' readings too, if `lowest` is 0, and nothing
+    certain if it is None.
+    The threshold of a node with k children is `prune` times sqrt(k) standard errors of one child's reading:
+    with less than that, even parts are no worse in squared error than k readings, be it all in one child.
+
+Reference
+    Chen, Machanavajjhala, Hay, Miklau: PeGaSus, CCS 2017, has hierarchies and pruning in section 5, which we
+    have not read: levels, pruning and its threshold are as proved here.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from streamgauge.adaptive.adaptive import Adaptive
+from streamgauge.adaptive.grouper import folded
+from streamgauge.adaptive.levels import Level, levels_of, shares_of
+from streamgauge.adaptive.node_bars import NodeBars
+from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.adaptive.pruning import Guessing, Seen, prune_of
+from streamgauge.adaptive.ragged import room_for
+from streamgauge.adaptive.released import Released
+from streamgauge.adaptive.tiers import Tier, TierState, downwards
+from streamgauge.continual.bound import Bound
+from streamgauge.continual.run import Run
+from streamgauge.continual.saved import numbers
+from streamgauge.continual.settings import check_settings
+from streamgauge.noise import DiscreteLaplace, Ints, Noise
+from streamgauge.noise.numbers import Bools, Floats
+from streamgauge.postprocess import AddUp, Hierarchy
+from streamgauge.postprocess.hierarchy import Places
+from streamgauge.privacy import Event, Loss, Pure, Unit
+from streamgauge.privacy.exact import Number
+
+FAINT, FAINTEST = (
+    60,
+    800,
+)  # bits by which a guess says less than a reading, or than the guess above; all levels
+
+
+@dataclass(slots=True)
+class State:
+    """All that a run remembers; secret are the open groups alone."""
+
+    tick: int
+    roots: TierState
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Nodes(Released):
+    """The release of all nodes, and the series behind it."""
+
+    read: Bools  # whether the node was read at the tick
+    noisy: Ints  # its count under noise; 0 where it was not read
+    started: Bools  # whether a group began with the tick, or none was there to go on
+
+
+@dataclass(frozen=True)
+class PegasusHierarchy(Adaptive[State]):
+    """All nodes of a hierarchy, at each tick, in a sliding window or in all ticks; see the module's claim."""
+
+    DEPENDS: ClassVar[str] = (
+        "how long nodes stay near one level, and how many are so nearly empty that they need not be read"
+    )
+    WINDOWS: ClassVar[tuple[str, ...]] = Pegasus.WINDOWS
+    RESTS_EXACT: ClassVar[str] = Pegasus.RESTS_EXACT
+    JOINT: ClassVar[bool] = True
+    loss: Loss
+    _: KW_ONLY
+    hierarchy: Hierarchy
+    horizon: int | None = None
+    bound: Bound = 1
+    pan_private: bool = False
+    unit: Unit = Event()
+    window: str = "each"
+    split: Number = Fraction(4, 5)
+    theta: Number = 5
+    smoother: str = "median"
+    longest: int = 256
+    shares: tuple[Number, ...] | None = None  # of each level, the roots first
+    prune: Number | None = 1  # in standard errors of all readings that are saved
+    lowest: int | None = 0  # 0 where a count cannot be negative
+    consistent: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hierarchy, Hierarchy):
+            raise ValueError(f"hierarchy must be a Hierarchy, got {self.hierarchy!r}")
+        check_settings(self, bounded=False)
+        if self.lowest not in (0, None) or isinstance(self.lowest, bool):
+            raise ValueError(f"lowest must be 0 or None, got {self.lowest!r}")
+        object.__setattr__(self, "shares", shares_of(self.shares, len(self.levels)))
+        object.__setattr__(self, "prune", prune_of(self.prune))
+        object.__setattr__(self, "split", self.tiers[0].pegasus.split)
+        object.__setattr__(self, "theta", self.tiers[0].pegasus.theta)
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        return levels_of(self.hierarchy)
+
+    @cached_property
+    def tiers(self) -> tuple[Tier, ...]:
+        """All levels at work, each with its part of the share."""
+        return tuple(self.tier(*each) for each in zip(self.levels, self.parts, strict=True))
+
+    @property
+    def parts(self) -> tuple[Fraction, ...]:
+        """Of the share, for each level."""
+        return shares_of(self.shares, len(self.levels))
+
+    def tier(self, level: Level, part: Fraction) -> Tier:
+        pegasus = Pegasus(
+            Pure(part * self.share.epsilon),
+            window=self.window,
+            split=self.split,
+            theta=self.theta,
+            smoother=self.smoother,
+            longest=self.longest,
+        )
+        saved = np.sqrt(np.bincount(level.parents, minlength=level.above) * pegasus.perturber.variance)
+        threshold = np.full(level.above, -np.inf) if self.prune is None else float(self.prune) * saved
+        size = 0 if self.window == "running" else pegasus.smoothing.window.ticks(2**62)
+        return Tier(level, pegasus, Guessing(threshold, size))
+
+    @property
+    def distribution(self) -> DiscreteLaplace:
+        return max((tier.pegasus.distribution for tier in self.tiers), key=lambda law: law.scale)
+
+    @property
+    def leaves(self) -> int:
+        return len(self.hierarchy.leaves)
+
+    def start(self, width: int | None = None, noise: Noise | None = None) -> Run[State, Released]:
+        """A new run, as wide as there are leaves."""
+        return super().start(self.leaves if width is None else width, noise)
+
+    def initial(self, width: int, noise: Noise) -> State:
+        if width != self.leaves:
+            raise ValueError(f"width must be the number of leaves, {self.leaves}, got {width}")
+        roots = self.tiers[-1].initial(None)
+        for tier in self.tiers[-2::-1]:
+            roots = tier.initial(roots)
+        return State(0, roots)
+
+    def dormant(self, width: int, tick: int, noise: Noise) -> State:
+        raise TypeError(f"width must stay as it is for {type(self).__name__}, got more groups")
+
+    def step(self, state: State, values: Ints, noise: Noise) -> Nodes:
+        state.tick += 1
+        counts = self.hierarchy.totals(self.counted(values))[self.hierarchy.order]
+        seen: list[Seen] = []
+        for tier, own in zip(self.tiers, downwards(state.roots), strict=True):
+            above = seen[-1] if seen else None
+            seen.append(tier.step(own, counts[tier.level.places], above, state.tick, noise))
+        shown = Seen(*(self.hierarchy.numbered(np.concatenate(parts)) for parts in zip(*seen, strict=True)))
+        return Nodes(
+            self.added_up(shown, state.tick) if self.consistent else shown.value,
+            shown.centre.astype(np.float64),
+            (self._bars(state.tick, shown.unread, shown.ceilings),),
+            self._least,
+            read=shown.read,
+            noisy=shown.noisy,
+            started=shown.started,
+        )
+
+    def counted(self, values: Ints) -> Ints:
+        """The counts of leaves as they are declared to be."""
+        if self.lowest is None:
+            return values
+        return np.maximum(folded(values, 2**62 // self.leaves), 0)
+
+    def added_up(self, shown: Seen, tick: int) -> Floats:
+        """All values, made to add up; weighed by how many readings each is from, up to a common factor."""
+        widest = max(law.scale for law in self.laws)
+        spread = np.array([float(law.scale / widest) ** 2 for law in self.laws])
+        readings = np.maximum(self._ticks(tick) - shown.unread, shown.length)
+        measured = spread[self.depths] / np.maximum(readings, 1)
+        faint = np.ldexp(1.0, min(FAINT, FAINTEST // len(self.levels)) * self.depths)
+        return AddUp(self.hierarchy, np.where(readings > 0, measured, faint)).step(shown.value)
+
+    @cached_property
+    def laws(self) -> tuple[DiscreteLaplace, ...]:
+        """The noise of the readings of each level."""
+        return tuple(tier.pegasus.perturber for tier in self.tiers)
+
+    @cached_property
+    def depths(self) -> Places:
+        """The level of each node."""
+        return self.hierarchy.numbered(
+            np.repeat(np.arange(len(self.levels)), [each.width for each in self.levels])
+        )
+
+    def bar(self, tick: int) -> NodeBars:
+        """Where nodes may be pruned, nothing is certain before there are data, but of the roots."""
+        maybe = self._ticks(tick) if self.prune is not None else 0
+        unread = np.where(self.depths > 0, maybe, 0)
+        return NodeBars(
+            self.laws, self.depths, self._ticks(tick), unread, np.zeros_like(unread), counting=False
+        )
+
+    def _bars(self, tick: int, unread: Ints, ceilings: Ints) -> NodeBars:
+        counting = self.prune is not None and self.lowest is not None
+        return NodeBars(self.laws, self.depths, self._ticks(tick), unread, ceilings, counting)
+
+    @property
+    def _least(self) -> float:
+        return -np.inf if self.lowest is None else 0.0
+
+    def _ticks(self, tick: int) -> int:
+        return self.tiers[0].pegasus.smoothing.window.ticks(tick)
+
+    def nothing(self, width: int) -> Nodes:
+        none = np.zeros((0, len(self.hierarchy)))
+        whole, flags = none.astype(np.int64), none.astype(np.bool_)
+        return Nodes(none, none, (), self._least, read=flags, noisy=whole, started=flags)
+
+    def narrowed(self, release: Released) -> Released:
+        """One leaf may have several nodes: their columns stay."""
+        return release if len(self.hierarchy) > 1 else super().narrowed(release)
+
+    def memory(self) -> int:
+        """With room for the longest group of every node; in numbers for each leaf."""
+        kinds = 1 + self.tiers[0].pegasus.smoothing.smoother.RANKED
+        room = kinds * room_for(self.longest) * len(self.hierarchy)
+        return -(-(numbers(self._blank(self.leaves)) + room) // self.leaves)

@@ -1,0 +1,202 @@
+"""Laws of Pegasus: its noise, its intervals, its runs, and that one run answers every window."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure, Zcdp
+from streamgauge.adaptive.group_history import Grouped
+from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.noise import DiscreteLaplace
+from streamgauge.privacy import User, WEvent
+from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+
+WINDOWS = ["each", "sliding 1", "sliding 6", "running"]
+RNG = np.random.default_rng(11)
+TICKS, WIDTH = 60, 5
+BLOCK = RNG.poisson(np.array([0.1, 2, 40, 300, 5]), (TICKS, WIDTH)) - np.array([0, 0, 0, 0, 9])
+BLOCK[30:33] += 50
+
+
+def claim(**settings: Any) -> Pegasus:
+    return Pegasus(Pure(1), **settings)
+
+
+def released(mechanism: Pegasus, noise: Any, block: np.ndarray = BLOCK) -> Grouped:
+    release = mechanism.start(block.shape[1], noise).feed(block)
+    assert isinstance(release, Grouped)
+    return release
+
+
+def same(one: Grouped, other: Grouped) -> None:
+    assert one.bars == other.bars
+    for name in ("value", "centre", "noisy", "started"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def truths(window: str) -> np.ndarray:
+    sums = np.concatenate([np.zeros((1, WIDTH), int), np.cumsum(BLOCK, axis=0)])
+    size = {"each": 1, "running": TICKS}.get(window) or int(window.split()[1])
+    return np.array([sums[t] - sums[max(0, t - size)] for t in range(1, TICKS + 1)])
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("smoother", ["average", "median", "james_stein", "quiet"])
+def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, smoother: str) -> None:
+    mechanism = claim(window=window, smoother=smoother)
+    release, history = released(mechanism, InsecureNoise(1)), mechanism.history(WIDTH)
+    history.add(release)
+    np.testing.assert_array_equal(history.released(window, smoother), release.value)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_without_noise_the_centre_is_the_truth_and_so_is_the_value_of_a_constant_stream(window: str) -> None:
+    np.testing.assert_array_equal(released(claim(window=window), SilentNoise()).centre, truths(window))
+    level = released(claim(window=window, longest=7), SilentNoise(), np.full((30, 2), 4))
+    np.testing.assert_array_equal(level.value, level.centre)
+    assert level.started[:, 0].tolist() == [tick % 7 == 0 for tick in range(30)]
+
+
+def test_settings_set_the_noise_that_they_say() -> None:
+    mechanism = claim(split="3/4", theta=7)
+    assert mechanism.perturber == DiscreteLaplace(Fraction(4, 3))
+    assert mechanism.grouper.opening == DiscreteLaplace(Fraction(16))
+    assert mechanism.grouper.asking == DiscreteLaplace(Fraction(32)) == mechanism.distribution
+    assert mechanism.grouper.level == 28
+    default = Pegasus(Pure("0.1"))
+    assert (default.perturber.scale, default.grouper.epsilon, default.grouper.level) == (
+        Fraction(25, 2),
+        Fraction(1, 50),
+        250,
+    )
+    assert claim(split="1/1000").distribution == claim(split="1/1000").perturber
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [({}, 1), ({"bound": 3}, 3), ({"unit": WEvent(5)}, 5), ({"unit": User(4, 2), "bound": 4}, 8)],
+)
+def test_a_unit_of_many_steps_has_noise_for_all_of_them(settings: dict[str, Any], steps: int) -> None:
+    mechanism, one = claim(**settings), claim()
+    assert mechanism.perturber.scale == steps * one.perturber.scale
+    assert mechanism.grouper.asking.scale == steps * one.grouper.asking.scale
+
+
+def test_draws_are_one_for_the_count_and_one_for_the_group_of_each_tick() -> None:
+    noise = CountedNoise(InsecureNoise(3))
+    mechanism = claim()
+    release = released(mechanism, noise)
+    assert noise.total == 2 * BLOCK.size
+    perturbed = sum(size for _, scale, size in noise.requests if scale == mechanism.perturber.scale)
+    assert perturbed == BLOCK.size
+    other = CountedNoise(InsecureNoise(3))
+    again = released(mechanism, other, BLOCK)
+    same(release, again)
+    assert noise.requests == other.requests
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_feed_is_steps_and_parts_of_releases_are_releases(window: str) -> None:
+    mechanism = claim(window=window)
+    whole = released(mechanism, InsecureNoise(4))
+    run = mechanism.start(WIDTH, InsecureNoise(4))
+    for row in range(TICKS):
+        same(run.step(BLOCK[row]), whole.of_tick(row))
+    parts = mechanism.joined([whole.of_ticks(slice(0, 9)), whole.of_ticks(slice(9, None))])
+    same(parts, whole)
+    none = mechanism.start(WIDTH).feed(np.zeros((0, WIDTH), int))
+    same(mechanism.joined([none, whole]), whole)
+    column = mechanism.start(1, InsecureNoise(4)).feed(BLOCK[:, 0])
+    assert column.value.shape == column.noisy.shape == column.started.shape == (TICKS,)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_saved_run_goes_on_as_it_would_have(window: str) -> None:
+    mechanism, noise = claim(window=window, theta=40), InsecureNoise(5)
+    run = mechanism.start(WIDTH, noise)
+    run.feed(BLOCK[:25])
+    twin = mechanism.load(run.save(), noise.clone())
+    same(run.feed(BLOCK[25:]), twin.feed(BLOCK[25:]))
+    assert run.save() == twin.save()
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
+    run = claim(window=window, theta=40).start(WIDTH - 1, SilentNoise())
+    run.feed(BLOCK[:25, 1:])
+    run.widen(1)
+    late = run.feed(np.roll(BLOCK, -1, axis=1)[25:])
+    block = BLOCK.copy()
+    block[:25, 0] = 0
+    whole = released(claim(window=window, theta=40), SilentNoise(), np.roll(block, -1, axis=1))
+    same(late, whole.of_ticks(slice(25, None)))
+
+
+def test_memory_is_what_a_run_keeps_at_most() -> None:
+    mechanism = claim(longest=30, theta=1000, window="sliding 6")
+    run = mechanism.start(3, SilentNoise())
+    run.feed(np.zeros((29, 3), int))
+    state = run._state
+    arrays = [getattr(state.groups, n) for n in state.groups.__slots__]
+    arrays += [getattr(state.smoothed.group, n) for n in state.smoothed.group.__slots__]
+    arrays += [getattr(state.smoothed.past, n) for n in state.smoothed.past.__slots__]
+    assert sum(array.size for array in arrays) <= 3 * mechanism.memory()
+
+
+def held(release: Grouped, truth: np.ndarray, confidence: float) -> float:
+    low, high = release.interval(confidence)
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+@pytest.mark.parametrize("window", ["each", "sliding 6"])
+def test_intervals_hold_the_truth_as_often_as_they_say(window: str) -> None:
+    """Ticks that are 6 apart share no noise. That a half of the scale would be too narrow is seen, too."""
+    tall = np.tile(BLOCK, (1, 400))
+    release = released(Pegasus(Pure("0.2"), window=window), InsecureNoise(6), tall).of_ticks(
+        slice(5, None, 6)
+    )
+    truth = np.tile(truths(window), (1, 400))[5::6]
+    spread = 6.5 * np.sqrt(0.09 / truth.size)
+    assert 0.9 - spread <= held(release, truth, 0.9) <= 0.93
+    narrow = Pegasus(Pure("0.4"), window=window)
+    bars = tuple(narrow.bar(tick) for tick in range(6, TICKS + 1, 6))
+    mistaken = Grouped(release.value, release.centre, bars, noisy=release.noisy, started=release.started)
+    assert held(mistaken, truth, 0.9) < 0.9 - spread
+
+
+def test_smoothing_gains_on_a_stream_that_is_level() -> None:
+    level = np.full((200, 300), 7)
+    release = released(Pegasus(Pure("0.1"), theta=40), InsecureNoise(7), level)
+    late = slice(100, None)
+    assert np.abs(release.value[late] - 7).mean() < 0.4 * np.abs(release.centre[late] - 7).mean()
+
+
+def test_any_64_bits_are_taken() -> None:
+    ends = np.array([2**63 - 1, -(2**63), 2**62, -(2**62), 0])
+    block = RNG.choice(ends, (TICKS, WIDTH))
+    for window in WINDOWS:
+        release = released(claim(window=window), InsecureNoise(8), block)
+        assert np.isfinite(release.value).all()
+        assert release.started[0].all()
+
+
+def test_settings_that_make_no_claim_are_refused() -> None:
+    for settings, words in (
+        ({"split": 0}, r"^split must be above 0 and below 1, got 0$"),
+        ({"split": 1}, r"^split must be above 0 and below 1, got 1$"),
+        ({"theta": -1}, r"^theta must not be negative, got -1$"),
+        ({"theta": 2**62}, r"^theta must be at least 0 and at most 2\*\*60 epsilon, got"),
+        ({"longest": 0}, r"^longest must be a whole number of 1 to 65536, got 0$"),
+        ({"longest": 2**17}, r"^longest must be a whole number of 1 to 65536, got 131072$"),
+        ({"window": "decayed 3"}, r"^window must be"),
+        ({"smoother": "mode"}, r"^smoother must be one of average, median, james_stein, quiet, got 'mode'$"),
+        ({"pan_private": True}, r"^pan_private must be False for Pegasus \(its grouper holds the counts"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            claim(**settings)
+    with pytest.raises(ValueError, match=r"^loss must be Pure for Pegasus"):
+        Pegasus(Zcdp(1))
+    with pytest.raises(ValueError, match=r"^epsilon must leave noise of scale 2\*\*48 at most, got"):
+        Pegasus(Pure(Fraction(1, 2**48)))

@@ -1,0 +1,157 @@
+"""Nodes that are not read: what they are guessed to be, and what is certain of them all the same."""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from streamgauge.adaptive import node_bars
+from streamgauge.adaptive.node_bars import rounded_up
+from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
+from streamgauge.noise import NoiseSum, Term
+from streamgauge.postprocess import Hierarchy
+from streamgauge.privacy import Pure
+from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+
+PAIR = Hierarchy([None, 0, 0])
+DEEP = Hierarchy([None, 0, 0, 1, 1, 2, 2, 3])
+
+
+def claim(hierarchy=PAIR, **settings):
+    return PegasusHierarchy(Pure(1), hierarchy=hierarchy, **settings)
+
+
+def test_children_of_a_small_parent_are_its_even_parts_and_draw_nothing():
+    mechanism, noise = claim(consistent=False, theta=0), CountedNoise(SilentNoise())
+    run = mechanism.start(noise=noise)
+    threshold = mechanism.tiers[1].guessing.threshold[0]
+    assert threshold == pytest.approx(sqrt(2) * mechanism.laws[1].variance ** 0.5)
+    at_most, above = int(threshold), int(threshold) + 1
+    release = run.feed([[at_most, 0], [above, 0]])
+    assert release.read.tolist() == [[True, False, False], [True, True, True]]
+    assert np.allclose(release.value, [[at_most, at_most / 2, at_most / 2], [above, above, 0]], atol=1e-6)
+    readings = [size for _, scale, size in noise.requests if scale == mechanism.laws[0].scale]
+    assert readings == [1, 0, 1, 2]
+
+
+def test_below_a_node_that_is_not_read_nothing_is():
+    mechanism = claim(DEEP, prune=2)
+    release = mechanism.start(noise=InsecureNoise(1)).feed(np.random.default_rng(1).poisson(9, (60, 4)))
+    parents = np.array(DEEP.parents[1:])
+    assert 0.1 < release.read.mean() < 0.9
+    assert release.read[:, 0].all()
+    assert not (release.read[:, 1:] & ~release.read[:, parents]).any()
+    assert (release.noisy[~release.read] == 0).all()
+
+
+def test_without_pruning_everything_is_read_though_all_is_zero():
+    assert claim(DEEP, prune=None).start().feed(np.zeros((9, 4), int)).read.all()
+
+
+def test_values_below_the_lowest_count_for_it_and_for_themselves_if_there_is_none():
+    values = [[-5, 9], [3, -7]]
+    silent = SilentNoise()
+    clamped = claim(prune=None, theta=0).start(noise=silent).feed(values)
+    signed = claim(prune=None, theta=0, lowest=None).start(noise=silent).feed(values)
+    assert clamped.centre.tolist() == [[9, 0, 9], [3, 3, 0]]
+    assert signed.centre.tolist() == [[4, -5, 9], [-4, 3, -7]]
+    assert clamped.lowest == 0
+    assert signed.lowest == -np.inf
+
+
+@pytest.mark.parametrize("window", ["each", "sliding 4", "running"])
+def test_guesses_over_windows_never_drift(window):
+    mechanism = claim(window=window, consistent=False, longest=1, prune=2)
+    release = mechanism.start(noise=InsecureNoise(2)).feed(np.random.default_rng(2).poisson(3, (200, 2)))
+    each = claim(consistent=False, longest=1, prune=2).start(noise=InsecureNoise(2))
+    ticks = each.feed(np.random.default_rng(2).poisson(3, (200, 2)))
+    size = {"each": 1, "sliding 4": 4, "running": 200}[window]
+    sums = np.array([ticks.value[max(0, t - size + 1) : t + 1].sum(axis=0) for t in range(200)])
+    assert ticks.read[:, 1].mean() < 0.9
+    assert np.allclose(release.value, sums, rtol=0, atol=1e-3)
+
+
+READINGS = range(-80, 130)  # of a root that has 0 to 49
+
+
+def worst_miss(mechanism, confidence, upper):
+    """The largest exact chance that a tick's interval misses a leaf that has all that its root has.
+
+    Worked out from one release for each reading of the root; `upper` is the bound of a leaf that is not read.
+    """
+    releases = [mechanism.start(noise=ImpulseNoise(0, reading)).step([0, 0]) for reading in READINGS]
+    read = np.array([release.read[1] for release in releases])
+    own = 2 * mechanism.laws[1].tail(int(releases[-1].bars[0].half_width(confidence)[1]) + 1)
+    bound = np.array([upper(*each) for each in zip(READINGS, releases, strict=True)])
+    chances = np.array([mechanism.laws[0].pmf(k) for k in range(-150, 150)])
+    return max(
+        float(chances[np.array(READINGS) - truth + 150] @ np.where(read, own, truth > bound))
+        for truth in range(50)
+    )
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
+def test_intervals_miss_no_more_often_than_they_say_though_noise_decides_who_is_read(confidence):
+    worst = worst_miss(claim(), confidence, lambda reading, release: release.interval(confidence)[1][1])
+    assert 0.5 * (1 - confidence) < worst <= 1 - confidence
+
+
+def test_intervals_that_set_nothing_apart_are_caught(monkeypatch):
+    monkeypatch.setattr(node_bars, "APART", 1e-12)  # own noise has all of the chance to miss
+    half = NoiseSum((Term(1, 1, claim().laws[0]),)).half_width(0.8)
+    assert worst_miss(claim(), 0.8, lambda reading, release: max(0, reading + half)) > 1.1 * 0.2
+
+
+@pytest.mark.parametrize("window", ["sliding 3", "running"])
+def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
+    roots = 300
+    hierarchy = Hierarchy([None] * roots + [root for root in range(roots) for _ in range(2)])
+    mechanism = PegasusHierarchy(Pure(1), hierarchy=hierarchy, window=window)
+    values = np.zeros((6, 2 * roots), int)
+    values[:, ::2] = np.arange(roots) // 10
+    release = mechanism.start(noise=InsecureNoise(6)).feed(values)
+    sums = hierarchy.totals(values).cumsum(axis=0)
+    if window != "running":
+        sums[3:] -= sums[:-3].copy()
+    low, high = release.interval(0.9)
+    held = ((low <= sums) & (sums <= high))[-1]
+    some = release.read.mean(axis=0)
+    assert 0.1 < some[roots:].mean() < 0.9
+    assert held[:roots].mean() > 0.8
+    assert held[roots:].mean() > 0.85
+    assert np.isfinite(high).all()
+
+
+def test_bars_are_the_law_of_the_draws_where_all_was_read_and_unknown_where_nothing_is_declared():
+    mechanism = claim(lowest=None, window="sliding 2", theta=0)
+    quiet, loud = mechanism.start(noise=SilentNoise()).feed([[0, 0], [99, 99], [99, 99]]).bars[1:]
+    law = NoiseSum((Term(2, 1, mechanism.laws[1]),))
+    assert loud.half_width(0.9).tolist() == [law.half_width(0.9)] * 3
+    assert np.allclose(loud.stddev, law.stddev)
+    assert quiet.half_width(0.9).tolist() == [law.half_width(0.9), np.inf, np.inf]
+    assert np.isnan(quiet.stddev).tolist() == [False, True, True]
+
+
+def test_before_there_are_data_roots_are_certain_and_so_is_all_that_is_never_pruned():
+    law = NoiseSum((Term(1, 1, claim().laws[0]),))
+    assert claim().bar(5).half_width(0.9).tolist() == [law.half_width(0.9), np.inf, np.inf]
+    assert claim(prune=None).bar(5).half_width(0.9).tolist() == [law.half_width(0.9)] * 3
+    assert "read" in PegasusHierarchy.DEPENDS
+
+
+def test_bars_of_many_ticks_stay_finite_and_only_grow_with_what_was_not_read():
+    bars = claim(window="running").bar(2**40)
+    widths = [
+        replace(bars, counting=True, unread=np.array([0, n, n])).half_width(0.99)[1] for n in (0, 1, 2**39)
+    ]
+    assert np.isfinite(widths).all()
+    assert widths == sorted(widths)
+
+
+def test_numbers_of_draws_are_rounded_up_and_by_little():
+    numbers = np.array([0, 1, 31, 32, 33, 63, 65, 1000, 2**40 + 1])
+    up = rounded_up(numbers)
+    assert (up >= numbers).all()
+    assert (up <= numbers * (1 + 1 / 16)).all()
+    assert up[:4].tolist() == [0, 1, 31, 32]
