@@ -1,0 +1,240 @@
+"""Cascading buffers: a pan-private running count that is updated the more rarely the less there is to count.
+
+Each of d levels has an accumulator a, which adds up the stream, and a buffer b, which adds up noisy messages
+and decides when to pass on. A value is a message to the first buffer; a buffer that has reached the
+threshold l, or has had r^2 messages, is emptied, and its level's accumulator becomes the message to the next,
+and at the last level to the count. Every message gets a draw:
+
+    values -> [b1] -> [b2] -> .. -> [bd] -> count        b1 passes on a1, b2 passes on a2, .. with a draw each
+              (a1)    (a2)          (ad)                 a buffer that passes on begins again from 0,
+                                                         its accumulator from a draw (pan-private)
+
+Privacy
+    Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
+    Promise: pure epsilon-DP over the whole stream, even if values are chosen in view of past releases; with
+    `pan_private=True` against one unannounced intruder as well, and any number of announced ones.
+    Proof, for one number moved by 1 at tick t: all buffers and the count are sums of messages, and when
+    they pass on follows from those; so let the messages be seen. Each is drawn at eps' = share/(d + 1). The
+    value at t is in one message by itself and in d accumulators, each of which is in one later message: no
+    intruder, or one before t, and d + 1 draws of messages, moved by 1, hide it. An intruder at t or later
+    has seen accumulators: the draw of the value's own message hides it there, and the d draws that those
+    accumulators began from hide it in them, so that nothing differs from t on. Never both: (d + 1) eps', not
+    (2d + 1) eps'. An announced intrusion stirs a draw into each accumulator before the hand-over and after
+    it: of the draws of one accumulator, the next after t hides the value, unless the unannounced intruder
+    comes in between, and then the last one before t does.
+
+Error
+    `value` is the count, which misses what the buffers hold. `centre` adds the buffers, noisy as they are: it
+    is off by the noise of the messages in count and buffers alone, and its bar holds whatever the data. The
+    noise of the count is independent of when it was updated. Of a buffer, which messages it holds depends
+    on their noise; but they are the last ones, and by Levy's inequality the sums of the last 1, 2, .. N draws
+    all stay below what a sum of N exceeds with half the chance; every N = 2^j has beta/((j + 1)(j + 2)).
+    The theorem of the paper: but for exp(-kappa), the value at tick t with n events is off by
+    O(d l + sqrt(t)/(eps' r^d) + sqrt(n)/(eps' r)). With kappa = log^2 T, l is so large that trees are better
+    at any length (T = 2^20, epsilon = 1: l = 35200); below l events the value is 0, or nearly.
+
+Reference
+    Dwork: Differential privacy in new settings, SODA 2010, Figure 2, after Dwork, Naor, Pitassi, Rothblum and
+    Yekhanin: Pan-private streaming algorithms, ICS 2010. There the loss is (2d + 1) eps', epsilon is met only
+    up to a constant, both square roots lack 1/eps', and an announced intrusion empties the buffers.
+"""
+
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property, partial
+from math import ceil, nan, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from streamgauge.adaptive.adaptive import Adaptive
+from streamgauge.adaptive.released import Released
+from streamgauge.continual.bound import Bound
+from streamgauge.continual.mechanism import draw_rows
+from streamgauge.continual.settings import check_noise, check_settings, check_whole
+from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
+from streamgauge.noise.numbers import Floats
+from streamgauge.privacy import Event, Loss, Unit
+
+
+@dataclass(slots=True)
+class State:
+    """All that a run remembers, one column per group; a row for each level, the first is the first level's.
+
+    `began` and `inside` count draws: `inside` has a last row for the count.
+    """
+
+    tick: int
+    accumulators: Ints = field(repr=False)  # exact: since the level passed on; pan-private: noisy
+    buffers: Ints  # noisy: the messages since the level passed on
+    messages: Ints  # noisy: how many those are
+    began: Ints  # noisy: the draws in each accumulator
+    inside: Ints  # noisy: the draws in each buffer, and in the count
+    count: Ints  # noisy: what is released
+
+
+@dataclass(frozen=True, eq=False)
+class CascadeBar:
+    """The noise of so many draws in each buffer (d, width) and in the count (width)."""
+
+    inside: Ints
+    law: DiscreteLaplace
+
+    @property
+    def stddev(self) -> float:
+        return nan
+
+    def half_width(self, confidence: float) -> Floats:
+        """Every part fails with an even share of the chance."""
+        rows = len(self.inside)
+        each = 1 - (1 - confidence) / rows
+        few = np.unique(self.inside)
+        fixed = np.array([self._sum(int(draws)).half_width(each) for draws in few])
+        chosen = np.array([self._among(int(draws), each) for draws in few])
+        places = np.searchsorted(few, self.inside)
+        return np.asarray(chosen[places[:-1]].sum(axis=0) + fixed[places[-1]])
+
+    def _sum(self, draws: int) -> NoiseSum:
+        return NoiseSum((Term(draws, 1, self.law),))
+
+    def _among(self, draws: int, confidence: float) -> float:
+        """Of the last so many draws, however that number came about."""
+        if not draws:
+            return 0.0
+        j = (draws - 1).bit_length()
+        return self._sum(2**j).simultaneous(confidence, 2 * (j + 1) * (j + 2))
+
+
+@dataclass(frozen=True)
+class CascadingBuffers(Adaptive[State]):
+    """Running counts over at most `horizon` ticks; see the module's claim.
+
+    `levels` is d, as many as it takes to update the count once in the horizon of a silent stream unless
+    given; `ratio` is r; `kappa` is log^2 T unless given.
+    """
+
+    DEPENDS: ClassVar[str] = "how often the buffers pass on, and what they hold"
+    WINDOWS: ClassVar[tuple[str, ...]] = ("running",)
+    loss: Loss
+    _: KW_ONLY
+    horizon: int
+    bound: Bound = 1
+    pan_private: bool = True
+    unit: Unit = Event()
+    levels: int = 0
+    ratio: int = 2
+    kappa: int = 0
+
+    def __post_init__(self) -> None:
+        check_settings(self, bounded=True)
+        check_whole("ratio", self.ratio, least=2)
+        if not self.levels:
+            object.__setattr__(self, "levels", self._enough_levels())
+        if not self.kappa:
+            object.__setattr__(self, "kappa", max(1, (self.horizon - 1).bit_length()) ** 2)
+        check_whole("levels", self.levels)
+        check_whole("kappa", self.kappa)
+        check_noise(self)
+
+    def _enough_levels(self) -> int:
+        levels = 1
+        while self.patience**levels < self.horizon:
+            levels += 1
+        return levels
+
+    @property
+    def memberships(self) -> int:
+        """How many draws hide one value: d + 1."""
+        return self.levels + 1
+
+    @cached_property
+    def distribution(self) -> DiscreteLaplace:
+        return DiscreteLaplace(self.memberships / self.share.epsilon)
+
+    @property
+    def patience(self) -> int:
+        """How many messages a buffer takes, at most."""
+        return self.ratio**2
+
+    @cached_property
+    def threshold(self) -> int:
+        """l = 4 kappa r/eps', rounded up."""
+        return ceil(4 * self.kappa * self.ratio * self.distribution.scale)
+
+    def theorem(self, tick: int, events: int) -> float:
+        """The bound of the theorem, without its constant."""
+        scale, r = float(self.distribution.scale), self.ratio
+        rarely = sqrt(self.checked(tick)) / r**self.levels + sqrt(events) / r
+        return float(self.levels * self.threshold + scale * rarely)
+
+    def initial(self, width: int, noise: Noise) -> State:
+        buffers, messages, began = (np.zeros((self.levels, width), np.int64) for _ in range(3))
+        inside = np.zeros((self.levels + 1, width), np.int64)
+        state = State(
+            0, self._fresh(self.levels, width, noise), buffers, messages, began, inside, inside[0].copy()
+        )
+        state.began += int(self.pan_private)
+        return state
+
+    def _fresh(self, rows: int, width: int, noise: Noise) -> Ints:
+        """What accumulators begin from."""
+        if self.pan_private:
+            return draw_rows(self.distribution, noise, rows, width)
+        return np.zeros((rows, width), np.int64)
+
+    def step(self, state: State, values: Ints, noise: Noise) -> Released:
+        """Draws for those groups alone that pass on: which they are follows from messages."""
+        state.tick += 1
+        state.accumulators += values
+        groups = np.arange(len(values))
+        message, draws = values, np.zeros(len(values), np.int64)
+        for level in range(self.levels):
+            self._take(state, level, groups, message + self.distribution.draw(noise, len(groups)))
+            state.inside[level, groups] += draws + 1
+            groups = groups[self._full(state, level, groups)]
+            message, draws = state.accumulators[level, groups], state.began[level, groups]
+            self._begin(state, level, groups, noise)
+        state.count[groups] += message + self.distribution.draw(noise, len(groups))
+        state.inside[-1, groups] += draws + 1
+        return self._released(state)
+
+    def _take(self, state: State, level: int, groups: Ints, message: Ints) -> None:
+        state.buffers[level, groups] += message
+        state.messages[level, groups] += 1
+
+    def _full(self, state: State, level: int, groups: Ints) -> Ints:
+        """Where a buffer is to pass on, among these groups."""
+        high = state.buffers[level, groups] >= self.threshold
+        return np.flatnonzero(high | (state.messages[level, groups] >= self.patience))
+
+    def _begin(self, state: State, level: int, groups: Ints, noise: Noise) -> None:
+        state.accumulators[level, groups] = self._fresh(1, len(groups), noise)[0]
+        state.began[level, groups] = int(self.pan_private)
+        state.buffers[level, groups] = state.messages[level, groups] = state.inside[level, groups] = 0
+
+    def _released(self, state: State) -> Released:
+        centre = state.count + state.buffers.sum(axis=0)
+        bar = CascadeBar(state.inside.copy(), self.distribution)
+        return Released(state.count.astype(np.float64), centre.astype(np.float64), (bar,))
+
+    def bar(self, tick: int) -> CascadeBar:
+        """With an update of the count at every tick, and buffers as full as they get."""
+        each = 1 + int(self.pan_private)
+        inside = np.full((self.levels + 1, 1), each * (self.patience - 1))
+        inside[0], inside[-1] = self.patience - 1, each * self.checked(tick)
+        return CascadeBar(inside, self.distribution)
+
+    def intrude(self, state: State, noise: Noise) -> State:
+        """Stirs, hands over a copy, stirs again."""
+        if not self.pan_private:
+            return super().intrude(state, noise)
+        stir = partial(self._stir, state, noise)
+        stir()
+        seen = deepcopy(state)
+        stir()
+        return seen
+
+    def _stir(self, state: State, noise: Noise) -> None:
+        """A fresh draw into every accumulator."""
+        state.accumulators += draw_rows(self.distribution, noise, *state.accumulators.shape)
+        state.began += 1

@@ -1,0 +1,186 @@
+"""Cascading buffers keep their corrected loss, against intruders too, and bars that hold whatever the data.
+
+When buffers pass on is forced here by values far above the threshold; then all that is seen is linear in data
+and draws. Both maps are found by trying, and the least cost of hiding an event is computed.
+"""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Event, Pure, User
+from streamgauge.adaptive.cascading_buffers import CascadingBuffers, State
+from streamgauge.audit.costs import cost_of
+from streamgauge.audit.trying import tried
+from streamgauge.noise import Ints, Noise
+from streamgauge.noise.numbers import Floats
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+FAR = 2**40  # reaches any threshold
+TICKS = 5
+FORCED = [(0, 0, 0, 0, FAR), (0, FAR, 0, 0, 0), (0, 0, FAR, -FAR, FAR)]
+
+
+def claim(cls: type[CascadingBuffers] = CascadingBuffers, **settings: Any) -> CascadingBuffers:
+    return cls(Pure(1), **{"horizon": 64, "levels": 2, "pan_private": True, **settings})
+
+
+def worst(made: CascadingBuffers, peek: int | None, asked: int | None = None) -> float:
+    """The most that one event loses to who sees all messages and, after these ticks, the memory."""
+
+    def view(forced: tuple[int, ...], values: Ints, noise: Noise) -> Floats:
+        state, seen = made.initial(1, noise), []
+        for tick in range(TICKS + 1):
+            if tick:
+                made.step(state, values[tick - 1 : tick] + forced[tick - 1], noise)
+                seen += [state.count.copy(), *state.buffers.copy()]
+            seen += [*state.accumulators.copy()] if tick == peek else []
+            seen += [*made.intrude(state, noise).accumulators] if tick == asked else []
+        return np.concatenate(seen).astype(np.float64)
+
+    views = [tried(lambda values, noise, f=forced: view(f, values, noise), TICKS) for forced in FORCED]
+    return max(cost_of(each, move, "pure").most for each in views for move in np.eye(TICKS))
+
+
+@pytest.mark.parametrize("pan_private", [False, True])
+def test_an_event_loses_what_is_declared_and_no_less_to_who_sees_every_message(pan_private: bool) -> None:
+    assert worst(claim(pan_private=pan_private), None) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("peek", range(TICKS + 1))
+def test_who_sees_the_memory_besides_learns_no_more(peek: int) -> None:
+    assert worst(claim(), peek) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(("peek", "asked"), [(1, 3), (3, 1), (2, 2), (None, 2)])
+def test_nor_does_who_announces_an_intrusion_before_or_after_another(peek: int | None, asked: int) -> None:
+    assert worst(claim(), peek, asked) <= 1 + 1e-6
+
+
+class TooFew(CascadingBuffers):
+    """A broken twin: noise for d draws."""
+
+    @property
+    def memberships(self) -> int:
+        return self.levels
+
+
+class BareAgain(CascadingBuffers):
+    """A broken twin: accumulators begin again from 0, as if they had not been seen to."""
+
+    def _begin(self, state: State, level: int, groups: Ints, noise: Noise) -> None:
+        super()._begin(state, level, groups, noise)
+        state.accumulators[level, groups] = 0
+
+
+class LateNoise(CascadingBuffers):
+    """A broken twin: an announced intrusion is answered with noise afterwards only."""
+
+    def intrude(self, state: State, noise: Noise) -> State:
+        seen = super().intrude(state, SilentNoise())
+        self._stir(state, noise)
+        return seen
+
+
+def test_noise_for_d_draws_is_found_out() -> None:
+    assert worst(claim(TooFew), None) == pytest.approx(3 / 2)
+
+
+def test_accumulators_that_begin_again_from_nothing_are_found_out() -> None:
+    assert max(worst(claim(BareAgain), peek) for peek in (2, 4)) == inf
+
+
+def test_noise_after_a_hand_over_alone_is_found_out() -> None:
+    assert worst(claim(LateNoise), 1, 2) > 1 + 1e-6
+
+
+def test_without_noise_the_centre_is_the_truth_whatever_the_data() -> None:
+    values = np.array([[0, 1, -5, FAR], [3, 0, 7, -FAR], [0, 1, 0, 2]] * 9)
+    for pan_private in (False, True):
+        run = claim(kappa=1, pan_private=pan_private).start(4, SilentNoise())
+        releases = run.feed(values)
+        assert (releases.centre == np.cumsum(values, axis=0)).all()
+        assert releases.value[0].tolist() == [0, 0, 0, FAR], "what is far is passed on at once"
+
+
+def test_every_group_passes_on_at_its_own_time_as_if_it_were_alone() -> None:
+    values = InsecureNoise(3).laplace(claim().distribution.scale, 160).reshape(40, 4) * 40
+    whole = claim(kappa=1).start(4, SilentNoise()).feed(values)
+    for group in range(4):
+        alone = claim(kappa=1).start(1, SilentNoise()).feed(values[:, group])
+        assert (alone.value == whole.value[:, group]).all()
+    assert len({tuple(np.flatnonzero(np.diff(column))) for column in whole.value.T}) == 4
+
+
+STREAMS = {
+    "nothing": np.zeros(20, int),
+    "an event each": np.ones(20, int),
+    "a burst": np.where(np.arange(20) == 11, 90, 0),
+    "below nothing": np.full(20, -7),
+    "to and fro": np.where(np.arange(20) % 2, 200, -190),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("pan_private", [False, True])
+def test_intervals_hold_the_truth_as_often_as_they_say(name: str, pan_private: bool) -> None:
+    made, width, confidence = claim(kappa=1, pan_private=pan_private), 1500, 0.6
+    run, truth = made.start(width, InsecureNoise(6)), np.cumsum(STREAMS[name])
+    for tick, value in enumerate(STREAMS[name]):
+        if tick == 9 and pan_private:
+            run.intrude()
+        release = run.step(np.full(width, value))
+        low, high = release.interval(confidence)
+        assert ((low <= truth[tick]) & (truth[tick] <= high)).mean() > confidence - 6.5 * 0.5 / width**0.5
+        assert tick >= 9 or (release.bars[0].half_width(0.9) <= made.bar(tick + 1).half_width(0.9)).all()
+
+
+def test_the_noise_of_the_count_has_as_many_draws_as_its_bar_says() -> None:
+    made, width = claim(kappa=1), 20_000
+    run = made.start(width, InsecureNoise(2))
+    run.step(np.zeros(width, int))
+    run.intrude()
+    run.step(np.full(width, FAR))
+    draws, state = run._state.inside[-1], run._state
+    assert set(draws) == {4}, "the first, two of the intrusion, and the message's own"
+    assert abs((state.count - FAR).var() / (4 * made.distribution.variance) - 1) < 6.5 * (5 / width) ** 0.5
+
+
+def test_the_error_of_the_count_is_within_the_theorem() -> None:
+    made, width = CascadingBuffers(Pure(1), horizon=256), 200
+    values = np.full((256, width), 40)
+    errors = made.start(width, InsecureNoise(1)).feed(values).value - np.cumsum(values, axis=0)
+    assert np.abs(errors).max() < made.theorem(256, 40 * 256)
+    assert made.threshold == 4 * 64 * 2 * (made.levels + 1)
+    assert made.patience**made.levels >= 256
+
+
+def test_a_saved_run_goes_on() -> None:
+    made, values = claim(kappa=1), np.arange(24).reshape(12, 2)
+    run = made.start(2, InsecureNoise(5))
+    run.feed(values[:7])
+    again = made.load(run.save(), noise=run._noise.clone())
+    assert (run.feed(values[7:]).value == again.feed(values[7:]).value).all()
+    assert again.mechanism.load(again.save())._state.inside.shape == (3, 2)
+
+
+REFUSED = [
+    ({"ratio": 1}, r"^ratio must be a whole number of at least 2, got 1$"),
+    ({"levels": -1}, r"^levels must be a whole number of at least 1, got -1$"),
+    ({"kappa": -2}, r"^kappa must be a whole number of at least 1, got -2$"),
+    ({"horizon": None}, r"^horizon must be given for this mechanism, got None$"),
+    ({"unit": User(1, 3)}, r"^pan_private must be False for users"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED)
+def test_settings_that_make_no_claim_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        claim(**settings)
+
+
+def test_a_run_that_is_not_pan_private_refuses_an_announced_intrusion() -> None:
+    with pytest.raises(TypeError, match="pan_private must be True"):
+        claim(pan_private=False, unit=Event()).start(1, SilentNoise()).intrude()

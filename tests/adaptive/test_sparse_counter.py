@@ -1,0 +1,190 @@
+"""The private-partition counter counts, and its bars hold whatever the data."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure, Zcdp
+from streamgauge.adaptive.segment_tree import Shape, fitted
+from streamgauge.adaptive.sparse_counter import SegmentBar, SparseCounter
+from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+
+TICKS = 15
+STREAMS = {
+    "nothing": np.zeros(TICKS, int),
+    "an event each": np.ones(TICKS, int),
+    "a burst": np.where(np.arange(TICKS) == 9, 60, 0),
+    "near the threshold": np.where(np.arange(TICKS) == 0, 7, 0),
+    "below nothing": np.full(TICKS, -2),
+    "to and fro": np.where(np.arange(TICKS) % 2, 9, -9),
+}
+CLAIMS = {
+    "signed": {"signed": True},
+    "counts": {"signed": False},
+    "a low threshold and a deep tree": {"threshold": 2, "segments": 200},
+    "a low threshold of counts": {"threshold": 3, "signed": False},
+}
+
+
+def claim(**settings: Any) -> SparseCounter:
+    return SparseCounter(Pure(2), **{"horizon": 64, **settings})
+
+
+def truths(made: SparseCounter, stream: np.ndarray) -> np.ndarray:
+    return np.cumsum(stream if made.signed else np.maximum(stream, 0))
+
+
+def missed(made: SparseCounter, stream: np.ndarray, confidence: float, width: int = 1500) -> float:
+    """How often intervals miss the truth, at the worst tick, beyond what chance allows."""
+    run, worst = made.start(width, InsecureNoise(9)), 0.0
+    for value, truth in zip(stream, truths(made, stream), strict=True):
+        low, high = run.step(np.full(width, value)).interval(confidence)
+        worst = max(worst, float(((truth < low) | (high < truth)).mean()))
+    return worst - 6.5 * 0.5 / width**0.5
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
+    for stream in STREAMS.values():
+        assert missed(claim(**CLAIMS[name]), stream, 0.6) < 0.4
+
+
+class NoTest(SegmentBar):
+    """A broken twin: takes what a test lets pass for its threshold, as if the test had no noise."""
+
+    def half_width(self, confidence: float) -> Any:
+        return np.full(len(self.draws), self.passed - 1.0)
+
+
+class Sure(SparseCounter):
+    """A broken twin that gives such bars."""
+
+    def _bar(self, *parts: Any) -> SegmentBar:
+        return NoTest(*vars(super()._bar(*parts)).values())
+
+
+def test_bars_that_forget_the_noise_of_the_test_are_found_out() -> None:
+    sure = Sure(Pure(2), horizon=64, threshold=8, signed=False)
+    assert missed(sure, np.where(np.arange(TICKS) == 0, 8, 0), 0.9) > 0.1
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_what_is_said_before_there_are_data_is_no_less_than_what_is_said_after(name: str) -> None:
+    made = claim(**CLAIMS[name])
+    run = made.start(300, InsecureNoise(3))
+    for tick in range(1, TICKS + 1):
+        released = run.step(np.full(300, tick % 5))
+        assert (released.bars[0].half_width(0.9) <= made.bar(tick).half_width(0.9)).all()
+        assert np.isnan(released.stddev).any() == released.bars[0].waiting.any()
+
+
+def test_without_noise_a_release_is_the_count_at_the_last_cut() -> None:
+    run = claim(threshold=5).start(3, SilentNoise())
+    values = np.array([[2, -3, 0], [2, -3, 5], [2, 0, 0], [1, 9, 4]])
+    releases = run.feed(values)
+    assert releases.value.tolist() == [[0, 0, 0], [0, -6, 5], [6, -6, 5], [6, 3, 5]]
+    assert [bar.waiting.tolist() for bar in releases.bars] == [
+        [True, True, True],
+        [True, False, False],
+        [False, True, True],
+        [True, False, True],
+    ]
+
+
+def test_values_below_nothing_count_as_nothing_where_counts_are_asked_for() -> None:
+    run = claim(threshold=5, signed=False).start(1, SilentNoise())
+    releases = run.feed(np.array([3, -100, 3]))
+    assert releases.value.tolist() == [0, 0, 6]
+    assert releases.centre.tolist() == [2.5, 2.5, 6]
+    assert (np.array(releases.interval(0.99)) >= 0).all()
+
+
+def test_any_value_is_taken() -> None:
+    extremes = np.array([[2**63 - 1], [-(2**63)], [2**62], [0]])
+    for signed in (False, True):
+        releases = claim(signed=signed).start(1).feed(np.tile(extremes, (8, 1)))
+        assert np.isfinite(releases.value).all()
+
+
+def test_how_much_is_drawn_follows_from_what_is_released() -> None:
+    for values in (np.zeros((6, 4), int), np.tile([[0, 900, 0, 900]], (6, 1))):
+        noise = CountedNoise(InsecureNoise(1))
+        run = claim().start(4, noise)
+        cuts = sum(int((~bar.waiting).sum()) for bar in run.feed(values).bars)
+        assert noise.total == 4 * 2 + 6 * 4 * 2 + cuts * 3
+
+
+def test_a_silent_stream_is_cut_once_or_so_until_the_horizon() -> None:
+    for made in (claim(horizon=250), claim(horizon=250, signed=False), claim(horizon=None)):
+        width = 300
+        run = made.start(width, InsecureNoise(7))
+        run.feed(np.zeros((250, width), int))
+        most = 1 if made.horizon else 8
+        assert run._state.ended.mean() < most + 6.5 * (most / width) ** 0.5
+
+
+def test_without_a_horizon_the_threshold_grows_with_the_ticks() -> None:
+    made = claim(horizon=None)
+    thresholds = [made.threshold_at(tick) for tick in (1, 2, 3, 4, 1000, 1023, 1024)]
+    assert thresholds == sorted(thresholds)
+    assert thresholds[1] == thresholds[2] < thresholds[3] < thresholds[4] == thresholds[5] < thresholds[6]
+    assert claim(horizon=1000).threshold_at(1) == claim(horizon=1000).threshold_at(1000)
+
+
+def test_noise_grows_with_segments_and_not_with_ticks() -> None:
+    made = claim(horizon=2**20, segments=8)
+    assert (made.bar(2**20).half_width(0.9) > made.bar(10).half_width(0.9)).all()
+    run = made.start(2000, InsecureNoise(4))
+    run.step(np.full(2000, 10**6))
+    first = run._state.released - 10**6
+    run.feed(np.zeros((60, 2000), int))
+    kept = run._state.ended == 1
+    assert kept.mean() > 0.99
+    assert (run._state.released[kept] - 10**6 == first[kept]).all()
+
+
+def test_trees_are_fitted_to_segments() -> None:
+    for segments in (1, 7, 40, 300, 5000):
+        best = fitted(segments)
+        cost = best.levels**2 * best.mean_digits(segments)
+        others = [Shape(2, 1), Shape(2, segments.bit_length()), Shape(9, 3), Shape(16, 2)]
+        assert all(cost <= other.levels**2 * other.mean_digits(segments) for other in others)
+    counted = np.arange(1, 400)
+    for shape in (Shape(2, 1), Shape(2, 4), Shape(7, 3)):
+        digits = shape.digits(counted)
+        assert digits.mean() == pytest.approx(shape.mean_digits(399))
+        assert all(digits[:ended].max() <= shape.most_digits(ended) for ended in (1, 5, 48, 49, 399))
+
+
+def test_a_saved_run_goes_on() -> None:
+    made, values = claim(threshold=3, segments=100), np.arange(30).reshape(10, 3) % 4
+    run = made.start(3, InsecureNoise(5))
+    run.feed(values[:5])
+    again = made.load(run.save(), noise=run._noise.clone())
+    assert (run.feed(values[5:]).value == again.feed(values[5:]).value).all()
+    run.widen(2)
+    assert run.step(np.zeros(5, int)).value.shape == (5,)
+
+
+REFUSED = [
+    ({"split": 1}, r"^split must be above 0 and below 1, got 1$"),
+    ({"threshold": 0}, r"^threshold must be a whole number of at least 1, got 0$"),
+    ({"threshold": 2**39}, r"^threshold must be at most 2\*\*38, got 549755813888$"),
+    ({"segments": 0}, r"^segments must be a whole number of at least 1, got 0$"),
+    (
+        {"pan_private": True},
+        r"^pan_private must be False for SparseCounter \(the sum of the open segment rests",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED)
+def test_settings_that_make_no_claim_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        claim(**settings)
+
+
+def test_other_losses_are_refused() -> None:
+    with pytest.raises(ValueError, match="its private tests are proved for pure losses"):
+        SparseCounter(Zcdp(1), horizon=9)
