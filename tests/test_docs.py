@@ -12,6 +12,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 sys.path.insert(0, str(DOCS))
+import draw_adaptive  # noqa: E402 - found through the line above
 import draw_pictures  # noqa: E402 - found through the line above
 import error_table  # noqa: E402 - lives beside the page
 
@@ -23,8 +24,9 @@ def test_every_link_and_picture_leads_to_a_file(page: Path) -> None:
 
 
 def test_every_picture_is_drawn_and_shown() -> None:
-    drawn = {f"pictures/{name}.svg" for name in draw_pictures.pictures()}
-    shown = {link for link in LINK.findall((DOCS / "continual.md").read_text()) if link.endswith(".svg")}
+    drawn = {f"pictures/{name}.svg" for name in (*draw_pictures.pictures(), *draw_adaptive.pictures())}
+    pages = "".join((DOCS / name).read_text() for name in ("continual.md", "adaptive.md"))
+    shown = {link for link in LINK.findall(pages) if link.endswith(".svg")}
     assert drawn == shown == {f"pictures/{file.name}" for file in (DOCS / "pictures").glob("*.svg")}
 
 

@@ -12,7 +12,7 @@ sg.Pipeline.from_file("clinic.toml").run()
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamgauge import audit, continual, noise, postprocess, privacy, query, statistics
+    from streamgauge import adaptive, audit, continual, noise, postprocess, privacy, query, statistics
     from streamgauge.pipeline import Pipeline
     from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, Zcdp
 
@@ -27,6 +27,7 @@ __all__ = [
     "User",
     "WEvent",
     "Zcdp",
+    "adaptive",
     "audit",
     "continual",
     "noise",
@@ -35,7 +36,7 @@ __all__ = [
     "query",
     "statistics",
 ]
-ROOMS = ("continual", "noise", "postprocess", "privacy", "query", "statistics")
+ROOMS = ("adaptive", "continual", "noise", "postprocess", "privacy", "query", "statistics")
 
 
 def __getattr__(name: str) -> Any:
@@ -52,7 +53,7 @@ def __getattr__(name: str) -> Any:
         return Pipeline
     import streamgauge.postprocess
     import streamgauge.query
-    import streamgauge.statistics  # noqa: F401 - with it come continual, privacy and noise
+    import streamgauge.statistics  # noqa: F401 - with it come adaptive, continual, privacy and noise
 
     return globals()[name] if name in ROOMS else getattr(globals()["privacy"], name)
 

@@ -246,7 +246,11 @@ def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case:
         ("loss", "a lot", "loss must be "),
         ("unit", sg.WEvent, "unit must be an Event, WEvent, Tick or User, got"),
         ("pan_private", "no", "pan_private must be True or False, got 'no'"),
-        ("mechanism", "Binary", "mechanism must be one of the mechanisms in continual, got 'Binary'"),
+        (
+            "mechanism",
+            "Binary",
+            "mechanism must be one of the mechanisms in continual or adaptive, got 'Binary'",
+        ),
         ("window", "weekly", "window must be "),
         ("horizon", 0, "horizon must be "),
         ("horizon", 2.5, "horizon must be "),

@@ -175,7 +175,15 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
         *("delta", "discovered", "asked"),
     ]
-    assert list(release["parts"][0]) == ["measures", "level", "loss", "mechanism", "runners_up"]
+    assert list(release["parts"][0]) == [
+        "measures",
+        "level",
+        "loss",
+        "mechanism",
+        "runners_up",
+        "depends",
+        "reason",
+    ]
     assert list(release["errors"][0]) == [
         "measure",
         "tick",

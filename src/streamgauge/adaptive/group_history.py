@@ -50,8 +50,10 @@ class GroupHistory:
         """Before the first release of so many groups."""
         return cls(np.zeros((0, width), np.int64), np.zeros((0, width), np.bool_), stddev)
 
-    def add(self, release: Grouped) -> None:
+    def add(self, release: Released) -> None:
         """Takes the release of one tick, of several, or of one group at several."""
+        if not isinstance(release, Grouped):
+            raise ValueError(f"release must be one of Pegasus, got {type(release).__name__}")
         shape = (len(release.bars), self.noisy.shape[1])
         self.noisy = np.concatenate([self.noisy, release.noisy.reshape(shape)])
         self.started = np.concatenate([self.started, release.started.reshape(shape)])

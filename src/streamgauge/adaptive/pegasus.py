@@ -124,7 +124,7 @@ class Pegasus(Adaptive[State]):
 
     def bar(self, tick: int) -> NoiseSum:
         """The noise of the counts in the window."""
-        return NoiseSum((Term(self.smoothing.window.ticks(tick), 1, self.perturber),))
+        return NoiseSum((Term(self.smoothing.window.ticks(self.checked(tick)), 1, self.perturber),))
 
     def nothing(self, width: int) -> Grouped:
         none = np.zeros((0, width))

@@ -218,7 +218,7 @@ class PegasusHierarchy(Adaptive[State]):
 
     def bar(self, tick: int) -> NodeBars:
         """Where nodes may be pruned, nothing is certain before there are data, but of the roots."""
-        maybe = self._ticks(tick) if self.prune is not None else 0
+        maybe = self._ticks(self.checked(tick)) if self.prune is not None else 0
         unread = np.where(self.depths > 0, maybe, 0)
         return NodeBars(
             self.laws, self.depths, self._ticks(tick), unread, np.zeros_like(unread), counting=False

@@ -21,6 +21,7 @@ from streamgauge.pipeline.as_charged import charge_of, pinned_texts
 from streamgauge.pipeline.book import Book, Entry, base_name
 from streamgauge.pipeline.room import kept_bytes
 from streamgauge.query.formats import STANDARD
+from streamgauge.query.mechanism_names import setting_of_json
 from streamgauge.query.planner import Planned
 from streamgauge.query.release_tables import release_of
 from streamgauge.query.settings import PipelineFile, Release, Stream
@@ -71,7 +72,7 @@ def restored(entry: Entry, book: Book) -> Release:
     """A release as it was asked for."""
     name = base_name(entry.name)
     told, charge = json.loads(pinned_texts(book)[f"release.{name}"]), charge_of(name, book)
-    settings = {key: Fraction(v) if isinstance(v, str) else v for key, v in told["settings"].items()}
+    settings = {key: setting_of_json(value) for key, value in told["settings"].items()}
     return Release(
         name=name,
         sql=told["sql"],

@@ -1,6 +1,6 @@
 """A plan as JSON. Losses are exact fractions; keys are only ever added."""
 
-from math import isnan
+from math import isfinite
 from typing import Any
 
 from streamgauge.pipeline.book import loss_as_json
@@ -74,6 +74,8 @@ def _choice_as_json(choice: Choice) -> dict[str, Any]:
         "loss": loss_as_json(choice.loss),
         "mechanism": choice.mechanism,
         "runners_up": others,
+        "depends": choice.depends,
+        "reason": choice.reason,
     }
 
 
@@ -84,4 +86,4 @@ def _error_as_json(error: Error) -> dict[str, Any]:
 
 def finite(value: Any) -> Any:
     """Numbers that JSON has no word for are none."""
-    return None if isinstance(value, float) and isnan(value) else value
+    return None if isinstance(value, float) and not isfinite(value) else value

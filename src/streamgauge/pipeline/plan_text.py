@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isnan
+from math import isfinite, isnan
 
 from streamgauge.pipeline.planning import Plan, PlannedRelease
 from streamgauge.pipeline.words import cost_text, groups_text, loss_text, ticks_text, unit_text, window_text
@@ -97,6 +97,10 @@ def choice_lines(release: PlannedRelease) -> list[str]:
         if choice.runners_up:
             others = ", ".join(f"{name} x {ratio:.2f}" for name, ratio in choice.runners_up)
             lines.append(f"  the next best and their errors: {others}")
+        if choice.reason:
+            lines.append(f"  {choice.reason}")
+        if choice.depends:
+            lines.append(f"  its error depends on {choice.depends}")
     return lines
 
 
@@ -113,7 +117,7 @@ def error_rows(errors: Iterable[Error]) -> list[tuple[str, ...]]:
 
 def _sizes(error: Error) -> tuple[str, str]:
     """The standard error and the half width: `-` where it cannot be known before there are data."""
-    if isnan(error.half_width):
+    if not isfinite(error.half_width):
         return "-", "-"
     if isnan(error.stddev):
         return "", f"{error.half_width:,.4g}"

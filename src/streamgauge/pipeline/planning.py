@@ -4,7 +4,7 @@ Reads the file and, if there is one, the public side of the store. Touches no da
 nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -18,12 +18,19 @@ from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.query.few_events import expected_at, reason
+from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.predicted import Error, errors
 from streamgauge.query.settings import PipelineFile
+from streamgauge.statistics import Count
 
 RUNNERS_UP = 3
+TELLING = (
+    *("branching", "refine", "window", "half_life", "buffers", "split", "theta", "smoother", "prune"),
+    *("threshold", "segments", "ratio"),
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class Choice:
     loss: Loss
     mechanism: str
     runners_up: tuple[tuple[str, float], ...]  # names, and mean errors as multiples of this one's
+    depends: str = ""  # what its error depends on, if on data
+    reason: str = ""  # why it was chosen, if for what is expected of the data
 
 
 @dataclass(frozen=True)
@@ -180,6 +189,22 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
 def _choice(plan: Planned, part: Part) -> Choice:
     statistic = part.statistic
     names = tuple(plan.query.aggregates[output.aggregate].name for output in part.outputs)
+    others = () if statistic.depends else tuple(_runners_up(part))
+    mechanism = described(statistic.counter)
+    told = (statistic.depends, _reason(plan, part))
+    return Choice(names, part.level, statistic.loss, mechanism, others[:RUNNERS_UP], *told)
+
+
+def _reason(plan: Planned, part: Part) -> str:
+    statistic, release = part.statistic, plan.release
+    if release.mechanism != AUTO or not isinstance(statistic, Count) or not statistic.depends:
+        return ""
+    return reason(statistic, expected_at(release, plan.query, part.level))
+
+
+def _runners_up(part: Part) -> Iterator[tuple[str, float]]:
+    """Those that came next, where errors depend on no data and can be compared."""
+    statistic = part.statistic
     found = compare(
         statistic.loss,
         horizon=statistic.horizon,
@@ -187,14 +212,11 @@ def _choice(plan: Planned, part: Part) -> Choice:
         bound=statistic.reach,
         unit=statistic.counted,
     )
-    chosen = statistic.counter
+    chosen = statistic.linear
     own = chosen.rmse(found.ticks)
-    others = [
-        (each.name, float(each.rmse / own))
-        for each in found.candidates
-        if not each.refused and not is_like(each, chosen) and (part.measure.key is None or each.rmse >= own)
-    ]
-    return Choice(names, part.level, statistic.loss, described(chosen), tuple(others[:RUNNERS_UP]))
+    for each in found.candidates:
+        if not each.refused and not is_like(each, chosen) and (part.measure.key is None or each.rmse >= own):
+            yield each.name, float(each.rmse / own)
 
 
 def is_like(candidate: Candidate, mechanism: Any) -> bool:
@@ -203,8 +225,6 @@ def is_like(candidate: Candidate, mechanism: Any) -> bool:
 
 def described(mechanism: Any) -> str:
     """The name of a mechanism, with the settings that are its own."""
-    own = [
-        name for name in ("branching", "refine", "window", "half_life", "buffers") if hasattr(mechanism, name)
-    ]
+    own = [name for name in TELLING if hasattr(mechanism, name)]
     settings = ", ".join(f"{name}={getattr(mechanism, name)}" for name in own if getattr(mechanism, name))
     return f"{type(mechanism).__name__}({settings})" if settings else type(mechanism).__name__

@@ -75,8 +75,9 @@ class ReleaseRun:
         begin = self.planned.offsets[run.part.level]
         for output in run.part.outputs:
             column = columns[output.column]
+            end = begin + column.value.shape[1]  # of this level, or of all that follow
             for name, array in fields.items():
-                array[:, output.aggregate, begin : begin + run.part.width] = getattr(column, name)
+                array[:, output.aggregate, begin:end] = getattr(column, name)
 
 
 def state_name(release: str, part: int) -> str:

@@ -1,6 +1,7 @@
 """Which mechanism counts for each part of a release: chosen when it is planned, pinned when it is charged.
 
     {"mechanism": "SubtractiveTree", "settings": {"branching": 27}}
+    {"mechanism": "Pegasus", "settings": {"split": "4/5", "theta": "5", "smoother": "median", "longest": 256}}
 
 A choice that is left open, by "auto" or by a name without settings, is that of least predicted error, as the
 version sees it that plans the release.
@@ -11,14 +12,16 @@ Promise
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from streamgauge.query.parts import Part, mechanism_named
+from streamgauge.postprocess import Hierarchy
+from streamgauge.query.mechanism_names import mechanism_named, setting_of_json
+from streamgauge.query.parts import Part
 from streamgauge.query.query import Refused
 from streamgauge.statistics import Statistic
-from streamgauge.statistics.tuned import DECIDED, Tuned
+from streamgauge.statistics.tuned import Tuned
 
 Choice = Mapping[str, Any]  # ready for JSON
 Choices = Sequence[Choice | None]
@@ -26,12 +29,10 @@ Choices = Sequence[Choice | None]
 
 def choice_of(statistic: Statistic[Any]) -> Choice | None:
     """The mechanism of a statistic with all its settings; none if they do not say all of it."""
-    counter: Any = statistic.counter
-    own = [field.name for field in fields(counter) if field.name not in DECIDED]
-    settings = {name: getattr(counter, name) for name in own if getattr(counter, name) is not None}
+    counter = statistic.counter
     choice = {
         "mechanism": type(counter).__name__,
-        "settings": {name: _as_json(value) for name, value in settings.items()},
+        "settings": {name: _as_json(value) for name, value in Tuned.like(counter).settings},
     }
     return choice if counted_by(statistic, choice).counter == counter else None
 
@@ -57,12 +58,18 @@ def kept(parts: Sequence[Part], choices: Choices) -> tuple[Part, ...]:
 
 
 def _as_json(value: Any) -> Any:
+    if isinstance(value, Hierarchy):
+        return {"parents": list(value.parents)}
+    if isinstance(value, tuple):
+        return [_as_json(each) for each in value]
     if isinstance(value, type):
         return value.__name__
     return str(value) if isinstance(value, Fraction) else value
 
 
 def _of_json(name: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    return mechanism_named(value) if name == "inner" else Fraction(value)
+    if isinstance(value, Mapping):
+        return Hierarchy(value["parents"])
+    if name == "inner":
+        return mechanism_named(value)
+    return setting_of_json(value)

@@ -1,30 +1,56 @@
 """`mechanism` of a release: "auto", a name, or a table with a name and settings of that mechanism.
 
-Settings are those of the claim which a release does not decide by itself: { name = "Kary", branching = 13 }.
+Settings are those of the claim which a release does not decide by itself: { name = "Kary", branching = 13 },
+{ name = "Pegasus", smoother = "average" }. Words begin with a letter and exact numbers do not, so that either
+can be told from the other where both were written as text.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from fractions import Fraction
+from inspect import isabstract
 from typing import Any
 
-from streamgauge import continual
+from streamgauge import adaptive, continual
+from streamgauge.continual import Claim
+from streamgauge.query.query import Refused
 from streamgauge.query.toml_keys import Rule, Table
 from streamgauge.query.toml_rules import FARTHEST, exactly
 
 AUTO = "auto"
 DECIDED = {"loss", "horizon", "bound", "pan_private", "unit", "window", "decay", "half_life", "inner"}
+DECIDED |= {"hierarchy", "signed", "lowest"}
 
-Chosen = tuple[str, dict[str, int | bool | Fraction]]
+Setting = int | bool | str | Fraction | tuple[int | Fraction, ...]
+Chosen = tuple[str, dict[str, Setting]]
 
 
-def settings_by_mechanism() -> dict[str, tuple[str, ...]]:
-    """The mechanisms that can be asked for by name, and what can be set of each."""
-    found: dict[str, Any] = {name: getattr(continual, name) for name in continual.__all__}
+def mechanisms() -> dict[str, type[Claim[Any, Any]]]:
+    """All that can be asked for by name."""
+    rooms = (continual, adaptive)
+    found: dict[str, Any] = {name: getattr(room, name) for room in rooms for name in room.__all__}
+    return {name: thing for name, thing in found.items() if _is_claim(thing)}
+
+
+def _is_claim(thing: Any) -> bool:
+    made = isinstance(thing, type) and issubclass(thing, Claim) and is_dataclass(thing)
+    return made and not isabstract(thing)
+
+
+def mechanism_named(name: str) -> type[Claim[Any, Any]]:
+    """The mechanism of a name, or of one that was pinned."""
+    if name not in mechanisms():
+        raise Refused(f"mechanism must be auto or one of {', '.join(mechanisms())}, got {name}")
+    return mechanisms()[name]
+
+
+def settings_by_mechanism() -> dict[str, dict[str, Rule[Any]]]:
+    """The mechanisms that can be asked for by name, and what can be set of each, by which rule."""
+    found: dict[str, Any] = dict(mechanisms())
     return {
-        name: tuple(field.name for field in fields(claim) if field.name not in DECIDED)
+        name: {field.name: _rule(field) for field in fields(claim) if field.name not in DECIDED}
         for name, claim in found.items()
-        if is_dataclass(claim) and hasattr(claim, "LOSSES")
     }
 
 
@@ -36,12 +62,20 @@ def mechanism_of(release: Table) -> Chosen:
     if not isinstance(value, Mapping):
         return release.optional("mechanism", rule, AUTO), {}
     name = Table.open(release.at("mechanism"), value).required("name", rule)
-    table = release.table("mechanism", ("name", *known.get(name, ())))
-    return name, {key: table.required(key, SETTING) for key in table if key != "name"}
+    rules = known.get(name, {})
+    table = release.table("mechanism", ("name", *rules))
+    return name, {key: table.required(key, rules[key]) for key in table if key != "name"}
 
 
 def _known(value: Any, known: Mapping[str, object]) -> str | None:
     return value if isinstance(value, str) and (value == AUTO or value in known) else None
+
+
+def _rule(field: Field[Any]) -> Rule[Any]:
+    """What a setting must be, by its own default and type."""
+    if isinstance(field.default, str):
+        return SPELT
+    return NUMBERS if "tuple" in str(field.type) else SETTING
 
 
 def _setting(value: Any) -> int | bool | Fraction | None:
@@ -53,4 +87,26 @@ def _setting(value: Any) -> int | bool | Fraction | None:
     return int(number) if number.denominator == 1 else number
 
 
+def _numbers(value: Any) -> tuple[int | Fraction, ...] | None:
+    numbers = [_setting(each) for each in value] if isinstance(value, list | tuple) else []
+    known = tuple(number for number in numbers if number is not None)
+    return known if known and len(known) == len(numbers) else None
+
+
+def setting_of_json(value: Any) -> Any:
+    """A setting that was written as JSON, in which exact numbers are texts.
+
+    >>> setting_of_json("james_stein"), setting_of_json("4/5"), setting_of_json([1, "1/2"])
+    ('james_stein', Fraction(4, 5), (1, Fraction(1, 2)))
+    """
+    if isinstance(value, list | tuple):
+        return tuple(setting_of_json(each) for each in value)
+    if not isinstance(value, str):
+        return value
+    return value if WORD.fullmatch(value) else Fraction(value)
+
+
+WORD = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,99}")
 SETTING: Rule[int | bool | Fraction] = Rule("a number, true or false", _setting)
+SPELT = Rule("a word", lambda v: v if isinstance(v, str) and WORD.fullmatch(v) else None)
+NUMBERS = Rule("an array of numbers", _numbers)

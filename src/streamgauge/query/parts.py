@@ -3,7 +3,8 @@
 Aggregates of one expression share one run: COUNT(x), SUM(x), AVG(x), VAR_SAMP(x) and STDDEV(x) are read off
 one summary, all quantiles of x off one tree, MIN(x) and MAX(x) off another. COUNT(*) is read off a summary
 whose expression cannot be NULL, if there is one. So the loss of a release is shared by as few runs as can
-be: evenly among its parts, and each level of a ROLLUP has all of them.
+be: evenly among its parts, and each level of a ROLLUP has all of them; unless one run answers all levels
+(see `rollups`), which then share its loss.
 
 Privacy
     One unit moves the vector of each part by at most the part's `reach`; each part of each level keeps an
@@ -13,15 +14,16 @@ Privacy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, prod
+from math import ceil, floor
 from typing import Any
 
-from streamgauge import continual
-from streamgauge.continual import Mechanism
 from streamgauge.noise import Grid
 from streamgauge.privacy import Loss, Unit, User, WEvent
+from streamgauge.query.few_events import counted, expected_at
 from streamgauge.query.measure import Cell, Measure, Pinned
+from streamgauge.query.mechanism_names import AUTO, mechanism_named
 from streamgauge.query.query import Aggregate, AggregateKind, Codes, KeyColumn, Query, Refused, Value
+from streamgauge.query.rollups import TOGETHER, hierarchy_of, levels_run, named_for, width_of
 from streamgauge.query.settings import Release, Stream
 from streamgauge.query.value_grids import bounds_of, fine_step
 from streamgauge.statistics import Count, Distinct, Extremes, Quantile, Statistic, Sum, Summary, TopK
@@ -47,7 +49,7 @@ class Output:
 class Part:
     """One run of a release: a statistic, what the engine adds up for it, and what is read off."""
 
-    level: int  # how many of the group columns it keeps
+    level: int  # how many of the group columns it keeps, the finest of several
     statistic: Statistic[Any]
     measure: Measure
     outputs: tuple[Output, ...]
@@ -74,9 +76,15 @@ class Asked:
     mechanism: AskedMechanism
     unit: Unit
     width: int  # groups of its level
+    expected: Fraction | None = None  # events of one of them in a tick
+
+    @property
+    def together(self) -> bool:
+        """Whether one run answers all levels."""
+        return isinstance(self.mechanism, Tuned) and self.mechanism.mechanism.__name__ == TOGETHER
 
     def given(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("loss", "width")}
+        return {name: getattr(self, name) for name in ("horizon", "window", "mechanism", "unit")}
 
 
 def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
@@ -85,13 +93,15 @@ def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]
     if query.key is not None:
         return (discovered(release, query, query.key, stream),)
     sorts = list(sorted_out(query.aggregates))
-    share = Fraction(1, len(sorts) * len(query.levels))
-    chosen = None if release.mechanism == "auto" else asked_for(release)
+    levels = levels_run(release.mechanism, query)
+    share = Fraction(1, len(sorts) * len(levels))
+    chosen = asked_for(release, query)
     found = []
-    for level in query.levels:
+    for level in levels:
         width = check_width(release, query, level)
         loss = release.loss.part(share)
-        asked = Asked(loss, release.horizon, release.window, chosen, stream.unit, width)
+        few = expected_at(release, query, level)
+        asked = Asked(loss, release.horizon, release.window, chosen, stream.unit, width, few)
         found += [_part(sort, query, level, asked, stream) for sort in sorts]
     return tuple(found)
 
@@ -116,7 +126,7 @@ def discovered(release: Release, query: Query, key: KeyColumn, stream: Stream) -
         delta=release.delta,
         horizon=release.horizon,
         window=release.window,
-        mechanism=None if release.mechanism == "auto" else asked_for(release),
+        mechanism=asked_for(release, query),
         unit=stream.unit,
     )
     measure = Measure(query.where, (), lookups=query.lookups, columns=query.columns, key=key.sql)
@@ -125,7 +135,7 @@ def discovered(release: Release, query: Query, key: KeyColumn, stream: Stream) -
 
 def check_width(release: Release, query: Query, level: int) -> int:
     """The number of groups of a level; refuses more than are allowed."""
-    width = prod(len(group.labels) for group in query.groups[:level])
+    width = width_of(query, level)
     if width > release.max_groups:
         names = " x ".join(f"{len(group.labels)} {group.name}" for group in query.groups[:level])
         rule = f"groups must be at most max_groups = {release.max_groups}"
@@ -133,21 +143,13 @@ def check_width(release: Release, query: Query, level: int) -> int:
     return width
 
 
-def asked_for(release: Release) -> Tuned:
-    """The mechanism that a release names, with its settings."""
-    return Tuned.of(mechanism_named(release.mechanism), **release.settings)
-
-
-def mechanism_named(name: str) -> type[Mechanism[Any]]:
-    found: type[Mechanism[Any]] | None = getattr(continual, name, None) if name in continual.__all__ else None
-    if found is None or not (isinstance(found, type) and issubclass(found, Mechanism)):
-        known = ", ".join(n for n in continual.__all__ if is_mechanism(getattr(continual, n)))
-        raise Refused(f"mechanism must be auto or one of {known}, got {name}")
-    return found
-
-
-def is_mechanism(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Mechanism) and thing is not Mechanism
+def asked_for(release: Release, query: Query) -> Tuned | None:
+    """The mechanism that a release names, with its settings; none if it is to be chosen."""
+    if release.mechanism == AUTO:
+        return None
+    name = named_for(release.mechanism, query)
+    levels = {"hierarchy": hierarchy_of(query)} if name == TOGETHER else {}
+    return Tuned.of(mechanism_named(name), **release.settings, **levels)
 
 
 @dataclass(frozen=True)
@@ -223,10 +225,10 @@ Made = tuple[Statistic[Any], Mapping[str, Any], Iterator[Output]]
 def _moments(sort: Sort, asked: Asked, stream: Stream) -> Made:
     value, kinds = sort.value, sort.kinds
     if kinds == {"count"}:
-        counted = () if value is None or not value.nullable else (Pinned(value.sql, 0, 0, Fraction(1), 0),)
+        there = () if value is None or not value.nullable else (Pinned(value.sql, 0, 0, Fraction(1), 0),)
         return (
-            Count(asked.loss, **asked.given()),
-            {"values": counted},
+            counted(Count(asked.loss, **asked.given()), asked.expected),
+            {"values": there},
             (Output(i, "value") for i, _ in sort.members),
         )
     if value is None:
@@ -267,6 +269,9 @@ def _distinct(sort: Sort, asked: Asked, stream: Stream) -> Made:
     if isinstance(stream.unit, User) and codes.column != stream.user:
         rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
         raise Refused(f"{rule}, got {codes.column}: one user may bring in any number of others")
+    if asked.together:
+        rule = "mechanism must be one that counts each level by itself for COUNT(DISTINCT ...)"
+        raise Refused(f"{rule}, since levels do not add up, got {TOGETHER}")
     return (
         distinct_of(codes, asked),
         {"cell": Cell(codes.sql, codes.universe)},

@@ -6,7 +6,7 @@ will see: the same places at every tick, whatever the data, unless groups are di
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, product
 from typing import NotRequired, TypedDict
 
 from streamgauge.query.canonical import asked_of, canonical
@@ -14,6 +14,7 @@ from streamgauge.query.chosen import Choice, Choices, choice_of, kept
 from streamgauge.query.parts import Part, parts_of
 from streamgauge.query.query import Query, Refused
 from streamgauge.query.released import Place, Shape
+from streamgauge.query.rollups import width_of
 from streamgauge.query.settings import Label, PipelineFile, Release, Stream
 from streamgauge.query.sql import parse
 
@@ -71,17 +72,18 @@ class Planned:
     @property
     def groups(self) -> int:
         """How many groups all levels have, or, where they are discovered, are released at most."""
-        wide = {part.level: part.groups if part.measure.key else part.width for part in self.parts}
-        return sum(wide[level] for level in self.query.levels)
+        return sum(part.groups for part in self.parts) if self.query.key else sum(self._widths.values())
 
     @cached_property
     def offsets(self) -> dict[int, int]:
         """Where the places of each level begin."""
-        found, begin = {}, 0
-        for level in self.query.levels:
-            found[level] = begin
-            begin += next(part.width for part in self.parts if part.level == level)
-        return found
+        begins = accumulate(self._widths.values(), initial=0)
+        return dict(zip(self._widths, begins, strict=False))
+
+    @property
+    def _widths(self) -> dict[int, int]:
+        """How many groups each level has."""
+        return {level: width_of(self.query, level) for level in self.query.levels}
 
     def last_tick(self, first: int) -> int | None:
         """The last tick of the stream that it can have if it starts at `first`."""

@@ -5,9 +5,11 @@
                              values that are spread evenly over their bounds
     quantile, min, max       in ranks: how many events lie between the answer and the truth, at most
     groups discovered        exact, with the noisy count that a group needs to be published
+    mechanisms that adapt    depend on the data: what is certain whatever they are, or that nothing is
 
-`expected` is what a curator declares: the number of events of one group in one tick. It decides nothing but
-the numbers printed here.
+`expected` is what a curator declares: the number of events of one group in one tick. It decides the numbers
+printed here and, where the mechanism of a running count is left to be chosen, whether one for few events
+counts (see `few_events`).
 
 Promise
     Under what a note says of the data, the error of a mean or a spread is within 0.8 to 1.25 times what is
@@ -18,8 +20,10 @@ Promise
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, nan
+from math import ceil, floor, isfinite, nan
 from typing import Any
+
+import numpy as np
 
 from streamgauge.noise.normal import normal_point
 from streamgauge.query.parts import Output, Part
@@ -30,6 +34,7 @@ from streamgauge.statistics.top_k import AMONG
 
 FAR = 1000  # the last tick that is shown of a release without a horizon
 EVENTS = 1000.0  # the number of events that errors are shown at, if nobody expects another
+WHATEVER, UNBOUNDED = "whatever the data", "no bound before there are data"
 NORMAL = normal_point(0.025)  # of a normal law: for what has no exact one before the data are there
 CLEAR = {"mean": 5.0, "variance": 12.0, "stddev": 12.0}  # spreads of noise that a count must be clear of
 FEWEST = {"mean": 2, "variance": 30, "stddev": 30}  # events whose own spread is near what is expected
@@ -42,7 +47,7 @@ class Error:
     measure: str
     tick: int
     stddev: float  # NaN where nothing can be told before there are data
-    half_width: float  # 95 %; NaN the same
+    half_width: float  # 95 %; NaN the same, infinite where nothing is certain whatever the data
     level: float | None = None  # what it would be an error of, where something is expected
     note: str = ""  # what it depends on
     threshold: float | None = None  # the noisy count above which a group that is discovered is published
@@ -108,9 +113,11 @@ def _of_keys(measure: str, statistic: TopK, tick: int, events: float | None) -> 
 
 
 def _of_counter(statistic: Any, column: str, tick: int, events: float | None) -> Told:
-    noise = statistic.noise_at(tick)
-    level = events if not hasattr(statistic, "lower") else None
-    return noise.stddev, noise.half_width(0.95), level, ""
+    bar = statistic.bar_at(tick)
+    spread, half = float(np.max(bar.stddev)), float(np.max(bar.half_width(0.95)))
+    if statistic.depends:
+        return spread, half, None, WHATEVER if isfinite(half) else UNBOUNDED
+    return spread, half, events if not hasattr(statistic, "lower") else None, ""
 
 
 def _of_summary(statistic: Any, column: str, tick: int, events: float | None) -> Told:

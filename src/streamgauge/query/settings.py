@@ -90,7 +90,7 @@ class Release:
     max_groups: int = 10**6
     delta: Fraction | None = None  # for groups that are discovered
     share: Fraction | None = None  # of the budget, if the loss was declared as one
-    expected: float | None = None  # the level that the curator expects, for relative errors
+    expected: float | None = None  # events of a group in a tick that the curator expects, for predictions
     title: str = ""
     description: str = ""
     asked: str | None = None  # the analyst who asked for it, if it is not in the file

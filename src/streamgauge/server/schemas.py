@@ -51,8 +51,8 @@ NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,100}$"}
 MECHANISM = shape(
     {"name": TEXT},
     description="A mechanism and settings of its own.",
-    additionalProperties={"type": ["number", "boolean", "string"]},
-    examples=[{"name": "Kary", "branching": 4}],
+    additionalProperties={"type": ["number", "boolean", "string", "array"]},
+    examples=[{"name": "Kary", "branching": 4}, {"name": "Pegasus", "smoother": "quiet"}],
 )
 
 ASKED = closed(
@@ -69,7 +69,7 @@ ASKED = closed(
         "expected": {
             "type": "number",
             "exclusiveMinimum": 0,
-            "description": "Events of a group in a tick: decides nothing but predictions.",
+            "description": "Events of a group in a tick: for predictions, and the choice of sparse counters.",
         },
         "title": TEXT,
         "description": TEXT,

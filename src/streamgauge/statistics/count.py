@@ -7,7 +7,8 @@ Privacy
     protected: of each tick the first N events count, and all of them together move the vector by N.
 
 Error
-    Unbiased; the standard error is that of the counter, and depends on no data.
+    Unbiased; the standard error is that of the counter, and depends on no data. With a counter that adapts to
+    its data (`mechanism=Pegasus`) it does, and the value may be biased; the interval holds whatever they are.
 
 Reference
     The stream aggregates of "private aggregates on streams", Algorithm 2, multiply the noise by the bound N
@@ -22,7 +23,7 @@ import numpy as np
 from streamgauge.noise import Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.statistics.columns import Column, present
-from streamgauge.statistics.estimate import Estimate, linear
+from streamgauge.statistics.estimate import Estimate
 from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.statistic import Marks, Statistic, Told
@@ -41,6 +42,7 @@ class Count(Statistic[Estimate]):
     """
 
     NEEDS_VALUES: ClassVar[bool] = False
+    ADAPTS: ClassVar[bool] = True
     loss: Loss
     _: KW_ONLY
     horizon: int | None = None
@@ -55,6 +57,10 @@ class Count(Statistic[Estimate]):
         return unit_reach(self.unit, one, one)
 
     @property
+    def signed(self) -> bool:
+        return False
+
+    @property
     def power_weights(self) -> Weights:
         return ((1,),)
 
@@ -63,4 +69,4 @@ class Count(Statistic[Estimate]):
         return Marks(events, groups[events][:, None], np.ones((1, 1), np.int64))
 
     def release(self, told: Told) -> Estimate:
-        return linear(told.sums, told.noises, 1.0)
+        return told.estimate(self.scale)

@@ -24,10 +24,10 @@ from streamgauge.continual.single import Single
 from streamgauge.noise import Ints, Noise, NoiseSum
 from streamgauge.statistics.columns import Column, Domain, column
 from streamgauge.statistics.contributions import Contributions
+from streamgauge.statistics.drawn import Drawn
 from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.events import Events, in_order
 from streamgauge.statistics.held import Held, packed, unpacked
-from streamgauge.statistics.noises import NoisesOf
 from streamgauge.statistics.statistic import Marks, Statistic, Told, tally
 
 R = TypeVar("R")
@@ -97,7 +97,7 @@ class EventRun(Single[Held], Generic[R]):
             before = held.counter.tick
             rows, events = in_order(events, when, before, until)
             if until == before:
-                return self.statistic.none(self._told_of(held, np.zeros((0, held.counter.width))))
+                return self.statistic.none(self._told(held, Drawn.nothing(held.counter)))
             if self.statistic.REMEMBERS or held.users is not None or held.counter.intrusions:
                 return self._each(held, events, rows, until - before)
             return self._block(held, events, rows, until - before)
@@ -126,7 +126,7 @@ class EventRun(Single[Held], Generic[R]):
             raise ValueError(f"counts must be of {len(vectors)} ticks, got {len(known)}")
         with self._taken(partial(self._so_many_more, len(vectors))) as held:
             if not len(vectors):
-                return self.statistic.none(self._told_of(held, np.zeros((0, held.counter.width))))
+                return self.statistic.none(self._told(held, Drawn.nothing(held.counter)))
             if held.counter.intrusions:
                 rows = range(len(vectors))
                 return self.statistic.joined([self._one_of(held, vectors, known, row) for row in rows])
@@ -166,11 +166,10 @@ class EventRun(Single[Held], Generic[R]):
 
     def _all_of(self, held: Held, vectors: Ints, known: Ints | None) -> Any:
         """Piece by piece, so that what is needed besides the sums stays bounded."""
-        sums, piece = np.empty(vectors.shape), max(1, CHUNK // vectors.shape[1])
-        for first in range(0, len(vectors), piece):
-            part = slice(first, first + piece)
-            sums[part] = held.counter.feed(self._cut(vectors[part]))
-        return self.statistic.release(self._told_of(held, sums, self._public_counts(held, known)))
+        piece = max(1, CHUNK // vectors.shape[1])
+        parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
+        drawn = Drawn.joined(held.counter, [held.counter.feed(self._cut(part)) for part in parts])
+        return self.statistic.release(self._told(held, drawn, self._public_counts(held, known)))
 
     def _cut(self, vectors: Ints) -> Ints:
         """Each tick by itself, where ticks are units."""
@@ -264,17 +263,18 @@ class EventRun(Single[Held], Generic[R]):
         inside = events.groups >= 0
         events, rows = events.only(inside), rows[inside]
         piece = max(1, CHUNK // size)
-        sums, counts = [], []
+        fed, counts = [], []
         for first in range(0, max(1, ticks), piece):
             count = min(piece, ticks - first)
             begin, end = np.searchsorted(rows, [first, first + count])
             part, own = events.only(np.arange(begin, end)), rows[begin:end] - first
             marks = self._marks(held, part, own)
             of = own[marks.events]
-            sums.append(held.counter.feed(tally(marks, size, of, count)))
+            fed.append(held.counter.feed(tally(marks, size, of, count)))
             known = self._counts(held, part.groups[marks.events] + of * self.width, count)
             counts.append(self._public_counts(held, known))
-        return self.statistic.release(self._told_of(held, np.concatenate(sums), np.concatenate(counts)))
+        drawn = Drawn.joined(held.counter, fed)
+        return self.statistic.release(self._told(held, drawn, np.concatenate(counts)))
 
     def _marks(self, held: Held, events: Events, rows: Ints) -> Marks:
         """What events add; where a whole tick is the unit, its first events only."""
@@ -294,17 +294,15 @@ class EventRun(Single[Held], Generic[R]):
         return np.asarray(held.public.feed(counts), np.float64)
 
     def _release(self, held: Held, vector: Ints, counts: Ints | None) -> R:
-        """The release of one tick, with the noise as announced intrusions have left it."""
-        sums = np.asarray(held.counter.step(vector), np.float64)[None]
-        known = self._public_counts(held, counts)
-        told = Told(sums, [held.counter.noise()], self.width, held.memory, known)
+        """The release of one tick."""
+        drawn = Drawn.step(held.counter, vector)
+        told = self._told(held, drawn, self._public_counts(held, counts))
         return self.statistic.first(self.statistic.release(told))
 
-    def _told_of(self, held: Held, sums: Any, counts: Floats | None = None) -> Told:
-        """What the newest ticks are told of, with the noise that the claim says."""
-        noises = NoisesOf(self.statistic.counter, held.counter.tick - len(sums) + 1, len(sums))
+    def _told(self, held: Held, drawn: Drawn, counts: Floats | None = None) -> Told:
+        """What the newest ticks are told of."""
         known = np.zeros((0, self.width)) if counts is None else counts
-        return Told(np.asarray(sums, np.float64), noises, self.width, held.memory, known)
+        return Told(drawn.sums, drawn.noises, self.width, held.memory, known, drawn.released)
 
     def __repr__(self) -> str:
         return f"<run of {self.statistic!r}, width {self.width}>"

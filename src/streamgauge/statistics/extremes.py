@@ -118,7 +118,7 @@ class Extremes(AlongAxis[ExtremesSeen]):
 
     def rank(self, tick: int) -> float:
         """The largest kappa at `tick`: with how many events beyond it any value would be published."""
-        tree, noise = self.tree, self.counter.noise_at(self.counter.checked(tick))
+        tree, noise = self.tree, self.linear.noise_at(self.linear.checked(tick))
         chances = self.chances(tick) if self.window == "running" else 1
         blocks = np.append(tree.below + tree.inside, tree.below + tree.top - tree.inside)
         return float(kappa(noise, np.unique(blocks), self.doubt, self.axis.cells * chances).max())

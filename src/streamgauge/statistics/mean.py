@@ -76,7 +76,7 @@ class Mean(OfMoments[Estimate]):
 
         Where the count is not enough to go on, that of the least count that is. Without a `mean`, the worst.
         """
-        return predicted_mean(self.moments, self.counter.stddev(tick), count, mean)
+        return predicted_mean(self.moments, self.linear.stddev(tick), count, mean)
 
     def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
         return self.stddev(tick, expected.count, expected.mean)

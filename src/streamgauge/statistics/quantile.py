@@ -89,11 +89,11 @@ class Quantile(AlongAxis[Quantiles]):
     def rank_stddev(self, tick: int) -> float:
         """The largest standard error of a rank at `tick`, over all values and all q, in events."""
         worst = max(float(variance_blocks(self.tree, part).max()) for part in fractions(self.q))
-        return sqrt(worst) * self.counter.stddev(tick)
+        return sqrt(worst) * self.linear.stddev(tick)
 
     def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
         """Of values that are spread evenly over the axis, half the axis at most."""
         part = fractions(self.q)[int(measure)]
-        ranks = sqrt(float(variance_blocks(self.tree, part).max())) * self.counter.stddev(tick)
+        ranks = sqrt(float(variance_blocks(self.tree, part).max())) * self.linear.stddev(tick)
         length = float(self.axis.upper - self.axis.lower)
         return length * min(ranks / max(expected.count, 1.0), 0.5)

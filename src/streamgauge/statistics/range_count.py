@@ -124,7 +124,7 @@ class RangeCount(Statistic[Ranges]):
         """The exact standard error of a box at `tick`, known before there are data."""
         blocks = self.space.blocks(self.space.checked(box, bounds))
         size = prod(len(nodes) for nodes, _ in blocks)
-        return added(self.counter.noise_at(self.counter.checked(tick)), [(size, 1)]).stddev
+        return added(self.linear.noise_at(self.linear.checked(tick)), [(size, 1)]).stddev
 
 
 def named_axes(axes: Any) -> tuple[tuple[str, Axis], ...]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamgauge.adaptive import Adaptive
+from streamgauge.continual import Claim, Mechanism
 from streamgauge.noise import Grid
 from streamgauge.privacy import Approx, Pure, Zcdp
 from streamgauge.privacy.exact import exact
@@ -42,12 +44,19 @@ def check_claim(statistic: "Statistic[Any]") -> None:
     if not isinstance(getattr(statistic.unit, "ticks", None), int):
         raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")
     if statistic.mechanism is not None:
-        tuned(statistic.mechanism)
+        _check_kind(statistic, tuned(statistic.mechanism).mechanism)
     if statistic.pan_private and statistic.RESTS_EXACT:
         name, why = type(statistic).__name__, statistic.RESTS_EXACT
         raise ValueError(f"pan_private must be False for {name} ({why}), got True")
     if statistic.pan_private and statistic.bounds_users:
         raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")
+
+
+def _check_kind(statistic: "Statistic[Any]", mechanism: type[Claim[Any, Any]]) -> None:
+    """Most statistics are decoded from sums under noise of a known law."""
+    if not statistic.ADAPTS and not issubclass(mechanism, Mechanism):
+        kind = type(statistic).__name__
+        raise ValueError(f"mechanism must be linear for {kind}, got {mechanism.__name__}")
 
 
 def _keep_plain(statistic: "Statistic[Any]") -> None:
@@ -61,7 +70,7 @@ def _keep_plain(statistic: "Statistic[Any]") -> None:
             raise ValueError(f"{field.name} must be True or False, got {value!r}")
 
 
-def window_settings(window: str, names: set[str]) -> dict[str, Any]:
+def window_settings(window: str, claim: Any) -> dict[str, Any]:
     """What a window is to a mechanism that was asked for by name."""
     kind, _, size = str(window).partition(" ")
     ticks = 1 if window == "each" else int(size) if size.isdecimal() else 0
@@ -69,10 +78,22 @@ def window_settings(window: str, names: set[str]) -> dict[str, Any]:
     if wanted is None or (bool(wanted) and not ticks) or (kind in ("running", "each") and size):
         shown = '"running", "each", "sliding TICKS" or "decayed TICKS" (a half-life)'
         raise ValueError(f"window must be {shown}, got {window!r}")
+    names = {field.name for field in fields(claim)}
+    if issubclass(claim, Adaptive):
+        return _adapted_window(window, kind, claim, names)
     other = names & {"window", "half_life", "exponent"} - {wanted}
     if (wanted and wanted not in names) or (not wanted and other):
         raise ValueError(f"mechanism must be one that answers {window!r}, got another")
     return {wanted: ticks} if wanted else {}
+
+
+def _adapted_window(window: str, kind: str, claim: type[Adaptive[Any]], names: set[str]) -> dict[str, Any]:
+    """One that adapts says which windows it answers, and is told which in the same words."""
+    if kind not in claim.WINDOWS:
+        known = " or ".join(claim.WINDOWS)
+        got = f"{claim.__name__}, which answers {known}"
+        raise ValueError(f"mechanism must be one that answers {window!r}, got {got}")
+    return {"window": window} if "window" in names else {}
 
 
 def value_grid(lower: Any, upper: Any, step: Any, places: int = PLACES) -> Grid:

@@ -18,21 +18,24 @@ Privacy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual import Mechanism, choose
+from streamgauge.adaptive import Adaptive, Bar, Released
+from streamgauge.continual import Claim, Mechanism, choose
 from streamgauge.noise import Grid, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Reach, Tick, Unit, User
+from streamgauge.statistics.adapted import Scaled, adapted
+from streamgauge.statistics.asked_counter import asked_counter
 from streamgauge.statistics.columns import Column, column
-from streamgauge.statistics.estimate import Floats, stacked
+from streamgauge.statistics.estimate import Estimate, Floats, linear, stacked
 from streamgauge.statistics.power_sums import Weights, channels_of
-from streamgauge.statistics.settings import check_claim, window_settings
-from streamgauge.statistics.tuned import AskedMechanism, tuned
+from streamgauge.statistics.settings import check_claim
+from streamgauge.statistics.tuned import AskedMechanism, linear_of, tuned
 
 if TYPE_CHECKING:
     from streamgauge.statistics.event_run import EventRun
@@ -65,6 +68,7 @@ class Told:
     width: int
     memory: Any
     counts: Floats  # the exact counts of events where they are public, else empty
+    released: Released | None = None  # the same, of a counter that adapts to its data
 
     @property
     def channels(self) -> Floats:
@@ -73,7 +77,15 @@ class Told:
 
     def rows(self, part: slice) -> "Told":
         """What some of the ticks are told of."""
-        return replace(self, sums=self.sums[part], noises=self.noises[part], counts=self.counts[part])
+        known = None if self.released is None else self.released.of_ticks(part)
+        some = replace(self, sums=self.sums[part], noises=self.noises[part], counts=self.counts[part])
+        return replace(some, released=known)
+
+    def estimate(self, scale: float) -> Estimate:
+        """The sums themselves, in units of the data."""
+        if self.released is not None:
+            return adapted(self.released, scale)
+        return linear(self.sums * scale, self.noises, scale)
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,7 @@ class Statistic(ABC, Generic[R]):
     REMEMBERS: ClassVar[bool] = False  # whether what events count for depends on earlier ticks
     GROWS: ClassVar[bool] = False  # whether the vector gets new places with time
     NEEDS_VALUES: ClassVar[bool] = True  # whether events carry something besides their group
+    ADAPTS: ClassVar[bool] = False  # whether counters that adapt to their data may count for it
     loss: Loss
     horizon: int | None
     window: str
@@ -176,6 +189,11 @@ class Statistic(ABC, Generic[R]):
         return saved
 
     @property
+    def signed(self) -> bool:
+        """Whether what is counted can be negative."""
+        return True
+
+    @property
     def counts_are_public(self) -> bool:
         """Whether a run keeps the exact number of events, which its curator has declared public."""
         return False
@@ -234,26 +252,21 @@ class Statistic(ABC, Generic[R]):
         return self.unit
 
     @cached_property
-    def counter(self) -> Mechanism[Any]:
+    def counter(self) -> Claim[Any, Any]:
         """The mechanism that releases the vector."""
         return self.counter_of(self.loss)
 
-    def counter_of(self, loss: Loss) -> Mechanism[Any]:
+    @property
+    def linear(self) -> Mechanism[Any]:
+        """The counter, if its noise has a law apart from the data."""
+        return linear_of(self.counter, type(self).__name__)
+
+    def counter_of(self, loss: Loss) -> Claim[Any, Any]:
         """The counter that keeps a loss: the one asked for, or that of least predicted error."""
+        if self.mechanism is not None:
+            return asked_counter(self, tuned(self.mechanism), loss)
         asked: dict[str, Any] = {"unit": self.counted, "pan_private": self.pan_private, "bound": self.reach}
-        if self.mechanism is None:
-            return choose(loss, horizon=self.horizon, window=self.window, **asked)
-        asked_for = tuned(self.mechanism)
-        claim: Any = asked_for.mechanism
-        names = {field.name for field in fields(claim)}
-        asked |= window_settings(self.window, names)
-        if "horizon" in names:
-            asked["horizon"] = self.horizon
-        if self.horizon is not None:
-            asked["last_tick"] = self.horizon
-        known = {name: value for name, value in asked.items() if name in names}
-        made: Mechanism[Any] = claim(loss, **known | dict(asked_for.settings))
-        return made
+        return choose(loss, horizon=self.horizon, window=self.window, **asked)
 
     @property
     def grid(self) -> Grid | None:
@@ -313,11 +326,21 @@ class Statistic(ABC, Generic[R]):
 
     def noise_at(self, tick: int) -> NoiseSum:
         """The noise in every count or sum that the release at `tick` is made of, in units of the data."""
-        return self.counter.noise_at(self.counter.checked(tick)).times(self.scale)
+        return self.linear.noise_at(self.linear.checked(tick)).times(self.scale)
+
+    def bar_at(self, tick: int) -> Bar:
+        """What is certain of every count or sum that the release at `tick` is made of, before any data."""
+        counter = self.counter
+        return Scaled(counter.bar(tick), self.scale) if isinstance(counter, Adaptive) else self.noise_at(tick)
+
+    @property
+    def depends(self) -> str:
+        """What else the error depends on, in words, where the counter adapts to its data; else nothing."""
+        return getattr(self.counter, "DEPENDS", "")
 
     def stddev(self, tick: int) -> float:
         """The standard error of every count or sum that the release at `tick` is made of, before any data."""
-        return self.counter.stddev(tick) * self.scale
+        return float(np.max(self.bar_at(tick).stddev))
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ Privacy
 
 Error
     Unbiased for the clipped and rounded values; the standard error is that of the counter times `step`, and
-    depends on no data. Bounds that are narrower than the data bias the sum; wider ones cost noise.
+    depends on no data, unless the counter adapts to them. Bounds that are narrower than the data bias the
+    sum; wider ones cost noise.
 
 Reference
     "Private aggregates on streams" has sums of reals without a range, whose noise no scale can suffice.
@@ -21,7 +22,7 @@ Reference
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from streamgauge.noise import Grid, Ints
 from streamgauge.privacy import Event, Loss, Reach, Unit
 from streamgauge.privacy.exact import Number
 from streamgauge.statistics.columns import Column
-from streamgauge.statistics.estimate import Estimate, linear
+from streamgauge.statistics.estimate import Estimate
 from streamgauge.statistics.power_sums import Weights
 from streamgauge.statistics.reaches import check_public_counts, unit_reach
 from streamgauge.statistics.settings import value_grid
@@ -48,6 +49,7 @@ class Sum(Statistic[Estimate]):
     [5.5]
     """
 
+    ADAPTS: ClassVar[bool] = True
     loss: Loss
     _: KW_ONLY
     lower: Number | None = None
@@ -73,6 +75,10 @@ class Sum(Statistic[Estimate]):
         return int(self.grid.integers([None])[0]) if self.public_counts else None
 
     @property
+    def signed(self) -> bool:
+        return self.grid.first < 0
+
+    @property
     def power_weights(self) -> Weights:
         return ((0, 1),)
 
@@ -93,4 +99,4 @@ class Sum(Statistic[Estimate]):
         return Marks(events, groups[events][:, None], integers[events][:, None])
 
     def release(self, told: Told) -> Estimate:
-        return linear(told.sums * self.scale, told.noises, self.scale)
+        return told.estimate(self.scale)

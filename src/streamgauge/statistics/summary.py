@@ -116,7 +116,7 @@ class Summary(OfMoments[Summaries]):
         """The exact law of the noise in a count or a sum at `tick`, before any data."""
         if measure not in LINEAR:
             raise ValueError(f"measure must be one of {', '.join(LINEAR)}, got {measure!r}")
-        channel = self.counter.noise_at(self.counter.checked(tick))
+        channel = self.linear.noise_at(self.linear.checked(tick))
         if measure == "count" and self.public_counts:
             return NoiseSum(())
         return (self.moments.count if measure == "count" else self.moments.total).noise(channel)
@@ -124,7 +124,7 @@ class Summary(OfMoments[Summaries]):
     def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
         if measure in LINEAR:
             return self.noise_of(measure, tick).stddev
-        moments, spread = self.moments, self.counter.stddev(tick)
+        moments, spread = self.moments, self.linear.stddev(tick)
         if measure == "mean":
             return predicted_mean(moments, spread, expected.count, expected.mean)
         return predicted_variance(moments, spread, expected, root=measure == "stddev")

@@ -58,7 +58,7 @@ from streamgauge.statistics.key_table import FEWEST, KeyTable
 from streamgauge.statistics.keys import plain_keys
 from streamgauge.statistics.ranking import Ranking
 from streamgauge.statistics.statistic import MOST, Marks, Nothing, Statistic, Told
-from streamgauge.statistics.tuned import AskedMechanism
+from streamgauge.statistics.tuned import AskedMechanism, linear_of
 
 LEAST = Fraction(1, 2**900)  # of delta, for one key at one tick: beyond it no float can follow
 SHORT = 2**11  # ticks of zeros that a new column can be fed
@@ -195,7 +195,7 @@ class TopK(Statistic[Ranking]):
         Over few ticks every counter does.
         """
         if self.domain is not None or self.mechanism is not None:
-            return super().counter_of(loss)
+            return linear_of(super().counter_of(loss), type(self).__name__)
         asked: dict[str, Any] = {"unit": self.counted, "bound": self.reach}
         found = compare(loss, horizon=self.horizon, window=self.window, **asked)
         made = [c.mechanism for c in found.candidates if c.mechanism is not None and not c.refused]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-from streamgauge.continual import Mechanism
+from streamgauge.continual import Claim, Mechanism
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,24 @@ class Tuned:
     13
     """
 
-    mechanism: type[Mechanism[Any]]
+    mechanism: type[Claim[Any, Any]]
     settings: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, mechanism: type[Mechanism[Any]], **settings: Any) -> "Tuned":
+    def of(cls, mechanism: type[Claim[Any, Any]], **settings: Any) -> "Tuned":
         return cls(mechanism, tuple(sorted(settings.items())))
 
+    @classmethod
+    def like(cls, claim: Claim[Any, Any]) -> "Tuned":
+        """The mechanism of a claim, with all settings that are its own and given."""
+        made: Any = claim
+        own = {field.name: getattr(made, field.name) for field in fields(made) if field.name not in DECIDED}
+        return cls.of(type(claim), **{name: value for name, value in own.items() if value is not None})
+
     def __post_init__(self) -> None:
-        if not (isinstance(self.mechanism, type) and issubclass(self.mechanism, Mechanism)):
-            raise ValueError(f"mechanism must be one of the mechanisms in continual, got {self.mechanism!r}")
+        if not (isinstance(self.mechanism, type) and issubclass(self.mechanism, Claim)):
+            rooms = "continual or adaptive"
+            raise ValueError(f"mechanism must be one of the mechanisms in {rooms}, got {self.mechanism!r}")
         claim: Any = self.mechanism
         own = {field.name for field in fields(claim)} - DECIDED
         for name, _ in self.settings:
@@ -35,9 +43,17 @@ class Tuned:
 
 
 DECIDED = {"loss", "horizon", "last_tick", "bound", "unit", "pan_private", "window", "half_life"}
-AskedMechanism = type[Mechanism[Any]] | Tuned | None
+DECIDED |= {"signed", "lowest"}  # by whether what is counted can be negative
+AskedMechanism = type[Claim[Any, Any]] | Tuned | None
 
 
-def tuned(asked: "type[Mechanism[Any]] | Tuned") -> Tuned:
+def tuned(asked: "type[Claim[Any, Any]] | Tuned") -> Tuned:
     """A class alone is one without settings."""
     return asked if isinstance(asked, Tuned) else Tuned(asked)
+
+
+def linear_of(counter: Claim[Any, Any], statistic: str) -> Mechanism[Any]:
+    """A counter whose noise has a law apart from the data; any other is refused."""
+    if not isinstance(counter, Mechanism):
+        raise ValueError(f"mechanism must be linear for {statistic}, got {type(counter).__name__}")
+    return counter

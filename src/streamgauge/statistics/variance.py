@@ -82,7 +82,7 @@ class Variance(OfMoments[Estimate]):
         of values about the middle, without a `variance` that of values spread evenly over the range.
         """
         expected = Expected(count, mean, variance)
-        return predicted_variance(self.moments, self.counter.stddev(tick), expected, root=self.root)
+        return predicted_variance(self.moments, self.linear.stddev(tick), expected, root=self.root)
 
     def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
         return self.stddev(tick, expected.count, expected.mean, expected.variance)

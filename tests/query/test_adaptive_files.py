@@ -1,0 +1,279 @@
+"""Mechanisms that adapt to their data in pipeline files: named, set, pinned, chosen, and refused."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from clinic_file import changed, refusal, release
+
+from streamgauge import Event, Pure, User, WEvent, Zcdp, adaptive
+from streamgauge.continual import Hybrid, Kary, Mechanism, WindowSum
+from streamgauge.postprocess import Hierarchy
+from streamgauge.query import few_events
+from streamgauge.query.canonical import canonical
+from streamgauge.query.chosen import choice_of, counted_by
+from streamgauge.query.mechanism_names import mechanisms, setting_of_json, settings_by_mechanism
+from streamgauge.query.parts import parts_of
+from streamgauge.query.rollups import hierarchy_of
+from streamgauge.query.settings import Column, Release, Stream
+from streamgauge.query.sql import parse
+from streamgauge.statistics import Count, Sum, Tuned
+
+TREE = Hierarchy([2, 2, None])
+HOUR, LABELS = 3_600_000_000, ("a", "b", "c", "d")
+COLUMNS = {
+    "g": Column("g", values=LABELS[:2]),
+    "h": Column("h", values=LABELS[:3]),
+    "i": Column("i", values=LABELS),
+    "x": Column("x", "number", bounds=(Fraction(0), Fraction(10)), grid=Fraction(1)),
+    "key": Column("key", max_groups=5),
+}
+
+
+def stream(unit: Any = None) -> Stream:
+    whole = {"time_format": "iso", "timezone": "UTC", "tick": HOUR, "start": 0, "end": 2**14 * HOUR}
+    made: dict[str, Any] = {"name": "v", "source": "v.jsonl", "format": "jsonl", "compression": None}
+    made |= {"arrival": "finished", "time": "ts", "unit": unit or Event(), "budget": Pure(1)}
+    return Stream(**made, **whole, columns=COLUMNS)  # type: ignore[arg-type]  # as the file says
+
+
+def parts(sql: str = "SELECT COUNT(*) FROM v", *, unit: Any = None, **asked: Any) -> Any:
+    """The parts of a release of 2^14 ticks."""
+    events = stream(unit)
+    made: dict[str, Any] = {"loss": Pure(1), "horizon": 2**14, **asked}
+    return parts_of(Release("r", sql, **made), parse(sql, events, {}), events)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "settings"),
+    [
+        ("Pegasus", {}),
+        ({"name": "Pegasus", "smoother": "average"}, {"smoother": "average"}),
+        ({"name": "Pegasus", "split": Decimal("0.75"), "theta": 20}, {"split": Fraction(3, 4), "theta": 20}),
+        (
+            {"name": "PegasusHierarchy", "shares": [Decimal("0.5"), Decimal("0.5")]},
+            {"shares": (Fraction(1, 2),) * 2},
+        ),
+        ({"name": "SparseCounter", "threshold": 9}, {"threshold": 9}),
+    ],
+)
+def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings: dict[str, Any]) -> None:
+    read = changed(tmp_path, release(mechanism=mechanism)).releases[0]
+    name = mechanism if isinstance(mechanism, str) else mechanism["name"]
+    assert (read.mechanism, read.settings) == (name, settings)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        ("Pegasos", 'must be "auto" or the name of a mechanism, got "Pegasos" (did you mean Pegasus?)'),
+        ("Released", 'must be "auto" or the name of a mechanism'),
+        ("Adaptive", 'must be "auto" or the name of a mechanism'),
+        ({"name": "Pegasus", "smoother": 3}, "smoother must be a word, got 3"),
+        ({"name": "Pegasus", "smoother": "3"}, 'smoother must be a word, got "3"'),
+        ({"name": "Pegasus", "theta": "five"}, 'theta must be a number, true or false, got "five"'),
+        ({"name": "Pegasus", "window": "each"}, "unknown key release.fever_by_region.mechanism.window"),
+        ({"name": "SparseCounter", "signed": True}, "unknown key release.fever_by_region.mechanism.signed"),
+        ({"name": "PegasusHierarchy", "hierarchy": 1}, "unknown key release.fever_by_region.mechanism.hier"),
+        ({"name": "PegasusHierarchy", "shares": "1/2"}, "shares must be an array of numbers"),
+        ({"name": "PegasusHierarchy", "shares": [1, "a"]}, "shares must be an array of numbers"),
+    ],
+)
+def test_what_is_no_setting_is_refused_in_one_line(tmp_path: Path, mechanism: Any, words: str) -> None:
+    assert words in refusal(lambda: changed(tmp_path, release(mechanism=mechanism)))
+
+
+def test_every_mechanism_of_the_room_can_be_named() -> None:
+    known = {name for name in adaptive.__all__ if hasattr(getattr(adaptive, name), "DEPENDS")}
+    assert known <= set(mechanisms())
+    assert len(known) == 8
+    assert {"smoother", "split", "theta"} <= set(settings_by_mechanism()["Pegasus"])
+
+
+CLAIMS: dict[str, Any] = {
+    "Pegasus": {"smoother": "james_stein", "split": Fraction(2, 3), "theta": 40, "longest": 7},
+    "PegasusHierarchy": {
+        "hierarchy": TREE,
+        "shares": (Fraction(1, 3), Fraction(2, 3)),
+        "prune": Fraction(1, 2),
+    },
+    "WEventUniform": {},
+    "WEventSample": {},
+    "BudgetDistribution": {},
+    "BudgetAbsorption": {},
+    "SparseCounter": {"split": Fraction(3, 7), "threshold": 11, "segments": 5},
+    "CascadingBuffers": {},
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+@pytest.mark.parametrize("given", [True, False])
+def test_a_choice_comes_back_from_json_as_the_very_counter(name: str, given: bool) -> None:
+    claim: Any = mechanisms()[name]
+    settings = CLAIMS[name] if given else {k: v for k, v in CLAIMS[name].items() if k == "hierarchy"}
+    window = "running" if claim.WINDOWS == ("running",) else "each"
+    asked: dict[str, Any] = {"horizon": 64, "window": window, "unit": WEvent(3)}
+    if claim.WINDOWS == ("running",):
+        asked["unit"] = Event()
+    for statistic in (Count(Pure(1), **asked), Sum(Pure(1), lower=-2, upper=3, **asked)):
+        counted = replace(statistic, mechanism=Tuned.of(claim, **settings))
+        choice = json.loads(json.dumps(choice_of(counted)))
+        again = counted_by(statistic, choice)
+        assert again.counter == counted.counter
+        assert choice["mechanism"] == name
+        assert counted_by(again, json.loads(json.dumps(choice_of(again)))).identity() == again.identity()
+
+
+@pytest.mark.parametrize(
+    ("choice", "mechanism"),
+    [
+        ({"mechanism": "Kary", "settings": {"branching": 3}}, Tuned.of(Kary, branching=3)),
+        (
+            {"mechanism": "Hybrid", "settings": {"inner": "Kary", "split": "1/4"}},
+            Tuned.of(Hybrid, inner=Kary, split=Fraction(1, 4)),
+        ),
+    ],
+)
+def test_choices_that_earlier_versions_pinned_mean_what_they_meant(choice: Any, mechanism: Tuned) -> None:
+    count = Count(Pure(1), horizon=None if choice["mechanism"] == "Hybrid" else 9)
+    assert counted_by(count, choice).mechanism == mechanism
+
+
+def test_settings_come_back_from_the_block_that_is_pinned() -> None:
+    settings = {"smoother": "average", "split": Fraction(1, 3), "theta": 5, "shares": (1, Fraction(1, 2))}
+    told = json.loads(canonical(settings))
+    assert {name: setting_of_json(value) for name, value in told.items()} == settings
+
+
+@pytest.mark.parametrize(
+    ("sql", "asked", "words"),
+    [
+        ("SELECT AVG(x) FROM v", {}, "mechanism must be linear for Summary, got Pegasus"),
+        ("SELECT COUNT(x), SUM(x) FROM v", {}, "mechanism must be linear for Summary, got Pegasus"),
+        ("SELECT MAX(x) FROM v", {}, "mechanism must be linear for Extremes, got Pegasus"),
+        ("SELECT MEDIAN(x) FROM v", {}, "mechanism must be linear for Quantile, got Pegasus"),
+        (
+            "SELECT COUNT(DISTINCT g) FROM v",
+            {"window": "running"},
+            "must be linear for Distinct, got Pegasus",
+        ),
+        ("SELECT key, COUNT(*) FROM v GROUP BY key", {"delta": Fraction(1, 10**6)}, "linear for TopK"),
+        (
+            "SELECT COUNT(*) FROM v",
+            {"window": "decayed 3"},
+            "must be one that answers 'decayed 3', got Pegasus",
+        ),
+        ("SELECT COUNT(*) FROM v", {"loss": Zcdp(1)}, "loss must be Pure for Pegasus"),
+        ("SELECT COUNT(*) FROM v", {"settings": {"smoother": "mode"}}, "smoother must be"),
+        (
+            "SELECT COUNT(*) FROM v",
+            {"mechanism": "BudgetAbsorption", "unit": User(1, 3)},
+            "unit must be an Event",
+        ),
+        (
+            "SELECT COUNT(*) FROM v",
+            {"mechanism": "WEventSample", "window": "running"},
+            "must be one that answers",
+        ),
+    ],
+)
+def test_what_cannot_adapt_is_refused_when_it_is_planned(sql: str, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parts(sql, **{"mechanism": "Pegasus", "window": "each", **asked})
+
+
+@pytest.mark.parametrize("name", ["WEventUniform", "WEventSample", "BudgetDistribution", "BudgetAbsorption"])
+def test_mechanisms_of_a_window_of_ticks_have_the_streams_unit(name: str) -> None:
+    (part,) = parts("SELECT g, COUNT(*) FROM v GROUP BY g", mechanism=name, window="each", unit=WEvent(5))
+    assert part.statistic.counter.w == 5
+
+
+ROLLED = "SELECT {names}, COUNT(*) FROM v GROUP BY ROLLUP({names})"
+
+
+@pytest.mark.parametrize("columns", [("g",), ("g", "h"), ("h", "g", "i")])
+def test_a_hierarchy_has_the_places_of_a_release_in_their_order(columns: tuple[str, ...]) -> None:
+    query = parse(ROLLED.format(names=", ".join(columns)), stream(), {})
+    counts = {labels: 10**n for n, labels in enumerate(product(*(group.labels for group in query.groups)))}
+    places = [
+        labels
+        for level in query.levels
+        for labels in product(*(group.labels for group in query.groups[:level]))
+    ]
+    expected = [sum(n for leaf, n in counts.items() if leaf[: len(place)] == place) for place in places]
+    nodes = hierarchy_of(query).totals(np.array(list(counts.values()), object))
+    assert nodes.tolist() == expected
+
+
+def test_one_run_answers_all_levels_of_a_rollup_and_has_all_of_its_loss() -> None:
+    (part,) = parts(ROLLED.format(names="g, h"), mechanism="Pegasus", window="each", settings={"theta": 9})
+    counter = part.statistic.counter
+    assert type(counter) is adaptive.PegasusHierarchy
+    assert (counter.loss, counter.theta, part.width, part.level) == (Pure(1), 9, 6, 2)
+    assert counter.hierarchy.leaves.tolist() == list(range(6))
+    both = parts(ROLLED.format(names="g, h").replace("COUNT(*)", "COUNT(*), MAX(x)"), window="each")
+    assert [part.level for part in both] == [2, 2, 1, 1, 0, 0]  # others have a run for each level
+
+
+def test_what_does_not_add_up_has_no_run_over_all_levels() -> None:
+    rolled = ROLLED.format(names="g, h").replace("COUNT(*)", "COUNT(DISTINCT i)")
+    with pytest.raises(ValueError, match="must be one that counts each level by itself for COUNT"):
+        parts(rolled, mechanism="Pegasus", window="each")
+    single = parts("SELECT g, COUNT(DISTINCT i) FROM v GROUP BY g", mechanism="Pegasus", window="each")
+    assert type(single[0].statistic.counter) is adaptive.Pegasus
+
+
+def test_without_a_rollup_pegasus_is_itself() -> None:
+    (part,) = parts("SELECT g, COUNT(*) FROM v GROUP BY g", mechanism="Pegasus", window="each")
+    assert type(part.statistic.counter) is adaptive.Pegasus
+    assert part.statistic.counter.loss == Pure(1)
+
+
+def mechanism_at(expected: float | None, **asked: Any) -> Any:
+    return parts(expected=expected, **asked)[0].statistic.counter
+
+
+def test_a_sparse_counter_is_chosen_only_where_what_is_expected_says_that_it_wins() -> None:
+    few = mechanism_at(0.001)
+    assert type(few) is adaptive.SparseCounter
+    assert not few.signed
+    for expected in (None, 50.0):
+        assert isinstance(mechanism_at(expected), Mechanism)
+    assert type(mechanism_at(0.001, mechanism="Kary")) is Kary
+    assert type(mechanism_at(0.001, window="each")) is WindowSum
+    assert isinstance(mechanism_at(0.001, loss=Zcdp(1)), Mechanism)
+
+
+def test_what_is_expected_is_of_the_finest_groups() -> None:
+    query = parse(ROLLED.format(names="g, h"), stream(), {})
+    asked = Release("r", "", Pure(1), expected=0.5)
+    assert [few_events.expected_at(asked, query, level) for level in (2, 1, 0)] == [
+        Fraction(1, 2),
+        Fraction(3, 2),
+        3,
+    ]
+
+
+def test_a_twin_that_offers_what_loses_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter for few events has a prediction too where there are many: a worse one, which must not win."""
+    count = Count(Pure(1), horizon=2**14)
+    found = few_events.offers(count, Fraction(50))
+    worst = next(offer for offer in found.offers if offer.claim is not None)
+    assert worst.rmse > found.rmse
+    monkeypatch.setattr(few_events, "offers", lambda *_: replace(found, offers=(replace(worst, refused=""),)))
+    assert type(few_events.counted(count, Fraction(50)).counter) is adaptive.SparseCounter
+
+
+def test_a_reason_tells_what_was_expected_and_what_was_predicted() -> None:
+    count = few_events.counted(Count(Pure(1), horizon=2**14), Fraction(1, 1000))
+    told = few_events.reason(count, Fraction(1, 1000))
+    assert told.startswith("chosen because expected = 0.001: predicted to be off by ")
+    assert told.endswith(" whatever the data")
+    assert few_events.reason(count, None) == "chosen when it was charged"
+    assert few_events.reason(count, Fraction(50)) == "chosen when it was charged"

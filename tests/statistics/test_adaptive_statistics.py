@@ -1,0 +1,305 @@
+"""Counts and sums by counters that adapt to their data: what they release, in units of the data."""
+
+from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
+from math import inf, isnan
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from streamgauge import Event, Pure, Tick, User, WEvent, Zcdp
+from streamgauge.adaptive import (
+    Adaptive,
+    BudgetAbsorption,
+    BudgetDistribution,
+    CascadingBuffers,
+    Pegasus,
+    PegasusHierarchy,
+    Released,
+    SparseCounter,
+    Unknown,
+    WEventSample,
+    WEventUniform,
+)
+from streamgauge.continual import Kary, Mechanism
+from streamgauge.continual.bound import Bound
+from streamgauge.continual.settings import check_settings
+from streamgauge.noise import DiscreteLaplace, Ints, Noise
+from streamgauge.postprocess import Hierarchy
+from streamgauge.privacy import Loss, Unit
+from streamgauge.statistics import (
+    Axis,
+    Count,
+    Distinct,
+    Extremes,
+    Histogram,
+    Mean,
+    Quantile,
+    RangeCount,
+    Statistic,
+    Sum,
+    Summary,
+    TopK,
+    Tuned,
+    Variance,
+    adapted,
+)
+from streamgauge.statistics.tuned import linear_of
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+BOUNDS: dict[str, Any] = {"lower": 0, "upper": 10, "step": Fraction(1, 2)}
+TREE = Hierarchy([2, 2, None])
+EACH = {Pegasus: {}, PegasusHierarchy: {"hierarchy": TREE}}
+OF_WINDOWS = {kind: {} for kind in (WEventUniform, WEventSample, BudgetDistribution, BudgetAbsorption)}
+RUNNING = {SparseCounter: {}, CascadingBuffers: {}}
+BLOCK = np.array([[[3, 0]], [[4, 1]], [[0, 0]], [[40, 2]], [[41, 0]], [[40, 1]]])
+
+
+@dataclass(slots=True)
+class Ticks:
+    tick: int
+
+
+@dataclass(frozen=True)
+class Stubborn(Adaptive[Ticks]):
+    """Says 7 whatever comes; the truth is what it was told, to within 2, but for every third tick."""
+
+    DEPENDS: ClassVar[str] = "how far all is from 7"
+    WINDOWS: ClassVar[tuple[str, ...]] = ("each",)
+    loss: Loss
+    _: KW_ONLY
+    horizon: int | None = None
+    bound: Bound = 1
+    pan_private: bool = False
+    unit: Unit = field(default_factory=Event)
+
+    def __post_init__(self) -> None:
+        check_settings(self, bounded=False)
+
+    @property
+    def distribution(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(1))
+
+    def initial(self, width: int, noise: Noise) -> Ticks:
+        return Ticks(0)
+
+    def step(self, state: Ticks, values: Ints, noise: Noise) -> Released:
+        state.tick += 1
+        centre = values.astype(np.float64)
+        return Released(np.full(len(values), 7.0), centre, (self.bar(state.tick),))
+
+    def bar(self, tick: int) -> Any:
+        return Unknown() if tick % 3 == 0 else Within()
+
+
+@dataclass(frozen=True)
+class Within:
+    stddev: float = 1.0
+
+    def half_width(self, confidence: float) -> float:
+        return 2.0
+
+
+def claims() -> list[Any]:
+    one = [(kind, settings, "each", Event()) for kind, settings in EACH.items()]
+    one += [(kind, settings, "each", WEvent(3)) for kind, settings in OF_WINDOWS.items()]
+    one += [(kind, settings, "running", Event()) for kind, settings in RUNNING.items()]
+    return [
+        pytest.param(
+            Count(Pure(1), horizon=50, window=window, unit=unit, mechanism=Tuned.of(kind, **settings)),
+            id=kind.__name__,
+        )
+        for kind, settings, window, unit in one
+    ]
+
+
+def test_an_estimate_is_about_the_centre_of_a_release_and_in_units_of_the_data() -> None:
+    total = Sum(Pure(1), **BOUNDS, window="each", mechanism=Stubborn)
+    found = total.start().feed([1, 2.5, 10], ticks=[1, 2, 3], until=3)
+    assert found.value.tolist() == [[3.5]] * 3
+    assert found.stddev[:2].tolist() == [[0.5]] * 2
+    assert isnan(found.stddev[2, 0])
+    assert [side.ravel().tolist() for side in found.interval(0.9)] == [[0.0, 1.5, -inf], [2.0, 3.5, inf]]
+    assert found.enough.all()
+    assert found.of_ticks(slice(1, 2)).interval()[0].tolist() == [[1.5]]
+    assert found.of_tick(0).interval()[1].tolist() == [2.0]
+
+
+def test_a_twin_whose_intervals_are_about_the_value_is_found_out() -> None:
+    """Its value is biased: an interval about it misses the truth at every tick."""
+    released = Count(Pure(1), window="each", mechanism=Stubborn).counter.start().feed([[1], [100]])
+    low, high = adapted.adapted(released, 1.0).interval()
+    assert ((low <= [[1], [100]]) & (high >= [[1], [100]])).all()
+    twin = Released(released.value, released.value, released.bars)
+    low, high = adapted.adapted(twin, 1.0).interval()
+    assert not ((low <= [[1], [100]]) & (high >= [[1], [100]])).any()
+
+
+@pytest.mark.parametrize("count", claims())
+def test_what_is_released_is_what_the_counter_releases(count: Count) -> None:
+    found = count.start(2, noise=InsecureNoise(5)).take_all(BLOCK)
+    alone = count.counter.start(2, noise=InsecureNoise(5)).feed(BLOCK[:, 0])
+    assert found.value.tolist() == alone.value.tolist()
+    np.testing.assert_array_equal(found.stddev, alone.stddev)
+    np.testing.assert_array_equal(found.interval(0.9), alone.interval(0.9))
+
+
+@pytest.mark.parametrize("count", claims())
+def test_ticks_taken_one_by_one_saved_and_gone_on_with_are_ticks_taken_at_once(count: Count) -> None:
+    whole = count.start(2, noise=SilentNoise()).take_all(BLOCK)
+    run = count.start(2, noise=SilentNoise())
+    for tick, vector in enumerate(BLOCK):
+        run = count.load(run.save(), noise=SilentNoise())
+        one = run.take(vector)
+        assert one.value.tolist() == whole.of_tick(tick).value.tolist()
+        np.testing.assert_array_equal(one.interval(), whole.of_tick(tick).interval())
+    nothing = run.take_all(BLOCK[:0])
+    assert nothing.value.shape == (0, whole.value.shape[1])
+
+
+def test_a_twin_that_forgets_its_groups_when_it_is_saved_is_found_out() -> None:
+    count = Count(Pure(1), window="each", mechanism=Tuned.of(Pegasus, theta=1000))
+    whole = count.start(2, noise=SilentNoise()).take_all(BLOCK)
+    run = count.start(2, noise=SilentNoise())
+    run.take_all(BLOCK[:3])
+    anew = count.start(2, noise=SilentNoise()).take_all(BLOCK[3:])
+    assert run.take_all(BLOCK[3:]).value.tolist() == whole.value[3:].tolist()
+    assert anew.value.tolist() != whole.value[3:].tolist()
+
+
+def test_events_of_users_are_bounded_before_a_counter_sees_them() -> None:
+    count = Count(Pure(1), window="each", unit=User(2, 3), mechanism=Stubborn)
+    run = count.start()
+    assert run.step(users=["u"] * 5 + ["w"]).interval()[0].tolist() == [3 - 2.0]
+    assert count.counter.steps == 6  # type: ignore[attr-defined]  # an adaptive one
+
+
+def test_a_whole_tick_is_cut_before_a_counter_sees_it() -> None:
+    count = Count(Pure(1), window="each", unit=Tick(4), mechanism=Stubborn)
+    assert count.start().take([9]).interval()[0].tolist() == [4 - 2.0]
+    assert count.counter.reach.l1 == 4
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        lambda mechanism: Mean(Pure(1), **BOUNDS, mechanism=mechanism),
+        lambda mechanism: Variance(Pure(1), **BOUNDS, mechanism=mechanism),
+        lambda mechanism: Summary(Pure(1), **BOUNDS, mechanism=mechanism),
+        lambda mechanism: Quantile(Pure(1), q=0.5, **BOUNDS, mechanism=mechanism),
+        lambda mechanism: Extremes(Pure(1), **BOUNDS, mechanism=mechanism),
+        lambda mechanism: RangeCount(Pure(1), axes={"x": Axis(0, 9, 1)}, mechanism=mechanism),
+        lambda mechanism: Histogram(Pure(1), domain=["a"], mechanism=mechanism),
+        lambda mechanism: Distinct(Pure(1), universe=9, mechanism=mechanism),
+        lambda mechanism: TopK(Pure(1), k=1, delta=1e-6, window="each", mechanism=mechanism),
+        lambda mechanism: TopK(Pure(1), k=1, domain=["a"], window="each", mechanism=mechanism),
+    ],
+)
+def test_statistics_that_are_decoded_from_sums_refuse_counters_that_adapt(claim: Any) -> None:
+    with pytest.raises(ValueError, match=r"mechanism must be linear for \w+, got Pegasus"):
+        claim(Pegasus)
+    with pytest.raises(ValueError, match=r"mechanism must be linear for \w+, got Pegasus"):
+        claim(Tuned.of(Pegasus, smoother="average"))
+
+
+def test_only_counts_and_sums_adapt() -> None:
+    kinds = [Count, Sum, *Statistic.__subclasses__()]
+    assert {kind for kind in kinds if kind.ADAPTS} == {Count, Sum}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "window", "words"),
+    [
+        (Pegasus, "decayed 5", "'decayed 5', got Pegasus, which answers each or sliding or running"),
+        (BudgetAbsorption, "running", "'running', got BudgetAbsorption, which answers each"),
+        (SparseCounter, "each", "'each', got SparseCounter, which answers running"),
+        (CascadingBuffers, "sliding 3", "'sliding 3', got CascadingBuffers, which answers running"),
+    ],
+)
+def test_windows_that_a_mechanism_does_not_answer_are_refused(
+    mechanism: Any, window: str, words: str
+) -> None:
+    with pytest.raises(ValueError, match=f"mechanism must be one that answers {words}"):
+        Count(Pure(1), horizon=9, window=window, mechanism=mechanism)
+
+
+@pytest.mark.parametrize("window", ["each", "sliding 3", "running"])
+def test_a_window_is_told_to_the_mechanism(window: str) -> None:
+    counter: Any = Count(Pure(1), window=window, mechanism=Pegasus).counter
+    assert counter.window == window
+
+
+def test_a_window_that_is_none_is_refused_whoever_counts() -> None:
+    for mechanism in (Pegasus, Kary):
+        with pytest.raises(ValueError, match='window must be "running", "each"'):
+            Count(Pure(1), horizon=9, window="sliding", mechanism=mechanism)
+
+
+def test_what_cannot_be_kept_is_refused_by_the_mechanism() -> None:
+    with pytest.raises(ValueError, match="loss must be Pure for Pegasus"):
+        Count(Zcdp(1), window="each", mechanism=Pegasus)
+    with pytest.raises(ValueError, match=r"unit must be .* for BudgetAbsorption, got User"):
+        Count(Pure(1), window="each", unit=User(1, 3), mechanism=BudgetAbsorption)
+    with pytest.raises(ValueError, match=r"settings of Pegasus must be among .*, got window"):
+        Tuned.of(Pegasus, window="each")
+    with pytest.raises(ValueError, match="mechanism must be one of the mechanisms in continual or adaptive"):
+        Tuned.of(Released)  # type: ignore[arg-type]  # no claim
+
+
+def test_what_can_be_negative_is_told_to_the_mechanism() -> None:
+    asked: dict[str, Any] = {"window": "each", "mechanism": Tuned.of(PegasusHierarchy, hierarchy=TREE)}
+    counters: list[Any] = [
+        Count(Pure(1), **asked).counter,
+        Sum(Pure(1), lower=0, upper=5, **asked).counter,
+        Sum(Pure(1), lower=-1, upper=5, **asked).counter,
+    ]
+    assert [counter.lowest for counter in counters] == [0, 0, None]
+    few: Any = Count(Pure(1), horizon=9, mechanism=SparseCounter).counter
+    assert not few.signed
+
+
+def test_what_is_certain_before_there_are_data_is_in_units_of_the_data() -> None:
+    total = Sum(Pure(1), **BOUNDS, window="each", mechanism=Stubborn)
+    assert (total.bar_at(1).stddev, total.bar_at(1).half_width(0.95)) == (0.5, 1.0)
+    assert total.bar_at(3).half_width(0.95) == inf
+    assert (total.stddev(1), total.stddev_of("value", 2)) == (0.5, 0.5)
+    assert isnan(total.stddev(3))
+    assert total.depends == "how far all is from 7"
+
+
+def test_what_is_certain_of_a_linear_counter_is_the_law_of_its_noise() -> None:
+    total = Sum(Pure(1), **BOUNDS, horizon=9)
+    assert total.bar_at(4) == total.noise_at(4)
+    assert total.depends == ""
+    assert isinstance(total.linear, Mechanism)
+
+
+def test_the_law_of_noise_is_asked_of_linear_counters_alone() -> None:
+    count = Count(Pure(1), window="each", mechanism=Pegasus)
+    with pytest.raises(ValueError, match="mechanism must be linear for Count, got Pegasus"):
+        count.noise_at(1)
+    with pytest.raises(ValueError, match="mechanism must be linear for a test, got Pegasus"):
+        linear_of(count.counter, "a test")
+    run = count.start()
+    run.step()
+    with pytest.raises(TypeError, match="noise of Pegasus must be asked of its releases"):
+        run.noise()
+
+
+def test_all_nodes_of_a_hierarchy_are_told_of() -> None:
+    count = Count(Pure(1), window="each", mechanism=Tuned.of(PegasusHierarchy, hierarchy=TREE, prune=0))
+    found = count.start(2, noise=SilentNoise()).take_all(BLOCK[:1])
+    assert found.value.shape == (1, 3)
+    assert found.value[0, 2] == found.value[0, :2].sum()
+
+
+def test_equal_claims_have_the_identity_that_saved_runs_of_earlier_versions_have() -> None:
+    count = Count(Pure(1), horizon=8, mechanism=Tuned.of(Kary, branching=3))
+    assert count.identity() == (
+        "Count(loss=Pure(epsilon=1), horizon=8, window='running', mechanism=Tuned(mechanism=<class "
+        "'streamgauge.continual.kary.Kary'>, settings=(('branching', 3),)), pan_private=False, "
+        "unit=Event(replace=False, moves=False)) by Kary(loss=Pure(epsilon=1), horizon=8, "
+        "branching=3, levels=2, bound=Reach(l1=1, l2_squared=1, coordinates=1), pan_private=False, "
+        "unit=Event(replace=False, moves=False))"
+    )
