@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from adaptive_catalogue import adapting
 from catalogue import exported
 from statistics_catalogue import statistics_found
 
@@ -22,6 +23,7 @@ SURE = 1 - 1e-9
 
 def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> None:
     assert set(catalogue.mechanisms().values()) == set(exported())
+    assert set(catalogue.adapting().values()) == set(adapting())
     assert set(catalogue.statistics_of_all().values()) == set(statistics_found())
     titles = {entry.title.partition("(")[0].partition(",")[0] for entry in entries()}
     assert titles == set(names())
@@ -29,7 +31,7 @@ def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> 
 
 def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> None:
     kinds = Counter(entry.kind for entry in entries())
-    assert set(kinds) == {"counter", "unit", "way", "memory", "adversary", "vectors", "published"}
+    assert set(kinds) == {"counter", "unit", "way", "memory", "adversary", "adapting", "vectors", "published"}
     for name, cls in catalogue.mechanisms().items():
         found = {entry.subject.loss.currency for entry in entries(name)} - {"approximate"}
         assert found == {loss(1).currency for loss in cls.LOSSES if loss is not sg.Approx}

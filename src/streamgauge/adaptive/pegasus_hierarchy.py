@@ -218,11 +218,9 @@ class PegasusHierarchy(Adaptive[State]):
 
     def bar(self, tick: int) -> NodeBars:
         """Where nodes may be pruned, nothing is certain before there are data, but of the roots."""
-        maybe = self._ticks(self.checked(tick)) if self.prune is not None else 0
-        unread = np.where(self.depths > 0, maybe, 0)
-        return NodeBars(
-            self.laws, self.depths, self._ticks(tick), unread, np.zeros_like(unread), counting=False
-        )
+        ticks = self._ticks(self.checked(tick))
+        unread = np.where((self.depths > 0) & (self.prune is not None), ticks, 0)
+        return NodeBars(self.laws, self.depths, ticks, unread, np.zeros_like(unread), counting=False)
 
     def _bars(self, tick: int, unread: Ints, ceilings: Ints) -> NodeBars:
         counting = self.prune is not None and self.lowest is not None

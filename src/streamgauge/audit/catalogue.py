@@ -5,6 +5,7 @@
     memory          the same with the memory of a pan-private one, which an intruder sees
     way             the same of runs that are saved and loaded, and of groups and measures beside others
     adversary       the same to one who chooses the stream in view of past releases
+    adapting        all that a mechanism which adapts to its data releases, with its memory if pan-private
     vectors         all that a statistic's counter releases
     published       all that a statistic tells
     twin            the mutants and their honest twins, by which the audit itself is judged
@@ -13,11 +14,13 @@ A class that needs a setting which is not known here is an error, not an omissio
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
-from streamgauge import continual, statistics
+from streamgauge import adaptive, continual, statistics
+from streamgauge.adaptive import Adaptive
+from streamgauge.audit.adapting import subject_of
 from streamgauge.audit.adaptive import AdaptiveSubject
 from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
 from streamgauge.audit.exact import covered
@@ -28,16 +31,19 @@ from streamgauge.audit.pan_private import PanPrivateSubject
 from streamgauge.audit.stated import StatedSubject
 from streamgauge.audit.statistics import PublishedSubject, StatisticSubject
 from streamgauge.audit.subject import Subject
-from streamgauge.continual import Binary, Kary, Mechanism
+from streamgauge.continual import Binary, Claim, Kary, Mechanism
+from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, Zcdp
 from streamgauge.statistics import Axis, Statistic, TopK
 
+C = TypeVar("C", bound=Claim[Any, Any])
 Settings = Mapping[str, Any]
 COUNTER_TICKS = 7
 MEASURED_TICKS = 64  # that are run at most, however many are computed
 DRIVEN_TICKS = 24  # that are saved and loaded: each draw is tried by itself
 FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
 SAVED_RUNS, BESIDE_RUNS = 5_000, 500  # the computation says the rest
+ADAPTING_TICKS, ADAPTING_RUNS = 4, 2_000  # of those that decide for all groups together
 LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
 STATED: Loss = Approx(1, Fraction(1, 1000))
 UNITS: tuple[Unit, ...] = (WEvent(3), User(1, 2))  # besides one event
@@ -54,6 +60,10 @@ MECHANISMS: dict[str, Sequence[Settings]] = {
     "WindowSum": ({"window": 1}, {"window": 3}, {"window": 4, "branching": 2}),
     "ExponentialDecay": ({"decay": "9/10"}, {"decay": "1/2"}),
     "PolynomialDecay": ({"exponent": 1}, {"exponent": "1/2"}),
+    "Pegasus": ({}, {"split": "1/5", "theta": "1/10"}),
+    "PegasusHierarchy": ({"hierarchy": Hierarchy([-1, 0, 0])},),
+    "CascadingBuffers": ({"levels": 1, "kappa": 1},),
+    "SparseCounter": ({}, {"threshold": 3, "signed": False}),
 }
 
 
@@ -116,6 +126,11 @@ def mechanisms() -> dict[str, type[Mechanism[Any]]]:
     return _classes(continual, Mechanism)
 
 
+def adapting() -> dict[str, type[Adaptive[Any]]]:
+    """All that adapt to their data."""
+    return _classes(adaptive, Adaptive)
+
+
 def statistics_of_all() -> dict[str, type[Statistic[Any]]]:
     """All that can be asked."""
     return _classes(statistics, Statistic)
@@ -132,7 +147,7 @@ def is_kind(cls: Any, root: type[Any]) -> bool:
 
 def names() -> list[str]:
     """What can be audited by name."""
-    return [*mechanisms(), *statistics_of_all()]
+    return [*mechanisms(), *adapting(), *statistics_of_all()]
 
 
 def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Entry]:
@@ -143,6 +158,10 @@ def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Ent
             yield from _counters(cls, chosen)
             if asked is None:
                 yield from _other_claims(cls)
+    for called, found in adapting().items():
+        if name in (None, called):
+            units = [None, *UNITS[:1]] if asked is None else [asked.unit]
+            yield from (entry for unit in units for entry in _adapting(found, replace(chosen, unit=unit)))
     for called, kind in statistics_of_all().items():
         if name in (None, called):
             yield from _statistics(kind, chosen)
@@ -172,6 +191,20 @@ def _counters(cls: type[Mechanism[Any]], asked: Asked) -> Iterator[Entry]:
         yield Entry("counter", title, MechanismSubject(claim, ticks, run=run))
         if cls.__name__ in ADAPTIVE and claim.unit == Event():
             yield Entry("adversary", f"{title}, adaptively", AdaptiveSubject(claim, run))
+
+
+def _adapting(cls: type[Adaptive[Any]], asked: Asked) -> Iterator[Entry]:
+    """In one unit; with the memory, if it is one event or the memory is always seen."""
+    wanted = asked.ticks or ADAPTING_TICKS
+    ticks = min(wanted, MEASURED_TICKS)
+    claims = list(_claims(cls, wanted, asked))
+    plain = [known for known in claims if not known[0].pan_private] if asked.unit is not None else []
+    for claim, called in plain or claims:
+        words = [called, "pan-private"] if claim.pan_private else [called]
+        words += [] if asked.unit is None else [spoken(asked.unit)]
+        words += [f"{covered(ticks, wanted)} run"] if ticks < wanted else []
+        subject = subject_of(claim, ticks, peek=ticks // 2 if claim.pan_private else None)
+        yield Entry("adapting", ", ".join(words), subject, runs=ADAPTING_RUNS if cls.JOINT else None)
 
 
 def _driven(claim: Mechanism[Any], title: str, ticks: int) -> Iterator[Entry]:
@@ -205,7 +238,7 @@ def spoken(unit: Unit) -> str:
     return f"{'windows' if unit.consecutive else 'users'} of {unit.ticks}"
 
 
-def _claims(cls: type[Mechanism[Any]], ticks: int, asked: Asked) -> Iterator[tuple[Mechanism[Any], str]]:
+def _claims(cls: type[C], ticks: int, asked: Asked) -> Iterator[tuple[C, str]]:
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     for settings in MECHANISMS.get(cls.__name__, ({},)):
         needed = {name for name, field in known.items() if field.default is MISSING}

@@ -81,7 +81,7 @@ class Recorder:
         self.width += more
 
     def noise(self) -> NoiseSum:
-        return self.statistic.counter.noise_at(self.tick)
+        return self.statistic.linear.noise_at(self.tick)
 
 
 def vectors(statistic: Statistic[Any], stream: Stream, width: int, given: Given) -> Ints:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.audit.outputs import boxed, encoded
-from streamgauge.continual import Mechanism
+from streamgauge.continual import Claim
 from streamgauge.continual.saved import NoNoise
 from streamgauge.noise.numbers import Floats
 
@@ -35,7 +35,7 @@ class Memory:
     axes: tuple[int | None, ...]
 
     @classmethod
-    def of(cls, mechanism: Mechanism[Any]) -> "Memory":
+    def of(cls, mechanism: Claim[Any, Any]) -> "Memory":
         few, more = (leaves(mechanism.initial(width, NoNoise())) for width in (2, 3))
         return cls(tuple(longer(one, other) for one, other in zip(few, more, strict=True)))
 

@@ -23,6 +23,7 @@ NOTES = {
     "unit": "A quarter of the runs of the same claim for one event.",
     "memory": "An intruder sees the memory once, unannounced.",
     "adversary": "Values are chosen in view of all releases so far.",
+    "adapting": "Computed are groups that were searched, and what windows spend over all decisions.",
     "published": "Fewer runs, and no score that is known to be best: bounds are looser.",
     "twin": "An audit that misses one of the broken, or condemns an honest one, is itself broken.",
 }

@@ -38,15 +38,16 @@ def charged(file: PipelineFile, nowhere: Path) -> Loss:
 def computed(plans: Sequence[Planned], ticks: int, loss: Loss) -> Worst | None:
     """What the parts of some releases lose together within the first ticks: between two ends.
 
-    Losses of the same events add up (see `shared_events`). Nothing is said of groups that are discovered, nor
-    of losses that are not all kept in the currency of the claim.
+    Losses of the same events add up (see `shared_events`). Nothing is said of groups that are discovered, of
+    counters that adapt to their data, nor of losses that are not all kept in the currency of the claim.
     """
     parts = [(plan, part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
     kept = {part.statistic.counter.loss.kept_as.currency for _, part, _ in parts}
-    if any(part.measure.key is not None for _, part, _ in parts) or kept != {loss.currency}:
+    unread = any(part.measure.key is not None or part.statistic.depends for _, part, _ in parts)
+    if unread or kept != {loss.currency}:
         return None
     return together(
-        [(plan, part, worst_neighbour(part.statistic.counter, last)) for plan, part, last in parts]
+        [(plan, part, worst_neighbour(part.statistic.linear, last)) for plan, part, last in parts]
     )
 
 

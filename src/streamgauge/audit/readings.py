@@ -56,7 +56,7 @@ def readings(seen: Seen) -> list[Reading] | None:
 
 def _reading(seen: Seen, part: Part) -> Reading | None:
     columns = {output.column: output.aggregate for output in part.outputs}
-    if part.measure.key is not None:
+    if part.measure.key is not None or part.statistic.depends:
         return None
     values = {name: partial(_value, seen, part, aggregate) for name, aggregate in columns.items()}
     statistic = part.statistic
@@ -69,7 +69,7 @@ def _reading(seen: Seen, part: Part) -> Reading | None:
 
 def _view(seen: Seen, part: Part) -> LinearView:
     """The noise of a counter's releases; they are their own data."""
-    own = written(part.statistic.counter.strategy(seen.ticks))
+    own = written(part.statistic.linear.strategy(seen.ticks))
     return replace(own, by_data=np.eye(seen.ticks))
 
 
@@ -101,7 +101,7 @@ def _pair(statistic: Summary, values: Mapping[str, Callable[[Floats], Floats]], 
 def _floored(statistic: Summary, count: Floats) -> Floats:
     decoder = statistic.moments.decoder
     one = np.sqrt(np.diag(decoder @ decoder.T))
-    noise = np.array([statistic.counter.stddev(tick + 1) for tick in range(count.shape[-1])])
+    noise = np.array([statistic.linear.stddev(tick + 1) for tick in range(count.shape[-1])])
     return Sums(count, count, one[0] * noise, one[1] * noise).floored
 
 

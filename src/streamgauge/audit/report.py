@@ -20,6 +20,7 @@ from streamgauge.audit.measuring import CONFIDENCE
 from streamgauge.audit.verdict import Verdict
 
 FEWEST_PUBLISHED, PUBLISHED = 2_000, 10  # one run in so many, where each is made event by event
+ADAPTING = 10  # and where nothing is linear, so that many neighbours are tried
 UNITS_EACH = 4  # one run in so many, of claims that are attacked for one event as well
 UNKNOWN = "not computed"
 WEAK = 0.5  # of the claim: an attack that shows less saw little
@@ -31,6 +32,7 @@ TITLES = {  # of all kinds of findings, in the order in which they are shown
     "memory": "pan-private mechanisms: all releases, and the memory",
     "way": "mechanisms: saved and loaded, and beside other groups and measures",
     "adversary": "mechanisms under an adversary who chooses the stream",
+    "adapting": "mechanisms that adapt to their data: all releases",
     "vectors": "statistics: what their counters release",
     "published": "statistics: what is told",
     "twin": "controls: broken twins, which must be condemned, and honest ones",
@@ -183,7 +185,7 @@ def runs_of(entry: Entry, runs: int) -> int:
     """Twins know how many condemn them; what is run event by event, or in other units, has fewer."""
     if entry.runs is not None:
         return entry.runs
-    one_in = {"published": PUBLISHED, "unit": UNITS_EACH}.get(entry.kind, 1)
+    one_in = {"published": PUBLISHED, "adapting": ADAPTING, "unit": UNITS_EACH}.get(entry.kind, 1)
     return max(FEWEST_PUBLISHED, runs // one_in) if one_in > 1 else runs
 
 

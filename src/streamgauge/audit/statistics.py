@@ -62,7 +62,7 @@ class StatisticSubject:
 
     @cached_property
     def strategy(self) -> Strategy:
-        return self.statistic.counter.strategy(self.ticks)
+        return self.statistic.linear.strategy(self.ticks)
 
     @cached_property
     def dearest(self) -> tuple[float, Neighbouring]:
@@ -103,7 +103,7 @@ class StatisticSubject:
         return vectors(self.statistic, stream, self.width, self.given)
 
     def views(self, data: Ints, runs: int) -> Floats:
-        return released(self.statistic.counter, data, runs, self.noise)
+        return released(self.statistic.linear, data, runs, self.noise)
 
 
 def padded(one: Ints, other: Ints) -> tuple[Ints, Ints]:

@@ -8,19 +8,34 @@
     presence     what is shown at all
     thresholds   the sparse vector technique, published wrong
     reports      randomised response of vectors
+    pegasus      groups that tell too much of counts, and nodes that are read where somebody is
+    w_event      budgets of windows that are added up wrong
+    sparse       counters for few events
 
 An audit that does not condemn all of them, or condemns one of their honest twins, is itself broken.
 """
 
 from collections.abc import Iterator
 
-from streamgauge.audit.mutants import constants, floats, memory, presence, reports, reuse, thresholds, values
+from streamgauge.audit.mutants import (
+    constants,
+    floats,
+    memory,
+    pegasus,
+    presence,
+    reports,
+    reuse,
+    sparse,
+    thresholds,
+    values,
+    w_event,
+)
 from streamgauge.audit.mutants.chance import Chance
 from streamgauge.audit.mutants.twins import Twins
 
 __all__ = ["Chance", "Twins", "every_twin"]
 
-FAMILIES = (constants, reuse, values, floats, memory, presence, thresholds, reports)
+FAMILIES = (constants, reuse, values, floats, memory, presence, thresholds, reports, pegasus, w_event, sparse)
 
 
 def every_twin(chance: Chance | None = None) -> Iterator[Twins]:

@@ -29,6 +29,7 @@ class Twins:
     why: str
     truth: float = inf  # or a bound above it; infinite where one neighbour shows what the other cannot
     runs: int = RUNS
+    counted: bool = True  # whether experiments condemn it; what shows too rarely is condemned by computation
 
     @property
     def name(self) -> str:

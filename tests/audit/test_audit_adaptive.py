@@ -1,0 +1,174 @@
+"""Mechanisms that adapt are acquitted: by computation where it can be done, and by experiment."""
+
+from fractions import Fraction
+from itertools import product
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure, WEvent
+from streamgauge.adaptive.budget_absorption import BudgetAbsorption
+from streamgauge.adaptive.budget_distribution import BudgetDistribution
+from streamgauge.adaptive.cascading_buffers import CascadingBuffers
+from streamgauge.adaptive.grouper import Grouper
+from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
+from streamgauge.adaptive.sparse_counter import SparseCounter
+from streamgauge.adaptive.w_event_sample import WEventSample
+from streamgauge.audit import catalogue
+from streamgauge.audit.adapting import AdaptingSubject, ForestSubject, PegasusSubject, subject_of
+from streamgauge.audit.auditing import audit
+from streamgauge.audit.group_patterns import Asks, asks_along, log_below, log_chance
+from streamgauge.audit.groupings import worst_grouping
+from streamgauge.audit.mutants.pegasus import KeepsThreshold, OpensTheNext
+from streamgauge.audit.spending import worst_window
+from streamgauge.noise import DiscreteLaplace, Ints
+from streamgauge.noise.numbers import Bools
+from streamgauge.postprocess import Hierarchy
+from streamgauge.testing import InsecureNoise
+
+SURE = 1 - 1e-9
+TREE = Hierarchy([-1, 0, 0])
+W = WEvent(3)
+
+
+def grouper(kind: type[Grouper] = Grouper, epsilon: str = "1/10", theta: str = "1/10") -> Grouper:
+    return kind(Fraction(epsilon), Fraction(theta), 256)
+
+
+def answers(counts: tuple[int, ...]) -> dict[frozenset[int], float]:
+    """The chance of every pattern: those in which no tick is refused that was not asked."""
+    found = {}
+    for flags in product([False, True], repeat=len(counts) - 1):
+        refused = frozenset(tick for tick, no in enumerate(flags, 2) if no)
+        if all(tick - 1 not in refused for tick in refused):  # closed at once: the next opens
+            found[refused] = exp(log_chance(grouper(epsilon="1"), counts, refused))
+    return found
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0, 0), (3, 0, 9, 1, 1)], ids=str)
+def test_the_chances_of_all_patterns_add_up_to_one(counts: tuple[int, ...]) -> None:
+    assert sum(answers(counts).values()) == pytest.approx(1, abs=1e-9)
+
+
+def test_patterns_come_as_often_as_was_computed() -> None:
+    counts, width = (3, 0, 9, 1, 1), 40_000
+    code, noise = grouper(epsilon="1"), InsecureNoise(5)
+    state = code.initial(width)
+    began: list[Bools] = [code.step(state, np.full(width, count), noise) for count in counts]
+    seen = np.array(began).T
+    for refused, chance in answers(counts).items():
+        opens = [t == 1 or t in refused or t - 1 in refused for t in range(1, len(counts) + 1)]
+        rate = (seen == opens).all(axis=1).mean()
+        assert abs(rate - chance) < 6.5 * np.sqrt(chance * (1 - chance) / width)
+
+
+def test_a_pattern_is_a_threshold_and_asks_with_margins() -> None:
+    found = asks_along(grouper(epsilon="1", theta="7"), (4, 0, 0, 5), frozenset([3]))
+    assert [(asks.margins, asks.refused) for asks in found] == [([7 - 4, 7 - 5], [False, True]), ([], [])]
+    assert {asks.opening for asks in found} == {Fraction(4)}
+    assert found[0].asking == [Fraction(8)] * 2
+
+
+def test_chances_are_those_of_the_law() -> None:
+    law = DiscreteLaplace(Fraction(3, 2))
+    for k in (-40, -1, 0, 5, 40):
+        assert float(log_below(law.scale, np.array(k))) == pytest.approx(log(law.tail(-k)), rel=1e-9)
+    assert Asks(Fraction(2)).log_chance() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", "2"])
+def test_an_honest_grouper_keeps_its_epsilon_and_nearly_needs_it(epsilon: str) -> None:
+    worst = float(worst_grouping(grouper(epsilon=epsilon)).amount) / float(Fraction(epsilon))
+    assert 0.5 < worst <= 1
+
+
+@pytest.mark.parametrize(("kind", "least"), [(OpensTheNext, 1.05), (KeepsThreshold, 2)])
+def test_a_grouper_without_the_close_or_with_one_threshold_does_not(
+    kind: type[Grouper], least: float
+) -> None:
+    assert float(worst_grouping(grouper(kind)).amount) > least * 0.1
+
+
+def test_a_grouper_that_does_not_answer_by_its_noise_is_refused() -> None:
+    class Deaf(Grouper):
+        def _refused(self, state: object, asked: Ints, noise: object) -> Bools:
+            super()._refused(state, asked, noise)  # type: ignore[arg-type]
+            return np.zeros(len(state.length), np.bool_)  # type: ignore[attr-defined]
+
+    with pytest.raises(ValueError, match=r"^grouper must answer by its noise, got one answer for all$"):
+        log_chance(grouper(Deaf), (0, 0), frozenset())
+
+
+@pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption, WEventSample])
+def test_no_window_spends_more_than_the_claim_over_all_decisions(kind: type) -> None:
+    for w in (1, 2, 4):
+        claim = kind(Pure(1), unit=WEvent(w), bound=2)
+        assert Fraction(1, 2) < worst_window(claim, 7).amount <= 1
+
+
+EXPERIMENTS = [
+    Pegasus(Pure(1)),
+    PegasusHierarchy(Pure(1), hierarchy=TREE),
+    CascadingBuffers(Pure(1), horizon=3, levels=1, kappa=1),
+    SparseCounter(Pure(1), threshold=3, signed=False),
+    BudgetAbsorption(Pure(1), unit=W),
+]
+
+
+@pytest.mark.parametrize("claim", EXPERIMENTS, ids=lambda claim: type(claim).__name__)
+def test_an_attack_does_not_condemn(claim: object) -> None:
+    peek = 2 if isinstance(claim, CascadingBuffers) else None
+    how = {"peek": peek, "noise": InsecureNoise(16), "most": 2}
+    subject = subject_of(claim, 3, **how)  # type: ignore[arg-type]
+    verdict = audit(subject, 400 if isinstance(claim, BudgetAbsorption) else 1500, SURE)
+    assert not verdict.condemned, verdict.reasons
+
+
+def test_views_have_all_that_is_released() -> None:
+    subject = AdaptingSubject(Pegasus(Pure(1)), 3, noise=InsecureNoise(1))
+    pair, arrays = subject.pairs()[0], 4  # value, centre, noisy, started
+    assert subject.views(pair.one, 5).shape == (5, 3 * arrays + 3)
+    assert (pair.one - pair.other).sum() == 1
+    seen = AdaptingSubject(CascadingBuffers(Pure(1), horizon=3, levels=1, kappa=1), 3, 2)
+    assert seen.views(seen.pairs()[0].one, 5).shape[1] > seen.views(seen.pairs()[0].one, 5).shape[0]
+
+
+def test_trees_side_by_side_are_runs() -> None:
+    subject = ForestSubject(PegasusHierarchy(Pure(1), hierarchy=TREE), 2, noise=InsecureNoise(1))
+    views = subject.views(subject.pairs()[0].other, 50)
+    assert len(views) == 50
+    assert len(np.unique(views[:, :6], axis=0)) > 10
+
+
+def test_what_is_too_wide_is_not_computed_and_said_so() -> None:
+    worst = worst_grouping(grouper(epsilon="1/1000000"))
+    assert (worst.floor, worst.decided) == (0, False)
+    assert worst.how.startswith("not computed: noise of scale 4e+06")
+
+
+def test_pegasus_is_computed_for_all_steps_of_its_unit() -> None:
+    claims = Pegasus(Pure("1/3")), Pegasus(Pure(1), unit=WEvent(3))
+    one, three = (PegasusSubject(claim, 3).worst() for claim in claims)
+    assert three.floor == pytest.approx(3 * one.floor)
+    assert 0.9 < three.floor <= 1
+
+
+def test_a_search_proves_nothing() -> None:
+    verdict = audit(PegasusSubject(Pegasus(Pure(1)), 2, noise=InsecureNoise(2), most=1), 400, SURE)
+    assert verdict.undecided
+    assert not verdict.proved
+    assert verdict.computed == "0.9397-infinite"
+
+
+def test_mechanisms_that_adapt_can_be_asked_for_by_name() -> None:
+    titles = [entry.title for entry in catalogue.entries("BudgetDistribution")]
+    assert titles == [
+        "BudgetDistribution",
+        "BudgetDistribution, pan-private",
+        "BudgetDistribution, windows of 3",
+    ]
+    asked = catalogue.Asked(3, (Pure("1/3"),), WEvent(2))
+    (entry,) = catalogue.entries("WEventSample", asked)
+    assert (entry.subject.loss, entry.subject.ticks) == (Pure("1/3"), 3)  # type: ignore[attr-defined]

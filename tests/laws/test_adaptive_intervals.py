@@ -1,0 +1,104 @@
+"""Statistical laws of adaptive mechanisms: intervals hold on a stream that was made to break them.
+
+It rests, spikes, climbs, alternates and falls below 0. Each tick by itself must be covered as often as its
+interval says; and where the noise of a centre has a law, an interval of 0.7 times its width must not be.
+"""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from adaptive_catalogue import Adapting, every_adapting, truth
+
+from streamgauge import Pure
+from streamgauge.adaptive import Adaptive, Released
+from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.noise import Ints, Noise
+from streamgauge.postprocess import Hierarchy
+from streamgauge.testing import InsecureNoise
+
+HOSTILE = np.array([0, 0, 0, 90, 0, 8, 16, 24, 32, 0, 60, 0, 60, -40, -40, 0])
+TICKS = len(HOSTILE)
+CONFIDENCE = 0.9
+RUNS, FEW = 1200, 120  # of groups side by side, and of starts
+Z = 6.5  # standard errors: p below 1e-10 each
+
+Seen = tuple[Released, np.ndarray]  # what was released, and the truth
+
+
+def simulated(claim: Adaptive[Any], noise: Noise) -> list[Seen]:
+    """Runs on the hostile stream: groups of one start, trees of one forest, or starts of their own."""
+    trees = getattr(claim, "hierarchy", None)
+    if trees is not None:
+        parents = [-1 if up < 0 else up + tree * len(trees) for tree in range(FEW) for up in trees.parents]
+        forest = replace(claim, hierarchy=Hierarchy(parents))
+        leaves = np.arange(len(trees.leaves) * FEW) % len(trees.leaves)
+        return [fed(forest, HOSTILE[:, None] // (1 + leaves), noise)]
+    if not claim.JOINT:
+        return [fed(claim, np.repeat(HOSTILE[:, None], RUNS, axis=1), noise)]
+    return [fed(claim, HOSTILE[:, None], noise) for _ in range(FEW)]
+
+
+@cache
+def runs_of(case: Adapting) -> list[Seen]:
+    return simulated(case.claim(TICKS), InsecureNoise(12))
+
+
+def fed(claim: Adaptive[Any], values: np.ndarray, noise: Noise) -> Seen:
+    release = claim.start(values.shape[1], noise).feed(values)
+    return release, truth(claim, values, release.lowest)
+
+
+def covered(seen: list[Seen], factor: float = 1.0) -> tuple[np.ndarray, int]:
+    """How often the truth is within intervals of so many times their width, tick by tick; of how many."""
+    inside = [within(release, exact, factor) for release, exact in seen]
+    return np.concatenate(inside, axis=1).mean(axis=1), sum(each.shape[1] for each in inside)
+
+
+def within(release: Released, exact: np.ndarray, factor: float) -> np.ndarray:
+    low, high = release.interval(CONFIDENCE)
+    half = factor * np.maximum(high - release.centre, release.centre - low)
+    return np.asarray(np.abs(exact - release.centre) <= half)
+
+
+def holds(seen: list[Seen], factor: float = 1.0) -> bool:
+    rates, count = covered(seen, factor)
+    return bool((rates > CONFIDENCE - Z * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / count)).all())
+
+
+@every_adapting
+def test_intervals_hold_the_truth_as_often_as_they_say_whatever_the_data(case: Adapting) -> None:
+    seen = runs_of(case)
+    assert holds(seen)
+    if all(np.isfinite(release.stddev).all() for release, _ in seen):
+        assert not holds(seen, 0.7)
+
+
+@every_adapting
+def test_the_standard_error_of_a_centre_is_what_simulation_shows(case: Adapting) -> None:
+    """Where there is one: nowhere else is a number told."""
+    for release, exact in runs_of(case)[:1]:
+        known = np.isfinite(release.stddev).all(axis=1)
+        scaled = ((release.centre - exact) / release.stddev)[known]
+        if scaled.size < TICKS * FEW:
+            continue
+        squares = (scaled**2).mean(axis=1)
+        doubt = Z * np.sqrt(np.maximum((scaled**4).mean(axis=1) - squares**2, 1) / scaled.shape[1])
+        assert (np.abs(squares - 1) < doubt).all()
+        for wrong in (0.7, 1.3):
+            assert (np.abs(squares / wrong**2 - 1) > doubt / wrong**2).any()
+
+
+class Confident(Pegasus):
+    """A broken twin: intervals about the smoothed values, as if smoothing had no bias."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        release = super().step(state, values, noise)
+        return replace(release, centre=release.value)
+
+
+def test_a_twin_whose_intervals_are_about_its_smoothed_values_is_caught() -> None:
+    claim = Confident(Pure(2), horizon=TICKS, theta=100)
+    assert not holds(simulated(claim, InsecureNoise(14)))
+    assert holds(simulated(Pegasus(Pure(2), horizon=TICKS, theta=100), InsecureNoise(14)))

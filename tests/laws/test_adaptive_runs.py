@@ -1,0 +1,221 @@
+"""Laws of adaptive runs: blocks equal steps, saved runs go on, ends are ends, a failed run stays down."""
+
+import copy
+import pickle
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from adaptive_catalogue import Adapting, every_adapting, shown
+from forging import forged
+from test_runs import Failing
+
+import streamgauge as sg
+from streamgauge.continual import BadSave, HorizonPassed, Run, RunFailed
+from streamgauge.noise import EphemeralNoise, SecureNoise
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+TICKS = 24
+CUTS = [0, 1, 2, 9, 10, 10, TICKS]
+JOINED = 7  # ticks after which groups join
+
+
+def stream(width: int, ticks: int = TICKS) -> np.ndarray:
+    """Levels that last, jumps, and numbers below 0."""
+    random = np.random.default_rng(3)
+    levels = np.repeat(random.integers(-5, 60, (-(-ticks // 6), width)), 6, axis=0)[:ticks]
+    return levels + random.integers(0, 3, (ticks, width))
+
+
+def consume(run: Run[Any, Any]) -> None:
+    for row in stream(run.width):
+        run.step(row)
+
+
+def same(one: Any, two: Any) -> None:
+    for left, right in zip(shown(one), shown(two), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@every_adapting
+def test_feed_equals_steps(case: Adapting) -> None:
+    claim, values = case.claim(TICKS), stream(case.width)
+    stepped, fed = (claim.start(case.width, InsecureNoise(1)) for _ in range(2))
+    one = [stepped.step(row) for row in values]
+    two = claim.joined([fed.feed(values[a:b]) for a, b in pairwise(CUTS)])
+    for tick, release in enumerate(one):
+        for name in release.arrays:
+            np.testing.assert_array_equal(getattr(release, name), getattr(two, name)[tick])
+    same(one[-1], two.of_tick(-1))
+    assert fed.tick == stepped.tick == TICKS
+    assert fed.save() == stepped.save()
+
+
+@every_adapting
+def test_a_block_of_one_group_equals_its_column(case: Adapting) -> None:
+    claim, values = case.claim(TICKS), stream(1)
+    if hasattr(claim, "hierarchy"):
+        return  # as wide as it has leaves
+    column = claim.start(1, InsecureNoise(2)).feed(values[:, 0])
+    assert column.value.shape == (TICKS,)
+    same(column, claim.start(1, InsecureNoise(2)).feed(values).of_group(0))
+
+
+@every_adapting
+@pytest.mark.parametrize("tick", [0, 1, 13])
+def test_a_saved_run_goes_on_bit_for_bit(case: Adapting, tick: int) -> None:
+    claim, values, noise = case.claim(TICKS), stream(case.width), InsecureNoise(4)
+    run = claim.start(case.width, noise)
+    run.feed(values[:tick])
+    twin = claim.load(run.save(), noise.clone())
+    assert twin.tick == tick
+    same(run.feed(values[tick:]), twin.feed(values[tick:]))
+    assert run.save() == twin.save()
+
+
+@every_adapting
+def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Adapting) -> None:
+    claim = case.claim(TICKS)
+    saved = claim.start(case.width, SilentNoise()).save()
+    with pytest.raises(BadSave, match=r"^saved must be a run of .*, got one of "):
+        case.claim(TICKS, bound=2).load(saved)
+    with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
+        claim.load(saved[:-40] + b"x" + saved[-39:])
+    with pytest.raises(BadSave, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
+        claim.load(b"")
+    tampered = [(b'"tick": 0', b'"tick": -1'), (b'"tick": 0', b'"tick": 1.5'), (b'"saves"', b'"seals"')]
+    if claim.memory():  # one that remembers nothing of groups goes on with any number of them
+        tampered.append((b'"width": ' + str(case.width).encode(), b'"width": 9'))
+    for old, new in tampered:
+        with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
+            claim.load(forged(saved, old, new))
+
+
+@every_adapting
+def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Adapting) -> None:
+    run = case.claim(5).start(case.width, SilentNoise())
+    run.feed(stream(case.width, 5))
+    with pytest.raises(HorizonPassed, match=r"^tick must be at most the horizon 5, got 6$"):
+        run.step(np.ones(case.width, int))
+    with pytest.raises(ValueError, match=r"^tick must be at most the horizon 5, got 6$"):
+        case.claim(5).checked(6)
+    assert run.tick == 5
+
+
+@every_adapting
+def test_a_run_whose_noise_failed_refuses_to_go_on(case: Adapting) -> None:
+    run = case.claim(TICKS).start(case.width, Failing(6))
+    with pytest.raises(OSError, match="no entropy"):
+        consume(run)
+    for act in (lambda: run.step(np.ones(case.width, int)), run.save, lambda: run.tick):
+        with pytest.raises(RunFailed, match=r"^run must be whole to go on"):
+            act()
+
+
+@every_adapting
+def test_a_run_cannot_be_copied_or_pickled_or_go_on_in_a_child(case: Adapting) -> None:
+    run = case.claim(TICKS).start(case.width)
+    for act in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="must not be"):
+            act(run)
+    run._process += 1  # as a child would find it
+    with pytest.raises(RunFailed, match=r"^run must go on in the process that began it"):
+        run.save()
+
+
+@every_adapting
+def test_a_pan_private_run_keeps_no_key_and_answers_intrusions(case: Adapting) -> None:
+    if case.cls.RESTS_EXACT:
+        with pytest.raises(ValueError, match=r"^pan_private must be False for .* \(.*\), got True$"):
+            case.claim(TICKS, pan_private=True)
+        return
+    claim = case.claim(TICKS, pan_private=True)
+    with pytest.raises(ValueError, match=r"^noise must keep no key in a pan-private run, got SecureNoise$"):
+        claim.start(case.width, SecureNoise())
+    run = claim.start(case.width)
+    assert type(run._noise) is EphemeralNoise
+    run.feed(stream(case.width, 5))
+    seen = run.intrude()
+    assert (seen.tick, run.intrusions) == (5, 1)
+    run.step(np.ones(case.width, int))
+    assert seen.tick == 5  # what was handed over is a copy
+    with pytest.raises(TypeError, match=r"^pan_private must be True to survive an intrusion, got False$"):
+        case.claim(TICKS, pan_private=False).start(case.width).intrude()
+
+
+@every_adapting
+def test_groups_that_join_late_are_as_if_they_had_been_there_or_are_refused(case: Adapting) -> None:
+    claim, values = case.claim(TICKS), stream(5)
+    run = claim.start(case.width, SilentNoise())
+    run.feed(values[:JOINED, : case.width])
+    if claim.JOINT or claim.pan_private:
+        with pytest.raises(
+            TypeError, match=r"^(pan_private must be False to widen|width must stay as it is)"
+        ):
+            run.widen(2)
+        return
+    run.widen(5 - case.width)
+    values[:JOINED, case.width :] = 0
+    whole = claim.start(5, SilentNoise())
+    whole.feed(values[:JOINED])
+    one, other = run.feed(values[JOINED:]), whole.feed(values[JOINED:])
+    np.testing.assert_array_equal(one.value, other.value)
+    np.testing.assert_array_equal(one.centre, other.centre)
+
+
+@every_adapting
+def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Adapting) -> None:
+    claim, width = case.claim(TICKS), case.width
+    run = claim.start(width)
+    with pytest.raises(ValueError, match=r"^values must be integers, got float64$"):
+        run.step([1.0] * width)
+    with pytest.raises(ValueError, match=rf"^values must be one number per group \({width}\), got 9$"):
+        run.step([1] * 9)
+    assert len(run.feed(np.zeros((0, width), int)).bars) == 0
+    nodes = len(getattr(claim, "hierarchy", range(width)))
+    ends = np.resize([np.iinfo(np.int64).min, np.iinfo(np.int64).max], width)
+    for row in [ends, ends[::-1], ends, ends, np.zeros(width, int), ends]:
+        release = run.step(row)
+        assert release.value.shape == release.centre.shape == (nodes,)
+        low, high = release.interval(0.9)
+        assert (low <= high).all()
+
+
+REFUSED: dict[str, tuple[str, list[Any]]] = {
+    "bound": ("bound must be a whole number of at least 1 or a Reach above 0, got", [0, -1, True, 1.5, "3"]),
+    "horizon": ("horizon must be a whole number of at least 1, got", [0, -3, True, 2.0]),
+    "loss": ("loss must be ", [sg.Zcdp(1), "a lot"]),
+    "unit": ("unit must be an Event, Tick, WEvent or User, got", [sg.WEvent]),
+    "pan_private": ("pan_private must be True or False, got", ["no"]),
+}
+
+
+@every_adapting
+def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Adapting) -> None:
+    for name, (words, bad) in REFUSED.items():
+        for value in bad:
+            with pytest.raises(ValueError, match=f"^{words}"):
+                case.claim(**{"horizon": TICKS, name: value})
+    for width in (0, True, 1.5):
+        with pytest.raises(ValueError, match=r"^width must be a whole number of at least 1, got"):
+            case.claim(TICKS).start(width)
+    with pytest.raises(ValueError, match=r"^noise must be a source with laplace and gaussian, got 'os'$"):
+        case.claim(TICKS).start(case.width, noise="os")
+    with pytest.raises(ValueError, match="must be"):
+        case.claim(TICKS, bound=2**62).start(case.width)
+
+
+@every_adapting
+def test_a_claim_is_frozen_hashable_printable_and_says_what_its_error_depends_on(case: Adapting) -> None:
+    claim, twin = case.claim(TICKS, bound=2), case.claim(np.int64(TICKS), bound=np.int32(2))
+    assert claim == twin
+    assert hash(claim) == hash(twin)
+    assert claim.identity() == twin.identity()
+    assert repr(claim).startswith(case.cls.__name__)
+    with pytest.raises(AttributeError):
+        claim.loss = sg.Pure(9)
+    assert claim.DEPENDS
+    assert not claim.DEPENDS.endswith(".")
+    assert {*claim.WINDOWS} <= {"each", "sliding", "running"}
+    assert claim.memory() >= 0
