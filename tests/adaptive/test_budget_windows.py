@@ -67,6 +67,15 @@ def test_neither_does_one_who_lets_rest_and_then_publishes(
     assert dearest(charges(claim_of(kind, w), np.concatenate(list(runs)).tolist()), w) <= EPSILON
 
 
+@both
+@pytest.mark.parametrize("w", [17, 40])
+def test_neither_is_spent_in_long_windows(kind: type[Any], w: int) -> None:
+    """Always; never and then always; now and then; in bursts that are nearly a window apart."""
+    ticks = np.arange(5 * w)
+    for decisions in (ticks >= 0, ticks >= 2 * w, ticks * 7 % 11 < 2, ticks % (w - 1) < 3):
+        assert dearest(charges(claim_of(kind, w), decisions.tolist()), w) <= EPSILON
+
+
 def histories(claim: Republishing, ticks: int) -> Iterator[list[Fraction]]:
     """What all sequences of comparisons spend."""
     stack: list[tuple[Any, list[Fraction]]] = [(claim.initial(2, CommandedNoise()), [])]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commanded import CommandedNoise
 
 from streamgauge import Event, Pure, User
 from streamgauge.adaptive.cascading_buffers import CascadingBuffers, State
@@ -94,6 +95,15 @@ def test_accumulators_that_begin_again_from_nothing_are_found_out() -> None:
 
 def test_noise_after_a_hand_over_alone_is_found_out() -> None:
     assert worst(claim(LateNoise), 1, 2) > 1 + 1e-6
+
+
+def test_a_value_that_wraps_around_64_bits_is_hidden_by_draws_that_move_by_one() -> None:
+    made, seen = claim(), []
+    for value, moved in ((2**63 - 1, 1), (-(2**63), 0)):
+        state = made.initial(1, CommandedNoise(moved, moved))
+        made.step(state, np.array([value]), CommandedNoise(moved))
+        seen.append([state.accumulators.tolist(), state.buffers.tolist(), state.count.tolist()])
+    assert seen[0] == seen[1]
 
 
 def test_without_noise_the_centre_is_the_truth_whatever_the_data() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.adaptive.grouper import Grouper, OpenGroups, deviations, folded
+from streamgauge.adaptive.folding import folded
+from streamgauge.adaptive.grouper import Grouper, OpenGroups, deviations
 from streamgauge.noise import DiscreteLaplace, Ints
 from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
 

@@ -85,16 +85,23 @@ def test_a_unit_of_many_steps_has_noise_for_all_of_them(settings: dict[str, Any]
 
 
 def test_draws_are_one_for_the_count_and_one_for_the_group_of_each_tick() -> None:
-    noise = CountedNoise(InsecureNoise(3))
     mechanism = claim()
-    release = released(mechanism, noise)
-    assert noise.total == 2 * BLOCK.size
-    perturbed = sum(size for _, scale, size in noise.requests if scale == mechanism.perturber.scale)
-    assert perturbed == BLOCK.size
-    other = CountedNoise(InsecureNoise(3))
-    again = released(mechanism, other, BLOCK)
-    same(release, again)
-    assert noise.requests == other.requests
+    for block in (BLOCK, BLOCK[::-1], np.zeros_like(BLOCK), np.where(BLOCK % 2, 2**62, -7)):
+        for source in (InsecureNoise(3), SilentNoise()):
+            noise = CountedNoise(source)
+            released(mechanism, noise, block)
+            assert noise.total == 2 * BLOCK.size
+            perturbed = sum(size for _, scale, size in noise.requests if scale == mechanism.perturber.scale)
+            assert perturbed == BLOCK.size
+
+
+def test_what_is_drawn_is_the_same_for_other_counts_that_group_alike() -> None:
+    seen = []
+    for level in (0, 7, 2**40):
+        noise = CountedNoise(SilentNoise())
+        release = released(claim(longest=9), noise, np.full((TICKS, WIDTH), level))
+        seen.append((noise.requests, release.started.tolist()))
+    assert seen[0] == seen[1] == seen[2]
 
 
 @pytest.mark.parametrize("window", WINDOWS)

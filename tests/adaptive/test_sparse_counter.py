@@ -50,6 +50,36 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
         assert missed(claim(**CLAIMS[name]), stream, 0.6) < 0.4
 
 
+def chance_to_miss(made: SparseCounter, confidence: float) -> np.ndarray:
+    """Of the interval of the first tick, exactly, for a first value of 0, 1, 2, .."""
+    threshold, flags = made.threshold_at(1), (np.array([True]), np.array([False]))
+    wide, cut = (
+        float(made._bar(np.array([n]), np.array([n + 1]), flag, threshold).half_width(confidence)[0])
+        for n, flag in enumerate(flags)
+    )
+    values, one = np.arange(5 * threshold), [made.test.pmf(k) for k in range(-FAR, FAR + 1)]
+    below = np.cumsum(np.convolve(one, one))[np.clip(threshold - values - 1 + 2 * FAR, 0, None)]
+    above = np.cumsum(np.convolve(one, one))[threshold + values - 1 + 2 * FAR] if made.signed else 1.0
+    beyond = values > wide + (0 if made.signed else threshold / 2)
+    return np.asarray(
+        below * above * beyond + (1 - below * above) * 2 * made.tree.distribution.tail(int(cut) + 1)
+    )
+
+
+FAR = 600  # that a draw is beyond it has no chance
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("signed", [False, True])
+def test_no_value_is_missed_more_often_than_it_says_though_noise_decides_what_is_said(
+    signed: bool, confidence: float
+) -> None:
+    """Just beyond what a silent test bounds, values are missed if it is silent, and by the tree if not."""
+    made = SparseCounter(Pure("1/5"), horizon=64, signed=signed)
+    chances = chance_to_miss(made, confidence)
+    assert 0.1 * (1 - confidence) < chances.max() <= 1 - confidence
+
+
 class NoTest(SegmentBar):
     """A broken twin: takes what a test lets pass for its threshold, as if the test had no noise."""
 
@@ -174,7 +204,7 @@ REFUSED = [
     ({"segments": 0}, r"^segments must be a whole number of at least 1, got 0$"),
     (
         {"pan_private": True},
-        r"^pan_private must be False for SparseCounter \(the sum of the open segment rests",
+        r"^pan_private must be False for SparseCounter \(the sum of all ticks and that of the open",
     ),
 ]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commanded import FAR, CommandedNoise
 
 from streamgauge import Pure, User, WEvent
 from streamgauge.adaptive.segment_tree import SegmentTree, Shape
@@ -188,6 +189,40 @@ def test_groups_that_end_segments_at_different_ticks_have_trees_of_their_own() -
         draws, seen = int(tree.shape.digits(np.array([count]))[0]), last[ended == count]
         expected = draws * tree.distribution.variance
         assert abs(seen.var() / expected - 1) < 6.5 * sqrt(5 / len(seen))
+
+
+MOST = 2**63 - 1
+ENDS = np.array(
+    [-MOST - 1, -MOST, -(2**62), -(2**40) - 1, -(2**40), -2, -1, 0, 1, 2**40 - 1, 2**40, MOST - 1, MOST]
+)
+
+
+def counted(cls: type[SparseCounter], signed: bool, values: Ints) -> Ints:
+    """The sums that are released from, and those that are tested, after one tick of tests that never fire."""
+    never = CommandedNoise(*[FAR] * len(values) * 2)
+    run = cls(Pure(2), signed=signed).start(len(values), never)
+    run.step(values)
+    return np.stack([run._state.total, run._state.open])
+
+
+def farthest(cls: type[SparseCounter], signed: bool) -> int:
+    """By how much sums move if values do by 1, around the circle of 64 bits."""
+    beside = (ENDS.astype(np.uint64) + np.uint64(1)).astype(np.int64)
+    total, tested = counted(cls, signed, beside) - counted(cls, signed, ENDS)
+    return max(abs(int(moved)) for moved in (*total, *tested))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_value_that_moves_by_one_moves_all_sums_by_one_even_where_64_bits_wrap(signed: bool) -> None:
+    assert farthest(SparseCounter, signed) == 1
+    assert farthest(Clipping, signed) > 1
+
+
+class Clipping(SparseCounter):
+    """A broken twin: clips without folding, so that both ends of 64 bits are far apart."""
+
+    def _counted(self, values: Ints) -> Ints:
+        return values if self.signed else np.maximum(values, 0)
 
 
 class Reusing(SparseCounter):

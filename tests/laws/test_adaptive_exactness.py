@@ -71,6 +71,25 @@ def test_what_is_said_before_there_are_data_says_something_or_that_it_does_not(c
         claim.bar(TICKS + 1)
 
 
+@every_adapting
+def test_the_releases_of_one_group_are_its_columns(case: Adapting) -> None:
+    release = case.claim(TICKS).start(case.width, SilentNoise()).feed(stream(case.width))
+    for column in range(release.value.shape[1]):
+        one = release.of_group(column)
+        np.testing.assert_array_equal(one.stddev, release.stddev[:, column])
+        np.testing.assert_array_equal(one.interval(0.8), [end[:, column] for end in release.interval(0.8)])
+
+
+@every_adapting
+def test_intervals_hold_whole_numbers_that_are_no_floats(case: Adapting) -> None:
+    claim, values = case.claim(TICKS), np.full((1, case.width), 2**60 + 255)
+    release = claim.start(case.width, SilentNoise()).feed(values)
+    exact = truth(claim, values, release.lowest).ravel().tolist()
+    low, high = (end.ravel().tolist() for end in release.interval(0.1))
+    for place, number in enumerate(exact):  # Python compares whole numbers and floats exactly
+        assert low[place] <= number <= high[place]
+
+
 def decided(release: Any) -> Any:
     """What a run has decided, tick by tick: all flags, and all whole numbers of bars but noisy distances."""
     flags = [

@@ -154,6 +154,7 @@ def test_groups_that_join_late_are_as_if_they_had_been_there_or_are_refused(case
             TypeError, match=r"^(pan_private must be False to widen|width must stay as it is)"
         ):
             run.widen(2)
+        assert run.step(values[JOINED, : case.width]).value.size, "a run that was refused goes on"
         return
     run.widen(5 - case.width)
     values[:JOINED, case.width :] = 0

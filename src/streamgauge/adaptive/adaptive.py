@@ -65,7 +65,7 @@ class Adaptive(Claim[S, Released]):
     def narrowed(self, release: Released) -> Released:
         return release.of_group(0)
 
-    def append(self, state: S, more: S) -> None:
+    def widening_refusal(self) -> str:
         if self.JOINT:
-            raise TypeError(f"width must stay as it is for {type(self).__name__}, got more groups")
-        super().append(state, more)
+            return f"width must stay as it is for {type(self).__name__}, got more groups"
+        return super().widening_refusal()

@@ -41,6 +41,36 @@ class Unknown:
         return inf
 
 
+@dataclass(frozen=True)
+class OneGroup:
+    """What a bar says of one of its groups."""
+
+    bar: Bar
+    column: int
+
+    @property
+    def stddev(self) -> Widths:
+        return self._cut(self.bar.stddev)
+
+    def half_width(self, confidence: float) -> Widths:
+        return self._cut(self.bar.half_width(confidence))
+
+    def _cut(self, widths: Widths) -> Widths:
+        return widths if np.ndim(widths) == 0 else float(np.asarray(widths)[self.column])
+
+
+def parts(ordinal: int) -> int:
+    """One over the part of a chance that is for the i-th of ever so many: over all i, these add up to 1.
+
+    Those of 2^(j-1) < i <= 2^j have 1/((j + 1)(j + 2)) together.
+
+    >>> [parts(i) for i in (1, 2, 3, 4, 5, 8, 9)]
+    [2, 6, 24, 24, 80, 80, 240]
+    """
+    j = (ordinal - 1).bit_length()
+    return (j + 1) * (j + 2) * int(2 ** max(j - 1, 0))
+
+
 def rows_of(widths: list[Widths], width: int) -> Floats:
     """One row per tick, one column per group."""
     if not widths:

@@ -25,10 +25,13 @@ Privacy
 
 Error
     `value` is the count, which misses what the buffers hold. `centre` adds the buffers, noisy as they are: it
-    is off by the noise of the messages in count and buffers alone, and its bar holds whatever the data. The
-    noise of the count is independent of when it was updated. Of a buffer, which messages it holds depends
-    on their noise; but they are the last ones, and by Levy's inequality the sums of the last 1, 2, .. N draws
-    all stay below what a sum of N exceeds with half the chance; every N = 2^j has beta/((j + 1)(j + 2)).
+    is off by the noise of the messages in count and buffers alone, and its bar holds whatever the data, be
+    they chosen in view of past releases. How many draws are in count and buffers may then depend on all of
+    them. But in the count they are the first ever, in the first buffer those of the last ticks, and in any
+    other the first since it was emptied: by Levy's inequality, sums of the first (or last) 1, 2, .. N
+    draws all stay below what a sum of N exceeds with half the chance; every N = 2^j has a part
+    1/((j + 1)(j + 2)). Each of the d + 1 has an even share of beta, and buffers but the first part theirs
+    among the times that they were filled (`parts`).
     The theorem of the paper: but for exp(-kappa), the value at tick t with n events is off by
     O(d l + sqrt(t)/(eps' r^d) + sqrt(n)/(eps' r)). With kappa = log^2 T, l is so large that trees are better
     at any length (T = 2^20, epsilon = 1: l = 35200); below l events the value is 0, or nearly.
@@ -48,6 +51,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamgauge.adaptive.adaptive import Adaptive
+from streamgauge.adaptive.bars import parts
 from streamgauge.adaptive.released import Released
 from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import draw_rows
@@ -55,6 +59,8 @@ from streamgauge.continual.settings import check_noise, check_settings, check_wh
 from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
 from streamgauge.noise.numbers import Floats
 from streamgauge.privacy import Event, Loss, Unit
+
+NONE = -1  # no draws, or no times to tell apart
 
 
 @dataclass(slots=True)
@@ -70,14 +76,16 @@ class State:
     messages: Ints  # noisy: how many those are
     began: Ints  # noisy: the draws in each accumulator
     inside: Ints  # noisy: the draws in each buffer, and in the count
+    passed: Ints  # noisy: how often each level has passed on
     count: Ints  # noisy: what is released
 
 
 @dataclass(frozen=True, eq=False)
 class CascadeBar:
-    """The noise of so many draws in each buffer (d, width) and in the count (width)."""
+    """The noise of so many draws in each buffer and in the count (d + 1, width)."""
 
     inside: Ints
+    filled: Ints  # for which time each buffer is filled (d, width)
     law: DiscreteLaplace
 
     @property
@@ -86,23 +94,25 @@ class CascadeBar:
 
     def half_width(self, confidence: float) -> Floats:
         """Every part fails with an even share of the chance."""
-        rows = len(self.inside)
-        each = 1 - (1 - confidence) / rows
-        few = np.unique(self.inside)
-        fixed = np.array([self._sum(int(draws)).half_width(each) for draws in few])
-        chosen = np.array([self._among(int(draws), each) for draws in few])
-        places = np.searchsorted(few, self.inside)
-        return np.asarray(chosen[places[:-1]].sum(axis=0) + fixed[places[-1]])
+        kinds = 64 * (exponents(self.inside) + 1)
+        kinds[1:-1] += exponents(self.filled[1:]) + 1
+        few, places = np.unique(kinds, return_inverse=True)
+        widths = np.array([self._among(int(kind) // 64 - 1, int(kind) % 64 - 1, confidence) for kind in few])
+        return np.asarray(widths[places].reshape(kinds.shape).sum(axis=0))
 
-    def _sum(self, draws: int) -> NoiseSum:
-        return NoiseSum((Term(draws, 1, self.law),))
-
-    def _among(self, draws: int, confidence: float) -> float:
-        """Of the last so many draws, however that number came about."""
-        if not draws:
+    def _among(self, j: int, i: int, confidence: float) -> float:
+        """Of up to 2^j draws, however that number came about; in a buffer that is filled for the 2^i-th time
+        at most, if that must be told."""
+        if j == NONE:
             return 0.0
-        j = (draws - 1).bit_length()
-        return self._sum(2**j).simultaneous(confidence, 2 * (j + 1) * (j + 2))
+        share = len(self.inside) * 2 * (j + 1) * (j + 2) * (1 if i == NONE else parts(2**i))
+        return NoiseSum((Term(2**j, 1, self.law),)).simultaneous(confidence, share)
+
+
+def exponents(numbers: Ints) -> Ints:
+    """The least j with 2^j not below each number; NONE for 0."""
+    mantissas, powers = np.frexp(numbers.astype(np.float64))
+    return np.where(numbers > 0, powers - (mantissas == 0.5), NONE).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -168,13 +178,11 @@ class CascadingBuffers(Adaptive[State]):
         return float(self.levels * self.threshold + scale * rarely)
 
     def initial(self, width: int, noise: Noise) -> State:
-        buffers, messages, began = (np.zeros((self.levels, width), np.int64) for _ in range(3))
-        inside = np.zeros((self.levels + 1, width), np.int64)
-        state = State(
-            0, self._fresh(self.levels, width, noise), buffers, messages, began, inside, inside[0].copy()
-        )
-        state.began += int(self.pan_private)
-        return state
+        buffers, messages, began, passed = (np.zeros((self.levels, width), np.int64) for _ in range(4))
+        inside, count = np.zeros((self.levels + 1, width), np.int64), np.zeros(width, np.int64)
+        accumulators = self._fresh(self.levels, width, noise)
+        began += int(self.pan_private)
+        return State(0, accumulators, buffers, messages, began, inside, passed, count)
 
     def _fresh(self, rows: int, width: int, noise: Noise) -> Ints:
         """What accumulators begin from."""
@@ -211,10 +219,11 @@ class CascadingBuffers(Adaptive[State]):
         state.accumulators[level, groups] = self._fresh(1, len(groups), noise)[0]
         state.began[level, groups] = int(self.pan_private)
         state.buffers[level, groups] = state.messages[level, groups] = state.inside[level, groups] = 0
+        state.passed[level, groups] += 1
 
     def _released(self, state: State) -> Released:
         centre = state.count + state.buffers.sum(axis=0)
-        bar = CascadeBar(state.inside.copy(), self.distribution)
+        bar = CascadeBar(state.inside.copy(), state.passed + 1, self.distribution)
         return Released(state.count.astype(np.float64), centre.astype(np.float64), (bar,))
 
     def bar(self, tick: int) -> CascadeBar:
@@ -222,7 +231,7 @@ class CascadingBuffers(Adaptive[State]):
         each = 1 + int(self.pan_private)
         inside = np.full((self.levels + 1, 1), each * (self.patience - 1))
         inside[0], inside[-1] = self.patience - 1, each * self.checked(tick)
-        return CascadeBar(inside, self.distribution)
+        return CascadeBar(inside, np.full((self.levels, 1), tick), self.distribution)
 
     def intrude(self, state: State, noise: Noise) -> State:
         """Stirs, hands over a copy, stirs again."""

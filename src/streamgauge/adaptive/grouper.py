@@ -47,12 +47,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.adaptive.folding import folded
 from streamgauge.adaptive.ragged import SHALLOW, bands, with_room
 from streamgauge.continual.settings import is_whole
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
 from streamgauge.noise.numbers import Bools
 
-LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 LONGEST = 2**16  # ticks of a group
 FARTHEST = 2**60  # a threshold, before its noise
 WIDEST = 2**48  # a scale: that a draw is beyond 2^61, where sums could wrap, has a chance below e^-8000
@@ -143,14 +143,6 @@ class Grouper:
         for rows, columns in bands(np.where(ended, state.length, 0)):
             state.items[rows, columns] = 0
         state.length[ended] = state.total[ended] = state.threshold[ended] = 0
-
-
-def folded(values: Ints, limit: int) -> Ints:
-    """Counts within +-limit as they are, beyond it the limit; near the ends of 64 bits back to 0, so that
-    neighbours are neighbours even where one has wrapped around."""
-    up, down = np.maximum(values, 0), np.minimum(values, 0)
-    turned = np.minimum(up, MOST - up) + np.maximum(down, LEAST - down)
-    return np.asarray(np.clip(turned, -limit, limit))
 
 
 def deviations(state: OpenGroups) -> Ints:

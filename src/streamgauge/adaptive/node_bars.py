@@ -7,13 +7,17 @@ of any ancestor: the reading of the nearest one that was read, and what noise ma
     |truth - centre|  <=  width of the own noise  +  max(0, ceilings + unread ticks * width of one reading)
 
 Error
-    The bound holds with the confidence asked for, for each node and tick by itself, whatever the data. Proof:
-    at which ticks a node is read depends on the noise of its ancestors alone, so that its own noise misses no
-    more often than it would if that were fixed: let it do so with 1 - APART of the chance to miss. The
-    readings of its ancestors are what decides whether they are used, so that nothing can be said but that
-    none of them is too low by more than the width, all d ancestors at all N ticks of the window together:
-    the union bound over N d draws has the rest, APART, and all of it for draws that are too low, since those
-    that are too high do no harm. Roots are always read, and have nothing set apart.
+    The bound holds with the confidence asked for, for each node and tick by itself, whatever the data, be
+    they chosen in view of past releases. The chance to miss is shared. Proof, for a window of N ticks:
+    - All of them read: the own noise is that of N draws, for which 1 - 2 APART is left.
+    - Some read, some not: which, may have been chosen in view of the own noise; who stops reading where it is
+      large makes a sum of few draws miss too often. But add draws for all unread ticks but one: by symmetry,
+      they take the sum back no more often than not, and what results is the noise of N - 1 draws.
+      So the sum is beyond any width with twice the chance of N - 1 draws at most: APART is for that.
+    - The readings of ancestors decide themselves whether they are used, so that nothing can be said but that
+      none is too low by more than the width, all d ancestors at all N ticks together: APART is for the union
+      of N d draws, and all of it for those that are too low, since those that are too high do no harm.
+    Roots are always read, and a window of one tick is read or not: what they do not need is not set apart.
     Without a declared lowest, nothing is certain where a tick was not read.
 """
 
@@ -26,8 +30,7 @@ from streamgauge.noise import Distribution, Ints, NoiseSum, Term
 from streamgauge.noise.numbers import Floats
 from streamgauge.postprocess.hierarchy import Places
 
-APART = 0.125  # of the chance to miss: for ancestors' readings
-BITS = 5  # numbers of draws are rounded up to so many leading bits: a wider sum, and few widths to work out
+APART = 0.125  # of the chance to miss: for ancestors' readings, and again for windows that were read in part
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,26 +60,22 @@ class NodeBars:
     def _level(
         self, depth: int, law: Distribution, unread: Ints, ceilings: Ints, confidence: float
     ) -> Floats:
-        apart = APART if depth and self.counting else 0.0
-        draws, which = np.unique(np.minimum(rounded_up(self.ticks - unread), self.ticks), return_inverse=True)
-        chance = 1 - (1 - confidence) * (1 - apart) if apart else confidence
-        own = np.array([NoiseSum((Term(int(n), 1, law),)).half_width(chance) for n in draws])[which]
-        if not unread.any():
-            return own
-        if not apart:
-            return np.where(unread > 0, inf, own)
+        guessing = bool(depth) and self.counting
+        whole = NoiseSum((Term(self.ticks, 1, law),)).half_width(self._left(confidence, guessing))
+        if not guessing or not unread.any():
+            return np.where(unread > 0, inf, whole)
+        partly = NoiseSum((Term(self.ticks - 1, 1, law),)).half_width(1 - (1 - confidence) * APART / 2)
+        own = np.where(unread < self.ticks, partly, 0.0)
         most = np.maximum(ceilings + unread * self._too_low(depth, confidence), 0)
-        return own + np.where(unread > 0, most, 0)
+        return np.where(unread > 0, own + most, whole)
+
+    def _left(self, confidence: float, guessing: bool) -> float:
+        """The confidence of windows that were read throughout."""
+        apart = APART * min(self.ticks, 2) if guessing else 0.0
+        return 1 - (1 - confidence) * (1 - apart) if apart else confidence
 
     def _too_low(self, depth: int, confidence: float) -> float:
         """By how much any reading of any ancestor in the window may be too low; too high is as likely."""
         readings = [NoiseSum((Term(1, 1, law),)) for law in self.laws[:depth]]
         chance = 1 - (1 - confidence) * 2 * APART
         return max(reading.simultaneous(chance, self.ticks * depth) for reading in readings)
-
-
-def rounded_up(numbers: Ints) -> Ints:
-    """To multiples of a power of two, BITS below the leading one."""
-    _, exponents = np.frexp(numbers.astype(np.float64))
-    grain = np.left_shift(1, np.maximum(exponents - BITS, 0).astype(np.int64))
-    return np.asarray(-(-numbers // grain) * grain)

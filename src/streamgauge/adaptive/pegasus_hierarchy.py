@@ -40,7 +40,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamgauge.adaptive.adaptive import Adaptive
-from streamgauge.adaptive.grouper import folded
+from streamgauge.adaptive.folding import folded
 from streamgauge.adaptive.levels import Level, levels_of, shares_of
 from streamgauge.adaptive.node_bars import NodeBars
 from streamgauge.adaptive.pegasus import Pegasus
@@ -167,9 +167,6 @@ class PegasusHierarchy(Adaptive[State]):
         for tier in self.tiers[-2::-1]:
             roots = tier.initial(roots)
         return State(0, roots)
-
-    def dormant(self, width: int, tick: int, noise: Noise) -> State:
-        raise TypeError(f"width must stay as it is for {type(self).__name__}, got more groups")
 
     def step(self, state: State, values: Ints, noise: Noise) -> Nodes:
         state.tick += 1

@@ -12,10 +12,12 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from streamgauge.adaptive.bars import Bar, Widths, rows_of
+from streamgauge.adaptive.bars import Bar, OneGroup, Widths, rows_of
 from streamgauge.noise.numbers import Floats
 
 Array = np.ndarray[Any, Any]
+EXACT = 2.0**53  # below which all whole numbers are floats
+ROUNDED = 2.0**-50  # more than what floats take from a centre, a bound, and their sum together
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Released:
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Bounds that hold the truth with at least `confidence`, at each tick and group by itself."""
-        half = self._shaped([bar.half_width(confidence) for bar in self.bars])
+        half = outwards(self.centre, self._shaped([bar.half_width(confidence) for bar in self.bars]))
         return np.maximum(self.centre - half, self.lowest), np.maximum(self.centre + half, self.lowest)
 
     def _shaped(self, widths: list[Widths]) -> Floats:
@@ -56,7 +58,7 @@ class Released:
 
     def of_group(self, column: int) -> Self:
         """The releases of one of several groups at several ticks."""
-        return self.changed(lambda array: array[:, column], self.bars)
+        return self.changed(lambda array: array[:, column], tuple(OneGroup(bar, column) for bar in self.bars))
 
     def changed(self, change: Callable[[Array], Array], bars: tuple[Bar, ...]) -> Self:
         """The same kind of release, each of its arrays changed."""
@@ -67,6 +69,12 @@ class Released:
     def arrays(self) -> list[str]:
         """The names of all that has a number for each tick and group."""
         return [each.name for each in fields(self) if isinstance(getattr(self, each.name), np.ndarray)]
+
+
+def outwards(centre: Floats, half: Floats) -> Floats:
+    """Half widths with room for what floats have rounded, where there are whole numbers between them."""
+    farthest = np.abs(centre) + half
+    return np.asarray(np.where(farthest > EXACT, half + farthest * ROUNDED, half))
 
 
 R = TypeVar("R", bound=Released)

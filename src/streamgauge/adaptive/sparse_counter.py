@@ -21,14 +21,19 @@ Privacy
     the tick that fired hides it. Never both, so that Lap(1/(split eps)) for r and v loses split eps.
     With `signed` a second test with its own r and v asks whether the sum is as far below 0. Of a move up,
     the first needs r + 1, and if the second fired it needs v + 1: both, so that the scale is twice that.
-    Values are clipped to 2^40 for the test alone, each by itself, so that its sums do not leave 64 bits.
+    Values are first `folded` to +-2^62, without `signed` then raised to 0, and for the test alone clipped to
+    2^40, so that its sums do not leave 64 bits: fixed functions of one value each, which move by at most 1 if
+    that does, also where 64 bits wrap around.
 
 Error
     Between cuts a release misses what the open segment holds: of that, nothing is known but that the test
     has not fired, which bounds it by the threshold and the noise of two draws; `centre` and its bar say so.
     The threshold is such that the test of a silent stream fires at one tick or so until the horizon (without
     one, until the next power of two): about (ln T + ln ln T)/(split eps), twice that if `signed`.
-    The bar is for the i-th segment of a group at 1 - beta/(i (i + 1)), as which i it is depends on its noise.
+    The bar holds even if values are chosen in view of past releases. How many segments have ended, and
+    whether this tick has ended one, may then depend on all noise so far; so half of beta is for the noise of
+    the p-sums after any number of segments, and half for the test in any segment, be it used or not. Of both
+    halves the i-th segment has its part (`parts`), and the parts add up to 1.
 
 Reference
     Dwork, Naor, Reingold, Rothblum: Pure differential privacy for rectangle queries via private partitions,
@@ -46,6 +51,8 @@ from typing import ClassVar
 import numpy as np
 
 from streamgauge.adaptive.adaptive import Adaptive
+from streamgauge.adaptive.bars import parts
+from streamgauge.adaptive.folding import folded
 from streamgauge.adaptive.released import Released
 from streamgauge.adaptive.segment_tree import SegmentTree, Shape, fitted
 from streamgauge.continual.bound import Bound
@@ -55,6 +62,7 @@ from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
 from streamgauge.noise.numbers import Bools, Floats, rational
 from streamgauge.privacy import Event, Loss, Unit
 
+LIMIT = 2**62  # of one tick's value
 CLIP = 2**40  # of one tick's value, in the test alone
 HIGHEST = 2**38  # thresholds that every clipped value passes
 
@@ -90,19 +98,21 @@ class SegmentBar:
         return np.asarray(np.sqrt(variance))
 
     def half_width(self, confidence: float) -> Floats:
-        """Groups at the same segment have the same; of those that do not wait, the draws say all."""
-        kinds = np.where(self.waiting, self.ordinal, -self.draws)
-        _, first, places = np.unique(kinds, return_index=True, return_inverse=True)
-        few = zip(self.draws[first], (self.ordinal * self.waiting)[first], strict=True)
-        return np.array([self._width(int(draws), int(at), confidence) for draws, at in few])[places]
+        """Groups at the same segment have the same, but for what those that wait have besides."""
+        _, first, places = np.unique(self.ordinal, return_index=True, return_inverse=True)
+        few = [(int(self.draws[at]), int(self.ordinal[at])) for at in first]
+        noise = np.array([self._p_sums(*each, confidence) for each in few])[places]
+        held = np.array([self._held(ordinal, confidence) for _, ordinal in few])[places]
+        return np.asarray(noise + np.where(self.waiting, held, 0.0))
 
-    def _width(self, draws: int, ordinal: int, confidence: float) -> float:
-        tree = NoiseSum((Term(draws, 1, self.tree),))
-        if not ordinal:
-            return tree.half_width(confidence)
-        each = (1 + confidence) / 2 if draws else confidence
-        pair, among = NoiseSum((Term(2, 1, self.test),)), ordinal * (ordinal + 1) * self.tests // 2
-        return self.passed + tree.half_width(each) + pair.simultaneous(each, among)
+    def _p_sums(self, draws: int, ordinal: int, confidence: float) -> float:
+        """How far the noise after the last segment that has ended may be off; half of the chance to miss."""
+        return NoiseSum((Term(draws, 1, self.tree),)).simultaneous(confidence, 2 * parts(max(1, ordinal - 1)))
+
+    def _held(self, ordinal: int, confidence: float) -> float:
+        """What the open segment may hold; the other half, and all of it for one side of each test."""
+        pair = NoiseSum((Term(2, 1, self.test),))
+        return self.passed + pair.simultaneous(confidence, parts(ordinal) * self.tests)
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ class SparseCounter(Adaptive[State]):
     Without `signed`, values below 0 count as 0. `segments` is what the tree is fitted to.
     """
 
-    RESTS_EXACT: ClassVar[str] = "the sum of the open segment rests in memory"
+    RESTS_EXACT: ClassVar[str] = "the sum of all ticks and that of the open segment rest in memory"
     DEPENDS: ClassVar[str] = "how many segments the stream is cut into, and what the open one holds"
     WINDOWS: ClassVar[tuple[str, ...]] = ("running",)
     loss: Loss
@@ -177,12 +187,17 @@ class SparseCounter(Adaptive[State]):
 
     def step(self, state: State, values: Ints, noise: Noise) -> Released:
         state.tick += 1
-        counted = values if self.signed else np.maximum(values, 0)
+        counted = self._counted(values)
         state.total += counted
         state.open += np.clip(counted, -CLIP, CLIP)
         fired = self._fired(state, noise)
         self._cut(state, np.flatnonzero(fired), noise)
         return self._released(state, ~fired)
+
+    def _counted(self, values: Ints) -> Ints:
+        """What values count as: each by itself, and neighbours as neighbours."""
+        turned = folded(values, LIMIT)
+        return turned if self.signed else np.maximum(turned, 0)
 
     def _fired(self, state: State, noise: Noise) -> Bools:
         """Draws for all groups at every tick, whatever their sums are."""
@@ -212,8 +227,8 @@ class SparseCounter(Adaptive[State]):
 
     def bar(self, tick: int) -> SegmentBar:
         """With as many segments as there can be: one a tick."""
-        most, ended = self.shape.most_digits(self.checked(tick)), np.array([tick])
-        return self._bar(np.array([most]), ended, np.array([True]), self.threshold_at(tick))
+        most, ordinal = self.shape.most_digits(self.checked(tick)), np.array([tick + 1])
+        return self._bar(np.array([most]), ordinal, np.array([True]), self.threshold_at(tick))
 
 
 @lru_cache(maxsize=256)

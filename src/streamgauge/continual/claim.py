@@ -92,6 +92,10 @@ class Claim(ABC, Generic[S, R]):
         """Appends the groups of another state of the same tick to `state`."""
         append_columns(state, more, self._blank(1), self._blank(2))
 
+    def widening_refusal(self) -> str:
+        """Why no groups can be appended to a run; nothing if they can."""
+        return "pan_private must be False to widen a run, got True" if self.pan_private else ""
+
     @abstractmethod
     def joined(self, releases: Sequence[R]) -> R:
         """The releases of blocks that were fed one after the other as one."""

@@ -125,8 +125,9 @@ class Run(Single[S], Generic[S, R]):
         """
         check_whole("more", more)
         check_width(self.width + int(more))
-        if self.mechanism.pan_private:
-            raise TypeError("pan_private must be False to widen a run, got True")
+        refusal = self.mechanism.widening_refusal()
+        if refusal:
+            raise TypeError(refusal)
         with self._taken() as state:
             self.mechanism.append(state, self.mechanism.dormant(int(more), state.tick, self._noise))
             self.width += int(more)

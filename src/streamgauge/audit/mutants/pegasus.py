@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.adaptive.grouper import Grouper, OpenGroups, folded
+from streamgauge.adaptive.folding import folded
+from streamgauge.adaptive.grouper import Grouper, OpenGroups
 from streamgauge.adaptive.pegasus import Pegasus
 from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
 from streamgauge.adaptive.pruning import Seen

@@ -1,0 +1,93 @@
+"""Intervals hold even if data are chosen in view of past releases: an adversary keeps noise that is far off.
+
+It sends what is far above all thresholds, so that there is new noise at every tick, until an interval has
+missed; from then on it sends nothing, so that the release stays as it is. Whether the interval of the last
+tick misses, was then not left to that tick's noise; a bar for data that were fixed beforehand is too narrow.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure
+from streamgauge.adaptive import CascadingBuffers, PegasusHierarchy, Released, SparseCounter
+from streamgauge.noise import Distribution, NoiseSum, Term
+from streamgauge.postprocess import Hierarchy
+from streamgauge.testing import InsecureNoise
+
+FAR = 10**6
+TICKS, WIDTH = 24, 1200
+SHORT, LONG = 6, 96  # what is short is already all that can be done against nodes
+Halves = Callable[[Released, float], Any]
+
+CHAINS = Hierarchy([None] * WIDTH + list(range(WIDTH)))
+HIERARCHY = PegasusHierarchy(
+    Pure(1), hierarchy=CHAINS, window="running", shares=("99/100", "1/100"), longest=1, theta=0
+)
+CLAIMS = {
+    "segments": SparseCounter(Pure(1), horizon=TICKS, signed=False),
+    "segments under a deep tree": SparseCounter(Pure(1), horizon=TICKS, segments=200),
+    "buffers": CascadingBuffers(Pure(1), horizon=LONG, levels=1, ratio=30, kappa=1),
+    "buffers that fill buffers": CascadingBuffers(Pure(1), horizon=TICKS, levels=2, kappa=1),
+    "nodes": HIERARCHY,
+}
+
+
+def told(release: Released, confidence: float) -> Any:
+    return release.bars[0].half_width(confidence)
+
+
+def fixed(law: Distribution, draws: Any, confidence: float) -> Any:
+    """The width of so many draws, if their number was fixed beforehand."""
+    few, places = np.unique(draws, return_inverse=True)
+    return np.array([NoiseSum((Term(int(n), 1, law),)).half_width(confidence) for n in few])[places]
+
+
+def of_p_sums(release: Released, confidence: float) -> Any:
+    bar: Any = release.bars[0]
+    return np.where(bar.waiting, bar.half_width(confidence), fixed(bar.tree, bar.draws, confidence))
+
+
+def of_messages(release: Released, confidence: float) -> Any:
+    bar: Any = release.bars[0]
+    return fixed(bar.law, bar.inside.sum(axis=0), confidence)
+
+
+def of_readings(release: Released, confidence: float) -> Any:
+    bar: Any = release.bars[0]
+    below = np.maximum(bar.ceilings + bar.unread * bar._too_low(1, confidence), 0)
+    return fixed(bar.laws[1], bar.ticks - bar.unread, confidence) + np.where(bar.unread, below, 0)
+
+
+def missed(claim: Any, confidence: float, halves: Halves = told) -> float:
+    """How often the interval of the last tick misses what the adversary has driven it from."""
+    run, kept = claim.start(WIDTH, InsecureNoise(21)), np.zeros(WIDTH, np.bool_)
+    truth, misses, ticks = np.zeros(WIDTH, np.int64), kept, claim.horizon or SHORT
+    for tick in range(1, ticks + 1):
+        values = np.where(kept & ((tick < ticks) | (claim is HIERARCHY)), 0, FAR)
+        release, truth = run.step(values), truth + values
+        apart = np.abs(release.centre - np.resize(truth, release.centre.shape))
+        misses = (apart > halves(release, confidence))[-WIDTH:]
+        kept = kept | misses
+    return float(misses.mean())
+
+
+DOUBT = 6.5 * 0.5 / WIDTH**0.5
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+@pytest.mark.parametrize("name", CLAIMS)
+def test_who_keeps_what_is_far_off_makes_no_interval_miss_more_often_than_it_says(
+    name: str, confidence: float
+) -> None:
+    assert missed(CLAIMS[name], confidence) < 1 - confidence + DOUBT * (1 - confidence) ** 0.5
+
+
+BROKEN: dict[str, Halves] = {"segments": of_p_sums, "buffers": of_messages, "nodes": of_readings}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_bars_for_data_that_were_fixed_beforehand_are_caught(name: str) -> None:
+    assert missed(CLAIMS[name], 0.9, BROKEN[name]) > 0.1 + DOUBT * 0.1**0.5
