@@ -24,7 +24,9 @@ where 1 is perfect. All keep the same promise: epsilon for one event, which BD a
 
 Each of Laplace, BD, BA, Binary and Pegasus (at the paper's settings, by four smoothers; `quiet` is ours)
 answers all columns from one run. `choose` starts one for each
-column, which has all of epsilon for that window alone.
+column, which has all of epsilon for that window alone. "Blocks of 64" is a second run of Pegasus, whose
+Perturber reads blocks too, for windows that are longer; it has all of epsilon as well. What is cut at 0 uses
+that no count is negative.
 """
 
 import argparse
@@ -138,14 +140,22 @@ def one_histogram_each(claim: Callable[[sg.Pure], Any], counts: Counts, loss: sg
     return from_ticks(np.concatenate(columns, axis=1))
 
 
-def pegasus(counts: Counts, loss: sg.Pure, smoothers: Sequence[str]) -> Iterator[tuple[str, Answers]]:
+def pegasus(counts: Counts, claim: Pegasus, smoothers: Sequence[str]) -> Iterator[tuple[str, Answers]]:
     """All windows, by each smoother, from one run."""
-    claim, width = Pegasus(loss), counts.shape[1]
+    width = counts.shape[1]
     history = claim.history(width)
-    history.add(claim.start(width).feed(counts))
+    release: Any = claim.start(width).feed(counts)
+    history.add(release)
     for smoother in smoothers:
         sliding = {size: history.sliding(size, smoother) for size in WINDOWS[1:]}
         yield f"Pegasus, {smoother}", {1: history.counts(smoother), **sliding}
+
+
+def pegasus_of_blocks(counts: Counts, loss: sg.Pure, size: int) -> Iterator[tuple[str, Answers]]:
+    """The same with readings of blocks, as it is and cut at 0."""
+    for name, told in pegasus(counts, Pegasus(loss, block=size), ["quiet"]):
+        yield f"{name}, blocks of {size}", told
+        yield f"{name}, blocks, cut at 0", {window: np.maximum(row, 0.0) for window, row in told.items()}
 
 
 METHODS: dict[str, Method] = {
@@ -157,13 +167,15 @@ METHODS: dict[str, Method] = {
     "choose, cut at 0": partial(chosen, lowest=0.0),
 }
 OURS = ("quiet", "median", "average", "james_stein")
+BLOCK = 64  # ticks
 
 
 def answers(counts: Counts, loss: sg.Pure) -> Iterator[tuple[str, Answers]]:
     """What every method says of a stream."""
     for name, method in METHODS.items():
         yield name, method(counts, loss)
-    yield from pegasus(counts, loss, OURS)
+    yield from pegasus_of_blocks(counts, loss, BLOCK)
+    yield from pegasus(counts, Pegasus(loss), OURS)
 
 
 def jumps(stream: Stream) -> EventMonitor:
@@ -213,12 +225,17 @@ class Table:
         best.append(max(rows[-1] for rows in means.values()))
         for name, rows in means.items():
             marks = ["*" if row == top else " " for row, top in zip(rows, best, strict=True)]
-            print(f"  {name:<24}", *(f"{row:>9.3g}{mark}" for row, mark in zip(rows, marks, strict=True)))
+            print(f"  {name:<32}", *(f"{row:>9.3g}{mark}" for row, mark in zip(rows, marks, strict=True)))
 
     def lost(self) -> list[str]:
-        """Where another is better than Pegasus with quiet groups, window by window."""
+        """Where another is better than Pegasus with quiet groups: with blocks for windows that hold some.
+
+        What may be cut at 0 is, on both sides, where that is better.
+        """
         means = self.means()
-        ours = means["Pegasus, quiet"]
+        blocks = [means[f"Pegasus, quiet, blocks{which}"] for which in (f" of {BLOCK}", ", cut at 0")]
+        long, plain = np.min(blocks, axis=0), means["Pegasus, quiet"]
+        ours = [long[i] if size > BLOCK else plain[i] for i, size in enumerate(self.windows)]
         others = {name: rows for name, rows in means.items() if not name.startswith("Pegasus")}
         found = []
         for place, size in enumerate(self.windows):

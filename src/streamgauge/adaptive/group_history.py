@@ -1,8 +1,8 @@
 """The releases of one `Pegasus` run, from which any window and any alert can be worked out at no cost.
 
-Whatever window a run releases, it releases the noisy count of each tick too, and where groups begin. Both are
-public, and all else is a function of them: counts, sliding windows of any width and running sums by any
-smoother, each as a run would have released it tick by tick, and alerts on them.
+Whatever window a run releases, it releases the noisy count of each tick too, where groups begin, and readings
+of blocks if it takes any. All are public, and all else is a function of them: counts, sliding windows of any
+width and running sums by any smoother, each as a run would have released it tick by tick, and alerts on them.
 
 Privacy
     None is spent: functions of releases. Nothing here knows noise or data.
@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamgauge.adaptive.block_windows import with_blocks
+from streamgauge.adaptive.blocks import Blocks
 from streamgauge.adaptive.group_windows import Smoothing, window_of
 from streamgauge.adaptive.ragged import Ints
 from streamgauge.adaptive.released import Released
@@ -29,6 +31,7 @@ class Grouped(Released):
 
     noisy: Ints  # the count of the tick, under noise
     started: Bools  # whether a group began with the tick
+    ended: Ints | None = None  # the count of the block that ended with the tick, under noise; else 0
 
 
 @dataclass
@@ -44,11 +47,14 @@ class GroupHistory:
     noisy: Ints
     started: Bools
     stddev: float = 0.0  # the standard error of one noisy count, for smoothers that ask for it
+    blocks: Blocks | None = None
+    ended: Ints | None = None  # as of a release, where blocks are read
 
     @classmethod
-    def of(cls, width: int, stddev: float = 0.0) -> "GroupHistory":
+    def of(cls, width: int, stddev: float = 0.0, blocks: Blocks | None = None) -> "GroupHistory":
         """Before the first release of so many groups."""
-        return cls(np.zeros((0, width), np.int64), np.zeros((0, width), np.bool_), stddev)
+        none = np.zeros((0, width), np.int64)
+        return cls(none, none.astype(np.bool_), stddev, blocks, none if blocks else None)
 
     def add(self, release: Released) -> None:
         """Takes the release of one tick, of several, or of one group at several."""
@@ -57,6 +63,8 @@ class GroupHistory:
         shape = (len(release.bars), self.noisy.shape[1])
         self.noisy = np.concatenate([self.noisy, release.noisy.reshape(shape)])
         self.started = np.concatenate([self.started, release.started.reshape(shape)])
+        if self.ended is not None and release.ended is not None:
+            self.ended = np.concatenate([self.ended, release.ended.reshape(shape)])
 
     def counts(self, smoother: str = "median") -> Floats:
         """Each tick, as it was known at that tick."""
@@ -72,10 +80,12 @@ class GroupHistory:
 
     def released(self, window: str, smoother: str = "median") -> Floats:
         """What a run would have released as its values, a row for each tick."""
-        smoothing = Smoothing(smoother_of(smoother, self.stddev), window_of(window))
-        state, values = smoothing.initial(self.noisy.shape[1]), np.zeros(self.noisy.shape)
-        for row, (noisy, started) in enumerate(zip(self.noisy, self.started, strict=True)):
-            values[row], _ = smoothing.step(state, noisy, started, row + 1)
+        groups = Smoothing(smoother_of(smoother, self.stddev), window_of(window))
+        scaled, values = with_blocks(groups, self.blocks), np.zeros(self.noisy.shape)
+        state = scaled.initial(self.noisy.shape[1])
+        ended = self.noisy if self.ended is None else self.ended
+        for row, (noisy, started, reading) in enumerate(zip(self.noisy, self.started, ended, strict=True)):
+            values[row], _ = scaled.step(state, noisy, started, row + 1, reading)
         return values
 
     def alerts(self, monitor: EventMonitor, smoother: str = "median") -> Bools:

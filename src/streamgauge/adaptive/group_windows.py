@@ -193,10 +193,20 @@ class Smoothing:
     def initial(self, width: int) -> Smoothed:
         return Smoothed(no_group(self.smoother, width), self.window.initial(width))
 
-    def step(self, state: Smoothed, noisy: Ints, started: Bools, tick: int) -> Estimate:
-        """Takes the noisy counts of `tick`, and which columns began a group with it."""
+    def step(
+        self, state: Smoothed, noisy: Ints, started: Bools, tick: int, reading: Ints | None = None
+    ) -> Estimate:
+        """Takes the noisy counts of `tick`, and which columns began a group with it; reads no blocks."""
+        value, centre = self.estimate(state, noisy, started, tick)
+        return self.smoother.guarded(value, centre, self.window.ticks(tick)), centre
+
+    def draws(self, tick: int) -> tuple[int, int]:
+        """Of how many blocks and how many ticks the window is put together without bias."""
+        return 0, self.window.ticks(tick)
+
+    def estimate(self, state: Smoothed, noisy: Ints, started: Bools, tick: int) -> Estimate:
+        """As groups have it."""
         ended = started & (state.group.length > 0)
         self.window.close(state.past, state.group, ended, tick, self.smoother)
         extend(state.group, noisy, started)
-        value, centre = self.window.take(state.past, state.group, noisy, tick, self.smoother)
-        return self.smoother.guarded(value, centre, self.window.ticks(tick)), centre
+        return self.window.take(state.past, state.group, noisy, tick, self.smoother)

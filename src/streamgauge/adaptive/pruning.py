@@ -66,7 +66,7 @@ class Guessing:
 
     def pruned(self, read: Bools, newest: Floats) -> Bools:
         """Below which nodes of the level above nothing is read at this tick."""
-        return np.asarray(~read | (newest <= self.threshold))
+        return np.asarray(~read | (np.abs(newest) <= self.threshold))
 
     def step(self, state: Guessed, pruned: Bools, newest: Floats, ceiling: Ints, tick: int) -> Ints:
         """The sums over the window that ends at `tick`."""

@@ -14,7 +14,10 @@ below 0 would be missing in every mean.
 The first three are the paper's. In a sum over a window of whole groups, means keep all noise of the counts,
 and medians of skewed counts are all off to one side. `quiet` is ours, for streams that are mostly near 0. A
 level that is low but lasts would be lost in every group; so it keeps a window within NEAR standard errors of
-the sum of its noisy counts, and still does worse than that sum where a stream is never quiet.
+the sum of its noisy counts, and still does worse than that sum where a stream is never quiet. Where blocks
+are read too, they have that level: so a group is loud only beyond what noise reaches in one of RARE blocks,
+and a window with blocks in it is 0 within STILL standard errors of 0, left as it is beyond LOUD ones, and on
+a straight line between.
 
 Privacy
     None is spent: a function of releases.
@@ -27,6 +30,7 @@ Reference
 """
 
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -50,6 +54,11 @@ class Smoother(Protocol):
     """What is estimated of a group. Totals are doubled, so that medians are whole."""
 
     RANKED: bool  # whether it needs counts in order
+    LEVEL: bool  # whether what it leaves of a block is a level that may last, rather than noise
+
+    def beside(self, block: int) -> "Smoother":
+        """The smoother to use where blocks of so many ticks are read, too."""
+        ...
 
     def newest(self, group: LastGroup, noisy: Ints) -> Floats:
         """The newest tick, whose noisy count is `noisy`."""
@@ -63,8 +72,12 @@ class Smoother(Protocol):
         """So many ticks of a group of so many, whose noisy counts add up to `partial`."""
         ...
 
-    def guarded(self, value: Floats, centre: Ints, ticks: int) -> Floats:
-        """The estimate of a window of so many ticks, in view of the sum of its noisy counts."""
+    def shrunk(self, value: Floats, stddev: float) -> Floats:
+        """The estimate of a window that has readings of blocks, whose noise has this standard error."""
+        ...
+
+    def guarded(self, value: Floats, centre: Ints, ticks: float) -> Floats:
+        """The estimate of a window, in view of its sum without bias, which has the noise of so many ticks."""
         ...
 
 
@@ -72,8 +85,15 @@ class Average:
     """The mean."""
 
     RANKED = False
+    LEVEL = False
 
-    def guarded(self, value: Floats, centre: Ints, ticks: int) -> Floats:
+    def beside(self, block: int) -> Smoother:
+        return self
+
+    def shrunk(self, value: Floats, stddev: float) -> Floats:
+        return value
+
+    def guarded(self, value: Floats, centre: Ints, ticks: float) -> Floats:
         return value
 
     def newest(self, group: LastGroup, noisy: Ints) -> Floats:
@@ -115,16 +135,29 @@ class Quiet(Average):
 
     LOUD: ClassVar[float] = 3.0
     NEAR: ClassVar[float] = 2.0
+    STILL: ClassVar[float] = 1.0
+    RARE: ClassVar[int] = 20
+    LEVEL = True
     stddev: float  # of the noise of one count
+    loud: float = LOUD
+
+    def beside(self, block: int) -> Smoother:
+        """As many Laplace draws as a block has ticks: one is beyond that in less than one block of RARE."""
+        return Quiet(self.stddev, log(self.RARE * block) / sqrt(2))
 
     def newest(self, group: LastGroup, noisy: Ints) -> Floats:
         return np.asarray(self.twice(group) / (2 * group.length))
 
     def twice(self, group: LastGroup) -> Ints:
-        loud = np.abs(group.total) > self.LOUD * self.stddev * np.sqrt(group.length)
+        loud = np.abs(group.total) > self.loud * self.stddev * np.sqrt(group.length)
         return np.where(loud, 2 * group.total, 0)
 
-    def guarded(self, value: Floats, centre: Ints, ticks: int) -> Floats:
+    def shrunk(self, value: Floats, stddev: float) -> Floats:
+        beyond = np.maximum(np.abs(value) - self.STILL * stddev, 0)
+        line = self.LOUD / (self.LOUD - self.STILL) * beyond
+        return np.asarray(np.copysign(np.minimum(np.abs(value), line), value))
+
+    def guarded(self, value: Floats, centre: Ints, ticks: float) -> Floats:
         far = self.NEAR * self.stddev * np.sqrt(ticks)
         return np.asarray(np.clip(value, centre - far, centre + far))
 

@@ -1,0 +1,376 @@
+"""Laws of Pegasus with readings of blocks: its loss, its sums without bias, its estimates, its runs."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure
+from streamgauge.adaptive.block_windows import TwoScales
+from streamgauge.adaptive.blocks import Blocks
+from streamgauge.adaptive.group_history import Grouped
+from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.adaptive.smoothers import Quiet
+from streamgauge.noise import DiscreteLaplace, Ints, NoiseSum, Term
+from streamgauge.privacy import WEvent
+from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+
+RNG = np.random.default_rng(17)
+TICKS, WIDTH, BLOCK = 61, 5, 8
+COUNTS = RNG.poisson(np.array([0.1, 2, 40, 0.3, 5]), (TICKS, WIDTH)) - np.array([0, 0, 0, 0, 9])
+COUNTS[30:33] += 50
+WINDOWS = ["each", "sliding 7", "sliding 8", "sliding 13", "sliding 29", "sliding 40", "running"]
+SMOOTHERS = ["average", "median", "james_stein", "quiet"]
+
+
+def claim(kind: type[Pegasus] = Pegasus, **settings: Any) -> Pegasus:
+    return kind(Pure(1), **{"block": BLOCK, "coarse": "1/3", **settings})
+
+
+def released(mechanism: Pegasus, noise: Any, counts: Ints = COUNTS) -> Grouped:
+    release = mechanism.start(counts.shape[1], noise).feed(counts)
+    assert isinstance(release, Grouped)
+    return release
+
+
+def same(one: Grouped, other: Grouped) -> None:
+    assert one.bars == other.bars
+    for name in ("value", "centre", "noisy", "started", "ended"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def size_of(window: str) -> int:
+    return {"each": 1, "running": TICKS}.get(window) or int(window.split()[1])
+
+
+def truths(window: str) -> Ints:
+    return np.array([COUNTS[max(0, t - size_of(window)) : t].sum(axis=0) for t in range(1, TICKS + 1)])
+
+
+class Spendthrift(Pegasus):
+    """Reads ticks as if there were no blocks: what blocks take is spent twice."""
+
+    @cached_property
+    def perturber(self) -> DiscreteLaplace:
+        return DiscreteLaplace(1 / (Fraction(self.split) * self.share.epsilon))
+
+
+def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Fraction]]]:
+    """At each tick, what is read of it and of its block without noise, and the scales that were asked for."""
+    noise = CountedNoise(SilentNoise())
+    run, rows = mechanism.start(1, noise), []
+    for row in counts:
+        asked = len(noise.requests)
+        release: Any = run.step(row)
+        scales = [scale for _, scale, _ in noise.requests[asked:]]
+        rows.append((int(release.noisy[0]), int(release.ended[0]), scales))
+    return rows
+
+
+def loss_of_one_event(mechanism: Pegasus, tick: int) -> Fraction:
+    """As charged by the noise under each reading that moves; by the Grouper as its own claim says."""
+    counts = COUNTS[:, :1]
+    neighbour = counts.copy()
+    neighbour[tick] += 1
+    loss = mechanism.grouper.epsilon
+    for here, there in zip(readings(mechanism, counts), readings(mechanism, neighbour), strict=True):
+        assert here[2] == there[2]
+        loss += sum(Fraction(abs(there[i] - here[i])) / here[2][i] for i in (0, 1))
+    return loss
+
+
+def test_an_event_is_in_one_tick_and_one_block_and_their_losses_add_up() -> None:
+    for tick in (0, 7, 8, 30, TICKS - TICKS % BLOCK - 1):
+        assert loss_of_one_event(claim(), tick) == 1
+    assert loss_of_one_event(claim(), TICKS - 1) == 1 - Fraction(4, 5) / 3  # no reading of the open block yet
+    assert loss_of_one_event(claim(unit=WEvent(4)), 9) == Fraction(1, 4)
+    assert loss_of_one_event(claim(Spendthrift), 9) == 1 + Fraction(4, 5) / 3  # the twin is caught
+
+
+def test_settings_set_the_noise_that_they_say() -> None:
+    mechanism = claim(split="3/4", coarse="2/5")
+    assert mechanism.perturber == DiscreteLaplace(Fraction(20, 9))
+    assert mechanism.blocks == Blocks(BLOCK, DiscreteLaplace(Fraction(10, 3)), mechanism.perturber)
+    assert claim(coarse="1/1000").distribution.scale == Fraction(5000, 4)
+    plain = Pegasus(Pure(1), coarse="1/3")
+    assert plain.blocks is None
+    assert plain.perturber == Pegasus(Pure(1)).perturber
+    assert released(plain, SilentNoise()).ended is None
+
+
+def test_draws_are_one_for_each_block_more() -> None:
+    noise, mechanism = CountedNoise(InsecureNoise(3)), claim()
+    released(mechanism, noise)
+    assert noise.total == 2 * COUNTS.size + TICKS // BLOCK * WIDTH
+    assert mechanism.blocks is not None
+    coarse = [size for _, scale, size in noise.requests if scale == mechanism.blocks.law.scale]
+    assert coarse == [WIDTH] * (TICKS // BLOCK)
+
+
+def test_of_a_block_that_has_ended_nothing_exact_is_kept_nor_shown() -> None:
+    run = claim().start(WIDTH, SilentNoise())
+    run.feed(COUNTS[: BLOCK - 1])
+    held = run._state.block
+    assert held.total.tolist() == COUNTS[: BLOCK - 1].sum(axis=0).tolist()
+    assert "total" not in repr(held)
+    run.step(COUNTS[BLOCK - 1])
+    assert not held.total.any()
+
+
+class Impulses:
+    """One draw in each column is 1: first those of ticks, then those of blocks, in order; all else is 0."""
+
+    def __init__(self, mechanism: Pegasus) -> None:
+        assert mechanism.blocks is not None
+        self.next = {mechanism.perturber.scale: 0, mechanism.blocks.law.scale: TICKS}
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        draws = np.zeros(size, np.int64)
+        if scale in self.next:
+            draws[self.next[scale]] = 1
+            self.next[scale] += 1
+        return draws
+
+    gaussian = laplace
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("coarse", ["1/3", "1/100", "99/100"])
+def test_the_centre_is_the_truth_and_as_many_draws_as_its_bar_says(window: str, coarse: str) -> None:
+    """Each draw enters with weight 1, -1 or not at all; that a coarse part changes which, is seen below."""
+    mechanism = claim(window=window, coarse=coarse)
+    counts = np.tile(COUNTS[:, :1], (1, TICKS + TICKS // BLOCK))
+    release = released(mechanism, Impulses(mechanism), counts)
+    weights = np.abs(release.centre - truths(window)[:, :1])
+    assert set(np.unique(weights)) <= {0, 1}
+    drawn = [weights[:, :TICKS].sum(axis=1), weights[:, TICKS:].sum(axis=1)]
+    assert mechanism.blocks is not None
+    for bar, ticks, blocks in zip(release.bars, *drawn, strict=True):
+        terms = (Term(int(ticks), 1, mechanism.perturber), Term(int(blocks), 1, mechanism.blocks.law))
+        assert isinstance(bar, NoiseSum)
+        assert [term for term in bar.terms if term.count] == [term for term in terms if term.count]
+
+
+def test_a_block_without_the_ticks_before_a_window_stands_for_its_edge_where_that_is_less_noise() -> None:
+    """And a bar that does not know of it would be too wide, or too narrow with another centre."""
+    one = DiscreteLaplace(Fraction(3))
+    covers = [Blocks(8, one, one).cover(20, tick) for tick in range(24, 32)]
+    assert [cover.edge for cover in covers] == [4, 3, 2, 1, 0, 7, 6, 5]
+    assert [cover.trimmed for cover in covers] == [False] * 5 + [True, True, True]
+    assert [cover.draws for cover in covers] == [
+        (2, 4),
+        (2, 4),
+        (2, 4),
+        (2, 4),
+        (2, 4),
+        (2, 6),
+        (2, 8),
+        (2, 10),
+    ]
+    wide = DiscreteLaplace(Fraction(30))
+    assert not any(Blocks(8, wide, one).cover(20, tick).trimmed for tick in range(24, 32))
+
+
+def test_long_windows_have_few_draws() -> None:
+    mechanisms = [Pegasus(Pure(1), window="sliding 1024", block=block) for block in (None, 32, 64)]
+    assert [each.scaled.draws(4016) for each in mechanisms] == [(0, 1024), (31, 32), (15, 64)]
+    assert [round(each.bar(4016).stddev) for each in mechanisms] == [55, 28, 31]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_without_noise_the_centre_is_the_truth_and_so_is_the_value_of_a_constant_stream(window: str) -> None:
+    np.testing.assert_array_equal(released(claim(window=window), SilentNoise()).centre, truths(window))
+    level = released(claim(window=window), SilentNoise(), np.full((TICKS, 2), 40))
+    np.testing.assert_allclose(level.value, level.centre)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Ticks that are 32 apart share no noise. That a half of the scale would be too narrow is seen, too."""
+    tall, settings = np.tile(COUNTS, (1, 600)), {"window": "sliding 16", "block": BLOCK}
+    release = released(Pegasus(Pure("0.2"), **settings), InsecureNoise(6), tall).of_ticks(slice(27, None, 32))
+    truth = np.tile(truths("sliding 16"), (1, 600))[27::32]
+    spread = 6.5 * np.sqrt(0.09 / truth.size)
+    assert 0.9 - spread <= held(release, truth) <= 0.93
+    narrow = Pegasus(Pure("0.4"), **settings)
+    assert held(replace(release, bars=tuple(map(narrow.bar, (28, 60)))), truth) < 0.9 - spread
+
+
+def held(release: Grouped, truth: Ints) -> float:
+    low, high = release.interval(0.9)
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def written_out(release: Grouped, mechanism: Pegasus, window: str, name: str) -> np.ndarray:
+    """The values at each tick, from the public series alone, column by column."""
+    assert release.ended is not None
+    assert mechanism.blocks is not None
+    one, coarse = (sqrt(law.variance) for law in (mechanism.perturber, mechanism.blocks.law))
+    out = np.zeros((TICKS, WIDTH))
+    for column in range(WIDTH):
+        series = (release.noisy[:, column], release.started[:, column], release.ended[:, column])
+        for tick in range(1, TICKS + 1):
+            known = Known(*(part[:tick] for part in series), name, one, coarse)
+            out[tick - 1, column] = known.estimate(size_of(window))
+    return out
+
+
+@dataclass
+class Known:
+    """All that is known of one column at a tick."""
+
+    noisy: Ints
+    started: Ints
+    ended: Ints
+    name: str
+    one: float  # the standard error of a tick
+    coarse: float  # and of a block
+
+    def estimate(self, size: int) -> float:
+        tick, count, rest = len(self.noisy), len(self.noisy) // BLOCK, len(self.noisy) % BLOCK
+        starts = [*np.flatnonzero(self.started | (np.arange(tick) % BLOCK == 0)).tolist(), tick]
+        ticks = np.concatenate([smooth(self.noisy[a:b], self.name, self.one) for a, b in pairwise(starts)])
+        rests = [self.ended[b - 1] - ticks[b - BLOCK : b].sum() for b in range(BLOCK, tick + 1, BLOCK)]
+        beyond = np.append(np.repeat(rests, BLOCK) / BLOCK, np.zeros(rest))
+        if self.name != "quiet":
+            return float((ticks + beyond)[-size:].sum())
+        if count and rest:
+            beyond[-rest:] = self.level(rests, (self.noisy - ticks)[-rest:]) / rest
+        owner = np.append(np.repeat(np.arange(count), BLOCK), np.full(rest, count - 1)).astype(int)
+        shares = np.bincount(owner[-size:]) / BLOCK if count else np.zeros(1)
+        return firm((ticks + beyond)[-size:].sum(), self.coarse * sqrt((shares**2).sum()))
+
+    def level(self, rests: list[float], own: np.ndarray) -> float:
+        """Of the open ticks, whose counts beyond groups are their `own`."""
+        share = len(own) / BLOCK
+        moved = share**2 * np.mean(np.diff([0, *rests]) ** 2)
+        weight = moved / (moved + len(own) * self.one**2)
+        return float((1 - weight) * share * rests[-1] + weight * own.sum())
+
+
+def firm(value: float, noise: float) -> float:
+    """0 up to one standard error, all from three on."""
+    return float(
+        np.interp(value, np.array([-4, -3, -1, 1, 3, 4]) * noise, np.array([-4, -3, 0, 0, 3, 4]) * noise)
+        if abs(value) < 4 * noise
+        else value
+    )
+
+
+def smooth(noisy: Ints, name: str, one: float) -> np.ndarray:
+    mean = noisy.mean()
+    if name == "james_stein":
+        return mean + (noisy - mean) / len(noisy)
+    if name == "quiet" and abs(noisy.sum()) <= log(20 * BLOCK) / sqrt(2) * one * sqrt(len(noisy)):
+        return np.zeros(len(noisy))
+    return np.full(len(noisy), np.median(noisy) if name == "median" else mean)
+
+
+@pytest.mark.parametrize("name", SMOOTHERS)
+@pytest.mark.parametrize("window", ["sliding 8", "sliding 13", "sliding 29", "running"])
+def test_values_are_groups_and_what_blocks_have_beyond_them(window: str, name: str) -> None:
+    mechanism = claim(window=window, smoother=name, theta=20)
+    release = released(mechanism, InsecureNoise(5))
+    expected = written_out(release, mechanism, window, name)
+    if name == "quiet":
+        far = Quiet.NEAR * release.stddev
+        expected = np.clip(expected, release.centre - far, release.centre + far)
+    np.testing.assert_allclose(release.value, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_window_that_is_shorter_than_a_block_has_none() -> None:
+    scaled = {window: isinstance(claim(window=window).scaled, TwoScales) for window in WINDOWS}
+    assert scaled == {window: window not in {"each", "sliding 7"} for window in WINDOWS}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("smoother", SMOOTHERS)
+def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, smoother: str) -> None:
+    mechanism = claim(window=window, smoother=smoother)
+    release, history = released(mechanism, InsecureNoise(1)), mechanism.history(WIDTH)
+    history.add(release.of_tick(0))
+    history.add(release.of_ticks(slice(1, None)))
+    np.testing.assert_array_equal(history.released(window, smoother), release.value)
+    column = mechanism.history(1)
+    column.add(release.of_group(2))
+    np.testing.assert_allclose(column.released(window, smoother)[:, 0], release.value[:, 2], rtol=1e-12)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_feed_is_steps_and_a_saved_run_goes_on_as_it_would_have(window: str) -> None:
+    mechanism, noise = claim(window=window, smoother="quiet"), InsecureNoise(4)
+    whole, run = released(mechanism, InsecureNoise(4)), mechanism.start(WIDTH, noise)
+    for row in range(27):
+        same(run.step(COUNTS[row]), whole.of_tick(row))
+    twin = mechanism.load(run.save(), noise.clone())
+    rest = run.feed(COUNTS[27:])
+    same(rest, twin.feed(COUNTS[27:]))
+    same(mechanism.joined([whole.of_ticks(slice(0, 27)), rest]), whole)
+    none = mechanism.start(WIDTH).feed(np.zeros((0, WIDTH), int))
+    same(mechanism.joined([none, whole]), whole)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
+    mechanism = claim(window=window, smoother="quiet")
+    run = mechanism.start(WIDTH - 1, SilentNoise())
+    run.feed(COUNTS[:27, 1:])
+    run.widen(1)
+    counts = np.roll(COUNTS, -1, axis=1)
+    late = run.feed(counts[27:])
+    counts[:27, -1] = 0
+    same(late, released(mechanism, SilentNoise(), counts).of_ticks(slice(27, None)))
+
+
+def test_memory_is_what_a_run_keeps_at_most() -> None:
+    mechanism = claim(longest=30, theta=1000, window="sliding 29")
+    run = mechanism.start(3, SilentNoise())
+    run.feed(np.zeros((29, 3), int))
+    held, kept = run._state, 0
+    for part in (held.groups, held.block, held.smoothed.blocks, held.smoothed.smoothed.group):
+        kept += sum(getattr(part, name).size for name in part.__slots__)
+    past = held.smoothed.smoothed.past
+    kept += sum(getattr(past, name).size for name in past.__slots__)
+    assert kept <= 3 * mechanism.memory() <= 2 * kept
+
+
+def test_any_64_bits_are_taken_and_a_sum_that_wraps_moves_by_one() -> None:
+    ends = np.array([2**63 - 1, -(2**63), 2**62, -(2**62), 0])
+    counts = RNG.choice(ends, (TICKS, WIDTH))
+    for window in WINDOWS:
+        assert np.isfinite(
+            released(claim(window=window, smoother="quiet"), InsecureNoise(8), counts).value
+        ).all()
+    full = np.full((BLOCK, 1), 2**60 - 1)
+    full[0] += 7
+    more = full.copy()
+    more[1] += 1
+    ends_of = [released(claim(), SilentNoise(), each).ended for each in (full, more)]
+    assert [int(each[-1, 0]) for each in ends_of if each is not None] == [2**63 - 1, -(2**63)]
+
+
+def test_a_low_level_that_lasts_is_seen_by_blocks() -> None:
+    """Three in ten ticks, under noise of twice to four times as much in each: quiet in every group."""
+    counts = (RNG.random((1100, 40)) < 0.3).astype(np.int64)
+    errors = []
+    for block in (None, 64):
+        mechanism = Pegasus(Pure(1), window="sliding 256", smoother="quiet", block=block)
+        late = released(mechanism, InsecureNoise(9), counts).of_ticks(slice(300, None))
+        errors.append(np.abs(late.value - 256 * 0.3).mean())
+    assert errors[1] < 0.4 * errors[0]
+
+
+def test_settings_that_make_no_claim_are_refused() -> None:
+    for settings, words in (
+        ({"coarse": 0}, r"^coarse must be above 0 and below 1, got 0$"),
+        ({"coarse": 1}, r"^coarse must be above 0 and below 1, got 1$"),
+        ({"block": 1}, r"^block must be None or a whole number of at least 2, got 1$"),
+        ({"block": 2.5}, r"^block must be None or a whole number of at least 2, got 2.5$"),
+        ({"block": True}, r"^block must be None or a whole number of at least 2, got True$"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            claim(**settings)
