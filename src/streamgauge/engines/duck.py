@@ -74,6 +74,7 @@ class DuckEngine:
         CSV needs the `header` of the source.
         """
         ticks = live_ticks(first_open, last_allowed, carry=carry)
+        self._connection.one_more_block()
         self._answers.clear()
         with self._reading.block(data, header, in_order=self._users is not None) as relation:
             if self._users is None:
