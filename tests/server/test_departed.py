@@ -19,7 +19,7 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "chain_at": [(1,), (2,)],
     "knows": [(Trace(1, ""),)],
     "last_released": [("counts",)],
-    "releases": [("counts",)],
+    "releases": [("counts",), ("counts", 1, None, 2)],
     "span": [("counts",)],
     "chain_of": [("counts", 1), ("counts", 9)],
     "chain_with": [(0,), (1,), (2,)],

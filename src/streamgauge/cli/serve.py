@@ -24,7 +24,9 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="PORT", h
 Proxies = Annotated[
     list[str],
     typer.Option(
-        "--proxy", metavar="ADDRESS", help="Of a proxy that says whom it asks for; may be repeated."
+        "--proxy",
+        metavar="ADDRESS",
+        help="Of a proxy that says whom it asks for, as in 10.0.0.5 or 10.0.0.0/24; may be repeated.",
     ),
 ]
 
@@ -49,6 +51,9 @@ def serve(  # noqa: PLR0917 - the options of a command
     It is `streamgauge run` with a server in the same process: the same lock, key and crash law. It goes on
     serving after the last tick. Ctrl-C ends it after the batch at hand, a second one at once; both are safe.
     It listens on this machine alone unless --host says otherwise; tokens are made by `streamgauge token`.
+
+    In the file, `source = "http"` lets events come by POST /api/events, and `anonymous = true` under [server]
+    lets anybody read. All of it is in docs/server.md.
 
     Touches the source (reads), the folder clinic.streamgauge (store, tokens and logs), the sinks (writes),
     the key, and the port. Requests are in access.log there, without their query strings.

@@ -85,6 +85,7 @@ class Entry:
     block: str  # hash of the block of the file
     share: Fraction | None = None  # of the budget as it was then, if the file said so
     ended: int | None = None  # the last tick that was ingested
+    runs_on: bool = False  # whether all up to there is published, however far it was when it was ended
     asked: str | None = None  # the analyst who asked for it, if it was in no file
     keeps: int = 0  # bytes, at most, of one that was asked for
 
@@ -92,6 +93,12 @@ class Entry:
     def loss(self) -> Loss:
         """What it was charged."""
         return self.charge.timeline.steps[0].loss
+
+    @property
+    def until(self) -> int | None:
+        """The last tick that it publishes, if there is one."""
+        lasts = [tick for tick in (self.last, self.ended) if tick is not None]
+        return min(lasts, default=None)
 
     @property
     def delta(self) -> Fraction:
@@ -165,10 +172,15 @@ class Book:
         """Enters what a store charged whose place this one has taken."""
         return self._done(Act("lost", spent.as_json()))
 
-    def end(self, name: str, released: int) -> Act:
-        """Ends a release, whose last published tick is `released`; what was told to be ingested stays so."""
-        before = max((entry.ended or 0 for entry in self.entries.values()), default=0)
-        return self._done(Act("end", {"release": name, "ingested": max(released, before)}))
+    def end(self, name: str, last: int, *, runs_on: bool = False) -> Act:
+        """Ends a release, whose last tick is `last`; what was told to be ingested stays so."""
+        body: dict[str, Any] = {"release": name, "ingested": max(last, self.ended)}
+        return self._done(Act("end", body | ({"runs_on": True} if runs_on else {})))
+
+    @property
+    def ended(self) -> int:
+        """The last tick of all releases that have ended."""
+        return max((entry.ended or 0 for entry in self.entries.values()), default=0)
 
     def pin(self, blocks: Mapping[str, str]) -> list[Act]:
         """Fixes blocks of the file as they are used now."""
@@ -224,7 +236,7 @@ class Book:
         entry = self.entries[act.body["release"]]
         if self.ledger is not None:
             entry.charge = self.ledger.end(entry.charge, ingested=act.body["ingested"])
-        entry.ended = act.body["ingested"]
+        entry.ended, entry.runs_on = act.body["ingested"], act.body.get("runs_on", False)
 
     def _pinned(self, act: Act) -> None:
         self.pins[act.body["block"]] = act.body["hash"]

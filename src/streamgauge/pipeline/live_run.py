@@ -17,7 +17,9 @@ Privacy
     is committed when the clock opens it, whether anything has come or not.
 
 Where others wait for their turn (`Options.turn`), the run ends once a round is whole: all that was there is
-read, and all ticks that are due are closed. So however often it is asked to, ticks go on closing.
+read, and all ticks that are due are closed. So however often it is asked to, ticks go on closing. Where a
+release is to end, no tick after its last one closes before that turn (`Options.within`): so its last tick is
+the same however long the round takes.
 """
 
 from collections.abc import Iterator
@@ -89,8 +91,9 @@ class LiveRun:
         return ended or self.opened.options.stop.is_set()
 
     def _due(self) -> int:
-        """The last tick whose end and lateness have passed."""
-        return max(self.closed, closed_tick(self.stream, self.clock.now()))
+        """The last tick whose end and lateness have passed; none after one at which a release is to end."""
+        due = self.opened.options.within(lambda: closed_tick(self.stream, self.clock.now()))
+        return max(self.closed, due)
 
     def _allowed(self) -> int:
         """The last tick that an event may lie in by now."""

@@ -16,6 +16,7 @@ from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
+from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.parts import Part
@@ -146,8 +147,8 @@ def _charged(
     except ValueError as refusal:
         refuse("stream.budget", refusal)
     ended = {name: read_last_released(file.folder, name) for name in changed.ended}
-    for name in sorted(ended, key=ended.__getitem__):
-        book.end(name, ended[name])
+    for name in sorted(ended, key=ended.__getitem__):  # a live one runs on by the clock of the start
+        book.end(name, max(ended[name], last_of(file.stream, book.entries[name], file.stream.start)))
     for plan in plans:
         if plan.name in changed.new and book.ledger is not None:
             try:

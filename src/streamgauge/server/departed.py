@@ -6,7 +6,7 @@ Privacy
     is tested for every method of `Reader` that there is.
 
 Acts wait like ticks: to charge or end a release, a run is stopped at a commit, which takes as long as the
-data makes it take, and an end tells how far a release was published.
+data makes it take.
 """
 
 from collections.abc import Iterator

@@ -78,6 +78,7 @@ SPAN = [
     parameter("from", "query", TICK, "The first tick."),
     parameter("to", "query", TICK, "The last tick."),
     parameter("last", "query", {**TICK, "maximum": 10_000}, "So many ticks before the newest."),
+    parameter("step", "query", TICK, "Every so many ticks, counted from the first of the range."),
     parameter("group", "query", {"type": "array", "items": {"type": "string"}}, "As in region:north."),
     parameter("measure", "query", {"type": "array", "items": {"type": "string"}}, "As in count."),
     parameter("limit", "query", {**TICK, "maximum": 10_000}, "Rows of a page, at most."),

@@ -97,4 +97,4 @@ def _unknown() -> HttpRefusal:
 def _rest(asked: AskedRange) -> tuple[Any, ...]:
     """What else an answer depends on; `format` is in the addresses of its pages."""
     groups = sorted((column, list(labels)) for column, labels in asked.groups.items())
-    return asked.limit, asked.shape, asked.place, asked.format, groups, asked.measures
+    return asked.step, asked.limit, asked.shape, asked.place, asked.format, groups, asked.measures

@@ -23,7 +23,7 @@ from typing import Any, Self
 from streamgauge.pipeline.asked import refused_in_turn
 from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
 from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.by_clock import first_by_clock
+from streamgauge.pipeline.by_clock import closed_tick, first_by_clock
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options, Progress, unseen
@@ -76,7 +76,7 @@ class Runner:
         self.board = Board(Readers(file.folder))
         self.progress: Progress | None = None
         self.failure: BaseException | None = None
-        self._seen, self._turns, self._tally = seen, Turns(), Tally()
+        self._seen, self._turns, self._tally = seen, Turns(self.now), Tally()
         self._worry, self._holding = worry, Holding(file)
         self._input: Live | None = self.inbox
         self._leaving = Leaving(file, self.board, self.now)
@@ -121,7 +121,8 @@ class Runner:
         self._ask(Wish(asked=(asked if share is None else replace(asked, share=share),)))
 
     def end(self, name: str) -> None:
-        """Ends a release that was asked for; blocks until it is. Raises Refused, or NotRunning."""
+        """Ends a release that was asked for: it runs on to the last tick that has closed by when readers hear
+        of what is asked for now. Blocks until that is charged. Raises Refused, or NotRunning."""
         self._ask(Wish(ended=(name,)))
 
     def _ask(self, wish: Wish) -> None:
@@ -204,7 +205,13 @@ class Runner:
 
         own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
         own |= {"inbox": self._source(), "holding": self._holding, "departs": self._leaving.departures.moment}
-        return replace(self.options, asked=turn.asked, ended=(*self.options.ended, *turn.ended), **own)
+        own |= {"asked": turn.asked, "ended": (*self.options.ended, *turn.ended)}
+        return replace(self.options, moments=turn.moments, within=self._within, **own)
+
+    def _within(self, due: Callable[[], int]) -> int:
+        """No tick closes after the last one of a release that waits for its end."""
+        departs, stream = self._leaving.departures.moment, self.file.stream
+        return self._turns.within(due, lambda moment: closed_tick(stream, departs(moment)))
 
     def _source(self) -> Live | None:
         """What cannot be read again outlives a turn."""
