@@ -1,15 +1,18 @@
 """`streamgauge serve`: a pipeline at work, with the HTTP API and the live page."""
 
+from dataclasses import replace
+from ipaddress import ip_network
 from typing import Annotated
 
 import typer
 
 from streamgauge.cli.arguments import PipelineFile
-from streamgauge.cli.failures import STOPPED
+from streamgauge.cli.failures import STOPPED, bad_argument
 from streamgauge.cli.run import (
     AcceptClock,
     Again,
     ChangeBudget,
+    Cut,
     End,
     Json,
     Memory,
@@ -31,6 +34,22 @@ Proxies = Annotated[
 ]
 
 
+def proxies_of(told: list[str]) -> list[str]:
+    """Addresses, and ranges of them, as they are believed when they say whom they ask for.
+
+    >>> proxies_of(["10.0.0.5", "10.0.0.0/24", "::1"])
+    ['10.0.0.5', '10.0.0.0/24', '::1']
+    """
+    for each in told:
+        try:
+            everybody = ip_network(each).prefixlen == 0
+        except ValueError:
+            bad_argument("--proxy", "an address, or a range such as 10.0.0.0/24", each)
+        if everybody:
+            bad_argument("--proxy", "a range that somebody is outside of", each)
+    return told
+
+
 def serve(  # noqa: PLR0917 - the options of a command
     file: PipelineFile,
     host: Host = "127.0.0.1",
@@ -44,6 +63,7 @@ def serve(  # noqa: PLR0917 - the options of a command
     accept_clock: AcceptClock = False,
     change_budget: ChangeBudget = False,
     end: End = [],  # noqa: B006 - the same
+    cut: Cut = [],  # noqa: B006 - the same
     memory: Memory = "600MB",
 ) -> None:
     """Run a pipeline and serve it: the live page, the API for readers and analysts, the door for events.
@@ -69,8 +89,8 @@ def serve(  # noqa: PLR0917 - the options of a command
         newest=newest,
         accept_clock=accept_clock,
         change_budget=change_budget,
-        ended=tuple(end),
     )
+    proxies = proxies_of(proxy)
     from streamgauge.query.packages import needs
     from streamgauge.query.pipeline_file import read_pipeline
 
@@ -79,10 +99,12 @@ def serve(  # noqa: PLR0917 - the options of a command
         import starlette as _starlette
         import uvicorn as _uvicorn
     del _starlette, _uvicorn
+    from streamgauge.cli.endings import endings
     from streamgauge.cli.served import served
     from streamgauge.cli.watching import Watching
 
     with Watching(checked, quiet=quiet, as_json=json) as watching:
         watching.warn_of_key()
-        served(checked, options, watching, (host, port), proxy)
+        said = replace(options, **endings(watching, end, cut))
+        served(checked, said, watching, (host, port), proxies)
     raise typer.Exit(STOPPED)

@@ -28,7 +28,7 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.rollback import Rollback, look_for_rollback
-from streamgauge.pipeline.room import too_little
+from streamgauge.pipeline.room import no_memory, too_little
 from streamgauge.pipeline.running_on import last_of, plan_of_ended
 from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act
@@ -108,8 +108,10 @@ class Opening:
 
     def _with_asked(self, file: PipelineFile) -> PipelineFile:
         """The file, and beside it what was asked for and goes on, or is asked for now."""
-        whole = with_asked(file, self.book, ended=self.options.ended)
-        reasons = [reason for name in self.options.ended for reason in end_refused(name, self.book)]
+        ended, cut = self.options.ended, self.options.cut
+        whole = with_asked(file, self.book, ended=(*ended, *cut))
+        reasons = [reason for name in ended for reason in end_refused(name, self.book)]
+        reasons += [reason for name in cut for reason in end_refused(name, self.book, cut=True)]
         for each in self.options.asked:
             reasons += name_refused(each.release.name, whole, self.book)
             whole = replace(whole, releases=(*whole.releases, each.signed))
@@ -122,8 +124,9 @@ class Opening:
         names = {each.release.name for each in self.options.asked}
         if names:
             plans = [plan for plan in self.plans if plan.name in names]
-            reasons = list(room_refused(plans, self.file, self.book))
-            reasons += many_refused(self.options.asked, self.file, self.book)
+            over = self.options.over
+            reasons = list(room_refused(plans, self.file, self.book, over))
+            reasons += many_refused(self.options.asked, self.file, self.book, over)
             if reasons:
                 raise AskRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
@@ -184,6 +187,9 @@ class Opening:
             reasons.append(f"budget must stay {before}, got {after}: run --change-budget records the change")
         if self.changed_source and not self.options.again:
             reasons.append("source must stay as it was charged, got a change: run --again charges it again")
+        own = set(changed.new) - {each.release.name for each in self.options.asked}
+        if own and (refusal := no_memory(self.plans)):  # what was charged goes on, if it can
+            reasons.append(refusal)
         if reasons:
             raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
@@ -195,7 +201,7 @@ class Opening:
 
     def _charged(self, changed: Edits) -> list[Act]:
         """The acts of a file that is new or was edited; a charge beyond the budget leaves no trace."""
-        acts = [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
+        acts = self._cut() + [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
         if self.changed_source:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}
@@ -229,10 +235,18 @@ class Opening:
         seen = moment if self.options.departs is None else self.options.departs(moment)
         return self.book.end(name, max(released, last_of(self.file.stream, entry, seen)), runs_on=True)
 
+    def _cut(self) -> list[Act]:
+        """What has ended and cannot run on does so never again: its memory is forgotten now."""
+        ended = [entry for entry in self.book.entries.values() if entry.runs_on]
+        left = [entry.name for entry in ended if not self._complete(entry.name)]
+        return [self.book.cut(name) for name in left if not self._can_run_on(self.book.entries[name])]
+
     def _can_run_on(self, entry: Entry) -> bool:
         """Whether there is the source that was charged, and what was charged can be built."""
         stream = self.file.stream
         if self.changed_source or (stream.source == STANDARD and stream.arrival == "finished"):
+            return False
+        if base_name(entry.name) in self.options.cut:
             return False
         if entry.name not in self.able:
             self.able[entry.name] = False

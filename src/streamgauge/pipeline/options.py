@@ -67,5 +67,7 @@ class Options:
     departs: Callable[[int], int] | None = None  # when readers see what is committed at a moment
     asked: tuple[AskedRelease, ...] = ()  # releases that are charged at this start and are in no file
     ended: tuple[str, ...] = ()  # releases that were asked for, and end at this start
+    cut: tuple[str, ...] = ()  # the same, where they are: for what cannot be run
+    over: frozenset[str] = frozenset()  # releases that have ended, and whose last tick readers have seen
     moments: Mapping[str, int] = field(default_factory=dict)  # when that was wanted, if it was before
     within: Callable[[Callable[[], int]], int] = at_once  # the last tick that may close, of those due

@@ -16,6 +16,7 @@ from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
+from streamgauge.pipeline.room import needed_bytes, no_memory
 from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
@@ -71,6 +72,7 @@ class Plan:
     spent: tuple[Loss | None, Loss | None]  # before and after
     left: tuple[Loss | None, Loss | None]
     notes: tuple[str, ...] = field(default=())
+    keeps: int = 0  # bytes of all releases, whatever comes
 
     def as_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`."""
@@ -101,6 +103,8 @@ def plan_of(file: PipelineFile) -> Plan:
     after = _state(book)
     told = tuple(told_of(plan, book, first) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed)
+    if changed.new and (refusal := no_memory(plans)):
+        refused.append(f"{file.path.name}: {refusal}")
     return Plan(
         file,
         told,
@@ -109,6 +113,7 @@ def plan_of(file: PipelineFile) -> Plan:
         (before[0], after[0]),
         (before[1], after[1]),
         notes,
+        needed_bytes(plans),
     )
 
 

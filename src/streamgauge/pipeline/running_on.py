@@ -10,7 +10,9 @@ Privacy
     and a run that was killed in between runs on to it after the next start.
 
     What cannot run on ends where it is: where the source that was charged is gone, or what was charged
-    cannot be built, which follows from declarations.
+    cannot be built, which follows from declarations. Its memory is forgotten then, so it is entered that it
+    never runs on again (`cut`). A curator cuts one by name where an engine fails with it, and says aloud that
+    readers may then see how far it was.
 """
 
 from streamgauge.pipeline.as_charged import pinned_texts, planned_as_charged

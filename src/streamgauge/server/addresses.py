@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-EVERYBODY = ("0.0.0.0/0", "::/0")
-
 
 def neighbourhood(host: str) -> str:
     """What limits are counted by: of the sixth version the half that one customer has.
@@ -39,7 +37,7 @@ class Networks:
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._found: list[IPv4Network | IPv6Network] = []
-        for host in (each for told in hosts for each in (EVERYBODY if told == "*" else (told,))):
+        for host in hosts:
             with suppress(ValueError):
                 self._found.append(ip_network(host))
 

@@ -5,8 +5,9 @@
 A turn that is refused changes nothing, and the next one has nothing new. All who wait share a turn; if it
 cannot be opened with all of them, those are told who stand against it, and the others share the next one, or
 each gets one alone if nothing is known against anybody. Between two turns there is a whole round of the run,
-and a while (`PACE`): so asking starves nobody. Ticks after the last one of a release that is to end wait for
-that turn (`within`), so which is its last follows from when that was asked for.
+in which every release of the file goes on, and a while (`PACE`): so asking starves nobody. Ticks after the
+last one of a release that is to end wait for that turn (`within`), so which is its last follows from when
+that was asked for.
 
 Privacy
     Refusals that follow from declarations and the ledger are told to who asks. Of any other failure, which
@@ -59,6 +60,13 @@ def refusal_of(failure: BaseException) -> Exception:
     return Refused((": ".join([*getattr(failure, "__notes__", []), told]),))
 
 
+def begun() -> Future[None]:
+    """What nobody can take back: who waits for it may go away, the run tells it all the same."""
+    found: Future[None] = Future()
+    found.set_running_or_notify_cancel()
+    return found
+
+
 @dataclass(eq=False)
 class Wish:
     """What somebody asks for, and waits for."""
@@ -66,7 +74,7 @@ class Wish:
     asked: tuple[AskedRelease, ...] = ()
     ended: tuple[str, ...] = ()
     moment: int = 0  # when it was asked
-    done: Future[None] = field(default_factory=Future)
+    done: Future[None] = field(default_factory=begun)
 
     def settle(self, failure: Exception | None) -> None:
         """Tells that it was never opened."""
@@ -126,8 +134,8 @@ class Turns:
         self._over, self._failed = False, False
         self._changed = Condition()
 
-    def ask(self, wish: Wish) -> None:
-        """Waits until the run was opened with what is asked for; raises why not."""
+    def ask(self, wish: Wish) -> Future[None]:
+        """What is there once the run was opened with what is asked for, or has why not."""
         with self._changed:
             if self._over:
                 raise stops()
@@ -135,7 +143,7 @@ class Turns:
             self._asked.append(wish)
             self.at_hand.due.set()
             self._changed.notify()
-        wish.done.result()
+        return wish.done
 
     def within(self, due: Callable[[], int], last: Callable[[int], int]) -> int:
         """The last tick that is due, and not after the last one of a release that waits for its end.
@@ -198,6 +206,11 @@ class Turns:
             self._alone.clear()
             self._asked.clear()
             self._changed.notify()
+
+    def abandon(self, failure: Exception | None) -> None:
+        """The thread that takes turns takes no more: nobody is left waiting, whatever it died of."""
+        self.close()
+        self.over(self.at_hand, failure)
 
     def _wait(self) -> float | None:
         """How long it is to the next turn of a run that has nothing to do; None if nobody asks."""
