@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from declared import (
@@ -24,6 +25,7 @@ from declared import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamgauge.engines import connection
 from streamgauge.engines.user_bounds import CHANGED, FEWEST, UserBounds
 from streamgauge.privacy import User
 from streamgauge.query.blocks import Block, Dropped
@@ -118,6 +120,29 @@ def test_large_blocks_keep_the_order_of_arrival() -> None:
     with engine(stream(unit=User(1, 1)), threads=2) as running:
         found = sums([running.block(data, 1, TICKS, False)])
     assert {key: row[0] for key, row in found.items()} == {(1, 0, 0): 120_000}
+
+
+def test_a_database_that_has_read_its_share_is_replaced_and_nobody_notices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    records = [{"hours": i % 6, "region": "north", "who": f"u{i % 7}"} for i in range(200)]
+    cuts = [lines(records[begin : begin + 25]) for begin in range(0, 200, 25)]
+    begun: list[object] = []
+    connect = duckdb.connect
+
+    def counted_connect(*given: Any, **settings: Any) -> Any:
+        begun.append(given)
+        return connect(*given, **settings)
+
+    monkeypatch.setattr(duckdb, "connect", counted_connect)
+    for unit in (None, UNIT):
+        found, before = [], len(begun)
+        for share in (100, 3):
+            monkeypatch.setattr(connection, "WORN", share)
+            with engine(stream(unit=unit)) as running:
+                found.append(sums([running.block(cut, 1, TICKS, False) for cut in cuts]))
+        assert found[0] == found[1]
+        assert len(begun) - before == 1 + 3
 
 
 def test_what_was_saved_goes_on_elsewhere() -> None:

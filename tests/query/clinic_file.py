@@ -93,7 +93,10 @@ EVERYTHING: dict[str, Any] = {
         "max_groups": 1000,
         "max_asked": 20,
         "max_asked_per_analyst": 5,
+        "max_asks_per_analyst": 50,
+        "max_asks_per_minute": 10,
         "max_asked_memory": "16MB",
+        "max_asked_work": 100,
     },
 }
 NAMED = ("region", "body heat", "sensor", "device", "sites")  # by the curator: no keys of ours

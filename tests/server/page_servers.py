@@ -31,6 +31,18 @@ from streamgauge.server.serving import address_of, listening, serve
 from streamgauge.server.tokens import Tokens
 
 CHROMIUM = shutil.which("chromium")
+STREAM: dict[str, Any] = {
+    "name": "v",
+    "source": "v.jsonl",
+    "arrival": "finished",
+    "time": "ts",
+    "time_format": "epoch s",
+    "tick": "10s",
+    "start": "2026-01-05T00:00:00Z",
+    "unit": "event",
+    "budget": {"epsilon": 1},
+    "key": "file:v.key",
+}  # of the files that the page is tested with
 PATIENCE = 20_000  # milliseconds: no machine needs them
 RECORD = """
 window.heard = []; window.forbidden = [];

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from streamgauge.query.settings import PipelineFile
 from streamgauge.server.app import app_of
 from streamgauge.server.board import Board
 from streamgauge.server.departed import Readers
+from streamgauge.server.known_acts import books
 from streamgauge.server.tokens import Tokens
 from streamgauge.sources.inbox import Inbox, Ticket
 
@@ -68,6 +70,7 @@ class Still:
         self.file, self.time = file, now
         self.inbox = inbox or Prompt(remembered=10**6, most_waiting=10**6, now=lambda: 0)
         self.board = Board(Readers(file.folder))
+        self.books = books(file.stream.unit)
         self.board.state = "running"
         self.progress: Progress | None = Progress(7, None, 4711, {"late": 13})
         self.asked: list[Any] = []
@@ -98,6 +101,25 @@ class Still:
     def end(self, name: str) -> None:
         self.answers()
         self.ended.append(name)
+
+    def asking(self, asked: Any, share: Fraction | None = None) -> Future[None]:
+        return settled(lambda: self.ask(asked, share))
+
+    def ending(self, name: str) -> Future[None]:
+        return settled(lambda: self.end(name))
+
+    def over(self) -> frozenset[str]:
+        return frozenset()
+
+
+def settled(act: Callable[[], None]) -> Future[None]:
+    """What has come of something, as who waits for it is told."""
+    found: Future[None] = Future()
+    try:
+        found.set_result(act())
+    except Exception as failure:
+        found.set_exception(failure)
+    return found
 
 
 class House:

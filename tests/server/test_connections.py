@@ -178,7 +178,8 @@ def test_a_port_that_is_taken_is_told() -> None:
     with listening(port=0) as first:
         port = first.getsockname()[1]
         assert address_of(first) == f"http://127.0.0.1:{port}"
-        with pytest.raises(PortTaken, match=f"address must be free to listen on, got 127.0.0.1:{port}"):
+        rule = f"address must be free to listen on, got 127.0.0.1:{port}: address already in use"
+        with pytest.raises(PortTaken, match=f"^{rule}$"):
             listening(port=port)
 
 

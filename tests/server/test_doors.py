@@ -5,6 +5,8 @@ import socket
 from contextlib import ExitStack, suppress
 from threading import Event as Flag
 from threading import Thread
+from urllib.request import Request as Asked
+from urllib.request import urlopen
 
 import pytest
 from served import eventually
@@ -16,6 +18,7 @@ from starlette.routing import Route
 from streamgauge.server import doors as module
 from streamgauge.server import serving
 from streamgauge.server.doors import Doors, doors_of, more_files
+from streamgauge.server.roles import address
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -80,6 +83,33 @@ def test_half_a_network_of_the_sixth_version_is_one_address_and_a_proxy_is_every
     lines = entered(doors, "2001:db8::1", 1) + entered(doors, "2001:db8::2", 1)
     assert [line.sent_away for line in lines] == [True, False]
     assert not any(line.sent_away for line in entered(doors, "127.0.0.1", 5))
+
+
+@pytest.mark.parametrize("proxy", ["10.0.0.0/24", "10.0.0.7"])
+def test_a_proxy_may_be_any_of_a_range_and_has_no_cap_of_its_own(proxy: str) -> None:
+    doors = Doors(most=10, each=1, proxies=[proxy])
+    assert not any(line.sent_away for line in entered(doors, "10.0.0.7", 5))
+    others = entered(doors, "10.0.1.7", 2)
+    assert [line.sent_away for line in others] == [True, False]
+
+
+@pytest.mark.parametrize(("proxy", "counted"), [("127.0.0.0/8", "203.0.113.7"), ("10.0.0.0/8", "127.0.0.1")])
+def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(
+    proxy: str, counted: str
+) -> None:
+    async def who(request: Request) -> Response:
+        return PlainTextResponse(address(request))
+
+    stop, app = Flag(), Starlette(routes=[Route("/", who)])
+    with serving.listening(port=0) as listener:
+        told = {"ending": lambda: None, "log": lambda line: None, "proxies": [proxy]}
+        thread = Thread(target=serving.serve, args=(app, listener, stop), kwargs=told)
+        thread.start()
+        request = Asked(serving.address_of(listener), headers={"X-Forwarded-For": "203.0.113.7"})
+        with urlopen(request, timeout=20) as reply:
+            assert reply.read().decode() == f"address {counted}"
+        stop.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(

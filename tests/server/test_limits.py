@@ -49,7 +49,7 @@ def test_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch
     limits = Limits(ServerSettings(), now=Clock())
     for client in range(100):
         limits.turn(str(client))
-    assert len(limits._turns) == 4
+    assert len(limits._requests._left) == 4
 
 
 def test_live_connections_are_bounded_by_client_and_in_all() -> None:

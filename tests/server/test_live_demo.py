@@ -61,6 +61,8 @@ def test_a_live_demo_ends_by_itself_says_where_it_is_and_leaves_a_store(tmp_path
     assert ended.returncode == 0, ended.stderr
     assert "live at http://127.0.0.1:" in ended.stdout
     assert "sg_analyst_" in ended.stdout
+    last = ended.stdout.replace("\n", " ").rstrip()
+    assert last.endswith(f"The clinic is closed: its file, releases and ledger are in {tmp_path / 'demo'}")
     assert (tmp_path / "demo" / "clinic.streamgauge").is_dir()
     assert not list((tmp_path / "demo").glob("visits*"))
 

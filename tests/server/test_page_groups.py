@@ -2,6 +2,7 @@
 
 import json
 
+import page_servers
 import pytest
 from page_servers import chromium, looking, serving, traces
 
@@ -10,18 +11,10 @@ from streamgauge.query.pipeline_file import pipeline_of
 
 WARDS = [f"ward{ward:02}" for ward in range(30)]
 CODES = [f"c{code:04}" for code in range(1001)]
-STREAM = {
-    "name": "v",
-    "source": "v.jsonl",
-    "arrival": "finished",
-    "time": "ts",
-    "time_format": "epoch s",
-    "tick": "10s",
-    "start": "2026-01-05T00:00:00Z",
+STREAM = page_servers.STREAM | {
     "end": "2026-01-05T00:00:20Z",
     "unit": {"user": "who", "max_events_per_tick": 1, "max_ticks": 2},
     "budget": {"rho": 1},
-    "key": "file:v.key",
     "columns": {"ward": {"values": WARDS}, "code": {"values": CODES}, "kind": {"values": ["a", "b"]}},
 }
 ASKED = {"wards": "ward", "codes": "code", "rolled": "ROLLUP(kind, ward)"}

@@ -379,6 +379,23 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
     page.wait_for_function("() => document.activeElement.id === 'sign'")
 
 
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        ({"arrival": "live", "end": None}, " You have ε 0.5 left."),
+        ({"arrival": "live", "end": "2126-01-05T00:00:00Z"}, " You have ε 0.5 left."),
+        ({"arrival": "finished", "end": "2026-01-05T00:00:00Z"}, " You have ε 0.5 left."),
+        (
+            {"arrival": "live", "end": "2026-01-05T00:00:00Z"},
+            " The stream has ended: no release can begin any more.",
+        ),
+    ],
+)
+def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
+    told = "async (stream) => (await import('/page/asking.js')).leftText({left: {epsilon: '1/2'}}, stream)"
+    assert page.evaluate(told, stream) == words
+
+
 def test_the_range_widens_what_is_drawn(page):
     page.locator("#range").select_option("300")
     page.wait_for_function(
@@ -393,5 +410,5 @@ def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_
         const tick = Array.from({length: ticks}, (_, i) => i + 1);
         return thinned({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
     found = page.evaluate(told, [4001])
-    assert found == [*range(3, 4000, 3), 4001]
+    assert found == [*range(4, 4001, 4), 4001]
     assert page.evaluate(told, [1500]) == list(range(1, 1501))

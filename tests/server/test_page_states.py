@@ -3,24 +3,15 @@
 import json
 from fractions import Fraction
 
+import page_servers
 import pytest
 from page_servers import chromium, looking, serving, sign_in
 
 from streamgauge.pipeline.keys import create_key
 from streamgauge.query.pipeline_file import pipeline_of
 
-STREAM = {
-    "name": "v",
-    "source": "v.jsonl",
-    "arrival": "finished",
-    "time": "ts",
-    "time_format": "epoch s",
-    "tick": "10s",
-    "start": "2026-01-05T00:00:00Z",
+STREAM = page_servers.STREAM | {
     "end": "2026-01-05T00:05:00Z",
-    "unit": "event",
-    "budget": {"epsilon": 1},
-    "key": "file:v.key",
     "columns": {"g": {"values": ["a", "<img src=x onerror=alert(1)>"]}},
 }
 COUNTS = {

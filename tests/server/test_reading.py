@@ -140,6 +140,17 @@ def test_pages_keep_what_was_asked(runner: Runner) -> None:
     assert (row["tick"], row["group"], set(row) & {"count", "avg_x"}) == (6, {"g": "a"}, {"count"})
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_pages_keep_the_step(runner: Runner, limit: int) -> None:
+    href, found = f"/api/releases/counts?from=2&step=2&limit={limit}", []
+    while href:
+        told = ask(runner, href).json()
+        found += [(row["tick"], row["group"]["g"]) for row in told["rows"]]
+        href = told["next"]
+        assert href is None or "step=2" in href
+    assert found == [(tick, g) for tick in (2, 4, 6) for g in "ab"]
+
+
 def test_how_much_is_read_for_a_page_is_bounded(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_BYTES", 1)
     told = ask(runner, "/api/releases/counts?group=g:none").json()
@@ -154,6 +165,10 @@ def test_ranges_and_groups_choose(runner: Runner) -> None:
     assert ticks("from=2&to=3") == [2, 3]
     assert ticks("last=2") == [5, 6]
     assert ticks("last=99") == ticks("") == [1, 2, 3, 4, 5, 6]
+    assert ticks("step=2") == ticks("step=2&to=5") == [1, 3, 5]
+    assert ticks("from=2&step=2") == [2, 4, 6]
+    assert ticks("last=5&step=3") == [2, 5]
+    assert ticks("step=99") == ticks("step=2147483648") == [1]
     assert ticks("from=7") == ticks("from=7&to=9") == []
     assert [row["group"] for row in rows_of(ask(runner, "/api/releases/up?to=1&group=g:b&group=g:a"))] == [
         {"g": "a"},
@@ -169,6 +184,9 @@ def test_ranges_and_groups_choose(runner: Runner) -> None:
         ("from=" + "9" * 400, "from must be a whole number of at least 1, got '" + "9" * 40 + "'"),
         ("from=3&to=2", "from must be at most to, 2, got '3'"),
         ("last=2&to=2", "last must be given without from and to"),
+        ("step=0", "step must be a whole number from 1 to 2147483648, got '0'"),
+        ("step=2147483649", "step must be a whole number from 1 to 2147483648"),
+        ("step=1&step=2", "step must be given once, got '2 times'"),
         ("limit=10001", "limit must be a whole number from 1 to 10000"),
         ("limit=1&limit=2", "limit must be given once, got '2 times'"),
         ("shape=round", "shape must be one of rows, columns"),
@@ -229,6 +247,7 @@ def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
         "from=2",
         "to=5",
         "last=2",
+        "step=2",
         "limit=3",
     ]
     queries += ["place=1", "group=g:a", "group=g:b", "measure=count"]

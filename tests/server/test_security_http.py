@@ -317,7 +317,7 @@ def test_a_bug_is_told_without_a_word_of_what_it_met(house: House) -> None:
     def broken() -> None:
         raise ValueError("patient 4711 has a fever")
 
-    house.runner.book = broken
+    house.runner.acts = broken
     reply = house.client("reader").get("/api/ledger")
     assert code_of(reply) == (500, "bug")
     assert "4711" not in reply.text + "".join(house.log + house.access)

@@ -34,6 +34,7 @@ def live_demo(folder: Path, port: int, ticks: int | None) -> None:
     file = read_pipeline(write_live_clinic(folder, start, ticks))
     with Watching(file, quiet=True, as_json=False) as watching:
         served(file, Options(), watching, ("127.0.0.1", port), (), beside=Clinic(file))
+    screen().print(f"The clinic is closed: its file, releases and ledger are in {folder}", soft_wrap=True)
 
 
 class Clinic:

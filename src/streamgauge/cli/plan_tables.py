@@ -21,7 +21,12 @@ from streamgauge.pipeline.plan_text import (
 from streamgauge.pipeline.planning import Plan, PlannedRelease
 from streamgauge.query.settings import Stream
 
-STYLES = {"refused": "red", "before it can run": "yellow", "changes since the last run": "yellow"}
+STYLES = {
+    "refused": "red",
+    "before it can run": "yellow",
+    "changes since the last run": "yellow",
+    "memory": "",
+}
 
 
 def show_plan(console: Console, plan: Plan) -> None:

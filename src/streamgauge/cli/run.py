@@ -25,6 +25,12 @@ End = Annotated[
     list[str],
     typer.Option("--end", metavar="NAME", help="End a release that was asked for; may be repeated."),
 ]
+Cut = Annotated[
+    list[str],
+    typer.Option(
+        "--cut", metavar="NAME", help="End one where it is, since it cannot be run; may be repeated."
+    ),
+]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="What the engine may use.")]
 
 
@@ -49,6 +55,7 @@ def run(  # noqa: PLR0917 - the options of a command
     accept_clock: AcceptClock = False,
     change_budget: ChangeBudget = False,
     end: End = [],  # noqa: B006 - what the command line gives
+    cut: Cut = [],  # noqa: B006 - the same
     memory: Memory = "600MB",
 ) -> None:
     """Run a pipeline: charge its releases, read its source, publish tick after tick.
@@ -71,17 +78,17 @@ def run(  # noqa: PLR0917 - the options of a command
         newest=newest,
         accept_clock=accept_clock,
         change_budget=change_budget,
-        ended=tuple(end),
     )
     from streamgauge.query.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
+    from streamgauge.cli.endings import endings
     from streamgauge.cli.watching import Watching
     from streamgauge.pipeline.pipeline import Pipeline
 
     with Watching(checked, quiet=quiet, as_json=json) as watching, stopping(options.stop, watching):
         watching.warn_of_key()
-        report = Pipeline(checked).run(options, seen=watching.seen)
+        report = Pipeline(checked).run(options, seen=watching.seen, **endings(watching, end, cut))
         stopped = options.stop.is_set()
         watching.ended(report, stopped=stopped)
     if stopped:

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from threading import Event as Flag
 from typing import Protocol
 
@@ -22,6 +22,9 @@ from streamgauge.server.hosts import hosts_of
 from streamgauge.server.runner import Runner
 from streamgauge.server.serving import address_of, listening, serve
 from streamgauge.server.tokens import Tokens
+
+IN_THE_CLEAR = "tokens and releases travel in the clear beyond this machine: put TLS in front"
+PASSED_BY = "whoever reaches this address passes the proxy by, in the clear: let the proxy alone reach it"
 
 
 class Beside(Protocol):
@@ -60,7 +63,7 @@ def served(
         hosts = hosts_of(file.server, listener.getsockname()[0], proxied=bool(proxies))
         extra = beside.routes(runner) if beside else ()
         app = app_of(runner, tokens, file.server, extra_routes=extra, hosts=hosts, **logs)
-        watching.serving(address_of(listener), exposed=is_exposed(listener, proxies))
+        watching.serving(address_of(listener), danger=danger_of(listener, proxies))
 
         most = file.server.max_live + BESIDES
         looks = {"ending": runner.let_go, "glance": Worry(runner, watching).glance}
@@ -89,6 +92,9 @@ class Worry:
             self.watching.failed(told(failure)[0])
 
 
-def is_exposed(listener: socket.socket, proxies: Sequence[str]) -> bool:
-    """Whether other machines reach it with no proxy between."""
-    return not (proxies or ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback)
+def danger_of(listener: socket.socket, proxies: Sequence[str]) -> str | None:
+    """What other machines can do that reach it: a proxy that is believed keeps nobody from passing it by."""
+    if ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+        return None
+    elsewhere = [each for each in proxies if not ip_network(each).is_loopback]
+    return PASSED_BY if elsewhere else IN_THE_CLEAR

@@ -28,7 +28,6 @@ from streamgauge.query.settings import PipelineFile
 STOPPING = "stopping; Ctrl-C again ends at once, which is safe too"
 SHOW_CURSOR = "\x1b[?25h"
 NEW_KEY = "keep it, and a copy of it elsewhere: without it the pipeline cannot go on"
-IN_THE_CLEAR = "tokens and releases travel in the clear beyond this machine: put TLS in front"
 ONE_DISK = "lies on the same file system as the store: whoever has that disk has both"
 
 
@@ -89,13 +88,19 @@ class Watching:
         if self.as_json:
             self._line({"event": "progress", "tick": progress.tick, "ticks": progress.ticks})
 
-    def serving(self, address: str, *, exposed: bool) -> None:
-        """Where readers find the run, and whether from other machines without TLS."""
+    def note(self, what: str) -> None:
+        """Something that a curator said and that needs not be done."""
+        self.log.line(what)
+        if not self.quiet:
+            self._say(what, {"event": "note", "what": what})
+
+    def serving(self, address: str, *, danger: str | None) -> None:
+        """Where readers find the run, and what is dangerous about it."""
         if self.quiet:
             return
         self._say(f"serving on {address}", {"event": "serving", "address": address})
-        if exposed:
-            self._say(f"warning: {IN_THE_CLEAR}", {"event": "warning", "what": IN_THE_CLEAR})
+        if danger:
+            self._say(f"warning: {danger}", {"event": "warning", "what": danger})
 
     def failed(self, why: str) -> None:
         """The run is over and its server is not."""

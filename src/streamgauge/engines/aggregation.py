@@ -135,14 +135,14 @@ def own(letter: str, at: int) -> str:
     return f'"${letter}{at}"'
 
 
-def aggregations(measures: Sequence[Measure]) -> Iterator[Aggregation]:
+def aggregations(measures: Sequence[Measure], frames: int = FRAMES) -> Iterator[Aggregation]:
     """Few scans that answer all measures: frames are put together as long as the sums stay few."""
     needed: dict[Frame, dict[Pinned, None]] = {}
     for measure in measures:
         needed.setdefault(Frame.of(measure), {}).update(dict.fromkeys(measure.values))
     chosen: dict[Frame, dict[Pinned, None]] = {}
     for frame, values in needed.items():
-        if len(chosen) == FRAMES or (chosen and _work({**chosen, frame: values}) > WORK):
+        if len(chosen) == frames or (chosen and _work({**chosen, frame: values}) > WORK):
             yield _together(chosen)
             chosen = {}
         chosen[frame] = values

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamgauge.engines.aggregation import Aggregation, Frame, aggregations, wrapped
+from streamgauge.engines.aggregation import FRAMES, Aggregation, Frame, aggregations, wrapped
 from streamgauge.engines.connection import Connection
 from streamgauge.engines.keyed_aggregation import KeyedAggregation
 from streamgauge.engines.passes import Counts, counted
@@ -24,13 +24,18 @@ class Answers:
 
     connection: Connection
     measures: Sequence[Measure]
+    frames: int = FRAMES  # of one query, at most
     aggregations: tuple[Aggregation | KeyedAggregation, ...] = field(init=False)
     _rows: dict[int, int] = field(init=False, default_factory=dict)  # when last put together
 
     def __post_init__(self) -> None:
         placed = [measure for measure in self.measures if measure.key is None]
         keyed = dict.fromkeys(measure for measure in self.measures if measure.key is not None)
-        self.aggregations = (*aggregations(placed), *map(KeyedAggregation, keyed))
+        self.aggregations = (*aggregations(placed, self.frames), *map(KeyedAggregation, keyed))
+
+    def narrower(self) -> "Answers":
+        """The same in more queries, each of which takes less memory."""
+        return Answers(self.connection, self.measures, self.frames // 2)
 
     def clear(self) -> None:
         """Forgets everything."""

@@ -8,6 +8,7 @@ Promise
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from threading import Event as Flag
 from types import TracebackType
 from typing import Self
@@ -17,11 +18,12 @@ import numpy as np
 from streamgauge.engines.answers import Answers
 from streamgauge.engines.connection import Connection
 from streamgauge.engines.finished_scan import FinishedScan
+from streamgauge.engines.line_pieces import Lines, line_numbers
 from streamgauge.engines.lines import NUMBER
-from streamgauge.engines.passes import BOUNDED, RULES, Pass, cut
-from streamgauge.engines.quoting import name
+from streamgauge.engines.live_scan import LiveScan
+from streamgauge.engines.passes import RULES, Pass, cut
 from streamgauge.engines.reading import Header, Reading
-from streamgauge.engines.row_source import TICK, USER, RowSource, live_ticks
+from streamgauge.engines.row_source import TICK, RowSource, live_ticks
 from streamgauge.engines.typed import coded
 from streamgauge.engines.user_bounds import NoBounds, UserBounds
 from streamgauge.noise import Ints
@@ -32,8 +34,7 @@ from streamgauge.query.settings import Lookup, Stream
 
 SECRET_BYTES = 32
 MOST_LOCATED = 10_000
-BLOCK, BEYOND = '"$block"', "$beyond"
-GONE = '"$beyond number"'
+NO_EVENT = b"{}\n"  # in CSV too
 
 
 class DuckEngine:
@@ -55,8 +56,9 @@ class DuckEngine:
         self._reading = Reading(stream, self._source.fields, self._connection)
         self._answers = Answers(self._connection, [coded(each, self._source.typed) for each in measures])
         unit = stream.unit
-        self._users = UserBounds(stream, unit) if isinstance(unit, User) else None
-        self.bounds: UserBounds | NoBounds = self._users or NoBounds()
+        users = UserBounds(stream, unit) if isinstance(unit, User) else None
+        self._live = LiveScan(self._source, self._reading, self._answers, users)
+        self.bounds: UserBounds | NoBounds = users or NoBounds()
 
     def finished(
         self, files: Sequence[FilePart], first: int, last: int, stop: Flag | None = None
@@ -74,25 +76,24 @@ class DuckEngine:
         CSV needs the `header` of the source.
         """
         ticks = live_ticks(first_open, last_allowed, carry=carry)
-        self._answers.clear()
-        with self._reading.block(data, header, in_order=self._users is not None) as relation:
-            if self._users is None:
-                self._answers.add(self._source.sql(relation, ticks))
-            else:
-                self._hold(self._source.sql(relation, ticks, also=[NUMBER]))
-                self._answers.add(self._admitted(self._users))
-        tallies = self._answers.tallies(first_open, last_allowed)
-        return Pass(first_open, last_allowed, tallies, self._answers.counts())
+        return self._live.block(data, ticks, first_open, last_allowed, header)
+
+    def idle(self, first_open: int, last_allowed: int, header: Header = None) -> None:
+        """Does all that a block with one event takes, for a line that is none."""
+        self.block(NO_EVENT, first_open, last_allowed, False, header)
 
     def locate(self, block: Block, header: Header = None) -> tuple[Dropped, ...]:
         """Where the bad records of a block are, and which rule each breaks: at most MOST_LOCATED."""
-        with self._reading.block(block.data, header, in_order=True) as relation:
-            rows = self._source.sql(relation, lambda tick: tick, also=[NUMBER])
-            bad = f"{TICK} IN ({', '.join(map(str, RULES))}) ORDER BY {NUMBER} LIMIT {MOST_LOCATED}"
-            found = self._connection.arrays(
-                f"SELECT {NUMBER} AS number, {TICK} AS rule FROM {rows} WHERE {bad}"
-            )
-        return tuple(located(block, found["number"], found["rule"]))
+
+        def found(lines: Lines) -> list[Dropped]:
+            with self._reading.block(lines.data, header, in_order=True) as relation:
+                rows = self._source.sql(relation, lambda tick: tick, also=[NUMBER])
+                bad = f"{TICK} IN ({', '.join(map(str, RULES))}) ORDER BY {NUMBER} LIMIT {MOST_LOCATED}"
+                sql = f"SELECT {NUMBER} AS number, {TICK} AS rule FROM {rows} WHERE {bad}"
+                rules = self._connection.arrays(sql)
+            return list(located(lines, block.offset, line_numbers(rules["number"]), rules["rule"]))
+
+        return tuple(islice(chain.from_iterable(self._live.each(block.data, found)), MOST_LOCATED))
 
     def close(self) -> None:
         self._connection.close()
@@ -104,21 +105,6 @@ class DuckEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _hold(self, rows: str) -> None:
-        """Keeps the rows of a block in memory."""
-        self._connection.run(f"CREATE OR REPLACE TABLE {BLOCK} AS SELECT * FROM {rows}")
-
-    def _admitted(self, users: UserBounds) -> str:
-        """The rows that are held, with BOUNDED in place of the ticks of events beyond the bounds."""
-        found = self._connection.arrays(
-            f"SELECT {NUMBER} AS number, {TICK} AS tick, ({USER} >> 64)::UBIGINT AS high, "
-            f"({USER} & {2**64 - 1})::UBIGINT AS low FROM {BLOCK} WHERE {TICK} >= 1 ORDER BY {NUMBER}"
-        )
-        beyond = found["number"][~users.admitted(found["high"], found["low"], found["tick"])]
-        self._connection.show(BEYOND, {"$beyond number": beyond})
-        ruled = f"CASE WHEN {GONE} IS NULL THEN {TICK} ELSE {BOUNDED} END AS {TICK}"
-        return f"(SELECT * REPLACE ({ruled}) FROM {BLOCK} LEFT JOIN {name(BEYOND)} ON {NUMBER} = {GONE})"
 
 
 def check(stream: Stream, measures: Sequence[Measure], secret: bytes) -> None:
@@ -135,9 +121,9 @@ def check(stream: Stream, measures: Sequence[Measure], secret: bytes) -> None:
         raise ValueError("columns must differ in more than case, got two that do not")
 
 
-def located(block: Block, numbers: Ints, rules: Ints) -> Iterator[Dropped]:
-    """Positions in the source of lines, counted from 2: the first line in memory is an empty one."""
-    ends = np.flatnonzero(np.frombuffer(block.data, np.uint8) == ord("\n"))
+def located(lines: Lines, offset: int, numbers: Ints, rules: Ints) -> Iterator[Dropped]:
+    """Positions in the source of some lines of a block, which begins at `offset`."""
+    ends = np.flatnonzero(np.frombuffer(lines.data, np.uint8) == ord("\n"))
     for number, rule in zip(numbers.tolist(), rules.tolist(), strict=True):
-        begin = int(ends[number - 3]) + 1 if number > 2 else 0
-        yield Dropped(block.offset + begin, int(ends[number - 2]) - begin, RULES[rule])
+        begin = int(ends[number - 1]) + 1 if number > 0 else 0
+        yield Dropped(offset + lines.begin + begin, int(ends[number]) - begin, RULES[rule])

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
 
-import numpy as np
-
 from streamgauge.engines.answers import Answers
 from streamgauge.engines.failures import EngineFailed, OutOfMemory
 from streamgauge.engines.interrupts import ended_by
-from streamgauge.engines.passes import Counts, Pass, nothing_counted
+from streamgauge.engines.passes import Counts, Pass, joined, nothing_counted
 from streamgauge.engines.ranking import bounded
 from streamgauge.engines.reading import Piece, Reading
 from streamgauge.engines.row_source import TICK, RowSource, Ruled, UserPart, finished_ticks
@@ -92,7 +90,7 @@ class FinishedScan:
             return self._one(first, last)
         middle = (first + last) // 2
         halves = zip(self._one(first, middle), self._one(middle + 1, last), strict=True)
-        return [joined(*both) for both in halves]
+        return [joined(both) for both in halves]
 
     def _lighter(self) -> bool:
         """Begins afresh; whether there are more parts of users than before."""
@@ -184,14 +182,3 @@ class FinishedScan:
     def _chosen(self) -> str:
         """All rows are looked at once, to be counted; later only those with a tick."""
         return f"{TICK} >= 1" if self.counted else "true"
-
-
-def joined(one: Tally, other: Tally) -> Tally:
-    """Both, one after the other; where groups are discovered, their keys too."""
-    return Tally(
-        np.concatenate([one.ticks, other.ticks]),
-        np.concatenate([one.places, other.places + len(one.keys)]),
-        np.concatenate([one.cells, other.cells]),
-        np.concatenate([one.sums, other.sums], axis=1),
-        one.keys + other.keys,
-    )

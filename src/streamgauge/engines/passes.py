@@ -8,6 +8,9 @@ Inside the engine a record that is dropped has the number of its rule in place o
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
 
 from streamgauge.query.measure import Measure, Tally
 
@@ -49,6 +52,27 @@ def counted(numbers: Iterable[tuple[int, int]]) -> Counts:
         if tick in RULES:
             counts[RULES[tick]] += count
     return counts
+
+
+def together(parts: Sequence[Pass]) -> Pass:
+    """Passes of the same ticks, of different records."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = {rule: sum(part.counts[rule] for part in parts) for rule in nothing_counted()}
+    tallies = zip(*(part.tallies for part in parts), strict=True)
+    return Pass(parts[0].first, parts[0].last, [joined(tally) for tally in tallies], counts)
+
+
+def joined(tallies: Sequence[Tally]) -> Tally:
+    """All of them, one after the other; where groups are discovered, their keys too."""
+    begins = [0, *accumulate(len(tally.keys) for tally in tallies)]
+    return Tally(
+        np.concatenate([tally.ticks for tally in tallies]),
+        np.concatenate([tally.places + begin for tally, begin in zip(tallies, begins, strict=False)]),
+        np.concatenate([tally.cells for tally in tallies]),
+        np.concatenate([tally.sums for tally in tallies], axis=1),
+        tuple(key for tally in tallies for key in tally.keys),
+    )
 
 
 def cut(measures: Sequence[Measure], first: int, last: int, room: int = ROOM) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ Privacy
     clock. No event is read, so nothing here can tell of one, however often and cleverly it is asked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -28,7 +28,8 @@ from streamgauge.pipeline.shares import check_share, share_left
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.planner import Planned, planned
-from streamgauge.query.settings import PipelineFile
+from streamgauge.query.settings import PipelineFile, Release
+from streamgauge.query.toml_keys import BadFile
 
 __all__ = [
     "AskedRelease",
@@ -39,8 +40,10 @@ __all__ = [
     "release_of_json",
     "share_left",
     "with_asked",
+    "worded",
 ]
 
+LONGEST = {"title": 100, "description": 1000, "sql": 10_000}  # characters: the book keeps them for ever
 SAME = ("loss", "delta", "share", "title", "description")  # beside what the block has
 
 
@@ -61,54 +64,63 @@ def plan_asked(
     *,
     book: Book | None = None,
     first: int | None = None,
+    over: Collection[str] = (),
 ) -> PlannedAsk:
     """Plans a release that is asked for, beside all that are charged; `share` is of who asks.
 
     While a run goes on, its server knows `book` and `first` by the clock: in the store the tick that is open
-    shows when something has come.
+    shows when something has come; and which of the releases that run on are `over`, for all to see.
     """
-    book = read_book(file.folder, file.stream) if book is None else book
+    book = read_book(file.folder, file.stream) if book is None else book.copy()
     first = first_tick(file) if first is None else first
     share = asked.share if share is None else share
-    plan, refused = _judged(file, replace(asked, share=share), book, first)
+    plan, refused = _judged(file, replace(asked, share=share), book, first, over)
     left = None if book.ledger is None else book.ledger.left(first)
     told = None if plan is None else told_of(plan, book, first)
     return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
 
 
 def refused_in_turn(
-    file: PipelineFile, asked: Sequence[AskedRelease], book: Book, first: int
+    file: PipelineFile, asked: Sequence[AskedRelease], book: Book, first: int, over: Collection[str] = ()
 ) -> list[tuple[str, ...]]:
     """Why each would be refused if they were taken in one after the other; nothing where none would."""
     found = []
     for each in asked:
-        before = list(book.acts)
-        plan, refused = _judged(file, each, book, first)
-        if refused or plan is None:
-            book = Book.read(before, book.unit)
-        else:
-            book.pin({f"release.{plan.name}": plan.block})
+        then = book.copy()
+        plan, refused = _judged(file, each, then, first, over)
+        if plan is not None and not refused:
+            then.pin({f"release.{plan.name}": plan.block})
+            book = then
         found.append(tuple(refused))
     return found
 
 
 def _judged(
-    file: PipelineFile, asked: AskedRelease, book: Book, first: int
+    file: PipelineFile, asked: AskedRelease, book: Book, first: int, over: Collection[str]
 ) -> tuple[Planned | None, list[str]]:
-    """Charges a release in a copy of the book, unless something is against it."""
+    """Charges a release in the book, which is a copy, unless something is against it."""
     whole = with_asked(file, book)
     refused = [*name_refused(asked.release.name, whole, book), *never_asked(file.stream)]
-    refused += many_refused([asked], file, book)
+    refused += many_refused([asked], file, book, over)
     plan: Planned | None = None
     try:
         plan = planned(whole, asked.signed)
     except ValueError as refusal:
         refused.append(str(refusal))
     if plan is not None and not refused:
-        refused += [f"{file.path.name}: {reason}" for reason in room_refused([plan], file, book)]
+        refused += [f"{file.path.name}: {reason}" for reason in room_refused([plan], file, book, over)]
     if plan is not None and not refused:
         refused += _charged(whole, plan, book, first, asked.share)
     return plan, refused
+
+
+def worded(release: Release) -> Release:
+    """A release whose words are short enough to be asked for; raises BadFile."""
+    for word, most in LONGEST.items():
+        if (length := len(getattr(release, word))) > most:
+            rule = f"release.{release.name}.{word} must be at most {most} characters where it is asked for"
+            raise BadFile(f"{rule}, got {length}")
+    return release
 
 
 def asked_before(file: PipelineFile, asked: AskedRelease, book: Book) -> PlannedRelease | None:

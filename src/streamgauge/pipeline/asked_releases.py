@@ -7,8 +7,10 @@ Promise
     it is restored from the block that was pinned, by `run` and by `serve`, whatever the file says since. It
     ends when somebody ends it, and never because it is not in the file. Names are taken for ever.
 
-    What all of them keep in memory, how many groups each has, and how many there are, is bounded by the
-    file's [server] table, by declarations alone: so no analyst can charge what cannot be run.
+    What all of them keep in memory and add to the work of a round, how many groups each has, how many there
+    are, and how many one analyst ever asks for, is bounded by the file's [server] table, by declarations
+    alone: so no analyst can charge what cannot be run, nor make the book grow for ever, nor rounds so long
+    that the clock tells what came. Those that were ended and run on count as open ones.
 """
 
 import json
@@ -20,6 +22,7 @@ from typing import Any
 from streamgauge.pipeline.as_charged import charge_of, pinned_texts
 from streamgauge.pipeline.book import Book, Entry, base_name
 from streamgauge.pipeline.room import kept_bytes
+from streamgauge.pipeline.work import work_of
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.mechanism_names import setting_of_json
 from streamgauge.query.planner import Planned
@@ -107,34 +110,46 @@ def never_asked(stream: Stream) -> Iterator[str]:
         yield "source must be one that can be read again to be asked, got a standard input that is finished"
 
 
-def many_refused(asked: Sequence[AskedRelease], file: PipelineFile, book: Book) -> Iterator[str]:
-    """Why nobody, or not these, can ask for any more."""
+def many_refused(
+    asked: Sequence[AskedRelease], file: PipelineFile, book: Book, over: Collection[str] = ()
+) -> Iterator[str]:
+    """Why nobody, or not these, can ask for any more; readers have seen all of those that are `over`."""
     new, most, own = [each.by for each in asked], file.server.max_asked, file.server.max_asked_per_analyst
-    owners = [*new, *(each.asked for each in book.open_releases().values() if each.asked is not None)]
+    owners = [*new, *(each.asked for each in book.at_work(over).values() if each.asked is not None)]
+    ever, all_by = file.server.max_asks_per_analyst, [*new, *(e.asked for e in book.latest().values())]
     if len(owners) > most:
         yield f"releases that were asked for must be at most {most} at a time, got {len(owners)}"
     for by in sorted(set(new)):
         if owners.count(by) > own:
             yield f"releases of {by} must be at most {own} at a time, got {owners.count(by)}: end one"
+        if all_by.count(by) > ever:
+            rule = f"releases that {by} ever asks for must be at most {ever}, ended ones too"
+            yield f"{rule}, got {all_by.count(by)}: max_asks_per_analyst is the curator's to raise"
 
 
-def room_refused(plans: Sequence[Planned], file: PipelineFile, book: Book) -> Iterator[str]:
-    """Why releases that are asked for are too wide, or keep too much beside those that are open."""
-    most, room = file.server.max_groups, file.server.max_asked_memory
+def room_refused(
+    plans: Sequence[Planned], file: PipelineFile, book: Book, over: Collection[str] = ()
+) -> Iterator[str]:
+    """Why releases that are asked for are too wide, or take too much beside those that are open."""
+    most, at_work = file.server.max_groups, book.at_work(over).values()
     for plan in plans:
         width = max(part.groups if part.measure.key else part.width for part in plan.parts)
         if width > most:
             yield f"groups of release {plan.name} must be at most {most}, as the file has it, got {width}"
-    kept = sum(entry.keeps for entry in book.open_releases().values())
+    room, kept = file.server.max_asked_memory, sum(entry.keeps for entry in at_work)
     if (keeps := kept + sum(map(kept_bytes, plans))) > room:
         rule = f"releases that are asked for must keep at most {room} bytes in all"
         yield f"{rule}, got {keeps}: take fewer groups, or a shorter window or horizon"
+    work, worked = file.server.max_asked_work, sum(entry.works for entry in at_work)
+    if (works := worked + sum(map(work_of, plans))) > work:
+        rule = f"releases that are asked for must take at most {work} units of work in all (max_asked_work)"
+        yield f"{rule}, got {works}: ask for fewer aggregates, or end a release"
 
 
-def end_refused(name: str, book: Book) -> Iterator[str]:
-    """Why a release cannot be ended but by an edit of the file."""
+def end_refused(name: str, book: Book, *, cut: bool = False) -> Iterator[str]:
+    """Why a release cannot be ended but by an edit of the file; one that runs on can still be cut."""
     entry = book.latest().get(name)
-    if entry is None or entry.ended is not None:
+    if entry is None or (entry.ended is not None and not (cut and entry.runs_on)):
         yield f"release {name} must be one that is open, got none of that name"
     elif entry.asked is None:
         yield f"release {name} must be one that was asked for, got one of the file: take it out there"

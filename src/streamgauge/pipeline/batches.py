@@ -53,7 +53,7 @@ class Batches:
                 released += run.take(mine, count)
         return released
 
-    def saved(self) -> dict[str, bytes]:
+    def saved(self) -> dict[str, bytes | None]:
         return {name: part for run in self.runs for name, part in run.saved().items()}
 
     def seen(self, tick: int) -> None:

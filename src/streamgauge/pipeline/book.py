@@ -4,14 +4,15 @@
     pin       a block of the file, as it was used     end       a release that was taken out of the file, or
                                                                 that was asked for and is no longer wanted
     again     ticks that are drawn from twice         lost      what a store charged that is no more
+    cut       a release that was ended and ran on, and does so no more
 
 An act is never changed or removed; the ledger that follows from all of them is the same on every machine: the
 unit is the one that was pinned with the stream, whatever a file says now.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from streamgauge.pipeline.room import kept_bytes
 from streamgauge.pipeline.spent import Spent
 from streamgauge.pipeline.store import Act
+from streamgauge.pipeline.work import work_of
 from streamgauge.privacy import (
     Approx,
     Charge,
@@ -85,13 +87,21 @@ class Entry:
     block: str  # hash of the block of the file
     share: Fraction | None = None  # of the budget as it was then, if the file said so
     ended: int | None = None  # the last tick that was ingested
+    runs_on: bool = False  # whether all up to there is published, however far it was when it was ended
     asked: str | None = None  # the analyst who asked for it, if it was in no file
     keeps: int = 0  # bytes, at most, of one that was asked for
+    works: int = 0  # milliseconds or so that it adds to a round
 
     @property
     def loss(self) -> Loss:
         """What it was charged."""
         return self.charge.timeline.steps[0].loss
+
+    @property
+    def until(self) -> int | None:
+        """The last tick that it publishes, if there is one."""
+        lasts = [tick for tick in (self.last, self.ended) if tick is not None]
+        return min(lasts, default=None)
 
     @property
     def delta(self) -> Fraction:
@@ -120,8 +130,32 @@ class Book:
             book._follow(act)
         return book
 
+    def copy(self) -> "Book":
+        """Another with the same acts: what is done there is not done here."""
+        ledger = None if self.ledger is None else self.ledger.copy()
+        entries = {name: replace(entry) for name, entry in self.entries.items()}
+        return Book(self.unit, ledger, dict(self.pins), entries, list(self.acts))
+
+    def grown(self, acts: Sequence[Act]) -> "Book":
+        """The book of acts of which this one has the first: they are not followed again."""
+        new = acts[len(self.acts) :]
+        if self.ledger is None or any(act.kind == "budget" for act in new) or pinned_unit(new):
+            return Book.read(acts, self.unit)
+        book = self.copy()
+        for act in new:
+            book._follow(act)
+        return book
+
     def open_releases(self) -> dict[str, Entry]:
         return {name: entry for name, entry in self.entries.items() if entry.ended is None}
+
+    def at_work(self, over: Collection[str] = ()) -> dict[str, Entry]:
+        """Those that are open, and those that have ended and run on; not those that are known to be over."""
+        return {
+            name: entry
+            for name, entry in self.entries.items()
+            if entry.ended is None or (entry.runs_on and entry.ended >= entry.first and name not in over)
+        }
 
     def latest(self) -> dict[str, Entry]:
         """The last edition of each release, ended or not, by its name in the file."""
@@ -148,7 +182,7 @@ class Book:
             body["delta"] = str(plan.release.delta)
         if plan.release.asked is not None:
             told = {"title": plan.release.title, "description": plan.release.description}
-            body |= {"asked": plan.release.asked, "keeps": kept_bytes(plan)}
+            body |= {"asked": plan.release.asked, "keeps": kept_bytes(plan), "works": work_of(plan)}
             body |= {key: text for key, text in told.items() if text}
         return self._done(Act("charge", body))
 
@@ -165,10 +199,19 @@ class Book:
         """Enters what a store charged whose place this one has taken."""
         return self._done(Act("lost", spent.as_json()))
 
-    def end(self, name: str, released: int) -> Act:
-        """Ends a release, whose last published tick is `released`; what was told to be ingested stays so."""
-        before = max((entry.ended or 0 for entry in self.entries.values()), default=0)
-        return self._done(Act("end", {"release": name, "ingested": max(released, before)}))
+    def end(self, name: str, last: int, *, runs_on: bool = False) -> Act:
+        """Ends a release, whose last tick is `last`; what was told to be ingested stays so."""
+        body: dict[str, Any] = {"release": name, "ingested": max(last, self.ended)}
+        return self._done(Act("end", body | ({"runs_on": True} if runs_on else {})))
+
+    def cut(self, name: str) -> Act:
+        """A release that was ended runs on no more; what was told to be ingested stays so."""
+        return self._done(Act("cut", {"release": name}))
+
+    @property
+    def ended(self) -> int:
+        """The last tick of all releases that have ended."""
+        return max((entry.ended or 0 for entry in self.entries.values()), default=0)
 
     def pin(self, blocks: Mapping[str, str]) -> list[Act]:
         """Fixes blocks of the file as they are used now."""
@@ -187,7 +230,7 @@ class Book:
 
     def _follow(self, act: Act) -> None:
         charged = dict.fromkeys(("charge", "again", "lost"), self._charged)
-        follow = {**charged, "end": self._ended, "pin": self._pinned}
+        follow = {**charged, "end": self._ended, "cut": self._cut, "pin": self._pinned}
         if act.kind in follow:
             follow[act.kind](act)
         self.acts.append(act)
@@ -218,13 +261,17 @@ class Book:
                 share and Fraction(share),
                 asked=body.get("asked"),
                 keeps=body.get("keeps", 0),
+                works=body.get("works", 0),
             )
 
     def _ended(self, act: Act) -> None:
         entry = self.entries[act.body["release"]]
         if self.ledger is not None:
             entry.charge = self.ledger.end(entry.charge, ingested=act.body["ingested"])
-        entry.ended = act.body["ingested"]
+        entry.ended, entry.runs_on = act.body["ingested"], act.body.get("runs_on", False)
+
+    def _cut(self, act: Act) -> None:
+        self.entries[act.body["release"]].runs_on = False
 
     def _pinned(self, act: Act) -> None:
         self.pins[act.body["block"]] = act.body["hash"]

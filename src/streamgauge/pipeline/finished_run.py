@@ -1,7 +1,12 @@
 """A run over a source that is all there: one scan, then tick after tick, in batches.
 
 The position of such a run is the ticks that were committed, and a fingerprint of the source: a restart scans
-again. Releases that begin later (added to the file after others had run) are scanned by themselves.
+again. Releases that begin later (asked for, or added to the file after others had run) are scanned by
+themselves: those that are behind first, but what was asked for after what is in the file.
+
+Where others wait for their turn (`Options.turn`), the run ends once all releases of the file that are not
+over have a batch more, and those that were asked for and are furthest behind have one too. So however often
+it is asked to, both go on.
 
 Privacy
     The file that is scanned must be the file that was charged: its fingerprint is compared before the first
@@ -36,19 +41,37 @@ def _all_ticks(opened: Opened, source: Finished) -> Iterator[list[Released]]:
             rule = "source must not change while it is read"
             raise RunRefused(f"{opened.file.path.name}: {rule}, got a change: nothing of it was published")
 
-    for runs in cohorts(opened.runs):
-        batches = Batches(opened, runs)
-        with engine_for(opened, batches) as engine:
-            first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
-            rehearsal = Rehearsal(runs, min(last - first + 1, opened.options.ticks))
-            rehearsal.begin(source.files)
-            for answer in engine.finished(source.files, first, last, opened.options.stop):
-                rehearsal.end()
-                opened.options.step("read")
-                batches.counted(answer.counts)
-                yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
-                if opened.options.turn.is_set():
-                    return
+    late = False  # whether a release that was asked for has had its batch
+    for own, runs in in_turn(opened):
+        if late and opened.options.turn.is_set():
+            return
+        yield from _cohort_ticks(opened, source, runs, unchanged)
+        late = not own
+
+
+def _cohort_ticks(
+    opened: Opened, source: Finished, runs: list[ReleaseRun], unchanged: Callable[[], None]
+) -> Iterator[list[Released]]:
+    """The ticks of releases that are at the same one, until others wait: a batch at least."""
+    batches = Batches(opened, runs)
+    with engine_for(opened, batches) as engine:
+        first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
+        rehearsal = Rehearsal(runs, min(last - first + 1, opened.options.ticks))
+        rehearsal.begin(source.files)
+        for answer in engine.finished(source.files, first, last, opened.options.stop):
+            rehearsal.end()
+            opened.options.step("read")
+            batches.counted(answer.counts)
+            yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
+            if opened.options.turn.is_set():
+                return
+
+
+def in_turn(opened: Opened) -> list[tuple[bool, list[ReleaseRun]]]:
+    """All cohorts, those first that have a release of the file; and whether they have."""
+    entries, found = opened.book.entries, cohorts(opened.runs)
+    told = [(any(entries[run.name].asked is None for run in runs), runs) for runs in found]
+    return sorted(told, key=lambda cohort: not cohort[0])
 
 
 def cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:

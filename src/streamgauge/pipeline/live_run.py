@@ -16,15 +16,21 @@ Privacy
     and users in between; with them the quarantine when the source ends. Which tick is open is public, and
     is committed when the clock opens it, whether anything has come or not.
 
+    How long a round takes tells whether something came, to whoever sees when a tick leaves. So a round in
+    which a tick closes does the same whether something came or not: the same queries and commits. What
+    analysts can add to it is bounded (`pipeline.work`), for a round before may have had an event.
+
 Where others wait for their turn (`Options.turn`), the run ends once a round is whole: all that was there is
-read, and all ticks that are due are closed. So however often it is asked to, ticks go on closing.
+read, and all ticks that are due are closed. So however often it is asked to, ticks go on closing. Where a
+release is to end, no tick after its last one closes before that turn (`Options.within`): so its last tick is
+the same however long the round takes.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from streamgauge.pipeline.batches import Batches
-from streamgauge.pipeline.by_clock import closed_tick, newest_tick
+from streamgauge.pipeline.by_clock import closed_tick, newest_tick, open_ticks
 from streamgauge.pipeline.clock import SECOND, Watched
 from streamgauge.pipeline.finished_run import engine_for
 from streamgauge.pipeline.open_keys import power
@@ -57,23 +63,25 @@ class LiveRun:
         self.stream: Stream = opened.file.stream
         self.clock = Watched(opened.options.clock, self.stream.tick, opened.options.accept_clock)
         self.batches = Batches(opened, opened.runs)
-        self.waiting = OpenTicks(self.batches.measures)
+        self.waiting = OpenTicks(self.batches.measures, open_ticks(self.stream))
         self.engine = engine_for(opened, self.batches)
         self.closed = opened.publisher.store.tick
         self.newest = int(opened.publisher.store.marks().get(OPENED, b"0"))
         self.quarantine = Quarantine(opened.state.get(PART))
         self.kept, self.unkept = self.clock.now(), False  # when open ticks were committed; what came since
         self.told = self.newest  # the newest tick of which it was committed that it is open
+        self.closing, self.came = False, False  # whether in this round a tick closes; whether anything came
         self._restore()
 
     def ticks(self) -> Iterator[list[Released]]:
         with self.engine:
             while not self._over():
                 due = self._due()
+                self.closing, self.came = due > self.closed, False
                 self._read_all()
                 if self.opened.options.stop.is_set():
                     return
-                if due > self.closed:
+                if self.closing:
                     yield from self._close(due)
                 elif self.source.ended:
                     return
@@ -89,8 +97,9 @@ class LiveRun:
         return ended or self.opened.options.stop.is_set()
 
     def _due(self) -> int:
-        """The last tick whose end and lateness have passed."""
-        return max(self.closed, closed_tick(self.stream, self.clock.now()))
+        """The last tick whose end and lateness have passed; none after one at which a release is to end."""
+        due = self.opened.options.within(lambda: closed_tick(self.stream, self.clock.now()))
+        return max(self.closed, due)
 
     def _allowed(self) -> int:
         """The last tick that an event may lie in by now."""
@@ -106,13 +115,20 @@ class LiveRun:
                 self._add(block, allowed)
             if self.source.caught_up:
                 break
+        if self.closing and not self.came and not self._leaving:
+            self._even_out()
         if not self.source.replayable and (self.unkept or self._leaving or self.newest > self.told):
             self._keep()
+
+    def _even_out(self) -> None:
+        """Does what is done for an event, where there was none."""
+        self.engine.idle(self.closed + 1, self._allowed(), self.source.header)
+        self.unkept = True
 
     def _add(self, block: Block, allowed: int) -> None:
         carry, header = self.stream.late == "carry", self.source.header
         answer = self.engine.block(block.data, self.closed + 1, allowed, carry, header)
-        self.unkept = True
+        self.unkept = self.came = True
         self.opened.options.step("read")
         self.batches.counted(answer.counts)
         self.waiting.add(answer.tallies)

@@ -1,8 +1,15 @@
 """Ticks that are not closed yet: exact sums of what has arrived for each. Secret.
 
 They are kept apart by tick, so that a tick that closes leaves with all of its sums and nothing else. Saved,
-they are arrays, which the store encrypts. How many there are is secret too: rows of nothing are added up to
-as many as all groups and cells of the open ticks have, or, where these are too many, to a power of two.
+they are arrays, which the store encrypts.
+
+    tables    a number for each group and cell of each open tick, where all of them fit into ROOM bytes
+    rows      what is not nothing, where they do not
+    keys      of groups that are discovered
+
+Privacy
+    How much there is is secret too. Tables are as long as ever. The rows of all measures are saved together,
+    with zeros, so that all of them are as long as ROWS or, where these do not suffice, as a power of two.
 """
 
 import io
@@ -11,20 +18,47 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from streamgauge.noise import Ints
-from streamgauge.pipeline.open_keys import KeySums
+from streamgauge.pipeline.open_keys import KeySums, power
+from streamgauge.pipeline.open_table import Array, Table, cells, places, tallies_of
 from streamgauge.query.measure import Measure, Tally
 
 TOGETHER = 2**20  # rows that may wait to be added up
-ROWS = 2**17  # up to so many, saved ticks tell nothing of how full they are
+ROOM = 2**23  # bytes of a table
+ROWS = 2**22  # bytes: up to so many, the rows of all measures tell nothing of how full they are
+ZEROS = "zeros"
+KEYS = 2**16  # bytes, saved, of so few keys that nothing is told of them
+
+
+def is_small(measure: Measure, ticks: int) -> bool:
+    """Whether all that can come for open ticks has room; `ticks` are open at most, 0 if nobody knows."""
+    return ticks > 0 and Table.size(measure, ticks) <= ROOM
+
+
+def open_bytes(measure: Measure, ticks: int) -> int:
+    """What open ticks of a measure take at most, by declarations; of groups that are discovered, at least."""
+    if measure.key is not None:
+        return KEYS * (ticks > 0)
+    return (Table if is_small(measure, ticks) else Sums).size(measure, ticks)
+
+
+def saved_open_bytes(measure: Measure, ticks: int) -> int:
+    """What they take in a commit, unless more has come than ROWS have room for."""
+    if measure.key is not None:
+        return KEYS * (ticks > 0)
+    return Table.size(measure, ticks) if is_small(measure, ticks) else ROWS * (ticks > 0)
+
+
+def sums_for(measure: Measure, ticks: int) -> "Table | Sums | KeySums":
+    if measure.key is not None:
+        return KeySums()
+    return Table(measure, ticks) if is_small(measure, ticks) else Sums(measure)
 
 
 class OpenTicks:
     """Sums by measure; `add` what a block brings, `close` ticks that are over."""
 
-    def __init__(self, measures: Mapping[str, Measure]) -> None:
-        self._sums: dict[str, Sums | KeySums] = {
-            name: Sums(measure) if measure.key is None else KeySums() for name, measure in measures.items()
-        }
+    def __init__(self, measures: Mapping[str, Measure], ticks: int = 0) -> None:
+        self._sums = {name: sums_for(measure, ticks) for name, measure in measures.items()}
 
     def add(self, tallies: Sequence[Tally]) -> None:
         for sums, tally in zip(self._sums.values(), tallies, strict=True):
@@ -36,9 +70,14 @@ class OpenTicks:
 
     def saved(self, ticks: int) -> bytes:
         """Everything, secret as it is; at most `ticks` ticks are open."""
-        arrays: dict[str, Ints] = {}
+        arrays: dict[str, Array] = {}
+        loose = 0  # bytes of rows
         for name, sums in self._sums.items():
-            arrays |= {f"{name}/{part}": array for part, array in sums.saved(ticks).items()}
+            parts = sums.saved(ticks)
+            arrays |= {f"{name}/{part}": array for part, array in parts.items()}
+            loose += sum(array.nbytes for array in parts.values()) if isinstance(sums, Sums) else 0
+        if any(isinstance(sums, Sums) for sums in self._sums.values()):
+            arrays[ZEROS] = np.zeros(power(loose, ROWS) - loose, np.uint8)
         with io.BytesIO() as file:
             np.savez(file, allow_pickle=False, **arrays)
             return file.getvalue()
@@ -75,52 +114,41 @@ class Sums:
         self._waiting = [whole.only(whole.ticks > last)]
         return whole.only(whole.ticks <= last)
 
-    def saved(self, ticks: int) -> dict[str, Ints]:
-        tally = padded(self.added_up(), self.room(ticks))
+    def saved(self, ticks: int) -> dict[str, Array]:
+        """All rows, and none of nothing: how many there are is hidden by who saves them."""
+        tally = self.added_up()
         return {"at": np.stack([tally.ticks, tally.places, tally.cells]), "sums": tally.sums}
 
-    def restore(self, arrays: Mapping[str, Ints]) -> None:
-        whole = tally_of(arrays["at"], arrays["sums"])
-        self.add(whole.only(whole.ticks > 0))
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        for tally in tallies_of(self._measure, arrays):
+            self.add(tally)
 
-    def room(self, ticks: int) -> int:
-        """How many rows so many ticks can have at all."""
-        return ticks * self._measure.width * self._cells
-
-    @property
-    def _cells(self) -> int:
-        return 1 if self._measure.cell is None else self._measure.cell.count
+    @staticmethod
+    def size(measure: Measure, ticks: int) -> int:
+        """Bytes in memory, if all that can come has come."""
+        return 8 * (3 + measure.rows) * ticks * places(measure)
 
     def _merged(self) -> Tally:
         at = np.concatenate([[each.ticks, each.places, each.cells] for each in self._waiting], axis=1)
         rows = np.concatenate([each.sums for each in self._waiting], axis=1)
-        kept, where = distinct(at, self._measure.width, self._cells)
+        kept, where = distinct(at, self._measure.width, cells(self._measure))
         sums = np.zeros((len(rows), kept.shape[1]), np.int64)
         for row, numbers in zip(sums, rows, strict=True):
             np.add.at(row, where, numbers)
         return tally_of(kept, sums)
 
 
-def distinct(at: Ints, width: int, cells: int) -> tuple[Ints, Ints]:
+def distinct(at: Ints, width: int, count: int) -> tuple[Ints, Ints]:
     """The distinct columns, and which of them each column is."""
-    ticks, places, codes = at
+    ticks, groups, codes = at
     least = int(ticks.min(initial=2**62))
-    if (int(ticks.max(initial=0)) - least + 1) * width * cells >= 2**62:
+    if (int(ticks.max(initial=0)) - least + 1) * width * count >= 2**62:
         kept, where = np.unique(at, axis=1, return_inverse=True)
         return kept, where.reshape(-1)
-    keys, where = np.unique(((ticks - least) * width + places) * cells + codes, return_inverse=True)
-    rest, codes = np.divmod(keys, cells)
-    ticks, places = np.divmod(rest, width)
-    return np.stack([ticks + least, places, codes]), where
-
-
-def padded(tally: Tally, room: int) -> Tally:
-    """With rows of tick 0, which is none, so that the number of rows tells as little as can be."""
-    known = len(tally.ticks)
-    size = max(room, known) if room <= ROWS else max(ROWS, 1 << (known - 1).bit_length())
-    more = np.zeros(size - known, np.int64)
-    at = np.stack([np.concatenate([column, more]) for column in (tally.ticks, tally.places, tally.cells)])
-    return tally_of(at, np.pad(tally.sums, ((0, 0), (0, size - known))))
+    keys, where = np.unique(((ticks - least) * width + groups) * count + codes, return_inverse=True)
+    rest, codes = np.divmod(keys, count)
+    ticks, groups = np.divmod(rest, width)
+    return np.stack([ticks + least, groups, codes]), where
 
 
 def nothing(measure: Measure) -> Tally:
@@ -129,5 +157,5 @@ def nothing(measure: Measure) -> Tally:
 
 
 def tally_of(at: Ints, sums: Ints) -> Tally:
-    ticks, places, cells = at
-    return Tally(ticks, places, cells, sums)
+    ticks, groups, codes = at
+    return Tally(ticks, groups, codes, sums)

@@ -6,7 +6,7 @@ releases are built before their charge is committed.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from streamgauge.noise.entropy import system_key
@@ -19,8 +19,8 @@ from streamgauge.pipeline.asked_releases import (
     room_refused,
     with_asked,
 )
-from streamgauge.pipeline.book import Book, base_name
-from streamgauge.pipeline.by_clock import closed_tick, newest_tick
+from streamgauge.pipeline.book import Book, Entry, base_name
+from streamgauge.pipeline.by_clock import newest_tick
 from streamgauge.pipeline.discovered_run import DiscoveredRun
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.holding import Holding
@@ -28,10 +28,12 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.rollback import Rollback, look_for_rollback
-from streamgauge.pipeline.room import too_little
+from streamgauge.pipeline.room import no_memory, too_little
+from streamgauge.pipeline.running_on import last_of, plan_of_ended
 from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import loss_text
+from streamgauge.query.formats import STANDARD
 from streamgauge.query.planner import planned
 from streamgauge.query.settings import PipelineFile
 
@@ -101,11 +103,15 @@ class Opening:
         self.book = Book.read(self.store.acts(), file.stream.unit)
         self.file = self._with_asked(file)
         self.plans = [planned_as_charged(file, release, self.book) for release in self.file.releases]
+        self.able: dict[str, bool] = {}  # which of those that have ended can be built
+        self.now = options.clock.now()  # when what ends at this start was wanted, unless that was before
 
     def _with_asked(self, file: PipelineFile) -> PipelineFile:
         """The file, and beside it what was asked for and goes on, or is asked for now."""
-        whole = with_asked(file, self.book, ended=self.options.ended)
-        reasons = [reason for name in self.options.ended for reason in end_refused(name, self.book)]
+        ended, cut = self.options.ended, self.options.cut
+        whole = with_asked(file, self.book, ended=(*ended, *cut))
+        reasons = [reason for name in ended for reason in end_refused(name, self.book)]
+        reasons += [reason for name in cut for reason in end_refused(name, self.book, cut=True)]
         for each in self.options.asked:
             reasons += name_refused(each.release.name, whole, self.book)
             whole = replace(whole, releases=(*whole.releases, each.signed))
@@ -118,8 +124,9 @@ class Opening:
         names = {each.release.name for each in self.options.asked}
         if names:
             plans = [plan for plan in self.plans if plan.name in names]
-            reasons = list(room_refused(plans, self.file, self.book))
-            reasons += many_refused(self.options.asked, self.file, self.book)
+            over = self.options.over
+            reasons = list(room_refused(plans, self.file, self.book, over))
+            reasons += many_refused(self.options.asked, self.file, self.book, over)
             if reasons:
                 raise AskRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
@@ -127,15 +134,14 @@ class Opening:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
         self._refuse_asked()
-        before = list(self.book.open_releases())
+        before = list(self._running())
         drawing = [name for name in before if not self._complete(name)]
         lost = self._lost()
         acts = self._budgeted(changed)
         acts += lost.again(self.book, drawing, new=False) + self._charged(changed)
         new = [name for name in self.book.open_releases() if name not in before]
         acts += lost.again(self.book, new, new=True) + lost.entered(self.book)
-        ended = set(before) - set(self.book.open_releases())
-        state = self._fresh() | self._forgotten(ended)
+        state = self._fresh() | self._forgotten()
         runs = self._runs()  # before the charge: what cannot be built is never charged
         if acts or state:
             now = self.options.clock.now()
@@ -163,10 +169,11 @@ class Opening:
 
     @property
     def first(self) -> int:
-        """Where a new release starts: at the next tick of which nothing was seen; of a finished file at 1."""
+        """Where a new release starts: at the next tick of which nothing was seen, and after those of releases
+        that have ended; of a finished file at 1."""
         if self.file.stream.arrival == "finished":
             return 1
-        return max(self.store.tick, int(self.store.marks().get(OPENED, b"0"))) + 1
+        return max(self.store.tick, int(self.store.marks().get(OPENED, b"0")), self.book.ended) + 1
 
     @property
     def changed_source(self) -> bool:
@@ -180,6 +187,9 @@ class Opening:
             reasons.append(f"budget must stay {before}, got {after}: run --change-budget records the change")
         if self.changed_source and not self.options.again:
             reasons.append("source must stay as it was charged, got a change: run --again charges it again")
+        own = set(changed.new) - {each.release.name for each in self.options.asked}
+        if own and (refusal := no_memory(self.plans)):  # what was charged goes on, if it can
+            reasons.append(refusal)
         if reasons:
             raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
@@ -191,7 +201,7 @@ class Opening:
 
     def _charged(self, changed: Edits) -> list[Act]:
         """The acts of a file that is new or was edited; a charge beyond the budget leaves no trace."""
-        acts = [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
+        acts = self._cut() + [self._end(name) for name in sorted(changed.ended, key=self.store.last_released)]
         if self.changed_source:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}
@@ -202,8 +212,14 @@ class Opening:
 
     def _complete(self, name: str) -> bool:
         """Whether nothing is left to be drawn of a release."""
-        last = self.book.entries[name].last
-        return last is not None and self.store.last_released(name) >= last
+        entry = self.book.entries[name]
+        return entry.until is not None and max(self.store.last_released(name), entry.first - 1) >= entry.until
+
+    def _running(self) -> dict[str, Entry]:
+        """The releases that are open, and those that were ended and run on."""
+        ended = {name: entry for name, entry in self.book.entries.items() if entry.runs_on}
+        left = [name for name, entry in ended.items() if not self._complete(name) and self._can_run_on(entry)]
+        return self.book.open_releases() | {name: ended[name] for name in left}
 
     def _first_of(self, name: str) -> int:
         """Behind a server, what is asked for begins by the moment at which its charge is seen."""
@@ -211,10 +227,33 @@ class Opening:
         return max(self.first, newest_tick(self.file.stream, self._seen()) + 1 if by_clock else 0)
 
     def _end(self, name: str) -> Act:
-        """The same holds for an end: how far the run has come by now tells how long that took."""
-        last, passed = self.book.entries[name].last, closed_tick(self.file.stream, self._seen())
-        passed = passed if last is None else min(passed, last)
-        return self.book.end(name, max(self.store.last_released(name), passed))
+        """It runs on to the tick that the clock says, if it can."""
+        released, entry = self.store.last_released(name), self.book.entries[name]
+        if not self._can_run_on(entry):
+            return self.book.end(name, released)
+        moment = self.options.moments.get(base_name(name), self.now)
+        seen = moment if self.options.departs is None else self.options.departs(moment)
+        return self.book.end(name, max(released, last_of(self.file.stream, entry, seen)), runs_on=True)
+
+    def _cut(self) -> list[Act]:
+        """What has ended and cannot run on does so never again: its memory is forgotten now."""
+        ended = [entry for entry in self.book.entries.values() if entry.runs_on]
+        left = [entry.name for entry in ended if not self._complete(entry.name)]
+        return [self.book.cut(name) for name in left if not self._can_run_on(self.book.entries[name])]
+
+    def _can_run_on(self, entry: Entry) -> bool:
+        """Whether there is the source that was charged, and what was charged can be built."""
+        stream = self.file.stream
+        if self.changed_source or (stream.source == STANDARD and stream.arrival == "finished"):
+            return False
+        if base_name(entry.name) in self.options.cut:
+            return False
+        if entry.name not in self.able:
+            self.able[entry.name] = False
+            with suppress(Exception):
+                self._run_of(entry)
+                self.able[entry.name] = True
+        return self.able[entry.name]
 
     def _seen(self) -> int:
         """When readers see what is committed now; before all ticks where that is no matter."""
@@ -246,19 +285,23 @@ class Opening:
             fresh[FINGERPRINT] = self.fingerprint
         return fresh
 
-    def _forgotten(self, ended: set[str]) -> dict[str, bytes | None]:
-        """The runs of releases that have ended are not remembered."""
-        return {name: None for name in self.state if name.startswith("run/") and name.split("/")[1] in ended}
+    def _forgotten(self) -> dict[str, bytes | None]:
+        """The runs of releases that have ended, and run on no more, are not remembered."""
+        known, runs = self._running(), [name for name in self.state if name.startswith("run/")]
+        return {name: None for name in runs if name.split("/")[1] not in known}
 
     def _runs(self) -> list[ReleaseRun]:
-        """The releases that are open, each where it stopped."""
+        """The releases that run, each where it stopped."""
+        return [self._run_of(entry) for entry in self._running().values()]
+
+    def _run_of(self, entry: Entry) -> ReleaseRun:
+        name, noise = entry.name, self.options.noise
         plans = {plan.name: plan for plan in self.plans}
-        runs: list[ReleaseRun] = []
-        for name, entry in self.book.open_releases().items():
-            plan, noise = plans[base_name(name)], self.options.noise
-            kind = ReleaseRun if plan.query.key is None else DiscoveredRun
-            if f"run/{name}/0" in self.state:
-                runs.append(kind.load(plan, name, entry.first, self.state, noise))
-            else:
-                runs.append(kind.start(plan, name, entry.first, noise))
-        return runs
+        plan = plans.get(base_name(name)) or plan_of_ended(self.file, entry, self.book)
+        kind = ReleaseRun if plan.query.key is None else DiscoveredRun
+        if f"run/{name}/0" in self.state:
+            run = kind.load(plan, name, entry.first, self.state, noise)
+        else:
+            run = kind.start(plan, name, entry.first, noise)
+        run.ended = entry.ended
+        return run

@@ -1,6 +1,6 @@
 """How a run is run: what is injected, and what a curator has to say aloud."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event as Flag
 from typing import TYPE_CHECKING
@@ -38,6 +38,11 @@ def nothing(step: str) -> None:
     """Between two steps nothing happens, outside of tests."""
 
 
+def at_once(due: Callable[[], int]) -> int:
+    """All ticks that are due close: nobody waits for an end."""
+    return due()
+
+
 @dataclass
 class Options:
     """All settings of a run that are not in its file."""
@@ -62,3 +67,7 @@ class Options:
     departs: Callable[[int], int] | None = None  # when readers see what is committed at a moment
     asked: tuple[AskedRelease, ...] = ()  # releases that are charged at this start and are in no file
     ended: tuple[str, ...] = ()  # releases that were asked for, and end at this start
+    cut: tuple[str, ...] = ()  # the same, where they are: for what cannot be run
+    over: frozenset[str] = frozenset()  # releases that have ended, and whose last tick readers have seen
+    moments: Mapping[str, int] = field(default_factory=dict)  # when that was wanted, if it was before
+    within: Callable[[Callable[[], int]], int] = at_once  # the last tick that may close, of those due

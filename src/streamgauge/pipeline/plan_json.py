@@ -13,7 +13,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
     delta, discovered, asked), ledger (budget, before, after), edits (new, kept, ended, budget), refused,
-    notes.
+    notes, keeps (bytes).
     """
     return {
         "file": plan.file.path.name,
@@ -26,6 +26,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "edits": {**_edits_as_json(plan), "budget": _budget_as_json(plan)},
         "refused": list(plan.refused),
         "notes": list(plan.notes),
+        "keeps": plan.keeps,
     }
 
 

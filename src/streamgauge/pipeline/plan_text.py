@@ -6,12 +6,14 @@ from dataclasses import replace
 from math import isfinite, isnan
 
 from streamgauge.pipeline.planning import Plan, PlannedRelease
+from streamgauge.pipeline.room import size_text
 from streamgauge.pipeline.words import cost_text, groups_text, loss_text, ticks_text, unit_text, window_text
 from streamgauge.query.durations import spelled
 from streamgauge.query.predicted import Error
 from streamgauge.query.settings import Stream
 
 Rows = Sequence[Sequence[str]]
+TOLD = 2**20  # bytes: less is not worth a word
 NUMBERS = ("tick", "std error", "95 % within", "relative")  # columns that are set to the right
 
 
@@ -42,6 +44,7 @@ def declared(stream: Stream) -> list[tuple[str, str]]:
 def sections(plan: Plan) -> list[tuple[str, list[str]]]:
     """What else is to be said, under its headings; nothing that is empty."""
     told = [
+        ("memory", [f"all releases keep {size_text(plan.keeps)}"] if plan.keeps >= TOLD else []),
         ("changes since the last run", change_lines(plan)),
         ("refused", list(plan.refused)),
         ("before it can run", list(plan.notes)),

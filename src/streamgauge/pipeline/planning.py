@@ -16,6 +16,8 @@ from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
+from streamgauge.pipeline.room import needed_bytes, no_memory
+from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.few_events import expected_at, reason
@@ -79,6 +81,7 @@ class Plan:
     spent: tuple[Loss | None, Loss | None]  # before and after
     left: tuple[Loss | None, Loss | None]
     notes: tuple[str, ...] = field(default=())
+    keeps: int = 0  # bytes of all releases, whatever comes
 
     def as_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`."""
@@ -109,6 +112,8 @@ def plan_of(file: PipelineFile) -> Plan:
     after = _state(book)
     told = tuple(told_of(plan, book, first) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed)
+    if changed.new and (refusal := no_memory(plans)):
+        refused.append(f"{file.path.name}: {refusal}")
     return Plan(
         file,
         told,
@@ -117,6 +122,7 @@ def plan_of(file: PipelineFile) -> Plan:
         (before[0], after[0]),
         (before[1], after[1]),
         notes,
+        needed_bytes(plans),
     )
 
 
@@ -155,8 +161,8 @@ def _charged(
     except ValueError as refusal:
         refuse("stream.budget", refusal)
     ended = {name: read_last_released(file.folder, name) for name in changed.ended}
-    for name in sorted(ended, key=ended.__getitem__):
-        book.end(name, ended[name])
+    for name in sorted(ended, key=ended.__getitem__):  # a live one runs on by the clock of the start
+        book.end(name, max(ended[name], last_of(file.stream, book.entries[name], file.stream.start)))
     for plan in plans:
         if plan.name in changed.new and book.ledger is not None:
             try:

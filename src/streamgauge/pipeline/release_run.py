@@ -21,6 +21,7 @@ class ReleaseRun:
 
     def __init__(self, planned: Planned, name: str, first: int, runs: Sequence[PartRun]) -> None:
         self.planned, self.name, self.first, self.runs = planned, name, first, runs
+        self.ended: int | None = None  # the last tick of a release that was ended and runs on
         self.shape = shape_of(name, planned.layout)
         self.scan = Scan.of([part.measure for part in planned.parts])
 
@@ -43,11 +44,14 @@ class ReleaseRun:
 
     @property
     def last_tick(self) -> int | None:
-        return self.planned.last_tick(self.first)
+        lasts = [tick for tick in (self.planned.last_tick(self.first), self.ended) if tick is not None]
+        return min(lasts, default=None)
 
-    def saved(self) -> dict[str, bytes]:
-        """All that it remembers, secrets included."""
-        return {state_name(self.name, place): part.run.save() for place, part in enumerate(self.runs)}
+    def saved(self) -> dict[str, bytes | None]:
+        """All that it remembers, secrets included; nothing once it was ended and is over."""
+        over = self.ended is not None and self.next_tick > self.ended
+        parts = enumerate(self.runs)
+        return {state_name(self.name, place): None if over else part.run.save() for place, part in parts}
 
     def take(self, answers: Sequence[Tally], count: int) -> list[Released]:
         """Takes `count` ticks, of which `answers` has the exact sums, one for each measure of its scan."""

@@ -2,12 +2,17 @@
 
 All ticks of such an input are held in memory until it has ended. An engine with less than LEAST would have to
 read its source over and over, for a few ticks at a time. What a release keeps is in memory all the time, and
-in every commit.
+in every commit: more than the machine has is refused before it is charged.
 """
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 
+from streamgauge.pipeline.by_clock import open_ticks
+from streamgauge.pipeline.open_ticks import open_bytes, saved_open_bytes
+from streamgauge.pipeline.scan import Scan
+from streamgauge.query.measure import Measure
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import Stream
@@ -35,14 +40,60 @@ def no_room(stream: Stream, plans: Sequence[Planned]) -> str | None:
 
 
 def kept_bytes(plan: Planned) -> int:
-    """What a release keeps at most: its counters, a bit for every code that is remembered, its places.
+    """What a release keeps at most: its counters, a bit for every code that is remembered, its places, and
+    all that can come for open ticks.
 
     Where groups are discovered, as many as are released: how many more there are is secret.
     """
+    waiting = sum(open_bytes(measure, ticks) for measure, ticks in _open(plan))
+    return state_bytes(plan) + PLACE * places_of(plan.parts) + waiting
+
+
+def saved_bytes(plan: Planned) -> int:
+    """What a release adds to a commit, whatever has come."""
+    return state_bytes(plan) + sum(saved_open_bytes(measure, ticks) for measure, ticks in _open(plan))
+
+
+def needed_bytes(plans: Iterable[Planned]) -> int:
+    """What releases keep whatever comes, at their last tick."""
+    return sum(saved_bytes(plan) + PLACE * places_of(plan.parts) for plan in plans)
+
+
+def machine_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def no_memory(plans: Sequence[Planned]) -> str | None:
+    """Why these releases cannot be run on this machine, by declarations alone; None if they can."""
+    needed, there = needed_bytes(plans), machine_bytes()
+    if needed <= there:
+        return None
+    rule = f"releases must keep at most {size_text(there)}, the memory of this machine"
+    return f"{rule}, got {size_text(needed)}: take fewer groups, or a shorter window or horizon"
+
+
+def size_text(size: int) -> str:
+    """
+    >>> size_text(512), size_text(64_000_000), size_text(25_276_411_904)
+    ('512 bytes', '64.0 MB', '25.3 GB')
+    """
+    units = [(10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")]
+    return next((f"{size / unit:,.1f} {name}" for unit, name in units if size >= unit), f"{size} bytes")
+
+
+def state_bytes(plan: Planned) -> int:
+    """Its counters, and a bit for every code that is remembered."""
     numbers = sum(part.places * part.statistic.counter.memory() for part in plan.parts)
     cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.REMEMBERS]
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
-    return 8 * numbers + bits // 8 + PLACE * places_of(plan.parts)
+    return 8 * numbers + bits // 8
+
+
+def _open(plan: Planned) -> list[tuple[Measure, int]]:
+    """What is added up for open ticks, and how many of them there are at most."""
+    measures = Scan.of([part.measure for part in plan.parts]).measures
+    return [(measure, open_ticks(plan.stream)) for measure in measures]
 
 
 def too_little(memory: str) -> str | None:

@@ -55,16 +55,19 @@ def _kept(refusal: BudgetExceeded) -> str:
 def unit_text(unit: Unit) -> str:
     """Whom a stream protects: one event; one event a tick within a window; one user, within bounds.
 
-    >>> from streamgauge.privacy import WEvent
+    >>> from streamgauge.privacy import User, WEvent
     >>> unit_text(WEvent(288))
     'one event a tick, in any 288 ticks in a row'
+    >>> unit_text(User(1, 30))
+    'one user: at most 1 event a tick, in at most 30 ticks'
     """
     told = {
         "Event": "one event",
-        "WEvent": "one event a tick, in any {w:,} ticks in a row",
-        "User": "one user: at most {max_events_per_tick:,} events a tick, in at most {max_ticks:,} ticks",
+        "WEvent": "one event a tick, in any {w} in a row",
+        "User": "one user: at most {max_events_per_tick} a tick, in at most {max_ticks}",
     }
-    amounts = {name: getattr(unit, name, 0) for name in ("w", "max_events_per_tick", "max_ticks")}
+    nouns = {"w": "tick", "max_events_per_tick": "event", "max_ticks": "tick"}
+    amounts = {name: counted(getattr(unit, name, 0), noun) for name, noun in nouns.items()}
     return told.get(type(unit).__name__, str(unit)).format(**amounts)
 
 

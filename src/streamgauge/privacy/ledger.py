@@ -141,6 +141,14 @@ class Ledger:
             self._enter(ended)
             return ended
 
+    def copy(self) -> "Ledger":
+        """Another with the same charges: what is charged there is not charged here."""
+        other = Ledger(self.budget, self.unit)
+        with self._lock:
+            other._charges, other._terms = dict(self._charges), dict(self._terms)
+            other._slacks, other._ingested = dict(self._slacks), self._ingested
+        return other
+
     def spent(self, first: int = 1, last: int | None = None) -> Loss:
         """What the dearest unit that touches these ticks has lost at most, in the budget's currency."""
         with self._lock:

@@ -118,9 +118,12 @@ class ServerSettings:
     max_live: int = 1000  # connections that wait for releases
     max_live_per_client: int = 20
     max_groups: int = 10_000  # of one release that an analyst asks for
-    max_asked: int = 200  # releases that were asked for and are open
+    max_asked: int = 200  # releases that were asked for, and are open or run on
     max_asked_per_analyst: int = 50
+    max_asks_per_analyst: int = 500  # releases that one analyst ever asks for, ended ones too
+    max_asks_per_minute: int = 30  # of one analyst, and ends; as many at once
     max_asked_memory: int = 64_000_000  # bytes that all of them keep, at most
+    max_asked_work: int = 200  # that all of them add to a round, see `pipeline.work`
     hosts: tuple[str, ...] = ()  # names under which it is asked for; by default see `server.hosts`
 
 

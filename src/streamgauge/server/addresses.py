@@ -1,6 +1,8 @@
 """Addresses of clients, as far as one customer has them to himself; and the names that a host goes by."""
 
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 
 def neighbourhood(host: str) -> str:
@@ -23,3 +25,22 @@ def numeric(host: str) -> IPv4Address | IPv6Address | None:
         return ip_address(host.partition("%")[0])
     except ValueError:
         return None
+
+
+class Networks:
+    """Addresses, and ranges of them; what is neither is nobody's.
+
+    >>> proxies = Networks(["10.0.0.0/24", "::1", "10.9.0.0/99"])
+    >>> [host in proxies for host in ("10.0.0.7", "10.0.1.7", "::1", "::2", "10.9.0.0", "unix")]
+    [True, False, True, False, False, False]
+    """
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._found: list[IPv4Network | IPv6Network] = []
+        for host in hosts:
+            with suppress(ValueError):
+                self._found.append(ip_network(host))
+
+    def __contains__(self, host: str) -> bool:
+        found = numeric(host)
+        return found is not None and any(found in network for network in self._found)

@@ -25,6 +25,7 @@ from streamgauge.server.hosts import Hosts
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import Metrics
 from streamgauge.server.openapi import document
+from streamgauge.server.public_ledger import PublicLedger
 from streamgauge.server.roles import Admission
 from streamgauge.server.runner import Runner
 from streamgauge.server.security_headers import SecurityHeaders
@@ -49,11 +50,13 @@ def app_of(
 ) -> Starlette:
     """`log` takes what the curator should look at, `access` a line per request; `hosts` are our names."""
     limits, sessions = Limits(settings), Sessions(tokens)
-    metrics, asking = Metrics(runner, limits, sessions), Asking(runner)
+    metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
+    asking = Asking(runner, ledger, limits)
     signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
     routes = [
         *Events(runner, limits, metrics).routes(),
         *asking.routes(),
+        *ledger.routes(),
         *signing_in.routes(),
         *reading.routes(runner, settings),
         *live.routes(runner, limits),

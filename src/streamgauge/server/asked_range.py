@@ -1,6 +1,7 @@
 """What was asked for of a release, in the parameters of an address.
 
 from, to    ticks, both included              last     so many ticks up to the newest; not with from or to
+step        every so many of these, counted from the first
 group       column:label; several of a column are any of them, of several columns all of them
 measure     by name, several                  limit    rows of a page, at most MOST_ROWS
 shape       rows or columns, of JSON          format   json, csv or arrow, before what Accept says
@@ -18,7 +19,8 @@ from streamgauge.server.errors import HttpRefusal
 
 MOST_ROWS = 10_000
 LARGEST = 2**62
-SINGLE = ("from", "to", "last", "limit", "shape", "format", "place")
+WIDEST_STEP = 2**31
+SINGLE = ("from", "to", "last", "step", "limit", "shape", "format", "place")
 SEVERAL = ("group", "measure")
 SHAPES, FORMATS = ("rows", "columns"), ("json", "csv", "arrow")
 
@@ -35,6 +37,7 @@ class AskedRange:
     first: int | None = None
     last: int | None = None
     newest: int | None = None  # ticks
+    step: int = 1
     limit: int = MOST_ROWS
     shape: str = "rows"
     format: str | None = None
@@ -55,6 +58,7 @@ class AskedRange:
             first=_whole(asked, "from", 1),
             last=_whole(asked, "to", 1),
             newest=_whole(asked, "last", 1),
+            step=_whole(asked, "step", 1, WIDEST_STEP) or 1,
             limit=_whole(asked, "limit", 1, MOST_ROWS) or MOST_ROWS,
             shape=_one_of(asked, "shape", SHAPES) or "rows",
             format=_one_of(asked, "format", FORMATS),
@@ -80,6 +84,7 @@ class AskedRange:
     def href(self, release: str, first: int, last: int, place: int) -> str:
         """The address of another page of the same."""
         told: list[tuple[str, object]] = [("from", first), ("to", last)]
+        told += [("step", self.step)] if self.step != 1 else []
         told += [("place", place)] if place else []
         told += [("limit", self.limit)] if self.limit != MOST_ROWS else []
         told += [("shape", self.shape)] if self.shape != "rows" else []

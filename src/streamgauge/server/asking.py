@@ -1,4 +1,4 @@
-"""Asking: what an analyst plans, asks for and ends, and the ledger that everybody may read.
+"""Asking: what an analyst plans, asks for and ends.
 
 **Privacy.** Plans, costs and refusals follow from declarations and the ledger alone. To take a release in,
 the run is set down and taken up again, which takes as long as the data makes it take: so the answer leaves at
@@ -7,18 +7,19 @@ the charge, and the ledger that is planned with is that of the last one. A plan 
 that the store has open would show that events came. What went wrong in the run is told as its state, never in
 its words.
 
-**Promise.** Who asks again for what was charged to them, in the same words, is answered as at first: an
-answer may be lost on its way.
+**Promise.** Nobody who waits for the run holds a thread, and planning has few of its own (`AT_ONCE`): readers
+never wait behind analysts. Who asks again for what was charged to them, in the same words, is answered as at
+first: an answer may be lost on its way.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import Future
 from fractions import Fraction
-from itertools import takewhile
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -30,37 +31,40 @@ from streamgauge.pipeline.asked import (
     plan_asked,
     release_of_json,
     share_left,
+    worded,
 )
 from streamgauge.pipeline.book import Book, loss_as_json
 from streamgauge.pipeline.by_clock import first_by_clock
-from streamgauge.pipeline.ledger_json import book_as_json
 from streamgauge.pipeline.plan_json import release_as_json
 from streamgauge.pipeline.planning import PlannedRelease
 from streamgauge.privacy import Loss
 from streamgauge.query.toml_keys import BadFile
 from streamgauge.server.bodies import json_object
-from streamgauge.server.departures import Departures
 from streamgauge.server.errors import HttpRefusal, later
+from streamgauge.server.limits import Limits
+from streamgauge.server.public_ledger import PublicLedger
 from streamgauge.server.roles import Person, Role, needs, person_of
 from streamgauge.server.runner import Runner
 from streamgauge.server.turns import NotRunning, Refused
 
+AT_ONCE = 4  # threads that plan
+Found = TypeVar("Found")
 MARGIN = 0.01  # seconds: a clock that is set in small steps may be behind the one that wakes us
 
 
 class Asking:
     """What analysts talk to."""
 
-    def __init__(self, runner: Runner) -> None:
-        self.runner, self.now = runner, runner.now
-        self.departs = Departures(runner.file.stream.start, runner.file.server.publish_delay).moment
+    def __init__(self, runner: Runner, ledger: PublicLedger, limits: Limits) -> None:
+        self.runner, self.ledger, self.limits = runner, ledger, limits
+        self.now, self.departs = runner.now, ledger.departs
+        self._limiter = CapacityLimiter(AT_ONCE)
 
     def routes(self) -> list[Route]:
         return [
             Route("/api/plan", needs(Role.ANALYST, self.plan), methods=["POST"]),
             Route("/api/releases", needs(Role.ANALYST, self.ask), methods=["POST"]),
             Route("/api/releases/{name}", needs(Role.ANALYST, self.end), methods=["DELETE"]),
-            Route("/api/ledger", needs(Role.READER, self.ledger), methods=["GET"]),
         ]
 
     async def plan(self, request: Request) -> Response:
@@ -77,7 +81,7 @@ class Asking:
         if planned.plan is None or planned.refused:
             raise refused(planned.refused)
         try:
-            await self._in_turn(self.runner.ask, asked, person.share)
+            await self._in_turn(person, self.runner.asking, asked, person.share)
         except HttpRefusal:
             if known := await self._known(asked):  # by a request whose answer was not awaited
                 return charged(known)
@@ -94,46 +98,48 @@ class Asking:
             raise HttpRefusal(404, "not_found", "release must be one that is open, got another")
         if person.role < Role.CURATOR and person.name != by:
             raise HttpRefusal(403, "wrong_role", "release must be one's own to be ended, got another's")
-        await self._in_turn(self.runner.end, name)
+        await self._in_turn(person, self.runner.ending, name)
         return JSONResponse({"release": name, "ended": True})
-
-    async def ledger(self, request: Request) -> Response:
-        """What was charged, and what is left."""
-        told = await run_in_threadpool(book_as_json, await self._book(), self.runner.file)
-        return JSONResponse(told, headers={"Cache-Control": "no-cache"})
 
     async def left(self, person: Person) -> Loss | None:
         """What is left of somebody's share, for a release that would begin now."""
         if person.share is None or person.name is None:
             return None
         book, first = await self._book(), first_by_clock(self.runner.file.stream, self.now())
-        return await run_in_threadpool(share_left, book, person.name, person.share, first)
+        return await self._apart(share_left, book, person.name, person.share, first)
 
     async def _asked(self, request: Request) -> tuple[AskedRelease, Person]:
         body, person = await json_object(request), person_of(request)
         try:
             file = self.runner.file
-            release = release_of_json(body, file.stream, file.server.max_groups)
+            release = worded(release_of_json(body, file.stream, file.server.max_groups))
         except BadFile as bad:
             raise HttpRefusal(422, "bad_release", str(bad)) from None
         return AskedRelease(release, person.name or "curator", person.share), person
 
     async def _planned(self, asked: AskedRelease) -> PlannedAsk:
         book, first = await self._book(), first_by_clock(self.runner.file.stream, self.departs(self.now()))
-        return await run_in_threadpool(plan_asked, self.runner.file, asked, book=book, first=first)
+        over = await self._apart(self.runner.over)
+        planning = partial(plan_asked, self.runner.file, asked, book=book, first=first, over=over)
+        return await self._apart(planning)
 
     async def _known(self, asked: AskedRelease) -> PlannedRelease | None:
         """The release, if it is charged already."""
-        return await run_in_threadpool(asked_before, self.runner.file, asked, await self._book())
+        return await self._apart(asked_before, self.runner.file, asked, await self._book())
 
     async def _book(self) -> Book:
-        """What was charged, as far as it is shown by now."""
-        return shown(await run_in_threadpool(self.runner.book), self.now(), self.departs)
+        """What was charged, as far as it is shown by now; not to be changed."""
+        return await self._apart(self.ledger.book)
 
-    async def _in_turn(self, act: Callable[..., None], *told: Any) -> None:
+    async def _apart(self, act: Callable[..., Found], *told: Any) -> Found:
+        """Does something in one of the few threads that analysts have."""
+        return await to_thread.run_sync(act, *told, limiter=self._limiter)
+
+    async def _in_turn(self, person: Person, act: Callable[..., Future[None]], *told: Any) -> None:
         """Does what the run has to be stopped for; whatever comes of it is told on the clock."""
+        self.limits.ask(person.client)
         try:
-            await run_in_threadpool(act, *told)
+            await asyncio.shield(asyncio.wrap_future(act(*told)))
         except Refused as refusal:
             raise refused(refusal.reasons) from None
         except NotRunning:
@@ -143,12 +149,6 @@ class Asking:
         finally:
             now = self.now()
             await asyncio.sleep((self.departs(now) - now) / 10**6 + MARGIN)
-
-
-def shown(book: Book, now: int, departs: Callable[[int], int]) -> Book:
-    """The book as it was at the last departure; its acts have the time at which they are shown."""
-    told = [replace(act, time=departs(act.time)) for act in book.acts]
-    return Book.read(list(takewhile(lambda act: act.time <= now, told)), book.unit)
 
 
 def asked_by(book: Book, name: str) -> str | None:

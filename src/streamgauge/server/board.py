@@ -1,11 +1,13 @@
 """The board: what readers may see, and the newest of it ready to be sent.
 
-    departures -> advance(entry) -> rows are read and encoded once -> every live reader wakes and sends them
+    departures -> show(entry) -> readers read up to there
+               -> ready() -> rows are read and encoded once -> every live reader wakes and sends them
 
 Promise
     What is on the board has left; who reads with `board.shown.number` sees nothing else. Every event
     is encoded once, whatever the number of readers; how much is kept is bounded, and what is older comes from
-    the store.
+    the store. Encoding goes from the newest back, to where no more can be kept, and nobody who reads waits
+    for it: live readers are told up to `board.sent`, which follows.
 """
 
 import asyncio
@@ -16,14 +18,14 @@ from threading import Lock
 from typing import Any, Literal
 from urllib.parse import quote
 
-from streamgauge.pipeline.publishing import shapes_of
-from streamgauge.query.released import Released, Shape, moment
+from streamgauge.query.released import Released, moment
 from streamgauge.query.shapes import text
 from streamgauge.server.columns import tick_as_json
 from streamgauge.server.departed import Departed, Readers, Row
 
 KEPT = 1024  # events, at most
 KEPT_BYTES = 2**25
+AT_ONCE = 16  # rows that are read together
 State = Literal["starting", "running", "ended", "stopping", "failed"]
 WIDEST = 1000  # places; of wider releases an event tells where to read them
 
@@ -57,12 +59,12 @@ class Board:
 
     def __init__(self, readers: Readers) -> None:
         self.readers = readers
-        self.shown, self.version, self.closed = Shown(), 0, False
+        self.shown, self.sent = Shown(), Shown()  # to who reads, and to who listens
+        self.version, self.closed = 0, False
         self.state: State = "starting"
         self._events: list[Event] = []
-        self._shapes: dict[str, Shape] = {}
         self._bells: dict[asyncio.AbstractEventLoop, asyncio.Future[None]] = {}
-        self._looking, self._lock = Lock(), Lock()
+        self._showing, self._encoding, self._lock = Lock(), Lock(), Lock()
         self.look: Callable[[], None] = nothing
 
     @contextmanager
@@ -73,17 +75,39 @@ class Board:
             yield reader
 
     def advance(self, number: int) -> None:
-        """Shows the entries up to one."""
-        with self._looking, self.readers.lent(max(number, self.shown.number)) as reader:
+        """Shows the entries up to one, and sends them."""
+        self.show(number)
+        self.ready()
+
+    def show(self, number: int) -> None:
+        """Shows the entries up to one, to who reads."""
+        with self._showing, self.readers.lent(max(number, self.shown.number)) as reader:
             place = reader.place
-            after = max(self.shown.place, place - KEPT)
-            events = self._encoded(reader, after, place)
             chain = reader.chain_with(place) or ""
-            shown = Shown(reader.number, place, id_of(place, chain), len(reader.acts()))
+            self.shown = Shown(reader.number, place, id_of(place, chain), reader.act_count)
+
+    def ready(self) -> None:
+        """Encodes what is shown and was not sent, and wakes who listens."""
+        with self._encoding:
+            shown, sent = self.shown, self.sent.place
+            if shown == self.sent:
+                return
+            with self.readers.lent(shown.number) as reader:
+                events = self._newest(reader, sent, shown.place)
+            whole = len(events) == shown.place - sent
             with self._lock:
-                self._events = within([*self._events, *events] if after == self.shown.place else events)
-                self.shown = shown
+                self._events = within([*self._events, *events] if whole else events)
+                self.sent = shown
         self._ring()
+
+    def _newest(self, reader: Departed, after: int, last: int) -> list[Event]:
+        """The newest events that can be kept of those after a place."""
+        found: list[Event] = []
+        while after < last and len(within(found)) == len(found) < KEPT:
+            first = max(after, last - AT_ONCE)
+            found = [*self._encoded(reader, first, last), *found]
+            last = first
+        return found
 
     def tell(self, state: State) -> None:
         """Shows how the run is."""
@@ -108,7 +132,7 @@ class Board:
     def kept(self, after: int, count: int) -> list[Event] | None:
         """The events that follow a place, a few at a time; nothing if they are kept no more."""
         with self._lock:
-            first = self._events[0].place if self._events else self.shown.place + 1
+            first = self._events[0].place if self._events else self.sent.place + 1
             return None if after + 1 < first else self._events[after + 1 - first :][:count]
 
     def stored(self, after: int, count: int) -> list[Event]:
@@ -124,15 +148,13 @@ class Board:
 
     def _encoded(self, reader: Departed, after: int, last: int) -> list[Event]:
         events: list[Event] = []
-        while after < last and (rows := reader.rows(after, min(16, last - after))):
+        while after < last and (rows := reader.rows(after, min(AT_ONCE, last - after))):
             events += [self._event(reader, row) for row in rows]
             after = rows[-1].place
         return events
 
     def _event(self, reader: Departed, row: Row) -> Event:
-        if row.release not in self._shapes:
-            self._shapes = shapes_of(reader.acts())
-        told = event_as_json(Released.unpack(self._shapes[row.release], row.payload))
+        told = event_as_json(Released.unpack(self.readers.shapes.of(row.release, reader.acts()), row.payload))
         ident = id_of(row.place, row.chain)
         return Event(row.place, ident, row.release, message("release", told, ident))
 

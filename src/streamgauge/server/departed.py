@@ -6,17 +6,20 @@ Privacy
     is tested for every method of `Reader` that there is.
 
 Acts wait like ticks: to charge or end a release, a run is stopped at a commit, which takes as long as the
-data makes it take, and an end tells how far a release was published.
+data makes it take. They never change, so all readers of a store share what was read once (`known_acts`).
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from streamgauge.pipeline.chain import genesis
 from streamgauge.pipeline.reader import AT_ONCE, Act, Reader, Trace
+from streamgauge.server.known_acts import KnownActs
+from streamgauge.server.shapes import Shapes
 
 Told = tuple[int, str, str, int, bytes]  # number, chain, release, tick, payload
 
@@ -35,6 +38,11 @@ class Departed(Reader):
     """A reader of what has left; one thread at a time."""
 
     until = 0
+    known: KnownActs
+
+    def __init__(self, folder: Path, sql: Connection) -> None:
+        super().__init__(folder, sql)
+        self.known = KnownActs()
 
     @property
     def shown(self) -> int:
@@ -70,7 +78,16 @@ class Departed(Reader):
         return bool(self._one(query, *trace, self.shown))
 
     def acts(self) -> tuple[Act, ...]:
-        return tuple(act for _, act in self.told_acts())
+        return self.known.first(self.act_count, self.acts_after)
+
+    @property
+    def act_count(self) -> int:
+        return int(self._one("SELECT count(*) FROM acts WHERE number <= ?", self.shown))
+
+    def acts_after(self, count: int) -> tuple[Act, ...]:
+        """All but the first of them."""
+        query = "SELECT act FROM acts WHERE number <= ? ORDER BY place LIMIT -1 OFFSET ?"
+        return tuple(Act.of(text) for (text,) in self._rows(query, self.shown, count))
 
     def told_acts(self) -> list[tuple[str, Act]]:
         query = "SELECT chain, act FROM acts JOIN entries USING (number) WHERE number <= ? ORDER BY place"
@@ -123,7 +140,9 @@ class Readers:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.shapes = Shapes()
         self._idle: list[Departed] = []
+        self._known = KnownActs()
 
     @contextmanager
     def lent(self, until: int) -> Iterator[Departed]:
@@ -141,7 +160,9 @@ class Readers:
         try:
             return self._idle.pop()
         except IndexError:
-            return Departed.at(self.folder)
+            found = Departed.at(self.folder)
+            found.known = self._known
+            return found
 
     def close(self) -> None:
         while self._idle:

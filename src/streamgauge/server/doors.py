@@ -15,7 +15,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Protocol
 
-from streamgauge.server.addresses import neighbourhood
+from streamgauge.server.addresses import Networks, neighbourhood
 
 RESERVE = 320  # descriptors: a reader of the store in each thread of the pool, a burst of AT_ONCE, the run
 LARGEST = 2**16  # descriptors, whatever the machine allows
@@ -34,7 +34,7 @@ class Doors:
 
     def __init__(self, most: int, each: int, proxies: Collection[str] = ()) -> None:
         self.most, self.each = most, each
-        self._proxies = frozenset(map(neighbourhood, proxies))
+        self._proxies = Networks(proxies)
         self._open: dict[Line, str] = {}
         self._counts: Counter[str] = Counter()
         self._waiting: dict[Line, None] = {}  # without a whole request, the longest first
@@ -47,7 +47,7 @@ class Doors:
     def enter(self, line: Line, host: str) -> bool:
         """Whether a connection may stay."""
         address = neighbourhood(host)
-        if address not in self._proxies and self._counts[address] >= self.each:
+        if host not in self._proxies and self._counts[address] >= self.each:
             room = self._made(self._waiting_of.get(address, {}))
         else:
             room = len(self._open) < self.most or self._made(self._waiting)

@@ -2,6 +2,9 @@
 
     heard(entry) -> Departures -> the note -> Board
 
+Whoever reads looks at the clock too, and shows what has left by then; what live readers are sent is made
+ready by the thread alone, so that nobody who reads waits for that.
+
 That a run is over is known when its last tick is committed, so it leaves with that.
 
 What has left once is shown again at once after a restart, for how far readers have come is noted before they
@@ -22,6 +25,7 @@ from streamgauge.server.departures import Departures
 from streamgauge.server.noted import Noted
 
 GLANCE = 0.25  # seconds after which the clock is looked at again, for it may have been set
+MOMENT = 0.1  # seconds that a reader waits for who shows the same at that moment
 
 
 class Leaving:
@@ -29,7 +33,7 @@ class Leaving:
 
     def __init__(self, file: PipelineFile, board: Board, now: Callable[[], int]) -> None:
         self.board, self.now = board, now
-        board.look = self.look
+        board.look = self.glance
         self.departures = Departures(file.stream.start, file.server.publish_delay)
         self._noted = Noted(file.folder)
         self._bell, self._over, self._looking = Flag(), False, Lock()
@@ -43,7 +47,7 @@ class Leaving:
             self.departures.left = self._noted.read(reader)
             written = min(self._noted.last_write() + SECOND, self.now())
             self.departures.add(reader.number, committed=written)
-        self.look()
+        self.glance()
         self._thread.start()
 
     def heard(self, entry: int, *, closed: int = 0) -> None:
@@ -56,7 +60,7 @@ class Leaving:
         """The server has started, and its run is open: what was charged before it read anything is public."""
         self._newest = entry
         self.departures.add_at(entry, self.now())
-        self.look()
+        self.glance()
 
     def ended(self) -> None:
         """The run is over: readers hear of it with its last entry."""
@@ -64,14 +68,29 @@ class Leaving:
         self._bell.set()
 
     def look(self) -> None:
-        """Shows what has left by now."""
-        with self._looking, suppress(NoStore):
-            number, shown = self.departures.passed(self.now()), self.board.shown.number
-            if number > shown and self._note(number):
-                self.board.advance(number)
-            if self._final is not None and self._final <= self.board.shown.number:
-                self._final = None
-                self.board.tell("ended")
+        """Shows what has left by now, and makes it ready for live readers."""
+        with self._looking:
+            self._show()
+        with suppress(NoStore):
+            self.board.ready()
+        if self._final is not None and self._final <= self.board.sent.number:
+            self._final = None
+            self.board.tell("ended")
+
+    def glance(self) -> None:
+        """For who reads: the same, but for what takes long; who shows it already is not waited for."""
+        if self._looking.acquire(timeout=MOMENT):
+            try:
+                self._show()
+            finally:
+                self._looking.release()
+
+    def _show(self) -> None:
+        with suppress(NoStore):
+            number = self.departures.passed(self.now())
+            if number > self.board.shown.number and self._note(number):
+                self.board.show(number)
+                self._bell.set()
 
     def _note(self, number: int) -> bool:
         """Whether it could be noted: on a full disk readers go on with what they have seen."""
@@ -94,6 +113,6 @@ class Leaving:
             with suppress(StoreError, OSError):  # a store that cannot be read now is looked at again
                 self.look()
             wait = self.departures.wait(self.now())
-            behind = self.departures.left > self.board.shown.number
+            behind = self.departures.left > self.board.sent.number
             seconds = GLANCE if behind else None if wait is None else min(GLANCE, wait / SECOND)
             self._bell.wait(seconds)

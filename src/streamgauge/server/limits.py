@@ -1,6 +1,7 @@
 """Limits: how much one client, and all of them, may take of the server.
 
     the rate of requests       by client: a token, or an address where there is none
+    the rate of asks and ends  the same: the run is stopped for each, and the book keeps each for ever
     live connections           by client, and in all
     the length of a body       and the time that it may take
     bodies that are held       in all, of events only: batches on their way into the inbox
@@ -24,14 +25,32 @@ MOST_CLIENTS = 10_000  # whose rates are remembered
 BURST = 2.0  # seconds' worth of requests that may come at once
 
 
+class Rates:
+    """How fast each client may go on: so many a second, and so many at once."""
+
+    def __init__(self, rate: float, burst: float, now: Callable[[], float]) -> None:
+        self.rate, self.burst, self._now = rate, max(1.0, burst), now
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, as of when
+
+    def wait(self, client: str) -> int:
+        """Counts one of a client; seconds to wait for it, 0 if it may be now."""
+        now = self._now()
+        left, when = self._left.pop(client, (self.burst, now))
+        left = min(self.burst, left + (now - when) * self.rate)
+        self._left[client] = (max(0.0, left - 1), now)
+        if len(self._left) > MOST_CLIENTS:
+            self._left.popitem(last=False)
+        return 0 if left >= 1 else max(1, ceil((1 - left) / self.rate))
+
+
 class Limits:
     """What is taken now."""
 
     def __init__(self, settings: ServerSettings, *, now: Callable[[], float] = time.monotonic) -> None:
-        self.settings, self._now = settings, now
+        self.settings = settings
         self.body, self.body_seconds = settings.max_body, BODY_SECONDS
-        self._rate = float(settings.rate)
-        self._turns: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, as of when
+        self._requests = Rates(settings.rate, settings.rate * BURST, now)
+        self._asks = Rates(settings.max_asks_per_minute / 60, settings.max_asks_per_minute, now)
         self._live: Counter[str] = Counter()
         self._held = 0
 
@@ -45,15 +64,15 @@ class Limits:
 
     def turn(self, client: str) -> None:
         """Counts a request; one beyond the rate is refused."""
-        now, burst = self._now(), max(1.0, self._rate * BURST)
-        left, when = self._turns.pop(client, (burst, now))
-        left = min(burst, left + (now - when) * self._rate)
-        self._turns[client] = (max(0.0, left - 1), now)
-        if len(self._turns) > MOST_CLIENTS:
-            self._turns.popitem(last=False)
-        if left < 1:
-            wait = max(1, ceil((1 - left) / self._rate))
-            rule = f"requests must be at most {self._rate:g} a second, got more"
+        if wait := self._requests.wait(client):
+            rule = f"requests must be at most {self._requests.rate:g} a second, got more"
+            raise later("rate", rule, status=429, seconds=wait)
+
+    def ask(self, client: str) -> None:
+        """Counts what the run has to be stopped for."""
+        if wait := self._asks.wait(client):
+            most = self.settings.max_asks_per_minute
+            rule = f"releases that are asked for or ended must be at most {most} a minute, got more"
             raise later("rate", rule, status=429, seconds=wait)
 
     @contextmanager

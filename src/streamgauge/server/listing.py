@@ -6,20 +6,21 @@ titles and descriptions those of the file as it is now.
 
 import json
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from streamgauge.pipeline.as_charged import pinned_texts
-from streamgauge.pipeline.book import Book, Entry, base_name, loss_as_json
+from streamgauge.pipeline.book import Entry, base_name, loss_as_json
 from streamgauge.pipeline.clock import SECOND
-from streamgauge.pipeline.publishing import shapes_of
 from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.pipeline.words import cost_text, unit_text, window_text
-from streamgauge.query.released import Shape, moment
+from streamgauge.query.released import moment
 from streamgauge.query.settings import Column, Stream
 from streamgauge.server.asked_range import address_of
 from streamgauge.server.departed import Departed
 from streamgauge.server.kinds import Kinds
 from streamgauge.server.runner import Runner
+from streamgauge.server.shapes import charges_of
 
 FEW = 50  # values that are listed
 
@@ -59,8 +60,7 @@ def _column_as_json(column: Column) -> dict[str, Any]:
 
 def releases_as_json(runner: Runner, reader: Departed, kinds: Kinds) -> list[dict[str, Any]]:
     acts = reader.acts()
-    book, shapes = Book.read(acts, runner.file.stream.unit), shapes_of(acts)
-    charges = {act.body["release"]: act.body for act in acts if act.kind == "charge"}
+    book, charges = runner.books(acts), charges_of(acts)
     texts = pinned_texts(book)
     return [
         {
@@ -68,7 +68,7 @@ def releases_as_json(runner: Runner, reader: Departed, kinds: Kinds) -> list[dic
             **_words(runner, name, charges[name]),
             **_declared(json.loads(texts.get(f"release.{base_name(name)}", "{}")), runner.file.stream, kinds),
             **_charged(entry),
-            **_shaped(shapes[name]),
+            **_shaped(charges[name]["layout"]),
             "mechanisms": _mechanisms(charges[name]),
             "ticks": _ticks(reader.span(name)),
             "href": address_of(name),
@@ -104,13 +104,15 @@ def _charged(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _shaped(shape: Shape) -> dict[str, Any]:
-    discovered = shape.discovered is not None
+def _shaped(layout: Mapping[str, Any]) -> dict[str, Any]:
+    """What a shape tells, without making its places."""
+    found, levels = layout.get("discovered"), layout["levels"]
+    columns, sizes = [name for name, _ in layout["groups"]], [len(labels) for _, labels in layout["groups"]]
     return {
-        "groups": list(shape.columns),
-        "places": None if discovered else len(shape.places),
-        "measures": list(shape.measures),
-        "discovered": discovered,
+        "groups": columns[: max(levels)] if found is None else [found],
+        "places": sum(prod(sizes[:level]) for level in levels) if found is None else None,
+        "measures": list(layout["measures"]),
+        "discovered": found is not None,
     }
 
 

@@ -86,8 +86,8 @@ class Line:
 
     async def begin(self) -> bytes:
         """Where to begin: after the last id if it is known, else now."""
-        shown, told = self.board.shown, _ID.fullmatch(self.last)
-        self.place, self.id, self.acts = shown.place, shown.id, shown.acts
+        sent, told = self.board.sent, _ID.fullmatch(self.last)
+        self.place, self.id, self.acts = sent.place, sent.id, sent.acts
         if told is not None and await run_in_threadpool(self.board.knows, int(told[1]), told[2]):
             self.place, self.id = int(told[1]), self.last
             return b"retry: 1000\n\n"
@@ -95,20 +95,20 @@ class Line:
 
     async def news(self) -> bytes:
         """What there is to send, at most a write's worth; nothing if all was sent."""
-        told, shown, state = [], self.board.shown, self.board.state
-        if self.place < shown.place:
+        told, sent, state = [], self.board.sent, self.board.state
+        if self.place < sent.place:
             told += [event.data for event in await self._next() if self._wants(event)]
         if state != self.state:
             self.state = state
             told.append(message("status", {"state": state}, self.id))
-        if shown.acts != self.acts:
-            self.acts = shown.acts
-            told.append(message("ledger", {"acts": shown.acts}, self.id))
+        if sent.acts != self.acts:
+            self.acts = sent.acts
+            told.append(message("ledger", {"acts": sent.acts}, self.id))
         return b"".join(told)
 
     @property
     def behind(self) -> bool:
-        return self.place < self.board.shown.place
+        return self.place < self.board.sent.place
 
     async def _next(self) -> list[Event]:
         events = self.board.kept(self.place, AT_ONCE)
@@ -173,13 +173,13 @@ class LiveResponse(Response):
 
     async def _send(self, send: Send, data: bytes) -> None:
         board = self.line.board
-        before = board.shown.place
+        before = board.sent.place
         try:
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
             raise Dropped from None
-        if board.shown.place - before > MOST_BEHIND:
+        if board.sent.place - before > MOST_BEHIND:
             raise Dropped
 
 

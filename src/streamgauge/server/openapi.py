@@ -8,6 +8,7 @@ from typing import Any
 
 from streamgauge.server.batches import ARROW, LINES
 from streamgauge.server.bodies import JSON
+from streamgauge.server.ledger_pages import ACTS, CHARGES
 from streamgauge.server.schemas import SCHEMAS, WHOLE, Schema, refer
 
 ABOUT = """Live statistics of a sensitive event stream, under differential privacy.
@@ -78,6 +79,7 @@ SPAN = [
     parameter("from", "query", TICK, "The first tick."),
     parameter("to", "query", TICK, "The last tick."),
     parameter("last", "query", {**TICK, "maximum": 10_000}, "So many ticks before the newest."),
+    parameter("step", "query", TICK, "Every so many ticks, counted from the first of the range."),
     parameter("group", "query", {"type": "array", "items": {"type": "string"}}, "As in region:north."),
     parameter("measure", "query", {"type": "array", "items": {"type": "string"}}, "As in count."),
     parameter("limit", "query", {**TICK, "maximum": 10_000}, "Rows of a page, at most."),
@@ -93,6 +95,15 @@ TICKS_OF_ONE: Schema = {
         ARROW_FILE: {"schema": {"type": "string", "format": "binary"}},
     },
 }
+
+
+def paged(most: int) -> list[Schema]:
+    """Of lists that are told a page at a time."""
+    count = {**WHOLE, "minimum": 0, "maximum": 2**31}
+    return [
+        parameter("after", "query", count, "So many are left out."),
+        parameter("limit", "query", {**count, "minimum": 1, "maximum": most}, "So many are told, at most."),
+    ]
 
 
 def text_reply(about: str, media_type: str) -> Schema:
@@ -128,6 +139,7 @@ def readers() -> Schema:
     ]
     live = {"200": text_reply("Events: release, ledger, status, reset.", SSE)}
     ledger = {"200": reply("What was charged, and what is left.", "Ledger")}
+    acts = {"200": reply("Charges, ends and the rest, word for word.", "Acts")}
     rehearsed = {"200": {"description": "Made-up people.", "content": {JSON: {"schema": {"type": "object"}}}}}
     return {
         "/api/releases": {
@@ -143,7 +155,12 @@ def readers() -> Schema:
         "/api/live": {
             "get": operation("follow", "Releases as they leave", role, live, 422, 503, parameters=live_ids)
         },
-        "/api/ledger": {"get": operation("readLedger", "The ledger", role, ledger)},
+        "/api/ledger": {
+            "get": operation("readLedger", "The ledger", role, ledger, 422, parameters=paged(CHARGES))
+        },
+        "/api/ledger/acts": {
+            "get": operation("readActs", "What was done", role, acts, 422, parameters=paged(ACTS))
+        },
         "/api/rehearsal": {
             "get": operation("rehearse", "What an intruder would see, rehearsed", role, rehearsed, 422)
         },

@@ -62,7 +62,7 @@ def page_of(reader: Departed, shape: Shape, asked: AskedRange) -> Page:
     select, name = Selection(asked.groups, asked.measures), shape.release
     first, last = asked.within(reader.span(name) or (1, 0))
     filling, skip = Filling(asked.limit), asked.place
-    for tick, payload in reader.releases(name, first, last):
+    for tick, payload in reader.releases(name, first, last, asked.step):
         whole = select(Released.unpack(shape, payload))
         if not filling.takes(places_of(whole, skip, asked.limit), len(payload)):
             return filling.page(asked.href(name, tick, last, 0))

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streamgauge.pipeline.publishing import shapes_of
 from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.query.settings import ServerSettings
 from streamgauge.query.shapes import Shape, text
@@ -59,7 +58,7 @@ class Reading:
     def _one(self, request: Request) -> Response:
         try:
             with self.runner.board.reading() as reader:
-                return self._answer(request, reader, _shape(reader, request.path_params["name"]))
+                return self._answer(request, reader, self._shape(reader, request.path_params["name"]))
         except NoStore:
             raise _unknown() from None
 
@@ -78,16 +77,15 @@ class Reading:
         body = encoded(page, form, asked.shape)
         return Response(body, headers=headers | link, media_type=TYPES[form])
 
+    def _shape(self, reader: Departed, name: str) -> Shape:
+        try:
+            return self.runner.board.readers.shapes.of(name, reader.acts())
+        except KeyError:
+            raise _unknown() from None
+
     def _headers(self, etag: str, *, closed: bool) -> dict[str, str]:
         caches = caching(self.settings, closed=closed)
         return {"ETag": etag, "Cache-Control": caches, "Vary": "Accept"}
-
-
-def _shape(reader: Departed, name: str) -> Shape:
-    try:
-        return shapes_of(reader.acts())[name]
-    except KeyError:
-        raise _unknown() from None
 
 
 def _unknown() -> HttpRefusal:
@@ -97,4 +95,4 @@ def _unknown() -> HttpRefusal:
 def _rest(asked: AskedRange) -> tuple[Any, ...]:
     """What else an answer depends on; `format` is in the addresses of its pages."""
     groups = sorted((column, list(labels)) for column, labels in asked.groups.items())
-    return asked.limit, asked.shape, asked.place, asked.format, groups, asked.measures
+    return asked.step, asked.limit, asked.shape, asked.place, asked.format, groups, asked.measures

@@ -7,14 +7,17 @@ Promise
     The run has the lock, key, witness and crash law of `streamgauge run`. Lock, key, store, sinks and a
     source that cannot be replayed are held from the first turn to the last (`pipeline.holding`). If the run
     cannot be opened with what is asked for, it goes on without, or rests if its last tick was over; and
-    nothing was charged. When it is over, or the world failed it, readers go on reading.
+    nothing was charged. When it is over, or the world failed it, readers go on reading. Whatever its thread
+    dies of, the run is then "failed", who waits is told, and only then are lock and store let go.
 
 Privacy
     `state` and `error` are public: the error is the name of a class. `progress`, `failure` and what `worry`
     is told are the curator's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from threading import Thread
@@ -23,7 +26,7 @@ from typing import Any, Self
 from streamgauge.pipeline.asked import refused_in_turn
 from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
 from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.by_clock import first_by_clock
+from streamgauge.pipeline.by_clock import closed_tick, first_by_clock
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options, Progress, unseen
@@ -37,7 +40,9 @@ from streamgauge.query.released import Released
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.board import Board, State
 from streamgauge.server.departed import Readers
+from streamgauge.server.known_acts import books
 from streamgauge.server.leaving import Leaving
+from streamgauge.server.over import Over
 from streamgauge.server.tally import Tally
 from streamgauge.server.turns import TOLD, NotRunning, Refused, Turn, Turns, Wish
 from streamgauge.sources.inbox import Inbox, inbox_of
@@ -50,6 +55,7 @@ ONCE: dict[str, Any] = {
     "newest": False,
     "change_budget": False,
     "ended": (),
+    "cut": (),
 }  # said for one start
 
 
@@ -74,9 +80,10 @@ class Runner:
         self.now = now or self.options.clock.now
         self.inbox: Inbox | None = inbox_of(file, self.now) if file.stream.source == HTTP else None
         self.board = Board(Readers(file.folder))
+        self.books, self._over = books(file.stream.unit), Over()
         self.progress: Progress | None = None
-        self.failure: BaseException | None = None
-        self._seen, self._turns, self._tally = seen, Turns(), Tally()
+        self.failure: Exception | None = None
+        self._seen, self._turns, self._tally = seen, Turns(self.now), Tally()
         self._worry, self._holding = worry, Holding(file)
         self._input: Live | None = self.inbox
         self._leaving = Leaving(file, self.board, self.now)
@@ -118,16 +125,25 @@ class Runner:
 
     def ask(self, asked: AskedRelease, share: Fraction | None = None) -> None:
         """Charges a release and starts it; blocks until it is. Raises Refused, or NotRunning."""
-        self._ask(Wish(asked=(asked if share is None else replace(asked, share=share),)))
+        self.asking(asked, share).result()
 
     def end(self, name: str) -> None:
-        """Ends a release that was asked for; blocks until it is. Raises Refused, or NotRunning."""
-        self._ask(Wish(ended=(name,)))
+        """Ends a release that was asked for: it runs on to the last tick that has closed by when readers hear
+        of what is asked for now. Blocks until that is charged. Raises Refused, or NotRunning."""
+        self.ending(name).result()
 
-    def _ask(self, wish: Wish) -> None:
+    def asking(self, asked: AskedRelease, share: Fraction | None = None) -> Future[None]:
+        """As `ask`, for who waits otherwise."""
+        return self._wished(Wish(asked=(asked if share is None else replace(asked, share=share),)))
+
+    def ending(self, name: str) -> Future[None]:
+        """As `end`."""
+        return self._wished(Wish(ended=(name,)))
+
+    def _wished(self, wish: Wish) -> Future[None]:
         if reasons := tuple(never_asked(self.file.stream)):
             raise Refused(reasons)
-        self._turns.ask(wish)
+        return self._turns.ask(wish)
 
     def acts(self) -> tuple[Act, ...]:
         """All that is public of what was done."""
@@ -138,8 +154,16 @@ class Runner:
             return ()
 
     def book(self) -> Book:
-        """What was charged, as far as it is public."""
-        return Book.read(self.acts(), self.file.stream.unit)
+        """What was charged, as far as it is public; not to be changed."""
+        return self.books(self.acts())
+
+    def over(self) -> frozenset[str]:
+        """Releases that were ended, and of which readers have seen all."""
+        try:
+            with self.board.reading() as reader:
+                return self._over.seen(self.books(reader.acts()), reader)
+        except NoStore:
+            return frozenset()
 
     def names(self) -> set[str]:
         """All releases that were ever charged."""
@@ -147,8 +171,18 @@ class Runner:
 
     def _work(self) -> None:
         """The thread of the run."""
-        with self._holding:
+        with self._failing(), self._holding, self._failing():
             self._take_turns()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Whatever goes wrong in here fails the run; who waits for it is told."""
+        try:
+            yield
+        except Exception as failure:
+            self._fail(failure)
+        finally:
+            self._turns.abandon(self.failure)
 
     def _take_turns(self) -> None:
         turn: Turn | None = self._turns.at_hand
@@ -172,7 +206,7 @@ class Runner:
             return []
         file, seen = self.file, self._leaving.departures.moment(self.now())
         book, first = read_book(file.folder, file.stream), first_by_clock(file.stream, seen)
-        reasons = iter(refused_in_turn(file, turn.asked, book, first))
+        reasons = iter(refused_in_turn(file, turn.asked, book, first, self.over()))
         return [next(reasons) if wish.asked else () for wish in turn.wishes]
 
     def _go_on_after(self, failure: Exception) -> None:
@@ -204,7 +238,17 @@ class Runner:
 
         own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
         own |= {"inbox": self._source(), "holding": self._holding, "departs": self._leaving.departures.moment}
-        return replace(self.options, asked=turn.asked, ended=(*self.options.ended, *turn.ended), **own)
+        own |= {
+            "asked": turn.asked,
+            "over": self.over() if turn.asked else frozenset(),
+            "ended": (*self.options.ended, *turn.ended),
+        }
+        return replace(self.options, moments=turn.moments, within=self._within, **own)
+
+    def _within(self, due: Callable[[], int]) -> int:
+        """No tick closes after the last one of a release that waits for its end."""
+        departs, stream = self._leaving.departures.moment, self.file.stream
+        return self._turns.within(due, lambda moment: closed_tick(stream, departs(moment)))
 
     def _source(self) -> Live | None:
         """What cannot be read again outlives a turn."""
@@ -218,7 +262,7 @@ class Runner:
 
     def _fail(self, failure: Exception) -> None:
         """The world is not as a run needs it: readers go on, nobody else."""
-        self.failure = failure
+        self.failure = self.failure or failure
         self.board.tell("failed")
         if self.inbox is not None:
             self.inbox.close()

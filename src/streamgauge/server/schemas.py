@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from streamgauge.pipeline.asked import LONGEST
+
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
@@ -56,7 +58,7 @@ MECHANISM = shape(
 )
 
 ASKED = closed(
-    {"name": NAME, "sql": {"type": "string", "minLength": 1}},
+    {"name": NAME, "sql": {"type": "string", "minLength": 1, "maxLength": LONGEST["sql"]}},
     {
         "window": {"type": "string", "examples": ["running", "each", "sliding 24h", "decayed half-life 1h"]},
         "epsilon": COST,
@@ -71,8 +73,8 @@ ASKED = closed(
             "exclusiveMinimum": 0,
             "description": "Events of a group in a tick: for predictions, and the choice of sparse counters.",
         },
-        "title": TEXT,
-        "description": TEXT,
+        "title": {**TEXT, "maxLength": LONGEST["title"]},
+        "description": {**TEXT, "maxLength": LONGEST["description"]},
     },
     examples=[{"name": "fever", "sql": "SELECT COUNT(*) FROM visits", "window": "each", "epsilon": 0.1}],
     description="Exactly one of epsilon, rho and share. The rules are those of [[release]] in a file.",
@@ -162,10 +164,11 @@ SCHEMAS: dict[str, Schema] = {
             "delta_spent": or_null(TEXT),
             "left": or_null(LOSS),
             "charges": listed({"type": "object"}),
-            "acts": listed(shape({"time": or_null(TEXT), "kind": TEXT})),
+            "next": or_null(TEXT),
         },
         {"asked": {}, "timeline": listed({"type": "object"})},
     ),
+    "Acts": shape({"acts": listed(shape({"time": or_null(TEXT), "kind": TEXT})), "next": or_null(TEXT)}),
     "Stream": shape(
         {
             "name": TEXT,

@@ -41,7 +41,7 @@ def listening(host: str = HOST, port: int = PORT) -> socket.socket:
         family, where = found[0][0], found[0][4]
         return socket.create_server((str(where[0]), port), family=family, backlog=BACKLOG)
     except OSError as error:
-        why = (error.strerror or type(error).__name__).lower()
+        why = (error.strerror or type(error).__name__).partition(" (")[0].lower()  # which is told already
         raise PortTaken(f"address must be free to listen on, got {host}:{port}: {why}") from None
 
 

@@ -5,7 +5,9 @@
 A turn that is refused changes nothing, and the next one has nothing new. All who wait share a turn; if it
 cannot be opened with all of them, those are told who stand against it, and the others share the next one, or
 each gets one alone if nothing is known against anybody. Between two turns there is a whole round of the run,
-and a while (`PACE`): so asking starves nobody.
+in which every release of the file goes on, and a while (`PACE`): so asking starves nobody. Ticks after the
+last one of a release that is to end wait for that turn (`within`), so which is its last follows from when
+that was asked for.
 
 Privacy
     Refusals that follow from declarations and the ledger are told to who asks. Of any other failure, which
@@ -13,7 +15,7 @@ Privacy
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
@@ -58,13 +60,21 @@ def refusal_of(failure: BaseException) -> Exception:
     return Refused((": ".join([*getattr(failure, "__notes__", []), told]),))
 
 
-@dataclass(frozen=True)
+def begun() -> Future[None]:
+    """What nobody can take back: who waits for it may go away, the run tells it all the same."""
+    found: Future[None] = Future()
+    found.set_running_or_notify_cancel()
+    return found
+
+
+@dataclass(eq=False)
 class Wish:
     """What somebody asks for, and waits for."""
 
     asked: tuple[AskedRelease, ...] = ()
     ended: tuple[str, ...] = ()
-    done: Future[None] = field(default_factory=Future)
+    moment: int = 0  # when it was asked
+    done: Future[None] = field(default_factory=begun)
 
     def settle(self, failure: Exception | None) -> None:
         """Tells that it was never opened."""
@@ -99,6 +109,11 @@ class Turn:
         return tuple(dict.fromkeys(chain.from_iterable(wish.ended for wish in self.wishes)))
 
     @property
+    def moments(self) -> dict[str, int]:
+        """When each end was first asked for."""
+        return {name: wish.moment for wish in reversed(self.wishes) for name in wish.ended}
+
+    @property
     def needed(self) -> bool:
         """Whether its failure is the run's: it was opened, or had nothing that could be left out."""
         return self.done.done() or not self.wishes
@@ -112,22 +127,33 @@ class Turn:
 class Turns:
     """Whose turn it is. Anybody asks; one thread takes turns."""
 
-    def __init__(self) -> None:
-        self.at_hand = Turn()
+    def __init__(self, now: Callable[[], int] = lambda: 0) -> None:
+        self.at_hand, self._now = Turn(), now
         self._asked: deque[Wish] = deque()
         self._alone: deque[Wish] = deque()  # of a turn that could not be opened with all of them
         self._over, self._failed = False, False
         self._changed = Condition()
 
-    def ask(self, wish: Wish) -> None:
-        """Waits until the run was opened with what is asked for; raises why not."""
+    def ask(self, wish: Wish) -> Future[None]:
+        """What is there once the run was opened with what is asked for, or has why not."""
         with self._changed:
             if self._over:
                 raise stops()
+            wish.moment = self._now()
             self._asked.append(wish)
             self.at_hand.due.set()
             self._changed.notify()
-        wish.done.result()
+        return wish.done
+
+    def within(self, due: Callable[[], int], last: Callable[[int], int]) -> int:
+        """The last tick that is due, and not after the last one of a release that waits for its end.
+
+        Both under one lock: so what is due before an end is asked for is not after its last tick.
+        """
+        with self._changed:
+            waiting = (*self._asked, *self._alone, *self.at_hand.wishes)
+            ends = [wish.moment for wish in waiting if wish.ended and not wish.done.done()]
+            return min([due(), *map(last, ends)])
 
     def opened(self, turn: Turn) -> None:
         """It was opened: what was asked for is charged. If others wait, it is their turn."""
@@ -180,6 +206,11 @@ class Turns:
             self._alone.clear()
             self._asked.clear()
             self._changed.notify()
+
+    def abandon(self, failure: Exception | None) -> None:
+        """The thread that takes turns takes no more: nobody is left waiting, whatever it died of."""
+        self.close()
+        self.over(self.at_hand, failure)
 
     def _wait(self) -> float | None:
         """How long it is to the next turn of a run that has nothing to do; None if nobody asks."""

@@ -5,11 +5,18 @@ import { post } from "./api.js";
 import { byId, el, show } from "./dom.js";
 import { planned, refused } from "./planned.js";
 import { currency, lossText, sign } from "./numbers.js";
+import { isAhead } from "./times.js";
 
 const WINDOWS = [["running", "running: since its first tick"], ["each", "each: every tick by itself"],
   ["sliding", "sliding: the last …"], ["decayed half-life", "decayed: older counts less, half-life …"]];
 
 const DRAFT = ["name", "sql", "window", "span", "loss"];
+
+/** What somebody can still spend: of a live stream that is over nothing, whatever is left. */
+export function leftText(who, stream) {
+  if (stream?.arrival === "live" && stream.end && !isAhead(stream.end)) return " The stream has ended: no release can begin any more.";
+  return who.left ? ` You have ${lossText(who.left)} left.` : "";
+}
 
 export class Asking {
   /** done(): a release was asked for; forbidden(): whoever asked may not, any more. */
@@ -23,7 +30,7 @@ export class Asking {
     const now = JSON.stringify([who?.role, who?.name, stream.name, currency(book.budget)]);
     if (this.made !== now) this.#make();
     this.made = now;
-    this.#share();
+    this.tell();
   }
 
   #may() {
@@ -54,11 +61,11 @@ export class Asking {
     ];
   }
 
-  #share() {
+  /** What is left to whoever is signed in, as of now. */
+  tell() {
     if (!this.share) return;
     const { who } = this;
-    const left = who?.left ? ` You have ${lossText(who.left)} left.` : "";
-    this.share.textContent = who ? `Signed in as ${who.name} (${who.role}).${left}` : "";
+    this.share.textContent = who ? `Signed in as ${who.name} (${who.role}).${leftText(who, this.stream)}` : "";
   }
 
   #form() {

@@ -22,7 +22,12 @@ export class Budget {
   }
 
   async load() {
-    this.book = await ask("/api/ledger");
+    let book = await ask("/api/ledger");
+    while (book.next) {
+      const more = await ask(book.next);
+      book = { ...more, charges: [...book.charges, ...more.charges], asked: { ...book.asked, ...more.asked } };
+    }
+    this.book = book;
     this.draw();
     return this.book;
   }

@@ -1,9 +1,12 @@
 // What a release has told so far, asked for in pages: of wide releases for the groups that were chosen alone.
 
 import { pages } from "./api.js";
+import { adds } from "./release_head.js";
+import { everyNth, ROOM } from "./thinning.js";
 
 const ROWS = 10_000; // of a page
 const PAGES = 10; // at most, of one release
+const NEWEST = 60; // ticks of which none is left out: as many as the table has
 export const WIDEST = 1000; // places that are sent live
 
 export const isWide = (release) => (release.places ?? 0) > WIDEST;
@@ -13,13 +16,27 @@ export const roomFor = (release, places = release.places) => Math.max(2, Math.fl
 
 const address = ({ name }, ...parts) => `/api/releases/${encodeURIComponent(name)}?shape=columns&${parts.filter(Boolean).join("&")}`;
 
-/** Reads into a series: ticks {from, to}, or the newest so many, of places that were chosen, or of all. */
-export async function read(series, { from, to, last, places = null }) {
+/** Of how many ticks one is read and drawn where all of so many are wanted. */
+export const stepFor = (release, ticks) => everyNth(ticks, isWide(release) ? ROOM : Math.min(ROOM, roomFor(release)));
+
+/** Reads into a series: ticks {from, to}, every so many of them, or the newest so many; of places that were chosen, or of all. */
+export async function read(series, { from, to, step = 1, last, places = null }) {
   const { release } = series;
-  const ticks = from ? `from=${from}&to=${to}` : `last=${Math.min(last, roomFor(release, places?.length))}`;
+  const spans = from ? stepped(release, from, to, step) : [`last=${Math.min(last, roomFor(release, places?.length))}`];
   for (const groups of filters(release, places)) {
-    for await (const page of pages(address(release, ticks, groups), PAGES)) series.addColumns(page);
+    for (const ticks of spans) {
+      for await (const page of pages(address(release, ticks, groups), PAGES)) series.addColumns(page);
+    }
   }
+}
+
+/** The ticks that a step divides, and the newest; where differences may be drawn, also those before them. */
+function stepped(release, from, to, step) {
+  if (step === 1) return [`from=${from}&to=${to}`];
+  const first = Math.ceil(from / step) * step;
+  const before = first > from ? first - 1 : first + step - 1;
+  const thin = [first, ...(adds(release) ? [before] : [])].filter((tick) => tick <= to).map((tick) => `from=${tick}&to=${to}&step=${step}`);
+  return [...thin, `from=${Math.max(from, to - NEWEST)}&to=${to}`];
 }
 
 /** All places that there are, with nothing of their numbers kept. */

@@ -100,7 +100,9 @@ function failed(error) {
 
 /** How the run is; before anything is shown, the page is loading. */
 function stated({ state }) {
-  if (releases.stream) status.set(state);
+  if (!releases.stream) return;
+  status.set(state);
+  asking.tell();
 }
 
 function heading(stream) {

@@ -7,13 +7,15 @@ import { differences, steps, WHY } from "./differences.js";
 import { el, show } from "./dom.js";
 import { Drawing } from "./drawing.js";
 import { Groups } from "./groups.js";
-import { roomFor } from "./histories.js";
+import { roomFor, stepFor } from "./histories.js";
 import { count, ordinal } from "./numbers.js";
 import { addsUp, badges, controls, isOver, links } from "./release_head.js";
-import { everyNth, thinned } from "./thinning.js";
+import { thinned } from "./thinning.js";
 import { isAhead, moment } from "./times.js";
 
 const APART_HEIGHT = 132;
+
+const spanOf = (tick) => (tick.length ? tick.at(-1) - tick[0] + 1 : 0);
 
 export class ReleaseCard {
   /** options: {stream, range(), mayEnd, end, truth, chosen(key), names()}; names are asked for where groups are too many. */
@@ -87,7 +89,7 @@ export class ReleaseCard {
     show(this.empty, reason !== "");
     show(this.frame, reason === "");
     show(this.note, reason === "" && shown[0].perTick);
-    this.#told(reason === "" ? shown[0].column.tick.length : 0);
+    this.#told(reason === "" ? shown[0].column.tick : []);
     if (this.table.open) this.numbers.update(`${this.release.name}: ${this.view.measure}, newest first`, shown);
     if (reason === "") this.#chart(shown);
   }
@@ -105,11 +107,16 @@ export class ReleaseCard {
     return shown.length && shown[0].column.tick.length ? "" : "Reading what was released.";
   }
 
-  #told(ticks) {
-    const n = everyNth(ticks);
-    const older = ticks >= roomFor(this.release) && this.series.first > (this.release.ticks?.from ?? this.series.first);
-    this.thin.textContent = (n > 1 ? `Every ${ordinal(n)} tick of ${count(ticks, "tick")} is drawn. ` : "")
-      + (older ? `Older ticks than the newest ${count(ticks, "tick")} are in the CSV alone.` : "");
+  /** Of how many ticks one is drawn. */
+  #step(tick) {
+    return Number.isFinite(this.options.range()) ? 1 : stepFor(this.release, spanOf(tick));
+  }
+
+  #told(tick) {
+    const n = this.#step(tick);
+    const older = n === 1 && tick.length >= roomFor(this.release) && this.series.first > (this.release.ticks?.from ?? this.series.first);
+    this.thin.textContent = (n > 1 ? `Every ${ordinal(n)} tick of ${count(spanOf(tick), "tick")} is drawn. ` : "")
+      + (older ? `Older ticks than the newest ${count(tick.length, "tick")} are in the CSV alone.` : "");
     show(this.thin, this.thin.textContent !== "");
   }
 
@@ -128,13 +135,13 @@ export class ReleaseCard {
     if (this.panels !== panels) forget(this.plot);
     this.panels = panels;
     this.plot.setAttribute("aria-label", this.#summary(shown));
-    const n = everyNth(shown[0].column.tick.length);
+    const n = this.#step(shown[0].column.tick);
     draw(this.plot, { lines: shown.map((line) => thinned(line, n)), apart, columns, width, height, zoomed: this.zoomed, tick: this.options.stream.tick });
   }
 
   #summary(shown) {
     const ticks = shown[0].column.tick;
     const told = shown.slice(0, 6).map(({ name, column }) => `${name} ${cell(column, column.value.length - 1)}`).join("; ");
-    return `Chart of ${this.view.measure} over ${count(ticks.length, "tick")}, to tick ${ticks.at(-1)}. Newest: ${told}. The same numbers are in the table below.`;
+    return `Chart of ${this.view.measure} over ${count(spanOf(ticks), "tick")}, to tick ${ticks.at(-1)}. Newest: ${told}. The same numbers are in the table below.`;
   }
 }

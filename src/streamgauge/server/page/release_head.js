@@ -10,6 +10,9 @@ export const isOver = (release) => release.ended !== null && release.ended !== u
 /** Whether what one tick adds is the difference of two releases. */
 export const addsUp = (release, measure) => release.window === "running" && ADDS_UP.has(release.kinds?.[release.measures.indexOf(measure)]);
 
+/** The same of any of its measures. */
+export const adds = (release) => release.measures.some((measure) => addsUp(release, measure));
+
 export function badges(release) {
   const badge = (text, kind = "") => el("span", { class: `badge ${kind}` }, text);
   return [

@@ -3,13 +3,15 @@
 
 import { ask } from "./api.js";
 import { byId, el, show } from "./dom.js";
-import { isWide, read, readNames } from "./histories.js";
+import { isWide, read, readNames, stepFor } from "./histories.js";
 import { ReleaseCard } from "./release_card.js";
 import { Series } from "./series.js";
 import { theLast } from "./times.js";
 import { Truths } from "./truths.js";
 
 const RANGES = [60, 300, 1500];
+
+const ticksIn = ({ from, to }) => to - from + 1;
 
 export class Releases {
   constructor({ mayEnd, end }) {
@@ -68,7 +70,7 @@ export class Releases {
     const { name } = release;
     const wide = isWide(release) && {
       names: async () => { await readNames(series); this.cards.get(name)?.update(); },
-      chosen: (key) => this.#fill(series, { last: this.range, places: [series.places.get(key)] }),
+      chosen: (key) => this.#fill(series, this.#wanted(series, [series.places.get(key)])),
     };
     const truth = (...asked) => this.truths.at(...asked);
     const card = new ReleaseCard(release, series, { stream: this.stream, range: () => this.range, mayEnd: this.mayEnd, end: this.end, truth, ...wide });
@@ -87,9 +89,17 @@ export class Releases {
   async #history(release) {
     const series = this.series.get(release.name);
     if (!release.ticks) return;
-    const wanted = Math.min(this.range + 1, release.ticks.to - release.ticks.from + 1);
-    if (series.last >= release.ticks.to && series.rows.size >= wanted) return;
-    await this.#fill(series, { last: this.range + 1, places: this.#places(release) });
+    const what = this.#wanted(series, this.#places(release), release.ticks);
+    const known = what.step ? series.step <= what.step : series.newest(what.last).length >= Math.min(what.last, ticksIn(release.ticks));
+    if (series.last >= release.ticks.to && known) return;
+    await this.#fill(series, what);
+    series.step = what.step ?? series.step;
+  }
+
+  /** What is to be read for the range that was chosen: of all that there is, every so many ticks. */
+  #wanted(series, places, ticks = this.#span({ release: series.release, series })) {
+    if (Number.isFinite(this.range) || !ticks) return { last: this.range + 1, places };
+    return { ...ticks, step: stepFor(series.release, ticksIn(ticks)), places };
   }
 
   async #fill(series, what) {

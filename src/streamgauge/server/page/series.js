@@ -78,9 +78,14 @@ export class Series {
     return totals.map(([key, place]) => ({ key, name: placeName(place, this.release.groups ?? Object.keys(place)) }));
   }
 
+  /** Those of the newest `many` ticks that are known. */
+  newest(many) {
+    return this.ticks().filter((row) => row.tick > this.last - many);
+  }
+
   /** The newest `many` ticks of one group: arrays side by side. */
   column(measure, key, many) {
-    const rows = Number.isFinite(many) ? this.ticks().slice(-many) : this.ticks();
+    const rows = this.newest(many);
     const cells = rows.map((row) => row.cells[measure]?.get(key) ?? {});
     const column = { tick: rows.map((row) => row.tick), time: rows.map((row) => row.end) };
     for (const part of PARTS) column[part] = cells.map((cell) => cell[part] ?? null);

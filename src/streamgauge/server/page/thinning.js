@@ -2,7 +2,8 @@
 
 export const ROOM = 1500; // ticks that are drawn
 
-export const everyNth = (ticks) => Math.max(1, Math.ceil(ticks / ROOM));
+/** A power of two: so ticks that were read by one are also those of the next. */
+export const everyNth = (ticks, room = ROOM) => 2 ** Math.max(0, Math.ceil(Math.log2(ticks / room)));
 
 /** A line with the ticks that n divides, and the newest. */
 export function thinned(line, n) {

@@ -1,0 +1,39 @@
+"""Releases that were ended and run on, to exactly the tick that their end covers.
+
+    asked to end at a moment -> the end, with its last tick, is charged -> runs on -> its memory is forgotten
+
+Privacy
+    How far a run has come at some moment depends on how long it took, and so on the data. A release that
+    ended there would tell that for ever. So its last tick follows from the clock and the moment at which the
+    end was asked for: the last tick that has closed by then, or by when readers hear of it; over a finished
+    source, whose ticks have all passed, the last one of all. It is in the book before any later tick closes,
+    and a run that was killed in between runs on to it after the next start.
+
+    What cannot run on ends where it is: where the source that was charged is gone, or what was charged
+    cannot be built, which follows from declarations. Its memory is forgotten then, so it is entered that it
+    never runs on again (`cut`). A curator cuts one by name where an engine fails with it, and says aloud that
+    readers may then see how far it was.
+"""
+
+from streamgauge.pipeline.as_charged import pinned_texts, planned_as_charged
+from streamgauge.pipeline.asked_releases import restored
+from streamgauge.pipeline.book import Book, Entry
+from streamgauge.pipeline.by_clock import closed_tick
+from streamgauge.query.planner import Planned
+from streamgauge.query.settings import PipelineFile, Stream
+
+
+def last_of(stream: Stream, entry: Entry, moment: int) -> int:
+    """The last tick of a release that ends at a moment, by the clock alone."""
+    passed = (stream.ticks or 0) if stream.arrival == "finished" else closed_tick(stream, moment)
+    return passed if entry.last is None else min(passed, entry.last)
+
+
+def plan_of_ended(file: PipelineFile, entry: Entry, book: Book) -> Planned:
+    """A release as it was charged, whether it is in the file or not; the tables that it reads must be."""
+    plan = planned_as_charged(file, restored(entry, book), book)
+    texts = pinned_texts(book)
+    for name in (f"lookup.{each}" for each in plan.query.lookups):
+        if texts.get(name) != file.blocks[name]:
+            raise ValueError(f"{name} must stay as it was charged, got another table")
+    return plan

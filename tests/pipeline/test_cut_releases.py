@@ -1,0 +1,137 @@
+"""What was ended and runs on: it counts until readers have seen all of it, and a curator can cut it short."""
+
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
+from test_asked_room import asked, made_in
+
+from streamgauge.pipeline import finished_run
+from streamgauge.pipeline.asked import plan_asked
+from streamgauge.pipeline.asked_releases import AskRefused
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.opening import Opening
+
+
+class DownError(RuntimeError):
+    """What no engine can do."""
+
+
+def started(folder: Path, **settings: Any) -> Any:
+    """A run over a finished file that was asked for a release, and stopped after three ticks of it."""
+    made, turn = made_in(folder, live=False, **settings), Flag()
+    write(folder, one_a_second())
+    turn.set()
+    run(made, ticks=3, turn=turn, asked=(asked(made),))
+    assert ticks_of(made, "asked") == [1, 2, 3]
+    return made
+
+
+def fails_with(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An engine that cannot answer a release."""
+    usual = finished_run.engine_for
+
+    def engine_for(opened: Any, batches: Any) -> Any:
+        if name in {each.name for each in opened.runs}:
+            raise DownError
+        return usual(opened, batches)
+
+    monkeypatch.setattr(finished_run, "engine_for", engine_for)
+
+
+@pytest.mark.parametrize("ended_before", [False, True])
+def test_a_store_is_rescued_from_what_the_engine_fails_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_before: bool
+) -> None:
+    made = started(tmp_path)
+    fails_with(monkeypatch, "asked")
+    with pytest.raises(DownError):
+        run(made, ended=("asked",) if ended_before else ())
+    run(made, cut=("asked",))
+    assert published(made) == [[5.0, 5.0]] * 10
+    assert ticks_of(made, "asked") == [1, 2, 3]
+    run(made)
+    assert not made.ledger().at_work(()).keys() - {"counts"}
+    with pytest.raises(AskRefused, match="must be one that is open"):
+        run(made, cut=("asked",))
+
+
+def test_what_was_cut_is_never_drawn_again(tmp_path: Path) -> None:
+    made, stop = started(tmp_path), Flag()
+    stop.set()
+    run(made, ended=("asked",), stop=stop)
+    run(made, cut=("asked",), stop=stop)
+    run(made)
+    assert ticks_of(made, "asked") == [1, 2, 3]
+
+
+def test_a_twin_that_does_not_enter_it_draws_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store takes no second value for a tick: so the twin cannot go on."""
+    monkeypatch.setattr(Opening, "_cut", lambda self: [])
+    with pytest.raises(Exception, match=r"."):
+        test_what_was_cut_is_never_drawn_again(tmp_path)
+
+
+def test_releases_of_the_file_are_not_cut(tmp_path: Path) -> None:
+    with pytest.raises(AskRefused, match="take it out there"):
+        run(started(tmp_path), cut=("counts",))
+
+
+def more_refused(folder: Path) -> list[str]:
+    """Why one more is refused while one runs on that was ended, and two may be at work."""
+    made, stop = started(folder, server={"max_asked": 1}), Flag()
+    stop.set()
+    run(made, ended=("asked",), stop=stop)
+    more = asked(made, name="more")
+    assert plan_asked(made.file, more, over={"asked"}).refused == ()
+    refused = list(plan_asked(made.file, more).refused)
+    if refused:
+        with pytest.raises(AskRefused, match="must be at most 1 at a time, got 2"):
+            run(made, asked=(more,), stop=stop)
+        run(made, asked=(more,), over=frozenset({"asked"}))
+    return refused
+
+
+def test_what_runs_on_takes_room_until_readers_have_seen_it(tmp_path: Path) -> None:
+    (why,) = more_refused(tmp_path)
+    assert "releases that were asked for must be at most 1 at a time, got 2" in why
+
+
+def test_a_twin_that_counts_what_is_open_alone_lets_it_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Book, "at_work", lambda self, over=(): self.open_releases())
+    assert more_refused(tmp_path) == []
+
+
+def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None:
+    made, stop = made_in(tmp_path, server={"max_asks_per_analyst": 1}), Flag()
+    (tmp_path / "v.jsonl").touch()
+    stop.set()
+    run(made, asked=(asked(made),), stop=stop)
+    run(made, ended=("asked",), stop=stop)
+    (why,) = plan_asked(made.file, asked(made, name="more")).refused
+    assert "releases that ana ever asks for must be at most 1, ended ones too, got 2" in why
+    assert "max_asks_per_analyst" in why
+    assert plan_asked(made.file, asked(made, "bea", name="more")).refused == ()
+
+
+def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path: Path) -> None:
+    """Its memory is forgotten when it cannot run on: it must not begin anew."""
+    (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
+    sql = "SELECT h, COUNT(*) FROM v JOIN t USING (g) GROUP BY h"
+    lookup = {"lookup": {"t": {"file": "t.csv", "on": "g"}}}
+    usual, stop, turn = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
+    write(tmp_path, one_a_second())
+    turn.set()
+    stop.set()
+    run(pipeline(tmp_path, tables(usual, {"name": "more", "sql": sql}) | lookup), ticks=3, turn=turn)
+    run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
+    (tmp_path / "t.csv").write_text("g,h\na,p\nb,r\n")
+    run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
+    (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
+    last = pipeline(tmp_path, tables(usual) | lookup)
+    run(last)
+    assert (len(ticks_of(last)), ticks_of(last, "more")) == (10, [1, 2, 3])

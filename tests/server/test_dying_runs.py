@@ -1,0 +1,90 @@
+"""Whatever the thread of a run dies of: it is failed for all to see, and nobody waits for it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import eventually, file_of, running, stepped
+from test_runner import asked
+
+from streamgauge.pipeline.holding import Holding
+from streamgauge.server import runner as runners
+from streamgauge.server import turns
+from streamgauge.server.runner import NotRunning, Runner
+from streamgauge.server.turns import Turns
+
+
+def boom(*told: Any, **more: Any) -> Any:
+    raise OSError(24, "too many open files")
+
+
+def over_the_budget(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[Future[None]]:
+    """Two that cannot be charged together, whose turn comes when both wait."""
+    monkeypatch.setattr(turns, "PACE", 10**9)
+    found = [runner.asking(asked(runner.file, name, 0.375)) for name in ("a", "b")]
+    monkeypatch.setattr(turns, "PACE", 0.0)
+    return found
+
+
+def died(folder: Path, monkeypatch: pytest.MonkeyPatch, dies: Callable[[], None]) -> list[Future[None]]:
+    """What those are told who waited when the thread of the run died."""
+    seen: list[str] = []
+    with running(file_of(folder), stepped()) as runner:
+        close = Holding.close
+
+        def closing(self: Holding) -> None:
+            seen.append(runner.state)
+            close(self)
+
+        monkeypatch.setattr(Holding, "close", closing)
+        dies()
+        found = over_the_budget(runner, monkeypatch)
+        eventually(lambda: not runner._thread.is_alive(), "the end of the thread")
+        assert (runner.state, runner.error, seen) == ("failed", "OSError", ["failed"])
+        with pytest.raises(NotRunning):
+            runner.ask(asked(runner.file, "late"))
+    return found
+
+
+@pytest.mark.parametrize("where", ["what is against them", "what goes on without them"])
+def test_who_waits_is_told_and_the_store_is_let_go_after_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def dies() -> None:
+        if where == "what is against them":
+            monkeypatch.setattr(runners, "read_book", boom)
+        else:
+            monkeypatch.setattr(Runner, "_go_on_after", boom)
+
+    found = died(tmp_path, monkeypatch, dies)
+    assert not wait(found, timeout=20).not_done
+    assert {type(each.exception()) for each in found} == {NotRunning}
+
+
+def test_a_twin_that_abandons_nobody_leaves_them_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies() -> None:
+        monkeypatch.setattr(runners, "read_book", boom)
+        monkeypatch.setattr(Turns, "abandon", lambda self, failure: self.close())
+
+    assert not any(each.done() for each in died(tmp_path, monkeypatch, dies))
+
+
+def test_a_sink_that_cannot_be_closed_fails_the_run_in_no_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(file_of(tmp_path), stepped()) as runner:
+        monkeypatch.setattr(Holding, "let_go", boom)
+    assert (runner.state, runner.error) == ("failed", "OSError")
+
+
+def test_who_goes_away_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PACE", 0.0)
+    with running(file_of(tmp_path), stepped()) as runner:
+        found = runner.asking(asked(runner.file))
+        assert not found.cancel()
+        assert found.result(20) is None
+        assert runner.state == "running"

@@ -1,0 +1,121 @@
+"""Which tick is the last of a release that is ended while the run is at work: however long that takes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+import pytest
+from served import SECOND, START, Stepped, committed, eventually, file_of, running, write
+
+from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
+from streamgauge.pipeline.reading import read_releases
+from streamgauge.server import turns
+from streamgauge.server.runner import Runner
+from streamgauge.server.turns import Turn, Turns
+
+MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
+ASKED = 57  # seconds; readers hear of it at 60, when tick 5 is closed and tick 6 is not
+LAST = 5
+SPEEDS = {"quick": ASKED, "slow": 95}  # when the batch is over that is at hand
+
+
+@dataclass
+class Counted(Stepped):
+    """Counts the rounds of a run that has nothing to close: it sleeps after each."""
+
+    rounds: int = 0
+
+    def sleep(self, microseconds: int) -> None:
+        self.rounds += 1
+        super().sleep(microseconds)
+
+
+class Gate:
+    """Holds a run where it has read, from when it is shut until it is opened."""
+
+    def __init__(self) -> None:
+        self.open, self.reached = Flag(), Flag()
+        self.open.set()
+
+    def step(self, name: str) -> None:
+        if name == "read" and not self.open.is_set():
+            self.reached.set()
+            self.open.wait()
+
+
+def reach(runner: Runner, clock: Stepped, second: float, tick: int) -> None:
+    clock.to(second)
+    eventually(lambda: committed(runner)[1] == tick)
+
+
+def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
+    """An end is asked for while a batch is at hand, which takes until a second."""
+    gate.open.clear()
+    with (runner.file.path.parent / "v.jsonl").open("a") as file:
+        file.write('{"ts": 1767571255, "g": "a", "x": 1}\n')
+    gate.reached.wait()
+    asking = Thread(target=runner.end, args=["more"])
+    asking.start()
+    eventually(lambda: runner._turns._asked)
+    clock.to(second)
+    gate.open.set()
+    asking.join()
+
+
+def paced(runner: Runner, clock: Counted, second: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end is asked for whose turn comes at a second, while the run goes on."""
+    monkeypatch.setattr(turns, "PACE", 10**9)
+    asking = Thread(target=runner.end, args=["more"])
+    asking.start()
+    eventually(lambda: runner._turns._asked)
+    clock.to(second)
+    rounds = clock.rounds
+    eventually(lambda: clock.rounds > rounds + 2)  # a whole one among them
+    monkeypatch.setattr(turns, "PACE", 0.0)
+    asking.join()
+
+
+def last_tick(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: str) -> int:
+    """Of a release that is ended at 57 s, published and charged."""
+    folder.mkdir()
+    monkeypatch.setattr(turns, "PACE", 0.0)
+    file, clock, gate = file_of(folder), Counted(time=START * SECOND), Gate()
+    write(folder, 50)
+    with running(file, clock, step=gate.step) as runner:
+        runner.ask(AskedRelease(release_of_json(MORE, file.stream), "ana"))
+        reach(runner, clock, ASKED, LAST)
+        if way == "slowed":
+            slowed(runner, clock, gate, SPEEDS[speed])
+        else:
+            paced(runner, clock, SPEEDS[speed], monkeypatch)
+        reach(runner, clock, 126, 12)
+        clock.to(129)
+        eventually(lambda: runner.book().entries["more"].ended is not None)
+        ended: Any = runner.book().entries["more"].ended
+    assert [each.tick for each in read_releases(file.folder, "more")][-1] == ended
+    return int(ended)
+
+
+@pytest.mark.parametrize("way", ["slowed", "paced"])
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_the_last_tick_is_the_same_however_long_the_run_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: str
+) -> None:
+    assert last_tick(tmp_path / speed, monkeypatch, way, speed) == LAST
+
+
+def test_a_twin_that_ends_it_by_the_moment_of_its_turn_tells_how_long_that_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Turn, "moments", {})
+    found = {speed: last_tick(tmp_path / speed, monkeypatch, "slowed", speed) for speed in SPEEDS}
+    assert found == {"quick": LAST, "slow": 9}
+
+
+def test_a_twin_that_closes_all_ticks_that_are_due_publishes_more_than_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Turns, "within", lambda self, due, last: due())
+    assert last_tick(tmp_path / "twin", monkeypatch, "paced", "slow") == 9
