@@ -8,6 +8,7 @@ import pytest
 
 from streamgauge.adaptive import node_bars
 from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
+from streamgauge.adaptive.pruning import Guessing
 from streamgauge.noise import NoiseSum, Term
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Pure
@@ -149,3 +150,10 @@ def test_bars_of_many_ticks_stay_finite_and_only_grow_with_what_was_not_read():
     ]
     assert np.isfinite(widths).all()
     assert widths == sorted(widths)
+
+
+def test_a_node_far_below_0_is_looked_into_where_counts_may_be_negative() -> None:
+    read, newest = np.array([True, True, True]), np.array([-90.0, 0.5, 90.0])
+    for signed, expected in ((True, [False, True, False]), (False, [True, True, False])):
+        guessing = Guessing(np.full(3, 2.0), 0, signed)
+        assert guessing.pruned(read, newest).tolist() == expected

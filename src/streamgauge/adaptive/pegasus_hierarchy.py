@@ -146,7 +146,7 @@ class PegasusHierarchy(Adaptive[State]):
         saved = np.sqrt(np.bincount(level.parents, minlength=level.above) * pegasus.perturber.variance)
         threshold = np.full(level.above, -np.inf) if self.prune is None else float(self.prune) * saved
         size = 0 if self.window == "running" else pegasus.smoothing.window.ticks(2**62)
-        return Tier(level, pegasus, Guessing(threshold, size))
+        return Tier(level, pegasus, Guessing(threshold, size, signed=self.lowest is None))
 
     @property
     def distribution(self) -> DiscreteLaplace:

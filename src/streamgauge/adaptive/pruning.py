@@ -55,10 +55,14 @@ class Guessed:
 
 @dataclass(frozen=True, eq=False)
 class Guessing:
-    """Guesses from nodes of at most their `threshold`, in windows of `size` ticks, or 0 for all."""
+    """Guesses from nodes of at most their `threshold`, in windows of `size` ticks, or 0 for all.
+
+    Where counts may be negative (`signed`), a node far below 0 has as much to tell as one far above.
+    """
 
     threshold: Floats
     size: int
+    signed: bool = False
 
     def initial(self) -> Guessed:
         width = len(self.threshold)
@@ -66,7 +70,8 @@ class Guessing:
 
     def pruned(self, read: Bools, newest: Floats) -> Bools:
         """Below which nodes of the level above nothing is read at this tick."""
-        return np.asarray(~read | (np.abs(newest) <= self.threshold))
+        size = np.abs(newest) if self.signed else newest
+        return np.asarray(~read | (size <= self.threshold))
 
     def step(self, state: Guessed, pruned: Bools, newest: Floats, ceiling: Ints, tick: int) -> Ints:
         """The sums over the window that ends at `tick`."""
