@@ -9,6 +9,7 @@ from rich.text import Text
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.cli.sparklines import sparkline
 from streamgauge.pipeline.words import counted
+from streamgauge.query.html import is_about
 from streamgauge.query.released import Released, Releases, moment
 
 ROWS = 40
@@ -56,12 +57,14 @@ def trend_width(width: int, newest: Released) -> int:
 
 
 def numbers(released: Released, row: int, place: int) -> list[str | Text]:
-    """A value and half the width of its interval, as far as they are known."""
+    """A value and half the width of its interval, as far as known; both ends, if it is about another."""
     value, low, high = (float(part[row, place]) for part in (released.value, released.low, released.high))
     half = (high - low) / 2
     shown = rounded(value, half)
     if not released.enough[row, place]:
         return [cell(shown, "dim"), cell("not enough", "dim")]
+    if isfinite(half) and not is_about(value, low, high):
+        return [shown, f"{rounded(low, half)} to {rounded(high, half)}"]
     return [shown, rounded(half, half)]
 
 

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 ROWS = 20
 
 
-def plus_minus(value: float, low: float, high: float) -> str:
-    """A number with half the width of its interval, to two digits of the latter.
+ALIKE = 0.05
 
-    >>> plus_minus(1234.5678, 1230.1, 1239.0356), plus_minus(12.0, 6.0, 18.0)
-    ('1234.6 ± 4.5', '12 ± 6')
+
+def plus_minus(value: float, low: float, high: float) -> str:
+    """A number with half the width of its interval, to two digits of the latter; with both its ends, if the
+    interval is about another number.
+
+    >>> plus_minus(1234.5678, 1230.1, 1239.0356), plus_minus(12.0, 6.0, 18.0), plus_minus(0.0, 30.0, 42.0)
+    ('1234.6 ± 4.5', '12 ± 6', '0 (30 to 42)')
     """
     half = (high - low) / 2
     if not isfinite(value):
@@ -25,8 +29,13 @@ def plus_minus(value: float, low: float, high: float) -> str:
     if not isfinite(half):
         return f"{value:.6g}"
     digits = _digits(half if half > 0 else value)
-    shown, error = (f"{number:.{digits}f}" for number in (value, half))
-    return f"{shown} ± {error}"
+    shown, error, first, last = (f"{number:.{digits}f}" for number in (value, half, low, high))
+    return f"{shown} ± {error}" if is_about(value, low, high) else f"{shown} ({first} to {last})"
+
+
+def is_about(value: float, low: float, high: float) -> bool:
+    """Whether a value is in the middle of its interval, to a twentieth of its half width."""
+    return abs(low + high - 2 * value) <= ALIKE * (high - low) / 2
 
 
 def _digits(number: float) -> int:

@@ -32,10 +32,7 @@ function tracesOf({ name, index, column, truth }, panel, colours) {
   const still = { ...axes, x: column.time, type: "scatter", mode: "lines", hoverinfo: "skip", showlegend: false };
   const alone = column.time.length === 1;
   const hasBand = column.high.some((high) => high !== null);
-  const band = hasBand
-    ? [{ ...still, y: column.low, line: { width: 0 } },
-      { ...still, y: column.high, line: { width: 0 }, fill: "tonexty", fillcolor: faded(colour, 0.17) }]
-    : [];
+  const band = hasBand ? bandOf(column, still, faded(colour, 0.17)) : [];
   const label = escaped(cut(name, HOVERED * 6.4));
   const line = {
     ...axes, x: column.time, y: column.value, name: label, type: "scatter", mode: alone ? "markers" : "lines",
@@ -51,6 +48,23 @@ function tracesOf({ name, index, column, truth }, panel, colours) {
 }
 
 /** The interval of one tick that is alone. */
+/** Where bounds are known; nothing is drawn across ticks where they are not. */
+export function bandOf(column, still, fillcolor) {
+  const known = column.high.map((high, i) => high !== null && column.low[i] !== null);
+  if (known.every((is) => is)) {
+    return [{ ...still, y: column.low, line: { width: 0 } }, { ...still, y: column.high, line: { width: 0 }, fill: "tonexty", fillcolor }];
+  }
+  const [x, y] = [[], []];
+  for (let begin = known.indexOf(true); begin >= 0; begin = known.indexOf(true, begin)) {
+    const gap = known.indexOf(false, begin), end = gap < 0 ? known.length : gap;
+    const [time, low, high] = [column.time, column.low, column.high].map((all) => all.slice(begin, end));
+    x.push(...time, ...time.toReversed(), null);
+    y.push(...low, ...high.toReversed(), null);
+    begin = end;
+  }
+  return [{ ...still, x, y, line: { width: 3, color: fillcolor }, fill: "toself", fillcolor }];
+}
+
 const bar = ({ value, low, high }, color) => ({
   type: "data", symmetric: false, array: [high[0] - value[0]], arrayminus: [value[0] - low[0]], color, thickness: 1.6, width: 7,
 });

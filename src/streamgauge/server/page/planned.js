@@ -18,11 +18,16 @@ export function planned({ release, refused: reasons = [], left_after: left, shar
     ["Groups", String(release.groups)],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
+    ["Chosen", told(release.parts, "reason")],
+    ["Its error depends on", told(release.parts, "depends")],
   ].filter(([, text]) => text);
   return el("div", {},
     facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
     release && errors(release.errors));
 }
+
+/** What parts say of themselves, each thing once. */
+const told = (parts, what) => [...new Set(parts.map((part) => part[what]).filter((text) => text))].join("; ");
 
 function errors(found) {
   const head = ["Measure", "At its tick", "Standard error", "± 95 %", ""];
