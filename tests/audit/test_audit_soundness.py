@@ -25,7 +25,7 @@ def allowed(audits: int) -> int:
 
 @pytest.mark.parametrize(
     ("loss", "audits"),
-    [(sg.Pure(1), 200), (sg.Zcdp(Fraction(1, 2)), 100), (sg.Approx(1, 0.01), 50)],
+    [(sg.Pure(1), 100), (sg.Zcdp(Fraction(1, 2)), 50), (sg.Approx(1, 0.01), 30)],
     ids=str,
 )
 def test_bounds_exceed_the_truth_as_seldom_as_stated(loss: Any, audits: int) -> None:

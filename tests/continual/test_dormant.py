@@ -77,7 +77,7 @@ def test_one_level_draws_once_for_every_item_in_bounded_memory(monkeypatch):
 
 
 def test_zeros_are_fed_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(mechanism, "CHUNK", 64)
+    monkeypatch.setattr("streamgauge.continual.claim.CHUNK", 64)
     noise = CountedNoise(SilentNoise())
     SimpleI(Pure(1), horizon=200).dormant(3, 200, noise)
     assert noise.total == 600

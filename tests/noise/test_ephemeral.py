@@ -52,8 +52,9 @@ def memory(block):
                         file.readinto(block.data[: min(size, high - start)])
                     except OSError:  # pages that nobody may read
                         continue
-                    np.bitwise_xor(block, MASK, out=block)
-                    yield block.view(np.uint64)
+                    if block.any():  # pages that were never touched hold nothing
+                        np.bitwise_xor(block, MASK, out=block)
+                        yield block.view(np.uint64)
 
 
 def stolen(*secrets):

@@ -20,7 +20,7 @@ def killed_at_random(run, kills, chance, down=0):
 @pytest.mark.parametrize(
     ("kind", "kills", "noisy", "down"),
     [
-        ("long finished", 200, True, 0),
+        ("long finished", 80, True, 0),
         ("followed", 30, True, 2),
         ("followed users", 20, False, 2),
     ],
