@@ -17,7 +17,7 @@ live: $(VENV)/server ## the same clinic, live in the browser: a tick a second, u
 	@$(BIN)/streamgauge demo --live
 
 test: $(VENV)/dev,plot,server check ## all checks and tests; says what it left out
-	@$(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --quiet  # some tests wait for clocks
+	@$(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --quiet  # some wait for clocks
 
 check: $(VENV)/dev,plot,server ## format, lint, types, imports
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
@@ -35,6 +35,8 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/statistics.py
 	@$(BIN)/python -P benchmarks/coverage.py
 	@$(BIN)/python -P benchmarks/pipeline.py
+	@$(BIN)/python -P benchmarks/adaptive.py --runs 1
+	@$(BIN)/python -P benchmarks/sparse.py --quick
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) build dist streamgauge-demo streamgauge-audit .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -52,11 +52,16 @@ def test_what_a_mechanism_writes_down_is_what_it_does(case: Case) -> None:
         assert expected.most < float("inf")
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if not dict(case.settings).get("pan_private")], ids=str
-)
+ATTACKED = [
+    case
+    for case in CASES
+    if not dict(case.settings).get("pan_private") and case.loss.currency != "approximate"
+]
+
+
+@pytest.mark.parametrize("case", ATTACKED, ids=str)
 def test_an_attack_does_not_condemn(case: Case) -> None:
-    """`make audit` attacks those that are pan-private too, each with its memory."""
+    """Others are the same in zCDP; `make audit` attacks those that are pan-private, each with its memory."""
     verdict = audit_mechanism(case.claim(5), 5, runs=3_000, confidence=SURE, noise=InsecureNoise(16))
     assert not verdict.condemned, verdict.reasons
 

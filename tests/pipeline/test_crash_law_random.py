@@ -20,9 +20,9 @@ def killed_at_random(run, kills, chance, down=0):
 @pytest.mark.parametrize(
     ("kind", "kills", "noisy", "down"),
     [
-        ("long finished", 80, True, 0),
-        ("followed", 30, True, 2),
-        ("followed users", 20, False, 2),
+        ("long finished", 50, True, 0),
+        ("followed", 15, True, 2),
+        ("followed users", 10, False, 2),
     ],
 )
 def test_however_often_a_run_is_killed_each_value_is_published_once_and_never_another(
