@@ -73,17 +73,6 @@ def test_a_twin_that_sees_nothing_never_draws_it(browser, served):
         assert not page.evaluate(drawn(NAMES[-1]))
 
 
-def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(browser, served):
-    """Twice known, twice not, once known: two shapes, and nothing in between."""
-    told = """async () => { const { bandOf } = await import('/page/chart.js');
-        const column = { time: [1, 2, 3, 4, 5], low: [0, 1, null, null, 4], high: [2, 3, null, null, 6] };
-        return bandOf(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
-    with looking(browser, served.address, **NARROW) as page:
-        found = page.evaluate(told)
-    x, y = [1, 2, 2, 1, None, 5, 5, None], [0, 1, 3, 2, None, 4, 6, None]
-    assert found == [{"x": x, "y": y, "fill": "toself"}]
-
-
 def without_plotly(page):
     page.route("**/plotly.min.js*", lambda route: route.abort())
 

@@ -88,28 +88,6 @@ def test_every_release_is_a_chart_with_a_band_and_readings_with_errors(page, tmp
     shot(page, tmp_path, "desktop")
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "words"),
-    [
-        (37, 37, 37.1, "37.0 (37.0 to 37.1)"),
-        (1204.4, 1173.4, 1235.4, "1,204 ± 31"),
-        (38.84, 38.82, 38.86, "38.84 ± 0.02"),
-        (38.8401, 38.8207, 38.8595, "38.840 ± 0.019"),
-        (-0.2, -4, 0, "\u22120.2 (\u22124.0 to 0.0)"),
-        (None, None, None, "unknown"),
-    ],
-)
-def test_an_interval_is_told_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
-    told = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
-    assert page.evaluate(told, [value, low, high]) == words
-
-
-def test_too_few_to_tell_is_told_beside_the_number(page):
-    told = """async () => (await import('/page/cells.js')).cell(
-        {value: [2], low: [1], high: [3], enough: [false]}, 0)"""
-    assert page.evaluate(told) == "2 ± 1 (too few to tell)"
-
-
 def opened_table(page, release=FEVERS):
     """The table of a release, with rows."""
     table = card(page, release).locator("details.table")
@@ -379,23 +357,6 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
     page.wait_for_function("() => document.activeElement.id === 'sign'")
 
 
-@pytest.mark.parametrize(
-    ("stream", "words"),
-    [
-        ({"arrival": "live", "end": None}, " You have ε 0.5 left."),
-        ({"arrival": "live", "end": "2126-01-05T00:00:00Z"}, " You have ε 0.5 left."),
-        ({"arrival": "finished", "end": "2026-01-05T00:00:00Z"}, " You have ε 0.5 left."),
-        (
-            {"arrival": "live", "end": "2026-01-05T00:00:00Z"},
-            " The stream has ended: no release can begin any more.",
-        ),
-    ],
-)
-def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
-    told = "async (stream) => (await import('/page/asking.js')).leftText({left: {epsilon: '1/2'}}, stream)"
-    assert page.evaluate(told, stream) == words
-
-
 def test_the_range_widens_what_is_drawn(page):
     page.locator("#range").select_option("300")
     page.wait_for_function(
@@ -403,12 +364,3 @@ def test_the_range_widens_what_is_drawn(page):
     )
     assert page.locator("#range").input_value() == "300"
     assert page.locator("#range option").all_inner_texts()[:2] == ["the last minute", "the last 5 minutes"]
-
-
-def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
-    told = """async ([ticks]) => { const {everyNth, thinned} = await import('/page/thinning.js');
-        const tick = Array.from({length: ticks}, (_, i) => i + 1);
-        return thinned({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
-    found = page.evaluate(told, [4001])
-    assert found == [*range(4, 4001, 4), 4001]
-    assert page.evaluate(told, [1500]) == list(range(1, 1501))

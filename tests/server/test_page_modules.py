@@ -1,0 +1,85 @@
+"""The page's modules by themselves: what they make of numbers, of columns and of a stream that is over."""
+
+import page_servers
+import pytest
+from page_servers import chromium, looking, serving
+
+from streamgauge.pipeline.keys import create_key
+from streamgauge.query.pipeline_file import pipeline_of
+from streamgauge.testing import SilentNoise
+
+EACH = {"name": "r", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": "1/8"}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page of a stream of two ticks without events: its modules are asked, it is not looked at."""
+    folder = tmp_path_factory.mktemp("modules")
+    create_key(folder / "v.key")
+    (folder / "v.jsonl").write_text("")
+    stream = page_servers.STREAM | {"tick": "1s", "end": "2026-01-05T00:00:02Z"}
+    tables = {"stream": stream, "server": {"anonymous": True}, "release": [EACH]}
+    with (
+        serving(pipeline_of(tables, folder / "v.toml"), noise=SilentNoise()) as served,
+        chromium() as browser,
+        looking(browser, served.address) as found,
+    ):
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (37, 37, 37.1, "37.0 (37.0 to 37.1)"),
+        (1204.4, 1173.4, 1235.4, "1,204 ± 31"),
+        (38.84, 38.82, 38.86, "38.84 ± 0.02"),
+        (38.8401, 38.8207, 38.8595, "38.840 ± 0.019"),
+        (-0.2, -4, 0, "\u22120.2 (\u22124.0 to 0.0)"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_an_interval_is_told_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
+    told = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
+    assert page.evaluate(told, [value, low, high]) == words
+
+
+def test_too_few_to_tell_is_told_beside_the_number(page):
+    told = """async () => (await import('/page/cells.js')).cell(
+        {value: [2], low: [1], high: [3], enough: [false]}, 0)"""
+    assert page.evaluate(told) == "2 ± 1 (too few to tell)"
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        ({"arrival": "live", "end": None}, " You have ε 0.5 left."),
+        ({"arrival": "live", "end": "2126-01-05T00:00:00Z"}, " You have ε 0.5 left."),
+        ({"arrival": "finished", "end": "2026-01-05T00:00:00Z"}, " You have ε 0.5 left."),
+        (
+            {"arrival": "live", "end": "2026-01-05T00:00:00Z"},
+            " The stream has ended: no release can begin any more.",
+        ),
+    ],
+)
+def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
+    told = "async (stream) => (await import('/page/asking.js')).leftText({left: {epsilon: '1/2'}}, stream)"
+    assert page.evaluate(told, stream) == words
+
+
+def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
+    told = """async ([ticks]) => { const {everyNth, thinned} = await import('/page/thinning.js');
+        const tick = Array.from({length: ticks}, (_, i) => i + 1);
+        return thinned({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
+    found = page.evaluate(told, [4001])
+    assert found == [*range(4, 4001, 4), 4001]
+    assert page.evaluate(told, [1500]) == list(range(1, 1501))
+
+
+def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
+    """Twice known, twice not, once known: two shapes, and nothing in between."""
+    told = """async () => { const { bandOf } = await import('/page/chart.js');
+        const column = { time: [1, 2, 3, 4, 5], low: [0, 1, null, null, 4], high: [2, 3, null, null, 6] };
+        return bandOf(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
+    found = page.evaluate(told)
+    x, y = [1, 2, 2, 1, None, 5, 5, None], [0, 1, 3, 2, None, 4, 6, None]
+    assert found == [{"x": x, "y": y, "fill": "toself"}]
