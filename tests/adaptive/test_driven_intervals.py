@@ -18,6 +18,7 @@ from streamgauge.postprocess import Hierarchy
 from streamgauge.testing import InsecureNoise
 
 FAR = 10**6
+NEARER = 200  # beyond the threshold of one tick, and within that of two: nothing is read if 0 comes next
 TICKS, WIDTH = 24, 1200
 SHORT, LONG = 6, 96  # what is short is already all that can be done against nodes
 Halves = Callable[[Released, float], Any]
@@ -66,7 +67,8 @@ def missed(claim: Any, confidence: float, halves: Halves = told) -> float:
     run, kept = claim.start(WIDTH, InsecureNoise(21)), np.zeros(WIDTH, np.bool_)
     truth, misses, ticks = np.zeros(WIDTH, np.int64), kept, claim.horizon or SHORT
     for tick in range(1, ticks + 1):
-        values = np.where(kept & ((tick < ticks) | (claim is HIERARCHY)), 0, FAR)
+        far = NEARER if claim is HIERARCHY else FAR
+        values = np.where(kept & ((tick < ticks) | (claim is HIERARCHY)), 0, far)
         release, truth = run.step(values), truth + values
         apart = np.abs(release.centre - np.resize(truth, release.centre.shape))
         misses = (apart > halves(release, confidence))[-WIDTH:]

@@ -154,6 +154,23 @@ def test_no_release_loses_more_than_epsilon_whatever_is_grouped_and_pruned():
     assert Fraction(4, 5) * EPSILON < worst <= EPSILON * (1 + 1e-9)
 
 
+def test_nor_does_one_that_is_pruned_by_what_the_whole_window_has_released():
+    worst = max(losses(cache(lambda: claim(window="running", prune=2)), 0))
+    assert worst <= EPSILON * (1 + 1e-9)
+
+
+class ByExactSize(Tier):
+    """Has a threshold that knows what there is to read."""
+
+    def step(self, state, counts, above, tick, noise):
+        self.guessing.threshold[:] = -inf if above and counts.sum() > 5 else FAR
+        return super().step(state, counts, above, tick, noise)
+
+
+def test_pruning_a_window_by_exact_counts_is_caught():
+    assert inf in losses(cache(lambda: twin(ByExactSize, window="running")), 0, 1, 2)
+
+
 def test_releases_are_read_and_pruned_in_all_ways():
     mechanism = claim()
     patterns = {

@@ -207,3 +207,33 @@ def test_settings_that_make_no_claim_are_refused() -> None:
         Pegasus(Zcdp(1))
     with pytest.raises(ValueError, match=r"^epsilon must leave noise of scale 2\*\*48 at most, got"):
         Pegasus(Pure(Fraction(1, 2**48)))
+
+
+def test_a_history_refuses_releases_of_other_groups_and_of_another_kind():
+    release = Pegasus(Pure(1)).start(3).feed(np.ones((4, 3), int))
+    with pytest.raises(ValueError, match=r"^release must be of 2 groups, as its history is, got 3$"):
+        Pegasus(Pure(1)).history(2).add(release)
+    with pytest.raises(ValueError, match=r"^release must have readings of blocks where its history has"):
+        Pegasus(Pure(1), block=4).history(3).add(release)
+
+
+def test_a_window_longer_than_a_history_is_all_of_it_and_one_that_fits_no_memory_is_refused():
+    for made in (Pegasus(Pure(1)), Pegasus(Pure(1), block=64)):
+        history = made.history(2)
+        history.add(made.start(2).feed(np.ones((9, 2), int)))
+        assert np.array_equal(history.sliding(2**40), history.sliding(70))
+    with pytest.raises(
+        ValueError, match=r"^window must be of at most 2\*\*30 ticks, got 'sliding 1099511627776'"
+    ):
+        Pegasus(Pure(1), window=f"sliding {2**40}")
+    with pytest.raises(ValueError, match=r"^window must be"):
+        Pegasus(Pure(1), window="sliding " + "9" * 5000)
+
+
+def test_half_widths_of_long_windows_are_of_few_more_draws_and_never_of_fewer():
+    made = Pegasus(Pure(1), window="running")
+    for tick in (3, 128, 129, 1000, 10**6 + 1):
+        exact = made.bar(tick).noise
+        assert exact.half_width(0.95) <= made.bar(tick).half_width(0.95) <= 1.01 * exact.half_width(0.95) + 1
+        assert made.bar(tick).stddev == exact.stddev
+    assert len({made.bar(tick).half_width(0.9) for tick in range(10**6, 10**6 + 5000)}) == 1

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure
+from streamgauge.adaptive.bars import ManyDraws
 from streamgauge.adaptive.block_windows import TwoScales
 from streamgauge.adaptive.blocks import Blocks
 from streamgauge.adaptive.group_history import Grouped
 from streamgauge.adaptive.pegasus import Pegasus
 from streamgauge.adaptive.smoothers import Quiet
-from streamgauge.noise import DiscreteLaplace, Ints, NoiseSum, Term
+from streamgauge.noise import DiscreteLaplace, Ints, Term
 from streamgauge.privacy import WEvent
 from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
 
@@ -152,8 +153,8 @@ def test_the_centre_is_the_truth_and_as_many_draws_as_its_bar_says(window: str, 
     assert mechanism.blocks is not None
     for bar, ticks, blocks in zip(release.bars, *drawn, strict=True):
         terms = (Term(int(ticks), 1, mechanism.perturber), Term(int(blocks), 1, mechanism.blocks.law))
-        assert isinstance(bar, NoiseSum)
-        assert [term for term in bar.terms if term.count] == [term for term in terms if term.count]
+        assert isinstance(bar, ManyDraws)
+        assert [term for term in bar.noise.terms if term.count] == [term for term in terms if term.count]
 
 
 def test_a_block_without_the_ticks_before_a_window_stands_for_its_edge_where_that_is_less_noise() -> None:

@@ -61,10 +61,15 @@ def test_values_below_the_lowest_count_for_it_and_for_themselves_if_there_is_non
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 4", "running"])
-def test_guesses_over_windows_never_drift(window):
-    mechanism = claim(window=window, consistent=False, longest=1, prune=2)
+def test_guesses_over_windows_never_drift(window, monkeypatch):
+    def by_tick(self, read, newest, value, ticks):
+        return ~read | (newest <= self.threshold)
+
+    monkeypatch.setattr(Guessing, "pruned", by_tick)
+    alone = {"consistent": False, "longest": 1, "prune": 2, "lowest": None}
+    mechanism = claim(window=window, **alone)
     release = mechanism.start(noise=InsecureNoise(2)).feed(np.random.default_rng(2).poisson(3, (200, 2)))
-    each = claim(consistent=False, longest=1, prune=2).start(noise=InsecureNoise(2))
+    each = claim(**alone).start(noise=InsecureNoise(2))
     ticks = each.feed(np.random.default_rng(2).poisson(3, (200, 2)))
     size = {"each": 1, "sliding 4": 4, "running": 200}[window]
     sums = np.array([ticks.value[max(0, t - size + 1) : t + 1].sum(axis=0) for t in range(200)])
@@ -107,7 +112,7 @@ def test_intervals_that_set_nothing_apart_are_caught(monkeypatch):
 def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
     roots, spread = 4000, 6.5 * sqrt(0.09 / 4000)
     hierarchy = Hierarchy([None] * roots + [root for root in range(roots) for _ in range(2)])
-    mechanism = PegasusHierarchy(Pure(1), hierarchy=hierarchy, window=window)
+    mechanism = PegasusHierarchy(Pure(1), hierarchy=hierarchy, window=window, prune=2)
     values = np.zeros((6, 2 * roots), int)
     values[:, ::2] = np.arange(roots) % 30
     release = mechanism.start(noise=InsecureNoise(6)).feed(values)
@@ -156,4 +161,4 @@ def test_a_node_far_below_0_is_looked_into_where_counts_may_be_negative() -> Non
     read, newest = np.array([True, True, True]), np.array([-90.0, 0.5, 90.0])
     for signed, expected in ((True, [False, True, False]), (False, [True, True, False])):
         guessing = Guessing(np.full(3, 2.0), 0, signed)
-        assert guessing.pruned(read, newest).tolist() == expected
+        assert guessing.pruned(read, newest, newest, 1).tolist() == expected

@@ -88,13 +88,11 @@ def test_the_more_is_expected_the_larger_is_the_predicted_error() -> None:
 
 
 def test_pan_private_counts_are_offered_cascading_buffers_and_never_take_them() -> None:
-    reasons = {}
     for density in ("1/1000", 1000, 10**6):
         offers = compare(Pure(1), horizon=2**14, expected=density, pan_private=True)
         assert offers.best == usual(Pure(1), horizon=2**14, pan_private=True)
-        reasons[density] = [offer.refused.split(" must be")[0] for offer in offers.offers]
-    assert reasons["1/1000"] == ["pan_private", "expected"]
-    assert reasons[1000] == ["pan_private", "predicted error"]
+        reasons = [offer.refused.split(" must be")[0] for offer in offers.offers]
+        assert reasons == ["pan_private", "predicted error"]
 
 
 def test_the_error_of_cascading_buffers_is_predicted_within_a_fifth() -> None:

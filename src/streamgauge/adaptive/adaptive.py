@@ -12,6 +12,7 @@ Privacy
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import ClassVar, TypeVar
 
@@ -19,21 +20,32 @@ import numpy as np
 
 from streamgauge.adaptive.bars import Bar
 from streamgauge.adaptive.released import Released, one_after_the_other, stacked
+from streamgauge.continual.bound import Bound
 from streamgauge.continual.claim import Claim, Ticking
 from streamgauge.noise import Ints, Noise
-from streamgauge.privacy import Loss, Pure
+from streamgauge.privacy import Event, Loss, Pure, Unit
 
 S = TypeVar("S", bound=Ticking)
 
 
+@dataclass(frozen=True)
 class Adaptive(Claim[S, Released]):
-    """A mechanism that adapts to its data: `start` it, `step` or `feed` it, read its releases."""
+    """A mechanism that adapts to its data: `start` it, `step` or `feed` it, read its releases.
+
+    What all of them can be set to is here; what is a mechanism's own, in its file.
+    """
 
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure,)
     WHY: ClassVar[str] = "its private tests are proved for pure losses"
     DEPENDS: ClassVar[str]  # what its error depends on, in words that a plan can print
     WINDOWS: ClassVar[tuple[str, ...]]  # the kinds of window that it answers: "each", "sliding", "running"
     JOINT: ClassVar[bool] = False  # whether groups are decided on together, so that none can be added later
+    loss: Loss
+    _: KW_ONLY
+    horizon: int | None = None
+    bound: Bound = 1
+    pan_private: bool = False
+    unit: Unit = Event()
 
     @property
     def steps(self) -> int:

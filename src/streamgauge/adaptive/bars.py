@@ -5,14 +5,16 @@ itself (`NoiseSum`); where a private test has bounded how far data have moved, t
 test; where nothing bounds it, `Unknown`. A mechanism that has no standard error apart from its data says NaN.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Protocol
 
 import numpy as np
 
+from streamgauge.noise import NoiseSum
 from streamgauge.noise.numbers import Floats
 
+DIGITS = 7  # binary digits of a number of draws whose half width is worked out
 Widths = float | Floats  # one number for all groups, or one for each
 
 
@@ -39,6 +41,35 @@ class Unknown:
 
     def half_width(self, confidence: float) -> float:
         return inf
+
+
+@dataclass(frozen=True)
+class ManyDraws:
+    """The noise of windows that grow from tick to tick, whose half widths are not worked out at every tick.
+
+    They are those of a few more draws, less than one in 64, so that one serves for many ticks: never too
+    narrow, since a sum of symmetric draws that are the likelier the nearer to 0 only spreads with each draw.
+    """
+
+    noise: NoiseSum
+
+    @property
+    def stddev(self) -> float:
+        return self.noise.stddev
+
+    def half_width(self, confidence: float) -> float:
+        more = (replace(term, count=few_digits(term.count)) for term in self.noise.terms)
+        return NoiseSum(tuple(more)).half_width(confidence)
+
+
+def few_digits(number: int) -> int:
+    """The least number of DIGITS binary digits, and zeros, that is not below this one.
+
+    >>> [few_digits(number) for number in (1, 128, 129, 1000)]
+    [1, 128, 130, 1000]
+    """
+    places = max(0, number.bit_length() - DIGITS)
+    return -(-number >> places) << places
 
 
 @dataclass(frozen=True)

@@ -24,26 +24,29 @@ Privacy
     comes in between, and then the last one before t does.
 
 Error
-    `value` is the count, which misses what the buffers hold. `centre` adds the buffers, noisy as they are: it
-    is off by the noise of the messages in count and buffers alone, and its bar holds whatever the data, be
-    they chosen in view of past releases. How many draws are in count and buffers may then depend on all of
+    The count misses what the buffers hold. `centre` adds the buffers, noisy as they are: it is off by the
+    noise of the messages in count and buffers alone, and its bar holds whatever the data, be they chosen in
+    view of past releases. `value` adds of the buffers what is beyond their noise: of a sum b under noise of
+    variance v, b - v/b, and nothing if b^2 <= v. So it is within sqrt(v) of the centre, and the count where
+    nothing has come. How many draws are in count and buffers may then depend on all of
     them. But in the count they are the first ever, in the first buffer those of the last ticks, and in any
     other the first since it was emptied: by Levy's inequality, sums of the first (or last) 1, 2, .. N
     draws all stay below what a sum of N exceeds with half the chance; every N = 2^j has a part
     1/((j + 1)(j + 2)). Each of the d + 1 has an even share of beta, and buffers but the first part theirs
     among the times that they were filled (`parts`).
-    The theorem of the paper: but for exp(-kappa), the value at tick t with n events is off by
-    O(d l + sqrt(t)/(eps' r^d) + sqrt(n)/(eps' r)). With kappa = log^2 T, l is so large that trees are better
-    at any length (T = 2^20, epsilon = 1: l = 35200); below l events the value is 0, or nearly.
+    The theorem of the paper: but for exp(-kappa), the count at tick t with n events is off by
+    O(d l + sqrt(t)/(eps' r^d) + sqrt(n)/(eps' r)). With kappa = log^2 T, l is so large (35200 for T = 2^20,
+    epsilon = 1) that it says next to nothing; with the buffers the error is that of a few draws a level.
 
 Reference
     Dwork: Differential privacy in new settings, SODA 2010, Figure 2, after Dwork, Naor, Pitassi, Rothblum and
     Yekhanin: Pan-private streaming algorithms, ICS 2010. There the loss is (2d + 1) eps', epsilon is met only
-    up to a constant, both square roots lack 1/eps', and an announced intrusion empties the buffers.
+    up to a constant, both square roots lack 1/eps', an announced intrusion empties the buffers, and nothing
+    is published of what they hold, though it is paid for.
 """
 
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import ceil, nan, sqrt
 from typing import ClassVar
@@ -53,12 +56,10 @@ import numpy as np
 from streamgauge.adaptive.adaptive import Adaptive
 from streamgauge.adaptive.bars import parts
 from streamgauge.adaptive.released import Released
-from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import draw_rows
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
 from streamgauge.noise.numbers import Floats
-from streamgauge.privacy import Event, Loss, Unit
 
 NONE = -1  # no draws, or no times to tell apart
 
@@ -115,7 +116,18 @@ def exponents(numbers: Ints) -> Ints:
     return np.where(numbers > 0, powers - (mantissas == 0.5), NONE).astype(np.int64)
 
 
-@dataclass(frozen=True)
+def beyond_noise(held: Ints, variance: Floats) -> Floats:
+    """What a sum is likely to have beyond its noise: b - v/b, of the same sign, or nothing.
+
+    >>> beyond_noise(np.array([-3, 1, 100]), np.array([4.0, 4.0, 4.0])).round(2)
+    array([-1.67,  0.  , 99.96])
+    """
+    sums = held.astype(np.float64)
+    clear = sums**2 > variance
+    return np.where(clear, sums - variance / np.where(clear, sums, 1.0), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CascadingBuffers(Adaptive[State]):
     """Running counts over at most `horizon` ticks; see the module's claim.
 
@@ -125,12 +137,7 @@ class CascadingBuffers(Adaptive[State]):
 
     DEPENDS: ClassVar[str] = "how often the buffers pass on, and what they hold"
     WINDOWS: ClassVar[tuple[str, ...]] = ("running",)
-    loss: Loss
-    _: KW_ONLY
-    horizon: int
-    bound: Bound = 1
     pan_private: bool = True
-    unit: Unit = Event()
     levels: int = 0
     ratio: int = 2
     kappa: int = 0
@@ -141,14 +148,19 @@ class CascadingBuffers(Adaptive[State]):
         if not self.levels:
             object.__setattr__(self, "levels", self._enough_levels())
         if not self.kappa:
-            object.__setattr__(self, "kappa", max(1, (self.horizon - 1).bit_length()) ** 2)
+            object.__setattr__(self, "kappa", max(1, (self.ticks - 1).bit_length()) ** 2)
         check_whole("levels", self.levels)
         check_whole("kappa", self.kappa)
         check_noise(self)
 
+    @property
+    def ticks(self) -> int:
+        """The horizon, without which nothing is claimed."""
+        return self.horizon or 1
+
     def _enough_levels(self) -> int:
         levels = 1
-        while self.patience**levels < self.horizon:
+        while self.patience**levels < self.ticks:
             levels += 1
         return levels
 
@@ -222,9 +234,10 @@ class CascadingBuffers(Adaptive[State]):
         state.passed[level, groups] += 1
 
     def _released(self, state: State) -> Released:
-        centre = state.count + state.buffers.sum(axis=0)
+        held = state.buffers.sum(axis=0)
+        value = state.count + beyond_noise(held, state.inside[:-1].sum(axis=0) * self.distribution.variance)
         bar = CascadeBar(state.inside.copy(), state.passed + 1, self.distribution)
-        return Released(state.count.astype(np.float64), centre.astype(np.float64), (bar,))
+        return Released(value, (state.count + held).astype(np.float64), (bar,))
 
     def bar(self, tick: int) -> CascadeBar:
         """With an update of the count at every tick, and buffers as full as they get."""

@@ -61,6 +61,11 @@ class GroupHistory:
         if not isinstance(release, Grouped):
             raise ValueError(f"release must be one of Pegasus, got {type(release).__name__}")
         shape = (len(release.bars), self.noisy.shape[1])
+        if release.noisy.size != len(release.bars) * self.noisy.shape[1]:
+            groups = release.noisy.size // max(1, len(release.bars))
+            raise ValueError(f"release must be of {shape[1]} groups, as its history is, got {groups}")
+        if (release.ended is None) != (self.ended is None):
+            raise ValueError("release must have readings of blocks where its history has, got another kind")
         self.noisy = np.concatenate([self.noisy, release.noisy.reshape(shape)])
         self.started = np.concatenate([self.started, release.started.reshape(shape)])
         if self.ended is not None and release.ended is not None:
@@ -72,7 +77,8 @@ class GroupHistory:
 
     def sliding(self, size: int, smoother: str = "median") -> Floats:
         """The last `size` ticks."""
-        return self.released(f"sliding {size}", smoother)
+        longest = max(1, len(self.noisy), self.blocks.size if self.blocks else 1)
+        return self.released(f"sliding {min(size, longest)}", smoother)
 
     def running(self, smoother: str = "median") -> Floats:
         """All ticks so far."""

@@ -28,6 +28,8 @@ from streamgauge.adaptive.ragged import Ints
 from streamgauge.adaptive.smoothers import LastGroup, Smoother, extend, no_group
 from streamgauge.noise.numbers import Bools, Floats
 
+LONGEST = 2**30  # ticks of a sliding window, all of which are in memory
+SPELT = 20  # digits
 P = TypeVar("P")
 Estimate = tuple[Floats, Ints]  # from groups; the sum of noisy counts
 
@@ -168,7 +170,9 @@ class Sliding:
 def window_of(text: str) -> Window[Any]:
     """The window that "each", "sliding N" or "running" asks for."""
     kind, _, size = str(text).partition(" ")
-    if kind == "sliding" and size.isdecimal() and int(size) > 0:
+    if kind == "sliding" and size.isdecimal() and len(size) <= SPELT and int(size) > 0:
+        if int(size) > LONGEST:
+            raise ValueError(f"window must be of at most 2**30 ticks, got {text!r}")
         return Sliding(int(size))
     if text not in ("each", "running"):
         raise ValueError(f'window must be "each", "running" or "sliding TICKS", got {text!r}')

@@ -26,6 +26,7 @@ from math import inf, nan, sqrt
 
 import numpy as np
 
+from streamgauge.adaptive.bars import ManyDraws, few_digits
 from streamgauge.noise import Distribution, Ints, NoiseSum, Term
 from streamgauge.noise.numbers import Floats
 from streamgauge.postprocess.hierarchy import Places
@@ -61,13 +62,16 @@ class NodeBars:
         self, depth: int, law: Distribution, unread: Ints, ceilings: Ints, confidence: float
     ) -> Floats:
         guessing = bool(depth) and self.counting
-        whole = NoiseSum((Term(self.ticks, 1, law),)).half_width(self._left(confidence, guessing))
+        whole = self._of_draws(self.ticks, law, self._left(confidence, guessing))
         if not guessing or not unread.any():
             return np.where(unread > 0, inf, whole)
-        partly = NoiseSum((Term(self.ticks - 1, 1, law),)).half_width(1 - (1 - confidence) * APART / 2)
+        partly = self._of_draws(self.ticks - 1, law, 1 - (1 - confidence) * APART / 2)
         own = np.where(unread < self.ticks, partly, 0.0)
         most = np.maximum(ceilings + unread * self._too_low(depth, confidence), 0)
         return np.where(unread > 0, own + most, whole)
+
+    def _of_draws(self, draws: int, law: Distribution, confidence: float) -> float:
+        return ManyDraws(NoiseSum((Term(draws, 1, law),))).half_width(confidence)
 
     def _left(self, confidence: float, guessing: bool) -> float:
         """The confidence of windows that were read throughout."""
@@ -78,4 +82,4 @@ class NodeBars:
         """By how much any reading of any ancestor in the window may be too low; too high is as likely."""
         readings = [NoiseSum((Term(1, 1, law),)) for law in self.laws[:depth]]
         chance = 1 - (1 - confidence) * 2 * APART
-        return max(reading.simultaneous(chance, self.ticks * depth) for reading in readings)
+        return max(reading.simultaneous(chance, few_digits(self.ticks) * depth) for reading in readings)

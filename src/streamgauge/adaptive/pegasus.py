@@ -23,7 +23,7 @@ Error
     Depends on data. `value` is from whole groups: the less noisy and the more biased, the longer they are. In
     a constant stream noise alone ends an open group, after about 8/3 e^(theta/8) ticks on average: 5 with the
     default theta, 32 with 20, 400 with 40 (`longest` aside), whatever epsilon is.
-    `centre` is the sum of the noisy counts in the window, without bias, and its bar the exact law of as many
+    `centre` is the sum of the noisy counts in the window, without bias, and its bar the law of as many
     draws; intervals are about it, so that they hold whatever the data are. With `block`, whole blocks count
     by their readings (block_windows.py): a window of N ticks has about N/block draws and those of a half to
     a whole block of ticks. For intervals a block near sqrt(N) is best; values bear longer ones.
@@ -35,7 +35,7 @@ Reference
     at most `longest` ticks, in intervals, and in blocks, which they have not.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
@@ -43,19 +43,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.adaptive.adaptive import Adaptive
+from streamgauge.adaptive.bars import ManyDraws
 from streamgauge.adaptive.block_windows import Scaled, TwoScaled, with_blocks
 from streamgauge.adaptive.blocks import Blocks, OpenBlock
 from streamgauge.adaptive.group_history import Grouped, GroupHistory
 from streamgauge.adaptive.group_windows import Smoothed, Smoothing, window_of
+from streamgauge.adaptive.grouped_claim import GroupedClaim
 from streamgauge.adaptive.grouper import Grouper, OpenGroups
 from streamgauge.adaptive.ragged import room_for
 from streamgauge.adaptive.smoothers import smoother_of
-from streamgauge.continual.bound import Bound
 from streamgauge.continual.saved import numbers
 from streamgauge.continual.settings import check_settings, is_whole
 from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
-from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.exact import Number, exact, not_negative
 
 
@@ -69,26 +68,13 @@ class State:
     block: OpenBlock | None = None  # exact: the sums of the open block, where blocks are read
 
 
-@dataclass(frozen=True)
-class Pegasus(Adaptive[State]):
+@dataclass(frozen=True, kw_only=True)
+class Pegasus(GroupedClaim[State]):
     """Counts of each tick, of a sliding window or of all ticks; see the module's claim."""
 
     DEPENDS: ClassVar[str] = (
         "how long the stream stays near one level: smoothing gains as it does, and lags where it jumps"
     )
-    WINDOWS: ClassVar[tuple[str, ...]] = ("each", "sliding", "running")
-    RESTS_EXACT: ClassVar[str] = "its grouper holds the counts of open groups"
-    loss: Loss
-    _: KW_ONLY
-    horizon: int | None = None
-    bound: Bound = 1
-    pan_private: bool = False
-    unit: Unit = Event()
-    window: str = "each"
-    split: Number = Fraction(4, 5)
-    theta: Number = 5
-    smoother: str = "median"
-    longest: int = 256
     block: int | None = None
     coarse: Number = Fraction(1, 2)
 
@@ -160,11 +146,11 @@ class Pegasus(Adaptive[State]):
             return None
         return self.blocks.step(state.block, values, state.tick, noise)
 
-    def bar(self, tick: int) -> NoiseSum:
+    def bar(self, tick: int) -> ManyDraws:
         """The noise of the readings that the window is put together from."""
         blocks, ticks = self.scaled.draws(self.checked(tick))
         coarse = (Term(blocks, 1, self.blocks.law),) if self.blocks and blocks else ()
-        return NoiseSum((Term(ticks, 1, self.perturber), *coarse))
+        return ManyDraws(NoiseSum((Term(ticks, 1, self.perturber), *coarse)))
 
     def nothing(self, width: int) -> Grouped:
         none, whole = np.zeros((0, width)), np.zeros((0, width), np.int64)

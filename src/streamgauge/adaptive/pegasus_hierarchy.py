@@ -5,9 +5,9 @@
                                      ...                                       --> estimates that add up
 
 It takes the counts of the leaves of a public `Hierarchy`, in their order, and releases all nodes, by their
-numbers. A node whose estimate of a tick is at most the threshold has no children read at that tick: they are
-guessed to be even parts of it (pruning.py). In the end estimates are made to add up, by least squares with
-the variances that readings and groups have; a guess has no say in it.
+numbers. A node whose estimates of a tick and of its window are at most the threshold has no children read at
+that tick: they are guessed to be even parts of it (pruning.py). In the end estimates are made to add up, by
+least squares with the variances that readings and groups have, near what was read (node_estimates.py).
 
 Privacy
     Neighbours: as for every adaptive mechanism, who move one leaf's count by 1 in each of at most `steps`
@@ -22,47 +22,47 @@ Privacy
 Error
     Depends on data. `value` is from groups and from all levels, with their bias. `centre` is the sum of a
     node's own readings in the window, and its bar holds whatever the data are (node_bars.py): the exact law
-    of the draws where every tick was read; else the ancestors' readings too, if `lowest` is 0, and nothing
-    certain if it is None.
+    of the draws where every tick was read, as roots are always; else the ancestors' readings too, if `lowest`
+    is 0, and nothing certain if it is None. An interval is made as wide as its value needs: it holds both.
     The threshold of a node with k children is `prune` times sqrt(k) standard errors of one child's reading:
-    with less than that, even parts are no worse in squared error than k readings, be it all in one child.
+    with less than that, even parts are no worse in squared error than k readings, be it all in one child. For
+    a window of N ticks it is sqrt(N) times that. With `prune` 0 all is read.
+    Medians of skewed counts are off to one side, and over many groups that adds up, where noise does not: so
+    the `smoother` "auto" is the median for each tick, and the average, without such a bias, for windows.
 
 Reference
     Chen, Machanavajjhala, Hay, Miklau: PeGaSus, CCS 2017, has hierarchies and pruning in section 5, which we
     have not read: levels, pruning and its threshold are as proved here.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.adaptive.adaptive import Adaptive
 from streamgauge.adaptive.folding import folded
+from streamgauge.adaptive.grouped_claim import GroupedClaim
 from streamgauge.adaptive.levels import Level, levels_of, shares_of
 from streamgauge.adaptive.node_bars import NodeBars
+from streamgauge.adaptive.node_estimates import NodeEstimates
 from streamgauge.adaptive.pegasus import Pegasus
 from streamgauge.adaptive.pruning import Guessing, Seen, prune_of
 from streamgauge.adaptive.ragged import room_for
 from streamgauge.adaptive.released import Released
 from streamgauge.adaptive.tiers import Tier, TierState, downwards
-from streamgauge.continual.bound import Bound
 from streamgauge.continual.run import Run
 from streamgauge.continual.saved import numbers
 from streamgauge.continual.settings import check_settings
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
 from streamgauge.noise.numbers import Bools, Floats
-from streamgauge.postprocess import AddUp, Hierarchy
+from streamgauge.postprocess import Hierarchy
 from streamgauge.postprocess.hierarchy import Places
-from streamgauge.privacy import Event, Loss, Pure, Unit
+from streamgauge.privacy import Pure
 from streamgauge.privacy.exact import Number
 
-FAINT, FAINTEST = (
-    60,
-    800,
-)  # bits by which a guess says less than a reading, or than the guess above; all levels
+AUTO = "auto"
 
 
 @dataclass(slots=True)
@@ -81,31 +81,24 @@ class Nodes(Released):
     noisy: Ints  # its count under noise; 0 where it was not read
     started: Bools  # whether a group began with the tick, or none was there to go on
 
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Bounds that hold the truth with at least `confidence`, and the value: they are widened to."""
+        low, high = super().interval(confidence)
+        return np.minimum(low, self.value), np.maximum(high, self.value)
 
-@dataclass(frozen=True)
-class PegasusHierarchy(Adaptive[State]):
+
+@dataclass(frozen=True, kw_only=True)
+class PegasusHierarchy(GroupedClaim[State]):
     """All nodes of a hierarchy, at each tick, in a sliding window or in all ticks; see the module's claim."""
 
     DEPENDS: ClassVar[str] = (
         "how long nodes stay near one level, and how many are so nearly empty that they need not be read"
     )
-    WINDOWS: ClassVar[tuple[str, ...]] = Pegasus.WINDOWS
-    RESTS_EXACT: ClassVar[str] = Pegasus.RESTS_EXACT
     JOINT: ClassVar[bool] = True
-    loss: Loss
-    _: KW_ONLY
     hierarchy: Hierarchy
-    horizon: int | None = None
-    bound: Bound = 1
-    pan_private: bool = False
-    unit: Unit = Event()
-    window: str = "each"
-    split: Number = Fraction(4, 5)
-    theta: Number = 5
-    smoother: str = "median"
-    longest: int = 256
+    smoother: str = AUTO
     shares: tuple[Number, ...] | None = None  # of each level, the roots first
-    prune: Number | None = 1  # in standard errors of all readings that are saved
+    prune: Number | None = 1  # in standard errors of all readings that are saved; 0 or None for never
     lowest: int | None = 0  # 0 where a count cannot be negative
     consistent: bool = True
 
@@ -117,6 +110,8 @@ class PegasusHierarchy(Adaptive[State]):
             raise ValueError(f"lowest must be 0 or None, got {self.lowest!r}")
         object.__setattr__(self, "shares", shares_of(self.shares, len(self.levels)))
         object.__setattr__(self, "prune", prune_of(self.prune))
+        if self.smoother == AUTO:
+            object.__setattr__(self, "smoother", "median" if self.window == "each" else "average")
         object.__setattr__(self, "split", self.tiers[0].pegasus.split)
         object.__setattr__(self, "theta", self.tiers[0].pegasus.theta)
 
@@ -144,7 +139,8 @@ class PegasusHierarchy(Adaptive[State]):
             longest=self.longest,
         )
         saved = np.sqrt(np.bincount(level.parents, minlength=level.above) * pegasus.perturber.variance)
-        threshold = np.full(level.above, -np.inf) if self.prune is None else float(self.prune) * saved
+        errors = float(prune_of(self.prune))
+        threshold = errors * saved if errors else np.full(level.above, -np.inf)
         size = 0 if self.window == "running" else pegasus.smoothing.window.ticks(2**62)
         return Tier(level, pegasus, Guessing(threshold, size, signed=self.lowest is None))
 
@@ -177,7 +173,7 @@ class PegasusHierarchy(Adaptive[State]):
             seen.append(tier.step(own, counts[tier.level.places], above, state.tick, noise))
         shown = Seen(*(self.hierarchy.numbered(np.concatenate(parts)) for parts in zip(*seen, strict=True)))
         return Nodes(
-            self.added_up(shown, state.tick) if self.consistent else shown.value,
+            self.estimates.of(shown, self._ticks(state.tick), consistent=self.consistent),
             shown.centre.astype(np.float64),
             (self._bars(state.tick, shown.unread, shown.ceilings),),
             self._least,
@@ -192,14 +188,9 @@ class PegasusHierarchy(Adaptive[State]):
             return values
         return np.maximum(folded(values, 2**62 // self.leaves), 0)
 
-    def added_up(self, shown: Seen, tick: int) -> Floats:
-        """All values, made to add up; weighed by how many readings each is from, up to a common factor."""
-        widest = max(law.scale for law in self.laws)
-        spread = np.array([float(law.scale / widest) ** 2 for law in self.laws])
-        readings = np.maximum(self._ticks(tick) - shown.unread, shown.length)
-        measured = spread[self.depths] / np.maximum(readings, 1)
-        faint = np.ldexp(1.0, min(FAINT, FAINTEST // len(self.levels)) * self.depths)
-        return AddUp(self.hierarchy, np.where(readings > 0, measured, faint)).step(shown.value)
+    @cached_property
+    def estimates(self) -> NodeEstimates:
+        return NodeEstimates(self.hierarchy, self.laws, self.depths, self._least)
 
     @cached_property
     def laws(self) -> tuple[DiscreteLaplace, ...]:
@@ -216,11 +207,11 @@ class PegasusHierarchy(Adaptive[State]):
     def bar(self, tick: int) -> NodeBars:
         """Where nodes may be pruned, nothing is certain before there are data, but of the roots."""
         ticks = self._ticks(self.checked(tick))
-        unread = np.where((self.depths > 0) & (self.prune is not None), ticks, 0)
+        unread = np.where((self.depths > 0) & bool(self.prune), ticks, 0)
         return NodeBars(self.laws, self.depths, ticks, unread, np.zeros_like(unread), counting=False)
 
     def _bars(self, tick: int, unread: Ints, ceilings: Ints) -> NodeBars:
-        counting = self.prune is not None and self.lowest is not None
+        counting = bool(self.prune) and self.lowest is not None
         return NodeBars(self.laws, self.depths, self._ticks(tick), unread, ceilings, counting)
 
     @property

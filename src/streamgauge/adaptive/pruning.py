@@ -4,9 +4,10 @@
     floors     38   1             read; 1 is at most the threshold
     rooms      20 19   1/3 1/3 1/3      read; guessed: their noise would be larger than what they have
 
-Whether the children of a node are read at a tick is decided by what the node has *released* for that tick.
-Below a node that was not read nothing is. What is guessed over a window of ticks is kept here, for each node
-of the level above, since all its children share it.
+Whether the children of a node are read at a tick is decided by what the node has *released* for that tick,
+and for its window: what is next to nothing at each of N ticks may be much at all of them together, where
+noise has grown with sqrt(N) only. Below a node that was not read nothing is. What is guessed over a window
+of ticks is kept here, for each node of the level above, since all its children share it.
 
 Privacy
     None is spent: a decision is a function of releases. What a node that is not read could have lost at that
@@ -15,6 +16,7 @@ Privacy
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +44,12 @@ class Seen(NamedTuple):
     length: Ints  # of the last group; 0 without a reading
 
 
-ABOVE_ROOTS = np.ones(1, np.bool_), np.full(1, np.inf), np.zeros(1, np.int64)  # read, newest, ceiling
+ABOVE_ROOTS = (
+    np.ones(1, np.bool_),
+    np.full(1, np.inf),
+    np.full(1, np.inf),
+    np.zeros(1, np.int64),
+)  # read, newest, value, ceiling
 
 
 @dataclass(slots=True)
@@ -68,10 +75,11 @@ class Guessing:
         width = len(self.threshold)
         return Guessed(np.zeros((self.size, 3, width), np.int64), np.zeros((3, width), np.int64))
 
-    def pruned(self, read: Bools, newest: Floats) -> Bools:
-        """Below which nodes of the level above nothing is read at this tick."""
-        size = np.abs(newest) if self.signed else newest
-        return np.asarray(~read | (size <= self.threshold))
+    def pruned(self, read: Bools, newest: Floats, value: Floats, ticks: int) -> Bools:
+        """Below which nodes of the level above nothing is read at this tick, the last of so many."""
+        size = np.stack([newest, value / sqrt(ticks)] if ticks > 1 else [newest])
+        largest = (np.abs(size) if self.signed else size).max(axis=0)
+        return np.asarray(~read | (largest <= self.threshold))
 
     def step(self, state: Guessed, pruned: Bools, newest: Floats, ceiling: Ints, tick: int) -> Ints:
         """The sums over the window that ends at `tick`."""
@@ -84,11 +92,9 @@ class Guessing:
         return state.sums
 
 
-def prune_of(given: Number | None) -> Fraction | None:
-    """Of how many standard errors the threshold is, exactly; None if nothing is ever pruned."""
-    if given is None:
-        return None
-    errors = not_negative(given, "prune")
+def prune_of(given: Number | None) -> Fraction:
+    """Of how many standard errors the threshold is, exactly; 0, as None, if nothing is ever pruned."""
+    errors = not_negative(0 if given is None else given, "prune")
     if errors > FARTHEST:
         raise ValueError(f"prune must be at most 2**62, got {given}")
     return errors

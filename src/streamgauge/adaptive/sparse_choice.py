@@ -7,8 +7,7 @@ they are offered; without a declaration they never are. Promise and bars hold ev
 
 `SparseCounter` takes the split of the budget that is predicted best, and a tree fitted to the segments that
 are predicted; values are counts, so that those below 0 count as 0. `CascadingBuffers` is for pan-private
-counts, which `SparseCounter` cannot be; it is not offered for streams of fewer events than its threshold, of
-which it would publish nothing but 0.
+counts, which `SparseCounter` cannot be.
 """
 
 from collections.abc import Callable
@@ -149,9 +148,6 @@ def _cascading(wish: Wish) -> Judged:
     if not wish.asked.pan_private:
         raise ValueError("pan_private must be True, else SparseCounter does better, got False")
     claim = wish.made(CascadingBuffers)
-    if wish.events < claim.threshold:
-        rule = f"expected must be at least {claim.threshold} events by the horizon, or all it says is 0"
-        raise ValueError(f"{rule}, got {wish.events:.4g}")
     return cascade_error(claim, wish.ticks, wish.events), claim
 
 

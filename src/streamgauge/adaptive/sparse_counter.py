@@ -42,7 +42,7 @@ Reference
     open, and fitted to the segments expected, not to T; no value need be positive.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import nan
@@ -55,12 +55,10 @@ from streamgauge.adaptive.bars import parts
 from streamgauge.adaptive.folding import folded
 from streamgauge.adaptive.released import Released
 from streamgauge.adaptive.segment_tree import SegmentTree, Shape, fitted
-from streamgauge.continual.bound import Bound
 from streamgauge.continual.mechanism import draw_rows
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
 from streamgauge.noise.numbers import Bools, Floats, rational
-from streamgauge.privacy import Event, Loss, Unit
 
 LIMIT = 2**62  # of one tick's value
 CLIP = 2**40  # of one tick's value, in the test alone
@@ -115,7 +113,7 @@ class SegmentBar:
         return self.passed + pair.simultaneous(confidence, parts(ordinal) * self.tests)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SparseCounter(Adaptive[State]):
     """Running counts of few events; see the module's claim.
 
@@ -125,12 +123,6 @@ class SparseCounter(Adaptive[State]):
     RESTS_EXACT: ClassVar[str] = "the sum of all ticks and that of the open segment rest in memory"
     DEPENDS: ClassVar[str] = "how many segments the stream is cut into, and what the open one holds"
     WINDOWS: ClassVar[tuple[str, ...]] = ("running",)
-    loss: Loss
-    _: KW_ONLY
-    horizon: int | None = None
-    bound: Bound = 1
-    pan_private: bool = False
-    unit: Unit = Event()
     split: Fraction = Fraction(1, 2)
     threshold: int | None = None
     segments: int = 32

@@ -8,14 +8,15 @@ chain of chances: at every tick it is cut with the chance that one draw reaches 
 The error is what the open segment holds, and the noise of the p-sums of the segments so far.
 
 `CascadingBuffers`: a level passes on after r^2 messages, or sooner when their events reach the threshold. The
-error is what has come since the last update of the count, and the noise of all updates.
+error is the noise of all updates of the count, and of the messages that buffers hold; less where they hold
+next to nothing.
 
 Simulation agrees within a fifth, see tests/adaptive/test_sparse_choice.py.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, inf, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from streamgauge.noise.numbers import Floats
 
 MARGINS = 24  # equally likely noises of a threshold that are followed
 FINEST = 64  # steps that a sum takes to the threshold, at most
+TINY = 2.0**-1000
 FOLLOWED = 512  # steps until all goes on as before
 
 
@@ -99,12 +101,13 @@ def _passes(left: Floats, scale: float) -> Floats:
 
 
 def cascade_error(claim: CascadingBuffers, ticks: int, events: float) -> float:
-    """Of cascading buffers that count so many events; none that they would keep silent of."""
-    if events < claim.threshold:
-        return inf
-    rate, period = events / ticks, 1.0
-    for _ in range(claim.levels):
-        period *= min(claim.patience, max(1, ceil(claim.threshold / (rate * period))))
-    period = min(period, ticks)
-    draws = (1 + int(claim.pan_private)) * ticks / (2 * period)
-    return sqrt((rate * (period - 1)) ** 2 / 3 + draws * claim.distribution.variance)
+    """Of cascading buffers that count so many events; what has filled one buffer fills the next at once."""
+    rate, period, draws, messages = events / ticks, 1.0, 0.0, float(claim.patience)
+    for level in range(claim.levels):
+        filling = claim.threshold / max(rate * period, TINY) + 0.5
+        messages = min(messages, max(1.0, filling)) if messages == claim.patience else 1.0
+        held = min(messages - 1, ticks / period) / 2
+        draws += held * (1 + int(claim.pan_private and level > 0))
+        period *= messages
+    draws += (1 + int(claim.pan_private)) * int(ticks / period) / 2
+    return sqrt(draws * claim.distribution.variance)

@@ -54,8 +54,9 @@ class Tier:
     def step(self, state: TierState, counts: Ints, above: Seen | None, tick: int, noise: Noise) -> Seen:
         """Takes one tick's count of every node, and what the level above has shown at this tick."""
         parents, siblings = self.level.parents, self.level.siblings
-        had, newest, ceiling = (above.read, above.newest, above.ceiling) if above else ABOVE_ROOTS
-        pruned = self.guessing.pruned(had, newest)
+        shown = (above.read, above.newest, above.value, above.ceiling) if above else ABOVE_ROOTS
+        had, newest, whole, ceiling = shown
+        pruned = self.guessing.pruned(had, newest, whole, self.pegasus.smoothing.window.ticks(tick))
         read = ~pruned[parents]
         noisy = self.readings(counts, read, noise)
         started = self.pegasus.grouper.step(state.groups, counts, noise, read) | ~read

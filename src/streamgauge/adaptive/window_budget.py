@@ -24,15 +24,13 @@ Reference
 """
 
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from streamgauge.adaptive.adaptive import Adaptive, S
-from streamgauge.continual.bound import Bound
 from streamgauge.continual.settings import check_noise, check_settings
 from streamgauge.noise import DiscreteLaplace, Noise, NoiseSum, Term
-from streamgauge.privacy import Event, Loss, Unit
 
 LONGEST = 2**20  # ticks of a window, since budgets of two of them are remembered
 DIGITS = 4  # binary digits of a budget: so few laws of noise that their tables are kept
@@ -43,12 +41,6 @@ class WindowClaim(Adaptive[S]):
     """A claim that spends epsilon in every window of w = `unit.ticks` ticks; see the module's claim."""
 
     WINDOWS: ClassVar[tuple[str, ...]] = ("each",)
-    loss: Loss
-    _: KW_ONLY
-    horizon: int | None = None
-    bound: Bound = 1
-    pan_private: bool = False
-    unit: Unit = Event()
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)

@@ -4,6 +4,7 @@ The first two lose more than they claim on patterns that hardly ever come: they 
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -114,6 +115,25 @@ def every_twin(chance: Chance) -> Iterator[Twins]:
         )
         yield Twins(broken, honest, why, runs=ENOUGH if counted else FEW, counted=counted)
     yield looks_below(chance)
+    yield whole_twice(chance)
+
+
+class WholeTwice(Pegasus):
+    """Ticks are read with all of the Perturber's part, as if there were no blocks."""
+
+    @cached_property
+    def perturber(self) -> DiscreteLaplace:
+        return DiscreteLaplace(1 / (Fraction(self.split) * self.share.epsilon))
+
+
+def whole_twice(chance: Chance) -> Twins:
+    name = "Pegasus, blocks besides the whole"
+    broken, honest = (
+        PegasusSubject(kind(ONE, block=2), 2, noise=chance, title=title, most=1)
+        for title, kind in ((name, WholeTwice), (f"{name}: honest", Pegasus))
+    )
+    why = "a count is in the readings of its tick and of its block, which share what the Perturber has"
+    return Twins(broken, honest, why, runs=FEW, counted=False)
 
 
 def grouped(chance: Chance, title: str, kind: type[Pegasus]) -> PegasusSubject:
@@ -137,7 +157,7 @@ class LooksBelow(PegasusHierarchy):
 def looks_below(chance: Chance) -> Twins:
     name = "Pegasus of a hierarchy, pruned by exact counts"
     broken, honest = (
-        ForestSubject(kind(ONE, hierarchy=TREE, prune=0), 2, noise=chance, title=title, most=1)
+        ForestSubject(kind(ONE, hierarchy=TREE, prune="1/1000"), 2, noise=chance, title=title, most=1)
         for title, kind in ((name, LooksBelow), (f"{name}: honest", PegasusHierarchy))
     )
     return Twins(broken, honest, "children that are read have somebody in them", runs=ENOUGH)

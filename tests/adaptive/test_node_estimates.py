@@ -1,0 +1,138 @@
+"""What is published of nodes adds up, lies within its own bounds, and is no worse for long windows."""
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure
+from streamgauge.adaptive import PegasusHierarchy
+from streamgauge.adaptive.node_estimates import NEAR
+from streamgauge.adaptive.pruning import Guessing
+from streamgauge.adaptive.within import within
+from streamgauge.postprocess import Hierarchy
+from streamgauge.query.predicted import WHATEVER, _of_counter
+from streamgauge.statistics import Count, Tuned
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+TREE = Hierarchy.complete(3, 3)
+WINDOWS = ("each", "sliding 8", "running")
+EVEN, UNEVEN = np.repeat([30.0, 2.0, 0.05], 3), np.tile([3.0, 0.05, 0.05], 3)
+
+
+def claim(**settings):
+    return PegasusHierarchy(Pure(1), **{"hierarchy": TREE, **settings})
+
+
+def stream(ticks=80, rates=EVEN):
+    return np.random.default_rng(5).poisson(rates, (ticks, 9))
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_value_is_within_its_own_interval_at_any_confidence(window, consistent):
+    release = claim(window=window, consistent=consistent).start(noise=InsecureNoise(1)).feed(stream())
+    assert (release.value >= 0).all()
+    release = release.of_ticks(slice(-8, None))
+    for confidence in (0.0, 0.5, 0.95):
+        low, high = release.interval(confidence)
+        assert ((low <= release.value) & (release.value <= high)).all()
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_a_root_is_near_its_readings_and_its_interval_is_the_law_of_their_noise(window):
+    made = claim(window=window)
+    release = made.start(noise=InsecureNoise(2)).feed(stream())
+    off = np.abs(release.value - release.centre)[:, 0]
+    assert (off <= NEAR * release.stddev[:, 0] + 1e-9).all()
+    for tick in (1, 2, 80):
+        half, last = made.bar(tick).half_width(0.95)[0], release.of_tick(tick - 1)
+        ends = np.maximum(last.centre[0] + np.array([-half, half]), 0)
+        assert np.stack(last.interval(0.95))[:, 0].tolist() == ends.tolist()
+
+
+def errors(made, rates=EVEN, groups=24):
+    """Root mean square at the last tick, of values and centres, level by level, over many trees."""
+    nodes = TREE.parents
+    many = Hierarchy([-1 if up < 0 else up + k * len(nodes) for k in range(groups) for up in nodes])
+    values = np.tile(stream(120, rates), (1, groups))
+    wide = claim(hierarchy=many, window=made.window, smoother=made.smoother, prune=made.prune)
+    release = wide.start(noise=InsecureNoise(3)).feed(values).of_tick(-1)
+    off = np.stack([release.value, release.centre]) - many.totals(values.sum(axis=0))
+    return [[float(np.sqrt((each[wide.depths == d] ** 2).mean())) for d in range(3)] for each in off]
+
+
+@pytest.mark.parametrize("rates", [EVEN, UNEVEN])
+def test_running_totals_are_no_worse_than_the_sums_of_what_was_read(rates):
+    value, centre = errors(claim(window="running"), rates)
+    assert all(own < 1.05 * sums for own, sums in zip(value, centre, strict=True))
+
+
+def test_medians_of_running_totals_are_further_off_and_so_is_pruning_by_the_tick(monkeypatch):
+    good, _ = errors(claim(window="running"), UNEVEN)
+    average, median = (
+        errors(claim(window="running", smoother=name, prune=0))[0][0] for name in ("average", "median")
+    )
+    assert median > 1.15 * average
+
+    def by_tick(self, read, newest, value, ticks):
+        return ~read | (newest <= self.threshold)
+
+    monkeypatch.setattr(Guessing, "pruned", by_tick)
+    assert errors(claim(window="running"), UNEVEN)[0][2] > 1.5 * good[2]
+
+
+def test_the_smoother_follows_the_window_unless_it_is_given():
+    assert [claim(window=window).smoother for window in WINDOWS] == ["median", "average", "average"]
+    assert claim(window="running", smoother="quiet").smoother == "quiet"
+
+
+def test_what_is_little_at_each_tick_and_much_in_all_is_looked_into():
+    little = int(claim().tiers[1].guessing.threshold[0] / 3)
+    values = np.zeros((30, 9), int)
+    values[:, 0] = little
+    read = {w: claim(window=w).start(noise=SilentNoise()).feed(values).read[:, 1] for w in WINDOWS}
+    assert not read["each"].any()
+    assert not read["sliding 8"].any(), "3 times sqrt(8) is less than 9"
+    assert read["running"].tolist() == [False] * 9 + [True] * 21
+
+
+def test_pruning_is_turned_off_by_0_which_files_can_say():
+    assert claim(prune=0) == claim(prune=None) != claim()
+    assert claim(prune=0).start().feed(np.zeros((5, 9), int)).read.all()
+    count = Count(Pure(1), window="each", mechanism=Tuned.of(PegasusHierarchy, hierarchy=TREE, prune=0))
+    assert dict(Tuned.like(count.counter).settings)["prune"] == 0
+
+
+def test_a_plan_says_what_is_certain_of_the_topmost_level():
+    certain = f"{claim(window='running').bar(50).half_width(0.95)[0]:,.4g}"
+    for prune, words in (
+        (1, f"no bound before there are data, but +-{certain} at the topmost level"),
+        (0, WHATEVER),
+    ):
+        counted = Tuned.of(PegasusHierarchy, hierarchy=TREE, prune=prune)
+        assert _of_counter(Count(Pure(1), window="running", mechanism=counted), "value", 50, None)[3] == words
+
+
+def boxes(seed):
+    rng = np.random.default_rng(seed)
+    values = TREE.totals(rng.normal(0, 9, 9))
+    low = np.where(rng.random(13) < 0.3, -np.inf, values + rng.normal(0, 6, 13))
+    return values, low, np.where(rng.random(13) < 0.3, np.inf, np.maximum(low, -99) + rng.exponential(9, 13))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_brought_within_bounds_adds_up_and_leaves_keep_theirs(seed):
+    values, low, high = boxes(seed)
+    brought = within(TREE, values, low, high)
+    assert np.allclose(TREE.totals(brought[TREE.leaves]), brought, rtol=0, atol=1e-6)
+    leaves = brought[TREE.leaves]
+    assert ((low[TREE.leaves] - 1e-6 <= leaves) & (leaves <= high[TREE.leaves] + 1e-6)).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_that_some_truth_keeps_are_kept_by_all_nodes(seed):
+    rng = np.random.default_rng(seed)
+    truth, values = TREE.totals(rng.normal(0, 5, 9)), TREE.totals(rng.normal(0, 20, 9))
+    low, high = truth - rng.exponential(4, 13), truth + rng.exponential(4, 13)
+    brought = within(TREE, values, low, high)
+    assert ((low - 1e-9 <= brought) & (brought <= high + 1e-9)).all()
+    assert np.allclose(within(TREE, truth, low, high), truth)
