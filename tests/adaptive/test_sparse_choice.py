@@ -122,3 +122,8 @@ def test_densities_that_are_none_are_refused(expected: Any) -> None:
 def test_memory_that_is_too_little_for_a_sparse_counter_is_a_reason() -> None:
     offer = compare(Pure(1), horizon=TICKS, expected="1/50", memory=5).offers[0]
     assert offer.refused.startswith("memory must be at least")
+
+
+def test_next_to_no_events_are_predicted_as_one():
+    least = sparse_error(SparseCounter(Pure(1), horizon=2**10, signed=False), 2**10, 1e-9)
+    assert least == sparse_error(SparseCounter(Pure(1), horizon=2**10, signed=False), 2**10, 1.0)

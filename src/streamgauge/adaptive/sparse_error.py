@@ -58,9 +58,10 @@ class Course:
 
 
 def sparse_error(claim: SparseCounter, ticks: int, events: float) -> Prediction:
-    """Of a counter of so many events, in as many ticks."""
+    """Of a counter of so many events in so many ticks; where less than one is expected, of one."""
     if not events:
         return Prediction(0.0, 0.0)
+    events = max(1.0, events)
     threshold = claim.threshold_at(ticks)
     grain = max(1.0, events / ticks, threshold / FINEST)
     steps = max(1, round(events / grain))
