@@ -32,11 +32,18 @@ DISTINCT = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT k) FROM v", "mecha
 SLIDING = {"name": "sliding", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "sliding 60s"}
 SEEN = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "each"}
 SHORT = {"name": "short", "sql": "SELECT COUNT(*) FROM v", "mechanism": "Hybrid", "horizon": "70s"}
+SMOOTH = {
+    "name": "smooth",
+    "sql": "SELECT g, COUNT(*) FROM v GROUP BY g",
+    "window": "sliding 30s",
+    "mechanism": "Pegasus",
+    "alerts": [{"kind": "jump", "size": 1, "window": "30s"}, {"kind": "low", "size": 40, "window": "30s"}],
+}
 RELEASES = (EACH, RUNNING, DISTINCT, SLIDING, SHORT)
 BRIEF = (EACH, RUNNING)
 OF_USERS = (EACH, RUNNING, SEEN, SLIDING, SHORT)
-PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1}
-MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1}
+PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smooth": 2}
+MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3}
 SHORT_TICKS = 7
 SINKS = ({"to": "out.jsonl"}, {"to": "out.parquet"}, {"to": "short.csv", "releases": ["short"]})
 NARROW = ({"to": "out.jsonl", "releases": ["running"]}, {"to": "out.parquet", "releases": ["each"]})
@@ -126,9 +133,9 @@ def line(number: int) -> str:
 
 KINDS = {
     "finished": Kind(30),
-    "long finished": Kind(200, sinks=(SINKS[0], SINKS[2])),
+    "long finished": Kind(120, sinks=(SINKS[0], SINKS[2])),
     "finished users": Kind(30, unit=USERS, releases=OF_USERS),
-    "followed": Kind(30, arrival="live"),
+    "followed": Kind(30, arrival="live", releases=(*RELEASES, SMOOTH)),
     "followed users": Kind(30, arrival="live", unit=USERS, releases=OF_USERS, sinks=SINKS[:2]),
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
     "sent": Kind(12, source="http", arrival="live", sinks=SINKS[:1]),

@@ -137,7 +137,7 @@ def test_what_is_not_known_is_null_and_what_has_no_bound_is_infinite_in_every_si
         row for row in lines(folder / "out.jsonl") if row["release"] == "WEventSample" and row["tick"] == 2
     ]
     assert [row["count"] for row in rows] == [
-        {"value": 5.0, "stddev": None, "low": None, "high": None, "enough": True}
+        {"value": 5.0, "stddev": None, "low": None, "high": None, "enough": False}
     ] * 2
     with (folder / "out.csv").open() as file:
         table = [

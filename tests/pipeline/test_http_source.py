@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from forked import Fault
-from pipelines import Tables, World, event, pipeline, published, run, tables, world
+from pipelines import COUNTS, Tables, World, event, pipeline, published, run, tables, world
 
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.store import Reader
@@ -36,13 +36,18 @@ def test_a_run_by_itself_is_refused_and_told_who_takes_events(tmp_path):
     assert not made.file.folder.exists()
 
 
-def test_events_that_are_sent_are_published_as_ticks_close(tmp_path):
-    made = pipeline(tmp_path, tables(**SENT))
+@pytest.mark.parametrize(
+    "how", [{}, {"mechanism": "Pegasus", "alerts": {"kind": "low", "size": 3, "window": "20s"}}]
+)
+def test_events_that_are_sent_are_published_as_ticks_close(tmp_path, how):
+    made = pipeline(tmp_path, tables({"name": "counts", "sql": COUNTS, **how}, **SENT))
     clock, inbox, stop = sending(tmp_path, made)
     for second in (2, 12, 22):
         clock.acts[second] = lambda s=second: inbox.put(str(s), lines(event(s), event(s, "b"), event(s)))
     run(made, clock=clock, inbox=inbox, stop=stop)
     assert published(made) == [[2, 1]] * 3
+    if how:
+        assert published(made, measure=1) == [[0, 0], [0, 1], [0, 1]]
 
 
 def test_an_inbox_outlives_a_run_that_is_stopped_and_loses_nothing(tmp_path):

@@ -173,7 +173,7 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     (release,) = told["releases"]
     assert list(release) == [
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
-        *("delta", "discovered", "asked"),
+        *("delta", "discovered", "asked", "alerts"),
     ]
     assert list(release["parts"][0]) == [
         "measures",
@@ -183,6 +183,7 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
         "runners_up",
         "depends",
         "reason",
+        "hints",
     ]
     assert list(release["errors"][0]) == [
         "measure",

@@ -18,12 +18,14 @@ from streamgauge.postprocess import Hierarchy
 from streamgauge.query import few_events
 from streamgauge.query.canonical import canonical
 from streamgauge.query.chosen import choice_of, counted_by
+from streamgauge.query.hints import hints_of
 from streamgauge.query.mechanism_names import mechanisms, setting_of_json, settings_by_mechanism
 from streamgauge.query.parts import parts_of
 from streamgauge.query.rollups import hierarchy_of
 from streamgauge.query.settings import Column, Release, Stream
 from streamgauge.query.sql import parse
 from streamgauge.statistics import Count, Sum, Tuned
+from streamgauge.testing import InsecureNoise
 
 TREE = Hierarchy([2, 2, None])
 HOUR, LABELS = 3_600_000_000, ("a", "b", "c", "d")
@@ -60,7 +62,11 @@ def parts(sql: str = "SELECT COUNT(*) FROM v", *, unit: Any = None, **asked: Any
             {"name": "PegasusHierarchy", "shares": [Decimal("0.5"), Decimal("0.5")]},
             {"shares": (Fraction(1, 2),) * 2},
         ),
-        ({"name": "SparseCounter", "threshold": 9}, {"threshold": 9}),
+        (
+            {"name": "SparseCounter", "threshold": 9, "split": "3/7"},
+            {"threshold": 9, "split": Fraction(3, 7)},
+        ),
+        ({"name": "Pegasus", "prune": "1/2"}, {"prune": Fraction(1, 2)}),
     ],
 )
 def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings: dict[str, Any]) -> None:
@@ -75,9 +81,12 @@ def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings
         ("Pegasos", 'must be "auto" or the name of a mechanism, got "Pegasos" (did you mean Pegasus?)'),
         ("Released", 'must be "auto" or the name of a mechanism'),
         ("Adaptive", 'must be "auto" or the name of a mechanism'),
+        ("Budget", 'got "Budget" (did you mean BudgetAbsorption?)'),
+        ({"name": "CascadingBuffers", "ratio": "1/2"}, 'ratio must be a whole number, got "1/2"'),
+        ({"name": "PegasusHierarchy", "consistent": 1}, "consistent must be true or false, got 1"),
         ({"name": "Pegasus", "smoother": 3}, "smoother must be a word, got 3"),
         ({"name": "Pegasus", "smoother": "3"}, 'smoother must be a word, got "3"'),
-        ({"name": "Pegasus", "theta": "five"}, 'theta must be a number, true or false, got "five"'),
+        ({"name": "Pegasus", "theta": "five"}, 'theta must be a number such as 5 or "4/5", got "five"'),
         ({"name": "Pegasus", "window": "each"}, "unknown key release.fever_by_region.mechanism.window"),
         ({"name": "SparseCounter", "signed": True}, "unknown key release.fever_by_region.mechanism.signed"),
         ({"name": "PegasusHierarchy", "hierarchy": 1}, "unknown key release.fever_by_region.mechanism.hier"),
@@ -151,41 +160,58 @@ def test_settings_come_back_from_the_block_that_is_pinned() -> None:
     assert {name: setting_of_json(value) for name, value in told.items()} == settings
 
 
-@pytest.mark.parametrize(
-    ("sql", "asked", "words"),
-    [
-        ("SELECT AVG(x) FROM v", {}, "mechanism must be linear for Summary, got Pegasus"),
-        ("SELECT COUNT(x), SUM(x) FROM v", {}, "mechanism must be linear for Summary, got Pegasus"),
-        ("SELECT MAX(x) FROM v", {}, "mechanism must be linear for Extremes, got Pegasus"),
-        ("SELECT MEDIAN(x) FROM v", {}, "mechanism must be linear for Quantile, got Pegasus"),
-        (
-            "SELECT COUNT(DISTINCT g) FROM v",
-            {"window": "running"},
-            "must be linear for Distinct, got Pegasus",
-        ),
-        ("SELECT key, COUNT(*) FROM v GROUP BY key", {"delta": Fraction(1, 10**6)}, "linear for TopK"),
-        (
-            "SELECT COUNT(*) FROM v",
-            {"window": "decayed 3"},
-            "must be one that answers 'decayed 3', got Pegasus",
-        ),
-        ("SELECT COUNT(*) FROM v", {"loss": Zcdp(1)}, "loss must be Pure for Pegasus"),
-        ("SELECT COUNT(*) FROM v", {"settings": {"smoother": "mode"}}, "smoother must be"),
-        (
-            "SELECT COUNT(*) FROM v",
-            {"mechanism": "BudgetAbsorption", "unit": User(1, 3)},
-            "unit must be an Event",
-        ),
-        (
-            "SELECT COUNT(*) FROM v",
-            {"mechanism": "WEventSample", "window": "running"},
-            "must be one that answers",
-        ),
-    ],
-)
+OUT = "leave mechanism out"
+COUNTED, DISTINCT = "SELECT COUNT(*) FROM v", "SELECT COUNT(DISTINCT g) FROM v"
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("SELECT AVG(x) FROM v", {}, f"AVG cannot use Pegasus: {OUT}"),
+    ("SELECT COUNT(*), AVG(x), STDDEV(x) FROM v", {}, f"AVG and STDDEV cannot use Pegasus: {OUT}"),
+    ("SELECT MAX(x) FROM v", {}, f"MAX cannot use Pegasus: {OUT}"),
+    ("SELECT MEDIAN(x) FROM v", {}, f"MEDIAN or QUANTILE cannot use Pegasus: {OUT}"),
+    ("SELECT COUNT(x), SUM(x) FROM v", {}, f"COUNT and SUM, which share a run, .* two releases, or {OUT}"),
+    (DISTINCT, {"window": "running"}, 'more than one tick cannot use Pegasus: ask for window = "each"'),
+    (DISTINCT, {"window": "running", "mechanism": "SparseCounter"}, f"cannot use SparseCounter: {OUT}"),
+    ("SELECT key, COUNT(*) FROM v GROUP BY key", {"delta": Fraction(1, 10**6)}, "discovered cannot use"),
+    (
+        COUNTED,
+        {"window": "decayed 3"},
+        '"each" or "sliding ..." or "running" for Peg.* "decayed half-life 3h"',
+    ),
+    (COUNTED, {"mechanism": "WEventSample", "window": "running"}, 'window must be "each" for WEventSample'),
+    (COUNTED, {"mechanism": "Kary"}, 'window must be one that it answers for Kary, got "each"'),
+    (COUNTED, {"loss": Zcdp(1)}, "cost of Pegasus must be given as epsilon, got rho: give epsilon"),
+    (
+        COUNTED,
+        {"loss": Zcdp(1), "share": Fraction(1, 2)},
+        "got a share of a budget that is kept in rho: give",
+    ),
+    (COUNTED, {"mechanism": "SquareRoot", "window": "running"}, "must be given as rho, got epsilon"),
+    (COUNTED, {"settings": {"smoother": "mode"}}, "smoother must be"),
+    (COUNTED, {"settings": {"prune": 1}}, "prune must be left out without ROLLUP"),
+    (
+        COUNTED,
+        {"mechanism": "PegasusHierarchy"},
+        r"must have GROUP BY ROLLUP \(...\), got none: name Pegasus",
+    ),
+    (COUNTED, {"mechanism": "BudgetAbsorption", "unit": User(1, 3)}, 'unit must be "event" or { w_event = '),
+    (
+        COUNTED,
+        {"mechanism": "CascadingBuffers", "window": "running", "horizon": None},
+        "Buffers, got none: give",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "asked", "words"), REFUSED)
 def test_what_cannot_adapt_is_refused_when_it_is_planned(sql: str, asked: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=words) as refused:
         parts(sql, **{"mechanism": "Pegasus", "window": "each", **asked})
+    assert not any(word in str(refused.value) for word in ("None", "Pure", "User(", "Fraction(", "linear"))
+
+
+def test_a_twin_that_checks_no_fit_speaks_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamgauge.query.parts.check_fit", lambda *_: None)
+    with pytest.raises(ValueError, match="mechanism must be linear for Summary, got Pegasus"):
+        parts("SELECT AVG(x) FROM v", mechanism="Pegasus", window="each")
 
 
 @pytest.mark.parametrize("name", ["WEventUniform", "WEventSample", "BudgetDistribution", "BudgetAbsorption"])
@@ -221,9 +247,17 @@ def test_one_run_answers_all_levels_of_a_rollup_and_has_all_of_its_loss() -> Non
     assert [part.level for part in both] == [2, 2, 1, 1, 0, 0]  # others have a run for each level
 
 
+def test_settings_of_all_levels_are_given_under_the_name_that_was_asked_for() -> None:
+    rolled: dict[str, Any] = {"sql": ROLLED.format(names="g, h"), "mechanism": "Pegasus", "window": "each"}
+    (part,) = parts(**rolled, settings={"prune": 2, "shares": (Fraction(1, 3),) * 3})
+    assert (part.statistic.counter.prune, len(part.statistic.counter.shares)) == (2, 3)
+    with pytest.raises(ValueError, match="shares must be one for each of 3 levels, got 2"):
+        parts(**rolled, settings={"shares": (Fraction(1, 2),) * 2})
+
+
 def test_what_does_not_add_up_has_no_run_over_all_levels() -> None:
     rolled = ROLLED.format(names="g, h").replace("COUNT(*)", "COUNT(DISTINCT i)")
-    with pytest.raises(ValueError, match="must be one that counts each level by itself for COUNT"):
+    with pytest.raises(ValueError, match="cannot use Pegasus under ROLLUP, since levels do not add up"):
         parts(rolled, mechanism="Pegasus", window="each")
     single = parts("SELECT g, COUNT(DISTINCT i) FROM v GROUP BY g", mechanism="Pegasus", window="each")
     assert type(single[0].statistic.counter) is adaptive.Pegasus
@@ -277,3 +311,40 @@ def test_a_reason_tells_what_was_expected_and_what_was_predicted() -> None:
     assert told.endswith(" whatever the data")
     assert few_events.reason(count, None) == "chosen when it was charged"
     assert few_events.reason(count, Fraction(50)) == "chosen when it was charged"
+
+
+@pytest.mark.parametrize("text", ["1/200", "1/99999999999999999999"])
+def test_what_is_expected_may_be_a_fraction_in_text_however_small(tmp_path: Path, text: str) -> None:
+    read = changed(tmp_path, release(expected=text)).releases[0]
+    assert read.expected == float(Fraction(text))
+    assert type(mechanism_at(read.expected)) is adaptive.SparseCounter
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("Pegasus", {}, ("about the centre", 'smoother = "quiet" } is nearer')),
+        ("Pegasus", {"smoother": "quiet"}, ("about the centre",)),
+        ("SparseCounter", {}, ("about the centre", "says 0 until what has come is clear of noise")),
+        ("CascadingBuffers", {}, ("about the centre", "says 0 until what has come is clear of noise")),
+        ("WEventUniform", {}, ()),
+        ("BudgetAbsorption", {}, ()),
+        ("WindowSum", {}, ()),
+    ],
+)
+def test_a_plan_says_what_to_mind(name: str, settings: dict[str, Any], words: tuple[str, ...]) -> None:
+    window = "running" if name in ("SparseCounter", "CascadingBuffers") else "each"
+    (part,) = parts(mechanism=name, settings=settings, window=window)
+    told = hints_of(part.statistic)
+    assert len(told) == len(words)
+    assert all(word in hint for word, hint in zip(words, told, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in CLAIMS if name != "PegasusHierarchy"])
+def test_whose_value_is_no_centre_the_plan_says_so(name: str) -> None:
+    """Of every mechanism of the room: values and centres are one, or the plan tells them apart."""
+    window = "running" if name in ("SparseCounter", "CascadingBuffers") else "each"
+    (part,) = parts(mechanism=name, window=window, unit=WEvent(3))
+    counts = np.array([[0], [9], [50], [50], [2], [0], [0], [70]])
+    released = part.statistic.counter.start(noise=InsecureNoise(3)).feed(counts)
+    assert bool(hints_of(part.statistic)) == (released.value != released.centre).any()

@@ -194,7 +194,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ('epsilon = 0.5\nmechanism = { name = "Kary", loss = 2 }\n', "unknown key release.fever_by"),
         ('epsilon = 0.5\nmechanism = { name = "auto", levels = 2 }\n', "mechanism.levels"),
         ("epsilon = 0.5\nmax_groups = 0\n", "max_groups must be a whole number from 1 to 2^40, got 0"),
-        ("epsilon = 0.5\nexpected = 0\n", "expected must be a number above 0, got 0"),
+        ("epsilon = 0.5\nexpected = 0\n", 'expected must be a number above 0, such as 0.5 or "1/200", got 0'),
     ],
     '"fever_by_region"': [('"fever by region"', "release 1.name must be a name of letters, digits, _ and -")],
     'name = "fever_by_region"\n': [("", "release 1.name must be")],

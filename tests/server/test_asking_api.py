@@ -95,9 +95,25 @@ def test_the_curator_has_no_share_to_keep_to(house: House) -> None:
     assert house.client("curator").post("/api/releases", json={**ASKED, "epsilon": 0.7}).status_code == 201
 
 
+def test_a_mechanism_what_is_expected_and_alerts_are_asked_for_as_in_the_file(house: House) -> None:
+    more = {"mechanism": {"name": "Pegasus", "split": "2/3"}, "expected": "1/200"}
+    asked = {**ASKED, **more, "alerts": {"kind": "jump", "size": 5}}
+    told = house.client("analyst").post("/api/plan", json=asked).json()["release"]
+    assert told["parts"][0]["mechanism"].startswith("Pegasus(")
+    assert len(told["parts"][0]["hints"]) == 2
+    assert told["alerts"][0].startswith("count_jump: 1 where count has risen by 5 or more")
+    assert house.client("analyst").post("/api/releases", json=asked).status_code == 201
+    ((kept, _),) = house.runner.asked
+    assert kept.release.settings == {"split": Fraction(2, 3)}
+    assert (kept.release.expected, len(kept.release.alerts)) == (1 / 200, 1)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ({"expected": "a few"}, "expected must be a number above 0"),
+        ({"mechanism": "Pegasos"}, "did you mean Pegasus?"),
+        ({"alerts": {"kind": "jump"}}, "alerts.size must be a number"),
         ({"epsilon": -1}, "epsilon must be"),
         ({"rho": 1}, "exactly one of epsilon, rho and share"),
         ({"windw": "each"}, "unknown key"),

@@ -24,6 +24,12 @@ TICKS = 6
 RELEASES: list[dict[str, Any]] = [
     {"name": "counts", "sql": "SELECT g, COUNT(*), AVG(x) FROM v GROUP BY g", "title": "How many"},
     {"name": "up", "sql": "SELECT g, COUNT(*) FROM v GROUP BY ROLLUP(g)"},
+    {
+        "name": "smooth",
+        "sql": "SELECT g, COUNT(*) FROM v GROUP BY g",
+        "mechanism": "Pegasus",
+        "alerts": {"kind": "drop", "size": 2, "window": "30s"},
+    },
 ]
 
 
@@ -53,7 +59,7 @@ def published(runner: Runner, name: str = "counts") -> list[Released]:
 
 
 def test_rows_are_what_sinks_write_without_stamps(runner: Runner) -> None:
-    for name in ("counts", "up"):
+    for name in ("counts", "up", "smooth"):
         told = [row for item in published(runner, name) for row in item.rows()]
         assert rows_of(ask(runner, f"/api/releases/{name}")) == [
             {key: value for key, value in row.items() if key != "chain"} for row in told
@@ -265,7 +271,9 @@ def test_the_list_tells_what_was_declared_and_what_has_left(runner: Runner) -> N
             **{"unit": "one event", "arrival": "live", "lateness": 5.0},
         }.items()
     )
-    counts, up = told["releases"]
+    counts, up, smooth = told["releases"]
+    assert (smooth["measures"], smooth["kinds"]) == (["count", "count_drop"], ["count", "alert"])
+    assert smooth["mechanisms"] == ["Pegasus"]
     assert counts["title"] == "How many"
     assert counts["sql"].startswith("SELECT")
     assert (counts["loss"], counts["loss_text"], counts["by"]) == ({"epsilon": "1/4"}, "epsilon 0.25", None)

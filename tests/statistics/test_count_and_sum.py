@@ -33,7 +33,7 @@ def test_a_mechanism_can_be_asked_for_by_name_if_it_answers_the_window() -> None
     assert isinstance(decay, ExponentialDecay)
     for window, mechanism in (("each", Binary), ("running", WindowSum), ("decayed 3", WindowSum)):
         with pytest.raises(
-            ValueError, match=rf"^mechanism must be one that answers '{window}', got another$"
+            ValueError, match=rf"^mechanism must be one that answers '{window}', got {mechanism.__name__}$"
         ):
             Count(sg.Pure(1), horizon=9, window=window, mechanism=mechanism)
 

@@ -33,7 +33,7 @@ def planned_as_charged(file: PipelineFile, release: Release, book: Book) -> Plan
     ):
         return plan
     again = planned(file, plan.release, charge.get("mechanisms", ()))
-    return replace(again, block=block, query=renamed(again.query, charge["layout"]))
+    return replace(again, block=block, query=renamed(again.query, columns_of(again, charge["layout"])))
 
 
 def as_charged(release: Release, book: Book) -> Release:
@@ -49,6 +49,12 @@ def respelled_block(block: str) -> str:
     """A block of a release with its SQL in today's spelling."""
     told = json.loads(block)
     return canonical(told | {"sql": respelled(told.get("sql", ""))})
+
+
+def columns_of(plan: Planned, layout: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A layout without the alerts, which come last and are no columns of the query."""
+    measures = layout["measures"]
+    return {**layout, "measures": measures[: len(measures) - len(plan.alerts)]}
 
 
 def renamed(query: Query, layout: Mapping[str, Any]) -> Query:

@@ -23,6 +23,7 @@ from streamgauge.pipeline.as_charged import charge_of, pinned_texts
 from streamgauge.pipeline.book import Book, Entry, base_name
 from streamgauge.pipeline.room import kept_bytes
 from streamgauge.pipeline.work import work_of
+from streamgauge.query.alerts import Alert
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.mechanism_names import setting_of_json
 from streamgauge.query.planner import Planned
@@ -90,6 +91,7 @@ def restored(entry: Entry, book: Book) -> Release:
         title=charge.get("title", ""),
         description=charge.get("description", ""),
         asked=entry.asked,
+        alerts=tuple(map(Alert.of_json, told.get("alerts", ()))),
     )
 
 

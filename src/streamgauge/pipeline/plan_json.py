@@ -12,8 +12,8 @@ from streamgauge.query.predicted import Error
 def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered, asked), ledger (budget, before, after), edits (new, kept, ended, budget), refused,
-    notes, keeps (bytes).
+    delta, discovered, asked, alerts), ledger (budget, before, after), edits (new, kept, ended, budget),
+    refused, notes, keeps (bytes).
     """
     return {
         "file": plan.file.path.name,
@@ -64,6 +64,7 @@ def release_as_json(release: PlannedRelease) -> dict[str, Any]:
         "delta": None if release.delta is None else str(release.delta),
         "discovered": release.discovered,
         "asked": release.asked,
+        "alerts": list(release.alerts),
     }
 
 
@@ -77,6 +78,7 @@ def _choice_as_json(choice: Choice) -> dict[str, Any]:
         "runners_up": others,
         "depends": choice.depends,
         "reason": choice.reason,
+        "hints": list(choice.hints),
     }
 
 

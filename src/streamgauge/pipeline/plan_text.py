@@ -7,12 +7,14 @@ from math import isfinite, isnan
 
 from streamgauge.pipeline.planning import Plan, PlannedRelease
 from streamgauge.pipeline.room import size_text
-from streamgauge.pipeline.words import cost_text, groups_text, loss_text, ticks_text, unit_text, window_text
+from streamgauge.pipeline.words import cost_text, groups_text, loss_text, ticks_text, unit_text
 from streamgauge.query.durations import spelled
 from streamgauge.query.predicted import Error
 from streamgauge.query.settings import Stream
+from streamgauge.query.windows import window_text
 
 Rows = Sequence[Sequence[str]]
+HOPELESS = 10.0  # times as much as is expected
 TOLD = 2**20  # bytes: less is not worth a word
 NUMBERS = ("tick", "std error", "95 % within", "relative")  # columns that are set to the right
 
@@ -86,7 +88,7 @@ def about(release: PlannedRelease, stream: Stream) -> list[str]:
     """What is asked, of which groups and ticks, and what answers it."""
     groups = groups_text(release.groups, discovered=release.discovered)
     ticks = ticks_text(stream, release.first, release.last)
-    return [release.sql, f"{groups}, {ticks}", *choice_lines(release)]
+    return [release.sql, f"{groups}, {ticks}", *choice_lines(release), *release.alerts]
 
 
 def choice_lines(release: PlannedRelease) -> list[str]:
@@ -104,6 +106,7 @@ def choice_lines(release: PlannedRelease) -> list[str]:
             lines.append(f"  {choice.reason}")
         if choice.depends:
             lines.append(f"  its error depends on {choice.depends}")
+        lines += [f"  {hint}" for hint in choice.hints]
     return lines
 
 
@@ -113,9 +116,18 @@ def error_rows(errors: Iterable[Error]) -> list[tuple[str, ...]]:
     before = ""
     for error in errors:
         name, before = "" if error.measure == before else error.measure, error.measure
-        relative = "" if error.relative is None else f"± {error.relative:.1%}"
+        relative = "" if error.relative is None else relative_text(error.relative)
         rows.append((name, f"{error.tick:,}", *_sizes(error), relative, error.note))
     return _without_empty(rows)
+
+
+def relative_text(part: float) -> str:
+    """An error as a part of what is expected; how many times as much it is, is not worth many digits.
+
+    >>> relative_text(0.0213), relative_text(3e30)
+    ('± 2.1%', 'above ± 1,000%')
+    """
+    return f"± {part:.1%}" if part <= HOPELESS else f"above ± {HOPELESS:,.0%}"
 
 
 def _sizes(error: Error) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.few_events import expected_at, reason
+from streamgauge.query.hints import hints_of
 from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
@@ -46,6 +47,7 @@ class Choice:
     runners_up: tuple[tuple[str, float], ...]  # names, and mean errors as multiples of this one's
     depends: str = ""  # what its error depends on, if on data
     reason: str = ""  # why it was chosen, if for what is expected of the data
+    hints: tuple[str, ...] = ()  # what to know of a mechanism whose error depends on data
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class PlannedRelease:
     errors: tuple[Error, ...]
     delta: Fraction | None = None  # of groups that are discovered
     asked: str | None = None  # who asked for it, if it is in no file
+    alerts: tuple[str, ...] = ()  # what each of its alerts means
 
     @property
     def discovered(self) -> bool:
@@ -189,7 +192,13 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
         tuple(errors(plan)),
         plan.release.delta,
         plan.release.asked,
+        _alerts(plan),
     )
+
+
+def _alerts(plan: Planned) -> tuple[str, ...]:
+    names = [aggregate.name for aggregate in plan.query.aggregates]
+    return tuple(alert.said(names, plan.stream.tick) for alert in plan.alerts)
 
 
 def _choice(plan: Planned, part: Part) -> Choice:
@@ -197,7 +206,7 @@ def _choice(plan: Planned, part: Part) -> Choice:
     names = tuple(plan.query.aggregates[output.aggregate].name for output in part.outputs)
     others = () if statistic.depends else tuple(_runners_up(part))
     mechanism = described(statistic.counter)
-    told = (statistic.depends, _reason(plan, part))
+    told = (statistic.depends, _reason(plan, part), hints_of(statistic))
     return Choice(names, part.level, statistic.loss, mechanism, others[:RUNNERS_UP], *told)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from streamgauge.noise import Noise
 from streamgauge.pipeline.part_run import PartRun
 from streamgauge.pipeline.scan import Scan
+from streamgauge.pipeline.watches import Watches
 from streamgauge.query.measure import Tally
 from streamgauge.query.planner import Planned, shape_of
 from streamgauge.query.released import Released
@@ -23,6 +24,8 @@ class ReleaseRun:
         self.planned, self.name, self.first, self.runs = planned, name, first, runs
         self.ended: int | None = None  # the last tick of a release that was ended and runs on
         self.shape = shape_of(name, planned.layout)
+        size = len(self.shape.measures), len(self.shape.places)
+        self.watches = Watches(name, planned.alerts, *size) if planned.alerts else None
         self.scan = Scan.of([part.measure for part in planned.parts])
 
     @classmethod
@@ -35,7 +38,10 @@ class ReleaseRun:
     ) -> "ReleaseRun":
         parts = enumerate(planned.parts)
         runs = [PartRun.load(part, state[state_name(name, place)], noise) for place, part in parts]
-        return cls(planned, name, first, runs)
+        run = cls(planned, name, first, runs)
+        if run.watches is not None:
+            run.watches.load(state, runs[0].run.tick)
+        return run
 
     @property
     def next_tick(self) -> int:
@@ -51,7 +57,9 @@ class ReleaseRun:
         """All that it remembers, secrets included; nothing once it was ended and is over."""
         over = self.ended is not None and self.next_tick > self.ended
         parts = enumerate(self.runs)
-        return {state_name(self.name, place): None if over else part.run.save() for place, part in parts}
+        saved = {state_name(self.name, place): None if over else part.run.save() for place, part in parts}
+        alerts = {} if self.watches is None else self.watches.saved()
+        return saved | {name: None if over else tail for name, tail in alerts.items()}
 
     def take(self, answers: Sequence[Tally], count: int) -> list[Released]:
         """Takes `count` ticks, of which `answers` has the exact sums, one for each measure of its scan."""
@@ -63,6 +71,8 @@ class ReleaseRun:
         fields["enough"] = np.zeros(blank, np.bool_)
         for run, columns in zip(self.runs, told, strict=True):
             self._lay_out(fields, run, columns)
+        if self.watches is not None:
+            self.watches.look(fields)
         begins = self.planned.stream.begins
         return [
             Released(

@@ -83,11 +83,12 @@ def size_text(size: int) -> str:
 
 
 def state_bytes(plan: Planned) -> int:
-    """Its counters, and a bit for every code that is remembered."""
+    """Its counters, a bit for every code that is remembered, and what alerts look back at."""
     numbers = sum(part.places * part.statistic.counter.memory() for part in plan.parts)
     cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.REMEMBERS]
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
-    return 8 * numbers + bits // 8
+    tails = sum(plan.groups * (each.alert.window - 1) for each in plan.alerts)
+    return 8 * (numbers + tails) + bits // 8
 
 
 def _open(plan: Planned) -> list[tuple[Measure, int]]:

@@ -3,12 +3,10 @@
 from typing import Any
 
 from streamgauge.privacy import BudgetExceeded, Unit
-from streamgauge.query.durations import spelled
 from streamgauge.query.released import moment
 from streamgauge.query.settings import Stream
 
 AMOUNTS = ("epsilon", "delta", "rho")
-WINDOWS = {"sliding": "sliding", "decayed": "decayed half-life"}
 
 
 def loss_text(loss: Any, *, named: bool = True) -> str:
@@ -69,16 +67,6 @@ def unit_text(unit: Unit) -> str:
     nouns = {"w": "tick", "max_events_per_tick": "event", "max_ticks": "tick"}
     amounts = {name: counted(getattr(unit, name, 0), noun) for name, noun in nouns.items()}
     return told.get(type(unit).__name__, str(unit)).format(**amounts)
-
-
-def window_text(window: str, tick: int) -> str:
-    """A window as the file has it.
-
-    >>> window_text("sliding 28", 6 * 3600 * 10**6), window_text("each", 1), window_text("decayed 90", 10**6)
-    ('sliding 1w', 'each', 'decayed half-life 1m30s')
-    """
-    kind, _, ticks = window.partition(" ")
-    return f"{WINDOWS[kind]} {spelled(int(ticks) * tick)}" if ticks else window
 
 
 def span_text(first: int, last: int | None) -> str:

@@ -85,4 +85,6 @@ def _lookup(lookup: Lookup) -> dict[str, Any]:
 def asked_of(release: Release) -> dict[str, Any]:
     """What is asked and what it costs, a share of the budget as the loss that it is."""
     asked = {name: getattr(release, name) for name in ASKED}
+    if release.alerts:
+        asked["alerts"] = [alert.as_json() for alert in release.alerts]
     return {**asked, "loss": _loss(release.loss), "settings": dict(release.settings), "delta": release.delta}

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from streamgauge.adaptive.sparse_choice import Offers, compare
 from streamgauge.continual import Mechanism
+from streamgauge.continual.mechanism import AHEAD
 from streamgauge.privacy.exact import exact
 from streamgauge.query.query import Query
 from streamgauge.query.rollups import width_of
@@ -48,11 +49,13 @@ def reason(count: Count, expected: Fraction | None) -> str:
 
 
 def offers(count: Count, expected: Fraction) -> Offers:
+    """What each counter is predicted to be off by; less than one event in all counts as one."""
+    least = Fraction(1, count.horizon or AHEAD)
     return compare(
         count.loss,
         horizon=count.horizon,
         window=count.window,
-        expected=expected,
+        expected=max(expected, least),
         bound=count.reach,
         unit=count.counted,
     )

@@ -15,8 +15,9 @@ from typing import Any
 from streamgauge import adaptive, continual
 from streamgauge.continual import Claim
 from streamgauge.query.query import Refused
+from streamgauge.query.rollups import BY_LEVEL, TOGETHER
 from streamgauge.query.toml_keys import Rule, Table
-from streamgauge.query.toml_rules import FARTHEST, exactly
+from streamgauge.query.toml_rules import FARTHEST, SWITCH, rational
 
 AUTO = "auto"
 DECIDED = {"loss", "horizon", "bound", "pan_private", "unit", "window", "decay", "half_life", "inner"}
@@ -48,10 +49,11 @@ def mechanism_named(name: str) -> type[Claim[Any, Any]]:
 def settings_by_mechanism() -> dict[str, dict[str, Rule[Any]]]:
     """The mechanisms that can be asked for by name, and what can be set of each, by which rule."""
     found: dict[str, Any] = dict(mechanisms())
-    return {
+    known = {
         name: {field.name: _rule(field) for field in fields(claim) if field.name not in DECIDED}
         for name, claim in found.items()
     }
+    return known | {BY_LEVEL: known[TOGETHER] | known[BY_LEVEL]}  # which of both it is, its query decides
 
 
 def mechanism_of(release: Table) -> Chosen:
@@ -73,18 +75,25 @@ def _known(value: Any, known: Mapping[str, object]) -> str | None:
 
 def _rule(field: Field[Any]) -> Rule[Any]:
     """What a setting must be, by its own default and type."""
+    if field.type is bool:
+        return SWITCH
     if isinstance(field.default, str):
         return SPELT
+    if field.type in (int, int | None):
+        return WHOLE
     return NUMBERS if "tuple" in str(field.type) else SETTING
 
 
-def _setting(value: Any) -> int | bool | Fraction | None:
-    if isinstance(value, bool):
-        return value
-    number = exactly(value)
+def _setting(value: Any) -> int | Fraction | None:
+    number = rational(value)
     if number is None or abs(number) > FARTHEST:
         return None
     return int(number) if number.denominator == 1 else number
+
+
+def _whole(value: Any) -> int | None:
+    number = _setting(value)
+    return number if isinstance(number, int) else None
 
 
 def _numbers(value: Any) -> tuple[int | Fraction, ...] | None:
@@ -107,6 +116,7 @@ def setting_of_json(value: Any) -> Any:
 
 
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,99}")
-SETTING: Rule[int | bool | Fraction] = Rule("a number, true or false", _setting)
+SETTING: Rule[int | Fraction] = Rule('a number such as 5 or "4/5"', _setting)
+WHOLE = Rule("a whole number", _whole)
 SPELT = Rule("a word", lambda v: v if isinstance(v, str) and WORD.fullmatch(v) else None)
 NUMBERS = Rule("an array of numbers", _numbers)

@@ -20,6 +20,7 @@ from typing import Any
 from streamgauge.noise import Grid
 from streamgauge.privacy import Loss, Unit, User, WEvent
 from streamgauge.query.few_events import counted, expected_at
+from streamgauge.query.fitting import check_fit
 from streamgauge.query.measure import Cell, Measure, Pinned
 from streamgauge.query.mechanism_names import AUTO, mechanism_named
 from streamgauge.query.query import Aggregate, AggregateKind, Codes, KeyColumn, Query, Refused, Value
@@ -78,11 +79,6 @@ class Asked:
     width: int  # groups of its level
     expected: Fraction | None = None  # events of one of them in a tick
 
-    @property
-    def together(self) -> bool:
-        """Whether one run answers all levels."""
-        return isinstance(self.mechanism, Tuned) and self.mechanism.mechanism.__name__ == TOGETHER
-
     def given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("horizon", "window", "mechanism", "unit")}
 
@@ -90,9 +86,10 @@ class Asked:
 def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
     """The parts of a release, level by level."""
     check_delta(release, query)
+    sorts = list(sorted_out(query.aggregates))
+    check_fit(release, query, stream, [sort.kinds for sort in sorts])
     if query.key is not None:
         return (discovered(release, query, query.key, stream),)
-    sorts = list(sorted_out(query.aggregates))
     levels = levels_run(release.mechanism, query)
     share = Fraction(1, len(sorts) * len(levels))
     chosen = asked_for(release, query)
@@ -269,9 +266,6 @@ def _distinct(sort: Sort, asked: Asked, stream: Stream) -> Made:
     if isinstance(stream.unit, User) and codes.column != stream.user:
         rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
         raise Refused(f"{rule}, got {codes.column}: one user may bring in any number of others")
-    if asked.together:
-        rule = "mechanism must be one that counts each level by itself for COUNT(DISTINCT ...)"
-        raise Refused(f"{rule}, since levels do not add up, got {TOGETHER}")
     return (
         distinct_of(codes, asked),
         {"cell": Cell(codes.sql, codes.universe)},

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import accumulate, product
 from typing import NotRequired, TypedDict
 
+from streamgauge.query.alerts import Watched, watched_of
 from streamgauge.query.canonical import asked_of, canonical
 from streamgauge.query.chosen import Choice, Choices, choice_of, kept
 from streamgauge.query.parts import Part, parts_of
@@ -50,6 +51,7 @@ class Planned:
     stream: Stream
     block: str  # its canonical text, which the store pins
     mechanisms: tuple[Choice | None, ...] = ()  # of its parts, which the charge pins
+    alerts: tuple[Watched, ...] = ()  # its last measures
 
     @property
     def name(self) -> str:
@@ -60,6 +62,7 @@ class Planned:
         """What readers see at every tick, in short."""
         groups = [(group.name, list(group.labels)) for group in self.query.groups]
         names = [aggregate.name for aggregate in self.query.aggregates]
+        names += [alert.name(names) for alert in self.alerts]
         layout: Layout = {"measures": names, "groups": groups, "levels": list(self.query.levels)}
         return layout if self.query.key is None else {**layout, "discovered": self.query.key.name}
 
@@ -102,12 +105,13 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
     try:
         query = parse(release.sql, file.stream, file.lookups)
         parts = parts_of(release, query, file.stream)
+        alerts = watched_of(query, release.alerts)
         chosen = [choice_of(part.statistic) for part in parts] if mechanisms is None else mechanisms
         parts = kept(parts, chosen)
     except ValueError as refusal:
         raise Refused(f"{file.path.name}: release {release.name}: {refusal}") from None
     block = canonical(asked_of(release) | {"sql": query.text})
-    plan = Planned(release, query, parts, file.stream, block, tuple(chosen))
+    plan = Planned(release, query, parts, file.stream, block, tuple(chosen), alerts)
     _check_names(file, plan)
     return plan
 

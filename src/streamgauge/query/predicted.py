@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from streamgauge.noise.normal import normal_point
+from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Output, Part
 from streamgauge.query.planner import Planned
 from streamgauge.statistics import Extremes, Quantile, Summary, TopK
@@ -114,10 +115,17 @@ def _of_keys(measure: str, statistic: TopK, tick: int, events: float | None) -> 
 
 def _of_counter(statistic: Any, column: str, tick: int, events: float | None) -> Told:
     bar = statistic.bar_at(tick)
-    spread, half = float(np.max(bar.stddev)), float(np.max(bar.half_width(0.95)))
+    widths = np.atleast_1d(bar.half_width(0.95))
+    spread, half = float(np.max(bar.stddev)), float(widths.max())
     if statistic.depends:
-        return spread, half, None, WHATEVER if isfinite(half) else UNBOUNDED
+        return spread, half, None, WHATEVER if isfinite(half) else _unbounded(widths)
     return spread, half, events if not hasattr(statistic, "lower") else None, ""
+
+
+def _unbounded(widths: Floats) -> str:
+    """Of the topmost groups of a hierarchy, which are always read, more is certain than of those below."""
+    certain = widths[np.isfinite(widths)]
+    return f"{UNBOUNDED}, but +-{certain.max():,.4g} at the topmost level" if len(certain) else UNBOUNDED
 
 
 def _of_summary(statistic: Any, column: str, tick: int, events: float | None) -> Told:

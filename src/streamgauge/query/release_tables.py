@@ -11,15 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 from streamgauge.privacy import Approx, Loss, Pure, Zcdp
+from streamgauge.query.alerts import alerts_of
 from streamgauge.query.mechanism_names import mechanism_of
 from streamgauge.query.settings import Release, Stream
 from streamgauge.query.toml_keys import BadFile, Rule, Table
-from streamgauge.query.toml_rules import DELTA, EPSILON, LINE, MOST, NAME, SHARE, SQL, TEXT, exactly, whole
+from streamgauge.query.toml_rules import DELTA, EPSILON, LINE, MOST, NAME, SHARE, SQL, TEXT, rational, whole
 from streamgauge.query.windows import ticks_rule, window_rule
 
 RELEASE_KEYS = (
     *("name", "sql", "window", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
-    *("expected", "title", "description"),
+    *("expected", "alerts", "title", "description"),
 )
 COSTS = ("epsilon", "rho", "share")
 
@@ -73,6 +74,7 @@ def _release(table: Table, stream: Stream, taken: Fraction) -> Release:
         delta=_delta(table, stream.budget),
         share=table.optional("share", SHARE),
         expected=table.optional("expected", LEVEL),
+        alerts=alerts_of(table, stream.tick),
         title=table.optional("title", LINE, ""),
         description=table.optional("description", TEXT, ""),
     )
@@ -107,8 +109,8 @@ def _delta(table: Table, budget: Loss) -> Fraction | None:
 
 
 def _level(value: Any) -> float | None:
-    number = exactly(value)
+    number = rational(value)
     return float(number) if number is not None and number > 0 else None
 
 
-LEVEL = Rule("a number above 0", _level)
+LEVEL = Rule('a number above 0, such as 0.5 or "1/200"', _level)

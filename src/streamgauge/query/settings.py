@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from streamgauge.privacy import Loss, Unit
+
+if TYPE_CHECKING:
+    from streamgauge.query.alerts import Alert
 
 Label = str | int | float | bool
 Kind = Literal["text", "number", "boolean", "time"]
@@ -94,6 +97,7 @@ class Release:
     title: str = ""
     description: str = ""
     asked: str | None = None  # the analyst who asked for it, if it is not in the file
+    alerts: tuple["Alert", ...] = ()  # measures that are made of the others
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ T = TypeVar("T")
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 LONGEST_SHOWN = 60  # characters of a value in a refusal
 FEW_SHOWN = 5  # items of an array
+FEWEST_LETTERS = 4  # of a word that may be a part of what was meant
 
 
 class BadFile(ValueError):  # noqa: N818 - named for what it says
@@ -121,7 +122,9 @@ def suggestion(word: str, options: Iterable[str]) -> str:
     ' (did you mean lateness?)'
     """
     spelt = {option.lower(): option for option in options}
-    near = difflib.get_close_matches(word.lower()[:LONGEST_SHOWN], spelt, 1)
+    meant = word.lower()[:LONGEST_SHOWN]
+    near = difflib.get_close_matches(meant, spelt, 1)
+    near = near or [option for option in spelt if len(meant) >= FEWEST_LETTERS and meant in option]
     return f" (did you mean {one_line(spelt[near[0]])}?)" if near else ""
 
 

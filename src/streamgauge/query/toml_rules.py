@@ -52,12 +52,21 @@ def exactly(value: Any) -> Fraction | None:
     return exact(number)
 
 
+def rational(value: Any) -> Fraction | None:
+    """The exact value of a number, or of a fraction in text.
+
+    >>> rational("4/5"), rational("4/0"), rational("0.8")
+    (Fraction(4, 5), None, None)
+    """
+    ratio = isinstance(value, str) and re.fullmatch(r"([0-9]{1,20})/([1-9][0-9]{0,19})", value)
+    return Fraction(value) if ratio else exactly(value)
+
+
 def amount(least: str, most: str) -> Rule[Fraction]:
     """A number between limits, or a fraction in text such as "1/3"."""
 
     def parse(value: Any) -> Fraction | None:
-        ratio = isinstance(value, str) and re.fullmatch(r"([0-9]{1,20})/([1-9][0-9]{0,19})", value)
-        number = Fraction(value) if ratio else exactly(value)
+        number = rational(value)
         return number if number is not None and Fraction(least) <= number <= Fraction(most) else None
 
     return Rule(f"a number from {least} to {most}", parse)

@@ -13,6 +13,7 @@ from streamgauge.query.durations import microseconds, spelled, ticks_of
 from streamgauge.query.toml_keys import Rule
 
 _LONG = re.compile(r"(sliding|decayed half-life) ([0-9a-z]+)")
+KINDS = {"sliding": "sliding", "decayed": "decayed half-life"}
 FORMS = '"running", "each", "sliding 24h" or "decayed half-life 1h"'
 
 
@@ -29,6 +30,16 @@ def window_rule(tick: int) -> Rule[str]:
 
     words = f"{FORMS}, of a whole number of ticks of {spelled(tick)}"
     return Rule(words, parse, ("running", "each", "sliding 24h", "decayed half-life 1h"))
+
+
+def window_text(window: str, tick: int) -> str:
+    """A window as the file has it.
+
+    >>> window_text("sliding 28", 6 * 3600 * 10**6), window_text("each", 1), window_text("decayed 90", 10**6)
+    ('sliding 1w', 'each', 'decayed half-life 1m30s')
+    """
+    kind, _, ticks = window.partition(" ")
+    return f"{KINDS[kind]} {spelled(int(ticks) * tick)}" if ticks else window
 
 
 def ticks_rule(tick: int, end: int | None) -> Rule[int]:

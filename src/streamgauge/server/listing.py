@@ -13,9 +13,11 @@ from streamgauge.pipeline.as_charged import pinned_texts
 from streamgauge.pipeline.book import Entry, base_name, loss_as_json
 from streamgauge.pipeline.clock import SECOND
 from streamgauge.pipeline.store_errors import NoStore
-from streamgauge.pipeline.words import cost_text, unit_text, window_text
+from streamgauge.pipeline.words import cost_text, unit_text
+from streamgauge.query.mechanism_names import mechanisms
 from streamgauge.query.released import moment
 from streamgauge.query.settings import Column, Stream
+from streamgauge.query.windows import window_text
 from streamgauge.server.asked_range import address_of
 from streamgauge.server.departed import Departed
 from streamgauge.server.kinds import Kinds
@@ -47,6 +49,7 @@ def stream_as_json(stream: Stream) -> dict[str, Any]:
         "unit": unit_text(stream.unit),
         "arrival": stream.arrival,
         "lateness": stream.lateness / SECOND,
+        "mechanisms": list(mechanisms()),
         "columns": [_column_as_json(column) for column in stream.columns.values()],
     }
 
@@ -87,7 +90,7 @@ def _declared(block: dict[str, Any], stream: Stream, kinds: Kinds) -> dict[str, 
     sql = block.get("sql", "")
     return {
         "sql": sql,
-        "kinds": kinds.of(sql),
+        "kinds": kinds.of(sql) + ["alert"] * len(block.get("alerts", ())),
         "window": window_text(block.get("window", ""), stream.tick),
     }
 

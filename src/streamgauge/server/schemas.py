@@ -57,6 +57,13 @@ MECHANISM = shape(
     examples=[{"name": "Kary", "branching": 4}, {"name": "Pegasus", "smoother": "quiet"}],
 )
 
+ALERT = closed(
+    {"kind": {"enum": ["jump", "drop", "low", "threshold"]}, "size": NUMBER},
+    {"window": TEXT, "of": TEXT, "name": TEXT},
+    description="One more measure: 1 where what is released jumps, drops, is low or reaches a threshold.",
+    examples=[{"kind": "jump", "size": 20, "window": "1h"}],
+)
+
 ASKED = closed(
     {"name": NAME, "sql": {"type": "string", "minLength": 1, "maxLength": LONGEST["sql"]}},
     {
@@ -69,15 +76,28 @@ ASKED = closed(
         "max_groups": {"type": "integer", "minimum": 1},
         "delta": COST,
         "expected": {
-            "type": "number",
-            "exclusiveMinimum": 0,
+            **COST,
             "description": "Events of a group in a tick: for predictions, and the choice of sparse counters.",
         },
+        "alerts": {"anyOf": [ALERT, listed(ALERT)]},
         "title": {**TEXT, "maxLength": LONGEST["title"]},
         "description": {**TEXT, "maxLength": LONGEST["description"]},
     },
     examples=[{"name": "fever", "sql": "SELECT COUNT(*) FROM visits", "window": "each", "epsilon": 0.1}],
     description="Exactly one of epsilon, rho and share. The rules are those of [[release]] in a file.",
+)
+
+PART = shape(
+    {
+        "measures": listed(TEXT),
+        "level": WHOLE,
+        "loss": LOSS,
+        "mechanism": TEXT,
+        "runners_up": listed({"type": "object"}),
+        "depends": {**TEXT, "description": "What its error depends on, if on data."},
+        "reason": {**TEXT, "description": "Why it was chosen, if for what is expected of the data."},
+        "hints": {**listed(TEXT), "description": "What to know of it, where its error depends on data."},
+    }
 )
 
 PLANNED = shape(
@@ -90,7 +110,7 @@ PLANNED = shape(
         "last_tick": or_null(WHOLE),
         "groups": WHOLE,
         "columns": listed(TEXT),
-        "parts": listed({"type": "object"}),
+        "parts": listed(PART),
         "errors": listed({"type": "object"}),
         "delta": or_null(TEXT),
         "discovered": YES_NO,
@@ -179,7 +199,8 @@ SCHEMAS: dict[str, Schema] = {
             "unit": TEXT,
             "arrival": {"enum": ["finished", "live"]},
             "lateness": NUMBER,
-        }
+        },
+        {"mechanisms": {**listed(TEXT), "description": "The names of those that can be asked for."}},
     ),
     "Releases": shape(
         {

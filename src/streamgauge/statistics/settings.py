@@ -83,7 +83,7 @@ def window_settings(window: str, claim: Any) -> dict[str, Any]:
         return _adapted_window(window, kind, claim, names)
     other = names & {"window", "half_life", "exponent"} - {wanted}
     if (wanted and wanted not in names) or (not wanted and other):
-        raise ValueError(f"mechanism must be one that answers {window!r}, got another")
+        raise ValueError(f"mechanism must be one that answers {window!r}, got {claim.__name__}")
     return {wanted: ticks} if wanted else {}
 
 

@@ -67,4 +67,5 @@ class Columns:
 
     @property
     def enough(self) -> Bools:
-        return np.broadcast_to(self._measured.enough, self.value.shape)
+        """Where there was enough to go on; never where nothing is certain."""
+        return np.broadcast_to(self._measured.enough, self.value.shape) & np.isfinite(self.high)

@@ -3,6 +3,7 @@
 
 import { post } from "./api.js";
 import { byId, el, show } from "./dom.js";
+import { MechanismFold, field } from "./mechanism.js";
 import { planned, refused } from "./planned.js";
 import { currency, lossText, sign } from "./numbers.js";
 import { isAhead } from "./times.js";
@@ -44,7 +45,8 @@ export class Asking {
   }
 
   #write() {
-    for (const [name, text] of Object.entries(this.draft)) if (this[name]) this[name].value = text;
+    for (const name of DRAFT) if (name in this.draft) this[name].value = this.draft[name];
+    this.fold.write(this.draft);
     show(this.span, needsSpan(this.window.value));
   }
 
@@ -70,8 +72,7 @@ export class Asking {
 
   #form() {
     const unit = currency(this.budget);
-    const changed = () => { for (const name of DRAFT) this.draft[name] = this[name].value; this.#stale(); };
-    const field = (label, input, hint) => el("label", { class: "field" }, label, input, hint && el("small", {}, hint));
+    const changed = () => { for (const name of DRAFT) this.draft[name] = this[name].value; Object.assign(this.draft, this.fold.draft); this.#stale(); };
     this.share = el("p", { class: "hint" });
     this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
     this.sql = el("textarea", { name: "sql", rows: "4", required: true, spellcheck: "false", input: changed });
@@ -80,6 +81,7 @@ export class Asking {
     this.window = el("select", { name: "window", change: () => { show(this.span, needsSpan(this.window.value)); changed(); } },
       WINDOWS.map(([value, text]) => el("option", { value }, text)));
     this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
+    this.fold = new MechanismFold(this.stream, changed);
     this.asker = el("button", { type: "submit", class: "main", disabled: true }, "Ask for it");
     this.planner = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
     this.answer = el("div", { class: "answer", "aria-live": "polite" });
@@ -89,6 +91,7 @@ export class Asking {
       field("SQL", this.sql, columnsText(this.stream)),
       el("div", { class: "fields" }, field("Window", el("span", { class: "joined" }, this.window, this.span)),
         field(`Loss (${unit}, ${sign(unit)})`, this.loss), field("Name", this.name)),
+      this.fold.node,
       el("div", { class: "row" }, this.planner, this.asker),
       this.answer)];
   }
@@ -96,7 +99,7 @@ export class Asking {
   #body() {
     const kind = this.window.value;
     const window = kind === "running" || kind === "each" ? kind : `${kind} ${this.span.value.trim()}`;
-    return { name: this.name.value.trim(), sql: this.sql.value.trim(), window, [currency(this.budget)]: Number(this.loss.value) };
+    return { name: this.name.value.trim(), sql: this.sql.value.trim(), window, [currency(this.budget)]: Number(this.loss.value), ...this.fold.body() };
   }
 
   /** What was planned is not what is written any more. */

@@ -3,6 +3,8 @@
 import { el } from "./dom.js";
 import { lossText, rounded } from "./numbers.js";
 
+const LONG = 60; // letters: more take a line of their own
+
 /** Why not, in the server's words; that they are about its own file goes without saying. */
 export function refused(reasons, file = "") {
   return el("div", { class: "refusal", role: "alert" }, el("b", {}, "Refused. "), "Nothing was charged.",
@@ -18,11 +20,13 @@ export function planned({ release, refused: reasons = [], left_after: left, shar
     ["Groups", String(release.groups)],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
+    ["Alerts", release.alerts.join("; ")],
     ["Chosen", told(release.parts, "reason")],
     ["Its error depends on", told(release.parts, "depends")],
+    ["Mind", told(release.parts.flatMap((part) => part.hints.map((hint) => ({ hint }))), "hint")],
   ].filter(([, text]) => text);
   return el("div", {},
-    facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
+    facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", { class: text.length > LONG ? "long" : null }, el("dt", {}, name), el("dd", {}, text)))),
     release && errors(release.errors));
 }
 

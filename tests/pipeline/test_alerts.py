@@ -1,0 +1,158 @@
+"""Alerts of releases: declared in the file, and published with the numbers that they are made of."""
+
+import json
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+from pipelines import COUNTS, Tables, event, lines, pipeline, run, tables, write
+
+from streamgauge import Pipeline
+from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
+from streamgauge.pipeline.watches import Watches
+from streamgauge.postprocess import EventMonitor
+from streamgauge.query.toml_keys import BadFile
+from streamgauge.testing import InsecureNoise
+
+DROP: Tables = {"kind": "drop", "size": 20, "window": "30s"}
+JUMP: Tables = {"kind": "jump", "size": 20, "window": "30s"}
+LOW: Tables = {"kind": "low", "size": 5, "window": "20s", "name": "quiet"}
+SINKS: list[Tables] = [{"to": "out.jsonl"}, {"to": "out.csv"}, {"to": "out.parquet"}]
+BOTH = "SELECT COUNT(*) AS n, SUM(x) AS s FROM v"
+MANY = (1, 2, 40, 41, 42, 3, 3, 3, 30, 2)  # events of each tick
+
+
+def made(folder: Path, alerts: Any, sql: str = COUNTS, **release: Any) -> Pipeline:
+    folder.mkdir(exist_ok=True)
+    write(folder, [event(10 * tick, "a") for tick, count in enumerate(MANY) for _ in range(count)])
+    return declared(folder, alerts, sql, **release)
+
+
+def declared(folder: Path, alerts: Any, sql: str = COUNTS, **release: Any) -> Pipeline:
+    """The file alone."""
+    asked = {"name": "counts", "sql": sql, **release}
+    return pipeline(folder, tables(asked | ({} if alerts is None else {"alerts": alerts}), sinks=SINKS))
+
+
+def expected(values: Any, **monitor: Any) -> list[list[float]]:
+    found = EventMonitor(**monitor).start(values.shape[1]).feed(values)
+    return np.asarray(found, float).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """An unbroken run without noise."""
+    found = made(tmp_path_factory.mktemp("whole"), [DROP, JUMP])
+    run(found)
+    return found
+
+
+def test_alerts_are_those_of_the_values_that_are_published(tmp_path: Path) -> None:
+    noisy = made(tmp_path, [JUMP, LOW], mechanism="Pegasus")
+    noisy.run(ticks=3, noise=InsecureNoise(4))
+    found = noisy.releases("counts")
+    assert found.shape.measures == ("count", "count_jump", "quiet")
+    values = found.values("count")
+    assert found.values("count_jump").tolist() == expected(values, kind="jump", size=20, window=3)
+    assert found.values("quiet").tolist() == expected(values, kind="low", size=5, window=2)
+    assert 0 < found.values("count_jump").sum() < 20
+    for each in found:
+        assert each.enough[1:].tolist() == [[each.tick >= 3] * 2, [each.tick >= 2] * 2]
+        assert np.isnan(each.stddev[1:]).all()
+
+
+def test_alerts_are_in_every_sink_as_measures(whole: Pipeline) -> None:
+    folder = whole.file.path.parent
+    told = [row["count_jump"] for row in lines(folder / "out.jsonl") if row["group"] == {"g": "a"}]
+    assert [each["value"] for each in told] == [0, 0, 1, 1, 0, 0, 0, 0, 1, 0]
+    assert told[2] == {"value": 1.0, "stddev": None, "low": None, "high": None, "enough": True}
+    assert (folder / "out.csv").read_text().count(",count_jump,") == 20
+    assert whole.releases("counts").to_arrow()["count_jump"].to_pylist()[4] == 1
+
+
+class Died(Exception):  # noqa: N818 - named for what happened
+    """Where a run was broken off."""
+
+
+def test_a_run_that_died_goes_on_with_the_alerts_that_it_would_have_had(
+    tmp_path: Path, whole: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a twin that forgets what it saw is found out."""
+    broken, seen = made(tmp_path / "broken", [DROP, JUMP]), list[str]()
+
+    def dies(step: str) -> None:
+        seen.append(step)
+        if seen.count("drawn") == 2:
+            raise Died
+
+    with pytest.raises(Died):
+        run(broken, ticks=4, step=dies)
+    twin = copytree(tmp_path / "broken", tmp_path / "twin")
+    run(broken, ticks=4)
+    assert packed(broken) == packed(whole)
+    monkeypatch.setattr(Watches, "load", lambda *_: None)
+    forgetful = declared(twin, [DROP, JUMP])
+    run(forgetful, ticks=4)
+    assert packed(forgetful) != packed(whole)
+
+
+def packed(of: Pipeline) -> list[bytes]:
+    return [each.pack() for each in of.releases("counts")]
+
+
+def test_alerts_cost_nothing_and_a_file_without_any_is_as_it_was(tmp_path: Path) -> None:
+    with_alert, without = made(tmp_path / "a", JUMP), made(tmp_path / "b", None)
+    plans = [each.plan().as_json() for each in (with_alert, without)]
+    assert plans[0]["ledger"] == plans[1]["ledger"]
+    said = "count_jump: 1 where count has risen by 20 or more within 30s, else 0; costs nothing"
+    assert plans[0]["releases"][0]["alerts"] == [said]
+    assert said in str(with_alert.plan())
+    blocks = [json.loads(each.file.blocks["release.counts"]) for each in (with_alert, without)]
+    assert blocks[0].pop("alerts") == [{"kind": "jump", "size": "20", "window": 3}]
+    assert blocks[0] == blocks[1]
+
+
+def test_alerts_of_what_was_asked_for_come_back_with_it(tmp_path: Path) -> None:
+    of = made(tmp_path, None)
+    asked = {"name": "more", "sql": BOTH, "window": "each", "epsilon": "1/4", "alerts": {**JUMP, "of": "s"}}
+    release = release_of_json(asked, of.file.stream)
+    run(of, asked=[AskedRelease(release, "ana")])
+    again = Pipeline.of(tables({"name": "counts", "sql": COUNTS}, sinks=SINKS), of.file.path)
+    run(again)
+    found = again.releases("more")
+    assert found.shape.measures == ("n", "s", "s_jump")
+    assert found.values("s_jump").tolist() == expected(found.values("s"), kind="jump", size=20, window=3)
+
+
+@pytest.mark.parametrize(
+    ("alerts", "sql", "words"),
+    [
+        (3, COUNTS, "release.counts.alerts must be a table, got 3"),
+        ({"kind": "jmp", "size": 1}, COUNTS, 'alerts.kind must be "jump" or "drop" or "low" or'),
+        ({"kind": "jump"}, COUNTS, "alerts.size must be a number, got nothing"),
+        ({"kind": "jump", "size": -1}, COUNTS, "alerts.size must be above 0 for a jump"),
+        (
+            {"kind": "jump", "size": 1, "window": "10s"},
+            COUNTS,
+            "window must be at least 2 for kind jump",
+        ),
+        ({"kind": "low", "size": 1, "window": "15s"}, COUNTS, "of a whole number of ticks of 10s"),
+        ({"kind": "low", "size": 1, "window": "1w"}, COUNTS, "alerts.window must be at most 1024 ticks"),
+        ({"kind": "jump", "size": 1, "sise": 1}, COUNTS, "unknown key release.counts.alerts.sise"),
+        ([JUMP] * 17, COUNTS, "must be at most 16 alerts, got 17"),
+        ([JUMP, {"kind": "jump"}], COUNTS, '"release.counts.alerts 2".size|alerts 2.size must be a number'),
+        (JUMP, BOTH, "of must be given for an alert, one of n, s, got none"),
+        ({**JUMP, "of": "m"}, BOTH, "of must be one of n, s for an alert, got m"),
+        ([JUMP, JUMP], COUNTS, "must have different names, got 'count_jump' twice"),
+    ],
+)
+def test_what_is_no_alert_is_refused_in_words_of_the_file(
+    tmp_path: Path, alerts: Any, sql: str, words: str
+) -> None:
+    try:
+        refused = " ".join(made(tmp_path, alerts, sql).plan().refused)
+    except BadFile as bad:
+        refused = str(bad)
+    assert any(word in refused for word in words.split("|"))
