@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+export PYTHONDONTWRITEBYTECODE :=  # hundreds of processes are started: each module is compiled once
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
 .PHONY: help demo live test check audit bench clean

@@ -41,6 +41,12 @@ def scratch() -> TemporaryDirectory[str]:
     return TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
 
 
+def in_memory() -> Iterator[Path]:
+    """The same, as the `tmp_path` of tests that are not about disks."""
+    with scratch() as folder:
+        yield Path(folder)
+
+
 class Watched:
     """A run that is broken off, and everything that was ever seen in its sinks and its store."""
 

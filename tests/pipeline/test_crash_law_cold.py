@@ -1,4 +1,4 @@
-"""The crash law for the command itself: ten cold starts, killed at random instants of their work."""
+"""The crash law for the command itself: five cold starts, killed at random instants of their work."""
 
 import random
 import re
@@ -8,7 +8,7 @@ import time
 
 from crash_readers import Watched
 
-KILLS = 10
+KILLS = 5
 LONGEST = 0.5  # seconds of work
 MAIN = "from streamgauge.cli import main; main()"
 LIMITED = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({}, r.RLIM_INFINITY)); " + MAIN

@@ -1,4 +1,4 @@
-"""The crash law, at random instants: a run that is killed hundreds of times is one run."""
+"""The crash law, at random instants: a run that is killed dozens of times is one run."""
 
 import random
 
@@ -20,7 +20,7 @@ def killed_at_random(run, kills, chance, down=0):
 @pytest.mark.parametrize(
     ("kind", "kills", "noisy", "down"),
     [
-        ("long finished", 50, True, 0),
+        ("long finished", 30, True, 0),
         ("followed", 15, True, 2),
         ("followed users", 10, False, 2),
     ],

@@ -8,6 +8,7 @@ import os
 
 import duckdb
 import pytest
+from crash_readers import in_memory
 from pipelines import TICKS, pipeline, tables
 from test_rollback import EPSILON, SALE, Curator
 
@@ -16,6 +17,7 @@ from streamgauge.sinks import ForeignSink, LineFile, ParquetParts
 
 SHARED, A = 3, 8
 SINKS = ["out.jsonl", "out.csv", "out.parquet"]
+tmp_path = pytest.fixture(in_memory, name="tmp_path")
 every_sink = pytest.mark.parametrize("sink", SINKS)
 every_length = pytest.mark.parametrize("b", [6, TICKS], ids="B ran to {}".format)
 MOMENTS = [("committed", 1), ("witnessed", 1), ("written", 1), ("written", 5), ("marked", 5), ("stored", 2)]
