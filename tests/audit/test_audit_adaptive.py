@@ -19,9 +19,11 @@ from streamgauge.adaptive.w_event_sample import WEventSample
 from streamgauge.audit import catalogue
 from streamgauge.audit.adapting import AdaptingSubject, ForestSubject, PegasusSubject, subject_of
 from streamgauge.audit.auditing import audit
+from streamgauge.audit.chasing import Chase, ChasedSubject
 from streamgauge.audit.group_patterns import Asks, asks_along, log_below, log_chance
 from streamgauge.audit.groupings import worst_grouping
 from streamgauge.audit.mutants.pegasus import KeepsThreshold, OpensTheNext
+from streamgauge.audit.mutants.w_event import DecidesExactly
 from streamgauge.audit.spending import worst_window
 from streamgauge.noise import DiscreteLaplace, Ints
 from streamgauge.noise.numbers import Bools
@@ -167,8 +169,69 @@ def test_mechanisms_that_adapt_can_be_asked_for_by_name() -> None:
     assert titles == [
         "BudgetDistribution",
         "BudgetDistribution, pan-private",
+        "BudgetDistribution, adaptively",
         "BudgetDistribution, windows of 3",
     ]
     asked = catalogue.Asked(3, (Pure("1/3"),), WEvent(2))
     (entry,) = catalogue.entries("WEventSample", asked)
     assert (entry.subject.loss, entry.subject.ticks) == (Pure("1/3"), 3)  # type: ignore[attr-defined]
+
+
+CHOSEN = (0, 1, 5)  # counts that an adversary names
+
+
+def pattern_losses(kind: type[Grouper], ticks: int) -> list[float]:
+    """Of all patterns, for all streams that may have been named on the way, and one count that moves."""
+    code, found = grouper(kind, epsilon="1", theta="2"), []
+    for counts in product(CHOSEN, repeat=ticks):
+        for refused in [pattern for pattern in answers(counts) if len(pattern) < 2]:
+            still = log_chance(code, counts, refused)
+            for tick in range(ticks):
+                moved = (*counts[:tick], counts[tick] + 1, *counts[tick + 1 :])
+                found.append(abs(still - log_chance(code, moved, refused)))
+    return found
+
+
+def test_no_adversary_who_names_counts_in_view_of_groups_learns_more_than_epsilon() -> None:
+    """Exactly: along one pattern an adversary has named one stream, so that all of them are all there is."""
+    losses = pattern_losses(Grouper, 3)
+    assert 0.1 < max(losses) <= 1
+
+
+def test_what_an_adversary_names_is_all_that_can_be_named() -> None:
+    """The chances of all patterns add up to 1 where each count depends on the answers before it."""
+    code, total = grouper(epsilon="1"), 0.0
+    for refused in (frozenset[int](), frozenset([2]), frozenset([3])):
+        counts = (3, 9, 0 if 2 in refused else 7)
+        total += exp(log_chance(code, counts, refused))
+    assert total == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption, Pegasus, SparseCounter])
+def test_an_adversary_who_sees_releases_does_not_condemn(kind: type) -> None:
+    subject = ChasedSubject(kind(Pure(1)), 2, noise=InsecureNoise(17))
+    verdict = audit(subject, 200 if kind.JOINT else 1000, SURE)  # type: ignore[attr-defined]
+    assert not verdict.condemned, verdict.reasons
+
+
+def test_what_is_decided_at_the_edge_is_seen_by_an_adversary_and_by_no_fixed_stream() -> None:
+    claim, runs = DecidesExactly(Pure(1)), 400
+    fixed = audit(AdaptingSubject(claim, 2, noise=InsecureNoise(18), most=3), runs, SURE)
+    chosen = audit(ChasedSubject(claim, 2, noise=InsecureNoise(18), most=3), runs, SURE)
+    assert not fixed.condemned
+    assert chosen.condemned
+    assert chosen.measured is not None
+    assert chosen.measured.pair == "counts 4 above the last release"
+
+
+def test_an_adversary_that_moves_more_than_a_unit_is_refused() -> None:
+    subject = ChasedSubject(Pegasus(Pure(1)), 3, adversaries=[Chase(0, (1, 2))])
+    with pytest.raises(
+        ValueError, match=r"^adversary must move one unit by 1 in each of its ticks, got more$"
+    ):
+        subject.views(subject.pairs()[0].one, 5)
+
+
+def test_readings_of_blocks_are_computed_besides_those_of_ticks() -> None:
+    plain, blocks = (PegasusSubject(Pegasus(Pure(1), **how), 2).worst() for how in ({}, {"block": 2}))
+    assert blocks.floor == pytest.approx(plain.floor)

@@ -69,7 +69,9 @@ def test_what_is_asked_for_is_what_is_attacked() -> None:
 
 
 @pytest.mark.parametrize("name", ["SimpleII", "Segments", "Mean"])
-def test_a_small_report_is_clean(name: str) -> None:
+def test_a_small_report_is_clean(name: str, monkeypatch: Any) -> None:
+    for setting, few in (("SAVED_RUNS", 500), ("BESIDE_RUNS", 100)):
+        monkeypatch.setattr(catalogue, setting, few)
     found = report_on(entries(name), QUICK, confidence=SURE)
     assert found.clean, [finding.verdict.reasons for finding in found.findings]
     assert found.summary.startswith(f"{len(found.findings)} claims hold, 0 condemned; ")

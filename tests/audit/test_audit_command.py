@@ -17,6 +17,7 @@ from streamgauge.audit.catalogue import Entry, twins
 from streamgauge.audit.private_runs import PrivateRuns
 from streamgauge.audit.verdict import Verdict
 from streamgauge.cli import audit as command
+from streamgauge.cli import audit_progress
 from streamgauge.cli.failures import CONDEMNED, STOPPED
 
 ONE = TOML.replace("epsilon = 0.5", "epsilon = 0.75", 1).partition("[[release]]")[0] + (
@@ -148,6 +149,19 @@ def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
 )
 def test_what_cannot_be_audited_is_refused_in_one_line(words: list[str], said: str) -> None:
     assert said in line_of(told("audit", *words))
+
+
+def test_who_waits_without_a_terminal_reads_a_line_now_and_then(monkeypatch: Any, capsys: Any) -> None:
+    clock = iter([0.0, 10.0, 40.0, 45.0, 71.0])
+    monkeypatch.setattr(audit_progress, "monotonic", lambda: next(clock))
+    with audit_progress.Waiting() as waiting:
+        waiting.for_subject("clinic.toml: visits", 1000, 12_000)
+        waiting.for_subject("clinic.toml: visits", 2000, 12_000)
+        waiting.for_all(3, 9, "Binary", 1, 2)
+        waiting.for_all(4, 9, "Kary", 1, 2)
+    out, err = capsys.readouterr()
+    assert err.splitlines() == ["40 s: clinic.toml: visits, 2,000 of 12,000 runs", "71 s: 4 of 9, Kary"]
+    assert out == ""
 
 
 def test_a_file_that_asks_too_much_is_refused(tmp_path: Path) -> None:

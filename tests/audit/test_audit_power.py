@@ -11,20 +11,20 @@ from streamgauge.audit import AdaptiveSubject, MechanismSubject, Pair, PanPrivat
 from streamgauge.continual import Binary, Mechanism, SimpleI, SimpleII, SquareRoot
 from streamgauge.testing import InsecureKeystream, InsecureNoise
 
-MILLION = 10**6
+MANY, FEWER = 10**6, 200_000
 TIGHT = [
     (SimpleII(sg.Pure(1)), 1, 0.9),
     (SimpleI(sg.Pure("1/2"), horizon=1), 1, 0.9),
     (Binary(sg.Pure(1), horizon=15), 15, 0.8),
     (SimpleII(sg.Zcdp(Fraction(1, 8))), 1, 0.9),
-    (Binary(sg.Zcdp(Fraction(1, 8)), horizon=15), 15, 0.9),
+    (Binary(sg.Zcdp(Fraction(1, 8)), horizon=15), 15, 0.85),
     (SquareRoot(sg.Zcdp(Fraction(1, 2)), horizon=8), 8, 0.9),
 ]
 
 
 @pytest.mark.parametrize(("claim", "ticks", "share"), TIGHT, ids=lambda value: str(value)[:40])
-def test_a_million_runs_show_most_of_a_tight_claim(claim: Mechanism[Any], ticks: int, share: float) -> None:
-    found = measure(MechanismSubject(claim, ticks, InsecureNoise(5)), MILLION)
+def test_many_runs_show_most_of_a_tight_claim(claim: Mechanism[Any], ticks: int, share: float) -> None:
+    found = measure(MechanismSubject(claim, ticks, InsecureNoise(5)), MANY if ticks == 1 else FEWER)
     assert share * float(claim.loss.amount) < found.amount <= float(claim.loss.amount)
     as_good = ticks == 1 or claim.loss.currency != "pure"  # a sum is
     assert found.score == "likelihood ratio" or as_good

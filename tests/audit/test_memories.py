@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
+from streamgauge.adaptive import Pegasus
 from streamgauge.audit import PanPrivateSubject, audit, worst_intrusion
 from streamgauge.audit.memories import Memory, leaves
 from streamgauge.audit.mutants.memory import KeepsLog, KeepsTotal
 from streamgauge.continual import Kary
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing import InsecureNoise, SilentNoise
 
 WIDTH = 5
 TICKS = 4
@@ -116,3 +117,17 @@ def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
     verdict = audit(PanPrivateSubject(claim, 1, peek=1, noise=InsecureNoise(73)), 500, 1 - 1e-9)
     assert verdict.measured is not None
     assert verdict.measured.amount <= 1.25
+
+
+def test_the_sum_of_a_block_that_has_not_ended_is_seen() -> None:
+    """As exact as it rests there: what reads at two scales cannot be pan-private."""
+    claim = Pegasus(sg.Pure(1), block=4)
+    run = claim.start(3, SilentNoise())
+    run.feed(np.array([[100, 200, 300], [1, 2, 3]]))
+    before = Memory.of(claim).of_each(run._state, 3)
+    run._state.block.total += [7, 8, 9]
+    after = Memory.of(claim).of_each(run._state, 3)
+    assert [101.0, 202.0, 303.0] in before.tolist()
+    assert [108.0, 210.0, 312.0] in after.tolist()
+    with pytest.raises(ValueError, match=r"^pan_private must be False"):
+        Pegasus(sg.Pure(1), block=4, pan_private=True)

@@ -3,7 +3,8 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from streamgauge.audit.candidate_records import Candidates
 from streamgauge.audit.file_copies import Repeated, grouped_first, widened
 from streamgauge.audit.input_records import Line, time_of
 from streamgauge.audit.pipeline_claims import CannotBeAudited, charged
-from streamgauge.audit.pipelines import Judge, audit_pipeline, nobody
+from streamgauge.audit.pipelines import Judge, audit_pipeline, default_runs, nobody
 from streamgauge.audit.private_runs import private_folder
 from streamgauge.audit.readings import readings
 from streamgauge.audit.run_by_run import AsWritten, Comparison
@@ -39,6 +40,7 @@ SUMS = {"name": "sums", "sql": "SELECT SUM(x) FROM v", "epsilon": 1}
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "epsilon": 1}
 TWO = {"name": "two", "sql": "SELECT COUNT(*), COUNT(x) FROM v", "epsilon": 1}
 SPLIT = ("1/4", "1/4", "1/2")
+SLOW = ((True, 9), (False, 1), (False, 4), (False, 99))  # whether fast, and how many releases
 USER = {"user": "u", "max_events_per_tick": 2, "max_ticks": 2}
 
 
@@ -312,6 +314,19 @@ def test_a_widened_copy_has_the_plan_of_the_file_or_is_none(tmp_path: Path, monk
     users = file_of(tmp_path, distinct, unit=USER, columns={"u": {"hashed": 99}})
     assert widened(users, 4) is None, "its noise would grow with the number of groups"
     assert grouped_first("SELECT COUNT(*) FROM v", "w") == 'SELECT COUNT(*) FROM v GROUP BY "w"'
+
+
+def test_groups_that_are_decided_on_together_are_no_worlds(tmp_path: Path) -> None:
+    """Side by side, one event in each of them would move one decision by as many."""
+    joint = {**COUNTS, "window": "each", "mechanism": {"name": "BudgetDistribution"}}
+    alone = {**COUNTS, "window": "each", "mechanism": {"name": "Pegasus"}}
+    assert widened(file_of(tmp_path, joint), 4) is None
+    assert widened(file_of(tmp_path, alone), 4) is not None
+
+
+def test_the_more_releases_a_slow_file_has_the_fewer_runs_it_is_given() -> None:
+    runs = [default_runs(cast(Any, SimpleNamespace(fast=fast, plans=[0] * n))) for fast, n in SLOW]
+    assert runs == [pipelines.RUNS, pipelines.SLOW_RUNS, pipelines.SLOW_RUNS // 4, pipelines.FEWEST_SLOW]
 
 
 def test_worlds_of_a_widened_copy_have_records_and_users_of_their_own(tmp_path: Path) -> None:

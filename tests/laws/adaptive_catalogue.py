@@ -26,6 +26,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {},
         {"window": "sliding 4", "smoother": "average", "split": "1/2"},
         {"window": "running", "smoother": "james_stein", "longest": 4, "theta": 0},
+        {"window": "sliding 7", "block": 3, "coarse": "1/3"},
     ],
     "PegasusHierarchy": [
         {"hierarchy": TREE},

@@ -1,4 +1,4 @@
-"""Saved runs with a header that was tampered with."""
+"""Saved runs that were tampered with."""
 
 import hashlib
 
@@ -12,3 +12,8 @@ def forged(saved: bytes, old: bytes, new: bytes) -> bytes:
     header = saved[start:end].replace(old, new, 1)
     body = MAGIC + len(header).to_bytes(8, "little") + header + saved[end:-32]
     return body + hashlib.sha256(body).digest()
+
+
+def altered(saved: bytes) -> bytes:
+    """With one byte that is another, whatever it was."""
+    return saved[:-40] + bytes([saved[-40] ^ 1]) + saved[-39:]

@@ -254,7 +254,9 @@ def keeps(case: Case) -> bool:
 
 CASES = list(cases())
 RUNNING = [case for case in CASES if dict(case.settings)["window"] == "running"]
+KEPT = [case for case in CASES if case in RUNNING or case.loss.currency != "approximate"]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
+every_kept_case = pytest.mark.parametrize("case", KEPT, ids=str)  # in windows, not what is kept as a rho
 every_running_case = pytest.mark.parametrize("case", RUNNING, ids=str)
 
 

@@ -233,6 +233,32 @@ def planned(page, sql, loss, name="my_release", window="each"):
     return form
 
 
+def test_a_mechanism_and_what_is_expected_are_in_a_fold_that_the_keyboard_opens(asking, tmp_path):
+    form, fold = asking.locator("#ask-form"), asking.locator("#ask-form details.fold")
+    assert not form.get_by_label("Mechanism").is_visible()
+    fold.locator("summary").focus()
+    asking.keyboard.press("Enter")
+    form.get_by_label("Mechanism").select_option("SparseCounter")
+    assert not form.get_by_label("Smoother").is_visible()
+    form.get_by_label("Mechanism").select_option("Pegasus")
+    form.get_by_label("Smoother").select_option("average")
+    form.get_by_label("Expected events").fill("1/200")
+    with asking.expect_request("**/api/plan") as sent:
+        planned(asking, "SELECT COUNT(*) FROM visits", "0.01")
+    assert sent.value.post_data_json["mechanism"] == {"name": "Pegasus", "smoother": "average"}
+    assert sent.value.post_data_json["expected"] == "1/200"
+    facts = form.locator(".facts").inner_text()
+    assert "smoother=average" in facts
+    assert 'smoother = "quiet"' in facts
+    fold.scroll_into_view_if_needed()
+    shot(asking, tmp_path, "fold")
+    form.get_by_label("Mechanism").select_option("auto")
+    form.get_by_label("Expected events").fill("")
+    with asking.expect_request("**/api/plan") as sent:
+        planned(asking, "SELECT COUNT(*) FROM visits", "0.01")
+    assert not {"mechanism", "expected"} & sent.value.post_data_json.keys()
+
+
 def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     form = planned(asking, "SELECT region, COUNT(*) FROM visits GROUP BY region", "0.25", "all_visits")
     assert "How wrong it will be" in form.inner_text()

@@ -33,7 +33,7 @@ from streamgauge.audit.spending import worst_window
 from streamgauge.audit.subject import Pair
 from streamgauge.continual import Run
 from streamgauge.continual.run import chance
-from streamgauge.noise import Ints, Noise
+from streamgauge.noise import DiscreteLaplace, Ints, Noise
 from streamgauge.noise.numbers import Floats
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Loss
@@ -174,10 +174,15 @@ class ForestSubject(AdaptingSubject):
 
 
 def searched(levels: Sequence[Pegasus], steps: int) -> Worst:
-    """What groups and noisy counts lose, from below alone: other streams were not tried."""
+    """What groups, noisy counts and blocks lose, from below alone: other streams were not tried."""
     found = {each.grouper: worst_grouping(each.grouper) for each in levels}
-    least = sum(found[each.grouper].floor + float(price(each.perturber)) for each in levels)
+    least = sum(found[each.grouper].floor + float(sum(map(price, read_by(each)))) for each in levels)
     return replace(found[levels[0].grouper], amount=inf, least=steps * least)
+
+
+def read_by(level: Pegasus) -> list[DiscreteLaplace]:
+    """The noise of all readings that a count is in: of its tick and, where there are blocks, of its block."""
+    return [level.perturber, *([level.blocks.law] if level.blocks else [])]
 
 
 def subject_of(claim: Adaptive[Any], ticks: int, **how: Any) -> AdaptingSubject:

@@ -12,7 +12,7 @@ Promise
     nothing was chosen by.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,8 +23,8 @@ from streamgauge.audit.weighing import (
     BOLD,
     CAUTION,
     Bound,
+    Events,
     Halves,
-    best_event,
     best_weights,
     delta_at,
     epsilon_at,
@@ -96,7 +96,7 @@ class Attack:
     def rho(self, doubt: float) -> float:
         """The rho of zCDP is at least so much."""
         sides = (self.other, self.one) if self.turned else (self.one, self.other)
-        return rho_seen(self.evidence, *sides, doubt)
+        return float(rho_seen(self.evidence, *sides, doubt))
 
 
 def learned(
@@ -116,18 +116,18 @@ def learned(
     halves = Halves(*((binned(edges, seen[0][half::2]), binned(edges, seen[1][half::2])) for half in (0, 1)))
     forth, back = (best_weights(side, runs, doubt) for side in (halves, halves.turned))
     turned = back[0] > forth[0]
-    tell = best_tell(halves, runs, doubt, epsilon_at(delta), CAUTION)
-    curve = tuple(best_tell(halves, runs, doubt, delta_at(epsilon), BOLD) for epsilon in epsilons)
+    events = Events.of(halves)
+    (tell,) = best_tells(events, [epsilon_at(delta)], events.rates(runs, doubt, CAUTION))
+    bounds = [delta_at(epsilon) for epsilon in epsilons]
+    curve = tuple(best_tells(events, bounds, events.rates(runs, doubt, BOLD))) if bounds else ()
     nothing = np.zeros(len(edges) + 1, np.int64)
     evidence = (back if turned else forth)[1]
     return Attack(name, one.shape[1], score, edges, evidence, turned, tell, curve, nothing, nothing)
 
 
-def best_tell(halves: Halves, runs: int, doubt: float, bound: Bound, caution: float) -> Tell:
-    """The event that promises most, for whichever neighbour it speaks."""
-    forth, back = (best_event(side, runs, doubt, bound, caution) for side in (halves, halves.turned))
-    turned = back[0] > forth[0]
-    return Tell((back if turned else forth)[1], turned)
+def best_tells(events: Events, bounds: Sequence[Bound], rates: tuple[Floats, Floats]) -> Iterator[Tell]:
+    """For each bound the event that promises most, for whichever neighbour it speaks."""
+    return (Tell(*events.best(bound(*rates))) for bound in bounds)
 
 
 def edges_of(scores: Floats) -> Floats:

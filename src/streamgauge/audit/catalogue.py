@@ -4,7 +4,7 @@
     unit            the same claimed for windows and for users, where a mechanism can
     memory          the same with the memory of a pan-private one, which an intruder sees
     way             the same of runs that are saved and loaded, and of groups and measures beside others
-    adversary       the same to one who chooses the stream in view of past releases
+    adversary       the same to one who chooses the stream in view of past releases, of both kinds
     adapting        all that a mechanism which adapts to its data releases, with its memory if pan-private
     vectors         all that a statistic's counter releases
     published       all that a statistic tells
@@ -19,9 +19,10 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from streamgauge import adaptive, continual, statistics
-from streamgauge.adaptive import Adaptive
+from streamgauge.adaptive import Adaptive, PegasusHierarchy
 from streamgauge.audit.adapting import subject_of
 from streamgauge.audit.adaptive import AdaptiveSubject
+from streamgauge.audit.chasing import ChasedSubject
 from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
 from streamgauge.audit.exact import covered
 from streamgauge.audit.happenings import Given, as_users, as_values
@@ -44,6 +45,7 @@ DRIVEN_TICKS = 24  # that are saved and loaded: each draw is tried by itself
 FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
 SAVED_RUNS, BESIDE_RUNS = 5_000, 500  # the computation says the rest
 ADAPTING_TICKS, ADAPTING_RUNS = 4, 2_000  # of those that decide for all groups together
+CHASED_RUNS, FEW_CHASED = 4_000, 1_000  # against who chooses the stream
 LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
 STATED: Loss = Approx(1, Fraction(1, 1000))
 UNITS: tuple[Unit, ...] = (WEvent(3), User(1, 2))  # besides one event
@@ -60,7 +62,7 @@ MECHANISMS: dict[str, Sequence[Settings]] = {
     "WindowSum": ({"window": 1}, {"window": 3}, {"window": 4, "branching": 2}),
     "ExponentialDecay": ({"decay": "9/10"}, {"decay": "1/2"}),
     "PolynomialDecay": ({"exponent": 1}, {"exponent": "1/2"}),
-    "Pegasus": ({}, {"split": "1/5", "theta": "1/10"}),
+    "Pegasus": ({}, {"split": "1/5", "theta": "1/10"}, {"block": 2}),
     "PegasusHierarchy": ({"hierarchy": Hierarchy([-1, 0, 0])},),
     "CascadingBuffers": ({"levels": 1, "kappa": 1},),
     "SparseCounter": ({}, {"threshold": 3, "signed": False}),
@@ -205,6 +207,16 @@ def _adapting(cls: type[Adaptive[Any]], asked: Asked) -> Iterator[Entry]:
         words += [f"{covered(ticks, wanted)} run"] if ticks < wanted else []
         subject = subject_of(claim, ticks, peek=ticks // 2 if claim.pan_private else None)
         yield Entry("adapting", ", ".join(words), subject, runs=ADAPTING_RUNS if cls.JOINT else None)
+    if asked.unit is None:
+        yield from _chased(claims, ticks)
+
+
+def _chased(claims: Sequence[tuple[Adaptive[Any], str]], ticks: int) -> Iterator[Entry]:
+    """Against one who adapts as well; a hierarchy is chased level by level, as its `Pegasus`."""
+    for claim, called in {called: (claim, called) for claim, called in reversed(claims)}.values():
+        if not isinstance(claim, PegasusHierarchy):
+            runs = FEW_CHASED if claim.JOINT else CHASED_RUNS
+            yield Entry("adversary", f"{called}, adaptively", ChasedSubject(claim, ticks), runs=runs)
 
 
 def _driven(claim: Mechanism[Any], title: str, ticks: int) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ Promise
     Pontil, 2009) as often.
 """
 
-from math import exp, log, sqrt
+from math import exp, log
 
 import numpy as np
 from scipy.special import betaincinv
@@ -55,24 +55,25 @@ def delta_seen(one: int, other: int, runs: int, doubt: float, epsilon: float) ->
     return max(0.0, low - exp(min(epsilon, LARGEST)) * high)
 
 
-def lowest_mean(values: Floats, counts: Floats | Ints, doubt: float) -> float:
-    """A number that is above the true mean with probability at most `doubt`.
+def lowest_mean(values: Floats, counts: Floats | Ints, doubt: float) -> Floats:
+    """A number that is above the true mean with probability at most `doubt`; of each row of values.
 
     `counts` says how often each of the possible values was seen.
     """
     runs, wide = float(counts.sum()), log(2 / doubt)
-    mean = float(values @ counts) / runs
-    variance = float((values - mean) ** 2 @ counts) / (runs - 1)
-    reach = float(values.max() - values.min())
-    return mean - sqrt(2 * variance * wide / runs) - 7 * reach * wide / (3 * (runs - 1))
+    mean = values @ counts / runs
+    variance = np.square(values - mean[..., None]) @ counts / (runs - 1)
+    reach = values.max(axis=-1) - values.min(axis=-1)
+    lowest = mean - np.sqrt(2 * variance * wide / runs) - 7 * reach * wide / (3 * (runs - 1))
+    return np.asarray(lowest, np.float64)
 
 
-def rho_seen(evidence: Floats, one: Floats | Ints, other: Floats | Ints, doubt: float) -> float:
+def rho_seen(evidence: Floats, one: Floats | Ints, other: Floats | Ints, doubt: float) -> Floats:
     """What so many sightings of each outcome under two neighbours show of zCDP: rho is at least it.
 
     For every g, KL(P, Q) >= E_P[g] - log E_Q[e^g] (Donsker and Varadhan), and zCDP bounds KL by rho. Here
-    g is `evidence`, a number for each outcome, chosen without these runs.
+    g is `evidence`, a number for each outcome, chosen without these runs; or each row of it, one by one.
     """
     mean = lowest_mean(evidence, one, doubt / 2)
     tilted = -lowest_mean(-np.exp(evidence), other, doubt / 2)
-    return max(0.0, mean - log(tilted))
+    return np.maximum(0.0, mean - np.log(tilted))

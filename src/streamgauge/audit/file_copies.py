@@ -10,8 +10,9 @@ In all of them budget, store, key, source and sinks are the copy's own.
 
 Promise
     A widened copy is used only if its plan is that of the file: every part has the same statistic, which is
-    the same mechanism under the same noise, and answers the same measures. Groups of a run share nothing but
-    its code, nor do releases; the one thing that a store draws once for all of them, the secret under which
+    the same mechanism under the same noise, and answers the same measures; and if no mechanism decides on its
+    groups together, so that worlds of one run would depend on each other. All other groups share nothing but
+    their code, nor do releases; the one thing that a store draws once for all of them, the secret under which
     users and hashed columns are hashed, decides nothing in these records: all hashed texts of a world are the
     same.
 """
@@ -24,6 +25,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
+from streamgauge.adaptive import Adaptive
 from streamgauge.audit.input_records import Input, Written
 from streamgauge.privacy import Approx, Loss, Pure, Zcdp
 from streamgauge.query.canonical import blocks_of
@@ -196,14 +198,20 @@ def raised(budget: Loss) -> Loss:
 
 
 def widened(file: PipelineFile, count: int) -> Widened | None:
-    """A widened copy, if its plan is the file's."""
+    """A widened copy, if its plan is the file's and its worlds have nothing in common."""
     copies = Widened(file, count)
     try:
         plans = [planned(copies.file, release) for release in copies.file.releases]
     except (Refused, ValueError):
         return None
     own = [planned(file, release) for release in file.releases]
-    return copies if all(map(alike, own, plans)) else None
+    return copies if not any(map(is_joint, own)) and all(map(alike, own, plans)) else None
+
+
+def is_joint(plan: Planned) -> bool:
+    """Whether groups are decided on together, by some mechanism that adapts to its data."""
+    counters = (part.statistic.counter for part in plan.parts)
+    return any(isinstance(counter, Adaptive) and counter.JOINT for counter in counters)
 
 
 def alike(one: Planned, other: Planned) -> bool:

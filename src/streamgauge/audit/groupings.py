@@ -15,6 +15,7 @@ Promise
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from streamgauge.audit.exact import Worst
 from streamgauge.audit.group_patterns import Counts, Groups, log_chance
@@ -55,6 +56,7 @@ def candidates() -> Iterator[Neighbours]:
         yield Neighbours(late, 2 * ENDED + 1, frozenset([*range(2, 2 * ENDED + 1, 2), len(late)]))
 
 
+@lru_cache
 def worst_grouping(grouper: Groups) -> Worst:
     """The largest logarithm of a ratio of chances, in either direction; unknown, if noise is too wide."""
     opening = grouper.opening.scale

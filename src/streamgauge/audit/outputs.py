@@ -74,8 +74,8 @@ def packed(kinds: Array) -> Floats:
     """As few columns as tell all of them."""
     weights = 16.0 ** -np.arange(KINDS_EACH)
     cuts = [kinds[:, cut : cut + KINDS_EACH] for cut in range(0, kinds.shape[1], KINDS_EACH)]
-    columns = [(part * weights[: part.shape[1]]).sum(axis=1) for part in cuts]
-    return np.column_stack([np.zeros((len(kinds), 0)), *columns])
+    columns = [part @ weights[: part.shape[1]] for part in cuts]
+    return np.stack(columns, axis=1) if columns else np.zeros((len(kinds), 0))
 
 
 def of_floats(floats: Floats) -> tuple[Floats, Floats, Array]:

@@ -47,7 +47,7 @@ from streamgauge.query.settings import PipelineFile
 
 FEW_TICKS, MOST_TICKS = 3, 4  # that are run unless told otherwise: one before, in and after a break
 RUNS = 12_000
-SLOW_RUNS = 2_000  # where a copy has few runs in one
+SLOW_RUNS, FEWEST_SLOW = 2_000, 240  # where a copy has few runs in one: of one release, and of many
 BROKEN = 5  # one run in so many is broken off
 DEAREST = 2  # pairs that are attacked with, whether they move the same or not
 FEW_PAIRS = 1  # that a release is attacked with by itself, where all together are attacked with all
@@ -77,8 +77,9 @@ def audit_pipeline(
     with private_folder() as folder:
         loss = charged(file, folder)
         trial = Trial.of(file, ticks or default_ticks(file), folder)
-        comparison = Comparison.of(trial, trial.pairs(), broken=alone)
-        asked = runs or (RUNS if trial.fast else SLOW_RUNS)
+        pairs = trial.pairs()
+        comparison = Comparison.of(trial, pairs, broken=alone, watch=partial(watch, "run by run"))
+        asked = runs or default_runs(trial)
         judge = Judge(trial, loss, asked, share(confidence, len(file.releases) + 4), watch, noise)
         found = list(judge.releases(comparison.telling))
         if alone and found and trial.ticks > 1:
@@ -90,6 +91,11 @@ def audit_pipeline(
 
 def default_ticks(file: PipelineFile) -> int:
     return min(MOST_TICKS, max(FEW_TICKS, file.stream.unit.ticks))
+
+
+def default_runs(trial: Trial) -> int:
+    """So many that an audit is a matter of minutes: a slow run takes as long as it has releases."""
+    return RUNS if trial.fast else max(FEWEST_SLOW, SLOW_RUNS // len(trial.plans))
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,8 @@ class Judge:
         both = self.trial.silent(view, [side for pair in pairs for side in (pair.one, pair.other)])
         silent = both.reshape(len(pairs), 2, -1)
         kept = moving_otherwise(silent)
-        return Bank(at_work, view, [pairs[number] for number in kept], silent[kept])
+        made = partial(self.watch, f"{self.trial.file.path.name}: made for all releases")
+        return Bank(at_work, view, [pairs[number] for number in kept], silent[kept], made)
 
     def _measured(self, subject: Subject, runs: int) -> Measured:
         return measure(subject, runs, self.confidence, partial(self.watch, subject.name))

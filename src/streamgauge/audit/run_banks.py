@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from streamgauge.audit.measuring import Watch, unseen
 from streamgauge.audit.private_runs import PrivateRuns
 from streamgauge.audit.sink_rows import View
 from streamgauge.audit.subject import Pair, Score
@@ -28,6 +29,7 @@ class Bank:
     view: View
     pairs: Sequence[Neighbours]
     silent: Floats = field(repr=False)  # (pairs, two sides, view): what is seen without noise
+    made: Watch = field(default=unseen, repr=False)  # told how many runs there are of those begun
     kept: dict[Key, list[Floats]] = field(default_factory=dict, repr=False)
     taken: dict[tuple[str, Key], int] = field(default_factory=dict, repr=False)
 
@@ -37,6 +39,7 @@ class Bank:
         self.taken[reader, key] = end = begin + count
         while len(blocks) * self.runs.copies.count < end:
             blocks.append(self.runs.shown(self.view, [self.pairs[key[0]].sides[key[1]]]))
+            self.made(min(end, len(blocks) * self.runs.copies.count), end)
         size = self.runs.copies.count
         return np.concatenate(blocks[begin // size : -(-end // size)])[begin % size :][:count]
 

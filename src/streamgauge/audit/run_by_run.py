@@ -25,7 +25,7 @@ from streamgauge.audit.confidence import LARGEST, epsilon_seen
 from streamgauge.audit.file_copies import Alone
 from streamgauge.audit.input_records import Input
 from streamgauge.audit.louder_noise import Louder, LouderNoise
-from streamgauge.audit.measuring import FEWEST
+from streamgauge.audit.measuring import FEWEST, Watch, unseen
 from streamgauge.audit.outputs import code
 from streamgauge.audit.private_runs import Ended, PrivateRuns
 from streamgauge.audit.subject import Pair
@@ -79,10 +79,14 @@ class Comparison:
     redrawn: Sequence[str]  # how runs were broken off that published a tick from two draws
 
     @classmethod
-    def of(cls, trial: Trial, pairs: Sequence[Neighbours], *, broken: bool) -> "Comparison":
-        runs = trial.runs(Alone(trial.file))
+    def of(
+        cls, trial: Trial, pairs: Sequence[Neighbours], *, broken: bool, watch: Watch = unseen
+    ) -> "Comparison":
+        runs, ended = trial.runs(Alone(trial.file)), dict[Input, Ended]()
         sides = dict.fromkeys(side for pair in pairs for side in pair.sides)
-        ended = {side: seeded(runs, trial, side) for side in sides}
+        for side in sides:
+            ended[side] = seeded(runs, trial, side)
+            watch(len(ended), len(sides))
         found = [Compared(pair, ended[pair.one], ended[pair.other]) for pair in pairs]
         for each in found:
             if each.one.raised is not None and each.other.raised is not None:

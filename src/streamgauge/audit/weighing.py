@@ -7,7 +7,6 @@ judged by the other, which itself is believed no more than its size allows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from math import exp
 
 import numpy as np
@@ -18,7 +17,7 @@ from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Bools, Floats
 
 WINDOWS = (1, 5, 15)  # bins that are taken together
-CUTS = (1.0, 2.0, 4.0, np.inf)  # how much one bin may weigh
+CUTS = np.array([1.0, 2.0, 4.0, np.inf])  # how much one bin may weigh
 NEVER = 1e-300
 CAUTION = 0.05  # doubt about what judges
 BOLD = 0.5  # the same where a rate is multiplied by e^epsilon: more caution would see nothing at all
@@ -49,20 +48,24 @@ class Halves:
         return one, other
 
 
-def weights(counts: Counts, window: int = 1, cut: float = np.inf) -> Floats:
+def weights(counts: Counts, window: int = 1) -> Floats:
     """How much each bin speaks for the first neighbour."""
     smooth = np.ones(min(window, len(counts[0])))
     one, other = (np.convolve(side + 0.5, smooth, "same") for side in counts)
-    return np.asarray(np.clip(np.log(one) - np.log(other), -cut, cut), np.float64)
+    return np.asarray(np.log(one) - np.log(other), np.float64)
+
+
+def all_weights(counts: Counts) -> Floats:
+    """By all windows and cuts, a row each."""
+    plain = np.stack([weights(counts, window) for window in WINDOWS])[:, None]
+    return np.clip(plain, -CUTS[:, None], CUTS[:, None]).reshape(-1, plain.shape[-1])
 
 
 def best_weights(halves: Halves, runs: int, doubt: float) -> tuple[float, Floats]:
     """Those that promise most of zCDP in so many runs, made of all counts at last; and how much."""
-    one, other = halves.to_come(runs)
-    ways = list(product(WINDOWS, CUTS))
-    promised = [rho_seen(weights(halves.made_of, *way), one, other, doubt) for way in ways]
+    promised = rho_seen(all_weights(halves.made_of), *halves.to_come(runs), doubt)
     best = int(np.argmax(promised))
-    return promised[best], weights(halves.whole, *ways[best])
+    return float(promised[best]), all_weights(halves.whole)[best]
 
 
 def epsilon_at(delta: float) -> Bound:
@@ -75,20 +78,32 @@ def delta_at(epsilon: float) -> Bound:
     return lambda low, high: low - exp(min(epsilon, LARGEST)) * high
 
 
-def best_event(
-    halves: Halves, runs: int, doubt: float, bound: Bound, caution: float = CAUTION
-) -> tuple[float, Bools]:
-    """Of the events "evidence of at least so much": the largest bound that one promises, and that one."""
-    best, event = -np.inf, np.ones(len(halves.made_of[0]), np.bool_)
-    for window in WINDOWS:
-        order = np.argsort(-weights(halves.made_of, window), kind="stable")
-        one, other = (np.cumsum(side[order]) for side in halves.judged_by)
-        low = rough_lowest(runs * rough_lowest(one, one[-1], caution), runs, doubt / 2)
-        high = rough_highest(runs * rough_highest(other, other[-1], caution), runs, doubt / 2)
-        promised = bound(low, high)
-        last = int(np.argmax(promised))
-        if promised[last] > best:
-            best = float(promised[last])
-            event = np.zeros(len(order), np.bool_)
-            event[order[: last + 1]] = True
-    return best, event
+@dataclass(frozen=True, eq=False)
+class Events:
+    """All of the kind "evidence of at least so much": for either neighbour, by every window, a row each."""
+
+    order: Ints  # of the bins, those that speak most for the neighbour first
+    one: Ints  # how often an event of so many bins was seen by the half that judges: under that neighbour
+    other: Ints  # and under the other
+
+    @classmethod
+    def of(cls, halves: Halves) -> "Events":
+        forth = np.stack([weights(halves.made_of, window) for window in WINDOWS])
+        order = np.argsort(np.concatenate([-forth, forth]), axis=1, kind="stable")
+        seen = [np.cumsum(side[order], axis=1) for side in halves.judged_by]
+        one, other = (np.concatenate([a[: len(forth)], b[len(forth) :]]) for a, b in (seen, seen[::-1]))
+        return cls(order, one, other)
+
+    def rates(self, runs: int, doubt: float, caution: float) -> tuple[Floats, Floats]:
+        """What is to be expected of so many runs: from below, and of the other neighbour from above."""
+        one, other = self.one, self.other
+        low = rough_lowest(runs * rough_lowest(one, one[:, -1:], caution), runs, doubt / 2)
+        high = rough_highest(runs * rough_highest(other, other[:, -1:], caution), runs, doubt / 2)
+        return low, high
+
+    def best(self, promised: Floats) -> tuple[Bools, bool]:
+        """The bins of the event that promises most, and whether it speaks for the second neighbour."""
+        row, last = divmod(int(np.nanargmax(promised)), promised.shape[1])
+        event = np.zeros(promised.shape[1], np.bool_)
+        event[self.order[row, : last + 1]] = True
+        return event, row >= len(self.order) // 2
