@@ -100,7 +100,7 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 NAMED = ("region", "body heat", "sensor", "device", "sites")  # by the curator: no keys of ours
-ELSEWHERE = {"w_event", "branching"}
+ELSEWHERE = {"w_event", "branching", "pan_private", "intrusions"}
 
 Change = Callable[[dict[str, Any]], object]
 
