@@ -12,9 +12,19 @@ sg.Pipeline.from_file("clinic.toml").run()
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamgauge import adaptive, audit, continual, noise, postprocess, privacy, query, statistics
+    from streamgauge import (
+        adaptive,
+        audit,
+        continual,
+        noise,
+        panprivate,
+        postprocess,
+        privacy,
+        query,
+        statistics,
+    )
     from streamgauge.pipeline import Pipeline
-    from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, Zcdp
+    from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, XAdjacent, Zcdp
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,17 +36,19 @@ __all__ = [
     "Tick",
     "User",
     "WEvent",
+    "XAdjacent",
     "Zcdp",
     "adaptive",
     "audit",
     "continual",
     "noise",
+    "panprivate",
     "postprocess",
     "privacy",
     "query",
     "statistics",
 ]
-ROOMS = ("adaptive", "continual", "noise", "postprocess", "privacy", "query", "statistics")
+ROOMS = ("adaptive", "continual", "noise", "panprivate", "postprocess", "privacy", "query", "statistics")
 
 
 def __getattr__(name: str) -> Any:
@@ -51,6 +63,7 @@ def __getattr__(name: str) -> Any:
         from streamgauge.pipeline import Pipeline
 
         return Pipeline
+    import streamgauge.panprivate
     import streamgauge.postprocess
     import streamgauge.query
     import streamgauge.statistics  # noqa: F401 - with it come adaptive, continual, privacy and noise

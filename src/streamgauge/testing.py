@@ -7,21 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from streamgauge.noise import Ints, Noise
-from streamgauge.noise.entropy import Bytes, cipher, encrypt_zeros
+from streamgauge.noise import Chance, Ints, Noise
+from streamgauge.noise.chance import throw, toss
+from streamgauge.noise.entropy import Bytes, Entropy, cipher, encrypt_zeros
 from streamgauge.noise.laws import GaussianLaw, LaplaceLaw, Law
 from streamgauge.noise.numbers import rational
 from streamgauge.noise.source import sample, whole
 
 CHUNK = 1 << 13
+Draws = Callable[[Entropy, Fraction, int], npt.NDArray[Any]]
 
 
 class SilentNoise:
-    """All draws are zero: what a mechanism does without noise."""
+    """All draws are zero: what a mechanism does without noise. Coins and dice have no such thing."""
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
         return np.zeros(size, np.int64)
@@ -41,7 +44,7 @@ class CountedNoise:
     ([('laplace', Fraction(2, 1), 3)], 3)
     """
 
-    inner: Noise
+    inner: Noise  # a Chance, if coins or dice are asked for
     requests: list[tuple[str, Fraction, int]] = field(default_factory=list)
 
     @property
@@ -56,6 +59,14 @@ class CountedNoise:
     def gaussian(self, variance: Fraction, size: int) -> Ints:
         self.requests.append(("gaussian", variance, size))
         return self.inner.gaussian(variance, size)
+
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        self.requests.append(("coins", chance, size))
+        return cast(Chance, self.inner).coins(chance, size)
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        self.requests.append(("uniform", Fraction(sides), size))
+        return cast(Chance, self.inner).uniform(sides, size)
 
 
 @dataclass
@@ -95,6 +106,15 @@ class InsecureKeystream:
         encrypt_zeros(self._context, out)
 
 
+def drawn_from(family: Callable[[Fraction], Law]) -> Draws:
+    """Draws of the laws of a family."""
+    return lambda entropy, parameter, size: sample(family(parameter), entropy, size)
+
+
+def _thrown(entropy: Entropy, sides: Fraction, size: int) -> Ints:
+    return throw(entropy, int(sides), size)
+
+
 class InsecureNoise:
     """Exact draws over a keystream made from a seed: repeatable, and so no protection at all.
 
@@ -112,15 +132,23 @@ class InsecureNoise:
         self._streams: dict[tuple[str, int, int], InsecureStream] = {}
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
-        return self._stream("laplace", LaplaceLaw, rational("scale", scale)).take(whole(size))
+        return self._stream("laplace", drawn_from(LaplaceLaw), rational("scale", scale)).take(whole(size))
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
-        return self._stream("gaussian", GaussianLaw, rational("variance", variance)).take(whole(size))
+        return self._stream("gaussian", drawn_from(GaussianLaw), rational("variance", variance)).take(
+            whole(size)
+        )
 
-    def _stream(self, kind: str, family: Callable[[Fraction], Law], parameter: Fraction) -> "InsecureStream":
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        return self._stream("coins", toss, rational("chance", chance)).take(whole(size)).astype(np.uint8)
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        return self._stream("uniform", _thrown, rational("sides", sides)).take(whole(size))
+
+    def _stream(self, kind: str, draws: Draws, parameter: Fraction) -> "InsecureStream":
         key = kind, parameter.numerator, parameter.denominator
         if key not in self._streams:
-            self._streams[key] = InsecureStream(f"{self.seed} {key}", family(parameter))
+            self._streams[key] = InsecureStream(f"{self.seed} {key}", draws, parameter)
         return self._streams[key]
 
     def clone(self) -> Self:
@@ -132,10 +160,12 @@ class InsecureNoise:
 
 @dataclass
 class InsecureStream:
-    """The draws of one law, cut in chunks of CHUNK, each from a keystream of its own label and number."""
+    """The draws of one kind and parameter, cut in chunks of CHUNK, each from a keystream of its own label
+    and number."""
 
     label: str
-    law: Law
+    draws: Draws
+    parameter: Fraction
     used: int = 0
     number: int = -1
     chunk: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -147,7 +177,8 @@ class InsecureStream:
             number, place = divmod(self.used, CHUNK)
             if number != self.number:
                 self.number = number
-                self.chunk = sample(self.law, InsecureKeystream(f"{self.label} {number}"), CHUNK)
+                keystream = InsecureKeystream(f"{self.label} {number}")
+                self.chunk = self.draws(keystream, self.parameter, CHUNK)
             part = self.chunk[place : place + size - done]
             out[done : done + len(part)] = part
             done += len(part)

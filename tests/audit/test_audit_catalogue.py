@@ -31,7 +31,17 @@ def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> 
 
 def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> None:
     kinds = Counter(entry.kind for entry in entries())
-    assert set(kinds) == {"counter", "unit", "way", "memory", "adversary", "adapting", "vectors", "published"}
+    assert set(kinds) == {
+        "counter",
+        "unit",
+        "way",
+        "memory",
+        "adversary",
+        "adapting",
+        "vectors",
+        "published",
+        "seized",
+    }
     for name, cls in catalogue.mechanisms().items():
         found = {entry.subject.loss.currency for entry in entries(name)} - {"approximate"}
         assert found == {loss(1).currency for loss in cls.LOSSES if loss is not sg.Approx}

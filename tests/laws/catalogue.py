@@ -24,7 +24,7 @@ LOSSES = {
     sg.Approx: sg.Approx(1, Fraction(1, 10**6)),
 }
 SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "Kary": [{}, {"branching": 3}, {"branching": 2}],
+    "Kary": [{}, {"branching": 3}, {"branching": 2}, {"branching": 3, "open_ticks": True}],
     "Binary": [{}, {"refine": True}],
     "Hybrid": [
         {},
@@ -35,7 +35,10 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "SubtractiveTree": [{}, {"branching": 3}],
     "TwoLevel": [{}, {"block_size": 4}],
-    "WindowSum": [{"window": 1}, {"window": 7}, {"window": 8, "branching": 2}, {"window": 30}],
+    "WindowSum": [
+        *({"window": 1}, {"window": 7}, {"window": 8, "branching": 2}, {"window": 30}),
+        {"window": 8, "branching": 2, "open_ticks": True},
+    ],
     "ExponentialDecay": [{"decay": "9/10"}, {"decay": "1/2"}, {"decay": "999/1000"}],
     "PolynomialDecay": [{"exponent": 1}, {"exponent": "1/2"}, {"exponent": "1/100"}],
     "UnboundedToeplitz": [{}],
@@ -103,7 +106,9 @@ def cases() -> Iterator[Case]:
                 if field.default is MISSING and name not in {"loss", "horizon", *settings}
             ]
             assert not unknown, f"{cls.__name__} needs {unknown}: add them to SETTINGS"
-            for kind in cls.LOSSES:
+            for kind in cls.LOSSES[
+                : 1 if settings.get("open_ticks") else None
+            ]:  # nothing of it is a currency's
                 for pan in [False, True] if "pan_private" in names else [None]:
                     chosen = settings if pan is None else {**settings, "pan_private": pan}
                     case = Case(cls, LOSSES[kind], tuple(chosen.items()))

@@ -22,7 +22,7 @@ from discovered import BUDGET, DELTA
 from pipelines import START, Tables, World, event, one_a_second, pipeline, run, tables, world
 
 from streamgauge.engines.user_bounds import PREFIX, UserBounds
-from streamgauge.pipeline import live_run
+from streamgauge.pipeline import exact_memory
 from streamgauge.pipeline.quarantine import PART, Quarantine
 
 USER = {"user": "u", "max_events_per_tick": 2, "max_ticks": 4}
@@ -244,5 +244,5 @@ def test_a_twin_that_tells_how_long_a_position_is_is_caught(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the source has 1,000 bytes, one more record makes the offset longer by a digit."""
-    monkeypatch.setattr(live_run, "power", lambda size, least: size)
+    monkeypatch.setattr(exact_memory, "power", lambda size, least: size)
     assert told(folder, "followed", ("a long text",)) != []

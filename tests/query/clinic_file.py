@@ -73,6 +73,7 @@ EVERYTHING: dict[str, Any] = {
             "max_groups": 10,
             "delta": Decimal("1e-9"),
             "expected": 100,
+            "alerts": {"kind": "jump", "size": 20, "window": "12h", "of": "count", "name": "many_more"},
             "title": "One",
             "description": "Of two.\nOr three.",
         },
@@ -100,7 +101,7 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 NAMED = ("region", "body heat", "sensor", "device", "sites")  # by the curator: no keys of ours
-ELSEWHERE = {"w_event", "branching"}
+ELSEWHERE = {"w_event", "branching", "pan_private", "intrusions"}
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -5,10 +5,16 @@ from math import e
 
 import numpy as np
 import pytest
+from people import clinic as clinic_file
 
-from streamgauge.server.rehearsal import rehearsed, watched
+from streamgauge.panprivate.rehearsal import rehearsed
+from streamgauge.panprivate.rehearsed_counter import looked_twice, watched
+from streamgauge.panprivate.rehearsed_table import clinic, rehearsed_table, seized
+from streamgauge.server.rehearsal import about
+from streamgauge.testing import InsecureNoise
 
 TIMES = 400_000  # so that a bias of 0.016 is ten standard errors and more
+PATIENTS = 1500  # rehearsals of a table
 
 
 def odds_of(blocks, scale):
@@ -46,10 +52,55 @@ def test_noise_that_is_too_small_breaks_the_promise(absent):
     assert odds_of(blocks, scale / 2).max() > e
 
 
+@pytest.fixture(scope="module")
+def table():
+    """The odds of all rehearsals of a table, where Robin never came, and where they did."""
+    return [rehearsed_table(np.full(PATIENTS, came), InsecureNoise(came))["odds"] for came in (False, True)]
+
+
+def test_odds_of_a_table_are_the_quotient_of_the_two_laws(table):
+    never, came = table
+    assert is_exact(never)
+    assert is_exact(1 / came)
+    assert not is_exact(never**2), "odds that are overstated are caught"
+
+
+def test_no_table_moves_the_odds_by_more_than_the_promise(table):
+    odds = np.concatenate(table)
+    assert 1 / e <= odds.min() <= odds.max() <= e
+    assert odds.max() > 2
+
+
+def test_a_second_look_breaks_the_promise_of_both():
+    came = np.arange(40) % 2 == 0
+    assert (looked_twice(came) == np.where(came, np.inf, 0)).all(), "whoever came"
+    claim, noise = clinic(), InsecureNoise(0)
+    assert any(np.isinf(seized(claim, True, noise).odds_of_two_looks(claim)) for _ in range(40))
+    assert not any(np.isinf(seized(claim, False, noise).odds_of_two_looks(claim)) for _ in range(40))
+
+
 def test_ordinary_memory_tells_and_pan_private_memory_does_not():
     told = rehearsed(20)
-    assert told["plain"]["chance"] == 1
-    assert told["plain"]["seen"] == told["plain"]["without"] + 1
     low, high = told["bounds"]["chance"]
-    assert all(low <= chance <= high for chance in told["rehearsals"]["chance"])
-    assert [block["released"] for block in told["pan_private"]["blocks"]] == [True, True, False, False]
+    for kind in ("counter", "table"):
+        plain = told[kind]["plain"]
+        assert (plain["chance"], plain["seen"]) == (1, plain["without"] + 1)
+        assert all(low <= chance <= high for chance in told[kind]["chance"])
+        assert told[kind]["worst_odds"] <= e
+        assert 1 in told[kind]["two_looks"]
+    assert [block["released"] for block in told["counter"]["blocks"]] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [
+        ({}, {"this_stream": "ordinary", "like": "counter"}),
+        ({"pan_private": True}, {"this_stream": "pan-private", "like": "counter"}),
+        (
+            {"pan_private": True, "unit": {"user": "region"}, "end": "2026-01-05T01:00:00Z"},
+            {"this_stream": "pan-private", "like": "table"},
+        ),
+    ],
+)
+def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream, told):
+    assert about(clinic_file(tmp_path, stream).stream) == told

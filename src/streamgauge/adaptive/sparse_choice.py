@@ -126,7 +126,8 @@ class Wish:
 
     def made(self, maker: type[Claim[Any, Any]], **settings: Any) -> Any:
         claim: Any = maker
-        return claim(self.loss, horizon=self.horizon, **vars(self.asked), **settings)
+        kept = {name: value for name, value in vars(self.asked).items() if name != "open_ticks"}
+        return claim(self.loss, horizon=self.horizon, **kept, **settings)
 
 
 Judged = tuple[float, Claim[Any, Any]]  # what it is predicted to be off by

@@ -8,6 +8,7 @@
     adapting        all that a mechanism which adapts to its data releases, with its memory if pan-private
     vectors         all that a statistic's counter releases
     published       all that a statistic tells
+    seized          all that a pan-private estimator releases, with its memory: along all ways of chance
     twin            the mutants and their honest twins, by which the audit itself is judged
 
 A class that needs a setting which is not known here is an error, not an omission.
@@ -29,12 +30,13 @@ from streamgauge.audit.happenings import Given, as_users, as_values
 from streamgauge.audit.mechanisms import MechanismSubject
 from streamgauge.audit.mutants import every_twin
 from streamgauge.audit.pan_private import PanPrivateSubject
+from streamgauge.audit.seized_claims import estimators, seized_claims
 from streamgauge.audit.stated import StatedSubject
 from streamgauge.audit.statistics import PublishedSubject, StatisticSubject
 from streamgauge.audit.subject import Subject
 from streamgauge.continual import Binary, Claim, Kary, Mechanism
 from streamgauge.postprocess import Hierarchy
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, Zcdp
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 from streamgauge.statistics import Axis, Statistic, TopK
 
 C = TypeVar("C", bound=Claim[Any, Any])
@@ -44,6 +46,7 @@ MEASURED_TICKS = 64  # that are run at most, however many are computed
 DRIVEN_TICKS = 24  # that are saved and loaded: each draw is tried by itself
 FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
 SAVED_RUNS, BESIDE_RUNS = 5_000, 500  # the computation says the rest
+SEIZED_RUNS = 2_000  # each is a run of its own
 ADAPTING_TICKS, ADAPTING_RUNS = 4, 2_000  # of those that decide for all groups together
 CHASED_RUNS, FEW_CHASED = 4_000, 1_000  # against who chooses the stream
 LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
@@ -149,7 +152,7 @@ def is_kind(cls: Any, root: type[Any]) -> bool:
 
 def names() -> list[str]:
     """What can be audited by name."""
-    return [*mechanisms(), *adapting(), *statistics_of_all()]
+    return [*mechanisms(), *adapting(), *statistics_of_all(), *estimators()]
 
 
 def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Entry]:
@@ -167,6 +170,9 @@ def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Ent
     for called, kind in statistics_of_all().items():
         if name in (None, called):
             yield from _statistics(kind, chosen)
+    for called, estimator in estimators().items():
+        if name in (None, called) and (chosen.unit is None or chosen.unit == XAdjacent()):
+            yield from _seized(estimator, chosen)
 
 
 def twins() -> Iterator[Entry]:
@@ -285,6 +291,15 @@ def _statistics(cls: type[Statistic[Any]], asked: Asked) -> Iterator[Entry]:
     if cls is TopK and asked.unit is None:
         found = TopK(Approx(1, Fraction(1, 100)), k=1, horizon=ticks)
         yield Entry("published", "TopK, keys discovered", PublishedSubject(found, ticks, ("a", "b")))
+
+
+def _seized(cls: type[Any], asked: Asked) -> Iterator[Entry]:
+    """Computed, all of them; the first besides by experiment."""
+    for loss in asked.losses:
+        if isinstance(loss, Pure):
+            for place, (subject, settings) in enumerate(seized_claims(cls, loss)):
+                runs = 0 if place else SEIZED_RUNS
+                yield Entry("seized", titled(cls.__name__, settings), subject, runs=runs)
 
 
 def made(cls: Any, loss: Loss, settings: Settings) -> Any:

@@ -35,6 +35,7 @@ TITLES = {  # of all kinds of findings, in the order in which they are shown
     "adapting": "mechanisms that adapt to their data: all releases",
     "vectors": "statistics: what their counters release",
     "published": "statistics: what is told",
+    "seized": "pan-private estimators of users: all releases, and the memory",
     "twin": "controls: broken twins, which must be condemned, and honest ones",
 }
 

@@ -16,6 +16,7 @@ from streamgauge.cli.demo import demo
 from streamgauge.cli.export import export
 from streamgauge.cli.failures import Commands
 from streamgauge.cli.init import init
+from streamgauge.cli.intrude import intrude
 from streamgauge.cli.ledger import ledger
 from streamgauge.cli.plan import plan
 from streamgauge.cli.plot import plot
@@ -28,7 +29,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Begin": [demo, init, plan, run, serve],
     "Read what was published": [releases, plot, export, ledger],
-    "Look after it": [audit, backup, quarantine],
+    "Look after it": [audit, backup, intrude, quarantine],
 }
 
 app = typer.Typer(

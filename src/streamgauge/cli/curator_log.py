@@ -48,6 +48,8 @@ def progress_text(progress: Progress) -> str:
     'tick 512 of 2160, 20311 records, dropped: late 2'
     """
     of = "" if progress.ticks is None else f" of {progress.ticks}"
+    if not progress.counts:
+        return f"tick {progress.tick}{of}"
     records = "record" if progress.events == 1 else "records"
     return f"tick {progress.tick}{of}, {progress.events} {records}{dropped_text(progress)}"
 

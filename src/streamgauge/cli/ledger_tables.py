@@ -9,6 +9,7 @@ from rich.text import Text
 
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.pipeline.book import Book, loss_of_json
+from streamgauge.pipeline.intrusions import Intrusions
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import cost_text, loss_text, span_text, unit_text
 from streamgauge.privacy import Charge, Ledger
@@ -29,6 +30,8 @@ def show_book(console: Console, book: Book, file: PipelineFile) -> None:
     console.print()
     spent, left = loss_text(book.ledger.spent()), loss_text(book.ledger.left())
     console.print(Text.assemble("spent ", (spent, "bold"), "   left ", (left, "bold green")))
+    if file.stream.pan_private:
+        console.print(cell(Intrusions.of(book, file.stream)))
     console.print()
     console.print(_acts(book))
 
@@ -101,6 +104,8 @@ def _words(act: Act) -> Iterator[str]:
         yield f"ticks {span_text(body['first'], body['last'])}"
     if "asked" in body:
         yield f"asked for by {body['asked']}"
-    for key, text in (("ingested", "after tick"), ("until", "until tick")):
+    if "releases" in body:
+        yield ", ".join(map(str, body["releases"]))
+    for key, text in (("ingested", "after tick"), ("until", "until tick"), ("tick", "after tick")):
         if key in body:
             yield f"{text} {body[key]:,}"

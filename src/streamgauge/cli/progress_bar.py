@@ -55,6 +55,8 @@ class Bar:
         )
 
     def _speed(self, progress: Seen) -> str:
+        if not progress.counts:
+            return ""
         elapsed = self._bar.tasks[0].elapsed or 0.0
         speed = f", {progress.events / elapsed:,.0f}/s" if elapsed > 0 else ""
         dropped = sum(progress.dropped.values())

@@ -93,14 +93,17 @@ def choose(
     bound: Bound = 1,
     unit: Unit = Event(),
     memory: int | None = None,
+    open_ticks: bool = False,
 ) -> Mechanism[Any]:
     """The mechanism of least predicted error among those that keep the promise.
+
+    With `open_ticks=True` a tick may come in parts, and the memory is private in the middle of one, too.
 
     >>> from streamgauge import Pure
     >>> choose(Pure(1), horizon=1000).branching
     13
     """
-    asked = Asked(bound, unit, pan_private)
+    asked = Asked(bound, unit, pan_private, open_ticks)
     return _compared(loss, asked, horizon=horizon, window=window, memory=memory).best
 
 
@@ -114,13 +117,14 @@ def compare(
     unit: Unit = Event(),
     memory: int | None = None,
     ticks: int | None = None,
+    open_ticks: bool = False,
 ) -> Comparison:
     """The table behind `choose`: predicted errors over the horizon (or `ticks`), and refusals.
 
     `memory` is how many numbers a run may keep for each group: 256 unless told otherwise for running
     counts, where there is a choice, and as many as it takes for windows and decays.
     """
-    asked = Asked(bound, unit, pan_private)
+    asked = Asked(bound, unit, pan_private, open_ticks)
     return _compared(loss, asked, horizon=horizon, window=window, memory=memory, ticks=ticks)
 
 
@@ -131,6 +135,7 @@ class Asked:
     bound: Bound
     unit: Unit
     pan_private: bool
+    open_ticks: bool = False
 
 
 def _compared(
@@ -207,8 +212,10 @@ def _maker(cls: type[Mechanism[Any]], **settings: Any) -> Maker:
     names = {field.name for field in fields(claim)}
 
     def make(loss: Loss, asked: Asked) -> Mechanism[Any]:
-        known = {name: value for name, value in settings.items() if name in names}
-        made: Mechanism[Any] = claim(loss, **known, **vars(asked))
+        if asked.open_ticks and "open_ticks" not in names:
+            raise ValueError(f"open_ticks must be False for {cls.__name__}, got True")
+        given = {**settings, **vars(asked)}
+        made: Mechanism[Any] = claim(loss, **{name: given[name] for name in given if name in names})
         return made
 
     return make

@@ -16,7 +16,7 @@ import numpy as np
 
 from streamgauge.continual.bound import Bound, reach_of
 from streamgauge.continual.columns import append_columns
-from streamgauge.continual.run import CHUNK, Run
+from streamgauge.continual.run import CHUNK, CLOSED, Run
 from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, numbers, unpack
 from streamgauge.continual.settings import check_noise, check_source, check_whole, check_width
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
@@ -45,6 +45,7 @@ class Claim(ABC, Generic[S, R]):
     bound: Bound
     pan_private: bool
     unit: Unit
+    open_ticks: bool = False  # whether a tick may come in parts, which rest in memory as noisy as all else
 
     def __init_subclass__(cls) -> None:
         """Lets `help` of a mechanism show the claim, which opens its module."""
@@ -73,6 +74,10 @@ class Claim(ABC, Generic[S, R]):
     @abstractmethod
     def feed(self, state: S, block: Ints, noise: Noise) -> R:
         """Takes many ticks, one row each; draws what as many steps would draw, in the same order."""
+
+    def absorb(self, state: S, values: Ints) -> None:
+        """Takes part of the open tick's value of every group; the step that closes it takes the rest."""
+        raise TypeError(CLOSED)
 
     def dormant(self, width: int, tick: int, noise: Noise) -> S:
         """The state of groups that were fed `tick` zeros: in the law of all later releases.
@@ -122,7 +127,7 @@ class Claim(ABC, Generic[S, R]):
 
     def identity(self) -> str:
         """All that a saved run must share with the claim that goes on with it."""
-        return repr(self)
+        return unopened(repr(self))
 
     def start(self, width: int = 1, noise: Noise | None = None) -> Run[S, R]:
         """A new run of `width` groups side by side."""
@@ -152,3 +157,8 @@ class Claim(ABC, Generic[S, R]):
         if self.horizon is not None and tick > self.horizon:
             raise ValueError(f"tick must be at most the horizon {self.horizon}, got {tick}")
         return tick
+
+
+def unopened(text: str) -> str:
+    """The text of a claim as it was before ticks could be open: what was saved then goes on."""
+    return text.replace(", open_ticks=False", "")

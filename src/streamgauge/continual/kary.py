@@ -33,6 +33,7 @@ class Kary(Tree):
     bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=not (self.branching and self.levels))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Any)
 R = TypeVar("R")
+CLOSED = "open_ticks must be True to take part of a tick, got False"
 CHUNK = 2**21  # numbers worked on at once by `feed`, which keeps its memory bounded
 
 
@@ -67,11 +68,23 @@ class Run(Single[S], Generic[S, R]):
         with self._alone() as state:
             return int(state.tick)
 
-    def step(self, values: npt.ArrayLike) -> R:
-        """Takes one tick's value of every group; returns the release, one number per group."""
+    def absorb(self, values: npt.ArrayLike) -> None:
+        """Takes part of the open tick's value of every group; for claims with `open_ticks=True`."""
+        if not self.mechanism.open_ticks:
+            raise TypeError(CLOSED)
+        vector = self._vector(values)
+        with self._taken(partial(self._ready, 1, len(vector))) as state:
+            self.mechanism.absorb(state, vector)
+
+    def _vector(self, values: npt.ArrayLike) -> Ints:
         vector = integers("values", values).reshape(-1)
         if vector.shape != (self.width,):
             raise ValueError(f"values must be one number per group ({self.width}), got {len(vector)}")
+        return vector
+
+    def step(self, values: npt.ArrayLike) -> R:
+        """Takes one tick's value of every group, or what is left of it; returns one number per group."""
+        vector = self._vector(values)
         with self._taken(partial(self._ready, 1, len(vector))) as state:
             return self.mechanism.step(state, vector, self._noise)
 

@@ -28,6 +28,8 @@ def check_settings(mechanism: "Claim[Any, Any]", *, bounded: bool) -> None:
     if mechanism.pan_private and mechanism.RESTS_EXACT:
         name, why = type(mechanism).__name__, mechanism.RESTS_EXACT
         raise ValueError(f"pan_private must be False for {name} ({why}), got True")
+    if mechanism.open_ticks and not mechanism.pan_private:
+        raise ValueError("pan_private must be True where ticks are open, got False")
     if mechanism.horizon is None and bounded:
         raise ValueError("horizon must be given for this mechanism, got None")
     if mechanism.horizon is not None:

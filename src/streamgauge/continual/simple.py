@@ -12,10 +12,12 @@ Privacy
     Proof: Simple I: an event at tick 1 moves every one of T counts by at most `bound`: T bound in L1,
     T bound^2 in squared L2 (n ticks: the counts move by 1, 2, .., n, n, .. times `bound`). Simple II:
     it moves one item by at most `bound`. Memory holds the last release alone, which is public: Simple II
-    is pan-private for nothing, however many intrusions there are.
+    is pan-private for nothing, however many intrusions there are; with `open_ticks=True`, where part of a
+    tick rests in it too, it is as every tree is (see `streamgauge.continual.tree`).
 
 Error
-    Unbiased; Simple I has the variance of one draw at every tick, Simple II of t draws at tick t.
+    Unbiased; Simple I has the variance of one draw at every tick, Simple II of t draws at tick t (of 2 t with
+    open ticks).
 
 Reference
     Chan, Shi, Song: Private and Continual Release of Statistics, TISSEC 14(3), 2011. Some accounts print
@@ -105,6 +107,7 @@ class SimpleII(Tree):
     bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)

@@ -26,10 +26,13 @@ Pan-privacy
     sees every item before the intrusion under the first draw, and every later one only under the second:
     the loss is unchanged. A block of level 0 is one item, never rests in memory, and needs the second
     draw only. An announced intrusion adds a draw to every register before the hand-over and after it.
+    With `open_ticks=True` a tick may come in parts (`absorb`), so that an item rests in memory as well:
+    level 0 has a register like all others, and the promise holds for a look at any moment, in the middle of a
+    tick too.
 
 Error
     Unbiased; the variance at tick t is that of one draw times the sum of the digits of t (pan-private:
-    the digits of level 1 and above count twice).
+    the digits of level 1 and above count twice; with open ticks all of them do).
 
 Reference
     Chan, Shi, Song: Private and Continual Release of Statistics, TISSEC 14(3), 2011; Dwork, Naor, Pitassi,
@@ -59,6 +62,7 @@ class State:
     Plain: `total` is the exact sum, `entries` the noise in the release at the last multiple of k^i.
     Pan-private: `total` is the register of the top level, and `total` + row i that of level i: the open block
     on top of the release at its beginning (level 0: the last release). Values are added to one row only.
+    With open ticks `variables` has one more number: of the draws in the last release.
     """
 
     tick: int
@@ -95,6 +99,11 @@ class Tree(Mechanism[State]):
         """Whether sums rest in noisy registers; with one level they do so for nothing."""
         return self.pan_private or self.levels == 1
 
+    @property
+    def resting(self) -> int:
+        """The lowest level whose open block rests in a register."""
+        return 0 if self.open_ticks else 1
+
     @cached_property
     def distribution(self) -> Distribution:
         """The noise of one p-sum."""
@@ -123,12 +132,10 @@ class Tree(Mechanism[State]):
 
     def initial(self, width: int, noise: Noise) -> State:
         entries = np.zeros((self.levels, width), np.int64)
-        variables = np.zeros((self.levels, 1), np.int64)
+        variables = np.zeros((self.levels + self.open_ticks, 1), np.int64)
         state = State(0, np.zeros(width, np.int64), entries, variables)
         if self.registers:
-            entries[1:] = draw_rows(self.distribution, noise, self.levels - 1, width)
-            variables[1:] = 1
-            state.refer_to_top()
+            self._stir(state, noise)
         return state
 
     def dormant(self, width: int, tick: int, noise: Noise) -> State:
@@ -145,13 +152,20 @@ class Tree(Mechanism[State]):
         state.tick = tick
         return state
 
+    def absorb(self, state: State, values: Ints) -> None:
+        if not self.open_ticks:
+            return super().absorb(state, values)
+        state.total += values
+        return None
+
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
         level = self.level(state.tick)
         entries = state.entries
-        draws = draw_rows(self.distribution, noise, 1 + level * self.registers, len(values))
+        begun = level + 1 - self.resting if self.registers else 0
+        draws = draw_rows(self.distribution, noise, 1 + begun, len(values))
         state.total += values
-        if self.levels == 1:
+        if self.levels == 1 and not self.open_ticks:
             state.total += draws[0]
             state.variables += 1
             return state.total.copy()
@@ -167,10 +181,11 @@ class Tree(Mechanism[State]):
         """New registers on top of the release that `entries[level]` now is, each with a draw of its own."""
         entries, variables = state.entries, state.variables
         entries[0] = entries[level]
-        if level:
-            np.add(entries[0], draws, out=entries[1 : level + 1])
+        np.add(entries[0], draws, out=entries[self.resting : level + 1])
         variables[: level + 1] = variables[level] + 1
-        variables[1 : level + 1] += 1
+        if self.open_ticks:
+            variables[-1] = variables[0]
+        variables[self.resting : level + 1] += 1
         if level == self.levels - 1:
             state.refer_to_top()
 
@@ -198,12 +213,16 @@ class Tree(Mechanism[State]):
         levels = np.zeros(ticks, np.int64)
         for i in range(1, self.levels):
             levels += count % self.branching**i == 0
-        first = np.cumsum(1 + levels) - (1 + levels)
-        draws = draw_rows(self.distribution, noise, ticks + int(levels.sum()), width)
-        starts = [draws[first[levels >= i] + i] for i in range(self.levels)]
-        starts[0][:] = 0
-        ones = [np.full((len(start), 1), i > 0, np.int64) for i, start in enumerate(starts)]
-        self._scan(state.tick, state.variables, np.ones((ticks, 1), np.int64), ones)
+        counts = 2 + levels - self.resting
+        first = np.cumsum(counts) - counts
+        draws = draw_rows(self.distribution, noise, int(counts.sum()), width)
+        starts = [draws[first[levels >= i] + 1 + i - self.resting] for i in range(self.levels)]
+        if not self.open_ticks:
+            starts[0][:] = 0
+        ones = [np.full((len(start), 1), i >= self.resting, np.int64) for i, start in enumerate(starts)]
+        found = self._scan(state.tick, state.variables, np.ones((ticks, 1), np.int64), ones)
+        if self.open_ticks and ticks:
+            state.variables[-1] = found[-1]
         return draws[first], starts
 
     def _scan(self, tick: int, entries: Ints, draws: Ints, starts: list[Ints] | None) -> Ints:
@@ -232,11 +251,15 @@ class Tree(Mechanism[State]):
         return scanned
 
     def noise_at(self, tick: int) -> NoiseSum:
-        digits = self.digits(tick)
-        return self._sum_of(2 * sum(digits) - digits[0] if self.registers else sum(digits))
+        return self._sum_of(self._draws(self.digits(tick)))
+
+    def _draws(self, counts: list[int]) -> int:
+        """How many draws are in so many p-sums of each level."""
+        return sum(counts) + (sum(counts[self.resting :]) if self.registers else 0)
 
     def noise_now(self, state: State) -> NoiseSum:
-        return self._sum_of(int(state.variables[0, 0])) if self.registers else self.noise_at(state.tick)
+        newest = int(state.variables[-self.open_ticks, 0])
+        return self._sum_of(newest) if self.registers else self.noise_at(state.tick)
 
     def _sum_of(self, draws: int) -> NoiseSum:
         return NoiseSum((Term(draws, 1, self.distribution),))
@@ -251,20 +274,20 @@ class Tree(Mechanism[State]):
 
     def _stir(self, state: State, noise: Noise) -> None:
         """A fresh draw into every register that holds data."""
-        state.entries[1:] += draw_rows(self.distribution, noise, self.levels - 1, state.entries.shape[1])
-        state.variables[1:] += 1
+        rows, width = self.levels - self.resting, state.entries.shape[1]
+        state.entries[self.resting :] += draw_rows(self.distribution, noise, rows, width)
+        state.variables[self.resting : self.levels] += 1
         state.refer_to_top()
 
     def mean_variance(self, ticks: int) -> float:
         counts = [digit_total(ticks, self.branching, level, self.levels) for level in range(self.levels)]
-        draws = 2 * sum(counts) - counts[0] if self.registers else sum(counts)
-        return draws / ticks * self.distribution.variance
+        return self._draws(counts) / ticks * self.distribution.variance
 
     def matrices(self, ticks: int) -> Strategy:
         rows: dict[tuple[int, int], int] = {}  # (level, begin) of a block -> its row of C
         draws, decode = [], np.zeros((ticks + 1, ticks * (self.levels + 1)))
         if self.registers:
-            draws += [rows.setdefault((level, 0), len(rows)) for level in range(1, self.levels)]
+            draws += [rows.setdefault((level, 0), len(rows)) for level in range(self.resting, self.levels)]
         for tick in range(1, ticks + 1):
             level = self.level(tick)
             begin = tick - self.branching**level
@@ -272,7 +295,7 @@ class Tree(Mechanism[State]):
             decode[tick] = decode[begin]
             decode[tick, draws[-1]] += 1
             if self.registers:
-                draws += [rows.setdefault((i, tick), len(rows)) for i in range(1, level + 1)]
+                draws += [rows.setdefault((i, tick), len(rows)) for i in range(self.resting, level + 1)]
         measure = np.zeros((len(rows), ticks))
         for (level, begin), row in rows.items():
             measure[row, begin : begin + self.branching**level] = 1

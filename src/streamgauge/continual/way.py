@@ -7,6 +7,7 @@ factorisation under zCDP. The claim is what users name; the way is what does the
 from abc import abstractmethod
 from typing import Any
 
+from streamgauge.continual.claim import unopened
 from streamgauge.continual.mechanism import Mechanism, Release
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
@@ -49,7 +50,7 @@ class Delegating(Mechanism[Any]):
         return self.way.intrusion_refusal()
 
     def identity(self) -> str:
-        return f"{self!r} by {self.way!r}"
+        return unopened(f"{self!r} by {self.way!r}")
 
     def intrude(self, state: Any, noise: Noise) -> Any:
         return self.way.intrude(state, noise)

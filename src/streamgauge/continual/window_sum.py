@@ -24,12 +24,13 @@ Pan-privacy
     gets another. Who sees the registers once, unannounced, sees the items before under the first draw, and
     those after only under the second: the loss is unchanged. A block of one item never rests in memory and
     has the second draw only. All else that a run remembers are sums of p-sums, as if released. An announced
-    intrusion adds a draw to every register before the hand-over and after it.
+    intrusion adds a draw to every register before the hand-over and after it. With `open_ticks=True` a tick
+    may come in parts (`absorb`): level 0 has a register too, and the promise holds for a look at any moment.
 
 Error
     Unbiased; the variance is that of one draw times the number of tiles (pan-private: those of level 1 and up
-    count twice). There are (h - 1)(k - 1) + (W + 1)/S - 1 tiles on average, and nearly so at every tick if S
-    divides W. Without `branching`, k and h are those of least mean variance.
+    count twice, with open ticks all of them). There are (h - 1)(k - 1) + (W + 1)/S - 1 tiles on average, and
+    nearly so at every tick if S divides W. Without `branching`, k and h are those of least mean variance.
     A run remembers fewer than W + 3 S + 2 h numbers a group.
 
 Reference
@@ -66,7 +67,7 @@ class State:
     """All that a run remembers, one column per group; S is the size of the largest blocks."""
 
     tick: int
-    opens: Ints = field(repr=False)  # exact: sums of the open blocks of level 1 and up; pan-private: noisy
+    opens: Ints = field(repr=False)  # exact: sums of open blocks, from level 1 or 0 up; pan-private: noisy
     heads: Ints  # noisy: P at the last multiple of each block size
     nodes: Ints  # noisy: p-sums in the open block of S, level by level
     tails: Ints  # noisy: Q at the ticks of the closed blocks of S that windows still begin in
@@ -87,6 +88,7 @@ class WindowSum(Mechanism[State]):
     bound: Bound = 1
     pan_private: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
@@ -123,7 +125,14 @@ class WindowSum(Mechanism[State]):
 
     def _draws(self, tiles: Count, single: Count) -> Count:
         """How many draws are in so many tiles, so many of which are single items."""
-        return 2 * tiles - single if self.pan_private else tiles
+        if not self.pan_private:
+            return tiles
+        return 2 * tiles - (0 if self.open_ticks else single)
+
+    @property
+    def resting(self) -> int:
+        """The lowest level whose open block rests in a register."""
+        return 0 if self.open_ticks else 1
 
     @cached_property
     def tiling(self) -> Tiling:
@@ -137,7 +146,7 @@ class WindowSum(Mechanism[State]):
         return self.loss.calibrate(l1=self.reach.l1 * ticks * self.levels, l2_squared=l2_squared)
 
     def initial(self, width: int, noise: Noise) -> State:
-        opens = np.zeros((self.levels - 1, width), np.int64)
+        opens = np.zeros((self.levels - self.resting, width), np.int64)
         if self.pan_private:
             opens += draw_rows(self.distribution, noise, *opens.shape)
         sizes = self.levels, sum(self.tiling.sizes), self.tiling.slots * self.tiling.span
@@ -156,17 +165,24 @@ class WindowSum(Mechanism[State]):
         return True
 
     def memory(self) -> int:
-        return 2 * self.levels - 1 + sum(self.tiling.sizes) + self.tiling.slots * self.tiling.span
+        return 2 * self.levels - self.resting + sum(self.tiling.sizes) + self.tiling.slots * self.tiling.span
+
+    def absorb(self, state: State, values: Ints) -> None:
+        if not self.open_ticks:
+            return super().absorb(state, values)
+        state.opens += values
+        return None
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
         level = self.tiling.level(state.tick)
-        draws = draw_rows(self.distribution, noise, 1 + level + self.pan_private * level, len(values))
+        ended = level + 1 - self.resting  # registers
+        draws = draw_rows(self.distribution, noise, 1 + level + self.pan_private * ended, len(values))
         state.opens += values
         sums = draws[: level + 1]
-        sums[0] += values
-        sums[1:] += state.opens[:level]
-        state.opens[:level] = draws[level + 1 :] if self.pan_private else 0
+        sums[: self.resting] += values
+        sums[self.resting :] += state.opens[:ended]
+        state.opens[:ended] = draws[level + 1 :] if self.pan_private else 0
         for i, part in enumerate(self.tiling.slices[: level + 1]):
             state.nodes[part][(state.tick // self.branching**i - 1) % self.tiling.sizes[i]] = sums[i]
         if level == self.levels - 1:
@@ -216,21 +232,22 @@ class WindowSum(Mechanism[State]):
         """The p-sums of every level in the blocks of S that the fed ticks touch; 0 where still open."""
         ticks, width = block.shape
         levels = self.tiling.levels_of(np.arange(state.tick + 1, state.tick + ticks + 1))
-        counts = 1 + levels + self.pan_private * levels
+        counts = 1 + levels + self.pan_private * (levels + 1 - self.resting)
         first = np.cumsum(counts) - counts
         draws = draw_rows(self.distribution, noise, int(counts.sum()), width)
         sums = np.concatenate([np.zeros((1, width), np.int64), np.cumsum(block, axis=0)])
         found = []
         for level in range(self.levels):
-            rows = np.flatnonzero(levels >= level)
-            begun = draws[first[rows] + levels[rows] + level] if self.pan_private and level else 0
+            rows, register = np.flatnonzero(levels >= level), level - self.resting
+            rests = register >= 0
+            begun = draws[first[rows] + levels[rows] + 1 + register] if self.pan_private and rests else 0
             parts = np.concatenate([sums[rows + 1], sums[-1:]])  # up to the end of each block, and now
             parts[1:] += begun - sums[rows + 1]
-            parts[:1] += state.opens[level - 1 : level] if level else 0
+            parts[:1] += state.opens[register] if rests else 0
             parts[:-1] += draws[first[rows] + level]
             found.append(self._placed(state, level, parts[:-1], ticks))
-            if level:
-                state.opens[level - 1] = parts[-1]
+            if rests:
+                state.opens[register] = parts[-1]
         return found
 
     def _placed(self, state: State, level: int, sums: Ints, ticks: int) -> Ints:
@@ -254,7 +271,7 @@ class WindowSum(Mechanism[State]):
         count = self._draws(len(tiles), sum(level == 0 for level, _ in tiles))
         for level, begin in tiles if len(intrusions) else ():
             inside = (intrusions >= begin) & (intrusions < begin + self.branching**level)
-            count += 2 * int(inside.sum()) if level else 0
+            count += 2 * int(inside.sum()) if level >= self.resting else 0
         return NoiseSum((Term(count, 1, self.distribution),))
 
     def intrude(self, state: State, noise: Noise) -> State:
@@ -278,7 +295,7 @@ class WindowSum(Mechanism[State]):
 
     def matrices(self, ticks: int) -> Strategy:
         rows: dict[tuple[int, int], int] = {}  # (level, beginning) of a block -> its row of C
-        registers = range(1, self.levels if self.pan_private else 0)
+        registers = range(self.resting, self.levels if self.pan_private else 0)
         draws = [rows.setdefault((level, 0), len(rows)) for level in registers]
         for tick in range(1, ticks + 1):
             top = self.tiling.level(tick)

@@ -1,6 +1,7 @@
 """Exact noise: entropy, discrete Laplace and Gaussian draws, sums of draws, and the integer grid."""
 
 from streamgauge.noise.bernoulli import bernoulli_exp
+from streamgauge.noise.chance import Chance
 from streamgauge.noise.distributions import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -17,6 +18,7 @@ from streamgauge.noise.terms import Term
 from streamgauge.noise.vectors import VectorGrid
 
 __all__ = [
+    "Chance",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Distribution",

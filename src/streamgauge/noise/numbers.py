@@ -44,7 +44,7 @@ def as_floats(values: Any, low: float, high: float) -> tuple[Floats, Bools]:
     Clipping comes before any conversion that could round, so integers are exact while low and high are
     below 2^53.
     """
-    array = _array(values)
+    array = as_array(values)
     masked = (
         np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else np.zeros(array.shape, np.bool_)
     )
@@ -70,7 +70,7 @@ def listed(items: Any, otherwise: list[Any]) -> list[Any]:
         return otherwise
 
 
-def _array(values: Any) -> npt.NDArray[Any]:
+def as_array(values: Any) -> npt.NDArray[Any]:
     """Arrays as they are, and what can become one; collections item by item, but text and mappings;
     anything else is one item."""
     if isinstance(values, np.ndarray):
@@ -96,11 +96,11 @@ def _floats(array: npt.NDArray[Any], low: float, high: float) -> Floats:
         with np.errstate(all="ignore"):
             return array.astype(np.float64)
     if kind == "O":
-        return np.array([_number(item) for item in array.flat], np.float64).reshape(array.shape)
+        return np.array([as_number(item) for item in array.flat], np.float64).reshape(array.shape)
     return np.full(array.shape, nan)
 
 
-def _number(item: Any) -> float:
+def as_number(item: Any) -> float:
     """A float for whatever says it is a real number, else NaN. A hostile item may raise anything, and is
     NaN then."""
     kind = type(item)

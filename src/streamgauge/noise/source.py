@@ -7,7 +7,8 @@ no unused draw when it returns.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from operator import index
 from threading import Lock
@@ -15,7 +16,8 @@ from typing import Protocol
 
 import numpy as np
 
-from streamgauge.noise.entropy import Entropy, EntropyError, Keystream, Unique, renew_after_fork
+from streamgauge.noise.chance import throw, toss
+from streamgauge.noise.entropy import Bytes, Entropy, EntropyError, Keystream, Unique, renew_after_fork
 from streamgauge.noise.laws import GaussianLaw, Ints, LaplaceLaw, Law
 from streamgauge.noise.numbers import rational
 from streamgauge.noise.sampler import draw
@@ -149,6 +151,16 @@ class SecureNoise(Unique):
         with self._lock:
             return self._taken(self._of_this_process().gaussian, variance, size)
 
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        """0 or 1 each, never drawn ahead; P(1) = chance exactly."""
+        with self._lock:
+            return toss(self._keystream, rational("chance", chance), whole(size))
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        """0 to sides - 1, never drawn ahead."""
+        with self._lock:
+            return throw(self._keystream, sides, whole(size))
+
     def _of_this_process(self) -> Ready:
         """A process that Python did not see fork has no ready draws."""
         if self._ready.pid != os.getpid():
@@ -187,16 +199,29 @@ class EphemeralNoise(Unique):
     __slots__ = ()
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
-        return _sample_once(LaplaceLaw(rational("scale", scale)), size)
+        with once() as keystream:
+            return sample(LaplaceLaw(rational("scale", scale)), keystream, size)
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
-        return _sample_once(GaussianLaw(rational("variance", variance)), size)
+        with once() as keystream:
+            return sample(GaussianLaw(rational("variance", variance)), keystream, size)
+
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        """0 or 1 each; P(1) = chance exactly."""
+        with once() as keystream:
+            return toss(keystream, rational("chance", chance), whole(size))
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        """0 to sides - 1, each with the same probability exactly."""
+        with once() as keystream:
+            return throw(keystream, sides, whole(size))
 
 
-def _sample_once(law: Law, size: int) -> Ints:
-    """Draws under a key that dies here, even if an exception holds on to this frame."""
+@contextmanager
+def once() -> Iterator[Keystream]:
+    """A keystream whose key dies here, even if an exception holds on to a frame that used it."""
     keystream = Keystream()
     try:
-        return sample(law, keystream, size)
+        yield keystream
     finally:
         keystream.renew()

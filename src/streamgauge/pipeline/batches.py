@@ -58,8 +58,9 @@ class Batches:
 
     def seen(self, tick: int) -> None:
         """Tells the curator how far it is."""
-        total = self.opened.file.stream.ticks
-        self.opened.options.seen(Progress(tick, total, self.events, dict(self.dropped)))
+        stream = self.opened.file.stream
+        told = Progress(tick, stream.ticks, self.events, dict(self.dropped), not stream.pan_private)
+        self.opened.options.seen(told)
 
     def counted(self, counts: dict[str, int]) -> None:
         """Adds up what the engine counted, for the curator."""

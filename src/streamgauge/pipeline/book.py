@@ -33,6 +33,7 @@ from streamgauge.privacy import (
     Unit,
     User,
     WEvent,
+    XAdjacent,
     Zcdp,
 )
 from streamgauge.query.planner import Planned
@@ -56,7 +57,8 @@ def loss_of_json(body: Mapping[str, str]) -> Loss:
     return Pure(amounts["epsilon"])
 
 
-UNITS: Mapping[str, Callable[..., Unit]] = {kind.__name__: kind for kind in (Event, Tick, WEvent, User)}
+KINDS: tuple[Callable[..., Unit], ...] = (Event, Tick, WEvent, User, XAdjacent)
+UNITS: Mapping[str, Callable[..., Unit]] = {kind.__name__: kind for kind in KINDS}
 
 
 def pinned_unit(acts: Sequence[Act]) -> Unit | None:

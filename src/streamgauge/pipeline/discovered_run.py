@@ -8,6 +8,7 @@ which they came, which is secret. One that was published stays so, as long as it
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,8 @@ class DiscoveredRun(ReleaseRun):
 
     def _taken(self, tick: int, tally: Tally, keys: Texts) -> Released:
         """Takes one tick, of which a key may come more than once."""
-        return self._released(tick, self.runs[0].run.take_keys(keys[tally.places], tally.sums[0]))
+        run: Any = self.runs[0].run
+        return self._released(tick, run.take_keys(keys[tally.places], tally.sums[0]))
 
     def _released(self, tick: int, ranking: Ranking) -> Released:
         begins, size = self.planned.stream.begins, (1, len(ranking.keys[0]))

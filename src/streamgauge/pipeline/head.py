@@ -13,7 +13,7 @@ from streamgauge.noise.entropy import system_key, wipe
 from streamgauge.pipeline.chain import Row, genesis, link
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.sealed import PartKeys, Unopened, pack_keys, seal, unpack_keys, unseal
-from streamgauge.pipeline.slots import OtherKey, Slots, unwrap, wrap
+from streamgauge.pipeline.slots import OtherKey, Sealing, Slots, unwrap
 from streamgauge.pipeline.store_errors import DamagedStore, WrongKey
 
 
@@ -60,12 +60,12 @@ class Head:
         return self.identity, "head", self.generation, self.number, self.tick, self.chain
 
 
-def seal_head(key: Key, head: Head, keys: PartKeys) -> tuple[bytes, bytes]:
+def seal_head(key: Key | Sealing, head: Head, keys: PartKeys) -> tuple[bytes, bytes]:
     """The table of part keys under a fresh data key, and the slot that holds that key."""
     data_key = system_key()
     try:
         sealed = seal(data_key, pack_keys(keys), *head.about)
-        return sealed, wrap(key.secret, head.identity, head.generation, data_key)
+        return sealed, key.wrap(head.identity, head.generation, data_key)
     finally:
         wipe(data_key)
 

@@ -3,6 +3,10 @@
 A run holds them by itself. A server holds them from its first run to its last: nobody else gets the store
 in between, the key is asked for once, and no run stumbles over what became of a sink meanwhile. After a
 failure that may have left the store uncertain, store and sinks are opened anew, under the same lock and key.
+
+With pan_private = true the store is sealed once a run has begun, and the key let go of: beside the memory
+of a run, what it wrote at its last commit would be a second look at the same registers, and what came in
+between plain. A server then opens the store anew for each of its runs, and asks for the key as often.
 """
 
 from contextlib import ExitStack
@@ -26,23 +30,30 @@ class Holding:
         self.begun = False  # whether a run has begun with this publisher: it was compared with all traces
         self._locked, self._opened = ExitStack(), ExitStack()
         self._key: Key | None = None
+        self._has_lock = False
         self._publisher: Publisher | None = None
 
     def publisher(self, step: Steps) -> Publisher:
-        """The one that is held; opened at the first call."""
+        """The one that is held; opened at the first call, and anew where it was sealed since."""
+        if self._publisher is not None and self._publisher.store.sealed:
+            self.let_go()
         if self._publisher is None:
             self._publisher = self._open(self._key or self._lock(), step)
         return self._publisher
 
     def _lock(self) -> Key:
+        """The key, under the lock; it is not held on to where nothing may be opened by who has the memory."""
         folder = self.file.folder
         with refusals(folder):
             folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as undone:
-            undone.enter_context(Lock(folder))
-            self._key = key_of(self.file)
-            self._locked = undone.pop_all()
-        return self._key
+            if not self._has_lock:
+                undone.enter_context(Lock(folder))
+            key = key_of(self.file)
+            if not self._has_lock:
+                self._locked, self._has_lock = undone.pop_all(), True
+        self._key = None if self.file.stream.pan_private else key
+        return key
 
     def _open(self, key: Key, step: Steps) -> Publisher:
         with ExitStack() as undone:
@@ -64,7 +75,7 @@ class Holding:
 
     def close(self) -> None:
         self.let_go()
-        self._key = None
+        self._key, self._has_lock = None, False
         self._locked.close()
 
     def __enter__(self) -> Self:

@@ -20,6 +20,7 @@ from pathlib import Path
 from streamgauge.noise.entropy import KEY_BYTES, system_key
 from streamgauge.pipeline.database import STORE
 from streamgauge.pipeline.durable import new_file, private_folder
+from streamgauge.pipeline.slots import Sealing, wrap
 from streamgauge.pipeline.store_errors import KeyRefused
 from streamgauge.query.durable import sync_path
 from streamgauge.query.paths import path_of
@@ -37,6 +38,14 @@ class Key:
     source: str
     secret: bytes = field(repr=False)
     path: Path | None = None
+
+    def wrap(self, identity: str, generation: int, data_key: bytes) -> bytes:
+        """A slot with a data key that this key opens."""
+        return wrap(self.secret, identity, generation, data_key)
+
+    def sealing(self) -> Sealing:
+        """What writes such slots, and opens none."""
+        return Sealing.of(self.source, self.secret)
 
 
 def key_of(file: PipelineFile) -> Key:

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamgauge.pipeline.book import Book, loss_as_json
+from streamgauge.pipeline.intrusions import Intrusions
 from streamgauge.privacy import Charge, Ledger
 from streamgauge.query.released import moment
 from streamgauge.query.settings import PipelineFile
 
 
 def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
-    """The keys: file, budget, spent, delta_spent, left, charges, asked, timeline, acts.
+    """The keys: file, budget, spent, delta_spent, left, charges, asked, intrusions, timeline, acts.
 
     `asked` tells who asked for a release. `timeline` tells, for runs of ticks, what a unit that touches them
     has lost and will lose in all, at most, by what is charged now, and what it can still lose.
@@ -24,6 +25,7 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
         "left": None if ledger is None else loss_as_json(ledger.left()),
         "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
         "asked": {name: entry.asked for name, entry in book.entries.items() if entry.asked is not None},
+        "intrusions": Intrusions.of(book, file.stream).as_json() if file.stream.pan_private else None,
         "timeline": [] if ledger is None else list(_timeline(ledger)),
         "acts": [
             {"time": moment(act.time) if act.time else None, "kind": act.kind, **act.body}

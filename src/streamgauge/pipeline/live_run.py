@@ -8,13 +8,12 @@ is dropped, or carried into the oldest open tick. One from further in the future
 
 Privacy
     Which tick an event counts in depends on that event and the clock alone. Closed ticks never open again.
-    What has arrived for open ticks is kept as sums; on disk it is encrypted, under keys that die with the
-    next commit. Where the source cannot be replayed, it is committed every 100 ms, and only then is the
-    source told that what was read of it is on disk, which acknowledges batches to those who sent them.
-    Who has the disk and no key sees which parts of the state were written when, and how long they are. So a
-    commit writes the same parts whatever has changed, padded: all when a tick closes; those of open ticks
-    and users in between; with them the quarantine when the source ends. Which tick is open is public, and
-    is committed when the clock opens it, whether anything has come or not.
+    What has arrived for open ticks is kept as sums (`exact_memory`) or, with pan_private = true, not at all
+    (`noisy_memory`). Where the source cannot be replayed, sums are committed every 100 ms, and only then is
+    the source told that what was read of it is on disk, which acknowledges batches to those who sent them.
+    Commits write all when a tick closes; what is of open ticks and users in between; with it the quarantine
+    when the source ends. Which tick is open is public, and is committed when the clock opens it, whether
+    anything has come or not.
 
     How long a round takes tells whether something came, to whoever sees when a tick leaves. So a round in
     which a tick closes does the same whether something came or not: the same queries and commits. What
@@ -30,13 +29,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamgauge.pipeline.batches import Batches
-from streamgauge.pipeline.by_clock import closed_tick, newest_tick, open_ticks
+from streamgauge.pipeline.by_clock import closed_tick, newest_tick
 from streamgauge.pipeline.clock import SECOND, Watched
+from streamgauge.pipeline.exact_memory import ExactMemory
 from streamgauge.pipeline.finished_run import engine_for
-from streamgauge.pipeline.open_keys import power
-from streamgauge.pipeline.open_ticks import OpenTicks
+from streamgauge.pipeline.noisy_memory import NoisyMemory
 from streamgauge.pipeline.opening import OPENED, Opened
-from streamgauge.pipeline.quarantine import PART, Quarantine
 from streamgauge.query.blocks import Block
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
@@ -45,9 +43,6 @@ from streamgauge.query.settings import Stream
 PAUSE = SECOND // 20
 BREATH = SECOND // 500  # instead, where somebody waits for the next commit
 PARTIAL = SECOND // 10  # how often what cannot be replayed is committed
-POSITION = 2**9  # bytes, saved, or a power of two
-
-State = dict[str, bytes | None]
 
 
 def live_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
@@ -63,33 +58,49 @@ class LiveRun:
         self.stream: Stream = opened.file.stream
         self.clock = Watched(opened.options.clock, self.stream.tick, opened.options.accept_clock)
         self.batches = Batches(opened, opened.runs)
-        self.waiting = OpenTicks(self.batches.measures, open_ticks(self.stream))
+        memory = NoisyMemory if self.stream.pan_private else ExactMemory
+        self.memory: ExactMemory | NoisyMemory = memory(opened, self.batches, source)
         self.engine = engine_for(opened, self.batches)
         self.closed = opened.publisher.store.tick
         self.newest = int(opened.publisher.store.marks().get(OPENED, b"0"))
-        self.quarantine = Quarantine(opened.state.get(PART))
         self.kept, self.unkept = self.clock.now(), False  # when open ticks were committed; what came since
         self.told = self.newest  # the newest tick of which it was committed that it is open
         self.closing, self.came = False, False  # whether in this round a tick closes; whether anything came
-        self._restore()
+        self.memory.restore(opened.state, self.engine)
 
     def ticks(self) -> Iterator[list[Released]]:
-        with self.engine:
-            while not self._over():
-                due = self._due()
-                self.closing, self.came = due > self.closed, False
-                self._read_all()
-                if self.opened.options.stop.is_set():
-                    return
-                if self.closing:
-                    yield from self._close(due)
-                elif self.source.ended:
-                    return
-                elif not self.opened.options.turn.is_set():
-                    self.clock.sleep(BREATH if self.source.pressing else PAUSE)
-                if self.opened.options.turn.is_set():
-                    self._set_down()
-                    return
+        try:
+            yield from self._rounds()
+            if self.memory.forgets or self.opened.options.turn.is_set():
+                self._set_down()
+        finally:
+            self.engine.close()
+
+    def _rounds(self) -> Iterator[list[Released]]:
+        while not self._over():
+            due = self._due()
+            self.closing, self.came = due > self.closed, False
+            self._read_all()
+            if self.opened.options.stop.is_set():
+                return
+            if self.closing:
+                yield from self._close(due)
+            if self.memory.forgets and self._due() > self.closed:
+                continue
+            self._renew()
+            self.memory.rested()
+            if self.source.ended and not self.closing:
+                return
+            if not self.closing and not self.opened.options.turn.is_set():
+                self.clock.sleep(BREATH if self.source.pressing else PAUSE)
+            if self.opened.options.turn.is_set():
+                return
+
+    def _renew(self) -> None:
+        """Where nothing may be remembered of what was read, the engine goes, and whether anything came."""
+        if self.memory.forgets and self.came:
+            self.engine.close()
+            self.engine, self.came = engine_for(self.opened, self.batches), False
 
     def _over(self) -> bool:
         lasts = [run.last_tick for run in self.opened.runs]
@@ -123,37 +134,37 @@ class LiveRun:
     def _even_out(self) -> None:
         """Does what is done for an event, where there was none."""
         self.engine.idle(self.closed + 1, self._allowed(), self.source.header)
-        self.unkept = True
+        self.unkept = not self.memory.forgets
+        self.came = self.memory.forgets
 
     def _add(self, block: Block, allowed: int) -> None:
         carry, header = self.stream.late == "carry", self.source.header
         answer = self.engine.block(block.data, self.closed + 1, allowed, carry, header)
-        self.unkept = self.came = True
+        self.unkept, self.came = not self.memory.forgets, True
         self.opened.options.step("read")
-        self.batches.counted(answer.counts)
-        self.waiting.add(answer.tallies)
-        self.quarantine.look(self.engine, block, answer.counts, header)
-        if not self.source.replayable and self.clock.now() - self.kept >= PARTIAL:
+        self.memory.add(self.engine, block, answer, self.closed + 1)
+        if self.unkept and not self.source.replayable and self.clock.now() - self.kept >= PARTIAL:
             self._keep()
 
     def _keep(self) -> None:
         """Commits what has arrived for open ticks, where it will not come again."""
-        state = self._read_so_far() | self.engine.bounds.changed()
-        self._commit(state=state | self.quarantine.saved() if self._leaving else state)
+        self._commit(state=self.memory.between(self.engine, self._ticks, self._leaving))
 
     def _set_down(self) -> None:
         """Commits all that was read: the next run goes on from here."""
-        self._commit(state=self._read_so_far() | self.engine.bounds.changed() | self.quarantine.saved())
+        self._commit(state=self.memory.between(self.engine, self._ticks, leaving=True))
         self.batches.seen(self.closed)
 
     def _close(self, due: int) -> Iterator[list[Released]]:
         for begin, end in self.batches.cut(self.closed + 1, due):
-            released = self.batches.take(self.waiting.close(end), begin, end)
+            released = self.batches.take(self.memory.close(end), begin, end)
             self.opened.options.step("drawn")
             self.closed = end
-            self.engine.bounds.forget(end)
-            self._commit(tick=end, released=released, state=self._saved())
+            self.memory.closed(self.engine, end)
+            state = self.memory.whole(self.engine, self._ticks)
+            self._commit(tick=end, released=released, state=state)
             self.batches.seen(end)
+            self._renew()
             yield released
 
     def _commit(self, **what: Any) -> None:
@@ -170,21 +181,3 @@ class LiveRun:
     def _ticks(self) -> int:
         """How many may be open."""
         return max(0, self.newest - self.closed)
-
-    def _saved(self) -> State:
-        users = self.engine.bounds.saved(self._ticks)
-        return self._read_so_far() | users | self.quarantine.saved() | self.batches.saved()
-
-    def _read_so_far(self) -> State:
-        position = self.source.position()
-        return {
-            "position": position.ljust(power(len(position), POSITION)),
-            "waiting": self.waiting.saved(self._ticks),
-        }
-
-    def _restore(self) -> None:
-        state = self.opened.state
-        self.source.resume(state.get("position"))
-        if "waiting" in state:
-            self.waiting.restore(state["waiting"])
-        self.engine.bounds.restore(state)

@@ -61,6 +61,10 @@ class Opened:
         """Keys the hashes of users; drawn once for each store."""
         return self.state["secret"]
 
+    def forget(self) -> None:
+        """Lets go of all state but the secret: beside the runs, what they once were is a second look."""
+        self.state = {"secret": self.secret}
+
     @property
     def fingerprint(self) -> bytes | None:
         """Of the finished source that was charged, once one was read."""

@@ -25,6 +25,7 @@ class Progress:
     ticks: int | None
     events: int
     dropped: dict[str, int]
+    counts: bool = True  # whether events are counted at all: nowhere with pan_private = true
 
 
 def unseen(progress: Progress) -> None:

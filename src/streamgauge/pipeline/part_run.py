@@ -31,6 +31,14 @@ class PartRun:
     def load(cls, part: Part, saved: bytes, noise: Noise | None) -> "PartRun":
         return cls(part, part.statistic.load(saved, noise))
 
+    @property
+    def tick(self) -> int:
+        """The number of ticks taken so far."""
+        return self.run.tick
+
+    def save(self) -> bytes:
+        return self.run.save()
+
     def take(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
         """The estimates of `count` ticks from `first`, a row for each tick, by the name of the column."""
         rows = tally.ticks - first
@@ -42,6 +50,10 @@ class PartRun:
             release = self.run.take_all(self._vectors(mine, rows, count))
         told: dict[str, Columns] = release.told(CONFIDENCE)
         return told
+
+    def absorb(self, tally: Tally) -> None:
+        """Takes part of the tick that is open, into registers that are noisy already."""
+        self.run.absorb(self._vectors(tally, np.zeros(len(tally.ticks), np.int64), 1)[0])
 
     def _vectors(self, tally: Tally, rows: Ints, count: int) -> Ints:
         """(ticks, channels, width)."""

@@ -51,8 +51,13 @@ def input_of(file: PipelineFile, options: Options) -> StandardInput:
     if not is_readable(options.standard_input):
         rule = "standard input must be open where it is the source"
         raise RunRefused(f"{file.path.name}: {rule}, got a closed one")
-    has_header, compression = file.stream.format == "csv", file.stream.compression
-    return StandardInput(options.standard_input, has_header=has_header, compression=compression)
+    stream = file.stream
+    return StandardInput(
+        options.standard_input,
+        has_header=stream.format == "csv",
+        compression=stream.compression,
+        forgets=stream.pan_private,
+    )
 
 
 class Pipeline:

@@ -13,7 +13,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
     delta, discovered, asked, alerts), ledger (budget, before, after), edits (new, kept, ended, budget),
-    refused, notes, keeps (bytes).
+    refused, notes, keeps (bytes), intrusions (made, left; null where none can be survived).
     """
     return {
         "file": plan.file.path.name,
@@ -27,6 +27,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "refused": list(plan.refused),
         "notes": list(plan.notes),
         "keeps": plan.keeps,
+        "intrusions": None if plan.intrusions is None else plan.intrusions.as_json(),
     }
 
 

@@ -18,6 +18,8 @@ HOPELESS = 10.0  # times as much as is expected
 TOLD = 2**20  # bytes: less is not worth a word
 NUMBERS = ("tick", "std error", "95 % within", "relative")  # columns that are set to the right
 
+PRIVATE = "private too: a look at it, at any moment, is within the budget"
+
 
 def plan_as_text(plan: Plan) -> str:
     lines = [plan.file.path.name, *(f"  {name:<8}  {told}" for name, told in declared(plan.file.stream))]
@@ -40,18 +42,25 @@ def declared(stream: Stream) -> list[tuple[str, str]]:
         ("protects", unit_text(stream.unit)),
         ("budget", loss_text(stream.budget)),
         ("ticks", f"of {spelled(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
+        *([("memory", PRIVATE)] if stream.pan_private else []),
     ]
 
 
 def sections(plan: Plan) -> list[tuple[str, list[str]]]:
     """What else is to be said, under its headings; nothing that is empty."""
     told = [
-        ("memory", [f"all releases keep {size_text(plan.keeps)}"] if plan.keeps >= TOLD else []),
+        ("memory", memory_lines(plan)),
         ("changes since the last run", change_lines(plan)),
         ("refused", list(plan.refused)),
         ("before it can run", list(plan.notes)),
     ]
     return [(heading, lines) for heading, lines in told if lines]
+
+
+def memory_lines(plan: Plan) -> list[str]:
+    """How much is kept, and how often it can be seized with notice."""
+    lines = [f"all releases keep {size_text(plan.keeps)}"] if plan.keeps >= TOLD else []
+    return lines if plan.intrusions is None else [*lines, str(plan.intrusions), *plan.growth]
 
 
 def change_lines(plan: Plan) -> list[str]:

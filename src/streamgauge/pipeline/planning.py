@@ -15,6 +15,7 @@ from streamgauge.pipeline.as_charged import planned_as_charged
 from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.edits import Edits, edits
+from streamgauge.pipeline.intrusions import Intrusions, growth_lines
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
 from streamgauge.pipeline.room import needed_bytes, no_memory
 from streamgauge.pipeline.running_on import last_of
@@ -85,6 +86,8 @@ class Plan:
     left: tuple[Loss | None, Loss | None]
     notes: tuple[str, ...] = field(default=())
     keeps: int = 0  # bytes of all releases, whatever comes
+    intrusions: Intrusions | None = None  # announced ones, where they can be survived
+    growth: tuple[str, ...] = ()  # what they do to errors
 
     def as_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`."""
@@ -126,6 +129,8 @@ def plan_of(file: PipelineFile) -> Plan:
         (before[1], after[1]),
         notes,
         needed_bytes(plans),
+        Intrusions.of(book, file.stream) if file.stream.pan_private else None,
+        tuple(growth_lines(plans)),
     )
 
 
@@ -226,6 +231,8 @@ def _runners_up(part: Part) -> Iterator[tuple[str, float]]:
         window=statistic.window,
         bound=statistic.reach,
         unit=statistic.counted,
+        pan_private=statistic.pan_private,
+        open_ticks=statistic.open_ticks,
     )
     chosen = statistic.linear
     own = chosen.rmse(found.ticks)

@@ -8,19 +8,23 @@ import numpy as np
 from streamgauge.noise import Noise
 from streamgauge.pipeline.part_run import PartRun
 from streamgauge.pipeline.scan import Scan
+from streamgauge.pipeline.user_part_run import UserPartRun
 from streamgauge.pipeline.watches import Watches
 from streamgauge.query.measure import Tally
+from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned, shape_of
 from streamgauge.query.released import Released
 from streamgauge.statistics.told import Columns
+from streamgauge.statistics.user_table import UserTable
 
+AnyPartRun = PartRun | UserPartRun
 FIELDS = ("value", "stddev", "low", "high")
 
 
 class ReleaseRun:
     """The runs of a release's parts, from its first tick on."""
 
-    def __init__(self, planned: Planned, name: str, first: int, runs: Sequence[PartRun]) -> None:
+    def __init__(self, planned: Planned, name: str, first: int, runs: Sequence[AnyPartRun]) -> None:
         self.planned, self.name, self.first, self.runs = planned, name, first, runs
         self.ended: int | None = None  # the last tick of a release that was ended and runs on
         self.shape = shape_of(name, planned.layout)
@@ -30,23 +34,23 @@ class ReleaseRun:
 
     @classmethod
     def start(cls, planned: Planned, name: str, first: int, noise: Noise | None) -> "ReleaseRun":
-        return cls(planned, name, first, [PartRun.start(part, noise) for part in planned.parts])
+        return cls(planned, name, first, [kind_of(part).start(part, noise) for part in planned.parts])
 
     @classmethod
     def load(
         cls, planned: Planned, name: str, first: int, state: Mapping[str, bytes], noise: Noise | None
     ) -> "ReleaseRun":
         parts = enumerate(planned.parts)
-        runs = [PartRun.load(part, state[state_name(name, place)], noise) for place, part in parts]
+        runs = [kind_of(part).load(part, state[state_name(name, place)], noise) for place, part in parts]
         run = cls(planned, name, first, runs)
         if run.watches is not None:
-            run.watches.load(state, runs[0].run.tick)
+            run.watches.load(state, runs[0].tick)
         return run
 
     @property
     def next_tick(self) -> int:
         """The tick of the stream that it takes next."""
-        return self.first + self.runs[0].run.tick
+        return self.first + self.runs[0].tick
 
     @property
     def last_tick(self) -> int | None:
@@ -57,9 +61,16 @@ class ReleaseRun:
         """All that it remembers, secrets included; nothing once it was ended and is over."""
         over = self.ended is not None and self.next_tick > self.ended
         parts = enumerate(self.runs)
-        saved = {state_name(self.name, place): None if over else part.run.save() for place, part in parts}
+        saved = {state_name(self.name, place): None if over else part.save() for place, part in parts}
         alerts = {} if self.watches is None else self.watches.saved()
         return saved | {name: None if over else tail for name, tail in alerts.items()}
+
+    def absorb(self, answers: Sequence[Tally], tick: int) -> None:
+        """Takes what has come for a tick that is open, if it is the next of its own."""
+        if tick != self.next_tick or (self.last_tick is not None and tick > self.last_tick):
+            return
+        for run, tally in zip(self.runs, self.scan.tallies(answers), strict=True):
+            run.absorb(tally.of(tick))
 
     def take(self, answers: Sequence[Tally], count: int) -> list[Released]:
         """Takes `count` ticks, of which `answers` has the exact sums, one for each measure of its scan."""
@@ -85,13 +96,17 @@ class ReleaseRun:
             for row, tick in enumerate(range(first, first + count))
         ]
 
-    def _lay_out(self, fields: dict[str, Any], run: PartRun, columns: Mapping[str, Columns]) -> None:
+    def _lay_out(self, fields: dict[str, Any], run: AnyPartRun, columns: Mapping[str, Columns]) -> None:
         begin = self.planned.offsets[run.part.level]
         for output in run.part.outputs:
             column = columns[output.column]
             end = begin + column.value.shape[1]  # of this level, or of all that follow
             for name, array in fields.items():
                 array[:, output.aggregate, begin:end] = getattr(column, name)
+
+
+def kind_of(part: Part) -> type[PartRun] | type[UserPartRun]:
+    return UserPartRun if isinstance(part.statistic, UserTable) else PartRun
 
 
 def state_name(release: str, part: int) -> str:

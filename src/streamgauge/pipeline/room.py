@@ -8,6 +8,7 @@ in every commit: more than the machine has is refused before it is charged.
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from streamgauge.pipeline.by_clock import open_ticks
 from streamgauge.pipeline.open_ticks import open_bytes, saved_open_bytes
@@ -16,6 +17,7 @@ from streamgauge.query.measure import Measure
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import Stream
+from streamgauge.statistics.user_table import UserTable
 
 PLACES = 2**25  # of all ticks and groups
 PLACE = 512  # bytes: a group, as it is named and published
@@ -84,15 +86,25 @@ def size_text(size: int) -> str:
 
 def state_bytes(plan: Planned) -> int:
     """Its counters, a bit for every code that is remembered, and what alerts look back at."""
-    numbers = sum(part.places * part.statistic.counter.memory() for part in plan.parts)
+    numbers = sum(part.places * numbers_of(part.statistic) for part in plan.parts)
     cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.REMEMBERS]
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
     tails = sum(plan.groups * (each.alert.window - 1) for each in plan.alerts)
     return 8 * (numbers + tails) + bits // 8
 
 
+def numbers_of(statistic: Any) -> int:
+    """How many numbers of 8 bytes it keeps for each place of a tick's vector."""
+    if isinstance(statistic, UserTable):
+        return statistic.numbers
+    memory: int = statistic.counter.memory()
+    return memory
+
+
 def _open(plan: Planned) -> list[tuple[Measure, int]]:
     """What is added up for open ticks, and how many of them there are at most."""
+    if plan.stream.pan_private:  # what has come rests in the counters
+        return []
     measures = Scan.of([part.measure for part in plan.parts]).measures
     return [(measure, open_ticks(plan.stream)) for measure in measures]
 

@@ -18,6 +18,10 @@ journal would keep what was overwritten.
 A commit that *failed* in step 3 may still be found committed after a crash, so it decides nothing: the store
 takes no further commit until it was opened again, which writes to the journal before a slot is destroyed.
 
+A slot may also be written by one who cannot read it (`Sealing`): the data key is under what a key of its own,
+forgotten at once, and the public side of the curator's key agree on (X25519). So a run that has let go of the
+curator's key has no way back into what it wrote.
+
 What this cannot reach: flash that remaps blocks, copy-on-write file systems, snapshots and backups may keep
 an old slot, which the curator's key still opens.
 """
@@ -26,8 +30,11 @@ import errno
 import hashlib
 import hmac
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from streamgauge.noise.entropy import system_key
 from streamgauge.pipeline.durable import PRIVATE_FILE
@@ -36,9 +43,9 @@ from streamgauge.query.durable import sync
 from streamgauge.query.held import Held
 
 BLOCK = 4096
-MAGIC = b"SGSLOT1\n"
+MAGIC, SEALED = b"SGSLOT1\n", b"SGSLOT2\n"
 RECORD = Struct("<8s16s32s48sQ32s")  # magic, check of the key, salt, wrapped data key, generation, checksum
-Read = tuple[bytes, bytes, bytes]  # check, salt, wrapped
+Read = tuple[bytes, bytes, bytes, bytes]  # magic, check, salt, wrapped
 
 
 class OtherKey(Exception):  # noqa: N818 - told as WrongKey by the store
@@ -49,18 +56,41 @@ def wrap(secret: bytes, identity: str, generation: int, data_key: bytes) -> byte
     """A slot: the data key under a key that the curator's and a fresh salt make, used this once."""
     salt = system_key()
     wrapped = seal(_derived(secret, b"wrap", salt), data_key, identity, "slot", generation)
-    return record(_check(secret), salt, wrapped, generation)
+    return record(MAGIC, _check(secret), salt, wrapped, generation)
 
 
 def unwrap(secret: bytes, identity: str, generation: int, slot: Read) -> bytes:
-    check, salt, wrapped = slot
+    magic, check, salt, wrapped = slot
     if not hmac.compare_digest(check, _check(secret)):
         raise OtherKey
+    if magic == SEALED:
+        agreed = _private(secret).exchange(X25519PublicKey.from_public_bytes(salt))
+        return unseal(_derived(agreed, b"seal", salt), wrapped, identity, "slot", generation)
     return unseal(_derived(secret, b"wrap", salt), wrapped, identity, "slot", generation)
 
 
-def record(check: bytes, salt: bytes, wrapped: bytes, generation: int) -> bytes:
-    plain = RECORD.pack(MAGIC, check, salt, wrapped, generation, bytes(32))
+@dataclass(frozen=True)
+class Sealing:
+    """What is left of a curator's key to one who writes slots and must not be able to read them."""
+
+    source: str  # where the key came from
+    public: bytes
+    check: bytes
+
+    @classmethod
+    def of(cls, source: str, secret: bytes) -> "Sealing":
+        return cls(source, _private(secret).public_key().public_bytes_raw(), _check(secret))
+
+    def wrap(self, identity: str, generation: int, data_key: bytes) -> bytes:
+        own = X25519PrivateKey.from_private_bytes(system_key())
+        salt = own.public_key().public_bytes_raw()
+        agreed = own.exchange(X25519PublicKey.from_public_bytes(self.public))
+        wrapped = seal(_derived(agreed, b"seal", salt), data_key, identity, "slot", generation)
+        return record(SEALED, self.check, salt, wrapped, generation)
+
+
+def record(magic: bytes, check: bytes, salt: bytes, wrapped: bytes, generation: int) -> bytes:
+    plain = RECORD.pack(magic, check, salt, wrapped, generation, bytes(32))
     return plain[:-32] + hashlib.sha256(plain).digest()
 
 
@@ -68,9 +98,10 @@ def read_record(data: bytes) -> tuple[int, Read] | None:
     """The generation and the content of a slot that is whole."""
     if len(data) < RECORD.size:
         return None
-    _, check, salt, wrapped, generation, _ = RECORD.unpack_from(data)
-    whole = data[: RECORD.size] == record(check, salt, wrapped, generation)
-    return (generation, (check, salt, wrapped)) if whole else None
+    magic, check, salt, wrapped, generation, _ = RECORD.unpack_from(data)
+    whole = magic in (MAGIC, SEALED)
+    whole = whole and data[: RECORD.size] == record(magic, check, salt, wrapped, generation)
+    return (generation, (magic, check, salt, wrapped)) if whole else None
 
 
 def find(data: bytes, generation: int) -> Read | None:
@@ -81,6 +112,10 @@ def find(data: bytes, generation: int) -> Read | None:
 
 def _derived(secret: bytes, purpose: bytes, salt: bytes) -> bytes:
     return hmac.digest(secret, b"streamgauge " + purpose + b"\0" + salt, "sha256")
+
+
+def _private(secret: bytes) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(_derived(secret, b"private", b""))
 
 
 def _check(secret: bytes) -> bytes:

@@ -32,7 +32,7 @@ from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.lock import holder
 from streamgauge.pipeline.reader import SHOWN, Act, Reader, Trace, mark_checksum
 from streamgauge.pipeline.sealed import seal_part
-from streamgauge.pipeline.slots import Slots
+from streamgauge.pipeline.slots import Sealing, Slots
 from streamgauge.pipeline.store_errors import (
     AlreadyReleased,
     AlreadyRunning,
@@ -59,7 +59,7 @@ class Store(Reader):
     def __init__(self, folder: Path, sql: Connection, slots: Slots, key: Key, steps: Steps) -> None:
         super().__init__(folder, sql)
         self._slots = slots
-        self._key = key
+        self._key: Key | Sealing = key
         self._steps = steps
         self._head, self._keys = open_head(sql, folder, slots, key)
         self._uncertain = False
@@ -88,8 +88,23 @@ class Store(Reader):
         """Opens for reading only: no key, no lock."""
         return Reader.at(folder)
 
+    @property
+    def sealed(self) -> bool:
+        """Whether what is written here can be read no more before the store is opened again."""
+        return isinstance(self._key, Sealing)
+
+    def seal(self) -> None:
+        """Lets go of all keys: whoever has this process, and the disk, cannot open what it wrote.
+
+        From now on a commit that has any state has all of it.
+        """
+        if isinstance(self._key, Key):
+            self._key, self._keys = self._key.sealing(), {}
+
     def state(self) -> dict[str, bytes]:
         """All parts of the state, decrypted."""
+        if self.sealed:
+            raise ValueError("store must be opened again for its state to be read, got one that is sealed")
         with refusals(self.folder):
             return dict(opened_parts(self._sql, self.folder, self._head.identity, self._keys))
 
@@ -103,10 +118,19 @@ class Store(Reader):
         marks: Mapping[str, bytes] = NOTHING,
     ) -> str:
         """All of it or nothing; returns the new chain. `state` has what changed, None removes a part."""
+        if self.sealed and not state:
+            return self._marked(marks, tick, released, acts)
         texts = [act.text() for act in acts]
         after = self._head.after(tick, released, texts)
         self._commit(self._key, after, released, texts, state=state, marks=marks)
         return after.chain
+
+    def _marked(self, marks: Mapping[str, bytes], *public: object) -> str:
+        """A commit of marks alone: of one that is sealed, a new head would need all state."""
+        if any(public):
+            raise ValueError("state must be given whole to a store that is sealed, got none")
+        self.mark(marks)
+        return self._head.chain
 
     @property
     def shown(self) -> int:
@@ -165,7 +189,7 @@ class Store(Reader):
 
     def _commit(
         self,
-        key: Key,
+        key: Key | Sealing,
         after: Head,
         released: Sequence[Row],
         acts: Sequence[str],
@@ -188,7 +212,7 @@ class Store(Reader):
         with refusals(self.folder):
             self._slots.destroy(after.generation - 1)
         self._steps("slot destroyed")
-        self._head, self._keys = after, keys
+        self._head, self._keys = after, {} if self.sealed else keys
         self._uncertain = False
 
     @contextmanager
@@ -217,6 +241,8 @@ class Store(Reader):
     def _write_state(self, after: Head, state: Mapping[str, bytes | None]) -> dict[str, bytes]:
         """Seals what changed; returns the keys of all parts there are then."""
         keys = dict(self._keys)
+        if self.sealed:
+            self._sql.execute("DELETE FROM parts")
         for name, plain in state.items():
             if plain is None:
                 keys.pop(name, None)
@@ -231,7 +257,7 @@ class Store(Reader):
         rows = ((name, value, mark_checksum(name, value)) for name, value in marks.items())
         self._sql.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?, ?)", rows)
 
-    def _write_head(self, key: Key, after: Head, keys: Mapping[str, bytes]) -> bytes:
+    def _write_head(self, key: Key | Sealing, after: Head, keys: Mapping[str, bytes]) -> bytes:
         """Returns the slot with which the head can be opened."""
         sealed, slot = seal_head(key, after, keys)
         self._sql.execute(

@@ -62,6 +62,7 @@ def unit_text(unit: Unit) -> str:
     told = {
         "Event": "one event",
         "WEvent": "one event a tick, in any {w} in a row",
+        "XAdjacent": "one user, however often",
         "User": "one user: at most {max_events_per_tick} a tick, in at most {max_ticks}",
     }
     nouns = {"w": "tick", "max_events_per_tick": "event", "max_ticks": "tick"}

@@ -10,7 +10,7 @@ from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.participation import worst_participation
 from streamgauge.privacy.reach import Reach
 from streamgauge.privacy.timeline import Step, Timeline
-from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent
+from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent, XAdjacent
 
 __all__ = [
     "Approx",
@@ -30,6 +30,7 @@ __all__ = [
     "User",
     "WEvent",
     "WrongCurrency",
+    "XAdjacent",
     "Zcdp",
     "across_groups",
     "analytic_gaussian_sigma",

@@ -7,6 +7,7 @@
     Tick(max_events)                     all that happened in a tick          1
     WEvent(w)                            one event a tick, in a window        w consecutive
     User(max_events_per_tick, max_ticks) all that one person did              any max_ticks
+    XAdjacent()                          all that one person did, unbounded   any
 
 A unit answers two questions. `reach(lower, upper)`: how far can it move one tick's vector, if each event adds
 a value clipped to [lower, upper] to one group? `dearest(terms, power)`: which unit loses most under a
@@ -25,6 +26,8 @@ from streamgauge.privacy.reach import Reach, event_reach
 from streamgauge.privacy.sets import dearest_set
 from streamgauge.privacy.terms import Span, Term
 from streamgauge.privacy.windows import dearest_window
+
+ANY = 2**62  # ticks: more than any stream has
 
 
 class Unit(Protocol):
@@ -252,3 +255,43 @@ class User:
     def dearest(self, terms: Sequence[Term], power: int, touching: Span) -> Fraction:
         """A person who touches the interval may have spent the other ticks anywhere: all ticks count."""
         return dearest_set(terms, power, self.max_ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class XAdjacent:
+    """All appearances of one element of the universe, however many, wherever they are (Dwork et al. 2010).
+
+    Neighbouring streams differ in how often and when that element appears, not at all included; with
+    `replace`, in whose its appearances are. Nothing bounds how far such a unit moves a sum: it is that of the
+    pan-private tables, which need no bound.
+    """
+
+    replace: bool = False
+
+    @property
+    def ticks(self) -> int:
+        """Any number: as many as there can be."""
+        return ANY
+
+    @property
+    def events(self) -> int:
+        return 1
+
+    @property
+    def consecutive(self) -> bool:
+        return False
+
+    @property
+    def frees(self) -> bool:
+        return False
+
+    @property
+    def spans_groups(self) -> bool:
+        return True
+
+    def reach(self, lower: Number, upper: Number, *, groups: int = 1, value_decides: bool = True) -> Reach:
+        raise ValueError("unit must bound how often one of it appears in a tick, got XAdjacent")
+
+    def dearest(self, terms: Sequence[Term], power: int, touching: Span) -> Fraction:
+        """Everything counts."""
+        return dearest_set(terms, power, ANY)

@@ -1,6 +1,6 @@
 """The canonical text of each block of a pipeline file: what the store pins.
 
-    stream         what is fixed after the first charge: time, tick, start, unit, columns
+    stream         what is fixed after the first charge: time, tick, start, unit, columns, pan_private
     budget         what one unit may lose in all
     source         where events come from, and until when: the rest of [stream]
     lookup.NAME    a public table: its key and columns, and a hash of its cells
@@ -57,7 +57,8 @@ def _exact(value: Any) -> str:
 def _stream(stream: Stream) -> dict[str, Any]:
     columns = {name: _column(column) for name, column in stream.columns.items()}
     fixed = {name: getattr(stream, name) for name in FIXED}
-    return {**fixed, "unit": _named(stream.unit), "columns": columns}
+    private = {"pan_private": True, "intrusions": stream.intrusions} if stream.pan_private else {}
+    return {**fixed, **private, "unit": _named(stream.unit), "columns": columns}
 
 
 def _column(column: Column) -> dict[str, Any]:

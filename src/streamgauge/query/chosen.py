@@ -22,13 +22,16 @@ from streamgauge.query.parts import Part
 from streamgauge.query.query import Refused
 from streamgauge.statistics import Statistic
 from streamgauge.statistics.tuned import Tuned
+from streamgauge.statistics.user_table import UserTable
 
 Choice = Mapping[str, Any]  # ready for JSON
 Choices = Sequence[Choice | None]
 
 
-def choice_of(statistic: Statistic[Any]) -> Choice | None:
+def choice_of(statistic: Any) -> Choice | None:
     """The mechanism of a statistic with all its settings; none if they do not say all of it."""
+    if isinstance(statistic, UserTable):
+        return None
     counter = statistic.counter
     choice = {
         "mechanism": type(counter).__name__,

@@ -21,6 +21,7 @@ from streamgauge.query.toml_rules import FARTHEST, SWITCH, rational
 
 AUTO = "auto"
 DECIDED = {"loss", "horizon", "bound", "pan_private", "unit", "window", "decay", "half_life", "inner"}
+DECIDED |= {"open_ticks"}
 DECIDED |= {"hierarchy", "signed", "lowest"}
 
 Setting = int | bool | str | Fraction | tuple[int | Fraction, ...]

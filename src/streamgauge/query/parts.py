@@ -23,6 +23,7 @@ from streamgauge.query.few_events import counted, expected_at
 from streamgauge.query.fitting import check_fit
 from streamgauge.query.measure import Cell, Measure, Pinned
 from streamgauge.query.mechanism_names import AUTO, mechanism_named
+from streamgauge.query.pan_private import WITH, check_no_users, check_release
 from streamgauge.query.query import Aggregate, AggregateKind, Codes, KeyColumn, Query, Refused, Value
 from streamgauge.query.rollups import TOGETHER, hierarchy_of, levels_run, named_for, width_of
 from streamgauge.query.settings import Release, Stream
@@ -78,18 +79,22 @@ class Asked:
     unit: Unit
     width: int  # groups of its level
     expected: Fraction | None = None  # events of one of them in a tick
+    private: bool = False  # whether nothing exact may rest in memory
 
     def given(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("horizon", "window", "mechanism", "unit")}
+        private = {"pan_private": True, "open_ticks": True} if self.private else {}
+        return private | {name: getattr(self, name) for name in ("horizon", "window", "mechanism", "unit")}
 
 
 def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
     """The parts of a release, level by level."""
     check_delta(release, query)
+    check_release(release, stream)
     sorts = list(sorted_out(query.aggregates))
     check_fit(release, query, stream, [sort.kinds for sort in sorts])
     if query.key is not None:
         return (discovered(release, query, query.key, stream),)
+    check_no_users(query.aggregates)
     levels = levels_run(release.mechanism, query)
     share = Fraction(1, len(sorts) * len(levels))
     chosen = asked_for(release, query)
@@ -97,8 +102,10 @@ def parts_of(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]
     for level in levels:
         width = check_width(release, query, level)
         loss = release.loss.part(share)
-        few = expected_at(release, query, level)
-        asked = Asked(loss, release.horizon, release.window, chosen, stream.unit, width, few)
+        few = None if stream.pan_private else expected_at(release, query, level)
+        asked = Asked(
+            loss, release.horizon, release.window, chosen, stream.unit, width, few, stream.pan_private
+        )
         found += [_part(sort, query, level, asked, stream) for sort in sorts]
     return tuple(found)
 
@@ -113,6 +120,9 @@ def check_delta(release: Release, query: Query) -> None:
 
 def discovered(release: Release, query: Query, key: KeyColumn, stream: Stream) -> Part:
     """The one part of groups that are discovered; thresholds take the release's delta."""
+    if stream.pan_private:
+        rule = f"groups must be declared {WITH}, since a memory of keys is exact"
+        raise Refused(f"{rule}, got some of {key.name} that are discovered: declare values")
     if isinstance(stream.unit, User):
         rule = "unit must be an event, or w_event, where groups are discovered"
         raise Refused(f"{rule}, got a user, of whom the number of groups is not bounded: declare values")
@@ -179,8 +189,10 @@ def sorted_out(aggregates: tuple[Aggregate, ...]) -> Iterator[Sort]:
 
 
 def _sort_key(aggregate: Aggregate, host: str) -> tuple[str, str]:
-    if aggregate.codes is not None:
+    if aggregate.codes is not None and aggregate.kind in ("distinct", "density"):
         return "distinct", aggregate.codes.sql
+    if aggregate.codes is not None:
+        return aggregate.kind, f"{aggregate.codes.sql} {aggregate.times}"
     if aggregate.kind == "quantile":
         return "quantile", _expression(aggregate)
     if aggregate.kind in ("min", "max"):
@@ -263,6 +275,9 @@ def _distinct(sort: Sort, asked: Asked, stream: Stream) -> Made:
     codes = sort.members[0][1].codes
     if codes is None:
         raise Refused("COUNT(DISTINCT ...) must be of a column, got an expression")
+    if stream.pan_private:
+        rule = f"COUNT(DISTINCT column) must be of the users' column, with unit = {{ user = ... }}, {WITH}"
+        raise Refused(f"{rule}, got {codes.column}: whoever came in an open tick would be remembered")
     if isinstance(stream.unit, User) and codes.column != stream.user:
         rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
         raise Refused(f"{rule}, got {codes.column}: one user may bring in any number of others")

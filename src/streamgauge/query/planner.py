@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import accumulate, product
 from typing import NotRequired, TypedDict
 
+from streamgauge.privacy import XAdjacent
 from streamgauge.query.alerts import Watched, watched_of
 from streamgauge.query.canonical import asked_of, canonical
 from streamgauge.query.chosen import Choice, Choices, choice_of, kept
@@ -18,6 +19,7 @@ from streamgauge.query.released import Place, Shape
 from streamgauge.query.rollups import width_of
 from streamgauge.query.settings import Label, PipelineFile, Release, Stream
 from streamgauge.query.sql import parse
+from streamgauge.query.user_parts import user_parts
 
 
 class Layout(TypedDict):
@@ -104,7 +106,8 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
     """
     try:
         query = parse(release.sql, file.stream, file.lookups)
-        parts = parts_of(release, query, file.stream)
+        of_users = isinstance(file.stream.unit, XAdjacent)
+        parts = (user_parts if of_users else parts_of)(release, query, file.stream)
         alerts = watched_of(query, release.alerts)
         chosen = [choice_of(part.statistic) for part in parts] if mechanisms is None else mechanisms
         parts = kept(parts, chosen)

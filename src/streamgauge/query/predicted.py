@@ -32,6 +32,7 @@ from streamgauge.query.planner import Planned
 from streamgauge.statistics import Extremes, Quantile, Summary, TopK
 from streamgauge.statistics.ranking import CONFIDENCE
 from streamgauge.statistics.top_k import AMONG
+from streamgauge.statistics.user_table import UserTable
 
 FAR = 1000  # the last tick that is shown of a release without a horizon
 EVENTS = 1000.0  # the number of events that errors are shown at, if nobody expects another
@@ -99,6 +100,7 @@ def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
         (Summary, _of_summary),
         (Quantile, _of_ranks),
         (Extremes, _of_extremes),
+        (UserTable, _of_users),
     )
     if isinstance(part.statistic, TopK):
         return _of_keys(aggregate.name, part.statistic, tick, events_by(plan, tick))
@@ -150,6 +152,11 @@ def events_needed(statistic: Any, column: str, tick: int) -> int:
 def _of_ranks(statistic: Any, column: str, tick: int, events: float | None) -> Told:
     spread = statistic.rank_stddev(tick)
     return spread, NORMAL * spread, events, "events at most between it and the true one, beside its cell's"
+
+
+def _of_users(statistic: Any, column: str, tick: int, events: float | None) -> Told:
+    spread = statistic.stddev(column)
+    return spread, NORMAL * spread, None, "at most, whoever came"
 
 
 def _of_extremes(statistic: Any, column: str, tick: int, events: float | None) -> Told:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, Zcdp
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 from streamgauge.query.durations import microseconds, ticks_of
+from streamgauge.query.pan_private import WITH, is_private
 from streamgauge.query.toml_keys import BadFile, Rule, Table
 from streamgauge.query.toml_rules import COLUMN, DELTA, EPSILON, MOST, whole
 
@@ -35,7 +36,9 @@ def protected(stream: Table, tick: int) -> Protected:
     unit = stream.table("unit", UNIT_KEYS)
     if ("w_event" in unit) == ("user" in unit) or ("w_event" in unit and len(unit.entries) > 1):
         raise BadFile(f"{unit.where} must be {UNIT_FORMS}, got {_keys(unit)}")
-    return _window(unit, tick) if "w_event" in unit else _user(unit)
+    if "w_event" in unit:
+        return _window(unit, tick)
+    return _unbounded(unit) if is_private(stream) else _user(unit)
 
 
 def _window(unit: Table, tick: int) -> Protected:
@@ -51,6 +54,15 @@ def _user(unit: Table) -> Protected:
     bounds = User(unit.required("max_events_per_tick", whole()), unit.required("max_ticks", whole()))
     max_users = unit.optional("max_users", whole(most=MOST))
     return Protected(bounds, unit.required("user", COLUMN), max_users)
+
+
+def _unbounded(unit: Table) -> Protected:
+    """A user, however often: for tables that need no bound, and so no memory of users."""
+    for key in USER_KEYS[1:]:
+        if key in unit:
+            why = "bounds take an exact memory of users"
+            raise BadFile(f"{unit.at(key)} must be left out {WITH} ({why}), got one")
+    return Protected(XAdjacent(), unit.required("user", COLUMN))
 
 
 def budget_of(stream: Table) -> Loss:

@@ -6,7 +6,10 @@ from typing import Literal
 
 from streamgauge.query.settings import Label
 
-AggregateKind = Literal["count", "sum", "mean", "variance", "stddev", "min", "max", "quantile", "distinct"]
+AggregateKind = (
+    Literal["count", "sum", "mean", "variance", "stddev", "min", "max", "quantile", "distinct"]
+    | Literal["density", "heavy_fraction", "cropped_mean"]
+)
 
 
 class Refused(ValueError):  # noqa: N818 - refusals are named by what they say
@@ -61,6 +64,7 @@ class Aggregate:
     value: Value | None = None  # none for COUNT(*)
     codes: Codes | None = None
     q: Fraction | None = None
+    times: int = 1  # of users: from how many appearances on, or up to how many
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ class Stream:
     lateness: int = 0
     earliness: int = 0
     late: Literal["drop", "carry"] = "drop"
+    pan_private: bool = False  # whether nothing exact rests in memory or on disk
+    intrusions: int = 0  # announced ones that are reserved
     key: str | None = field(default=None, repr=False)  # who mistakes it may have written the key itself
     columns: Mapping[str, Column] = field(default_factory=dict)
 

@@ -6,9 +6,10 @@
     time_format    "iso"
     timezone       "UTC"
     lateness       nothing: a tick closes at its end
-    earliness      one tick: clocks that run ahead by less lose nothing
+    earliness      one tick: clocks that run ahead by less lose nothing; nothing with pan_private = true
     late           "drop"
     end            the stream goes on; a finished one must say
+    pan_private    false: memory is exact, and encrypted on disk (see `pan_private` for what true takes)
 
 Nothing else has a default: the unit of privacy and the budget are the curator's to say.
 """
@@ -21,6 +22,7 @@ from streamgauge.query.columns import columns_of
 from streamgauge.query.durations import spelled, ticks_of
 from streamgauge.query.formats import HTTP, STANDARD, Format, compression_of, format_of
 from streamgauge.query.instants import ZONE, instant
+from streamgauge.query.pan_private import private_settings
 from streamgauge.query.promises import budget_of, protected
 from streamgauge.query.settings import Stream
 from streamgauge.query.toml_keys import BadFile, Rule, Table
@@ -28,7 +30,7 @@ from streamgauge.query.toml_rules import COLUMN, DURATION, IDENTIFIER, LENGTH, P
 
 STREAM_KEYS = (
     *("name", "source", "arrival", "format", "time", "time_format", "timezone", "tick", "start", "end"),
-    *("lateness", "earliness", "late", "unit", "budget", "key", "columns"),
+    *("lateness", "earliness", "late", "unit", "budget", "key", "columns", "pan_private", "intrusions"),
 )
 FORMAT: Rule[Format] = one_of("jsonl", "csv", "parquet")
 ARRIVAL: Rule[Literal["finished", "live"]] = one_of("finished", "live")
@@ -63,6 +65,7 @@ def stream_of(top: Table) -> Stream:
         why = "events of several ticks would be carried into one"
         raise BadFile(f'{table.at("late")} must be "drop" under a w-event unit ({why}), got "carry"')
     source = _source(table)
+    private = private_settings(table, source)
     return Stream(
         name=name,
         **source,
@@ -70,7 +73,7 @@ def stream_of(top: Table) -> Stream:
         **_clock(table, tick, source["arrival"]),
         tick=tick,
         lateness=table.optional("lateness", DURATION, 0),
-        earliness=table.optional("earliness", DURATION, tick),
+        **{"earliness": table.optional("earliness", DURATION, tick), **private},
         late=table.optional("late", LATE, "drop"),
         unit=who.unit,
         user=who.user,

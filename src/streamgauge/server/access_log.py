@@ -4,6 +4,7 @@
 
 **Promise.** A line has no query string, no header and no body; a path is cut short and cannot begin a line of
 its own. The file is not curator.log: who asks often must not be able to push the curator's counters out.
+With pan_private = true no line tells that events came, or when.
 """
 
 import time
@@ -15,6 +16,7 @@ from streamgauge.query.toml_keys import one_line
 from streamgauge.server.errors import Log
 
 LONGEST = 200  # characters of a path
+EVENTS = "/api/events"
 CUT_OFF = 499  # what is told of a request that got no answer
 
 Counted = Callable[[str, str, int, float], None]  # method, route, status, seconds
@@ -23,8 +25,9 @@ Counted = Callable[[str, str, int, float], None]  # method, route, status, secon
 class AccessLog:
     """Writes down and counts what was answered."""
 
-    def __init__(self, app: ASGIApp, log: Log, counted: Counted) -> None:
+    def __init__(self, app: ASGIApp, log: Log, counted: Counted, forgets: bool = False) -> None:
         self.app, self.log, self.counted = app, log, counted
+        self.forgets = forgets  # whether nothing is written of requests that bring events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,7 +45,8 @@ class AccessLog:
             await self.app(scope, receive, sending)
         finally:
             seconds = time.perf_counter() - begun
-            self.log(line_of(scope, status, seconds))
+            if not (self.forgets and scope["path"].startswith(EVENTS)):
+                self.log(line_of(scope, status, seconds))
             self.counted(scope["method"], route_of(scope), status, seconds)
 
 

@@ -49,7 +49,7 @@ def app_of(
     access: Log = unheard,
 ) -> Starlette:
     """`log` takes what the curator should look at, `access` a line per request; `hosts` are our names."""
-    limits, sessions = Limits(settings), Sessions(tokens)
+    limits, sessions, forgets = Limits(settings), Sessions(tokens), runner.file.stream.pan_private
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
     asking = Asking(runner, ledger, limits)
     signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
@@ -60,18 +60,24 @@ def app_of(
         *signing_in.routes(),
         *reading.routes(runner, settings),
         *live.routes(runner, limits),
-        *rehearsal.routes(),
+        *rehearsal.routes(runner),
         Route("/api/openapi.json", described),
         Route("/healthz", Health(runner).tell),
         *extra_routes,
         *page_files.routes(),
     ]
     in_front = [
-        Middleware(AccessLog, log=access, counted=metrics.answered),
+        Middleware(AccessLog, log=access, counted=metrics.answered, forgets=forgets),
         Middleware(SecurityHeaders),
         Middleware(Guard, log=log),
         Middleware(
-            Admission, tokens=tokens, sessions=sessions, limits=limits, settings=settings, hosts=hosts
+            Admission,
+            tokens=tokens,
+            sessions=sessions,
+            limits=limits,
+            settings=settings,
+            hosts=hosts,
+            forgets=forgets,
         ),
     ]
     app = Starlette(routes=routes, middleware=in_front, exception_handlers={HTTPException: http_error})

@@ -4,6 +4,9 @@
 batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again. Keys are
 those of the name on a token: two senders that choose the same one do not know of each other.
 
+With pan_private = true nothing is durable before a tick's end, and `"durable": false` says so; no key is
+kept, and a batch that is sent again is counted again.
+
 **Privacy.** All roads here are the curator's: what they tell, how full the inbox is too, depends on data.
 """
 
@@ -24,6 +27,7 @@ from streamgauge.server.metrics import TYPE, Metrics
 from streamgauge.server.roles import Role, needs, person_of
 from streamgauge.server.runner import Runner
 from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
+from streamgauge.sources.passing_inbox import PassingInbox
 
 KEY = re.compile(r"[!-~]{1,128}")
 COMMIT_SECONDS = 30.0  # that a commit may take before a client is told to ask again
@@ -66,7 +70,7 @@ class Events:
                 raise later("busy", str(full)) from None
             del body, lines
         await committed(ticket)
-        return JSONResponse({"batch": key, "durable": True, "repeated": ticket.repeated})
+        return JSONResponse({"batch": key, "durable": inbox.durable, "repeated": ticket.repeated})
 
     async def _lines(self, request: Request, body: bytes) -> bytes:
         kind, most = media_type(request), self.limits.body
@@ -81,7 +85,7 @@ class Events:
         except MissingPackage as missing:
             raise HttpRefusal(415, "media_type", str(missing)) from None
 
-    def _inbox(self) -> Inbox:
+    def _inbox(self) -> Inbox | PassingInbox:
         if self.runner.inbox is None:
             rule = 'stream.source must be "http" where events are posted, got another'
             raise HttpRefusal(409, "no_inbox", rule)

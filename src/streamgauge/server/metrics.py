@@ -1,6 +1,7 @@
 """Operational metrics in Prometheus' text format.
 
-**Privacy.** They count events, so they are the curator's alone; nothing here is ever on the public side.
+**Privacy.** They count events, so they are the curator's alone; nothing here is ever on the public side. With
+pan_private = true they count nothing that has to do with events: not even how many requests brought some.
 """
 
 from bisect import bisect_left
@@ -8,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
+from streamgauge.server.access_log import EVENTS
 from streamgauge.server.limits import Limits
 from streamgauge.server.runner import Runner
 from streamgauge.server.sessions import Sessions
+from streamgauge.sources.inbox import Inbox
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)  # seconds
@@ -31,6 +34,8 @@ class Metrics:
         self._seconds = 0.0
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        if self.runner.file.stream.pan_private and route.startswith(EVENTS):
+            return
         self._replies[method if method in METHODS else "other", route, str(status)] += 1
         if route != ENDLESS:
             self._within[bisect_left(BOUNDS, seconds)] += 1
@@ -59,7 +64,7 @@ class Metrics:
             "batch_bytes_held": ("Bytes of batches on their way into the inbox.", self.limits.held_bytes),
         }
         inbox = self.runner.inbox
-        if inbox is not None:
+        if isinstance(inbox, Inbox):
             gauges["waiting_bytes"] = ("Bytes of batches that are not committed.", inbox.waiting_bytes)
             yield from family("batches_total", "counter", "Batches that were taken.", [({}, inbox.batches)])
         for name, (about, value) in gauges.items():
@@ -72,6 +77,8 @@ class Metrics:
         if progress is None:
             return
         yield from family("tick", "gauge", "The last tick that was committed.", [({}, progress.tick)])
+        if not progress.counts:
+            return
         yield from family("events_total", "counter", "Records that were read.", [({}, progress.events)])
         dropped = [({"rule": rule}, count) for rule, count in sorted(progress.dropped.items())]
         yield from family("dropped_total", "counter", "Records that were dropped, by rule.", dropped)

@@ -46,6 +46,7 @@ from streamgauge.server.over import Over
 from streamgauge.server.tally import Tally
 from streamgauge.server.turns import TOLD, NotRunning, Refused, Turn, Turns, Wish
 from streamgauge.sources.inbox import Inbox, inbox_of
+from streamgauge.sources.passing_inbox import PassingInbox
 
 __all__ = ["NotRunning", "Refused", "Runner", "State"]
 
@@ -78,7 +79,7 @@ class Runner:
     ) -> None:
         self.file, self.options, self.demo = file, options or Options(), demo
         self.now = now or self.options.clock.now
-        self.inbox: Inbox | None = inbox_of(file, self.now) if file.stream.source == HTTP else None
+        self.inbox = self._inbox()
         self.board = Board(Readers(file.folder))
         self.books, self._over = books(file.stream.unit), Over()
         self.progress: Progress | None = None
@@ -88,6 +89,14 @@ class Runner:
         self._input: Live | None = self.inbox
         self._leaving = Leaving(file, self.board, self.now)
         self._thread = Thread(target=self._work, name="streamgauge run", daemon=True)
+
+    def _inbox(self) -> Inbox | PassingInbox | None:
+        """What events are sent to, if they are."""
+        if self.file.stream.source != HTTP:
+            return None
+        if self.file.stream.pan_private:
+            return PassingInbox(most_waiting=self.file.server.max_waiting)
+        return inbox_of(self.file, self.now)
 
     @property
     def state(self) -> State:

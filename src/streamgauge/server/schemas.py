@@ -186,7 +186,7 @@ SCHEMAS: dict[str, Schema] = {
             "charges": listed({"type": "object"}),
             "next": or_null(TEXT),
         },
-        {"asked": {}, "timeline": listed({"type": "object"})},
+        {"asked": {}, "intrusions": {}, "timeline": listed({"type": "object"})},
     ),
     "Acts": shape({"acts": listed(shape({"time": or_null(TEXT), "kind": TEXT})), "next": or_null(TEXT)}),
     "Stream": shape(

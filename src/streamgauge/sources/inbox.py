@@ -75,6 +75,7 @@ class Inbox:
 
     replayable = False
     header = None
+    durable = True  # whether a batch is on disk once its sender is told
 
     def __init__(self, *, remembered: int, most_waiting: int, now: Callable[[], int]) -> None:
         self._remembered, self._most_waiting, self._now = remembered, most_waiting, now

@@ -1,7 +1,8 @@
 """Standard input, or any other descriptor: a pipe, a terminal, a file. What was read cannot be read again.
 
 Reading never waits for the writer: what is there is taken, and the descriptor's own mode, which other
-processes may share, is left as it is. At the end the last line needs no line feed.
+processes may share, is left as it is. At the end the last line needs no line feed. One that `forgets` does
+not count the bytes that were read.
 """
 
 import os
@@ -25,9 +26,14 @@ class StandardInput:
     pressing = False  # whoever wrote it waits for nothing
 
     def __init__(
-        self, fd: int = 0, *, has_header: bool = False, compression: Compression | None = None
+        self,
+        fd: int = 0,
+        *,
+        has_header: bool = False,
+        compression: Compression | None = None,
+        forgets: bool = False,
     ) -> None:
-        self._fd = fd
+        self._fd, self._forgets = fd, forgets  # whether it knows no number of bytes
         self._lines = Lines(Opening(NAME, has_header=has_header))
         self._unpacked = Unpacked(compression) if compression else None
         self._pieces: Iterator[bytes] = iter(())
@@ -83,6 +89,8 @@ class StandardInput:
         if self._at_end:
             fault = self._unpacked.fault if self._unpacked else None
             self._blocks.extend(self._lines.finish(fault))
+        if self._forgets:
+            self._lines.offset = 0
 
     def _piece(self) -> bytes | None:
         """The next plain bytes, if there are any now."""

@@ -20,9 +20,12 @@ def asked_counter(statistic: "Statistic[Any]", asked: Tuned, loss: Loss) -> Clai
     """The mechanism with its own settings and all that the statistic decides."""
     claim: Any = asked.mechanism
     names = {field.name for field in fields(claim)}
+    if statistic.open_ticks and "open_ticks" not in names:
+        raise ValueError(f"open_ticks must be False for {claim.__name__}, got True")
     decided = {
         "unit": statistic.counted,
         "pan_private": statistic.pan_private,
+        "open_ticks": statistic.open_ticks,
         "bound": statistic.reach,
         "horizon": statistic.horizon,
         "signed": statistic.signed,

@@ -50,6 +50,7 @@ class Count(Statistic[Estimate]):
     mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     @property
     def reach(self) -> Reach:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.continual import HorizonPassed
-from streamgauge.continual.run import integers
+from streamgauge.continual.run import CLOSED, integers
 from streamgauge.continual.saved import NoNoise
 from streamgauge.continual.settings import check_whole
 from streamgauge.continual.single import Single
@@ -131,6 +131,17 @@ class EventRun(Single[Held], Generic[R]):
                 rows = range(len(vectors))
                 return self.statistic.joined([self._one_of(held, vectors, known, row) for row in rows])
             return self._all_of(held, vectors, known)
+
+    def absorb(self, totals: npt.ArrayLike) -> None:
+        """Takes part of the open tick's exact vector; `take` closes the tick with what is left of it.
+
+        For claims with `open_ticks=True`; see `take` for who makes the vectors.
+        """
+        vector = self._shaped("totals", totals, self.statistic.channels)
+        if not self.statistic.open_ticks:
+            raise TypeError(CLOSED)
+        with self._taken(self._one_more) as held:
+            held.counter.absorb(vector)
 
     def take_keys(self, keys: Any, counts: npt.ArrayLike) -> R:
         """Takes one tick's keys, each with its number of events, which were counted elsewhere.

@@ -82,6 +82,7 @@ class Extremes(AlongAxis[ExtremesSeen]):
     pan_private: bool = False
     branching: int = 0
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         check_doubt(self.doubt)

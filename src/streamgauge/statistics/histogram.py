@@ -51,6 +51,7 @@ class Histogram(Statistic[Estimate]):
     mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         object.__setattr__(self, "domain", self.labels.labels)

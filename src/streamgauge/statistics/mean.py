@@ -59,6 +59,7 @@ class Mean(OfMoments[Estimate]):
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         self.moments  # noqa: B018 - refuses bounds that make no grid

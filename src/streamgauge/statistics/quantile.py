@@ -62,6 +62,7 @@ class Quantile(AlongAxis[Quantiles]):
     pan_private: bool = False
     branching: int = 0
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         fractions(self.q)

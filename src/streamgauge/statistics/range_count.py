@@ -70,6 +70,7 @@ class RangeCount(Statistic[Ranges]):
     pan_private: bool = False
     branching: int = 0
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         given = declared("axes", self.axes, "the axes that events are placed on, by name: an Axis each")

@@ -48,6 +48,11 @@ def check_claim(statistic: "Statistic[Any]") -> None:
     if statistic.pan_private and statistic.RESTS_EXACT:
         name, why = type(statistic).__name__, statistic.RESTS_EXACT
         raise ValueError(f"pan_private must be False for {name} ({why}), got True")
+    if statistic.open_ticks and not statistic.pan_private:
+        raise ValueError("pan_private must be True where ticks are open, got False")
+    if statistic.open_ticks and (statistic.most_events is not None or statistic.counts_are_public):
+        why = "a tick is cut off, or counted, as a whole"
+        raise ValueError(f"open_ticks must be False where {why}, got True")
     if statistic.pan_private and statistic.bounds_users:
         raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")
 

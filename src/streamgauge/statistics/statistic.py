@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from streamgauge.adaptive import Adaptive, Bar, Released
 from streamgauge.continual import Claim, Mechanism, choose
+from streamgauge.continual.claim import unopened
 from streamgauge.noise import Grid, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Reach, Tick, Unit, User
 from streamgauge.statistics.adapted import Scaled, adapted
@@ -116,6 +117,7 @@ class Statistic(ABC, Generic[R]):
     mechanism: AskedMechanism
     pan_private: bool
     unit: Unit
+    open_ticks: bool = False  # whether a tick may come in parts, which rest in memory as noisy as all else
 
     def __init_subclass__(cls) -> None:
         """Lets `help` of a statistic show the claim, which opens its module."""
@@ -266,6 +268,7 @@ class Statistic(ABC, Generic[R]):
         if self.mechanism is not None:
             return asked_counter(self, tuned(self.mechanism), loss)
         asked: dict[str, Any] = {"unit": self.counted, "pan_private": self.pan_private, "bound": self.reach}
+        asked |= {"open_ticks": True} if self.open_ticks else {}
         return choose(loss, horizon=self.horizon, window=self.window, **asked)
 
     @property
@@ -370,7 +373,7 @@ class Statistic(ABC, Generic[R]):
 
     def identity(self) -> str:
         """All that a saved run must share with the claim that goes on with it."""
-        return f"{self!r} by {self.counter.identity()}"
+        return unopened(f"{self!r} by {self.counter.identity()}")
 
     def start(
         self, width: int = 1, noise: Noise | None = None, *, groups: Sequence[Any] | None = None

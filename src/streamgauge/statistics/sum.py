@@ -61,6 +61,7 @@ class Sum(Statistic[Estimate]):
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         self.grid  # noqa: B018 - refuses bounds that make no grid

@@ -68,6 +68,7 @@ class Summary(OfMoments[Summaries]):
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         if self.squares:

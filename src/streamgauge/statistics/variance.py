@@ -60,6 +60,7 @@ class Variance(OfMoments[Estimate]):
     pan_private: bool = False
     public_counts: bool = False
     unit: Unit = Event()
+    open_ticks: bool = False
 
     def check(self) -> None:
         check_places(self.moments)

@@ -11,6 +11,7 @@
     pegasus      groups that tell too much of counts, and nodes that are read where somebody is
     w_event      budgets of windows that are added up wrong
     sparse       counters for few events
+    seized       tables of users that an intruder finds, and what is released of them
 
 An audit that does not condemn all of them, or condemns one of their honest twins, is itself broken.
 """
@@ -25,6 +26,7 @@ from streamgauge.audit.mutants import (
     presence,
     reports,
     reuse,
+    seized,
     sparse,
     thresholds,
     values,
@@ -35,7 +37,20 @@ from streamgauge.audit.mutants.twins import Twins
 
 __all__ = ["Chance", "Twins", "every_twin"]
 
-FAMILIES = (constants, reuse, values, floats, memory, presence, thresholds, reports, pegasus, w_event, sparse)
+FAMILIES = (
+    constants,
+    reuse,
+    values,
+    floats,
+    memory,
+    presence,
+    thresholds,
+    reports,
+    pegasus,
+    w_event,
+    sparse,
+    seized,
+)
 
 
 def every_twin(chance: Chance | None = None) -> Iterator[Twins]:

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from streamgauge.query.query import Aggregate, AggregateKind, Refused, Value
-from streamgauge.query.sql import domains, naming
+from streamgauge.query.query import Aggregate, AggregateKind, Codes, Refused, Value
+from streamgauge.query.sql import domains, naming, nodes
 from streamgauge.query.sql.choices import cast
 from streamgauge.query.sql.expressions import Expression, expect
 from streamgauge.query.sql.grids import useful
@@ -25,11 +25,19 @@ KINDS: dict[type[Node], tuple[AggregateKind, str]] = {  # and how its column is 
     exp.Quantile: ("quantile", "quantile"),
 }
 
+OF_USERS: dict[str, AggregateKind] = {
+    "density": "density",
+    "heavy_fraction": "heavy_fraction",
+    "cropped_mean": "cropped_mean",
+}
+
 
 def aggregate(node: Node, read: Reader) -> Aggregate:
     """One output column, under the name it has if it is given none."""
     if isinstance(node, exp.Count):
         return _count(node, read)
+    if isinstance(node, exp.Anonymous):
+        return _of_users(node, read)
     kind, called = KINDS[type(node)]
     argument = naming.words(node.this)
     whole = Aggregate(naming.described(called, argument), kind, bounded(node, read))
@@ -62,11 +70,29 @@ def _distinct(node: exp.Distinct, read: Reader) -> Aggregate:
     if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
         raise Refused("COUNT(DISTINCT ...) needs one column")
     column = node.expressions[0]
+    return Aggregate(naming.described("count_distinct", column.name), "distinct", codes=_codes(column, read))
+
+
+def _codes(column: Node, read: Reader) -> Codes:
     declared = read.scope.stream.columns.get(column.name)
     expression = read(column)
     universe = declared.hashed if declared and expression.kind == "code" else None
-    codes = domains.distinct(column.name, expression, universe)
-    return Aggregate(naming.described("count_distinct", column.name), "distinct", codes=codes)
+    return domains.distinct(column.name, expression, universe)
+
+
+def _of_users(node: Node, read: Reader) -> Aggregate:
+    """DENSITY(user), HEAVY_FRACTION(user, k) and CROPPED_MEAN(user, t)."""
+    kind, given = OF_USERS[nodes.called(node)], node.expressions
+    wanted = 1 if kind == "density" else 2
+    if len(given) != wanted or not isinstance(given[0], exp.Column):
+        what = "the users' column" if wanted == 1 else "the users' column and a number of times"
+        raise Refused(f"{kind.upper()} needs {what}")
+    times = read(given[1]).constant if wanted == 2 else 1
+    if isinstance(times, bool) or not isinstance(times, int | float) or times != int(times) or times < 1:
+        raise Refused(f"{kind.upper()} needs a whole number of times, 1 or more")
+    told = [given[0].name, *([str(int(times))] if wanted == 2 else [])]
+    name = naming.described(kind, *told)
+    return Aggregate(name, kind, codes=_codes(given[0], read), times=int(times))
 
 
 def presence(expression: Expression) -> Value:

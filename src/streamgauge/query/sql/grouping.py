@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from streamgauge.query.query import Refused
 from streamgauge.query.sql.naming import given, words
-from streamgauge.query.sql.nodes import AGGREGATES, Node
+from streamgauge.query.sql.nodes import Node, is_aggregate
 from streamgauge.query.sql.reading import Reader
 
 MOST_COLUMNS = 16
@@ -25,7 +25,7 @@ class Item:
 
     @property
     def aggregated(self) -> bool:
-        return isinstance(self.node, AGGREGATES)
+        return is_aggregate(self.node)
 
 
 @dataclass(frozen=True)

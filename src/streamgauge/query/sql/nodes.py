@@ -97,10 +97,26 @@ ALLOWED: dict[type[Node], set[str]] = {
     exp.Var: {"this"},
     exp.Anonymous: {"this", "expressions"},
 }
-FUNCTIONS = {"dow", "isodow", "doy", "weekday", "date_part"}  # those that the parser does not know by name
+OF_USERS = {"density", "heavy_fraction", "cropped_mean"}  # aggregates that the parser does not know by name
+FUNCTIONS = OF_USERS | {
+    "dow",
+    "isodow",
+    "doy",
+    "weekday",
+    "date_part",
+}  # those that the parser does not know by name
 FUNCTION_NAMES = sorted(
     name.lower() for node in ALLOWED if issubclass(node, exp.Func) for name in node.sql_names()
 )
+
+
+def is_aggregate(node: Node) -> bool:
+    return isinstance(node, AGGREGATES) or (isinstance(node, exp.Anonymous) and called(node) in OF_USERS)
+
+
+def called(node: Node) -> str:
+    return str(node.this).lower()
+
 
 REASONS: dict[str, str] = {
     "subquery": "a release reads the stream once: subqueries are refused",

@@ -11,7 +11,7 @@ from streamgauge.query.query import Refused
 from streamgauge.query.sql import arithmetic, choices, predicates, times
 from streamgauge.query.sql.dialect import reason
 from streamgauge.query.sql.expressions import NULL, Expression, Type, boolean, number, text
-from streamgauge.query.sql.nodes import AGGREGATES, DATE_PARTS, Node
+from streamgauge.query.sql.nodes import DATE_PARTS, Node, is_aggregate
 from streamgauge.query.sql.scope import Scope
 
 CASTS: dict[str, Type] = {"DOUBLE": "number", "TEXT": "text", "VARCHAR": "text", "BOOLEAN": "boolean"}
@@ -27,8 +27,8 @@ class Reader:
 
     def __call__(self, node: Node) -> Expression:
         rule = RULES.get(type(node))
-        if rule is None:
-            raise Refused(ALONE if isinstance(node, AGGREGATES) else reason(node.key))
+        if rule is None or is_aggregate(node):
+            raise Refused(ALONE if is_aggregate(node) else reason(node.key))
         return rule(node, self)
 
 

@@ -1,27 +1,29 @@
 // The rehearsal of an intrusion, over people who were made up for it: two memories side by side, and what two
-// hundred intruders would think of one person after looking.
+// hundred intruders would think of one person after looking. Of a counter, or of a table of users.
 
 import { ask } from "./api.js";
-import { byId, el, svg } from "./dom.js";
+import { byId, choice, el, svg } from "./dom.js";
 import { percent } from "./numbers.js";
 
 const EDGE = 10;
 const HERE = {
-  ordinary: "The memory of the run behind this page is ordinary: pipelines are not pan-private yet. Whoever seizes that machine while it runs would see what "
+  ordinary: "The memory of the run behind this page is ordinary. Whoever seizes that machine while it runs would see what "
     + "ordinary memory shows here; what it stores on disk is encrypted, and what it releases keeps the promise.",
-  "pan-private": "The memory of the run behind this page is pan-private: whoever seizes that machine would see what pan-private memory shows here.",
+  "pan-private": "The memory of the run behind this page is pan-private: whoever seizes that machine once would see what pan-private memory shows here.",
 };
+const KINDS = { counter: "A counter of visits", table: "A table of patients" };
 const LANES = 7; // rows of dots, so that fewer lie on one another
 
 export class IntruderPanel {
   constructor() {
-    new ResizeObserver(() => { if (this.told) this.strip?.replaceWith((this.strip = strip(this.told))); }).observe(byId("intruder"));
+    new ResizeObserver(() => { if (this.told) this.strip?.replaceWith((this.strip = strip(this.told, this.kind))); }).observe(byId("intruder"));
   }
 
   async load() {
     const body = byId("intruder-body");
     try {
       this.told = await ask("/api/rehearsal");
+      this.kind ??= this.told.like;
       body.replaceChildren(...this.#shown(this.told));
     } catch (error) {
       body.replaceChildren(el("p", { class: "empty" }, `The rehearsal could not be held: ${error.message}.`), this.#again());
@@ -32,32 +34,58 @@ export class IntruderPanel {
     return el("button", { type: "button", id: "rehearse", click: async () => { await this.load(); byId("rehearse").focus(); } }, "Rehearse again");
   }
 
+  #choice() {
+    return choice("What is seized", Object.entries(KINDS), this.kind, (kind) => {
+      const body = byId("intruder-body");
+      this.kind = kind;
+      body.replaceChildren(...this.#shown(this.told));
+      body.querySelector('[aria-pressed="true"]').focus();
+    });
+  }
+
   #shown(told) {
-    this.strip = strip(told);
+    this.strip = strip(told, this.kind);
+    const { two_looks: twice } = told[this.kind];
+    const sure = twice.filter((chance) => chance > 0.999 || chance < 0.001).length;
     return [
-      el("p", { class: "lead" }, `A rehearsal with made-up people; the live run's memory is never looked at. Did Robin come in tick ${told.came_in}? `
-        + `The intruder seizes the memory after tick ${told.seen_after}, has read every release, knows everybody else who came, and thinks ${percent(told.before)} before looking.`),
+      el("div", { class: "row" }, this.#choice()),
+      el("p", { class: "lead" }, `A rehearsal with made-up people; the live run's memory is never looked at. ${SCENES[this.kind](told[this.kind])} The intruder knows everybody else who came, and thinks ${percent(told.before)} before looking.`),
       el("p", { class: "hint why" }, HERE[told.this_stream]),
-      el("div", { class: "memories" }, plain(told), panPrivate(told)),
+      el("div", { class: "memories" }, PLAIN[this.kind](told), PRIVATE[this.kind](told)),
       this.strip,
-      el("div", { class: "row" }, this.#again(), el("p", { class: "hint" }, `The promise: with ε = ${told.epsilon} the odds move by a factor of at most e^ε = ${told.bounds.odds[1].toFixed(2)}, in every run.`)),
+      el("p", { class: "hint twice" }, `Two looks that nobody announced are not survived: ${sure} of ${twice.length} intruders would be certain. One that is announced has noise before it and after it.`),
+      el("div", { class: "row" }, this.#again(), el("p", { class: "hint" }, `The promise: with ε = ${told.epsilon} the odds move by a factor of at most e^ε = ${told.bounds.odds[1].toFixed(2)}, in every run; here by ${told[this.kind].worst_odds.toFixed(2)} at most.`)),
     ];
   }
 }
 
-function plain({ plain: seen, this_stream: here }) {
-  return memory("Ordinary memory", "bad", seen.chance,
-    "It holds an exact total. One subtraction, and the intruder is certain.",
-    [row("total so far", seen.seen, seen.without, seen.without + 1, "exact")], here === "ordinary");
-}
+const SCENES = {
+  counter: (seen) => `Did Robin come in tick ${seen.came_in}? The memory is seized after tick ${seen.seen_after}, by one who has read every release.`,
+  table: (seen) => `Did Robin, one of ${seen.patients} patients, ever come? In weeks 1 and 3, or never. The table is seized in week 2, and the estimate of week 3 is read.`,
+};
 
-function panPrivate({ pan_private: seen, bounds, this_stream: here }) {
-  const rows = seen.blocks.map((block) => row(
-    block.first === block.last ? `tick ${block.first}` : `ticks ${block.first} to ${block.last}`,
-    block.seen, block.without, block.with, block.released ? "noisy, released" : "noisy, in memory"));
-  return memory("Pan-private memory", "good", seen.chance,
-    `Every number that Robin is in has noise of its own. Never below ${percent(bounds.chance[0])}, never above ${percent(bounds.chance[1])}.`, rows, here === "pan-private");
-}
+const PLAIN = {
+  counter: ({ counter: { plain: seen }, this_stream: here }) => memory("Ordinary memory", "bad", seen.chance,
+    "It holds an exact total. One subtraction, and the intruder is certain.",
+    [row("total so far", seen.seen, seen.without, seen.without + 1, "exact")], here === "ordinary"),
+  table: ({ table: { plain: seen }, this_stream: here }) => memory("Ordinary memory", "bad", seen.chance,
+    "It holds the set of all who came, hashed perhaps. One look into it, and the intruder is certain.",
+    [row("patients in the set", seen.seen, seen.without, seen.without + 1, "exact")], here === "ordinary"),
+};
+
+const PRIVATE = {
+  counter: ({ counter: seen, bounds, this_stream: here }) => memory("Pan-private memory", "good", seen.chance[0],
+    `Every number that Robin is in has noise of its own. ${never(bounds)}`,
+    seen.blocks.map((block) => row(
+      block.first === block.last ? `tick ${block.first}` : `ticks ${block.first} to ${block.last}`,
+      block.seen, block.without, block.with, block.released ? "noisy, released" : "noisy, in memory")), here === "pan-private"),
+  table: ({ table: { chance, first: seen }, bounds, this_stream: here }) => memory("Pan-private memory", "good", chance[0],
+    `It holds one bit for each patient, drawn by chance whether they came or not. ${never(bounds)}`,
+    [row("Robin's bit", seen.bit, `1 (${percent(seen.without)})`, `1 (${percent(seen.with)})`, "noisy, in memory"),
+      row("ones, of all", seen.published, `${seen.ones + seen.bit}`, `${seen.ones} or ${seen.ones + 1}`, "noisy, released")], here === "pan-private"),
+};
+
+const never = ({ chance: [low, high] }) => `Never below ${percent(low)}, never above ${percent(high)}.`;
 
 const row = (what, seen, without, having, kind) => el("tr", {}, el("th", { scope: "row" }, what), el("td", { class: "n seen" }, String(seen)),
   el("td", { class: "n" }, String(without)), el("td", { class: "n" }, String(having)), el("td", { class: "hint" }, kind));
@@ -70,17 +98,18 @@ function memory(title, kind, chance, words, rows, here) {
 }
 
 /** Each dot is one rehearsal: filled where Robin came, open where not. As wide as there is room, so that words keep their size. */
-function strip({ rehearsals, bounds }) {
+function strip({ came: those, bounds, ...told }, kind) {
+  const beliefs = told[kind].chance;
   const width = Math.max(260, byId("intruder-body").clientWidth);
   const x = (chance) => EDGE + (width - 2 * EDGE) * chance;
-  const dots = rehearsals.chance.map((chance, i) => {
-    const came = rehearsals.came[i];
+  const dots = beliefs.map((chance, i) => {
+    const came = those[i];
     return svg("circle", { class: came ? "came" : "not", cx: x(chance), cy: (came ? 34 : 88) + 6 * (Math.floor(i / 2) % LANES), r: 4 });
   });
   const [low, high] = bounds.chance;
   const label = (at, y, text, anchor = "middle") => svg("text", { x: x(at), y, "text-anchor": anchor }, text);
-  const several = rehearsals.chance.length;
-  const found = [Math.min(...rehearsals.chance), Math.max(...rehearsals.chance)].map(percent);
+  const several = beliefs.length;
+  const found = [Math.min(...beliefs), Math.max(...beliefs)].map(percent);
   return el("figure", { class: "strip" },
     svg("svg", { viewBox: `0 0 ${width} 158`, role: "img", "aria-label": `After ${several} rehearsals the intruder's belief lies between ${found[0]} and ${found[1]}; `
       + `the promise is ${percent(low)} to ${percent(high)}. With ordinary memory it is 0 % or 100 %.` },

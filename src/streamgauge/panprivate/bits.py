@@ -1,0 +1,57 @@
+"""A table of randomised bits: drawn, redrawn, counted under noise, and what the count tells."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+
+from streamgauge.noise import Chance, DiscreteLaplace, Ints
+from streamgauge.noise.entropy import Bytes, Wiped
+from streamgauge.panprivate.deviations import Deviation, Drawn, Noise, Responses
+from streamgauge.panprivate.randomised_response import Response
+from streamgauge.panprivate.table import Table
+
+
+def redraw(bits: Bytes, places: Ints, chance: Fraction, noise: Chance) -> None:
+    """Draws the bits at these places anew; of a place that is there twice, the last draw stays."""
+    with Wiped() as secret:
+        bits[places] = secret(noise.coins(chance, len(places)))
+
+
+def send(table: Table, channel: Response, noise: Chance) -> None:
+    """Sends every bit through a channel: 0 to its absent law, 1 to its present one."""
+    for bits in table.stretches():
+        with Wiped() as secret:
+            absent = secret(noise.coins(channel.absent, len(bits)))
+            present = secret(noise.coins(channel.present, len(bits)))
+            np.copyto(absent, present, where=bits.view(np.bool_))
+            np.copyto(bits, absent)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a noisy number of ones among `entries` bits of these laws tells of the part whose users came."""
+
+    entries: int
+    laws: Response
+    noise: DiscreteLaplace
+
+    def part(self, ones: int) -> float:
+        """Unbiased."""
+        return float((Fraction(ones, self.entries) - self.laws.absent) / self.laws.gap)
+
+    def variance(self, part: float) -> float:
+        """Of `part`, if that is the truth of these entries."""
+        absent, present, gap = (float(p) for p in (self.laws.absent, self.laws.present, self.laws.gap))
+        bits = part * present * (1 - present) + (1 - part) * absent * (1 - absent)
+        return (bits + self.noise.variance / self.entries) / (self.entries * gap * gap)
+
+    def deviations(self) -> list[Deviation]:
+        weight = 1 / (self.entries * float(self.laws.gap))
+        chances = np.array([float(self.laws.absent), float(self.laws.present)])
+        return [Responses(self.entries, weight, chances, 0 * chances), Noise(weight, self.noise)]
+
+    def deviations_in_cells(self) -> list[Deviation]:
+        """With those of the part of cells that users, thrown into them at random, take."""
+        return [*self.deviations(), Drawn(1.0, self.entries, inf, 0.25 / self.entries)]

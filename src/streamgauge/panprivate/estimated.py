@@ -1,0 +1,48 @@
+"""What a pan-private run releases: one estimate, its standard error, and an interval that is never
+optimistic."""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Protocol
+
+
+class Within(Protocol):
+    """Where the truth is, as far as the release tells."""
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Bounds that hold the truth with at least this probability, whatever the stream was."""
+        ...
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An unbiased estimate; all of it follows from what was released, so that all of it is public.
+
+    `value` is a part of the universe, or a mean over it; `stddev` is the standard error at that value.
+    `universe` times as much are `count` and `count_stddev`: users, or events of users.
+    """
+
+    value: float
+    stddev: float
+    universe: int
+    within: Within = field(repr=False)
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    @property
+    def count(self) -> float:
+        return self.value * self.universe
+
+    @property
+    def count_stddev(self) -> float:
+        return self.stddev * self.universe
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Bounds for the truth, cut to what a truth can be; they hold with at least `confidence`."""
+        if not (isfinite(confidence) and 0 <= confidence < 1):
+            raise ValueError(f"confidence must be at least 0 and below 1, got {confidence}")
+        low, high = self.within.interval(confidence)
+        return self._cut(low), self._cut(high)
+
+    def _cut(self, bound: float) -> float:
+        return min(max(bound, self.lowest), self.highest)

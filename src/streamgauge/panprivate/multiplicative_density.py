@@ -1,0 +1,186 @@
+"""Multiplicative density: how many of a universe have come, to within a factor even if they are few.
+
+The error of a density is about that of the square root of its table's size, whoever came: hopeless for a
+thousand users of ten million. So there are several tables, each `shrink` times smaller than the one before,
+down to `smallest` entries, and users are hashed into each. In a small table few users stand out; in a large
+one many do not collide. The estimate is that of the table which tells best for as many users as there seem
+to be.
+
+Privacy
+    Neighbours: all appearances of one user. Promise: pure, (intrusions + 1) state_loss + releases
+    output_loss.
+    Proof: that of `table_claim`. A user has an entry in each of the tables, at entry_epsilon =
+    state_loss/tables, and moves the ones of every table by 1: all are released under noise of scale
+    tables/output_loss (twice with `replace`). Which table is taken is worked out from what was released.
+
+Error
+    That of `Density` in each table, users who share a cell included; `stddev` is that of the best table for
+    the value. An interval is what the intervals of all tables have in common, each at its part of the
+    confidence. Tables take universe (1 + 1/shrink + ...) bytes together: at most 2 bytes for each user of
+    the universe.
+
+Reference
+    Dwork: Differential privacy in new settings, SODA 2010, section 4, with tables of all powers of two; the
+    survey that repeats it forgets that the loss is shared. Fewer tables, each with more of the loss, err
+    less.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from streamgauge.continual.settings import check_whole
+from streamgauge.noise import Chance, Ints
+from streamgauge.noise.entropy import Wiped
+from streamgauge.panprivate.bit_claim import BitClaim
+from streamgauge.panprivate.bits import Count, redraw
+from streamgauge.panprivate.deviations import Around
+from streamgauge.panprivate.estimated import Estimated, Within
+from streamgauge.panprivate.hashing import key, mix, reduce
+from streamgauge.panprivate.occupancy import Occupied, Taken
+from streamgauge.panprivate.splits import best_split
+from streamgauge.panprivate.table import Table
+from streamgauge.panprivate.users import LARGE, Universe, named, pieces
+
+ROUNDS = 8  # of choosing a table by what the last one said
+
+
+@dataclass(frozen=True)
+class MultiplicativeDensity(BitClaim):
+    """The part of the universe that has come, however small; see the module's claim."""
+
+    _: KW_ONLY
+    shrink: int = 16
+    smallest: int = 256
+
+    def __post_init__(self) -> None:
+        check_whole("shrink", self.shrink, 2)
+        check_whole("smallest", self.smallest)
+        if self.sample is not None:
+            raise ValueError(f"sample must be None for tables of all users, got {self.sample}")
+        super().__post_init__()
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many entries the tables have, the largest first."""
+        sizes = [self.universe]
+        while sizes[-1] // self.shrink >= self.smallest:
+            sizes.append(sizes[-1] // self.shrink)
+        return tuple(sizes)
+
+    @property
+    def tables(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def entries(self) -> int:
+        return sum(self.sizes)
+
+    def best_split(self) -> Fraction:
+        """For users as many as the middle table has entries."""
+        value = self.sizes[len(self.sizes) // 2] / self.universe
+        return best_split(lambda share: replace(self, split=share).stddev(value, self.intrusions))
+
+    def take(self, state: Table, users: Any, intrusions: int, noise: Chance) -> None:
+        present = self.laws(intrusions).present
+        for piece in pieces(users, LARGE):
+            with Wiped() as secret:
+                for bits, places in zip(self._parts(state), self._places(piece, secret), strict=True):
+                    redraw(bits, places, present, noise)
+
+    def _places(self, piece: Any, secret: Wiped) -> Iterator[Ints]:
+        """The cells of the users among the items, table by table; one mixing is enough for all of them."""
+        if self.hashed:
+            words = named(piece, secret)
+        else:
+            known = Universe(self.universe, self.universe, self.seed).places(piece, secret)
+            yield known
+            words = secret(known.copy()).view(np.uint64)
+        room, cells = secret(np.empty_like(words)), secret(np.empty_like(words))
+        mix(words, key("streamgauge cells", self.seed), room)
+        for size in self.sizes[0 if self.hashed else 1 :]:
+            np.copyto(cells, words)
+            reduce(cells, size, room)
+            yield cells.view(np.int64)
+
+    def _parts(self, state: Table) -> list[Any]:
+        """The tables, the largest first."""
+        return np.split(state.entries, np.cumsum(self.sizes)[:-1])
+
+    def release(self, state: Table, noise: Chance) -> Ints:
+        ones = np.array([np.count_nonzero(bits) for bits in self._parts(state)], np.int64)
+        return ones + self.noise.draw(noise, self.tables)
+
+    def counts(self, intrusions: int) -> list[Count]:
+        return [Count(size, self.laws(intrusions), self.noise) for size in self.sizes]
+
+    def estimated(self, released: Ints, intrusions: int) -> Estimated:
+        counts = self.counts(intrusions)
+        parts = [count.part(int(ones)) for count, ones in zip(counts, released, strict=True)]
+        values = [self._value(number, part) for number, part in enumerate(parts)]
+        best = self._best(values, counts)
+        value = max(values[best], 0.0)
+        withins = [self._within(number, part, counts[number]) for number, part in enumerate(parts)]
+        most = inf if self.hashed else 1.0
+        stddev = self._stddev(best, value, counts)
+        return Estimated(
+            value, stddev, self.universe, Common(withins, best, self.sizes, self.universe), highest=most
+        )
+
+    def _best(self, values: Sequence[float], counts: Sequence[Count]) -> int:
+        """The table that tells best for as many users as it says itself."""
+        best = 0
+        for _ in range(ROUNDS):
+            value = max(values[best], 0.0)
+            best = min(range(self.tables), key=lambda number: self._stddev(number, value, counts))
+        return best
+
+    def _hashes(self, number: int) -> bool:
+        return self.hashed or number > 0
+
+    def _value(self, number: int, part: float) -> float:
+        size = self.sizes[number]
+        return Occupied(size, size).load(part) * size / self.universe if self._hashes(number) else part
+
+    def _within(self, number: int, part: float, count: Count) -> Within:
+        if not self._hashes(number):
+            return Around(part, count.deviations())
+        size = self.sizes[number]
+        return Taken(Occupied(size, size), Around(part, count.deviations_in_cells()))
+
+    def _stddev(self, number: int, value: float, counts: Sequence[Count]) -> float:
+        size, count = self.sizes[number], counts[number]
+        if not self._hashes(number):
+            return float(np.sqrt(count.variance(min(value, 1.0))))
+        load = value * self.universe / size
+        occupied = Occupied(size, size)
+        return occupied.stddev(load, count.variance) * size / self.universe if load < occupied.most else inf
+
+    def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
+        """The standard error where `value` is the truth; without one, where all came."""
+        counts, truth = self.counts(intrusions), 1.0 if value is None else value
+        return min(self._stddev(number, truth, counts) for number in range(self.tables))
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the intervals of several tables have in common; that of the best, if it is nothing."""
+
+    withins: Sequence[Within]
+    best: int
+    sizes: Sequence[int]
+    universe: int
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        each = 1 - (1 - confidence) / len(self.withins)
+        scaled = [
+            (low * size / self.universe, high * size / self.universe)
+            for (low, high), size in zip((w.interval(each) for w in self.withins), self.sizes, strict=True)
+        ]
+        low, high = max(low for low, _ in scaled), min(high for _, high in scaled)
+        return (low, high) if low <= high else scaled[self.best]

@@ -1,0 +1,64 @@
+"""How many announced intrusions there were, and how many more can be survived: public, from the acts alone.
+
+Counters take any number, each of which costs accuracy; a table of users takes as many as its claim reserves,
+from its first tick on. So the release that has seen most decides how many are left.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.store import Act
+from streamgauge.pipeline.words import counted
+from streamgauge.privacy import XAdjacent
+from streamgauge.query.planner import Planned
+from streamgauge.query.settings import Stream
+from streamgauge.statistics.user_table import UserTable
+
+INTRUSION = "intrusion"  # the act
+TOLD = 3  # intrusions of which it is told how much they cost
+
+
+@dataclass(frozen=True)
+class Intrusions:
+    """`left` is None where any number can be survived."""
+
+    made: int
+    left: int | None
+
+    @classmethod
+    def of(cls, book: Book, stream: Stream) -> "Intrusions":
+        made = [act for act in book.acts if act.kind == INTRUSION]
+        if not isinstance(book.unit, XAdjacent):
+            return cls(len(made), None)
+        most = max((seen(made, name) for name in book.open_releases()), default=0)
+        return cls(len(made), stream.intrusions - most)
+
+    def __str__(self) -> str:
+        left = "any number can follow" if self.left is None else f"{self.left} left of those reserved"
+        return f"{counted(self.made, 'announced intrusion')} so far, {left}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"made": self.made, "left": self.left}
+
+
+def seen(acts: Sequence[Act], release: str) -> int:
+    """How many intrusions a release was there for."""
+    return sum(release in act.body["releases"] for act in acts)
+
+
+def growth_lines(plans: Sequence[Planned]) -> Iterator[str]:
+    """How much larger the errors of tables will be after the first of the intrusions that are reserved."""
+    for plan in plans:
+        statistics: list[Any] = [part.statistic for part in plan.parts]
+        tables = [each for each in statistics if isinstance(each, UserTable)]
+        for table in tables if plan.stream.intrusions else ():
+            told = [f"x {factor:,.4g} after {n}" for n, factor in enumerate(growth(table), start=1)]
+            yield f"errors of {plan.name} grow with announced intrusions: {', '.join(told)}"
+
+
+def growth(table: UserTable) -> list[float]:
+    """By which factors a standard error grows, where it is largest."""
+    found = range(1, min(TOLD, table.intrusions) + 1)
+    return [float(table.counter.stddev(intrusions=n) / table.counter.stddev()) for n in found]

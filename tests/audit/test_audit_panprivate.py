@@ -1,0 +1,176 @@
+"""Every pan-private estimator is enumerated, memory and releases together, and its claim holds exactly."""
+
+from fractions import Fraction
+from math import inf, log
+from typing import Any
+
+import numpy as np
+import pytest
+from panprivate_catalogue import estimators_found
+
+import streamgauge as sg
+from streamgauge.audit import catalogue, seized_claims
+from streamgauge.audit.auditing import audit
+from streamgauge.audit.catalogue import Asked, entries
+from streamgauge.audit.forked_chance import Forked, every_way
+from streamgauge.audit.measuring import measure
+from streamgauge.audit.mutants import Chance
+from streamgauge.audit.mutants.seized import every_twin
+from streamgauge.audit.seized import OneKey, SeizedSubject
+from streamgauge.audit.seized_evidence import law_of_rows
+from streamgauge.audit.seized_kernels import ESTIMATE, SeizedKernel, cut_laplace
+from streamgauge.audit.seized_search import FREE, Streams, product_of, worst_seizure
+from streamgauge.noise import DiscreteLaplace
+from streamgauge.panprivate import ContinualDensity, Density, ModularIncidence
+from streamgauge.panprivate.signs import worst_ratio
+from streamgauge.testing import InsecureKeystream
+
+ONE = sg.Pure(1)
+SURE = 1 - 1e-9
+SUBJECTS = {
+    entry.title: entry.subject
+    for name in seized_claims.estimators()
+    for entry in entries(name)
+    if entry.kind == "seized"
+}
+TIGHT = {  # whose whole claim an intruder can use
+    "Incidence(exactly=1)",
+    "ModularIncidence(modulus=3)",
+    "ModularIncidence(modulus=2, releases=2)",
+    "ContinualDensity",
+    "ContinualDensity(law=paper)",
+    "ContinualDensity(intrusions=1)",
+}
+
+
+def test_every_estimator_of_the_room_is_on_the_list() -> None:
+    assert set(seized_claims.estimators().values()) == set(estimators_found())
+    assert {title.partition("(")[0] for title in SUBJECTS} == set(seized_claims.estimators())
+    assert set(seized_claims.estimators()) <= set(catalogue.names())
+
+
+def test_an_estimator_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setitem(seized_claims.SETTINGS, "CroppedMean", ({},))
+    with pytest.raises(TypeError, match=r"^settings of CroppedMean must be in the catalogue, got none of"):
+        list(entries("CroppedMean"))
+
+
+def test_estimators_are_attacked_in_their_own_unit_alone() -> None:
+    assert not list(entries("Density", Asked(unit=sg.WEvent(3))))
+    assert not list(entries("Density", Asked(losses=(sg.Zcdp(1),))))
+
+
+@pytest.mark.parametrize("title", [title for title in SUBJECTS if "Multiplicative" not in title])
+def test_no_state_and_releases_together_are_likelier_than_claimed(title: str) -> None:
+    verdict = audit(SUBJECTS[title], 0)
+    assert verdict.proved
+    assert not verdict.condemned
+    assert verdict.exact is not None
+    assert verdict.exact > (0.9999 if title in TIGHT else 0.5)
+
+
+@pytest.mark.parametrize("twins", list(every_twin(Chance())), ids=lambda twins: twins.name)
+def test_broken_tables_are_condemned_by_computation(twins: Any) -> None:
+    """And measured below it: see the tests of mutants."""
+    broken, honest = audit(twins.broken, 0), audit(twins.honest, 0)
+    assert broken.condemned
+    assert broken.exact is not None
+    assert broken.exact <= twins.truth
+    assert honest.proved
+
+
+def test_noise_after_scaling_loses_nearly_four_where_one_was_claimed() -> None:
+    verdict = audit(next(every_twin(Chance())).broken, 0)
+    assert verdict.exact == pytest.approx(3.8286, abs=1e-4)
+
+
+@pytest.mark.parametrize("title", ["ContinualDensity", "ContinualDensity(intrusions=1)"])
+def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(title: str) -> None:
+    subject = SUBJECTS[title]
+    assert isinstance(subject, SeizedSubject)
+    claim = subject.claim
+    assert subject.worst().amount == log(worst_ratio(claim.signs, claim.intrusions))
+
+
+@pytest.mark.parametrize(
+    ("claim", "free"),
+    [
+        (Density(ONE, universe=1), ((), (0,))),
+        (ModularIncidence(ONE, universe=1, modulus=3), ((), (0,))),
+        (ContinualDensity(ONE, universe=1), ((-1,), (0,))),
+    ],
+    ids=["density", "residues", "continual"],
+)
+def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[Any, ...]) -> None:
+    """An entry that differs between two looks was touched in between: nobody can promise more than one."""
+    kernel, acts = SeizedKernel(claim), (FREE, FREE)
+    once, twice = (worst_seizure(kernel, acts, product_of(free), looks=looks)[0] for looks in (1, 2))
+    assert log(once) <= 1
+    assert twice == inf
+
+
+def test_ways_of_chance_add_up_and_are_all_different() -> None:
+    def act(chance: Forked) -> tuple[int, ...]:
+        first = chance.coins(Fraction(1, 3), 1)
+        return (
+            *first.tolist(),
+            *chance.uniform(3, 1 + int(first[0])).tolist(),
+            *chance.coins(Fraction(1), 1).tolist(),
+        )
+
+    ways = list(every_way(act))
+    assert sum(way.weight for way in ways) == 1
+    assert len({way.result for way in ways}) == len(ways) == 3 + 9
+
+
+def test_cut_noise_has_the_law_of_the_noise() -> None:
+    law = DiscreteLaplace(Fraction(3, 2))
+    found = cut_laplace(1, law.scale, (-2, 4))
+    assert sum(found.values()) == 1
+    assert float(found[3]) == pytest.approx(law.pmf(2))
+    assert float(found[4]) == pytest.approx(sum(law.pmf(k) for k in range(3, 60)))
+
+
+class Scaled(Density):
+    """Noise that is not added draw by draw."""
+
+    def release(self, state: Any, noise: Any) -> Any:
+        return np.count_nonzero(state.entries) + 3 * self.noise.draw(noise, 1)
+
+
+def test_a_release_that_is_no_sum_under_noise_is_not_believed() -> None:
+    kernel = SeizedKernel(Scaled(ONE, universe=1))
+    with pytest.raises(TypeError, match=r"^release must be sums under noise"):
+        worst_seizure(kernel, (ESTIMATE,), [])
+
+
+def test_real_runs_have_the_law_that_was_enumerated() -> None:
+    """And runs of another claim do not: the statistic has power in both directions."""
+    claim, louder = (ModularIncidence(sg.Pure(e), universe=1, modulus=3, split="1/2") for e in (2, 1))
+    streams = Streams(((0,), (0,), ESTIMATE), ((), (), ESTIMATE), 1)
+    source = OneKey(InsecureKeystream("rows"))
+    subject = SeizedSubject(claim, streams=streams, noise=source)
+    pair = subject.pairs()[0]
+    law = law_of_rows(SeizedKernel(claim), pair.one)
+    ends = SeizedKernel(claim).ends
+
+    def distance(of: Any) -> float:
+        rows = SeizedSubject(of, streams=streams, noise=source).views(pair.one, 1500)
+        rows[:, 1:] = np.clip(rows[:, 1:], *ends)
+        seen, counts = np.unique(rows, axis=0, return_counts=True)
+        expected = {row: float(weight) * 1500 for row, weight in law.items()}
+        missing = sum(expected.values()) - sum(expected[tuple(row)] for row in seen.tolist())
+        known = zip(seen.tolist(), counts.tolist(), strict=True)
+        return missing + sum(
+            (count - expected[tuple(row)]) ** 2 / expected[tuple(row)] for row, count in known
+        )
+
+    assert distance(claim) < len(law) + 7 * np.sqrt(2 * len(law)) + 30
+    assert distance(louder) > 4 * len(law)
+
+
+def test_the_attack_shows_much_of_a_claim_and_no_more() -> None:
+    claim = ModularIncidence(sg.Pure(3), universe=1, modulus=2, split="9/10")
+    subject = SeizedSubject(claim, noise=OneKey(InsecureKeystream("attack")))
+    shown = measure(subject, 1500, SURE)
+    assert 0.5 * 3 < shown.amount <= 3

@@ -1,0 +1,123 @@
+"""streamgauge intrude: a real run on standard input, intruded upon when it has stopped; the rehearsal."""
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from clinics import clinic, line_of, started, told
+
+from streamgauge.cli import intrude
+from streamgauge.pipeline.lock import Lock
+
+TOML = """
+[stream]
+name = "visits"
+source = "-"
+format = "jsonl"
+arrival = "live"
+time = "ts"
+time_format = "epoch s"
+tick = "1h"
+start = "{start}"
+end = "{end}"
+unit = {{ user = "patient" }}
+budget = {{ epsilon = 8 }}
+key = "file:clinic.key"
+pan_private = true
+intrusions = 1
+
+[stream.columns]
+patient = {{ hashed = 64 }}
+
+[[release]]
+name = "patients"
+sql = "SELECT COUNT(DISTINCT patient) FROM visits"
+epsilon = 8
+"""
+
+
+def spelled(seconds):
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A clinic whose first visits came on standard input, in a process of its own."""
+    now = int(time.time())
+    toml = TOML.format(start=spelled(now), end=spelled(now + 7 * 3600))
+    file = clinic(tmp_path_factory.mktemp("intruded"), toml, [])
+    visits = "".join(json.dumps({"ts": now, "patient": f"p{i}"}) + "\n" for i in range(40))
+    with started("run", file, stdin=-1) as run:
+        said = run.communicate(visits)
+        assert run.returncode == 0, said
+    return file
+
+
+def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
+    def refusal(*words):
+        return line_of(told("intrude", *words))
+
+    assert "FILE must be a pipeline file, unless it is a rehearsal" in refusal()
+    assert "--to must be a new folder, unless it is a rehearsal" in refusal(ran)
+    assert "--yes must be given where nobody can be asked" in refusal(ran, "--to", tmp_path / "over")
+    assert "hand-over must go to a new folder" in refusal(ran, "--to", tmp_path, "--yes")
+    other = clinic(tmp_path / "other")
+    assert "pan_private must be true to survive an intrusion" in refusal(
+        other, "--to", tmp_path / "over", "--yes"
+    )
+    with Lock(ran.with_suffix(".streamgauge")):
+        assert "stop that run or server (Ctrl-C)" in refusal(ran, "--to", tmp_path / "over", "--yes")
+    assert not (tmp_path / "over").exists()
+
+
+def test_who_is_asked_and_says_no_hands_nothing_over(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        intrude, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout)
+    )
+    found = told("intrude", ran, "--to", tmp_path / "over")
+    assert found.exit_code == 130
+    assert (
+        "0 announced intrusions so far, 1 left of those reserved. One more cannot be undone" in found.stderr
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_intrusion_is_told_by_the_ledger_and_the_plan_and_there_is_no_second(ran, tmp_path):
+    found = told("intrude", ran, "--to", tmp_path / "over", "--yes", "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout) == {
+        "intrusion": 1,
+        "tick": 0,
+        "folder": str(tmp_path / "over"),
+        "releases": ["patients"],
+    }
+    bits = np.load(tmp_path / "over" / "patients.0.entries.npy")
+    assert (bits.shape, set(bits.tolist()) <= {0, 1}) == ((64,), True)
+    assert "at most the 1 that the claim reserves" in line_of(
+        told("intrude", ran, "--to", tmp_path / "more", "--yes")
+    )
+    ledger = told("ledger", ran).stdout
+    assert "1 announced intrusion so far, 0 left of those reserved" in ledger
+    assert "intrusion" in ledger.splitlines()[-1]
+    assert "patients, after tick 0" in ledger.splitlines()[-1]
+    assert json.loads(told("ledger", ran, "--json").stdout)["intrusions"] == {"made": 1, "left": 0}
+    plan = told("plan", ran).stdout
+    assert "1 announced intrusion so far, 0 left" in plan
+    assert "errors of patients grow with announced intrusions: x " in plan
+    assert json.loads(told("plan", ran, "--json").stdout)["intrusions"] == {"made": 1, "left": 0}
+
+
+def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):
+    monkeypatch.setattr(intrude, "REHEARSALS", 60)
+    shown = told("intrude", "--rehearse")
+    assert shown.exit_code == 0, shown.output
+    for words in ("One visit in a running count", "One patient of 300", "e^1 = 2.718", "two secret looks"):
+        assert words in shown.stdout
+    found = json.loads(told("intrude", "--rehearse", "--json").stdout)
+    for kind in ("counter", "table"):
+        assert len(found[kind]["chance"]) == 60
+        assert found[kind]["worst_odds"] <= found["bounds"]["odds"][1]

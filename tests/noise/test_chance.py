@@ -1,0 +1,77 @@
+"""Coins and dice are exact: every word of chance is worth what it should be, and nothing of it stays."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from chi_square import NEVER
+from scipy.stats import binomtest, chisquare
+
+from streamgauge.noise import EphemeralNoise, SecureNoise
+from streamgauge.noise.chance import WORD, throw, toss
+from streamgauge.testing import CountedNoise, InsecureNoise
+
+
+class Words:
+    """Entropy that is written down."""
+
+    def __init__(self, *words):
+        self.words = list(words)
+
+    def fill(self, out):
+        taken = [self.words.pop(0) for _ in range(len(out) // 4)]
+        out[:] = np.array(taken, np.uint32).view(np.uint8)
+
+
+@pytest.mark.parametrize("k", [1, 2**31, WORD - 1])
+def test_a_chance_of_k_words_is_exactly_k_words(k):
+    assert toss(Words(k - 1, k, 0, WORD - 1), Fraction(k, WORD), 4).tolist() == [1, 0, 1, 0]
+
+
+def test_a_tie_is_decided_by_further_words():
+    chance = Fraction(5, WORD) + Fraction(3, WORD**2)
+    assert toss(Words(4, 5, 5, 6, 2, 3), chance, 4).tolist() == [1, 1, 0, 0]
+
+
+def test_impossible_and_certain_coins_take_no_words():
+    assert toss(Words(), Fraction(0), 3).tolist() == [0, 0, 0]
+    assert toss(Words(), Fraction(1), 3).tolist() == [1, 1, 1]
+
+
+def test_dice_throw_again_what_is_beyond_a_whole_round():
+    last = WORD // 3 * 3
+    assert throw(Words(last - 1, last, 4), 3, 2).tolist() == [2, 1]
+    assert throw(Words(0, 1, WORD - 1), 1, 3).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("noise", [EphemeralNoise(), SecureNoise(), InsecureNoise(3)])
+def test_every_source_has_fair_coins_and_dice(noise):
+    coins, dice = noise.coins(Fraction(1, 3), 100_000), noise.uniform(7, 70_000)
+    assert coins.dtype == np.uint8
+    assert binomtest(int(coins.sum()), 100_000, 1 / 3).pvalue > NEVER
+    assert chisquare(np.bincount(dice, minlength=7)).pvalue > NEVER
+    assert binomtest(int(noise.coins(Fraction(3, 8), 100_000).sum()), 100_000, 1 / 3).pvalue < NEVER
+
+
+def test_insecure_coins_do_not_depend_on_how_they_were_asked_for():
+    one, two = InsecureNoise(5), InsecureNoise(5)
+    third = Fraction(1, 3)
+    assert (one.coins(third, 9000) == np.concatenate([two.coins(third, 4500) for _ in range(2)])).all()
+    assert (one.clone().uniform(6, 50) == two.uniform(6, 50)).all()
+
+
+def test_counted_coins_are_counted():
+    noise = CountedNoise(InsecureNoise(1))
+    noise.coins(Fraction(1, 2), 3)
+    noise.uniform(6, 2)
+    assert noise.requests == [("coins", Fraction(1, 2), 3), ("uniform", Fraction(6), 2)]
+
+
+@pytest.mark.parametrize("noise", [EphemeralNoise(), SecureNoise(), InsecureNoise(3)])
+def test_bad_chances_and_sides_are_refused(noise):
+    with pytest.raises(ValueError, match="chance must be between 0 and 1, got 3/2"):
+        noise.coins(Fraction(3, 2), 1)
+    with pytest.raises(ValueError, match=r"sides must be between 1 and 2\*\*31, got 0"):
+        noise.uniform(0, 1)
+    with pytest.raises(ValueError, match="size must be a whole number of at least 0, got -1"):
+        noise.coins(Fraction(1, 2), -1)

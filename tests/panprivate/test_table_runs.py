@@ -1,0 +1,248 @@
+"""Runs over tables, as an attacker sees them: nothing exact rests anywhere, and no word depends on who
+came."""
+
+import copy
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from every_draw import views
+
+from streamgauge.continual.saved import BadSave
+from streamgauge.noise import SecureNoise
+from streamgauge.noise.entropy import Wiped
+from streamgauge.panprivate import (
+    CroppedMean,
+    Density,
+    HeavyFraction,
+    Incidence,
+    MultiplicativeDensity,
+    NoIntrusionLeft,
+    NoReleaseLeft,
+)
+from streamgauge.privacy import Pure, XAdjacent
+from streamgauge.testing import InsecureNoise, SilentNoise
+
+HALF = Fraction(1, 2)
+CLAIMS = {
+    "density": Density(Pure(1), universe=64, intrusions=1),
+    "sampled": Density(Pure(1), universe=64, sample=16, split=HALF),
+    "hashed": Density(Pure(1), universe=64, hashed=True, split=HALF),
+    "cropped": CroppedMean(Pure(1), universe=64, limit=3, intrusions=1, law="paper"),
+    "heavy": HeavyFraction(Pure(1), universe=64, at_least=3, split=HALF),
+    "crowded": CroppedMean(Pure(1), universe=64, limit=3, hashed=True, split=HALF),
+    "incidence": Incidence(Pure(1), universe=64, exactly=3, split=HALF),
+    "multiplicative": MultiplicativeDensity(Pure(1), universe=64, smallest=4, split=HALF),
+}
+BYTES = {
+    "crowded": 2,
+    "density": 1,
+    "sampled": 1,
+    "hashed": 1,
+    "cropped": 2,
+    "heavy": 2,
+    "incidence": 2,
+    "multiplicative": 1,
+}
+CROWD = np.arange(200) % 64
+every_claim = pytest.mark.parametrize("name", CLAIMS)
+
+
+@every_claim
+def test_neither_words_nor_sizes_depend_on_who_came(name):
+    said = []
+    for users in ([], CROWD, [0] * 1000):
+        run = CLAIMS[name].start()
+        run.add(users)
+        said.append((repr(run), run.record, len(run.save()), repr(run._state), sorted(vars(run))))
+    assert said[0] == said[1] == said[2]
+
+
+@every_claim
+def test_a_saved_run_is_its_table_and_its_record(name):
+    run = CLAIMS[name].start()
+    run.add(CROWD)
+    saved, table = run.save(), run._state.entries
+    assert table.nbytes == BYTES[name] * CLAIMS[name].entries
+    assert saved.endswith(table.tobytes() + saved[-32:])
+    assert len(saved) < table.nbytes + 1200
+    assert run.record == {"releases": 0, "intrusions": 0, "saves": 1}
+
+
+@every_claim
+def test_a_loaded_run_goes_on_as_the_saved_one_would(name):
+    claim = CLAIMS[name]
+    first = claim.start(noise=InsecureNoise(1))
+    first.add(CROWD)
+    second = claim.load(first.save(), noise=first._noise.clone())
+    for run in (first, second):
+        run.add([1, 2, 3, 3])
+    assert first.estimate().value == second.estimate().value
+    assert second.record == first.record
+    assert (first._state.entries == second._state.entries).all()
+    with pytest.raises(BadSave):
+        Density(Pure(2), universe=64).load(first.save())
+
+
+def test_laws_follow_a_loaded_record():
+    run = CLAIMS["density"].start()
+    run.intrude()
+    loaded = CLAIMS["density"].load(run.save())
+    assert loaded.intrusions == 1
+    with pytest.raises(NoIntrusionLeft):
+        loaded.intrude()
+
+
+@every_claim
+def test_nothing_that_was_read_or_drawn_survives_a_step(name, monkeypatch):
+    kept, keep = [], Wiped.__call__
+    monkeypatch.setattr(Wiped, "__call__", lambda self, array: kept.append(array) or keep(self, array))
+    run = CLAIMS[name].start()
+    for users in (CROWD, CROWD.astype(np.float64), list(CROWD), CROWD.astype(np.int16)):
+        kept.clear()
+        run.add(users)
+        read = [array for array in kept if array.dtype.itemsize == 8]
+        assert read
+        assert not any(array.any() for array in kept)
+
+
+class Captured(InsecureNoise):
+    """Keeps every array of coins that it hands out."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.handed = []
+
+    def coins(self, chance, size):
+        self.handed.append(super().coins(chance, size))
+        return self.handed[-1]
+
+
+@every_claim
+def test_draws_are_overwritten_where_they_were_handed_over(name):
+    noise = Captured(1)
+    run = CLAIMS[name].start(noise=noise)
+    noise.handed.clear()
+    run.add(CROWD)
+    assert noise.handed
+    assert not any(coins.any() for coins in noise.handed)
+
+
+def test_the_batch_stays_as_it_was():
+    users = CROWD.copy()
+    for claim in CLAIMS.values():
+        claim.start().add(users)
+    assert (users == CROWD).all()
+
+
+class Scripted(InsecureNoise):
+    """Coins that come up as written."""
+
+    def __init__(self, *coins):
+        super().__init__(0)
+        self.script = list(coins)
+
+    def coins(self, chance, size):
+        return np.array([self.script.pop(0) for _ in range(size)], np.uint8)
+
+
+@pytest.mark.parametrize("bit", [0, 1])
+@pytest.mark.parametrize("draws", [(0, 1), (1, 0)])
+def test_which_of_two_draws_stays_does_not_depend_on_the_bit(bit, draws):
+    run = Density(Pure(1), universe=1, split=HALF).start(noise=Scripted(bit, *draws))
+    run.add([0, 0])
+    assert run._state.entries.tolist() == [draws[1]]
+
+
+@pytest.mark.parametrize(
+    "claim", [Density(Pure(1), universe=2, split=HALF), CroppedMean(Pure(1), universe=2, limit=2, split=HALF)]
+)
+def test_how_a_stream_is_cut_into_batches_makes_no_difference(claim):
+    assert views(claim, [[0, 1, 0], "see"]) == views(claim, [[0], [1], [0], "see"])
+
+
+@every_claim
+def test_releases_and_intrusions_are_refused_once_they_are_used_up(name):
+    claim = CLAIMS[name]
+    run = claim.start()
+    run.estimate()
+    for _ in range(claim.intrusions):
+        assert run.intrude().entries.shape == (claim.entries,)
+    with pytest.raises(NoReleaseLeft, match="releases must be at most the 1 that the claim pays for"):
+        run.estimate()
+    with pytest.raises(NoIntrusionLeft, match=f"at most the {claim.intrusions} that the claim reserves"):
+        run.intrude()
+    run.add(CROWD)  # still whole
+    assert run.record == {"releases": 1, "intrusions": claim.intrusions, "saves": 0}
+
+
+@every_claim
+def test_what_was_handed_over_is_a_copy_and_not_what_goes_on(name):
+    if CLAIMS[name].intrusions:
+        tables = []
+        for _ in range(3):
+            run = CLAIMS[name].start()
+            before, seen = run._state.entries.copy(), run.intrude().entries
+            tables += [(before == seen).all(), (seen == run._state.entries).all()]
+        assert not any(tables)
+
+
+@every_claim
+def test_the_loss_is_divided_as_claimed(name):
+    claim = CLAIMS[name]
+    spent = (claim.intrusions + 1) * claim.state_loss.epsilon + claim.releases * claim.output_loss.epsilon
+    assert spent == claim.loss.epsilon
+    assert claim.unit == XAdjacent()
+
+
+def test_runs_are_neither_copied_nor_pickled():
+    run = CLAIMS["density"].start()
+    for act in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            act(run)
+    with pytest.raises(TypeError, match="remove must not be asked of Density: users can be added only"):
+        run.remove([1])
+
+
+REFUSED = [
+    ({"universe": 0}, "universe must be a whole number of at least 1, got 0"),
+    ({"universe": 2**41}, r"universe must be at most 2\*\*40"),
+    ({"universe": 5, "sample": 6}, "sample must be at most the universe 5, got 6"),
+    ({"universe": 5, "releases": 0}, "releases must be a whole number of at least 1, got 0"),
+    ({"universe": 5, "intrusions": -1}, "intrusions must be a whole number of at least 0, got -1"),
+    ({"universe": 5, "split": 1}, "split must be above 0 and below 1, got 1"),
+    ({"universe": 5, "law": "other"}, "law must be one of symmetric, paper, got 'other'"),
+    ({"universe": 5, "hashed": 1}, "hashed must be True or False, got 1"),
+    ({"universe": 5, "seed": -1}, "seed must be a whole number of at least 0, got -1"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED)
+def test_settings_that_make_no_claim_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        Density(Pure(1), **settings)
+
+
+def test_losses_and_lengths_that_make_no_claim_are_refused():
+    with pytest.raises(ValueError, match="loss must be at most 3/2 an entry for the paper's law, got 8"):
+        Density(Pure(16), universe=5, law="paper", split=HALF)
+    with pytest.raises(ValueError, match=r"loss must be at least 2\*\*-29 an entry"):
+        Density(Pure(Fraction(1, 2**31)), universe=5)
+    with pytest.raises(ValueError, match="limit must be at most 16384"):
+        CroppedMean(Pure(1), universe=5, limit=2**14 + 1)
+    with pytest.raises(ValueError, match="at_least must be a whole number of at least 1, got 0"):
+        HeavyFraction(Pure(1), universe=5, at_least=0)
+    with pytest.raises(ValueError, match="sample must be None"):
+        MultiplicativeDensity(Pure(1), universe=5, sample=2)
+    for noise in (SecureNoise(), SilentNoise()):
+        with pytest.raises(ValueError, match="noise must"):
+            CLAIMS["density"].start(noise=noise)
+
+
+def test_a_long_cycle_survives_a_user_who_fills_a_batch():
+    claim = CroppedMean(Pure(40), universe=2, limit=2**14, split=HALF)
+    run = claim.start()
+    run.add(np.zeros(2**16, np.int64))
+    assert run._state.entries.max() < 2 * claim.limit
+    assert run._state.entries[0] % 2 == 1  # but for a chance of e^-20

@@ -1,0 +1,249 @@
+"""What rests in the memory and on the disk of a pan-private pipeline, in the middle of a tick: nothing exact.
+
+A run is stopped while it rests; every object that it holds, the frames at work, and every file are searched
+for marks that were planted: numbers, texts. By chance one number may be in a noisy register (some 1e-6), two
+never.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import numpy as np
+import pytest
+from memory_searched import found, frames_of, reached
+from pipelines import START, Tables, World, event, pipeline, tables
+
+import streamgauge as sg
+from streamgauge.audit import audit
+from streamgauge.audit.subject import Pair
+from streamgauge.pipeline import live_run
+from streamgauge.pipeline.exact_memory import ExactMemory
+from streamgauge.pipeline.keys import load_key
+from streamgauge.pipeline.live_run import LiveRun
+from streamgauge.pipeline.sealed import Unopened
+from streamgauge.pipeline.slots import OtherKey, _check, find, unwrap
+from streamgauge.pipeline.store import Store
+from streamgauge.sources.passing_inbox import PassingInbox
+
+VALUES = {"a": 777_777, "b": 888_883, "c": 999_983, "d": 123_457}
+NUMBERS = {float(value) for value in VALUES.values()}
+TEXT = "patient-4711-of-the-north"
+SUMS = {"name": "sums", "sql": "SELECT g, SUM(x), COUNT(*) FROM v GROUP BY g", "window": "running"}
+COUNTS = {"name": "n", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "running"}
+RUNS = 1100  # groups
+LIVE: Tables = {"source": "http", "arrival": "live", "pan_private": True}
+
+
+def private(folder: Path, **stream: Any) -> Any:
+    columns = {"g": {"values": list(VALUES)}, "x": {"bounds": [0, 10**6], "grid": 1}}
+    releases = [{**SUMS, "horizon": "100s"}, {**SUMS, "name": "latest", "window": "sliding 30s"}]
+    made = tables(*releases, **{**LIVE, "columns": columns, **stream})
+    return pipeline(folder, made)
+
+
+def batch() -> bytes:
+    """The marks of all groups, in one tick, with a text that no column is declared for, and bad records."""
+    rows = [event(13, g, x, note=TEXT) for g, x in VALUES.items()]
+    return "\n".join([*map(json.dumps, rows), TEXT, json.dumps({"g": TEXT})]).encode()
+
+
+@dataclass
+class Looking(World):
+    """A clock that looks at whatever rests when it comes to a second: in the middle of a tick."""
+
+    looks: dict[float, Callable[[], None]] = field(default_factory=dict)
+
+    def sleep(self, microseconds: int) -> None:
+        for second in sorted(each for each in self.looks if each <= self.second):
+            self.looks.pop(second)()
+        super().sleep(microseconds)
+
+
+def looked_at(folder: Path, look: Callable[[LiveRun], Any], made: Any = None, sent: bytes = b"") -> list[Any]:
+    """What `look` found in a run that got its marks in the middle of tick 2, while it rested."""
+    made = made or private(folder)
+    clock = Looking(time=START * 1_000_000, path=folder / "v.jsonl")
+    stop, inbox = Flag(), PassingInbox(most_waiting=10**7)
+    clock.acts = {13: partial(inbox.put, TEXT, sent or batch()), 34: stop.set}
+    seen, runs = list[Any](), list[LiveRun]()
+    begin = LiveRun.__init__
+
+    def noted(self: LiveRun, *given: Any) -> None:
+        begin(self, *given)
+        runs.append(self)
+
+    clock.looks = {16: lambda: seen.append(look(runs[0]))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LiveRun, "__init__", noted)
+        made.run(clock=clock, inbox=inbox, stop=stop)
+    assert len(seen) == 1
+    return [*seen, made]
+
+
+def held(run: LiveRun) -> tuple[set[float], set[str]]:
+    """The marks in all objects of a run, and of the frames at work."""
+    frames = [frame.f_locals for frame in frames_of()]
+    return found(reached([run, *frames]), NUMBERS, {TEXT})
+
+
+def on_disk(folder: Path) -> tuple[set[float], set[str]]:
+    """The marks in all files but the curator's key; and in the journal, which is one of them."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("v.key")]
+    assert any(path.name.endswith("-wal") for path in files)
+    return found((path.read_bytes() for path in files), NUMBERS, {TEXT})
+
+
+@dataclass
+class Seen:
+    """What was found in one run, in the middle of its second tick."""
+
+    folder: Path
+    memory: tuple[set[float], set[str]]
+    disk: tuple[set[float], set[str]]
+    engine: tuple[Any, ...]
+    keys: int  # that open what is on the disk
+    made: Any = None
+
+
+def seen_in(folder: Path, run: LiveRun) -> Seen:
+    connection = run.engine._connection
+    engine = (connection._database, connection._blocks, run.came, run.unkept)
+    return Seen(folder, held(run), on_disk(folder), engine, keys_in(folder, run))
+
+
+def keys_in(folder: Path, run: LiveRun) -> int:
+    """How many texts of a key's length that the run holds open the slot of the last commit."""
+    store = run.opened.publisher.store
+    slot = find((folder / "v.streamgauge" / "store.keys").read_bytes(), store._head.generation)
+    texts = {thing for thing in reached([run]) if isinstance(thing, bytes) and len(thing) == 32}
+    return sum(opens(secret, store, slot) for secret in texts)
+
+
+def opens(secret: bytes, store: Any, slot: Any) -> bool:
+    head = store._head
+    try:
+        unwrap(secret, head.identity, head.generation, (slot[0], _check(secret), *slot[2:]))
+    except (OtherKey, Unopened, ValueError):
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    folder = tmp_path_factory.mktemp("private")
+    found, made = looked_at(folder, partial(seen_in, folder))
+    found.made = made
+    return found
+
+
+def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(seen: Seen) -> None:
+    for numbers, texts in (seen.memory, seen.disk):
+        assert len(numbers) < 2
+        assert not texts
+    last = seen.made.releases("sums")[-1]
+    assert last.tick == 3
+    for place, value in enumerate(VALUES.values()):
+        assert abs(last.value[0][place] - value) < 40 * last.stddev[0][place]
+
+
+def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: open ticks as they are without pan_private."""
+    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
+    (numbers, texts), _ = looked_at(tmp_path, held)
+    assert numbers == NUMBERS
+    assert not texts, "raw text never rests, in either mode"
+
+
+def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None:
+    columns = {"u": {"hashed": 1000}}
+    release = {"name": "n", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
+    stream = {**LIVE, "unit": {"user": "u"}, "end": "2026-01-05T00:01:40Z", "columns": columns}
+    made = pipeline(tmp_path, tables(release, **stream))
+    sent = "\n".join(json.dumps({"ts": START + 13, "u": TEXT}) for _ in range(3)).encode()
+    (memory, disk), _ = looked_at(tmp_path, lambda run: (held(run), on_disk(tmp_path)), made, sent)
+    assert (memory[1], disk[1]) == (set(), set())
+
+
+def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(seen: Seen) -> None:
+    assert seen.engine == (None, 0, False, False)
+
+
+def test_only_registers_and_the_secret_of_hashes_are_on_disk(seen: Seen) -> None:
+    store = Store.open(seen.made.file.folder, load_key("file:v.key", seen.folder), create=False)
+    try:
+        names = set(store.state())
+    finally:
+        store.close()
+    assert names == {"secret", *(f"run/{name}/{part}" for name in ("sums", "latest") for part in (0, 1))}
+    assert seen.made.quarantine() == ()
+
+
+def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(seen: Seen) -> None:
+    """Registers of the last commit and of now have the same draws: both would show what came since."""
+    assert seen.keys == 0
+
+
+def test_a_store_that_is_not_sealed_is_opened_by_what_the_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "seal", lambda store: None)
+    assert looked_at(tmp_path, partial(keys_in, tmp_path))[0] == 1
+
+
+@dataclass
+class MidTick:
+    """A pipeline of many groups, each a run of its own: a register in the middle of tick 2, and the releases.
+
+    Both worlds are run once; views are handed out from them, none of them twice.
+    """
+
+    folder: Path
+    name: str = "a pipeline in the middle of a tick"
+    loss: sg.Pure = field(default_factory=lambda: sg.Pure(1))
+    left: dict[bool, Any] = field(default_factory=dict)
+
+    def pairs(self) -> Sequence[Pair]:
+        return [Pair("an event before the look", True, False, lambda views: views[:, 0] - views[:, 1])]
+
+    def views(self, data: bool, runs: int) -> Any:
+        rows = self.left[data] if data in self.left else self._run(data)
+        self.left[data] = rows[runs:]
+        assert len(rows) >= runs
+        return rows[:runs]
+
+    def _run(self, data: bool) -> Any:
+        folder = self.folder / str(data)
+        folder.mkdir()
+        labels = [f"g{i}" for i in range(RUNS)]
+        release = {**COUNTS, "epsilon": 1, "horizon": "100s"}
+        made = pipeline(folder, tables(release, **{**LIVE, "columns": {"g": {"values": labels}}}))
+        sent = [json.dumps({"ts": START + 13, "g": g}) for g in labels] if data else ["{}"]
+        seen, _ = looked_at(folder, register, made, "\n".join(sent).encode())
+        return np.stack([seen, *(each.value[0] for each in made.releases("n"))], axis=1)
+
+
+def register(run: LiveRun) -> Any:
+    """Of the top level, in the middle of a tick; of one that remembers exactly, what waits for the tick."""
+    if isinstance(run.memory, ExactMemory):
+        tally = run.memory.waiting._sums["n/0"].close(2)
+        places = np.bincount(tally.places, tally.sums[0], run.batches.runs[0].runs[0].part.width)
+        return places.astype(np.float64)
+    counter = run.batches.runs[0].runs[0].run._state.counter._state
+    return counter.total.astype(np.float64)
+
+
+def test_registers_and_releases_together_lose_no_more_than_declared(tmp_path: Path) -> None:
+    verdict = audit(MidTick(tmp_path), 400, 1 - 1e-9)
+    assert not verdict.condemned, verdict.reasons
+
+
+def test_the_same_with_an_exact_open_tick_is_condemned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
+    assert audit(MidTick(tmp_path), 400, 1 - 1e-9).condemned

@@ -1,0 +1,86 @@
+"""A server whose pipeline is pan-private: batches pass through, and nothing tells that they came, or when."""
+
+import json
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from people import VISIT, House, Still, clinic
+
+from streamgauge.pipeline.options import Progress
+from streamgauge.server.runner import Runner
+from streamgauge.sources.inbox import InboxClosed, InboxFull
+from streamgauge.sources.passing_inbox import PassingInbox
+
+LINES = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
+
+
+class Passing(PassingInbox):
+    """Is read as soon as it is sent something."""
+
+    def put(self, key: str, lines: bytes) -> object:
+        ticket = super().put(key, lines)
+        Thread(target=self.read).start()
+        return ticket
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    still = Still(clinic(tmp_path, {"pan_private": True}, rate=2), Passing(most_waiting=10**6))
+    still.progress = Progress(7, None, 0, {}, counts=False)
+    return House(tmp_path, still)
+
+
+def test_a_batch_is_not_durable_and_counts_again_when_it_is_sent_again(house: House) -> None:
+    client = house.client("curator")
+    for _ in range(3):
+        reply = client.post("/api/events", content=VISIT, headers=LINES)
+        assert (reply.status_code, reply.json()["durable"], reply.json()["repeated"]) == (200, False, False)
+    fate = client.get("/api/events/ward-7").json()
+    assert fate["fate"] == "unknown"
+
+
+def test_nothing_remembers_that_events_came(house: House) -> None:
+    """Neither the metrics, nor the access log, nor the rates by which clients are held back."""
+    client, other = house.client("curator"), house.client("curator")
+    before = client.get("/api/metrics").text
+    written = len(house.access)
+    for _ in range(12):
+        assert client.post("/api/events", content=VISIT, headers=LINES).status_code == 200
+    assert house.access[written:] == []
+    after = other.get("/api/metrics").text
+    for told in (before, after):
+        assert "events" not in told
+        assert "dropped_total" not in told
+        assert "batches_total" not in told
+        assert "waiting_bytes" not in told
+    counts = [line for line in after.splitlines() if line.startswith("streamgauge_http_requests_total")]
+    assert counts == ['streamgauge_http_requests_total{method="GET",route="/api/metrics",status="200"} 1']
+
+
+def test_a_runner_of_such_a_file_has_such_an_inbox(tmp_path: Path) -> None:
+    assert isinstance(Runner(clinic(tmp_path, {"pan_private": True})).inbox, PassingInbox)
+    assert not isinstance(Runner(clinic(tmp_path)).inbox, PassingInbox)
+
+
+def test_an_inbox_lets_go_of_what_it_was_sent() -> None:
+    inbox = PassingInbox(most_waiting=100)
+    tickets = [inbox.put("k", json.dumps({"n": n}).encode()) for n in range(3)]
+    with pytest.raises(InboxFull, match=r"^events that wait must be at most 100 bytes, got more$"):
+        inbox.put("k", b"x" * 90)
+    assert inbox.pressing
+    block = inbox.read()
+    assert block is not None
+    assert block.data == b'{"n": 0}\n{"n": 1}\n{"n": 2}\n'
+    assert all(ticket.done.result(0) is None for ticket in tickets)
+    assert (inbox.caught_up, inbox.pressing, inbox.read(), inbox.position()) == (True, False, None, b"")
+    fresh = vars(PassingInbox(most_waiting=100))
+    assert {name: value for name, value in vars(inbox).items() if name != "_lock"} == {
+        name: value for name, value in fresh.items() if name != "_lock"
+    }
+    left = inbox.put("k", b"{}")
+    inbox.close()
+    with pytest.raises(InboxClosed):
+        left.done.result(0)
+    with pytest.raises(InboxClosed):
+        inbox.put("k", b"{}")
