@@ -22,7 +22,7 @@ from pipelines import (
 from streamgauge import Pipeline, Pure
 from streamgauge.pipeline.asked import AskedRelease, release_of_json
 from streamgauge.pipeline.keys import key_of
-from streamgauge.pipeline.opening import Opening
+from streamgauge.pipeline.running_on import RunningOn
 from streamgauge.pipeline.store import Store
 
 MORE = {"name": "more", "sql": COUNTS, "window": "each", "epsilon": "1/4"}
@@ -72,7 +72,7 @@ def test_the_last_tick_is_that_of_the_clock_however_far_the_run_had_come(tmp_pat
 def test_a_twin_that_ends_it_where_it_was_tells_how_far_that_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Opening, "_can_run_on", lambda self, entry: False)
+    monkeypatch.setattr(RunningOn, "can", lambda self, entry: False)
     with pytest.raises(AssertionError):
         ended_by(left, tmp_path / "twin", 52)
 

@@ -69,6 +69,14 @@ def test_every_aggregate_level_expression_and_group_is_work(tmp_path):
     assert work(made, COUNTS, window="sliding 1000000s") > work(made, COUNTS) + 10
 
 
+def test_functions_that_an_engine_binds_anew_are_work(tmp_path):
+    """Thirty within each other took 65 ms a round, and as many characters of other SQL 15."""
+    made = pipeline(tmp_path, tables(live=True))
+    nested = work(made, f"SELECT SUM({'NULLIF(' * 30}x{', 1)' * 30}) FROM v")
+    assert nested >= work(made, f"SELECT SUM({'COALESCE(' * 30}x{', x)' * 30}) FROM v") + 60
+    assert 200 // nested <= 2
+
+
 def test_a_hundred_medians_are_refused_by_the_usual_bound(tmp_path):
     """They made a tick with one event leave later than a tick without."""
     made = pipeline(tmp_path, tables(live=True))

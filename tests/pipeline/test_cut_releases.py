@@ -118,6 +118,44 @@ def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None
     assert plan_asked(made.file, asked(made, "bea", name="more")).refused == ()
 
 
+def flaky(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    """The first release that was ended and is built again fails."""
+    usual, failures = Opening._run_of, [failure]
+
+    def run_of(self: Opening, entry: Any) -> Any:
+        if entry.ended is not None and failures:
+            raise failures.pop()
+        return usual(self, entry)
+
+    monkeypatch.setattr(Opening, "_run_of", run_of)
+
+
+def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, stop, notes = started(tmp_path), Flag(), list[str]()
+    stop.set()
+    run(made, ended=("asked",), stop=stop)
+    flaky(monkeypatch, MemoryError())
+    with pytest.raises(MemoryError):
+        run(made, note=notes.append)
+    run(made, note=notes.append)
+    assert ticks_of(made, "asked") == list(range(1, 11))
+    assert notes == []
+
+
+def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, stop, notes = started(tmp_path), Flag(), list[str]()
+    stop.set()
+    run(made, ended=("asked",), stop=stop)
+    flaky(monkeypatch, ValueError("such a mechanism is no more"))
+    run(made, note=notes.append)
+    assert ticks_of(made, "asked") == [1, 2, 3]
+    assert notes == ["release asked cannot run on, so it ends where it is"]
+
+
 def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path: Path) -> None:
     """Its memory is forgotten when it cannot run on: it must not begin anew."""
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")

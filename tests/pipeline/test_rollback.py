@@ -20,7 +20,7 @@ from pipelines import TICKS, one_a_second, pipeline, tables, write
 from streamgauge import Pure
 from streamgauge.pipeline.backup import backup, rotate
 from streamgauge.pipeline.keys import create_key, load_key
-from streamgauge.pipeline.opening import Opening
+from streamgauge.pipeline.running_on import RunningOn
 from streamgauge.pipeline.store import STEPS
 from streamgauge.pipeline.witness import RolledBack, StoreGone, Unwitnessed, Witness
 from streamgauge.privacy import BudgetExceeded

@@ -96,6 +96,7 @@ EVERYTHING: dict[str, Any] = {
         "max_asked_per_analyst": 5,
         "max_asks_per_analyst": 50,
         "max_asks_per_minute": 10,
+        "max_plans_per_minute": 20,
         "max_asked_memory": "16MB",
         "max_asked_work": 100,
     },

@@ -13,7 +13,8 @@ import pytest
 from sql_clinic import engine, query
 
 from streamgauge.query.query import Query, Refused
-from streamgauge.query.sql.dialect import DEEPEST_TEXT, DEEPEST_TREE, LONGEST_SQL
+from streamgauge.query.sql import dialect
+from streamgauge.query.sql.dialect import DEEPEST_TEXT, DEEPEST_TREE, LONGEST_SQL, MOST_WORDS
 from streamgauge.query.sql.nodes import ALLOWED
 
 REFUSED = [
@@ -316,10 +317,17 @@ DEEP = {
     "AND": f"SELECT COUNT(*) FROM visits WHERE fever{' AND fever' * 3000}",
     "casts": f"SELECT SUM(age{'::double' * 3000}) FROM visits",
     "IS": f"SELECT COUNT(*) FROM visits WHERE age{' IS NULL' * 3000}",
+    "words": f"SELECT COUNT(*) FROM visits WHERE {' OR '.join(['fever'] * MOST_WORDS)}",
     "length": f"SELECT COUNT(*) FROM visits WHERE note = '{' ' * LONGEST_SQL}'",
     "joins": f"SELECT COUNT(*) FROM visits{' JOIN sites USING (sensor)' * 500}",
     "aggregates": f"SELECT {', '.join(['COUNT(*)'] * 65)} FROM visits",
 }
+
+
+def test_too_many_words_are_refused_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialect, "_parsed", None)
+    with pytest.raises(Refused, match=f"at most {MOST_WORDS} words and signs, got 9607"):
+        query(f"SELECT SUM(age{'+1' * 4800}) FROM visits")
 
 
 @pytest.mark.parametrize("sql", DEEP.values(), ids=DEEP.keys())

@@ -77,6 +77,7 @@ class Still:
         self.ended: list[str] = []
         self.answers: Callable[[], None] = lambda: None
         self.acts_so_far: list[Any] = []
+        self.late: dict[int, int] = {}
 
     @property
     def state(self) -> str:

@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any
 
 import httpx
+import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -23,7 +24,7 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.reader import Reader
 from streamgauge.query.pipeline_file import pipeline_of
 from streamgauge.query.settings import PipelineFile
-from streamgauge.server import live, reading
+from streamgauge.server import live, reading, turns
 from streamgauge.server.errors import Guard
 from streamgauge.server.limits import Limits
 from streamgauge.server.runner import Runner
@@ -111,6 +112,14 @@ def running(file: PipelineFile, clock: HandClock | None = None, **settings: Any)
         yield runner
     finally:
         runner.stop()
+
+
+@contextmanager
+def turns_at_once() -> Iterator[None]:
+    """Who asks does not wait for the clock, which may stand still."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(turns, "PACE", 0.0)
+        yield
 
 
 def committed(runner: Runner) -> tuple[int, int]:

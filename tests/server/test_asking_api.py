@@ -1,5 +1,6 @@
 """Asking: planned without spending, charged by the run, answered on the clock, refused in public words."""
 
+from asyncio import gather, run
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -133,18 +134,30 @@ def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(
     house: House, slept: list[float]
 ) -> None:
     """However long it took: the moment of a commit depends on data."""
-
-    def takes(microseconds: int) -> Any:
-        def answers() -> None:
-            house.runner.time += microseconds
-
-        return answers
-
     for took in (1, 333_333, 999_999):
         house.runner.time = 10**15
-        house.runner.answers = takes(took)
+        house.runner.answers = takes(house, took)
         house.client("analyst").post("/api/releases", json=ASKED)
         assert took + round((slept.pop() - asking.MARGIN) * SECOND) == SECOND
+
+
+@pytest.mark.parametrize("phase", [0, 1, 500_000, 999_999])
+def test_an_answer_has_a_whole_delay_from_where_its_turn_begins_whoever_chose_the_moment(
+    house: House, slept: list[float], phase: int
+) -> None:
+    begins = 10**15 + SECOND * (phase > 0)
+    for took in (1, SECOND * (phase > 0) - phase + SECOND):
+        house.runner.time = 10**15 + phase
+        house.runner.answers = takes(house, took)
+        house.client("analyst").post("/api/releases", json=ASKED)
+        assert house.runner.time + round((slept.pop() - asking.MARGIN) * SECOND) == begins + SECOND
+
+
+def takes(house: House, microseconds: int) -> Any:
+    def answers() -> None:
+        house.runner.time += microseconds
+
+    return answers
 
 
 @pytest.mark.parametrize(
@@ -176,7 +189,7 @@ def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[f
     start = house.file.stream.start
     house.runner.time = start + 7 * SECOND
     house.client("analyst").post("/api/releases", json=ASKED)
-    assert slept == [3 + asking.MARGIN]
+    assert slept == [3 + 10 + asking.MARGIN]  # the turn begins at 10 s, and has a whole delay
     house.runner.acts_so_far = [Act("budget", {"loss": {"epsilon": "1"}}, start + 7 * SECOND)]
     reader = house.client("reader")
     for seconds, acts in ((9, 0), (10, 1)):
@@ -246,6 +259,51 @@ def test_analysts_end_their_own_releases_and_curators_any_that_was_asked_for(hou
     assert analyst.delete("/api/releases/norths").json() == {"release": "norths", "ended": True}
     assert curator.delete("/api/releases/souths").status_code == 200
     assert house.runner.ended == ["norths", "souths"]
+
+
+def test_who_ends_again_what_was_ended_is_answered_as_at_first(house: House) -> None:
+    own(house)
+    end = {"release": "norths", "ingested": 5, "runs_on": True}
+    house.runner.acts_so_far.append(Act("end", end, 5))
+    reply = house.client("analyst").delete("/api/releases/norths")
+    assert (reply.status_code, reply.json()) == (200, {"release": "norths", "ended": True})
+    assert house.runner.ended == []
+
+
+def test_plans_are_counted_asks_among_them(tmp_path: Path) -> None:
+    house = House(tmp_path, max_plans_per_minute=2)
+    analyst, curator = house.client("analyst"), house.client("curator")
+    assert analyst.post("/api/plan", json=ASKED).status_code == 200
+    assert analyst.post("/api/releases", json=ASKED).status_code == 201
+    for path in ("/api/plan", "/api/releases"):
+        reply = analyst.post(path, json=ASKED)
+        assert code_of(reply) == (429, "rate")
+        assert "planned must be at most 2 a minute" in reply.json()["error"]["message"]
+    assert curator.post("/api/plan", json=ASKED).status_code == 200
+
+
+def test_one_plan_is_made_at_a_time_and_few_may_wait(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what analysts plan could make a round so long that the clock tells what came."""
+    at_once, most, usual = [0], [0], asking.plan_asked
+
+    def counted(*told: Any, **more: Any) -> Any:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        try:
+            return usual(*told, **more)
+        finally:
+            at_once[0] -= 1
+
+    async def many(count: int) -> list[int]:
+        client = house.client("analyst")
+        plans = [client.asked("POST", "/api/plan", json=ASKED) for _ in range(count)]
+        return [reply.status_code for reply in await gather(*plans)]
+
+    monkeypatch.setattr(asking, "plan_asked", counted)
+    monkeypatch.setattr(asking, "WAITING", 2)
+    found = run(many(8))
+    assert most == [1]
+    assert set(found) == {200, 503}
 
 
 def test_a_session_tells_what_is_left_of_a_share(house: House) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -111,11 +112,27 @@ def test_arrow_becomes_lines_of_declared_columns() -> None:
 
 
 def test_arrows_times_are_numbers_where_the_files_are() -> None:
-    from dataclasses import replace
-
     when = arrow.array([1_500_000], arrow.timestamp("us", "UTC"))
     found = arrow_lines(sent(ts=when), replace(STREAM, time_format="epoch ms"), 10**6)
     assert json.loads(found) == {"ts": 1500}
+
+
+def test_a_time_that_is_none_or_in_an_unknown_zone_drops_no_other() -> None:
+    """By a rule that looks at that value alone: a batch is not refused for one of its records."""
+    far, near = 2**60, 1_767_571_201
+    kinds = {
+        "s": (arrow.timestamp("s"), "2026-01-05T00:00:01"),
+        "zone": (arrow.timestamp("s", "Nowhere/Else"), "2026-01-05T00:00:01+00:00"),
+    }
+    for kind, text in kinds.values():
+        lines = arrow_lines(sent(region=arrow.array([near, far, None], kind)), STREAM, 10**6)
+        assert [json.loads(line)["region"] for line in lines.splitlines()] == [text, None, None]
+    days = arrow.array([20_458, 2**31 - 1], arrow.int32()).cast(arrow.date32())
+    lines = arrow_lines(sent(region=days.dictionary_encode()), STREAM, 10**6)
+    assert [json.loads(line)["region"] for line in lines.splitlines()] == ["2026-01-05", None]
+    stream = replace(STREAM, time_format="epoch ns")
+    lines = arrow_lines(sent(ts=arrow.array([near, far], arrow.timestamp("s"))), stream, 10**6)
+    assert [json.loads(line)["ts"] for line in lines.splitlines()] == [near * 10**9, None]
 
 
 def test_arrows_decimals_are_numbers_digit_by_digit() -> None:

@@ -23,7 +23,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
     clock = stepped()
     with running(file_of(tmp_path), clock) as runner:
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         close(runner, clock, 2)
         yield runner, clock
 
@@ -31,10 +31,10 @@ def live(tmp_path: Path) -> Iterator[Live]:
 def test_a_tick_is_on_the_board_when_it_has_left_and_not_before(live: Live) -> None:
     runner, clock = live
     assert (runner.board.shown.place, runner.board.kept(0, 9)[-1].place) == (1, 1)
-    clock.to(27.999)
+    clock.to(31.999)
     runner._leaving.look()
     assert runner.board.shown.place == 1
-    leave(runner, clock, 28)
+    leave(runner, clock, 32)
     assert (runner.board.shown.place, runner.board.kept(0, 9)[-1].place) == (2, 2)
 
 
@@ -60,14 +60,14 @@ def test_every_event_is_encoded_once_whatever_the_number_of_readers(
     runner, clock = live
     unpacked = []
     monkeypatch.setattr(boards, "event_as_json", lambda released: unpacked.append(released.tick) or {})
-    leave(runner, clock, 28)
+    leave(runner, clock, 32)
     assert all(runner.board.kept(1, 64) == runner.board.kept(1, 64) for _ in range(500))
     assert unpacked == [2]
 
 
 def test_what_is_read_anew_is_what_was_kept(live: Live) -> None:
     runner, clock = live
-    leave(runner, clock, 28)
+    leave(runner, clock, 32)
     assert runner.board.stored(0, 64) == runner.board.kept(0, 64)
     assert [event.place for event in runner.board.stored(1, 1)] == [2]
     assert runner.board.kept(2, 64) == runner.board.stored(2, 64) == []
@@ -78,7 +78,7 @@ def test_what_is_kept_is_bounded_and_the_rest_comes_from_the_store(
 ) -> None:
     runner, clock = live
     monkeypatch.setattr(boards, "KEPT", 1)
-    leave(runner, clock, 28)
+    leave(runner, clock, 32)
     assert runner.board.kept(0, 64) is None
     assert [event.place for event in runner.board.kept(1, 64) or []] == [2]
     assert [event.place for event in runner.board.stored(0, 64)] == [1, 2]

@@ -7,7 +7,7 @@ from shutil import copytree
 from typing import Any
 
 import pytest
-from served import close, file_of, leave, running, stepped, write
+from served import close, file_of, leave, running, stepped, turns_at_once, write
 
 from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
 from streamgauge.pipeline.reader import Reader, Trace
@@ -37,10 +37,10 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
     (tmp_path / "now").mkdir()
     file, clock = file_of(tmp_path / "now"), stepped()
     write(tmp_path / "now", 40)
-    with running(file, clock) as runner:
+    with turns_at_once(), running(file, clock) as runner:
         runner.ask(AskedRelease(release_of_json(MORE, file.stream), "ana"))
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         number = runner.board.shown.number
         copytree(file.folder, tmp_path / "then")
         close(runner, clock, 2)

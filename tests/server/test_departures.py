@@ -32,8 +32,23 @@ def test_moments_of_commits_between_two_multiples_cannot_be_told_apart():
     assert seen(WhenReady, [1_003, 1_250]) != seen(WhenReady, [1_099, 1_201])
 
 
-def test_nothing_leaves_before_its_tick_has_closed():
-    assert seen(Departures, [1_003], closed=1_350) == [(1, 1_400)]
+def test_a_commit_has_a_whole_delay_from_where_its_tick_closed():
+    """Wherever that lies: also shortly before a multiple."""
+    for closed, leaves in ((1_300, 1_400), (1_301, 1_500), (1_399, 1_500)):
+        quick, slow = (seen(Departures, [closed + took], closed) for took in (1, EVERY))
+        assert quick == slow == [(1, leaves)]
+        assert seen(Departures, [closed + 2 * EVERY + 1], closed)[0][1] > leaves
+
+
+class AtNext(Departures):
+    """A twin that lets a tick out at the first multiple after its commit, however near that is."""
+
+    def add(self, entry: int, *, committed: int, closed: int = 0) -> int:
+        return self.add_at(entry, self.moment(max(committed, closed)))
+
+
+def test_a_twin_without_a_whole_delay_tells_how_long_a_commit_took():
+    assert seen(AtNext, [1_399], 1_398) != seen(AtNext, [1_401], 1_398)
 
 
 def test_what_was_committed_later_never_leaves_earlier():

@@ -48,15 +48,16 @@ def died(folder: Path, monkeypatch: pytest.MonkeyPatch, dies: Callable[[], None]
     return found
 
 
-@pytest.mark.parametrize("where", ["what is against them", "what goes on without them"])
+@pytest.mark.parametrize("where", ["what goes on without them", "whose turn is next"])
 def test_who_waits_is_told_and_the_store_is_let_go_after_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     def dies() -> None:
-        if where == "what is against them":
-            monkeypatch.setattr(runners, "read_book", boom)
-        else:
-            monkeypatch.setattr(Runner, "_go_on_after", boom)
+        monkeypatch.setattr(runners, "read_book", boom)
+        monkeypatch.setattr(Runner, "_go_on_after", boom)
+        if where == "whose turn is next":
+            monkeypatch.setattr(Runner, "_go_on_after", lambda self, failure: None)
+            monkeypatch.setattr(Turns, "next", boom)
 
     found = died(tmp_path, monkeypatch, dies)
     assert not wait(found, timeout=20).not_done
@@ -68,9 +69,22 @@ def test_a_twin_that_abandons_nobody_leaves_them_waiting(
 ) -> None:
     def dies() -> None:
         monkeypatch.setattr(runners, "read_book", boom)
+        monkeypatch.setattr(Runner, "_go_on_after", boom)
         monkeypatch.setattr(Turns, "abandon", lambda self, failure: self.close())
 
     assert not any(each.done() for each in died(tmp_path, monkeypatch, dies))
+
+
+def test_a_ledger_that_cannot_be_read_for_a_while_fails_what_is_asked_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(file_of(tmp_path), stepped()) as runner:
+        with monkeypatch.context() as broken:
+            broken.setattr(runners, "read_book", boom)
+            found = over_the_budget(runner, monkeypatch)
+            assert {type(each.exception(20)) for each in found} == {NotRunning}
+        assert runner.state == "running"
+        assert runner.asking(asked(runner.file, "c")).result(20) is None
 
 
 def test_a_sink_that_cannot_be_closed_fails_the_run_in_no_words(

@@ -16,7 +16,7 @@ from streamgauge.server.runner import Runner
 from streamgauge.server.turns import Turn, Turns
 
 MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
-ASKED = 57  # seconds; readers hear of it at 60, when tick 5 is closed and tick 6 is not
+ASKED = 57  # seconds; readers hear of it at 64, when tick 5 is closed and tick 6 is not
 LAST = 5
 SPEEDS = {"quick": ASKED, "slow": 95}  # when the batch is over that is at hand
 
@@ -66,14 +66,14 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
 
 def paced(runner: Runner, clock: Counted, second: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """An end is asked for whose turn comes at a second, while the run goes on."""
-    monkeypatch.setattr(turns, "PACE", 10**9)
-    asking = Thread(target=runner.end, args=["more"])
-    asking.start()
-    eventually(lambda: runner._turns._asked)
-    clock.to(second)
-    rounds = clock.rounds
-    eventually(lambda: clock.rounds > rounds + 2)  # a whole one among them
-    monkeypatch.setattr(turns, "PACE", 0.0)
+    with monkeypatch.context() as held:
+        held.setattr(turns.Due, "left", lambda self: 1.0)
+        asking = Thread(target=runner.end, args=["more"])
+        asking.start()
+        eventually(lambda: runner._turns._asked)
+        clock.to(second)
+        rounds = clock.rounds
+        eventually(lambda: clock.rounds > rounds + 2)  # a whole one among them
     asking.join()
 
 

@@ -19,11 +19,11 @@ def test_readers_have_what_has_left_and_get_the_rest_when_there_is_room(
     clock = stepped()
     with running(file_of(tmp_path), clock) as runner:
         close(runner, clock, 1)
-        leave(runner, clock, 18)
+        leave(runner, clock, 20)
         with monkeypatch.context() as full:
             full.setattr(Noted, "write", no_room)
             close(runner, clock, 2)
-            clock.to(28)
+            clock.to(32)
             for path in ("/api/releases", "/api/releases/counts?last=1"):
                 assert ask(runner, path).status_code == 200
             assert ask(runner, "/api/releases").json()["shown"] == {"tick": 1}

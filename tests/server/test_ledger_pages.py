@@ -108,13 +108,13 @@ def test_acts_are_read_once_whoever_reads_them(tmp_path: Path, monkeypatch: pyte
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         acts, book = runner.acts(), runner.book()
         monkeypatch.setattr(Act, "of", None)
         assert runner.acts() == acts
         assert runner.book() is book
         close(runner, clock, 2)
-        leave(runner, clock, 28)
+        leave(runner, clock, 32)
         assert runner.board.shown.acts == len(acts)
 
 

@@ -21,6 +21,7 @@ from served import (
     running,
     stepped,
     ticks_of,
+    turns_at_once,
     write,
 )
 
@@ -45,7 +46,7 @@ class World:
         """The next tick leaves."""
         self.tick += 1
         close(self.runner, self.clock, self.tick)
-        leave(self.runner, self.clock, 10 * self.tick + 8)
+        leave(self.runner, self.clock, 10 * self.tick + 12)
         return self.tick
 
 
@@ -179,7 +180,7 @@ def test_releases_are_filtered_and_the_rest_counts_as_sent(world: World) -> None
 
 def test_a_charge_and_an_end_are_told(world: World) -> None:
     body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
-    with Listener(world.port) as listener:
+    with turns_at_once(), Listener(world.port) as listener:
         listener.until("status")
         world.runner.ask(AskedRelease(release_of_json(body, world.runner.file.stream), "ana"))
         world.step()

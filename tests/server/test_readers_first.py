@@ -43,7 +43,7 @@ def test_who_reads_does_not_wait_for_what_live_readers_are_sent(
         return {}
 
     monkeypatch.setattr(boards, "event_as_json", slow)
-    clock.to(16)
+    clock.to(20)
     assert encoding.wait(20)
     try:
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
@@ -58,7 +58,7 @@ def test_who_reads_does_not_wait_for_what_live_readers_are_sent(
 def test_who_reads_shows_what_has_left_and_leaves_the_rest_to_others(live: Live) -> None:
     runner, clock = live
     runner._leaving.stop()
-    clock.to(16)
+    clock.to(20)
     ask(runner, "/api/releases")
     assert (runner.board.shown.place, runner.board.sent.place) == (1, 0)
 
@@ -66,7 +66,7 @@ def test_who_reads_shows_what_has_left_and_leaves_the_rest_to_others(live: Live)
 def test_who_shows_it_already_is_not_waited_for(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, clock = live
     with runner._leaving._looking:
-        clock.to(16)
+        clock.to(20)
         assert ask(runner, "/api/releases").json()["shown"] == {"tick": 0}
 
 
@@ -77,7 +77,7 @@ def test_of_a_burst_what_can_be_kept_is_encoded_and_no_more(
     runner, clock = live
     clock.to(605)
     eventually(lambda: runner._leaving._newest and runner.progress and runner.progress.tick == 60)
-    leave(runner, clock, 608)
+    leave(runner, clock, 612)
     fresh, encoded = Board(runner.board.readers), list[int]()
     monkeypatch.setattr(boards, "KEPT_BYTES", 1000)
     monkeypatch.setattr(boards, "AT_ONCE", 4)

@@ -41,7 +41,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     with running(file_of(folder, *RELEASES), clock) as made:
         for tick in range(1, TICKS + 1):
             close(made, clock, tick)
-        leave(made, clock, 68)
+        leave(made, clock, 72)
         close(made, clock, TICKS + 1)
         yield made
 
@@ -306,13 +306,13 @@ def before_and_after_a_commit(folder: Path) -> tuple[Any, Any, Any]:
     clock = stepped()
     with running(file_of(folder), clock) as runner:
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         clock.to(24)
         before = everything(runner)
         close(runner, clock, 2)
         runner._leaving.look()
         between = everything(runner)
-        leave(runner, clock, 28)
+        leave(runner, clock, 32)
         return before, between, everything(runner)
 
 
@@ -326,7 +326,10 @@ def test_a_commit_changes_no_byte_of_any_answer_until_it_has_left(tmp_path: Path
 def test_a_board_that_tells_before_the_departure_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Departures, "moment", lambda departures, ready: ready)
+    def at_once(self: Departures, entry: int, *, committed: int, closed: int = 0) -> int:
+        return self.add_at(entry, committed)
+
+    monkeypatch.setattr(Departures, "add", at_once)
     before, between, _ = before_and_after_a_commit(tmp_path)
     assert before != between
 
@@ -338,7 +341,7 @@ def test_a_store_that_was_drawn_anew_has_other_tags(tmp_path: Path) -> None:
         clock = stepped()
         with running(file_of(folder), clock) as runner:
             close(runner, clock, 1)
-            leave(runner, clock, 16)
+            leave(runner, clock, 20)
             return [ask(runner, path).headers["etag"] for path in PATHS[1:6]]
 
     assert not set(tags(tmp_path / "one")) & set(tags(tmp_path / "other"))
@@ -358,7 +361,7 @@ def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> N
     with running(file, clock) as runner:
         close(runner, clock, 1)
         close(runner, clock, 2)
-        leave(runner, clock, 28)
+        leave(runner, clock, 32)
         told = ask(runner, "/api/releases/words?shape=columns").json()
         assert told["places"] == [{"w": "a"}, {"w": "b"}]
         first, _ = told["measures"]["count"]["value"]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Thread
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -53,7 +52,7 @@ def test_readers_see_a_tick_when_it_has_left(tmp_path: Path) -> None:
         assert runner.state == "running"
         close(runner, clock, 1)
         assert shown(runner) == []
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         assert shown(runner) == [1]
     assert runner.state == "stopping"
     assert runner.progress is not None
@@ -64,11 +63,11 @@ def test_what_has_left_is_there_at_once_after_a_restart_and_what_has_not_is_not(
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         close(runner, clock, 2)
     with running(file, clock) as runner:
         assert shown(runner) == [1]
-        leave(runner, clock, 28)
+        leave(runner, clock, 32)
         assert shown(runner) == [1, 2]
 
 
@@ -84,7 +83,7 @@ def test_a_note_of_another_history_shows_nothing_early(tmp_path: Path) -> None:
             assert Noted(file.folder).read(reader) == 0
     with running(file, clock) as runner:
         assert runner.board.shown.number == 0
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         assert shown(runner) == [1]
 
 
@@ -126,13 +125,13 @@ def test_a_release_that_is_asked_for_begins_and_the_others_go_on(tmp_path: Path)
         close(runner, clock, 1)
         runner.ask(asked(file), Fraction(1, 2))
         assert set(runner.book().open_releases()) == {"counts"}
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         assert set(runner.book().open_releases()) == {"counts", "more"}
         assert runner.state == "running"
         first = runner.book().entries["more"].first
         for tick in range(2, first + 1):
             close(runner, clock, tick)
-        leave(runner, clock, 10 * first + 8)
+        leave(runner, clock, 10 * first + 12)
         assert shown(runner) == list(range(1, first + 1))
         assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": first, "to": first}
 
@@ -152,7 +151,7 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
             runner.end("counts")
         assert runner.acts() == before
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         assert shown(runner) == [1]
 
 
@@ -165,7 +164,7 @@ def test_an_end_is_told_when_the_ticks_before_it_have_left(tmp_path: Path) -> No
         before = ask(runner, "/api/releases").content
         runner.end("more")
         assert ask(runner, "/api/releases").content == before
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         ended = {each["name"]: each["ended"] for each in ask(runner, "/api/releases").json()["releases"]}
         assert ended == {"counts": None, "more": 1}
         runner.ask(asked(file, "next", 0.5))  # the budget is there again
@@ -180,6 +179,7 @@ def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
+        leave(runner, clock, 4)
         assert set(runner.book().open_releases()) == {"counts", *names}
 
 
@@ -196,7 +196,7 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path)
         clock.to(1_005)
         runner.ask(asked(file))
         eventually(lambda: runner._leaving._final is not None)
-        leave(runner, clock, 1_008)
+        leave(runner, clock, 1_012)
         eventually(lambda: runner.state == "ended")
         assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": 1, "to": 3}
 
@@ -216,7 +216,7 @@ def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> 
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock, step=failing) as runner:
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         clock.to(25)
         eventually(lambda: runner.state == "failed")
         assert runner.error == "OSError"
@@ -262,7 +262,7 @@ def test_batches_that_are_sent_survive_what_is_asked_meanwhile(tmp_path: Path) -
         assert [ticket.done.result(20) for ticket in tickets] == [None] * 3
         assert tickets[2].repeated
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
         assert [row["count"]["value"] for row in rows] == [2.0]
 
@@ -331,7 +331,7 @@ def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, for
         os.write(write_end, line[7:] + line)
         eventually(lambda: not select.select([read], [], [], 0)[0])
         close(runner, clock, 1)
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
         assert [row["count"]["value"] for row in rows] == [3.0]
     for end in (read, write_end):
@@ -339,14 +339,14 @@ def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, for
 
 
 def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(tmp_path: Path) -> None:
-    """At 9 s and at 11 s another tick is open, but both are seen at 12 s."""
+    """At 9 s and at 11 s another tick is open, but both are seen at 16 s."""
     for second in (9, 11):
         folder = tmp_path / str(second)
         folder.mkdir()
         file, clock = file_of(folder), stepped(second)
         with running(file, clock) as runner:
             runner.ask(asked(file))
-            leave(runner, clock, 12)
+            leave(runner, clock, 16)
             assert runner.book().entries["more"].first == 5
 
 
@@ -356,7 +356,6 @@ def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         monkeypatch.setattr(turns, "PACE", 10**9)  # so that all of them wait
-        runner._turns.at_hand.due.begun = monotonic()
         costs = {"a": 0.25, "b": 0.375, "c": 0.125, "A": 0.125}
         found: dict[str, str] = {}
 
@@ -375,6 +374,7 @@ def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
             thread.join()
         assert sorted(found) == ["A", "b"]
         assert "charge must be at most what is left" in found["b"]
+        leave(runner, clock, 4)
         assert set(runner.book().open_releases()) == {"counts", "a", "c"}
 
 
@@ -392,5 +392,5 @@ def test_what_the_curator_ends_is_ended_at_the_first_turn_alone(tmp_path: Path) 
         runner.ask(asked(file))
     with running(file, clock, ended=("more",)) as runner:
         runner.ask(asked(file, "next", 0.5))
-        leave(runner, clock, 16)
+        leave(runner, clock, 20)
         assert set(runner.book().open_releases()) == {"counts", "next"}

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from served import START, close, eventually, file_of, running, stepped, write
+from served import START, close, eventually, file_of, running, stepped, turns_at_once, write
 
 from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
 from streamgauge.pipeline.options import Progress
@@ -28,7 +28,7 @@ def test_counts_of_runs_add_up_and_ticks_do_not() -> None:
 def test_what_was_read_before_a_release_was_asked_for_is_not_forgotten(tmp_path: Path) -> None:
     write(tmp_path, 10)
     clock = stepped()
-    with running(file_of(tmp_path), clock) as runner:
+    with turns_at_once(), running(file_of(tmp_path), clock) as runner:
         close(runner, clock, 1)
         eventually(lambda: runner.progress and runner.progress.events == 10, "the first tick's count")
         body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MEMORY = re.compile(r"[1-9]\d*\s*([KMGT]i?B)", re.IGNORECASE)
 
 Quiet = Annotated[bool, switch("--quiet", "-q", help="Say nothing but what is wrong.")]
-Json = Annotated[bool, switch("--json", help="Progress as JSON lines on standard error (public).")]
+Json = Annotated[bool, switch("--json", help="Progress as JSON lines on standard error.")]
 Again = Annotated[bool, switch("--again", help="The source has changed: charge it again.")]
 RolledBack = Annotated[bool, switch("--rolled-back", help="The store is an old copy: charge again.")]
 Newest = Annotated[bool, switch("--newest", help="The witness is gone: this store is the newest copy.")]
@@ -88,7 +88,8 @@ def run(  # noqa: PLR0917 - the options of a command
 
     with Watching(checked, quiet=quiet, as_json=json) as watching, stopping(options.stop, watching):
         watching.warn_of_key()
-        report = Pipeline(checked).run(options, seen=watching.seen, **endings(watching, end, cut))
+        told = {"seen": watching.seen, "note": watching.log.line}
+        report = Pipeline(checked).run(options, **told, **endings(watching, end, cut))
         stopped = options.stop.is_set()
         watching.ended(report, stopped=stopped)
     if stopped:

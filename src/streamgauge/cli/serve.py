@@ -105,6 +105,6 @@ def serve(  # noqa: PLR0917 - the options of a command
 
     with Watching(checked, quiet=quiet, as_json=json) as watching:
         watching.warn_of_key()
-        said = replace(options, **endings(watching, end, cut))
+        said = replace(options, note=watching.log.line, **endings(watching, end, cut))
         served(checked, said, watching, (host, port), proxies)
     raise typer.Exit(STOPPED)

@@ -1,7 +1,8 @@
 """What a curator sees of a run, and where.
 
     a terminal           a bar: ticks, records per second, what was dropped, the budget
-    --json               lines on standard error with what is public: ticks, times, releases
+    --json               lines on standard error: ticks, when they are committed, so before readers of a
+                         server see them
     no terminal          curator.log in the pipeline's folder, mode 0600: the counters
 
 **Privacy.** How many events there were is private. It is shown on a terminal, which its curator looks at, or

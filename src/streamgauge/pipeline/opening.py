@@ -5,8 +5,8 @@ the store, never in the data. Charges are committed before anything is drawn, an
 releases are built before their charge is committed.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from streamgauge.noise.entropy import system_key
@@ -29,7 +29,7 @@ from streamgauge.pipeline.publishing import Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.rollback import Rollback, look_for_rollback
 from streamgauge.pipeline.room import no_memory, too_little
-from streamgauge.pipeline.running_on import last_of, plan_of_ended
+from streamgauge.pipeline.running_on import RunningOn, last_of, plan_of_ended
 from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import loss_text
@@ -107,7 +107,10 @@ class Opening:
         self.book = Book.read(self.store.acts(), file.stream.unit)
         self.file = self._with_asked(file)
         self.plans = [planned_as_charged(file, release, self.book) for release in self.file.releases]
-        self.able: dict[str, bool] = {}  # which of those that have ended can be built
+        unread = file.stream.source == STANDARD and file.stream.arrival == "finished"
+        self.running_on = RunningOn(
+            self.store.last_released, self._run_of, gone=self.changed_source or unread, cut=options.cut
+        )
         self.now = options.clock.now()  # when what ends at this start was wanted, unless that was before
 
     def _with_asked(self, file: PipelineFile) -> PipelineFile:
@@ -138,8 +141,8 @@ class Opening:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
         self._refuse_asked()
-        before = list(self._running())
-        drawing = [name for name in before if not self._complete(name)]
+        before = self._running()
+        drawing = [name for name, entry in before.items() if not self.running_on.complete(entry)]
         lost = self._lost()
         acts = self._budgeted(changed)
         acts += lost.again(self.book, drawing, new=False) + self._charged(changed)
@@ -148,8 +151,9 @@ class Opening:
         state = self._fresh() | self._forgotten()
         runs = self._runs()  # before the charge: what cannot be built is never charged
         if acts or state:
-            now = self.options.clock.now()
-            self.publisher.commit(acts=[replace(act, time=now) for act in acts], state=state)
+            time = self._told(self.options.clock.now())
+            self.publisher.commit(acts=[replace(act, time=time) for act in acts], state=state)
+        self._note_of(acts)
         self.state = self.store.state()
         self._let_out()
         opened = Opened(self.file, self.options, self.publisher, self.book, self.state, runs)
@@ -214,16 +218,17 @@ class Opening:
             check_share(self.book, each.by, each.share)
         return acts + self.book.pin(self._blocks())
 
-    def _complete(self, name: str) -> bool:
-        """Whether nothing is left to be drawn of a release."""
-        entry = self.book.entries[name]
-        return entry.until is not None and max(self.store.last_released(name), entry.first - 1) >= entry.until
+    def _note_of(self, acts: Sequence[Act]) -> None:
+        """The curator is told what ended where it was, though nobody may have said so."""
+        for act in acts:
+            if act.kind == "cut" or (act.kind == "end" and not act.body.get("runs_on")):
+                self.options.note(f"release {act.body['release']} cannot run on, so it ends where it is")
 
     def _running(self) -> dict[str, Entry]:
         """The releases that are open, and those that were ended and run on."""
-        ended = {name: entry for name, entry in self.book.entries.items() if entry.runs_on}
-        left = [name for name, entry in ended.items() if not self._complete(name) and self._can_run_on(entry)]
-        return self.book.open_releases() | {name: ended[name] for name in left}
+        left = self.running_on.left(self.book.entries)
+        can = {name: entry for name, entry in left.items() if self.running_on.can(entry)}
+        return self.book.open_releases() | can
 
     def _first_of(self, name: str) -> int:
         """Behind a server, what is asked for begins by the moment at which its charge is seen."""
@@ -233,31 +238,19 @@ class Opening:
     def _end(self, name: str) -> Act:
         """It runs on to the tick that the clock says, if it can."""
         released, entry = self.store.last_released(name), self.book.entries[name]
-        if not self._can_run_on(entry):
+        if not self.running_on.can(entry):
             return self.book.end(name, released)
-        moment = self.options.moments.get(base_name(name), self.now)
-        seen = moment if self.options.departs is None else self.options.departs(moment)
-        return self.book.end(name, max(released, last_of(self.file.stream, entry, seen)), runs_on=True)
+        heard = self.options.moments.get(base_name(name)) or self._told(self.now)
+        return self.book.end(name, max(released, last_of(self.file.stream, entry, heard)), runs_on=True)
+
+    def _told(self, moment: int) -> int:
+        """When readers hear of what is done at a moment: there and then, unless a server says otherwise."""
+        return moment if self.options.departs is None else self.options.departs(moment)
 
     def _cut(self) -> list[Act]:
         """What has ended and cannot run on does so never again: its memory is forgotten now."""
-        ended = [entry for entry in self.book.entries.values() if entry.runs_on]
-        left = [entry.name for entry in ended if not self._complete(entry.name)]
-        return [self.book.cut(name) for name in left if not self._can_run_on(self.book.entries[name])]
-
-    def _can_run_on(self, entry: Entry) -> bool:
-        """Whether there is the source that was charged, and what was charged can be built."""
-        stream = self.file.stream
-        if self.changed_source or (stream.source == STANDARD and stream.arrival == "finished"):
-            return False
-        if base_name(entry.name) in self.options.cut:
-            return False
-        if entry.name not in self.able:
-            self.able[entry.name] = False
-            with suppress(Exception):
-                self._run_of(entry)
-                self.able[entry.name] = True
-        return self.able[entry.name]
+        left = self.running_on.left(self.book.entries)
+        return [self.book.cut(name) for name, entry in left.items() if not self.running_on.can(entry)]
 
     def _seen(self) -> int:
         """When readers see what is committed now; before all ticks where that is no matter."""

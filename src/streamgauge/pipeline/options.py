@@ -32,6 +32,10 @@ def unseen(progress: Progress) -> None:
     """Nobody watches."""
 
 
+def unnoted(what: str) -> None:
+    """Nobody keeps a log."""
+
+
 Step = Callable[[str], None]  # told the name of each step of a commit: where tests crash a run
 
 
@@ -61,6 +65,7 @@ class Options:
     stop: Flag = field(default_factory=Flag)  # set by Ctrl-C
     turn: Flag = field(default_factory=Flag)  # set where others wait: the round at hand is the last
     seen: Callable[[Progress], None] = unseen
+    note: Callable[[str], None] = unnoted  # the curator's log
     step: Step = nothing
     standard_input: int = 0  # the file descriptor
     inbox: Live | None = None  # a source that outlives the run: what is sent to a server, or its input
@@ -70,5 +75,5 @@ class Options:
     ended: tuple[str, ...] = ()  # releases that were asked for, and end at this start
     cut: tuple[str, ...] = ()  # the same, where they are: for what cannot be run
     over: frozenset[str] = frozenset()  # releases that have ended, and whose last tick readers have seen
-    moments: Mapping[str, int] = field(default_factory=dict)  # when that was wanted, if it was before
+    moments: Mapping[str, int] = field(default_factory=dict)  # when readers hear of an end, if that is known
     within: Callable[[Callable[[], int]], int] = at_once  # the last tick that may close, of those due

@@ -12,15 +12,53 @@ Privacy
     What cannot run on ends where it is: where the source that was charged is gone, or what was charged
     cannot be built, which follows from declarations. Its memory is forgotten then, so it is entered that it
     never runs on again (`cut`). A curator cuts one by name where an engine fails with it, and says aloud that
-    readers may then see how far it was.
+    readers may then see how far it was. Any other failure (no memory, a disk that fails) may pass: it fails
+    the start, and nothing is forgotten.
 """
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from streamgauge.pipeline.as_charged import pinned_texts, planned_as_charged
 from streamgauge.pipeline.asked_releases import restored
-from streamgauge.pipeline.book import Book, Entry
+from streamgauge.pipeline.book import Book, Entry, base_name
 from streamgauge.pipeline.by_clock import closed_tick
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import PipelineFile, Stream
+
+
+@dataclass
+class RunningOn:
+    """Which of the releases that were ended can run on, at one start."""
+
+    released: Callable[[str], int]  # the last tick of a release that was committed
+    build: Callable[[Entry], object]  # refuses by a ValueError what follows from declarations
+    gone: bool  # whether the source that was charged is
+    cut: Collection[str]  # names that a curator cuts
+    able: dict[str, bool] = field(default_factory=dict)  # which can be built
+
+    def complete(self, entry: Entry) -> bool:
+        """Whether nothing is left to be drawn of a release."""
+        return entry.until is not None and max(self.released(entry.name), entry.first - 1) >= entry.until
+
+    def left(self, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Those that were ended, and have ticks left, whether they can be run or not."""
+        return {name: entry for name, entry in entries.items() if entry.runs_on and not self.complete(entry)}
+
+    def can(self, entry: Entry) -> bool:
+        """Whether there is the source that was charged, and what was charged can be built."""
+        if self.gone or base_name(entry.name) in self.cut:
+            return False
+        if entry.name not in self.able:
+            self.able[entry.name] = self._builds(entry)
+        return self.able[entry.name]
+
+    def _builds(self, entry: Entry) -> bool:
+        try:
+            self.build(entry)
+        except ValueError:
+            return False
+        return True
 
 
 def last_of(stream: Stream, entry: Entry, moment: int) -> int:
@@ -34,6 +72,6 @@ def plan_of_ended(file: PipelineFile, entry: Entry, book: Book) -> Planned:
     plan = planned_as_charged(file, restored(entry, book), book)
     texts = pinned_texts(book)
     for name in (f"lookup.{each}" for each in plan.query.lookups):
-        if texts.get(name) != file.blocks[name]:
+        if texts.get(name) != file.blocks.get(name):
             raise ValueError(f"{name} must stay as it was charged, got another table")
     return plan

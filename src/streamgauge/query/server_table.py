@@ -14,6 +14,7 @@ max_asked              200 releases that were asked for and are at work
 max_asked_per_analyst  50 of them
 max_asks_per_analyst   500 releases that one analyst ever asks for
 max_asks_per_minute    30 of one analyst, ends too
+max_plans_per_minute   60 of one analyst, asks too
 max_asked_memory       "64MB" that they keep in all
 max_asked_work         200 units, about a millisecond each, that they add to a round
 hosts                  any name where a proxy or other machines ask, else localhost alone
@@ -31,7 +32,7 @@ SERVER_KEYS = (
     *("anonymous", "https", "publish_delay", "max_body", "max_waiting"),
     *("rate", "max_live", "max_live_per_client", "hosts"),
     *("max_groups", "max_asked", "max_asked_per_analyst", "max_asked_memory", "max_asked_work"),
-    *("max_asks_per_analyst", "max_asks_per_minute"),
+    *("max_asks_per_analyst", "max_asks_per_minute", "max_plans_per_minute"),
 )
 SIZES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 LARGEST = 64 * 2**20  # bytes that an engine is given at once
@@ -104,6 +105,7 @@ def server_of(top: Table) -> ServerSettings:
         max_asked_per_analyst=table.optional("max_asked_per_analyst", RELEASES, usual.max_asked_per_analyst),
         max_asks_per_analyst=table.optional("max_asks_per_analyst", RELEASES, usual.max_asks_per_analyst),
         max_asks_per_minute=table.optional("max_asks_per_minute", ASKS, usual.max_asks_per_minute),
+        max_plans_per_minute=table.optional("max_plans_per_minute", ASKS, usual.max_plans_per_minute),
         max_asked_memory=table.optional("max_asked_memory", WAITING, usual.max_asked_memory),
         max_asked_work=table.optional("max_asked_work", ASKED_WORK, usual.max_asked_work),
         hosts=table.optional("hosts", HOSTS, usual.hosts),

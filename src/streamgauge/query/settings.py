@@ -128,6 +128,7 @@ class ServerSettings:
     max_asked_per_analyst: int = 50
     max_asks_per_analyst: int = 500  # releases that one analyst ever asks for, ended ones too
     max_asks_per_minute: int = 30  # of one analyst, and ends; as many at once
+    max_plans_per_minute: int = 60  # of one analyst, asks too; as many at once
     max_asked_memory: int = 64_000_000  # bytes that all of them keep, at most
     max_asked_work: int = 200  # that all of them add to a round, see `pipeline.work`
     hosts: tuple[str, ...] = ()  # names under which it is asked for; by default see `server.hosts`

@@ -1,14 +1,15 @@
 """Arrow's record batches as JSON lines: declared columns only, by rules that look at one value alone.
 
-Times become ISO texts, or whole numbers where the stream's time is an epoch; decimals become numbers, digit
-by digit; NaN, which JSON has no word for, becomes null. A declared column of any other type (bytes, lists,
-times of day) refuses the whole, by its schema, before a value of it is looked at. A batch is checked whole
-before it is read, and its lines are bounded, since a dictionary can repeat one long text a million times.
+Times become ISO texts, in UTC if they have a zone, or whole numbers where the stream's time is an epoch;
+decimals become numbers, digit by digit; NaN, which JSON has no word for, and times before year 1 or after
+9999 become null, each by itself. A declared column of any other type (bytes, lists, times of day) refuses the
+whole, by its schema, before a value of it is looked at. A batch is checked whole before it is read, and its
+lines are bounded, since a dictionary can repeat one long text a million times.
 """
 
 import json
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -26,6 +27,8 @@ PLAIN = (
     *("string", "large_string", "string_view"),
 )
 EPOCHS = {"epoch s": "s", "epoch ms": "ms", "epoch us": "us", "epoch ns": "ns"}
+PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+SINCE = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def arrow_lines(body: bytes, stream: Stream, most: int) -> bytes:
@@ -48,14 +51,16 @@ def arrow_lines(body: bytes, stream: Stream, most: int) -> bytes:
 def _parts(arrow: Any, body: bytes, stream: Stream) -> Iterator[bytes]:
     with arrow.ipc.open_stream(body) as reader:
         known = [name for name in _declared(stream) if reader.schema.names.count(name) == 1]
+        epochs = {stream.time: EPOCHS.get(stream.time_format)}
         for name in known:
             _check(arrow, reader.schema.field(name))
         for batch in reader:
             batch.validate(full=True)
-            table = _timed(arrow, batch.select(known), stream)
-            for start in range(0, table.num_rows, ROWS):
-                rows = table.slice(start, ROWS).to_pylist()
-                yield "".join(f"{_line(row)}\n" for row in rows).encode()
+            for start in range(0, batch.num_rows, ROWS):
+                part = batch.select(known).slice(start, ROWS)
+                columns = [_texts(arrow, part.column(name), epochs.get(name)) for name in known]
+                lines = (_line(known, values) for values in zip(*columns, strict=True))
+                yield "".join(f"{line}\n" for line in lines).encode()
 
 
 def _check(arrow: Any, field: Any) -> None:
@@ -72,29 +77,66 @@ def _declared(stream: Stream) -> list[str]:
     return list(dict.fromkeys([stream.time, *stream.columns, *filter(None, [stream.user])]))
 
 
-def _timed(arrow: Any, batch: Any, stream: Stream) -> Any:
-    """A column of timestamps as the numbers that the file's time format means."""
-    unit, names = EPOCHS.get(stream.time_format), batch.schema.names
-    if unit is None or stream.time not in names:
-        return batch
-    place = names.index(stream.time)
-    if not arrow.types.is_timestamp(batch.schema.field(place).type):
-        return batch
-    whole = batch.column(place).cast(arrow.timestamp(unit), safe=False).cast(arrow.int64())
-    return batch.set_column(place, stream.time, whole)
+def _texts(arrow: Any, column: Any, epoch: str | None) -> list[Any]:
+    """The values of a column, of which Python may not have some times; as numbers of an epoch's units, if
+    the file's time format means these."""
+    types, kind = arrow.types, column.type
+    if types.is_dictionary(kind):
+        return _texts(arrow, column.dictionary_decode(), epoch)
+    if types.is_date(kind):
+        return [text and text[:10] for text in _times(column.cast(arrow.timestamp("s"), safe=False))]
+    if types.is_timestamp(kind):
+        return (
+            _times(column) if epoch is None else [_units(each, kind.unit, epoch) for each in _whole(column)]
+        )
+    return list(column.to_pylist())
 
 
-def _line(row: dict[str, Any]) -> str:
-    return f"{{{', '.join(f'{json.dumps(name)}: {_word(value)}' for name, value in row.items())}}}"
+def _whole(column: Any) -> list[int | None]:
+    return list(column.cast("int64").to_pylist())
+
+
+def _times(column: Any) -> list[str | None]:
+    """Instants are kept in UTC, whatever zone a column names."""
+    zone = "+00:00" if column.type.tz else ""
+    return [_time(each, column.type.unit, zone) for each in _whole(column)]
+
+
+def _units(value: int | None, unit: str, other: str) -> int | None:
+    """So many units since 1970 in others, if these are not too many.
+
+    >>> _units(1_999, "ms", "s"), _units(2, "s", "us"), _units(2**60, "s", "ns")
+    (1, 2000000, None)
+    """
+    found = None if value is None else value * PARTS[other] // PARTS[unit]
+    return None if found is None or abs(found) >= 2**63 else found
+
+
+def _time(value: int | None, unit: str, zone: str = "") -> str | None:
+    """Of so many units since 1970, to the microsecond.
+
+    >>> _time(1, "s"), _time(1_500_000_000, "ns", "+00:00"), _time(2**60, "s")
+    ('1970-01-01T00:00:01', '1970-01-01T00:00:01.500000+00:00', None)
+    """
+    found = _units(value, unit, "us")
+    try:
+        return None if found is None else (SINCE + timedelta(microseconds=found)).isoformat() + zone
+    except OverflowError:
+        return None
+
+
+def _line(names: list[str], values: tuple[Any, ...]) -> str:
+    told = (f"{json.dumps(name)}: {_word(value)}" for name, value in zip(names, values, strict=True))
+    return f"{{{', '.join(told)}}}"
 
 
 def _word(value: Any) -> str:
     """
-    >>> _word(1), _word(float("nan")), _word(date(2026, 1, 5)), _word(Decimal("0.10"))
-    ('1', 'null', '"2026-01-05"', '0.10')
+    >>> _word(1), _word(float("nan")), _word("a"), _word(Decimal("0.10"))
+    ('1', 'null', '"a"', '0.10')
     """
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else "null"
     if isinstance(value, float) and not isfinite(value):
         return "null"
-    return json.dumps(value.isoformat() if isinstance(value, date) else value)
+    return json.dumps(value)

@@ -1,20 +1,21 @@
 """Asking: what an analyst plans, asks for and ends.
 
 **Privacy.** Plans, costs and refusals follow from declarations and the ledger alone. To take a release in,
-the run is set down and taken up again, which takes as long as the data makes it take: so the answer leaves at
-the next departure (`departures`: multiples of `publish_delay` from the stream's start), when the ledger shows
-the charge, and the ledger that is planned with is that of the last one. A plan begins by the clock: the tick
-that the store has open would show that events came. What went wrong in the run is told as its state, never in
-its words.
+the run is set down and taken up again, which takes as long as the data makes it take: so the answer leaves by
+the clock (`gathering`), when the ledger shows the charge, and the ledger that is planned with is that of the
+last departure. A plan begins by the clock: the tick that the store has open would show that events came. What
+went wrong in the run is told as its state, never in its words. Plans take processor time from the run, so
+one is made at a time, and their number is bounded (`max_plans_per_minute`): rounds stay even (`work`).
 
-**Promise.** Nobody who waits for the run holds a thread, and planning has few of its own (`AT_ONCE`): readers
-never wait behind analysts. Who asks again for what was charged to them, in the same words, is answered as at
-first: an answer may be lost on its way.
+**Promise.** Nobody who waits for the run holds a thread, and planning has one of its own, with a short queue
+(`WAITING`): readers never wait behind analysts. Who asks again for what was charged to them, in the same
+words, or ends again what was ended, is answered as at first: an answer may be lost on its way.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
@@ -47,7 +48,7 @@ from streamgauge.server.roles import Person, Role, needs, person_of
 from streamgauge.server.runner import Runner
 from streamgauge.server.turns import NotRunning, Refused
 
-AT_ONCE = 4  # threads that plan
+WAITING = 64  # plans and asks that may wait for the one thread that plans
 Found = TypeVar("Found")
 MARGIN = 0.01  # seconds: a clock that is set in small steps may be behind the one that wakes us
 
@@ -57,8 +58,8 @@ class Asking:
 
     def __init__(self, runner: Runner, ledger: PublicLedger, limits: Limits) -> None:
         self.runner, self.ledger, self.limits = runner, ledger, limits
-        self.now, self.departs = runner.now, ledger.departs
-        self._limiter = CapacityLimiter(AT_ONCE)
+        self.now, self.departs, self.heard = runner.now, ledger.departs, ledger.gathering.heard
+        self._limiter, self._plans = CapacityLimiter(1), 0
 
     def routes(self) -> list[Route]:
         return [
@@ -69,15 +70,17 @@ class Asking:
 
     async def plan(self, request: Request) -> Response:
         """What a release would cost and how wrong it would be; spends nothing."""
-        asked, _ = await self._asked(request)
-        return JSONResponse(planned_as_json(await self._planned(asked)))
+        asked, person = await self._asked(request)
+        with self._admitted(person):
+            return JSONResponse(planned_as_json(await self._planned(asked)))
 
     async def ask(self, request: Request) -> Response:
         """Charges a release and starts it."""
         asked, person = await self._asked(request)
-        if known := await self._known(asked):
-            return charged(known)
-        planned = await self._planned(asked)
+        with self._admitted(person):
+            if known := await self._known(asked):
+                return charged(known)
+            planned = await self._planned(asked)
         if planned.plan is None or planned.refused:
             raise refused(planned.refused)
         try:
@@ -91,14 +94,15 @@ class Asking:
     async def end(self, request: Request) -> Response:
         """Ends a release that was asked for: an analyst's own, or any for the curator."""
         name, person = request.path_params["name"], person_of(request)
-        by = asked_by(await self._book(), name)
+        entry = (await self._book()).latest().get(name)
         if name in {release.name for release in self.runner.file.releases}:
             raise refused([f"release must be one that was asked for, got {name}, which is in the file"])
-        if by is None:
-            raise HttpRefusal(404, "not_found", "release must be one that is open, got another")
-        if person.role < Role.CURATOR and person.name != by:
+        if entry is None or entry.asked is None:
+            raise HttpRefusal(404, "not_found", "release must be one that was asked for, got another")
+        if person.role < Role.CURATOR and person.name != entry.asked:
             raise HttpRefusal(403, "wrong_role", "release must be one's own to be ended, got another's")
-        await self._in_turn(person, self.runner.ending, name)
+        if entry.ended is None:
+            await self._in_turn(person, self.runner.ending, name)
         return JSONResponse({"release": name, "ended": True})
 
     async def left(self, person: Person) -> Loss | None:
@@ -107,6 +111,18 @@ class Asking:
             return None
         book, first = await self._book(), first_by_clock(self.runner.file.stream, self.now())
         return await self._apart(share_left, book, person.name, person.share, first)
+
+    @contextmanager
+    def _admitted(self, person: Person) -> Iterator[None]:
+        """Around a plan: who plans too much, or beside too many others, comes back later."""
+        if self._plans >= WAITING:
+            raise later("busy", f"plans that wait must be at most {WAITING}, got one more")
+        self.limits.plan(person.client)
+        self._plans += 1
+        try:
+            yield
+        finally:
+            self._plans -= 1
 
     async def _asked(self, request: Request) -> tuple[AskedRelease, Person]:
         body, person = await json_object(request), person_of(request)
@@ -118,7 +134,7 @@ class Asking:
         return AskedRelease(release, person.name or "curator", person.share), person
 
     async def _planned(self, asked: AskedRelease) -> PlannedAsk:
-        book, first = await self._book(), first_by_clock(self.runner.file.stream, self.departs(self.now()))
+        book, first = await self._book(), first_by_clock(self.runner.file.stream, self.heard(self.now()))
         over = await self._apart(self.runner.over)
         planning = partial(plan_asked, self.runner.file, asked, book=book, first=first, over=over)
         return await self._apart(planning)
@@ -132,12 +148,13 @@ class Asking:
         return await self._apart(self.ledger.book)
 
     async def _apart(self, act: Callable[..., Found], *told: Any) -> Found:
-        """Does something in one of the few threads that analysts have."""
+        """Does something in the one thread that analysts have."""
         return await to_thread.run_sync(act, *told, limiter=self._limiter)
 
     async def _in_turn(self, person: Person, act: Callable[..., Future[None]], *told: Any) -> None:
         """Does what the run has to be stopped for; whatever comes of it is told on the clock."""
         self.limits.ask(person.client)
+        heard = self.heard(self.now())
         try:
             await asyncio.shield(asyncio.wrap_future(act(*told)))
         except Refused as refusal:
@@ -148,13 +165,7 @@ class Asking:
             ) from None
         finally:
             now = self.now()
-            await asyncio.sleep((self.departs(now) - now) / 10**6 + MARGIN)
-
-
-def asked_by(book: Book, name: str) -> str | None:
-    """Who asked for a release that is open."""
-    entry = book.latest().get(name)
-    return None if entry is None or entry.ended is not None else entry.asked
+            await asyncio.sleep((max(heard, self.departs(now)) - now) / 10**6 + MARGIN)
 
 
 def refused(reasons: Any) -> HttpRefusal:

@@ -1,11 +1,12 @@
 """When what was committed leaves: on the clock, never when it is ready.
 
-    tick closes      commit            leaves
-    ----|---------------|------------------|-----------   multiples of `every` since the stream's start
-                                           ^ the first one at or after both
+    tick closes   commit          leaves
+    ----|-----------|---------|------|-----------   multiples of `every` since the stream's start
+        |<----- every ------->|      ^ the first one after a whole delay, and after the commit
 
-How long a commit takes may depend on what came, so its moment is private. Readers learn of it that it was at
-most one multiple before they saw it; with a delay that is longer than any commit takes, nothing.
+How long a commit takes may depend on what came, so its moment is private. It has a whole delay from where the
+tick closed, wherever that lies between two multiples. Readers learn of it that it was at most one multiple
+before they saw it; with a delay that is longer than any commit takes, nothing.
 
 Promise
     What was committed later never leaves earlier, and what has left stays: also where the clock is set back.
@@ -34,15 +35,17 @@ class Departures:
         """
         return self.start - (self.start - ready) // self.every * self.every
 
-    def add(self, entry: int, *, committed: int, closed: int = 0) -> None:
-        """An entry that was committed, and when the last of its ticks closed."""
-        self.add_at(entry, self.moment(max(committed, closed)))
+    def add(self, entry: int, *, committed: int, closed: int = 0) -> int:
+        """An entry that was committed, and when the last of its ticks closed or its turn began; tells when it
+        leaves."""
+        return self.add_at(entry, self.moment(max(committed, closed + self.every)))
 
-    def add_at(self, entry: int, moment: int) -> None:
+    def add_at(self, entry: int, moment: int) -> int:
         """An entry that is public from a moment on: what was opened before anything was read."""
         with self._lock:
-            before = self._waiting[-1][0] if self._waiting else 0
-            self._waiting.append((max(before, moment), entry))
+            leaves = max(self._waiting[-1][0] if self._waiting else 0, moment)
+            self._waiting.append((leaves, entry))
+            return leaves
 
     def passed(self, now: int) -> int:
         """The last entry that has left by now."""

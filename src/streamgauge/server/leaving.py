@@ -8,7 +8,8 @@ ready by the thread alone, so that nobody who reads waits for that.
 That a run is over is known when its last tick is committed, so it leaves with that.
 
 What has left once is shown again at once after a restart, for how far readers have come is noted before they
-see it; all that is committed beyond the note leaves at the first multiple after the store was last written.
+see it; all that is committed beyond the note leaves at the first multiple after the store was last written,
+and no sooner than without a restart.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from streamgauge.pipeline.store_errors import NoStore, StoreError
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.board import Board
 from streamgauge.server.departures import Departures
+from streamgauge.server.gathering import Gathering
 from streamgauge.server.noted import Noted
 
 GLANCE = 0.25  # seconds after which the clock is looked at again, for it may have been set
@@ -32,10 +34,10 @@ class Leaving:
     """Lets entries leave at their time; one thread of its own, between `start` and `stop`."""
 
     def __init__(self, file: PipelineFile, board: Board, now: Callable[[], int]) -> None:
-        self.board, self.now = board, now
+        self.board, self.now, self.stream = board, now, file.stream
         board.look = self.glance
         self.departures = Departures(file.stream.start, file.server.publish_delay)
-        self._noted = Noted(file.folder)
+        self._noted, self._gathering = Noted(file.folder), Gathering(self.departures)
         self._bell, self._over, self._looking = Flag(), False, Lock()
         self._newest = 0
         self._final: int | None = None  # the last entry of a run that is over
@@ -46,15 +48,23 @@ class Leaving:
         with suppress(NoStore), Reader.at(self._noted.folder) as reader:
             self.departures.left = self._noted.read(reader)
             written = min(self._noted.last_write() + SECOND, self.now())
-            self.departures.add(reader.number, committed=written)
+            told = max((act.time for act in reader.acts()), default=0)  # when acts are shown, at the earliest
+            ready = max(written, min(told, self._gathering.heard(self.now())))
+            self.departures.add(reader.number, committed=ready, closed=self._closed(reader.tick))
         self.glance()
         self._thread.start()
 
-    def heard(self, entry: int, *, closed: int = 0) -> None:
-        """An entry was committed by now."""
+    def heard(self, entry: int, *, closed: int = 0) -> int:
+        """An entry was committed by now; tells when it leaves."""
         self._newest, self._final = entry, None
-        self.departures.add(entry, committed=self.now(), closed=closed)
+        leaves = self.departures.add(entry, committed=self.now(), closed=closed)
         self._bell.set()
+        return leaves
+
+    def _closed(self, tick: int) -> int:
+        """When a tick closed; those of a finished source did before it was read."""
+        live = self.stream.arrival == "live" and tick > 0
+        return self.stream.begins(tick + 1) + self.stream.lateness if live else 0
 
     def begun(self, entry: int) -> None:
         """The server has started, and its run is open: what was charged before it read anything is public."""

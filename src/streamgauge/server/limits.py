@@ -1,6 +1,7 @@
 """Limits: how much one client, and all of them, may take of the server.
 
     the rate of requests       by client: a token, or an address where there is none
+    the rate of plans          the same: each takes the processor from the run
     the rate of asks and ends  the same: the run is stopped for each, and the book keeps each for ever
     live connections           by client, and in all
     the length of a body       and the time that it may take
@@ -51,6 +52,7 @@ class Limits:
         self.body, self.body_seconds = settings.max_body, BODY_SECONDS
         self._requests = Rates(settings.rate, settings.rate * BURST, now)
         self._asks = Rates(settings.max_asks_per_minute / 60, settings.max_asks_per_minute, now)
+        self._plans = Rates(settings.max_plans_per_minute / 60, settings.max_plans_per_minute, now)
         self._live: Counter[str] = Counter()
         self._held = 0
 
@@ -66,6 +68,13 @@ class Limits:
         """Counts a request; one beyond the rate is refused."""
         if wait := self._requests.wait(client):
             rule = f"requests must be at most {self._requests.rate:g} a second, got more"
+            raise later("rate", rule, status=429, seconds=wait)
+
+    def plan(self, client: str) -> None:
+        """Counts what is planned, for an ask too."""
+        if wait := self._plans.wait(client):
+            most = self.settings.max_plans_per_minute
+            rule = f"releases that are planned must be at most {most} a minute, got more"
             raise later("rate", rule, status=429, seconds=wait)
 
     def ask(self, client: str) -> None:

@@ -1,7 +1,8 @@
 """The ledger that everybody may read: what was charged, and what is left, as of the last departure.
 
 **Privacy.** When a charge was committed depends on data. So acts are told with the moment at which they are
-shown (`departures`), and not before it. They are read once, whoever reads them (`known_acts`).
+shown (`departures`), and not before it: the one that was foreseen when they were committed, or the later one
+at which they left. They are read once, whoever reads them (`known_acts`).
 """
 
 from dataclasses import replace
@@ -15,7 +16,7 @@ from starlette.routing import Route
 
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.ledger_json import book_as_json
-from streamgauge.server.departures import Departures
+from streamgauge.server.gathering import Gathering
 from streamgauge.server.known_acts import Acts, ByActs, books
 from streamgauge.server.ledger_pages import acts_page, ledger_page
 from streamgauge.server.roles import Role, needs
@@ -29,7 +30,8 @@ class PublicLedger:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.departs = Departures(runner.file.stream.start, runner.file.server.publish_delay).moment
+        self.gathering = Gathering.of(runner.file)
+        self.departs = self.gathering.departures.moment
         self._timed, self._books = ByActs(self._as_shown), books(runner.file.stream.unit)
         self._told = ByActs(lambda acts: book_as_json(self._books(acts), runner.file))
 
@@ -63,4 +65,6 @@ class PublicLedger:
         return tuple(takewhile(lambda act: act.time <= now, self._timed(self.runner.acts())))
 
     def _as_shown(self, acts: Acts) -> Acts:
-        return tuple(replace(act, time=self.departs(act.time)) for act in acts)
+        late = self.runner.late
+        times = (late.get(place, self.departs(act.time)) for place, act in enumerate(acts))
+        return tuple(replace(act, time=time) for act, time in zip(acts, times, strict=True))

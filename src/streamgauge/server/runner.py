@@ -6,40 +6,43 @@
 Promise
     The run has the lock, key, witness and crash law of `streamgauge run`. Lock, key, store, sinks and a
     source that cannot be replayed are held from the first turn to the last (`pipeline.holding`). If the run
-    cannot be opened with what is asked for, it goes on without, or rests if its last tick was over; and
-    nothing was charged. When it is over, or the world failed it, readers go on reading. Whatever its thread
-    dies of, the run is then "failed", who waits is told, and only then are lock and store let go.
+    cannot be opened with what is asked for, it goes on without, or rests if its last tick was over. Nothing
+    was charged then, unless a sink failed after the commit: the charge stands, the release is taken up by
+    the next turn, and who asks again in the same words is answered as if nothing had been. When the run is
+    over, or the world failed it, readers go on reading. Whatever its thread dies of, the run is then
+    "failed", who waits is told, and only then are lock and store let go.
 
 Privacy
     `state` and `error` are public: the error is the name of a class. `progress`, `failure` and what `worry`
     is told are the curator's.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from threading import Thread
-from typing import Any, Self
+from typing import Any
 
-from streamgauge.pipeline.asked import refused_in_turn
 from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
 from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.by_clock import closed_tick, first_by_clock
+from streamgauge.pipeline.by_clock import closed_tick
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options, Progress, unseen
 from streamgauge.pipeline.pipeline import Pipeline, input_of
-from streamgauge.pipeline.reader import Act, Reader
+from streamgauge.pipeline.reader import Act
 from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.query.formats import HTTP, STANDARD
 from streamgauge.query.protocols import Live
-from streamgauge.query.released import Released
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.board import Board, State
 from streamgauge.server.departed import Readers
+from streamgauge.server.gathering import Gathering
+from streamgauge.server.heard import Heard
+from streamgauge.server.judging import verdicts
 from streamgauge.server.known_acts import books
 from streamgauge.server.leaving import Leaving
 from streamgauge.server.over import Over
@@ -84,7 +87,10 @@ class Runner:
         self.books, self._over = books(file.stream.unit), Over()
         self.progress: Progress | None = None
         self.failure: Exception | None = None
-        self._seen, self._turns, self._tally = seen, Turns(self.now), Tally()
+        self.late: dict[int, int] = {}  # acts, by their place, that leave after their time: when
+        self._seen, self._tally = seen, Tally()
+        self._gathering = Gathering.of(file)
+        self._turns = Turns(self.now, self._gathering.begins)
         self._worry, self._holding = worry, Holding(file)
         self._input: Live | None = self.inbox
         self._leaving = Leaving(file, self.board, self.now)
@@ -197,7 +203,7 @@ class Runner:
         turn: Turn | None = self._turns.at_hand
         idle = False  # whether nothing is left to run
         while turn is not None:
-            failure = self._run(turn)
+            failure = self._run(turn, idle=idle)
             if failure is None:
                 idle = not turn.interrupted
             elif turn.needed:
@@ -206,17 +212,16 @@ class Runner:
                 self._go_on_after(failure)
             if idle and failure is None:
                 self._leaving.ended()
-            self._turns.over(turn, failure, () if failure is None else self._against(turn))
+            self._turns.over(turn, failure)
             turn = self._turns.next(idle=idle)
 
-    def _against(self, turn: Turn) -> list[tuple[str, ...]]:
-        """What the ledger has against each of those who shared a turn that was not opened."""
-        if turn.needed or len(turn.wishes) == 1:
-            return []
-        file, seen = self.file, self._leaving.departures.moment(self.now())
-        book, first = read_book(file.folder, file.stream), first_by_clock(file.stream, seen)
-        reasons = iter(refused_in_turn(file, turn.asked, book, first, self.over()))
-        return [next(reasons) if wish.asked else () for wish in turn.wishes]
+    def _judge(self, turn: Turn) -> None:
+        """Tells those at once whom the ledger is against: the turn is of the others."""
+        if turn.wishes:
+            book = read_book(self.file.folder, self.file.stream)
+            heard, seen = self._gathering.heard, self._departs(turn)(self.now())
+            told = verdicts(self.file, turn.wishes, book, heard=heard, seen=seen, over=self.over())
+            self._turns.judged(turn, told)
 
     def _go_on_after(self, failure: Exception) -> None:
         """A turn was not opened: the run goes on as it was."""
@@ -225,39 +230,52 @@ class Runner:
         if not isinstance(failure, (*TOLD, RunRefused)):  # the store may be uncertain
             self._holding.let_go()
 
-    def _run(self, turn: Turn) -> Exception | None:
+    def _run(self, turn: Turn, *, idle: bool) -> Exception | None:
         """One turn, to its end or until it is stopped; returns what went wrong."""
         try:
-            with Heard(self.file, self._leaving) as heard:
+            self._judge(turn)
+            if idle and not turn.wishes:
+                return None
+            with Heard(self.file, self._leaving, self.late) as heard:
                 for released in Pipeline(self.file).ticks(self._options(turn, heard)):
                     heard.commit(released)
         except Exception as failure:
             return failure
         return None
 
-    def _options(self, turn: Turn, heard: "Heard") -> Options:
+    def _options(self, turn: Turn, heard: Heard) -> Options:
         def step(name: str) -> None:
             self.options.step(name)
             if name == "opened":
-                heard.opening(first=self.state == "starting")
+                heard.opening(first=self.state == "starting", begun=self._begun(turn))
                 self.options = replace(self.options, **ONCE)
                 self._tally.opened()
                 self.board.tell("running")
                 self._turns.opened(turn)
 
         own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
-        own |= {"inbox": self._source(), "holding": self._holding, "departs": self._leaving.departures.moment}
+        own |= {"inbox": self._source(), "holding": self._holding, "departs": self._departs(turn)}
         own |= {
             "asked": turn.asked,
             "over": self.over() if turn.asked else frozenset(),
             "ended": (*self.options.ended, *turn.ended),
         }
-        return replace(self.options, moments=turn.moments, within=self._within, **own)
+        moments = {name: self._gathering.heard(asked) for name, asked in turn.moments.items()}
+        return replace(self.options, moments=moments, within=self._within, **own)
+
+    def _begun(self, turn: Turn) -> int:
+        """When it began, by the clock; 0 if nobody asked."""
+        return max((self._gathering.begins(wish.moment) for wish in turn.wishes), default=0)
+
+    def _departs(self, turn: Turn) -> Callable[[int], int]:
+        """When readers see what is committed at a moment as this turn is opened."""
+        least = max((self._gathering.heard(wish.moment) for wish in turn.wishes), default=0)
+        return lambda moment: max(least, self._leaving.departures.moment(moment))
 
     def _within(self, due: Callable[[], int]) -> int:
         """No tick closes after the last one of a release that waits for its end."""
-        departs, stream = self._leaving.departures.moment, self.file.stream
-        return self._turns.within(due, lambda moment: closed_tick(stream, departs(moment)))
+        heard, stream = self._gathering.heard, self.file.stream
+        return self._turns.within(due, lambda moment: closed_tick(stream, heard(moment)))
 
     def _source(self) -> Live | None:
         """What cannot be read again outlives a turn."""
@@ -276,33 +294,3 @@ class Runner:
         if self.inbox is not None:
             self.inbox.close()
         self._turns.close()
-
-
-class Heard:
-    """What one run commits, as it is heard: entry by entry."""
-
-    def __init__(self, file: PipelineFile, leaving: Leaving) -> None:
-        self.stream, self.folder, self.leaving = file.stream, file.folder, leaving
-        self._reader: Reader | None = None
-
-    def opening(self, *, first: bool) -> None:
-        """The store is there, and has all charges."""
-        self._reader = Reader.at(self.folder)
-        if first:
-            self.leaving.begun(self._reader.number)
-        else:
-            self.commit([])
-
-    def commit(self, released: Sequence[Released]) -> None:
-        """The newest entry is of these ticks; those of a finished source were closed before it was read."""
-        ends = [each.end for each in released] if self.stream.arrival == "live" else []
-        if self._reader is not None:
-            closed = max(ends, default=0) + self.stream.lateness
-            self.leaving.heard(self._reader.number, closed=closed)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._reader is not None:
-            self._reader.close()

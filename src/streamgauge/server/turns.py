@@ -1,13 +1,14 @@
 """Turns: the run is opened again and again, each time with all that was asked for in between.
 
-    ask -> the round at hand is the run's last -> opened with the release -> done, or refused
+    ask -> the round at hand is the run's last -> judged -> opened with the release -> done, or refused
 
-A turn that is refused changes nothing, and the next one has nothing new. All who wait share a turn; if it
-cannot be opened with all of them, those are told who stand against it, and the others share the next one, or
-each gets one alone if nothing is known against anybody. Between two turns there is a whole round of the run,
-in which every release of the file goes on, and a while (`PACE`): so asking starves nobody. Ticks after the
-last one of a release that is to end wait for that turn (`within`), so which is its last follows from when
-that was asked for.
+All who wait share a turn; those are told first whom the ledger is against (`judged`), and the run is opened
+with the others. If that fails all the same, nothing of it is charged unless it was committed already, and
+the next turn has nothing new. Those who end something then share the one after, and are told if that fails;
+each who asks for something gets one alone. Between two turns there is a whole round of the run, in which
+every release of the file goes on, and a while (`PACE`): so asking starves nobody. Ticks after the last one of
+a release that is to end wait for that turn (`within`), so which is its last follows from when that was asked
+for; and that is never long, however many ends and refusals there are.
 
 Privacy
     Refusals that follow from declarations and the ledger are told to who asks. Of any other failure, which
@@ -26,12 +27,12 @@ from time import monotonic
 
 from streamgauge.pipeline.asked_releases import AskedRelease, AskRefused
 from streamgauge.pipeline.book import TooLate
+from streamgauge.pipeline.clock import SECOND
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, PrivacyError
 from streamgauge.query import query
 
-Reasons = Sequence[tuple[str, ...]]  # against each wish of a turn
-NONE: Reasons = ()
+Verdict = tuple[str, ...] | None  # what is against a wish; None if it is so already
 PACE = 1.0  # seconds between two turns
 TOLD = (PrivacyError, TooLate, AskRefused, query.Refused)  # by declarations and the ledger alone
 
@@ -83,12 +84,17 @@ class Wish:
 
 
 class Due(Flag):
-    """Set once somebody waits, and the turn has had its while."""
+    """Set once somebody waits, their turn begins by the clock, and one that failed has had its while."""
 
-    begun = inf
+    failed = -inf  # when
+    until: Callable[[], int] = staticmethod(lambda: 0)  # how many microseconds, by the clock
 
     def is_set(self) -> bool:
-        return super().is_set() and monotonic() - self.begun >= PACE
+        return super().is_set() and self.left() <= 0
+
+    def left(self) -> float:
+        """Seconds."""
+        return max(self.failed + PACE - monotonic(), self.until() / SECOND)
 
 
 @dataclass
@@ -127,12 +133,15 @@ class Turn:
 class Turns:
     """Whose turn it is. Anybody asks; one thread takes turns."""
 
-    def __init__(self, now: Callable[[], int] = lambda: 0) -> None:
-        self.at_hand, self._now = Turn(), now
+    def __init__(
+        self, now: Callable[[], int] = lambda: 0, begins: Callable[[int], int] = lambda asked: asked
+    ) -> None:
+        self._now, self._begins = now, begins
         self._asked: deque[Wish] = deque()
         self._alone: deque[Wish] = deque()  # of a turn that could not be opened with all of them
         self._over, self._failed = False, False
         self._changed = Condition()
+        self.at_hand = self._turn()
 
     def ask(self, wish: Wish) -> Future[None]:
         """What is there once the run was opened with what is asked for, or has why not."""
@@ -158,23 +167,33 @@ class Turns:
     def opened(self, turn: Turn) -> None:
         """It was opened: what was asked for is charged. If others wait, it is their turn."""
         with self._changed:
-            turn.due.begun = monotonic()
             turn.done.set_result(None)
             for wish in turn.wishes:
                 wish.done.set_result(None)
             if self._asked or self._alone:
                 turn.due.set()
 
-    def over(self, turn: Turn, failure: Exception | None, reasons: Reasons = NONE) -> None:
-        """It is over; who still waits for it is told why not, where that is known, or tries again."""
+    def judged(self, turn: Turn, verdicts: Sequence[Verdict]) -> None:
+        """Those are told who would be refused, or have what they want; the turn is of the others."""
+        with self._changed:
+            for wish, verdict in zip(turn.wishes, verdicts, strict=True):
+                if verdict:
+                    wish.done.set_exception(Refused(verdict))
+                elif verdict is None:
+                    wish.done.set_result(None)
+            turn.wishes = tuple(wish for wish in turn.wishes if not wish.done.done())
+
+    def over(self, turn: Turn, failure: Exception | None) -> None:
+        """It is over; who still waits for it tries again, or is told why not."""
         with self._changed:
             self._failed = failure is not None
-            for wish, known in zip(turn.wishes, reasons, strict=False):
-                if known:
-                    wish.done.set_exception(Refused(known))
+            if self._failed:
+                turn.due.failed = monotonic()
             left = [wish for wish in turn.wishes if not wish.done.done()]
-            if len(turn.wishes) > 1 and not self._over:
-                (self._asked if any(reasons) else self._alone).extendleft(reversed(left))
+            asks = [wish for wish in left if wish.asked]
+            if asks and len(left) > 1 and not self._over:
+                self._alone.extend(asks)
+                self._asked.extendleft(wish for wish in reversed(left) if not wish.asked)
                 return
             for wish in left:
                 wish.settle(failure)
@@ -191,9 +210,7 @@ class Turns:
                 self._changed.wait(wait)
             if self._over:
                 return None
-            begun = self.at_hand.due.begun
-            self.at_hand = Turn(() if self._failed and not idle else self._wishes())
-            self.at_hand.due.begun = begun
+            self.at_hand = self._turn(() if self._failed and not idle else self._wishes())
             return self.at_hand
 
     def close(self) -> None:
@@ -214,13 +231,25 @@ class Turns:
 
     def _wait(self) -> float | None:
         """How long it is to the next turn of a run that has nothing to do; None if nobody asks."""
-        if not (self._asked or self._alone):
-            return None
-        return max(0.0, self.at_hand.due.begun + PACE - monotonic())
+        return max(0.0, self.at_hand.due.left()) if self._asked or self._alone else None
+
+    def _turn(self, wishes: tuple[Wish, ...] = ()) -> Turn:
+        """The next turn of these; after it, those who wait have theirs by the clock."""
+        turn = Turn(wishes)
+        turn.due.until = self._until_next
+        turn.due.failed = self.at_hand.due.failed if self._failed else -inf
+        return turn
+
+    def _until_next(self) -> int:
+        """How long it is until the turn begins of who waits for longest."""
+        waiting = [] if self._alone else [self._begins(wish.moment) for wish in list(self._asked)]
+        return max(0, min(waiting, default=0) - self._now())
 
     def _wishes(self) -> tuple[Wish, ...]:
+        """All whose turn has begun; of a turn that failed, those who end something, then one alone."""
+        now = self._now()
+        found = [wish for wish in self._asked if self._begins(wish.moment) <= now]
         if self._alone:
-            return (self._alone.popleft(),)
-        found = tuple(self._asked)
-        self._asked.clear()
-        return found
+            found = [wish for wish in found if not wish.asked] or [self._alone.popleft()]
+        self._asked = deque(wish for wish in self._asked if wish not in found)
+        return tuple(found)

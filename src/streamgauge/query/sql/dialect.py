@@ -3,8 +3,8 @@
 Privacy
     What is not listed here is refused before anything else looks at it, with a reason that depends on the
     text of the query alone. So nothing that could read, sleep, draw, raise or see more than one record (a
-    subquery, a window, an ORDER BY) ever reaches the engine. The tree is bounded in length and depth, so
-    that a hostile text costs its reader nothing.
+    subquery, a window, an ORDER BY) ever reaches the engine. The text is bounded in words before it is
+    parsed, and the tree in depth, so that a hostile text costs its reader little.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +19,7 @@ from streamgauge.query.query import Refused
 from streamgauge.query.sql.nodes import ALLOWED, FUNCTION_NAMES, FUNCTIONS, REASONS, Node
 
 LONGEST_SQL = 32_768  # characters
+MOST_WORDS = 4096  # and signs: two lists of a thousand values
 DEEPEST_TEXT = 32  # parentheses and CASEs within each other, and signs in a row
 DEEPEST_TREE = 80  # a sum of as many terms
 
@@ -55,6 +56,8 @@ def _check_text(sql: str) -> None:
         tokens = sqlglot.tokenize(sql, read="duckdb")
     except SqlglotError:
         raise Refused("sql cannot be read: a quote or comment is not closed") from None
+    if len(tokens) > MOST_WORDS:
+        raise Refused(f"sql must be at most {MOST_WORDS} words and signs, got {len(tokens)}")
     _check_beginning(tokens)
     if max(_depths(tokens), default=0) > DEEPEST_TEXT:
         raise Refused(f"sql must be nested at most {DEEPEST_TEXT} deep")

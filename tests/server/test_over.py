@@ -1,0 +1,76 @@
+"""Which releases are over: those of which readers have seen the last tick, wherever their end was entered."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import file_of
+
+from streamgauge.pipeline.book import Book, Entry
+from streamgauge.pipeline.store import Act
+from streamgauge.privacy import Event
+from streamgauge.server.judging import verdicts
+from streamgauge.server.over import Over
+from streamgauge.server.turns import Wish
+
+LASTS = {"short": 2, "long": 5}  # horizons
+PASSED = 9  # the tick at which they are ended
+
+
+class Seen:
+    """A reader who has seen all that there is, or all but the last tick of each."""
+
+    def __init__(self, less: int = 0) -> None:
+        self.less = less
+
+    def last_released(self, name: str) -> int:
+        return LASTS[name] - self.less
+
+
+def ended(order: tuple[str, ...], passed: dict[str, int]) -> Book:
+    """A book in which releases were ended after their horizons, one after the other."""
+    book = Book.read([Act("budget", {"loss": {"epsilon": "1"}})], Event())
+    for name, last in LASTS.items():
+        body = {
+            "release": name,
+            "loss": {"epsilon": "1/9"},
+            "first": 1,
+            "last": last,
+            "block": "",
+            "asked": "ana",
+        }
+        book = book.grown([*book.acts, Act("charge", body)])
+    for name in order:
+        book.end(name, passed[name], runs_on=True)
+    return book
+
+
+def seen_over(book: Book, reader: Any) -> frozenset[str]:
+    return Over().seen(book, reader)
+
+
+@pytest.mark.parametrize("order", [("short", "long"), ("long", "short")])
+@pytest.mark.parametrize("passed", [LASTS, dict.fromkeys(LASTS, PASSED)], ids=["live", "finished"])
+def test_what_is_ended_after_its_horizon_is_over_once_readers_saw_its_last_tick(
+    order: tuple[str, ...], passed: dict[str, int]
+) -> None:
+    book = ended(order, passed)
+    assert seen_over(book, Seen()) == set(LASTS)
+    assert seen_over(book, Seen(less=1)) == set()
+    assert not book.at_work(seen_over(book, Seen()))
+
+
+def test_who_ends_the_same_in_one_turn_waits_for_it_and_who_ends_it_later_does_not(tmp_path: Path) -> None:
+    def told(book: Book) -> list[Any]:
+        wishes = [Wish(ended=(name,)) for name in ("long", "long", "none")]
+        return verdicts(file_of(tmp_path), wishes, book, heard=lambda asked: asked, seen=0, over=())
+
+    first, second, refused = told(ended((), LASTS))
+    assert (first, second) == ((), ())
+    assert "must be one that is open" in refused[0]
+    assert told(ended(("long",), LASTS))[:2] == [None, None]
+
+
+def test_a_twin_that_waits_for_the_tick_of_the_end_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Entry, "until", property(lambda self: self.ended))
+    assert seen_over(ended(("long", "short"), LASTS), Seen()) == {"long"}
