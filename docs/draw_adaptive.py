@@ -108,12 +108,16 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     return {"pegasus": draw_pegasus, "rollup": draw_hierarchy, "w_event": draw_budgets}
 
 
-def main() -> None:
+def save(drawn: dict[str, Callable[[], Figure]]) -> None:
     with plt.rc_context(STYLE):
-        for name, draw in pictures().items():
+        for name, draw in drawn.items():
             figure = draw()
             figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None, "Creator": None})
             plt.close(figure)
+
+
+def main() -> None:
+    save(pictures())
 
 
 if __name__ == "__main__":
