@@ -2,9 +2,9 @@
 
 The cost is an `epsilon`, a `rho`, or a `share` of the whole budget in the currency that the budget is kept
 in; a pure budget takes no rho, which implies no epsilon. Groups that are discovered take a `delta` beside it
-of the budget's, and shares are of what all deltas in the file leave. A release of a finished stream ends with
-it; one of a live stream goes on for ever unless it has a `horizon`. Whether the SQL can be answered is the
-planner's to say.
+of the budget's, and shares are of what all deltas in the file leave. A release of a finished or pan-private
+stream ends with it; one of another live stream goes on for ever unless it has a `horizon`. Whether the SQL can
+be answered is the planner's to say.
 """
 
 from fractions import Fraction
@@ -59,7 +59,7 @@ def _table(where: str, value: Any) -> Table:
 
 def _release(table: Table, stream: Stream, taken: Fraction) -> Release:
     mechanism, settings = mechanism_of(table)
-    ends = stream.ticks if stream.arrival == "finished" else None
+    ends = stream.ticks if stream.arrival == "finished" or stream.pan_private else None
     return Release(
         name=table.required("name", NAME),
         sql=table.required("sql", SQL),
