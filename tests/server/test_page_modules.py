@@ -96,7 +96,8 @@ def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
 def test_a_smoother_that_is_chosen_is_sent_and_one_as_it_comes_is_not(page, smoother, sent):
     """Which one comes is decided by the query: under a ROLLUP not the median for windows."""
     told = """async (draft) => {
-        const fold = new (await import('/page/mechanism.js')).MechanismFold({mechanisms: ['Pegasus']}, () => {});
+        const { MechanismFold } = await import('/page/mechanism.js');
+        const fold = new MechanismFold({mechanisms: ['Pegasus']}, () => {});
         fold.write(draft);
         return fold.body().mechanism; }"""
     draft = {"mechanism": "Pegasus"} | ({} if smoother is None else {"smoother": smoother})
