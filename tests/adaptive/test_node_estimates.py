@@ -119,13 +119,39 @@ def boxes(seed):
     return values, low, np.where(rng.random(13) < 0.3, np.inf, np.maximum(low, -99) + rng.exponential(9, 13))
 
 
+@pytest.mark.parametrize("lowest", [0.0, -np.inf])
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_brought_within_bounds_adds_up_and_leaves_keep_theirs(seed):
-    values, low, high = boxes(seed)
-    brought = within(TREE, values, low, high)
+def test_what_is_brought_within_bounds_adds_up_and_roots_keep_theirs(seed, lowest):
+    values, *bounds = boxes(seed)
+    low, high = (np.maximum(bound, lowest) for bound in bounds)
+    brought = within(TREE, values, low, high, lowest)
     assert np.allclose(TREE.totals(brought[TREE.leaves]), brought, rtol=0, atol=1e-6)
-    leaves = brought[TREE.leaves]
-    assert ((low[TREE.leaves] - 1e-6 <= leaves) & (leaves <= high[TREE.leaves] + 1e-6)).all()
+    assert (brought >= lowest).all()
+    assert low[0] <= brought[0] <= high[0]
+
+
+def test_children_without_room_for_their_parent_give_way_evenly_and_none_below_the_lowest():
+    tree, low = Hierarchy([None, 0, 0, 0]), np.array([0.0, 10.0, 5.0, 1.0])
+    values, high = np.array([12.0, 12.0, 6.0, 2.0]), np.array([12.0, 99.0, 99.0, 99.0])
+    assert np.allclose(within(tree, values, low, high, 0.0), [12, 8.5, 3.5, 0])
+    signed = within(tree, -values, -high, -low)
+    assert np.allclose(signed, [-12, -26 / 3, -11 / 3, 1 / 3]), "no highest"
+
+
+@pytest.mark.parametrize("busy", [10, 10_000])
+def test_a_root_of_many_leaves_is_near_its_readings_whoever_has_what_it_has(busy):
+    tree = Hierarchy([None] + [0] * 10_000)
+    counts = np.zeros((3, 10_000), int)
+    counts[:, :busy] = 10_000 // busy
+    release = claim(hierarchy=tree).start(noise=InsecureNoise(3)).feed(counts).of_tick(-1)
+    assert release.read.all()
+    assert abs(release.value[0] - release.centre[0]) <= NEAR * release.stddev[0]
+    assert release.value[1:].sum() == pytest.approx(release.value[0])
+    assert (release.value >= 0).all()
+    low, high = release.interval(0.95)
+    assert high[0] - low[0] == 2 * release.bars[0].half_width(0.95)[0], "not widened"
+    if busy == 10:
+        assert (np.abs(release.value - release.centre)[1:11] < 6 * release.stddev[1]).all()
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -98,9 +98,9 @@ def test_settings_set_the_noise_that_they_say() -> None:
     assert mechanism.perturber == DiscreteLaplace(Fraction(20, 9))
     assert mechanism.blocks == Blocks(BLOCK, DiscreteLaplace(Fraction(10, 3)), mechanism.perturber)
     assert claim(coarse="1/1000").distribution.scale == Fraction(5000, 4)
-    plain = Pegasus(Pure(1), coarse="1/3")
+    plain = Pegasus(Pure(1))
     assert plain.blocks is None
-    assert plain.perturber == Pegasus(Pure(1)).perturber
+    assert plain.perturber == DiscreteLaplace(Fraction(5, 4))
     assert released(plain, SilentNoise()).ended is None
 
 
@@ -369,9 +369,10 @@ def test_settings_that_make_no_claim_are_refused() -> None:
     for settings, words in (
         ({"coarse": 0}, r"^coarse must be above 0 and below 1, got 0$"),
         ({"coarse": 1}, r"^coarse must be above 0 and below 1, got 1$"),
-        ({"block": 1}, r"^block must be None or a whole number of at least 2, got 1$"),
-        ({"block": 2.5}, r"^block must be None or a whole number of at least 2, got 2.5$"),
-        ({"block": True}, r"^block must be None or a whole number of at least 2, got True$"),
+        ({"block": None}, r"^coarse must be left out unless there is a block, got 1/3$"),
+        ({"block": 1}, r"^block must be left out or a whole number of at least 2, got 1$"),
+        ({"block": 2.5}, r"^block must be left out or a whole number of at least 2, got 2.5$"),
+        ({"block": True}, r"^block must be left out or a whole number of at least 2, got True$"),
     ):
         with pytest.raises(ValueError, match=words):
             claim(**settings)

@@ -162,3 +162,46 @@ def test_a_node_far_below_0_is_looked_into_where_counts_may_be_negative() -> Non
     for signed, expected in ((True, [False, True, False]), (False, [True, True, False])):
         guessing = Guessing(np.full(3, 2.0), 0, signed)
         assert guessing.pruned(read, newest, newest, 1).tolist() == expected
+
+
+def unread(ticks, chains=1, count=0):
+    """Leaves that are never read, and have all that their roots have."""
+    hierarchy = Hierarchy([None] * chains + list(range(chains)))
+    values = np.full((ticks, chains), count)
+    mechanism = claim(hierarchy, window="running", prune=2**40)
+    return mechanism.start(noise=InsecureNoise(8)).feed(values).of_tick(-1)
+
+
+def test_what_was_never_read_is_known_as_well_as_what_it_is_a_part_of():
+    for ticks in (16, 256):
+        root, leaf = unread(ticks).interval(0.95)[1]
+        assert root < leaf < 2 * unread(ticks).bars[0].half_width(0.95)[0] + root
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.9])
+def test_bounds_by_an_ancestor_miss_no_more_often_than_what_is_set_apart_for_them(confidence, monkeypatch):
+    chains, count, ticks = 3000, 40, 12
+    release = replace(unread(ticks, chains, count), value=np.zeros(2 * chains))
+    apart = (1 - confidence) * node_bars.APART / 4  # of the half for sums, the half for those of all ticks
+
+    def missed():
+        return (release.interval(confidence)[1][chains:] < count * ticks).mean()
+
+    assert missed() <= apart + 6.5 * sqrt(apart / chains)
+    monkeypatch.setattr(node_bars.NodeBars, "_of_draws", lambda *_: 0.0)
+    assert missed() > 0.4, "bounds that say nothing of an ancestor's noise"
+
+
+def test_the_deeper_a_node_the_more_ancestors_share_what_is_set_apart():
+    bars = unread(16).bars[0]
+    deep = replace(
+        bars,
+        laws=(bars.laws[0],) * 3,
+        depths=np.arange(3),
+        parents=np.arange(3) - 1,
+        centres=np.zeros(3, int),
+        unread=np.array([0, 16, 16]),
+        ceilings=np.zeros(3, int),
+    )
+    half, root = deep.half_width(0.9), NoiseSum((Term(16, 1, bars.laws[0]),))
+    assert half[1:].tolist() == [root.half_width(1 - 0.1 * node_bars.APART / 2 / d) for d in (1, 2)]

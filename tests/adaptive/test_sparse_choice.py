@@ -95,6 +95,19 @@ def test_pan_private_counts_are_offered_cascading_buffers_and_never_take_them() 
         assert reasons == ["pan_private", "predicted error"]
 
 
+def test_cascading_buffers_must_win_by_more_than_their_prediction_may_be_off_by() -> None:
+    offers = compare(Pure(1), horizon=2**14, expected=10 / 2**14, pan_private=True)
+    assert 0.85 * offers.rmse < offers.offers[1].rmse < 0.95 * offers.rmse
+    assert f"must be below {0.8 * offers.rmse:.4g}" in offers.offers[1].refused
+
+
+@pytest.mark.parametrize("events", [0, 10, 50])
+def test_the_error_of_buffers_that_hold_little_is_predicted_within_a_fifth(events: int) -> None:
+    made = CascadingBuffers(Pure(1), horizon=TICKS)
+    expected = simulated(made, events, width=200)
+    assert cascade_error(made, TICKS, events) == pytest.approx(expected, rel=0.2)
+
+
 def test_the_error_of_cascading_buffers_is_predicted_within_a_fifth() -> None:
     made = CascadingBuffers(Pure(20), horizon=256, kappa=4, pan_private=True)
     for events in (2000, 20_000):

@@ -4,12 +4,14 @@ Groups of one run are runs of one group: each gets the same events, and noise of
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 import streamgauge as sg
+from streamgauge.noise.grid import Grid
 from streamgauge.statistics import Estimate, Mean, Variance
 from streamgauge.testing import InsecureNoise
 
@@ -39,15 +41,35 @@ STREAMS: dict[str, Callable[[int], np.ndarray]] = {
 }
 
 
-def estimated(claim: Any, values: np.ndarray, ticks: int = 1) -> tuple[Estimate, float]:
-    """The estimates of RUNS runs that saw these values at the first of some ticks, and the truth."""
-    run = claim.start(RUNS, InsecureNoise(len(values)))
-    vector = np.repeat(claim.totals(values)[:, None], RUNS, axis=1)
+@cache
+def totals(claim: Any, name: str, count: int) -> np.ndarray:
+    """The exact vector of a stream, the same for every run and law."""
+    return claim.totals(STREAMS[name](count))
+
+
+@cache
+def truths(grid: Grid, name: str, count: int) -> tuple[float, float]:
+    """Mean and variance of a stream on a grid."""
+    seen = grid.reals(grid.integers(STREAMS[name](count)))
+    return float(seen.mean()), float(seen.var(ddof=1))
+
+
+def estimated(claim: Any, name: str, count: int, ticks: int = 3) -> tuple[Estimate, float]:
+    """The estimates of RUNS runs that saw a stream at the first of some ticks, and the truth."""
+    run = claim.start(RUNS, InsecureNoise(count))
+    vector = np.repeat(totals(claim, name, count)[:, None], RUNS, axis=1)
     for tick in range(ticks):
-        counts = np.full(RUNS, len(values) if tick == 0 else 0) if claim.counts_are_public else None
+        counts = np.full(RUNS, count if tick == 0 else 0) if claim.counts_are_public else None
         estimate = run.take(vector if tick == 0 else np.zeros_like(vector), counts)
-    seen = claim.moments.grid.reals(claim.moments.grid.integers(values))
-    return estimate, float(seen.mean() if isinstance(claim, Mean) else seen.var(ddof=1))
+    return estimate, truths(claim.moments.grid, name, count)[isinstance(claim, Variance)]
+
+
+@cache
+def after_a_tick(statistic: Any) -> list[tuple[str, int, Estimate, float]]:
+    """One estimate of every stream at every count, with its truth."""
+    claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000)
+    every = ((name, count) for name in STREAMS for count in COUNTS)
+    return [(name, count, *estimated(claim, name, count, ticks=1)) for name, count in every]
 
 
 def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
@@ -61,7 +83,7 @@ def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
 def test_intervals_cover_from_93_to_98_percent_at_every_count(statistic: Any, loss: Any, name: str) -> None:
     claim = statistic(loss, lower=0, upper=10, step=0.1, horizon=1000)
     for count in COUNTS:
-        estimate, truth = estimated(claim, STREAMS[name](count), ticks=3)
+        estimate, truth = estimated(claim, name, count)
         assert 0.93 - SLACK <= covered(estimate.interval(0.95), truth) <= 0.98 + SLACK, count
         low, high = estimate.interval(0.95)
         assert ((low <= estimate.value) & (estimate.value <= high)).all()
@@ -73,15 +95,13 @@ def test_intervals_with_public_counts_cover_from_93_to_98_percent(statistic: Any
     unit = sg.Event(replace=True)
     claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000, public_counts=True, unit=unit)
     for count in COUNTS:
-        estimate, truth = estimated(claim, STREAMS[name](count), ticks=3)
+        estimate, truth = estimated(claim, name, count)
         assert 0.93 - SLACK <= covered(estimate.interval(0.95), truth) <= 0.98 + SLACK, count
 
 
 @pytest.mark.parametrize("statistic", [Mean, Variance])
 def test_other_confidences_are_not_promised_too_much(statistic: Any) -> None:
-    claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000)
-    for name, count in ((name, count) for name in STREAMS for count in COUNTS):
-        estimate, truth = estimated(claim, STREAMS[name](count))
+    for name, count, estimate, truth in after_a_tick(statistic):
         assert covered(estimate.interval(0.99), truth) > 0.975, (name, count)
         assert covered(estimate.interval(0.8), truth) > 0.77, (name, count)
 
@@ -89,10 +109,8 @@ def test_other_confidences_are_not_promised_too_much(statistic: Any) -> None:
 @pytest.mark.parametrize("statistic", [Mean, Variance])
 def test_the_law_finds_intervals_that_forget_small_counts_or_half_of_the_noise(statistic: Any) -> None:
     """Broken twins: the delta method everywhere, and noise that is twice as wide as an interval knows."""
-    claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000)
     wrong, narrow = [], []
-    for name, count in ((name, count) for name in STREAMS for count in COUNTS):
-        estimate, truth = estimated(claim, STREAMS[name](count))
+    for _, _, estimate, truth in after_a_tick(statistic):
         plain = estimate.value - 1.96 * estimate.stddev, estimate.value + 1.96 * estimate.stddev
         wrong.append(covered(plain, truth))
         low, high = estimate.interval(0.95)

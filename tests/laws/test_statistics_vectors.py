@@ -12,8 +12,9 @@ from streamgauge.continual import HorizonPassed
 from streamgauge.testing import InsecureNoise, SilentNoise
 
 TICKS = 5
-POWERS = [case for case in CASES if case.claim(TICKS).power is not None]
-AXES = [case for case in CASES if hasattr(case.claim(TICKS), "axis")]
+CLAIMED = [(case, case.claim(TICKS)) for case in CASES]
+POWERS = [case for case, claim in CLAIMED if claim.power is not None]
+AXES = [case for case, claim in CLAIMED if hasattr(claim, "axis")]
 every_power = pytest.mark.parametrize("case", POWERS, ids=str)
 every_axis = pytest.mark.parametrize("case", AXES, ids=str)
 

@@ -60,7 +60,8 @@ class Way:
         lines = [(at, line + b"\n") for at, line in sorted(arrivals, key=lambda arrival: arrival[0])]
         header = [(START, HEADER + b"\n")] if self.format == "csv" else []
         path = self.house.folder / ("v.in" if self.piped else f"v.{self.format}{self.suffix}")
-        path.unlink(missing_ok=True)
+        for earlier in self.house.folder.glob("v.[cij]*"):  # by whatever way
+            earlier.unlink()
         if self.live and not self.piped:
             return self._followed(path, header + lines)
         data = b"".join(line for _, line in header + lines).removesuffix(b"\n") + end

@@ -169,6 +169,19 @@ def test_a_plan_says_what_holds_whatever_the_data_and_what_the_rest_depends_on(
     assert "no bound before there are data" in plan._repr_html_()
 
 
+def test_a_plan_of_a_rollup_says_who_counts_nowhere_and_speaks_of_no_interval_that_it_has_not(
+    whole: dict[str, Pipeline],
+) -> None:
+    plan = whole["event"].plan()
+    told = {each.name: each for each in plan.releases}
+    lost = "an event without a declared g or h counts on no level, though SQL counts it above"
+    assert lost in str(plan)
+    assert [lost in " ".join(told[name].choices[0].hints) for name in ("rolled", "each")] == [True, False]
+    for each in told.values():
+        spoken = any("95 % within" in hint for hint in each.choices[0].hints)
+        assert spoken == any(math.isfinite(error.half_width) for error in each.errors), each.name
+
+
 def sparse(folder: Path, **asked: Any) -> Pipeline:
     write(folder, [event(5), event(3000)])
     release = {"name": "few", "sql": COUNTS, "window": "running", "epsilon": 1, **asked}

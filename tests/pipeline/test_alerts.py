@@ -1,6 +1,8 @@
 """Alerts of releases: declared in the file, and published with the numbers that they are made of."""
 
 import json
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -13,6 +15,7 @@ from streamgauge import Pipeline
 from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
 from streamgauge.pipeline.watches import Watches
 from streamgauge.postprocess import EventMonitor
+from streamgauge.query.alerts import Alert, Watched
 from streamgauge.query.toml_keys import BadFile
 from streamgauge.testing import InsecureNoise
 
@@ -30,10 +33,13 @@ def made(folder: Path, alerts: Any, sql: str = COUNTS, **release: Any) -> Pipeli
     return declared(folder, alerts, sql, **release)
 
 
-def declared(folder: Path, alerts: Any, sql: str = COUNTS, **release: Any) -> Pipeline:
+def declared(
+    folder: Path, alerts: Any, sql: str = COUNTS, w_event: int | None = None, **release: Any
+) -> Pipeline:
     """The file alone."""
-    asked = {"name": "counts", "sql": sql, **release}
-    return pipeline(folder, tables(asked | ({} if alerts is None else {"alerts": alerts}), sinks=SINKS))
+    asked = {"name": "counts", "sql": sql, **release} | ({} if alerts is None else {"alerts": alerts})
+    unit: Any = {"w_event": w_event} if w_event else "event"
+    return pipeline(folder, tables(asked, sinks=SINKS, unit=unit))
 
 
 def expected(values: Any, **monitor: Any) -> list[list[float]]:
@@ -70,6 +76,89 @@ def test_alerts_are_in_every_sink_as_measures(whole: Pipeline) -> None:
     assert told[2] == {"value": 1.0, "stddev": None, "low": None, "high": None, "enough": True}
     assert (folder / "out.csv").read_text().count(",count_jump,") == 20
     assert whole.releases("counts").to_arrow()["count_jump"].to_pylist()[4] == 1
+
+
+def enough_of(values: Sequence[bool], kept: Callable[[Watches, int], Watches]) -> list[bool]:
+    """What an alert over three ticks says of a measure that has enough at some; `kept` after each tick."""
+    watches, found = watching(), list[bool]()
+    for seen, value in enumerate(values, 1):
+        fields = {"value": np.zeros((1, 2, 1)), "enough": np.array([[[value], [False]]])}
+        watches.look(fields)
+        found.append(bool(fields["enough"][0, 1, 0]))
+        watches = kept(watches, seen)
+    return found
+
+
+def watching() -> Watches:
+    return Watches("r", [Watched(Alert("jump", Fraction(1), 3), 0)], 2, 1)
+
+
+def restarted(watches: Watches, seen: int, length: int | None = None) -> Watches:
+    again = watching()
+    again.load({name: state[:length] for name, state in watches.saved().items()}, seen)
+    return again
+
+
+def restarted_by_an_earlier_version(watches: Watches, seen: int) -> Watches:
+    """It remembered numbers alone, of the last two ticks at most."""
+    return restarted(watches, seen, 8 * min(seen, 2)) if seen == 7 else watches
+
+
+SOME = [True, True, True, True, False, True, True, True, True, True]
+
+
+def test_an_alert_has_enough_where_all_numbers_of_its_window_have(tmp_path: Path) -> None:
+    expected = [False, False, True, True, False, False, False, True, True, True]
+    assert enough_of(SOME, lambda watches, _: watches) == expected
+    assert enough_of(SOME, restarted) == expected
+    whole, block = watching(), {"value": np.zeros((10, 2, 1)), "enough": np.zeros((10, 2, 1), bool)}
+    block["enough"][:, 0, 0] = SOME
+    whole.look(block)
+    assert block["enough"][:, 1, 0].tolist() == expected
+    rare = made(tmp_path, JUMP | {"window": "20s"}, mechanism="WEventSample", w_event=3)
+    rare.run(noise=InsecureNoise(4))
+    first, alert = (np.stack([each.enough[n] for each in rare.releases("counts")]) for n in (0, 1))
+    assert not first.all()
+    assert alert[1:].tolist() == (first[1:] & first[:-1]).tolist()
+
+
+def test_what_an_earlier_version_committed_is_not_believed_to_be_enough() -> None:
+    expected = [False, False, True, True, False, False, False, False, False, True]
+    assert enough_of(SOME, restarted_by_an_earlier_version) == expected
+
+
+@pytest.mark.parametrize(("plain", "told"), [(True, False), (False, True)])
+def test_what_goes_without_saying_is_no_change_of_a_charged_alert(
+    tmp_path: Path, plain: bool, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of what an earlier version pinned as it was written."""
+    spelt = JUMP | {"of": "count", "name": "count_jump"}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Watched, "resolved", lambda self, _: self)
+        run(made(tmp_path, JUMP if plain else spelt))
+    plan = declared(tmp_path, spelt if told else JUMP).plan()
+    assert (plan.refused, plan.edits.kept) == ((), ("counts",))
+
+
+def test_a_charged_alert_stays_and_the_refusal_says_what_to_do(tmp_path: Path) -> None:
+    run(made(tmp_path, JUMP))
+    for other in (JUMP | {"size": 21}, [JUMP, LOW], None):
+        (refused,) = declared(tmp_path, other).plan().refused
+        assert "got another alerts: alerts are columns that readers have" in refused
+        assert "make others of what is published, for nothing, or give it a new name" in refused
+
+
+def test_a_size_may_be_a_fraction_in_text(tmp_path: Path) -> None:
+    (alert,) = made(tmp_path, JUMP | {"size": "1/2"}).file.releases[0].alerts
+    assert alert.size == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(("window", "minded"), [("each", False), ("running", True), ("sliding 20s", True)])
+def test_a_plan_says_where_low_adds_up_what_overlaps(tmp_path: Path, window: str, minded: bool) -> None:
+    (said,) = made(tmp_path, LOW, window=window).plan().releases[0].alerts
+    assert ("overlap and are added up as they are" in said) == minded
+    (said,) = declared(tmp_path, LOW | {"window": "10s"}, window=window).plan().releases[0].alerts
+    assert "overlap" not in said
 
 
 class Died(Exception):  # noqa: N818 - named for what happened
@@ -131,21 +220,25 @@ def test_alerts_of_what_was_asked_for_come_back_with_it(tmp_path: Path) -> None:
     [
         (3, COUNTS, "release.counts.alerts must be a table, got 3"),
         ({"kind": "jmp", "size": 1}, COUNTS, 'alerts.kind must be "jump" or "drop" or "low" or'),
-        ({"kind": "jump"}, COUNTS, "alerts.size must be a number, got nothing"),
-        ({"kind": "jump", "size": -1}, COUNTS, "alerts.size must be above 0 for a jump"),
-        (
-            {"kind": "jump", "size": 1, "window": "10s"},
-            COUNTS,
-            "window must be at least 2 for kind jump",
-        ),
-        ({"kind": "low", "size": 1, "window": "15s"}, COUNTS, "of a whole number of ticks of 10s"),
-        ({"kind": "low", "size": 1, "window": "1w"}, COUNTS, "alerts.window must be at most 1024 ticks"),
+        ({"kind": "jump"}, COUNTS, 'alerts.size must be a number such as 20 or "1/2", got nothing'),
+        ({"kind": "jump", "size": -1}, COUNTS, "alerts.size must be above 0 for a jump, got -1"),
+        (JUMP | {"window": "10s"}, COUNTS, 'window must be at least "20s", two ticks, for a jump, got "10s"'),
+        ({"kind": "threshold", "size": 1, "window": "2m"}, COUNTS, 'left out for a threshold, got "2m"'),
+        (LOW | {"window": "15s"}, COUNTS, 'such as "2m" of a whole number of ticks of 10s'),
+        (LOW | {"window": "1w"}, COUNTS, 'alerts.window must be at most "2h50m40s", 1024 ticks of 10s'),
+        (JUMP | {"name": ""}, COUNTS, "alerts.name must be a name of letters, digits"),
+        (JUMP | {"name": "a b"}, COUNTS, "alerts.name must be a name of letters, digits"),
         ({"kind": "jump", "size": 1, "sise": 1}, COUNTS, "unknown key release.counts.alerts.sise"),
         ([JUMP] * 17, COUNTS, "must be at most 16 alerts, got 17"),
         ([JUMP, {"kind": "jump"}], COUNTS, '"release.counts.alerts 2".size|alerts 2.size must be a number'),
-        (JUMP, BOTH, "of must be given for an alert, one of n, s, got none"),
-        ({**JUMP, "of": "m"}, BOTH, "of must be one of n, s for an alert, got m"),
-        ([JUMP, JUMP], COUNTS, "must have different names, got 'count_jump' twice"),
+        (JUMP, BOTH, "alerts.of must be given where there are several measures, one of n, s, got none"),
+        ({**JUMP, "of": "m"}, BOTH, 'alerts.of must be a measure, one of n, s, got "m"'),
+        ({**JUMP, "of": "coumt"}, COUNTS, 'got "coumt" (did you mean count?)'),
+        ([JUMP, JUMP], COUNTS, "got 'count_jump' twice: give the alert a name of its own"),
+        (JUMP | {"name": "tick"}, COUNTS, "got 'tick' twice: give the alert a name of its own"),
+        (JUMP | {"name": "g"}, COUNTS, "got 'g' twice: give the alert a name of its own"),
+        (JUMP | {"name": "count_high"}, COUNTS, "got 'count_high' twice: give the alert a name of its own"),
+        (JUMP, "SELECT COUNT(*) AS tick FROM v", "got 'tick' twice: rename one with AS"),
     ],
 )
 def test_what_is_no_alert_is_refused_in_words_of_the_file(

@@ -73,7 +73,7 @@ EVERYTHING: dict[str, Any] = {
             "max_groups": 10,
             "delta": Decimal("1e-9"),
             "expected": 100,
-            "alerts": {"kind": "jump", "size": 20, "window": "12h", "of": "count", "name": "many_more"},
+            "alerts": {"kind": "low", "size": "1/2", "window": "1d", "of": "count", "name": "few"},
             "title": "One",
             "description": "Of two.\nOr three.",
         },

@@ -18,7 +18,7 @@ from streamgauge.postprocess import Hierarchy
 from streamgauge.query import few_events
 from streamgauge.query.canonical import canonical
 from streamgauge.query.chosen import choice_of, counted_by
-from streamgauge.query.hints import hints_of
+from streamgauge.query.hints import depends_of, hints_of, lost_of
 from streamgauge.query.mechanism_names import mechanisms, setting_of_json, settings_by_mechanism
 from streamgauge.query.parts import parts_of
 from streamgauge.query.rollups import hierarchy_of
@@ -90,6 +90,7 @@ def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings
         ({"name": "Pegasus", "window": "each"}, "unknown key release.fever_by_region.mechanism.window"),
         ({"name": "SparseCounter", "signed": True}, "unknown key release.fever_by_region.mechanism.signed"),
         ({"name": "PegasusHierarchy", "hierarchy": 1}, "unknown key release.fever_by_region.mechanism.hier"),
+        ({"name": "Pegasus", "lowest": 0}, "mechanism.lowest: it follows from the rest of the release"),
         ({"name": "PegasusHierarchy", "shares": "1/2"}, "shares must be an array of numbers"),
         ({"name": "PegasusHierarchy", "shares": [1, "a"]}, "shares must be an array of numbers"),
     ],
@@ -177,7 +178,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         '"each" or "sliding ..." or "running" for Peg.* "decayed half-life 3h"',
     ),
     (COUNTED, {"mechanism": "WEventSample", "window": "running"}, 'window must be "each" for WEventSample'),
-    (COUNTED, {"mechanism": "Kary"}, 'window must be one that it answers for Kary, got "each"'),
+    (COUNTED, {"mechanism": "Kary"}, 'window must be "running" for Kary, got "each"'),
     (COUNTED, {"loss": Zcdp(1)}, "cost of Pegasus must be given as epsilon, got rho: give epsilon"),
     (
         COUNTED,
@@ -186,7 +187,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     (COUNTED, {"mechanism": "SquareRoot", "window": "running"}, "must be given as rho, got epsilon"),
     (COUNTED, {"settings": {"smoother": "mode"}}, "smoother must be"),
-    (COUNTED, {"settings": {"prune": 1}}, "prune must be left out without ROLLUP"),
+    (COUNTED, {"mechanism": "WindowSum", "window": "running"}, 'must be "each" or "sliding ..." for Win'),
+    (COUNTED, {"settings": {"prune": 1}}, "mechanism.prune must be left out without ROLLUP, got 1"),
     (
         COUNTED,
         {"mechanism": "PegasusHierarchy"},
@@ -348,3 +350,46 @@ def test_whose_value_is_no_centre_the_plan_says_so(name: str) -> None:
     counts = np.array([[0], [9], [50], [50], [2], [0], [0], [70]])
     released = part.statistic.counter.start(noise=InsecureNoise(3)).feed(counts)
     assert bool(hints_of(part.statistic)) == (released.value != released.centre).any()
+
+
+def test_of_a_hierarchy_a_plan_does_not_say_that_quiet_is_nearer() -> None:
+    (part,) = parts(ROLLED.format(names="g, h"), mechanism="Pegasus", window="each")
+    (told,) = hints_of(part.statistic)
+    assert "about the centre" in told
+    assert hints_of(part.statistic, certain=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("groups", "lost"),
+    [
+        ("ROLLUP(g, h)", "without a declared g or h counts on no level"),
+        ("ROLLUP(k, h)", "without a declared h counts on no level"),
+        ("g, ROLLUP(h)", "without a declared h counts on no level"),
+        ("h, ROLLUP(k)", None),
+        ("ROLLUP(k)", None),
+    ],
+)
+def test_a_plan_names_columns_of_a_rollup_without_which_an_event_counts_nowhere(
+    groups: str, lost: str | None
+) -> None:
+    names = [name for name in "ghk" if name in groups.replace("ROLLUP", "")]
+    query = parse(f"SELECT {', '.join(names)}, COUNT(*) FROM v GROUP BY {groups}", open_stream(), {})
+    for mechanism in ("Pegasus", "auto"):
+        (part, *_) = parts_of(
+            Release("r", "", Pure(1), window="each", mechanism=mechanism), query, open_stream()
+        )
+        told = lost_of(part.statistic, query)
+        assert bool(told) == (lost is not None and mechanism == "Pegasus")
+        assert all(str(lost) in hint and "declare other = true" in hint for hint in told)
+
+
+def open_stream() -> Stream:
+    """The stream, with a column that every event has a label of."""
+    return replace(stream(), columns=COLUMNS | {"k": Column("k", values=LABELS, other=True)})
+
+
+def test_what_an_error_depends_on_is_as_it_is_set() -> None:
+    rolled: dict[str, Any] = {"sql": ROLLED.format(names="g, h"), "mechanism": "Pegasus", "window": "each"}
+    for prune, read in ((0, False), (1, True)):
+        (part,) = parts(**rolled, settings={"prune": prune})
+        assert ("need not be read" in depends_of(part.statistic)) == read

@@ -19,7 +19,7 @@ from clinic_file import (
     tables,
 )
 
-from streamgauge.query.alerts import KEYS as ALERT_KEYS
+from streamgauge.query import alerts
 from streamgauge.query.columns import COLUMN_KEYS
 from streamgauge.query.lookups import LOOKUP_KEYS
 from streamgauge.query.pipeline_file import TOP_KEYS, pipeline_of
@@ -40,7 +40,7 @@ def test_the_walk_goes_through_every_key_there_is() -> None:
         *COLUMN_KEYS,
         *LOOKUP_KEYS,
         *RELEASE_KEYS,
-        *ALERT_KEYS,
+        *alerts.KEYS,
         *SINK_KEYS,
         *SERVER_KEYS,
     }

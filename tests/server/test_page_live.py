@@ -275,7 +275,7 @@ def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     asking.get_by_role("button", name="Keep it").click()
     assert card(asking, "all_visits").locator(".badge.over").count() == 0
     ending.click()
-    asking.screenshot(path=tmp_path / "ending.png")
+    shot(asking, tmp_path, "ending")
     asking.get_by_role("button", name="End it").click()
     card(asking, "all_visits").locator(".badge.over").wait_for()
     asking.wait_for_function("() => document.activeElement.id === 'release-all_visits'")

@@ -83,3 +83,22 @@ def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
     found = page.evaluate(told)
     x, y = [1, 2, 2, 1, None, 5, 5, None], [0, 1, 3, 2, None, 4, 6, None]
     assert found == [{"x": x, "y": y, "fill": "toself"}]
+
+
+@pytest.mark.parametrize(
+    ("smoother", "sent"),
+    [
+        (None, "Pegasus"),
+        ("median", {"name": "Pegasus", "smoother": "median"}),
+        ("quiet", {"name": "Pegasus", "smoother": "quiet"}),
+    ],
+)
+def test_a_smoother_that_is_chosen_is_sent_and_one_as_it_comes_is_not(page, smoother, sent):
+    """Which one comes is decided by the query: under a ROLLUP not the median for windows."""
+    told = """async (draft) => {
+        const { MechanismFold } = await import('/page/mechanism.js');
+        const fold = new MechanismFold({mechanisms: ['Pegasus']}, () => {});
+        fold.write(draft);
+        return fold.body().mechanism; }"""
+    draft = {"mechanism": "Pegasus"} | ({} if smoother is None else {"smoother": smoother})
+    assert page.evaluate(told, draft) == sent

@@ -116,7 +116,7 @@ def exponents(numbers: Ints) -> Ints:
     return np.where(numbers > 0, powers - (mantissas == 0.5), NONE).astype(np.int64)
 
 
-def beyond_noise(held: Ints, variance: Floats) -> Floats:
+def beyond_noise(held: Ints | Floats, variance: Floats) -> Floats:
     """What a sum is likely to have beyond its noise: b - v/b, of the same sign, or nothing.
 
     >>> beyond_noise(np.array([-3, 1, 100]), np.array([4.0, 4.0, 4.0])).round(2)

@@ -2,16 +2,18 @@
 
 Three steps, all of them on releases: least squares over the tree, each node by how many readings its estimate
 is from, a guess having next to no say; then no node that was read throughout is left farther than NEAR
-standard errors from the sum of its readings, and none below `lowest`, with children that still add up
-(`within`). So smoothing may take from the noise of a window, and add to it no more than that.
+standard errors from the sum of its readings, unless a node above needs that, and none below `lowest`, with
+children that still add up (`within`). So smoothing may take from the noise of a window, and add to it no
+more than that.
 
 Privacy
     None is spent: a function of releases.
 
 Error
     Depends on data. Of a node that was read throughout: |value - truth| <= |centre - truth| + NEAR standard
-    errors of the centre, unless the bounds of nodes below contradict its own. A bound is a convex set: where
-    it holds the truth, an estimate that is brought into it by itself is no worse than before.
+    errors of the centre: always of a root, else unless bounds of nodes above and beside contradict its own.
+    A bound is a convex set: where it holds the truth, an estimate that is brought into it by itself is no
+    worse than before.
 """
 
 from dataclasses import dataclass
@@ -45,7 +47,7 @@ class NodeEstimates:
         low, high = self.bounds(shown, ticks)
         if not consistent:
             return np.clip(shown.value, low, high)
-        return within(self.hierarchy, self.added_up(shown, ticks), low, high)
+        return within(self.hierarchy, self.added_up(shown, ticks), low, high, self.lowest)
 
     def added_up(self, shown: Seen, ticks: int) -> Floats:
         """By least squares; weighed by how many readings each is from, up to a common factor."""

@@ -57,6 +57,8 @@ from streamgauge.continual.settings import check_settings, is_whole
 from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy.exact import Number, exact, not_negative
 
+HALF = Fraction(1, 2)
+
 
 @dataclass(slots=True)
 class State:
@@ -76,7 +78,7 @@ class Pegasus(GroupedClaim[State]):
         "how long the stream stays near one level: smoothing gains as it does, and lags where it jumps"
     )
     block: int | None = None
-    coarse: Number = Fraction(1, 2)
+    coarse: Number = HALF
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
@@ -86,7 +88,9 @@ class Pegasus(GroupedClaim[State]):
                 raise ValueError(f"{name} must be above 0 and below 1, got {getattr(self, name)}")
             object.__setattr__(self, name, part)
         if self.block is not None and not is_whole(self.block, 2):
-            raise ValueError(f"block must be None or a whole number of at least 2, got {self.block!r}")
+            raise ValueError(f"block must be left out or a whole number of at least 2, got {self.block!r}")
+        if self.block is None and self.coarse != HALF:
+            raise ValueError(f"coarse must be left out unless there is a block, got {self.coarse}")
         object.__setattr__(self, "theta", not_negative(self.theta, "theta"))
         self.grouper, self.smoothing  # noqa: B018 - both refuse what they cannot be
 

@@ -22,8 +22,9 @@ Privacy
 Error
     Depends on data. `value` is from groups and from all levels, with their bias. `centre` is the sum of a
     node's own readings in the window, and its bar holds whatever the data are (node_bars.py): the exact law
-    of the draws where every tick was read, as roots are always; else the ancestors' readings too, if `lowest`
-    is 0, and nothing certain if it is None. An interval is made as wide as its value needs: it holds both.
+    of the draws where every tick was read, as roots are always; else the ancestors' readings and bars too, if
+    `lowest` is 0, and nothing certain if it is None. An interval is made as wide as its value needs: it holds
+    both.
     The threshold of a node with k children is `prune` times sqrt(k) standard errors of one child's reading:
     with less than that, even parts are no worse in squared error than k readings, be it all in one child. For
     a window of N ticks it is sqrt(N) times that. With `prune` 0 all is read.
@@ -175,7 +176,7 @@ class PegasusHierarchy(GroupedClaim[State]):
         return Nodes(
             self.estimates.of(shown, self._ticks(state.tick), consistent=self.consistent),
             shown.centre.astype(np.float64),
-            (self._bars(state.tick, shown.unread, shown.ceilings),),
+            (self._bars(state.tick, shown),),
             self._least,
             read=shown.read,
             noisy=shown.noisy,
@@ -204,15 +205,21 @@ class PegasusHierarchy(GroupedClaim[State]):
             np.repeat(np.arange(len(self.levels)), [each.width for each in self.levels])
         )
 
+    @cached_property
+    def parents(self) -> Places:
+        """Of each node; -1 of a root."""
+        return np.array(self.hierarchy.parents, np.intp)
+
     def bar(self, tick: int) -> NodeBars:
         """Where nodes may be pruned, nothing is certain before there are data, but of the roots."""
         ticks = self._ticks(self.checked(tick))
         unread = np.where((self.depths > 0) & bool(self.prune), ticks, 0)
-        return NodeBars(self.laws, self.depths, ticks, unread, np.zeros_like(unread), counting=False)
+        none = np.zeros_like(unread)
+        return NodeBars(self.laws, self.depths, self.parents, ticks, none, unread, none, counting=False)
 
-    def _bars(self, tick: int, unread: Ints, ceilings: Ints) -> NodeBars:
-        counting = bool(self.prune) and self.lowest is not None
-        return NodeBars(self.laws, self.depths, self._ticks(tick), unread, ceilings, counting)
+    def _bars(self, tick: int, shown: Seen) -> NodeBars:
+        counting, known = bool(self.prune) and self.lowest is not None, (self.laws, self.depths, self.parents)
+        return NodeBars(*known, self._ticks(tick), shown.centre, shown.unread, shown.ceilings, counting)
 
     @property
     def _least(self) -> float:

@@ -8,8 +8,9 @@ chain of chances: at every tick it is cut with the chance that one draw reaches 
 The error is what the open segment holds, and the noise of the p-sums of the segments so far.
 
 `CascadingBuffers`: a level passes on after r^2 messages, or sooner when their events reach the threshold. The
-error is the noise of all updates of the count, and of the messages that buffers hold; less where they hold
-next to nothing.
+error is the noise of all updates of the count, and what is told of buffers (`beyond_noise`) under the noise
+of the messages in them, less what they hold: little where that is next to nothing. It is the mean over ticks
+that are spread evenly, with normal noise in place of sums of many draws.
 
 Simulation agrees within a fifth, see tests/adaptive/test_sparse_choice.py.
 """
@@ -20,7 +21,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from streamgauge.adaptive.cascading_buffers import CascadingBuffers
+from streamgauge.adaptive.cascading_buffers import CascadingBuffers, beyond_noise
 from streamgauge.adaptive.sparse_counter import SparseCounter
 from streamgauge.noise.numbers import Floats
 
@@ -28,6 +29,11 @@ MARGINS = 24  # equally likely noises of a threshold that are followed
 FINEST = 64  # steps that a sum takes to the threshold, at most
 TINY = 2.0**-1000
 FOLLOWED = 512  # steps until all goes on as before
+SAMPLED = 2048  # ticks that stand for all
+GOLDEN = (
+    sqrt(5) - 1
+) / 2  # multiples of which, less whole numbers, are spread evenly, in step with no period
+DRAWS = 64  # that stand for a normal law
 
 
 @dataclass(frozen=True)
@@ -103,12 +109,19 @@ def _passes(left: Floats, scale: float) -> Floats:
 
 def cascade_error(claim: CascadingBuffers, ticks: int, events: float) -> float:
     """Of cascading buffers that count so many events; what has filled one buffer fills the next at once."""
-    rate, period, draws, messages = events / ticks, 1.0, 0.0, float(claim.patience)
+    at, rate = np.ceil(ticks * (np.arange(1, SAMPLED + 1) * GOLDEN % 1)), events / ticks
+    period, inside, messages = 1.0, np.zeros(SAMPLED), float(claim.patience)
     for level in range(claim.levels):
         filling = claim.threshold / max(rate * period, TINY) + 0.5
         messages = min(messages, max(1.0, filling)) if messages == claim.patience else 1.0
-        held = min(messages - 1, ticks / period) / 2
-        draws += held * (1 + int(claim.pan_private and level > 0))
+        inside += at // period % messages * (1 + int(claim.pan_private and level > 0))
         period *= messages
-    draws += (1 + int(claim.pan_private)) * int(ticks / period) / 2
-    return sqrt(draws * claim.distribution.variance)
+    variance, updates = claim.distribution.variance, at // period * (1 + int(claim.pan_private))
+    return sqrt((updates * variance + _buffered(at % period * rate, inside * variance)).mean())
+
+
+def _buffered(held: Floats, variance: Floats) -> Floats:
+    """The mean square of what is told of buffers, under normal noise, less what they hold."""
+    draws, weights = np.polynomial.hermite_e.hermegauss(DRAWS)
+    told = beyond_noise(held[:, None] + np.sqrt(variance)[:, None] * draws, variance[:, None])
+    return np.asarray((told - held[:, None]) ** 2 @ (weights / weights.sum()))

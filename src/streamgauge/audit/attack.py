@@ -24,8 +24,8 @@ from streamgauge.audit.weighing import (
     CAUTION,
     Bound,
     Events,
+    Evidence,
     Halves,
-    best_weights,
     delta_at,
     epsilon_at,
 )
@@ -59,8 +59,7 @@ class Attack:
     width: int  # numbers of a view
     score: Score
     edges: Floats
-    evidence: Floats  # how much each bin speaks for one neighbour
-    turned: bool  # for the second
+    evidence: Evidence  # how much each bin speaks for one neighbour
     tell: Tell  # of epsilon
     curve: tuple[Tell, ...]  # of delta, at each epsilon of the claim's curve
     one: Ints
@@ -95,8 +94,9 @@ class Attack:
 
     def rho(self, doubt: float) -> float:
         """The rho of zCDP is at least so much."""
-        sides = (self.other, self.one) if self.turned else (self.one, self.other)
-        return float(rho_seen(self.evidence, *sides, doubt))
+        weights, turned = self.evidence.best
+        sides = (self.other, self.one) if turned else (self.one, self.other)
+        return float(rho_seen(weights, *sides, doubt))
 
 
 def learned(
@@ -114,15 +114,13 @@ def learned(
     seen = scored(score, one), scored(score, other)
     edges = edges_of(np.sort(np.concatenate(seen)))
     halves = Halves(*((binned(edges, seen[0][half::2]), binned(edges, seen[1][half::2])) for half in (0, 1)))
-    forth, back = (best_weights(side, runs, doubt) for side in (halves, halves.turned))
-    turned = back[0] > forth[0]
     events = Events.of(halves)
     (tell,) = best_tells(events, [epsilon_at(delta)], events.rates(runs, doubt, CAUTION))
     bounds = [delta_at(epsilon) for epsilon in epsilons]
     curve = tuple(best_tells(events, bounds, events.rates(runs, doubt, BOLD))) if bounds else ()
     nothing = np.zeros(len(edges) + 1, np.int64)
-    evidence = (back if turned else forth)[1]
-    return Attack(name, one.shape[1], score, edges, evidence, turned, tell, curve, nothing, nothing)
+    evidence = Evidence(halves, runs, doubt)
+    return Attack(name, one.shape[1], score, edges, evidence, tell, curve, nothing, nothing)
 
 
 def best_tells(events: Events, bounds: Sequence[Bound], rates: tuple[Floats, Floats]) -> Iterator[Tell]:

@@ -7,6 +7,7 @@ judged by the other, which itself is believed no more than its size allows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import exp
 
 import numpy as np
@@ -42,6 +43,11 @@ class Halves:
     def whole(self) -> Counts:
         return self.made_of[0] + self.judged_by[0], self.made_of[1] + self.judged_by[1]
 
+    @cached_property
+    def weights(self) -> Floats:
+        """By every window, a row each, of the half that they are made of."""
+        return np.stack([weights(self.made_of, window) for window in WINDOWS])
+
     def to_come(self, runs: int) -> tuple[Floats, Floats]:
         """What is to be expected of so many runs, as one half judges."""
         one, other = (side * (runs / side.sum()) for side in self.judged_by)
@@ -55,17 +61,30 @@ def weights(counts: Counts, window: int = 1) -> Floats:
     return np.asarray(np.log(one) - np.log(other), np.float64)
 
 
-def all_weights(counts: Counts) -> Floats:
-    """By all windows and cuts, a row each."""
-    plain = np.stack([weights(counts, window) for window in WINDOWS])[:, None]
-    return np.clip(plain, -CUTS[:, None], CUTS[:, None]).reshape(-1, plain.shape[-1])
-
-
 def best_weights(halves: Halves, runs: int, doubt: float) -> tuple[float, Floats]:
     """Those that promise most of zCDP in so many runs, made of all counts at last; and how much."""
-    promised = rho_seen(all_weights(halves.made_of), *halves.to_come(runs), doubt)
+    cut = np.clip(halves.weights[:, None], -CUTS[:, None], CUTS[:, None])
+    promised = rho_seen(cut.reshape(-1, cut.shape[-1]), *halves.to_come(runs), doubt)
     best = int(np.argmax(promised))
-    return float(promised[best]), all_weights(halves.whole)[best]
+    window, most = WINDOWS[best // len(CUTS)], CUTS[best % len(CUTS)]
+    return float(promised[best]), np.clip(weights(halves.whole, window), -most, most)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What each bin weighs, for whichever neighbour promises more; worked out where zCDP is asked for."""
+
+    halves: Halves
+    runs: int
+    doubt: float
+
+    @cached_property
+    def best(self) -> tuple[Floats, bool]:
+        """The weights, and whether they speak for the second neighbour."""
+        sides = self.halves, self.halves.turned
+        forth, back = (best_weights(side, self.runs, self.doubt) for side in sides)
+        turned = back[0] > forth[0]
+        return (back if turned else forth)[1], turned
 
 
 def epsilon_at(delta: float) -> Bound:
@@ -88,7 +107,7 @@ class Events:
 
     @classmethod
     def of(cls, halves: Halves) -> "Events":
-        forth = np.stack([weights(halves.made_of, window) for window in WINDOWS])
+        forth = halves.weights
         order = np.argsort(np.concatenate([-forth, forth]), axis=1, kind="stable")
         seen = [np.cumsum(side[order], axis=1) for side in halves.judged_by]
         one, other = (np.concatenate([a[: len(forth)], b[len(forth) :]]) for a, b in (seen, seen[::-1]))

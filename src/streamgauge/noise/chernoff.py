@@ -2,6 +2,7 @@
 noise."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import exp, inf, log, sqrt
 
 Log = Callable[[float], float]
@@ -44,6 +45,7 @@ def doubled(enough: Callable[[float], bool], unit: float) -> float:
     return 2.0**high / unit
 
 
+@lru_cache(maxsize=4)  # a width and its inversion ask for the same
 def best_tilt(log_mgf: Log, unit: float, need: float) -> float:
     """The l with the least (K(l) + need)/l, the point where the bound is exp(-need). `unit` is the largest
     weight in S.

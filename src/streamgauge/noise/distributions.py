@@ -23,7 +23,8 @@ Complex = npt.NDArray[np.complex128]
 
 BELOW_ONE = 1 - 2.0**-53
 NEAR = 12  # places beside the likeliest of a theta sum of parameter below 1: the rest is below e^-66 of it
-AFTER = range(1, NEAR + 1)
+AFTER = np.arange(1.0, NEAR + 1)
+BESIDE = np.concatenate([-AFTER[::-1], AFTER])
 WIDE = 16.0  # parameters from which a theta sum is its first dual term: the rest is below 1e-136
 
 
@@ -160,9 +161,9 @@ class DiscreteGaussian:
             return np.asarray(v * np.square(size) / 2, np.float64)
         c = np.rint(v * size)
         rest = size - c / v
-        beside = sum(np.exp(j * rest - j * j / (2 * v)) for j in (*range(-NEAR, 0), *AFTER))
-        near = np.where(c == 0, size, 0.0)
-        risen = sum((np.exp(j * near / 2 - j * j / (4 * v)) * np.expm1(-j * near)) ** 2 for j in AFTER)
+        beside = np.exp(np.multiply.outer(rest, BESIDE) - BESIDE**2 / (2 * v)).sum(axis=-1)
+        near = np.multiply.outer(np.where(c == 0, size, 0.0), AFTER)
+        risen = np.square(np.exp(near / 2 - AFTER**2 / (4 * v)) * np.expm1(-near)).sum(axis=-1)
         theta = _theta(self.parameter)
         far = c * (size - c / (2 * v)) + np.log1p(beside) - log(theta)
         return np.asarray(np.where(c == 0, np.log1p(risen / theta), far), np.float64)

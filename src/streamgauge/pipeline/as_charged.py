@@ -1,20 +1,23 @@
 """Releases as they were charged: what was pinned then decides, not what this version would make of the file.
 
 loss         a `share` is of the budget as it was
-spelling     SQL is compared as today's parser spells both, so that another parser changes no release
+spelling     SQL is compared as today's parser spells both, so that another parser changes no release; alerts
+             without what goes without saying
 mechanisms   those that were chosen then
 names        of columns, as readers have them
 """
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from streamgauge.pipeline.book import Book, base_name
+from streamgauge.query.alerts import Alert, watched_of
 from streamgauge.query.canonical import canonical
 from streamgauge.query.planner import Planned, planned
-from streamgauge.query.query import Query
+from streamgauge.query.query import Query, Refused
 from streamgauge.query.settings import PipelineFile, Release
 from streamgauge.query.sql.spelling import respelled
 
@@ -29,7 +32,7 @@ def planned_as_charged(file: PipelineFile, release: Release, book: Book) -> Plan
     if (
         not charge
         or block is None
-        or all(changed_keys(told, plan.block) for told in (block, respelled_block(block)))
+        or all(changed_keys(told, plan.block) for told in (block, respelled_block(block, plan.query)))
     ):
         return plan
     again = planned(file, plan.release, charge.get("mechanisms", ()))
@@ -45,9 +48,12 @@ def as_charged(release: Release, book: Book) -> Release:
     return replace(release, loss=entry.loss)
 
 
-def respelled_block(block: str) -> str:
-    """A block of a release with its SQL in today's spelling."""
+def respelled_block(block: str, query: Query) -> str:
+    """A block of a release with its SQL in today's spelling, and alerts as this query has them."""
     told = json.loads(block)
+    with suppress(Refused):  # of other measures: then what is pinned is something else anyway
+        alerts = watched_of(query, [Alert.of_json(each) for each in told.get("alerts", ())])
+        told |= {"alerts": [each.alert.as_json() for each in alerts]} if alerts else {}
     return canonical(told | {"sql": respelled(told.get("sql", ""))})
 
 

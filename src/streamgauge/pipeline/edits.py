@@ -25,6 +25,7 @@ from streamgauge.query.planner import Planned
 from streamgauge.query.settings import PipelineFile
 
 FIXED = ("stream", "source")
+ALERTS = "alerts are columns that readers have; put them back, make others of what is published, for nothing"
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,8 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
         if running[name].ended is not None:
             refused.append(f"release {name} must have a name of its own, got that of one that has ended")
         elif keys := _changed(asked[name], running[name].block, book):
-            refused.append(
-                f"release {name} must stay as it was charged, got another {keys}: give it a new name"
-            )
+            way = f"{ALERTS}, or give it a new name" if keys == "alerts" else "give it a new name"
+            refused.append(f"release {name} must stay as it was charged, got another {keys}: {way}")
         else:
             kept.append(name)
     return Edits(
@@ -81,7 +81,7 @@ def _changed(plan: Planned, block: str, book: Book) -> str:
     """What a release has otherwise than when it was charged."""
     if block != block_hash(plan.block):
         pinned = pinned_texts(book).get(f"release.{plan.name}", "{}")
-        return changed_keys(respelled_block(pinned), plan.block)
+        return changed_keys(respelled_block(pinned, plan.query), plan.block)
     return "" if plain(plan.layout) == charge_of(plan.name, book)["layout"] else "shape"
 
 

@@ -7,6 +7,7 @@ nothing.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from streamgauge.continual import compare
@@ -22,7 +23,7 @@ from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
 from streamgauge.query.few_events import expected_at, reason
-from streamgauge.query.hints import hints_of
+from streamgauge.query.hints import depends_of, hints_of, lost_of
 from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
@@ -183,7 +184,7 @@ def _charged(
 def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
     """What is told of a planned release, which begins at `first` unless it was charged."""
     entry = book.latest().get(plan.name)
-    begin = first if entry is None else entry.first
+    begin, found = first if entry is None else entry.first, tuple(errors(plan))
     return PlannedRelease(
         plan.name,
         plan.query.text,
@@ -193,8 +194,8 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
         plan.last_tick(begin),
         plan.groups,
         plan.columns,
-        tuple(_choice(plan, part) for part in plan.parts),
-        tuple(errors(plan)),
+        tuple(_choice(plan, part, found) for part in plan.parts),
+        found,
         plan.release.delta,
         plan.release.asked,
         _alerts(plan),
@@ -203,15 +204,17 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
 
 def _alerts(plan: Planned) -> tuple[str, ...]:
     names = [aggregate.name for aggregate in plan.query.aggregates]
-    return tuple(alert.said(names, plan.stream.tick) for alert in plan.alerts)
+    return tuple(alert.said(names, plan.stream.tick, plan.release.window) for alert in plan.alerts)
 
 
-def _choice(plan: Planned, part: Part) -> Choice:
+def _choice(plan: Planned, part: Part, found: Sequence[Error]) -> Choice:
     statistic = part.statistic
     names = tuple(plan.query.aggregates[output.aggregate].name for output in part.outputs)
     others = () if statistic.depends else tuple(_runners_up(part))
     mechanism = described(statistic.counter)
-    told = (statistic.depends, _reason(plan, part), hints_of(statistic))
+    certain = any(isfinite(error.half_width) for error in found if error.measure in names)
+    hints = (*lost_of(statistic, plan.query), *hints_of(statistic, certain=certain))
+    told = (depends_of(statistic), _reason(plan, part), hints)
     return Choice(names, part.level, statistic.loss, mechanism, others[:RUNNERS_UP], *told)
 
 

@@ -89,7 +89,7 @@ def state_bytes(plan: Planned) -> int:
     numbers = sum(part.places * numbers_of(part.statistic) for part in plan.parts)
     cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.REMEMBERS]
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
-    tails = sum(plan.groups * (each.alert.window - 1) for each in plan.alerts)
+    tails = sum(plan.groups * each.alert.window for each in plan.alerts)
     return 8 * (numbers + tails) + bits // 8
 
 

@@ -28,7 +28,8 @@ LEAVE = "leave mechanism out"
 SQL = {"mean": "AVG", "variance": "VAR_SAMP", "stddev": "STDDEV", "quantile": "MEDIAN or QUANTILE"}
 SQL |= {"min": "MIN", "max": "MAX", "distinct": "COUNT(DISTINCT ...)"}
 ADDED = {"count", "sum"}  # what mechanisms that adapt can answer, each as a run of its own
-WINDOWS = {"each": '"each"', "sliding": '"sliding ..."', "running": '"running"'}
+WINDOWS = {"each": '"each"', "sliding 2": '"sliding ..."', "running": '"running"'}
+WINDOWS |= {"decayed 2": '"decayed half-life ..."'}
 
 
 def check_fit(release: Release, query: Query, stream: Stream, runs: Iterable[Collection[str]]) -> None:
@@ -53,7 +54,10 @@ def _check_levels(release: Release, query: Query, claim: Any) -> None:
     if release.mechanism == TOGETHER and not rolled:
         raise Refused(f"{TOGETHER} must have GROUP BY ROLLUP (...), got none: name Pegasus")
     for name in release.settings.keys() - own:
-        raise Refused(f"{name} must be left out {'under' if rolled else 'without'} ROLLUP, got it")
+        got = shown(release.settings[name])
+        raise Refused(
+            f"mechanism.{name} must be left out {'under' if rolled else 'without'} ROLLUP, got {got}"
+        )
     shares = release.settings.get("shares", query.levels)
     if len(shares) != len(query.levels):
         raise Refused(f"shares must be one for each of {len(query.levels)} levels, got {len(shares)}")
@@ -85,13 +89,18 @@ def _check_distinct(release: Release, claim: type[Adaptive[Any]]) -> None:
 
 
 def _check_window(release: Release, stream: Stream, claim: type[Claim[Any, Any]]) -> None:
-    try:
-        window_settings(release.window, claim)
-    except ValueError:
-        known = [WINDOWS[kind] for kind in getattr(claim, "WINDOWS", ())]
-        rule = " or ".join(known) if known else "one that it answers"
+    if not _answers(claim, release.window):
+        rule = " or ".join(words for window, words in WINDOWS.items() if _answers(claim, window))
         got = shown(window_text(release.window, stream.tick))
-        raise Refused(f"window must be {rule} for {release.mechanism}, got {got}: {LEAVE}") from None
+        raise Refused(f"window must be {rule} for {release.mechanism}, got {got}: {LEAVE}")
+
+
+def _answers(claim: type[Claim[Any, Any]], window: str) -> bool:
+    try:
+        window_settings(window, claim)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_cost(release: Release, claim: type[Claim[Any, Any]]) -> None:

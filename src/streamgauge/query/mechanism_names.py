@@ -16,7 +16,7 @@ from streamgauge import adaptive, continual
 from streamgauge.continual import Claim
 from streamgauge.query.query import Refused
 from streamgauge.query.rollups import BY_LEVEL, TOGETHER
-from streamgauge.query.toml_keys import Rule, Table
+from streamgauge.query.toml_keys import BadFile, Rule, Table, joined
 from streamgauge.query.toml_rules import FARTHEST, SWITCH, rational
 
 AUTO = "auto"
@@ -66,6 +66,9 @@ def mechanism_of(release: Table) -> Chosen:
         return release.optional("mechanism", rule, AUTO), {}
     name = Table.open(release.at("mechanism"), value).required("name", rule)
     rules = known.get(name, {})
+    for key in (key for key in value if key in DECIDED):
+        where = joined(release.at("mechanism"), key)
+        raise BadFile(f"unknown key {where}: it follows from the rest of the release, leave it out")
     table = release.table("mechanism", ("name", *rules))
     return name, {key: table.required(key, rules[key]) for key in table if key != "name"}
 

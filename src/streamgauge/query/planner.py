@@ -4,7 +4,7 @@ A planned release has its parts (which statistics, calibrated to which loss), an
 will see: the same places at every tick, whatever the data, unless groups are discovered.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, product
 from typing import NotRequired, TypedDict
@@ -18,6 +18,7 @@ from streamgauge.query.query import Query, Refused
 from streamgauge.query.released import Place, Shape
 from streamgauge.query.rollups import width_of
 from streamgauge.query.settings import Label, PipelineFile, Release, Stream
+from streamgauge.query.shapes import RENAME
 from streamgauge.query.sql import parse
 from streamgauge.query.user_parts import user_parts
 
@@ -113,7 +114,8 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
         parts = kept(parts, chosen)
     except ValueError as refusal:
         raise Refused(f"{file.path.name}: release {release.name}: {refusal}") from None
-    block = canonical(asked_of(release) | {"sql": query.text})
+    told = replace(release, sql=query.text, alerts=tuple(each.alert for each in alerts))
+    block = canonical(asked_of(told))
     plan = Planned(release, query, parts, file.stream, block, tuple(chosen), alerts)
     _check_names(file, plan)
     return plan
@@ -121,9 +123,11 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
 
 def _check_names(file: PipelineFile, plan: Planned) -> None:
     """Refuses columns that readers could not tell apart, before anything is charged."""
-    layout = plan.layout
+    layout, columns = plan.layout, len(plan.query.aggregates)
     few: Layout = {**layout, "groups": [(name, labels[:1]) for name, labels in layout["groups"]]}
-    try:
-        shape_of(plan.name, few)
-    except ValueError as refusal:
-        raise Refused(f"{file.path.name}: {refusal}") from None
+    own: Layout = {**few, "measures": few["measures"][:columns]}
+    for told, way in ((own, RENAME), (few, "give the alert a name of its own, name = ...")):
+        try:
+            shape_of(plan.name, told)
+        except ValueError as refusal:
+            raise Refused(f"{file.path.name}: {refusal}".replace(RENAME, way)) from None

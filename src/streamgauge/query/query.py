@@ -24,6 +24,7 @@ class GroupColumn:
     labels: tuple[Label, ...]
     code: str  # SQL: the number of the label, or NULL for events that are dropped
     text: str | None = None  # SQL: the label itself, where it is a text
+    nullable: bool = False  # whether an event may have none of the labels
 
 
 @dataclass(frozen=True)

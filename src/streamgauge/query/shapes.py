@@ -18,6 +18,7 @@ from typing import Any
 from streamgauge.query.settings import Label
 
 FIELDS = ("release", "tick", "start", "end", "level", "group", "chain")
+RENAME = "rename one with AS"
 ENDINGS = ("", "_stddev", "_low", "_high", "_enough")  # of a measure's columns in the wide form
 
 
@@ -64,7 +65,7 @@ class Shape:
         for twice in _repeated((*FIELDS, *self.measures), self.wide):
             raise ValueError(
                 f"columns of release {self.release!r} must have different names, "
-                f"got {twice!r} twice: rename one with AS"
+                f"got {twice!r} twice: {RENAME}"
             )
 
     @cached_property

@@ -42,7 +42,7 @@ def window_text(window: str, tick: int) -> str:
     return f"{KINDS[kind]} {spelled(int(ticks) * tick)}" if ticks else window
 
 
-def ticks_rule(tick: int, end: int | None) -> Rule[int]:
+def ticks_rule(tick: int, end: int | None, example: str = "365d") -> Rule[int]:
     """A horizon: a whole number of ticks, or "end" where the stream has one, after so many."""
 
     def parse(value: Any) -> int | None:
@@ -52,4 +52,4 @@ def ticks_rule(tick: int, end: int | None) -> Rule[int]:
         return ticks_of(length, tick) if length else None
 
     ways = "" if end is None else 'or "end" '
-    return Rule(f'a duration such as "365d" {ways}of a whole number of ticks of {spelled(tick)}', parse)
+    return Rule(f'a duration such as "{example}" {ways}of a whole number of ticks of {spelled(tick)}', parse)

@@ -58,8 +58,8 @@ MECHANISM = shape(
 )
 
 ALERT = closed(
-    {"kind": {"enum": ["jump", "drop", "low", "threshold"]}, "size": NUMBER},
-    {"window": TEXT, "of": TEXT, "name": TEXT},
+    {"kind": {"enum": ["jump", "drop", "low", "threshold"]}, "size": {"type": ["number", "string"]}},
+    {"window": TEXT, "of": TEXT, "name": NAME},
     description="One more measure: 1 where what is released jumps, drops, is low or reaches a threshold.",
     examples=[{"kind": "jump", "size": 20, "window": "1h"}],
 )

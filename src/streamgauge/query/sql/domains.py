@@ -33,7 +33,7 @@ def group(name: str, expression: Expression, asked: str) -> GroupColumn:
     if not 0 < len(labels) <= MOST_LABELS:
         raise Refused(f"GROUP BY {asked} must have 1 to {MOST_LABELS} groups, got {len(labels)}")
     text = expression.sql if expression.kind == "text" else None
-    return GroupColumn(name, labels, f"CAST({code} AS INTEGER)", text)
+    return GroupColumn(name, labels, f"CAST({code} AS INTEGER)", text, expression.nullable)
 
 
 def distinct(column: str, expression: Expression, universe: int | None) -> Codes:

@@ -3,8 +3,8 @@
 import { el, show } from "./dom.js";
 
 const AUTO = "auto";
-const USUAL = "median";
-const SMOOTHERS = [[USUAL, "median: as published"], ["average", "average"], ["james_stein", "James-Stein"], ["quiet", "quiet: for streams mostly near 0"]];
+const USUAL = "usual";
+const SMOOTHERS = [[USUAL, "as it comes"], ["median", "median: as published"], ["average", "average"], ["james_stein", "James-Stein"], ["quiet", "quiet: for streams mostly near 0"]];
 
 /** Which mechanisms smooth, by their names. */
 const smooths = (name) => name.startsWith("Pegasus");
