@@ -1,6 +1,6 @@
-"""What a curator should know of a mechanism that adapts to its data, before it runs: in words, for the plan.
+"""What a curator should know of a mechanism that adapts to its data, or of a table of users, before it runs.
 
-Errors of such a mechanism are told as far as they hold whatever the data are. What is to be known beside that
+Errors are told as far as they hold whatever the data are. What is to be known beside that
 follows from its settings, and from which events its query can lose. Nothing here reads data.
 """
 
@@ -13,6 +13,7 @@ from streamgauge.statistics import Statistic
 CENTRE = "95 % within is about the centre of the interval that is released, not about the value"
 QUIET = 'where most ticks are near 0, mechanism = { name = "Pegasus", smoother = "quiet" } is nearer'
 BEHIND = "it says 0 until what has come is clear of noise, and may be behind by as much ever after"
+SHARED = "{} estimates, one a tick, share the loss: with longer ticks, or an earlier end, each has less noise"
 OWN = {"Pegasus": QUIET, TOGETHER: "", "CascadingBuffers": BEHIND, "SparseCounter": BEHIND}
 READ = "how long nodes stay near one level"  # all that it is where every node is read
 
@@ -21,6 +22,8 @@ def hints_of(statistic: Statistic[Any], *, certain: bool = True) -> tuple[str, .
     """What is to be known; nothing of a mechanism whose value is the centre of its interval. Where nothing is
     `certain`, the plan has no interval to speak of."""
     counter: Any = statistic.counter
+    if getattr(counter, "releases", 1) > 1:
+        return (SHARED.format(f"{counter.releases:,}"),)
     own = OWN.get(type(counter).__name__)
     if own is None:
         return ()

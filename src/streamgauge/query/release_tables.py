@@ -3,8 +3,8 @@
 The cost is an `epsilon`, a `rho`, or a `share` of the whole budget in the currency that the budget is kept
 in; a pure budget takes no rho, which implies no epsilon. Groups that are discovered take a `delta` beside it
 of the budget's, and shares are of what all deltas in the file leave. A release of a finished or pan-private
-stream ends with it; one of another live stream goes on for ever unless it has a `horizon`. Whether the SQL can
-be answered is the planner's to say.
+stream ends with it; one of another live stream goes on for ever unless it has a `horizon`. Whether the SQL
+can be answered is the planner's to say.
 """
 
 from fractions import Fraction
