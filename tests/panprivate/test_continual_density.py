@@ -1,5 +1,6 @@
 """Continual density: signs are fair but for first appearances, and the law keeps its loss."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import exp, log
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit.kernels import one_person, worst_ratio
 from streamgauge.continual import Binary, HorizonPassed, WindowSum
+from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate import ContinualDensity, NoIntrusionLeft
 from streamgauge.panprivate import signs as law
 from streamgauge.panprivate.best_signs import best_signs, heard_through
+from streamgauge.panprivate.distinct import once
 from streamgauge.panprivate.signs import HALF, Signs
 from streamgauge.testing import InsecureNoise
 
@@ -51,8 +54,10 @@ def test_the_papers_law_is_the_papers() -> None:
     assert PAPER.gap == epsilon**2 / 2
 
 
-@pytest.mark.parametrize("heard", [Fraction(1), heard_through(Fraction(1))])
-@pytest.mark.parametrize("signs", [PAPER, Signs(Fraction(3, 10), Fraction(1, 5))])
+@pytest.mark.parametrize(
+    ("signs", "heard"),
+    [(PAPER, heard_through(Fraction(1))), (Signs(Fraction(3, 10), Fraction(1, 5)), Fraction(1))],
+)
 def test_the_worst_ratio_is_that_of_enumeration(signs: Signs, heard: Fraction) -> None:
     found = worst_ratio(OneUser(signs, heard), (None, "x"), 3, one_person)
     assert found.ratio == law.worst_ratio(signs, 0, heard)
@@ -77,7 +82,7 @@ def test_a_counter_that_keeps_epsilon_hears_at_most_a_hyperbolic_tangent() -> No
 
 
 @pytest.mark.parametrize("paper", [False, True])
-@pytest.mark.parametrize("intrusions", [0, 1, 2])
+@pytest.mark.parametrize("intrusions", [0, 2])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(6)])
 def test_the_best_law_keeps_its_loss_and_wastes_little(
     epsilon: Fraction, intrusions: int, paper: bool
@@ -130,8 +135,96 @@ def test_estimates_are_right_and_err_as_predicted(settings: dict[str, Any]) -> N
     assert 0.5 * stated < values.std(ddof=1) < 1.6 * stated
     low, high = found[0].interval(1 - 1e-9)
     assert low <= 0.5 <= high
-    if not claim.intrusions:
-        assert stated == pytest.approx(claim.stddev(3200, 0.5, 32), rel=0.05)
+    assert stated == pytest.approx(claim.stddev(0.5, claim.intrusions, slots=3200, ticks=32), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "users", [-np.ones(40, np.int64), np.full(40, 2**64 - 1, np.uint64), [-1, -1.0, None]]
+)
+def test_an_empty_slot_is_nobody_to_hashed_users_too(users: Any) -> None:
+    """Were -1 a user, with a cell, every empty slot would move its bit, and neighbours two of them."""
+    run = ContinualDensity(sg.Pure(8), universe=2, hashed=True).start()
+    with run._alone() as state:
+        before = state.bits.copy()
+    for tick in range(1, 31):
+        run.step(users)
+        with run._alone() as state:
+            assert np.array_equal(state.bits, before)
+            assert state.stretches[1, 0] == tick * len(users)
+
+
+@pytest.mark.parametrize("load", [7, 10])
+def test_users_without_end_may_share_cells(load: int) -> None:
+    claim = ContinualDensity(sg.Pure(20), universe=100, hashed=True)
+    for seed in range(5):
+        told = replace(claim, seed=seed).start(InsecureNoise(seed)).step(np.arange(100 * load))
+        low, high = told.interval(0.95)
+        assert low <= load < high
+
+
+@pytest.mark.parametrize(
+    ("settings", "came", "value"),
+    [
+        ({"hashed": True}, 400, 1.0),
+        ({"sample": 40, "universe": 2000}, 1000, 0.5),
+        ({"intrusions": 1}, 200, 0.5),
+    ],
+    ids=["hashed", "sampled", "told"],
+)
+def test_predicted_errors_are_those_of_estimates(settings: dict[str, Any], came: int, value: float) -> None:
+    claim = ContinualDensity(sg.Pure(20), **{"universe": 400, **settings})
+    values, source = [], InsecureNoise(3)
+    for seed in range(60):
+        run = replace(claim, seed=seed).start(source)
+        for half in (np.arange(came // 2), np.arange(came // 2, came)):
+            told = run.step(half)
+            if claim.intrusions and not run.intrusions:
+                run.intrude()
+        values.append(told.value)
+    asked: dict[str, Any] = {"intrusions": claim.intrusions, "slots": came, "ticks": 2}
+    predicted = claim.stddev(value, **asked)
+    assert 0.5 * predicted < np.std(values) < 1.7 * predicted
+    assert claim.stddev(**asked) >= predicted * (1 - 1e-9)
+
+
+def test_nothing_is_within_nothing_before_the_first_slot() -> None:
+    run = ContinualDensity(sg.Pure(1), universe=9).start()
+    assert run.estimate().interval() == (0.0, 0.0)
+    assert run.step([]).interval() == (0.0, 0.0)
+
+
+class Handed(InsecureNoise):
+    """Keeps all that it hands out."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.drawn: list[Any] = []
+
+    def coins(self, chance: Fraction, size: int) -> Any:
+        self.drawn.append(super().coins(chance, size))
+        return self.drawn[-1]
+
+
+def test_no_flip_of_an_announced_intrusion_and_no_old_counter_is_left() -> None:
+    """The second flips, with what was handed over, would be the bits of now."""
+    noise = Handed()
+    run = ContinualDensity(sg.Pure(4), universe=99, intrusions=1, counter=COUNTER).start(noise)
+    run.step(np.arange(99))
+    noise.drawn.clear()
+    with run._alone() as state:
+        old = state.counter
+    run.intrude()
+    assert len(noise.drawn) == 2
+    assert not any(flips.any() for flips in noise.drawn)
+    assert not old.entries.any()
+
+
+@pytest.mark.parametrize("size", [0, 1, 500, 5000, 70_000])
+def test_each_place_is_found_once(size: int) -> None:
+    chance = np.random.default_rng(size)
+    for places in (chance.integers(0, size // 2 + 1, size), chance.permutation(size) << 20):
+        with Wiped() as secret:
+            assert np.array_equal(np.sort(once(places, secret)), np.unique(places))
 
 
 def test_dividing_by_the_papers_other_constant_gives_half_of_the_truth() -> None:
@@ -213,3 +306,6 @@ def test_ticks_are_steps() -> None:
     for refused in (run.add, run.remove):
         with pytest.raises(TypeError, match="must not be asked of ContinualDensity"):
             refused([1])
+    with pytest.raises(TypeError, match=r"^users must be a batch such as an array or a list, got generator$"):
+        run.step(user for user in (1, 2))
+    assert run.record["releases"] == 0

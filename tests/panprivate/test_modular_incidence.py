@@ -58,10 +58,10 @@ def test_one_user_moves_one_unit_from_one_bin_to_another() -> None:
     run = claim.start()
     for times in (1, 2, 4):
         with run._alone() as state:
-            before = claim._bins(state)
+            before = state.counts(3)
         run.add([2] * times)
         with run._alone() as state:
-            assert np.abs(claim._bins(state) - before).sum() in {0, claim.MOVED}
+            assert np.abs(state.counts(3) - before).sum() in {0, claim.MOVED}
     assert claim.noise.scale == claim.MOVED / claim.output_loss.epsilon
     both = ModularIncidence(sg.Pure(1), universe=5, modulus=3, split="1/2", replace=True)
     assert both.noise.scale == 2 * claim.noise.scale

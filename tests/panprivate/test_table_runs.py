@@ -17,10 +17,12 @@ from streamgauge.panprivate import (
     Density,
     HeavyFraction,
     Incidence,
+    ModularIncidence,
     MultiplicativeDensity,
     NoIntrusionLeft,
     NoReleaseLeft,
 )
+from streamgauge.panprivate.cycle import Cycle
 from streamgauge.privacy import Pure, XAdjacent
 from streamgauge.testing import InsecureNoise, SilentNoise
 
@@ -108,15 +110,85 @@ def test_nothing_that_was_read_or_drawn_survives_a_step(name, monkeypatch):
 
 
 class Captured(InsecureNoise):
-    """Keeps every array of coins that it hands out."""
+    """Keeps every array that it hands out."""
 
     def __init__(self, seed):
         super().__init__(seed)
         self.handed = []
 
+    def kept(self, drawn):
+        self.handed.append(drawn)
+        return drawn
+
     def coins(self, chance, size):
-        self.handed.append(super().coins(chance, size))
-        return self.handed[-1]
+        return self.kept(super().coins(chance, size))
+
+    def uniform(self, sides, size):
+        return self.kept(super().uniform(sides, size))
+
+    def laplace(self, scale, size):
+        return self.kept(super().laplace(scale, size))
+
+
+@pytest.mark.parametrize("name", [*CLAIMS, "modular"])
+def test_no_draw_of_a_release_is_left_to_take_off_again(name, monkeypatch):
+    """A release less its draw is exact. Neither are the sums left, nor copies of the table."""
+    kept, keep = [], Wiped.__call__
+    monkeypatch.setattr(Wiped, "__call__", lambda self, array: kept.append(array) or keep(self, array))
+    noise = Captured(1)
+    claim = CLAIMS.get(name) or ModularIncidence(Pure(1), universe=64, modulus=3, split=HALF)
+    run = claim.start(noise=noise)
+    noise.handed.clear(), kept.clear()
+    released = claim.release(run._state, noise)
+    assert noise.handed
+    assert len(kept) > len(noise.handed)  # the sums too
+    assert released.any()
+    assert not any(array.any() for array in [*kept, *noise.handed])
+
+
+@pytest.mark.parametrize("name", ["cropped", "heavy", "modular"])
+def test_no_copy_of_the_first_table_is_left(name, monkeypatch):
+    noise, fresh, made = Captured(1), [], Cycle._fresh
+    monkeypatch.setattr(Cycle, "_fresh", lambda *known: fresh.append(made(*known)) or fresh[-1])
+    claim = CLAIMS.get(name) or ModularIncidence(Pure(1), universe=64, modulus=3, split=HALF)
+    run = claim.start(noise=noise)
+    assert run._state.entries.any()
+    assert noise.handed
+    assert not any(array.any() for array in [*fresh, *noise.handed])
+
+
+@pytest.mark.parametrize("generator", [(user for user in (1, 2)), iter([1]), map(int, "12")], ids=type)
+def test_what_gives_its_users_one_by_one_is_refused_and_not_dropped(generator):
+    run = ModularIncidence(Pure(1), universe=64, modulus=3, split=HALF).start()
+    for act in (run.add, run.remove):
+        with pytest.raises(TypeError, match=r"^users must be a batch such as an array or a list, got "):
+            act(generator)
+    run.add({1, 2})  # still whole
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_predictions_of_what_cannot_be_are_refused(name):
+    claim = CLAIMS[name]
+    for value in (-5.0, float("nan"), *(() if claim.hashed else (claim.highest + 1,))):
+        with pytest.raises(ValueError, match=r"^value must be between 0 and .*, got"):
+            claim.stddev(value)
+    for made in (claim.intrusions + 1, -1):
+        with pytest.raises(ValueError, match=r"^intrusions must be"):
+            claim.stddev(0.5, made)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (CroppedMean, {"limit": 4096, "intrusions": 30}),
+        (ModularIncidence, {"modulus": 256, "intrusions": 200}),
+        (Density, {"intrusions": 200, "split": HALF}),
+    ],
+)
+def test_a_loss_of_which_nothing_is_left_is_refused_in_words(asked):
+    kind, settings = asked
+    with pytest.raises(ValueError, match=r"^loss must be "):
+        kind(Pure(Fraction(1, 100)), universe=1000, **settings)
 
 
 @every_claim

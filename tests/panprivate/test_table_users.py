@@ -149,7 +149,7 @@ FIXED = ([0, 6, 7, 3, 1, 5, 4, 2], [163, 116, 132, 912, 379, 248, 482, 449])
 
 
 def test_samples_of_many_seeds_have_every_user_and_every_pair_alike():
-    universe, entries, seeds = 9, 3, 1500
+    universe, entries, seeds = 9, 3, 600
     together = np.zeros((universe, universe))
     for seed in range(seeds):
         words = np.arange(universe, dtype=np.uint64)

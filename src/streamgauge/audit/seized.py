@@ -96,9 +96,10 @@ class SeizedSubject:
 
 
 def story(claim: Any) -> tuple[Value, ...]:
-    """Acts enough for the worst: a user may come before and after each time that something is seen."""
+    """Acts enough for the worst: a user may come before and after each time that something is seen, so that
+    there is an estimate between a look and a return where several are paid for."""
     if isinstance(claim, TableClaim):
-        early = (ESTIMATE,) * (claim.releases - 1)
+        early = (ESTIMATE, FREE) * (claim.releases - 1)
         return FREE, FREE, *early, *(INTRUDE, FREE) * claim.intrusions, ESTIMATE
     if claim.intrusions:
         return FREE, FREE, *(INTRUDE, FREE, FREE) * claim.intrusions

@@ -16,13 +16,26 @@ Settings = Mapping[str, Any]
 ALONE: Settings = {"universe": 1}
 
 SETTINGS: dict[str, Sequence[Settings]] = {
-    "Density": ({}, {"law": "paper"}, {"releases": 2}, {"intrusions": 1}, {"replace": True, "universe": 2}),
+    "Density": (
+        {},
+        {"law": "paper"},
+        {"releases": 2},
+        {"intrusions": 1},
+        {"replace": True, "universe": 2},
+        {"hashed": True},
+    ),
     "MultiplicativeDensity": ({"universe": 4, "shrink": 2, "smallest": 2},),
-    "CroppedMean": ({"limit": 2}, {"limit": 2, "intrusions": 1}),
-    "HeavyFraction": ({"at_least": 2}, {"at_least": 2, "law": "paper"}),
+    "CroppedMean": ({"limit": 2}, {"limit": 2, "intrusions": 1}, {"limit": 2, "releases": 2}),
+    "HeavyFraction": ({"at_least": 2}, {"at_least": 2, "law": "paper"}, {"at_least": 2, "hashed": True}),
     "Incidence": ({"exactly": 1}, {"exactly": 0, "releases": 2}),
     "ModularIncidence": ({"modulus": 3}, {"modulus": 2, "intrusions": 2}, {"modulus": 2, "releases": 2}),
-    "ContinualDensity": ({}, {"law": "paper"}, {"intrusions": 1}, {"replace": True, "universe": 2}),
+    "ContinualDensity": (
+        {},
+        {"law": "paper"},
+        {"intrusions": 1},
+        {"replace": True, "universe": 2},
+        {"hashed": True, "universe": 2},  # the cells of user 0 and of -1, were it a user, are two
+    ),
 }
 ONCE = ("MultiplicativeDensity",)  # whose tables are too many for a user who comes twice at a time
 

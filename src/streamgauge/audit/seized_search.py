@@ -55,11 +55,25 @@ def worst_seizure(
 def gone_on(kernel: Kernel, found: Found, choices: Pairs) -> Found:
     """One more act, in all ways that it may be."""
     later: Found = {}
+    half = halves(choices)
     for belief, streams in found.items():
-        for values in choices:
+        for values in half if alike(belief) else choices:
             for after in moved([belief], partial(law_of, kernel, values)):
                 later.setdefault(after, streams.then(*values))
     return later
+
+
+def alike(belief: Belief) -> bool:
+    """Whether nothing has happened yet that tells the worlds apart."""
+    return all(one == other for _, one, other in belief)
+
+
+def halves(choices: Pairs) -> Pairs:
+    """One of each two pairs that are mirrors of each other; all of them, unless each has its mirror. Where
+    worlds are alike, mirrors lead to the same ratios the other way round."""
+    if {(other, one) for one, other in choices} != set(choices):
+        return choices
+    return [pair for place, pair in enumerate(choices) if pair[::-1] not in choices[:place]]
 
 
 def law_of(kernel: Kernel, values: tuple[Value, Value], state: Value, world: int) -> Any:

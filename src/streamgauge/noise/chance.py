@@ -78,7 +78,8 @@ def throw(entropy: Entropy, sides: int, size: int) -> Ints:
             drawn = words[: len(part)]
             entropy.fill(drawn.view(np.uint8))
             _thrown_again(entropy, drawn, limit)
-            np.remainder(drawn, np.uint32(sides), out=part, casting="safe")
+            np.remainder(drawn, np.uint32(sides), out=drawn)
+            np.copyto(part, drawn)
     return out
 
 

@@ -1,5 +1,6 @@
 """A table of randomised bits: drawn, redrawn, counted under noise, and what the count tells."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -27,6 +28,13 @@ def send(table: Table, channel: Response, noise: Chance) -> None:
             present = secret(noise.coins(channel.present, len(bits)))
             np.copyto(absent, present, where=bits.view(np.bool_))
             np.copyto(bits, absent)
+
+
+def noisy_ones(tables: Sequence[Bytes], law: DiscreteLaplace, noise: Chance) -> Ints:
+    """How many bits of each table are 1, under noise; neither numbers nor draws are left."""
+    with Wiped() as secret:
+        ones = secret(np.array([np.count_nonzero(bits) for bits in tables], np.int64))
+        return np.asarray(ones + secret(law.draw(noise, len(tables))))
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,24 @@ the tails P(N > j) that a table of cycles asks for, give l_0..l_(t-1) by taking 
 below t is exact. The value is the users per cell, each weighed by the sum of w_j over j < min(n, t).
 
 Error
-    Of first order (delta method): the gradient of the value, times the errors of the tails (bits, noise),
-    and those of g among the cells that are looked at, less what is counted of users that are there for
-    certain.
+    `stddev` is of first order (delta method): the gradient of the value, times the errors of the tails (bits,
+    noise), and those of g among the cells that are looked at, less what is counted of users that are there
+    for certain. It is infinite where the numbers end. An interval is that of all tails, carried through the
+    logarithm (`carried`). A coefficient beyond what half an empty cell would tell is cut there.
 
 Reference
     Buchmann, Gruebel: Decompounding, Annals of Statistics 31(4), 2003, for the inversion.
 """
 
 from dataclasses import dataclass
-from math import exp, inf, lgamma, log, sqrt
+from math import exp, inf, isfinite, lgamma, log, sqrt
 
 import numpy as np
 
 from streamgauge.noise import DiscreteLaplace, Ints
 from streamgauge.noise.numbers import Floats
-from streamgauge.panprivate.deviations import Around, Bounded, Deviation, Noise
+from streamgauge.panprivate.carried import Carried
+from streamgauge.panprivate.deviations import Deviation, Drawn, Noise, Responses
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.randomised_response import Response
 
@@ -47,9 +49,21 @@ class Compound:
 
     def estimated(self, signed: Ints, universe: int) -> Estimated:
         resting = (1 - 2 * float(self.laws.absent)) / (2 * float(self.laws.gap))
-        tails = np.asarray(signed * self._slope + resting, np.float64)
-        value, within = self.value(tails), Around(self.value(tails), self._parts(tails))
-        return Estimated(value, self._stddev(tails), universe, within, highest=inf)
+        return self.told(np.asarray(signed * self._slope + resting, np.float64), universe)
+
+    def told(self, tails: Floats, universe: int) -> Estimated:
+        """What follows from tails as they were estimated."""
+        within = Carried(self.value(tails), self.weights, tails, self._of_a_tail(), self.cells)
+        return Estimated(self.value(tails), self._stddev(tails), universe, within, highest=inf)
+
+    def _of_a_tail(self) -> list[Deviation]:
+        """What is between one tail and its mean: the bits of a t-th of the entries, noise, and which cells
+        users fell into. The more users, the larger the count of a cell: which cells were met more than j
+        times is negatively associated."""
+        chances = np.array([float(self.laws.absent), float(self.laws.present)]) / len(self.weights)
+        bits = Responses(self.entries, self._slope, chances, 1 / len(self.weights) - chances)
+        cells = Drawn(1.0, self.entries, inf, 0.25 / self.entries)
+        return [bits, Noise(self._slope, self.noise), cells]
 
     def stddev_at(self, value: float, times: int) -> float:
         """If as many users as make this value came so many times each."""
@@ -57,12 +71,13 @@ class Compound:
         return self._stddev(compounded(value / reached, times, len(self.weights)))
 
     def _stddev(self, tails: Floats) -> float:
-        variance = sum(part.variances[1] for part in self._parts(tails))
-        return sqrt(max(variance - max(self._certain(tails), 0.0) / self.cells, 0.0))
+        with np.errstate(all="ignore"):
+            variance = self._variance(tails) - max(self._certain(tails), 0.0) / self.cells
+        return sqrt(max(variance, 0.0)) if isfinite(variance) else inf
 
     def _certain(self, tails: Floats) -> float:
         """Users per cell by the squares of their weights: what Poisson numbers of them would vary by."""
-        logarithm = log_series(self._chances(tails))
+        logarithm = self._logarithm(tails)
         users = np.append(logarithm[1:], -logarithm.sum())
         return float(users @ np.cumsum(self.weights) ** 2)
 
@@ -72,44 +87,42 @@ class Compound:
         steps[0] = max(steps[0], 0.5 / self.entries)
         return steps
 
+    def _logarithm(self, tails: Floats) -> Floats:
+        return log_series(self._chances(tails), most=log(2 * self.entries))
+
     def value(self, tails: Floats) -> float:
         """sum_j w_j (users per cell who came more than j times)."""
-        logarithm = log_series(self._chances(tails))
+        logarithm = self._logarithm(tails)
         more = -np.cumsum(logarithm)
         return float(self.weights @ more)
 
     def gradient(self, tails: Floats) -> Floats:
-        """d value / d tails: with r = 1/g as a series, d l = r d g."""
-        inverse = inverse_series(self._chances(tails))
-        beyond = np.cumsum(self.weights[::-1])[::-1].astype(np.float64)
-        length = len(tails)
-        steps = np.array([-(beyond[i:] @ inverse[: length - i]) for i in range(length)])
-        return np.asarray(np.append(steps[1:], 0.0) - steps)
+        """d value / d tails: with r = 1/g as a series, d l = r d g, so that all but one step cancel."""
+        inverse, t = inverse_series(self._chances(tails)), len(tails)
+        return np.array([float(inverse[: t - j] @ self.weights[j:]) for j in range(t)])
 
-    def _parts(self, tails: Floats) -> list[Deviation]:
+    def _variance(self, tails: Floats) -> float:
+        """Of bits and noise, and of which cells are looked at."""
         gradient, t = self.gradient(tails), len(tails)
         chances = np.append(self._chances(tails), tails[-1]).clip(0, 1)
         chances /= chances.sum()
         scaled = gradient * self._slope
         absent, gap = float(self.laws.absent), float(self.laws.gap)
         means = np.append(0.0, np.cumsum(scaled)) * 2 * gap / t + (2 * absent - 1) * scaled.sum() / t
-        bits = self.entries * max(float(scaled @ scaled) / t - float(chances @ means**2), 0.0)
+        bits = self.entries * np.maximum(scaled @ scaled / t - chances @ means**2, 0.0)
         reached = np.append(0.0, np.cumsum(gradient))
-        spread = float(chances @ reached**2 - (chances @ reached) ** 2) / self.entries
-        return [
-            Bounded(2 * float(np.abs(scaled).max()), bits),
-            *(Noise(float(weight), self.noise) for weight in scaled if weight),
-            Bounded(float(np.ptp(reached)) / self.entries, max(spread, 0.0)),
-        ]
+        spread = np.maximum(chances @ reached**2 - (chances @ reached) ** 2, 0.0) / self.entries
+        return float(bits + self.noise.variance * (scaled @ scaled) + spread)
 
 
-def log_series(series: Floats) -> Floats:
-    """The logarithm of a power series that begins above 0."""
+def log_series(series: Floats, most: float = inf) -> Floats:
+    """The logarithm of a power series that begins above 0; coefficients beyond `most` are cut there."""
     found = np.zeros(len(series))
     found[0] = log(series[0])
     for j in range(1, len(series)):
         inner = np.arange(1, j) * found[1:j]
-        found[j] = (series[j] - float(inner @ series[j - 1 : 0 : -1]) / j) / series[0]
+        exact = (series[j] - float(inner @ series[j - 1 : 0 : -1]) / j) / series[0]
+        found[j] = min(max(exact, -most), most)
     return found
 
 

@@ -1,7 +1,7 @@
 """Continual density: at every tick, which part of a universe of users has come so far. User level, one bit
 a user.
 
-    tick        a fixed number of slots, each a user or nothing (-1 or None)
+    tick        a fixed number of slots, each a user or nothing (-1 or None; hashed too, in every type)
     sign        a bit for each slot, fair but for a first appearance: 1 with chance 1/2 + gap (`signs`)
     release     ones = all signs that are 1 so far, exactly or through a counter of `streamgauge.continual`
     estimate    (ones - slots/2)/gap users of the sample, over m
@@ -19,10 +19,10 @@ Privacy
     one counter, and none that was handed over goes on.
 
 Error
-    Unbiased. The variance is exactly (slots/4 - users gap^2 + counter's)/(m gap)^2, summed over the
-    stretches between announced intrusions, each with its gap and its first appearances: sqrt(slots)/(2 m
-    gap) at most. A law of loss 1 has gap 0.032, of 2 0.085; through a counter of epsilon 1, 0.070 and
-    0.179.
+    Unbiased, unless hashed (see `Density`). The variance is exactly (slots/4 - users gap^2 + counter's)/(m
+    gap)^2, summed over the stretches between announced intrusions, each with its gap and its first
+    appearances: sqrt(slots)/(2 m gap) at most. A law of loss 1 has gap 0.032, of 2 0.085; through a counter
+    of epsilon 1, 0.070 and 0.179.
 
 Reference
     Dwork: Differential Privacy in New Settings, SODA 2010, figure 3. Its output is a count, not a density,
@@ -34,23 +34,27 @@ Reference
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import sqrt
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgauge.continual import Mechanism
 from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, unpack
+from streamgauge.continual.settings import check_whole
 from streamgauge.noise import Chance, EphemeralNoise, Ints
 from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate.best_signs import best_signs, heard_through
-from streamgauge.panprivate.density_run import DensityRun, Marks
+from streamgauge.panprivate.density_run import DensityRun, Marks, forget
+from streamgauge.panprivate.deviations import largest, sampled
+from streamgauge.panprivate.distinct import once
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.hashing import Hash
+from streamgauge.panprivate.occupancy import Occupied
 from streamgauge.panprivate.sign_sums import Stretch, check_counter, estimated
 from streamgauge.panprivate.signs import HALF, Signs
-from streamgauge.panprivate.table_claim import RECORD, LawName, check_chance, check_table
-from streamgauge.panprivate.users import Cells, Items, Universe, pieces
+from streamgauge.panprivate.table_claim import RECORD
+from streamgauge.panprivate.table_settings import LawName, check_asked, check_chance, check_table
+from streamgauge.panprivate.users import LARGE, Cells, Items, Universe, pieces
 from streamgauge.privacy import Pure, XAdjacent
 
 EXACT = Fraction(1)
@@ -60,6 +64,7 @@ EXACT = Fraction(1)
 class ContinualDensity:
     """The part of the universe that has come, told at every tick; see the module's claim."""
 
+    highest: ClassVar[float] = 1.0
     releases: ClassVar[int] = 1  # all of them are one
     split: ClassVar[None] = None
     loss: Pure
@@ -74,7 +79,7 @@ class ContinualDensity:
     counter: Mechanism[Any] | None = None  # how signs are added up, unless exactly
 
     def __post_init__(self) -> None:
-        check_table(cast(Any, self))  # that has all settings which are checked
+        check_table(self)
         if self.counter is not None:
             check_counter(self.counter)
         _ = self.signs
@@ -98,7 +103,7 @@ class ContinualDensity:
     @cached_property
     def users(self) -> Universe | Cells:
         if self.hashed:
-            return Cells(Hash(self.universe, self.seed), self.entries)
+            return Cells(Hash(self.universe, self.seed), self.entries, slots=True)
         return Universe(self.universe, self.entries, self.seed)
 
     def initial(self, noise: Chance) -> Marks:
@@ -111,7 +116,7 @@ class ContinualDensity:
     def signed(self, state: Marks, users: Any, intrusions: int, noise: Chance) -> tuple[int, int]:
         """How many slots a tick had, and how many of their signs are 1."""
         slots = ones = 0
-        for piece in pieces(users):
+        for piece in pieces(users, LARGE):
             slots += len(piece)
             ones += self._ones(state, piece, self.signs.after(intrusions), noise)
         return slots, ones
@@ -137,8 +142,11 @@ class ContinualDensity:
 
     def rerandomise(self, state: Marks, before: int, noise: Chance) -> None:
         """Flips bits, and lets the counter go, whose sum was released, for one that nobody has seen."""
+        forget(state.counter)
         state.counter = self._counting(noise)
-        np.bitwise_xor(state.bits, noise.coins(self.signs.flipped, self.entries), out=state.bits)
+        with Wiped() as secret:
+            flips = secret(noise.coins(self.signs.flipped, self.entries))
+            np.bitwise_xor(state.bits, flips, out=state.bits)
 
     def copied(self, state: Marks) -> Marks:
         return state.copy()
@@ -154,11 +162,32 @@ class ContinualDensity:
         ]
         return estimated(known, self.universe, self.entries, self.hashed)
 
-    def stddev(self, slots: int, value: float = 0.0, ticks: int | None = None) -> float:
-        """The standard error after so many slots (in as many ticks, unless told) if `value` is true."""
-        users = value * self.entries
-        stretch = Stretch(slots if ticks is None else ticks, slots, 0, float(self.signs.gap), self.counter)
-        return sqrt(stretch.variance(users)) / self.entries
+    def stddev(
+        self, value: float | None = None, intrusions: int = 0, *, slots: int, ticks: int | None = None
+    ) -> float:
+        """The standard error after so many slots (in as many ticks, unless told) where `value` is the truth;
+        without one, where it is largest (hashed: at load 1).
+
+        After announced intrusions: if ticks, slots and first appearances are spread evenly around them.
+        """
+        check_asked(self, value, intrusions)
+        check_whole("slots", slots, least=0)
+        check_whole("ticks", slots if ticks is None else ticks, least=0)
+        times = slots if ticks is None else ticks
+        if value is None:
+            first, last = (self._expected(part, intrusions, slots, times).stddev ** 2 for part in (0.0, 1.0))
+            value = 1.0 if self.hashed else largest(first, last, sampled(self.entries, self.universe))
+        return self._expected(value, intrusions, slots, times).stddev
+
+    def _expected(self, value: float, intrusions: int, slots: int, ticks: int) -> Estimated:
+        """What would be told if all went as it should."""
+        stretches = intrusions + 1
+        taken = Occupied(self.universe, self.entries).taken(value) if self.hashed else value
+        users, each = taken * self.entries / stretches, slots / stretches
+        gaps = [float(self.signs.after(done).gap) for done in range(stretches)]
+        times = -(-ticks // stretches)
+        known = [Stretch(times, each, each / 2 + gap * users, gap, self.counter) for gap in gaps]
+        return estimated(known, self.universe, self.entries, self.hashed)
 
     def identity(self) -> str:
         return repr(self)
@@ -174,7 +203,8 @@ class ContinualDensity:
         return DensityRun(self, self.initial(source), source)
 
     def load(self, saved: bytes, noise: Chance | None = None) -> DensityRun:
-        """The run that `save` wrote; refuses another claim's or an altered one."""
+        """The run that `save` wrote; refuses another claim's or an altered one. Load each save once, the
+        newest alone: see `TableClaim.load`."""
         check_chance(noise)
         width, record, state = unpack(saved, self.identity(), self.blank, repr(self))
         if (
@@ -184,11 +214,3 @@ class ContinualDensity:
         ):
             raise BadSave(ANOTHER)
         return DensityRun(self, state, noise, **record)
-
-
-def once(places: Ints, secret: Wiped) -> Ints:
-    """Each place once."""
-    ordered = secret(np.sort(places))
-    first = secret(np.ones(len(ordered), np.bool_))
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return secret(ordered[first])

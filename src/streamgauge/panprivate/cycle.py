@@ -31,7 +31,7 @@ Error
 Hashed
     Users share cells, whose counts are sums of theirs. All s_j are released, each under the same noise: an
     entry is in one of them, so that all together move by MOVE; `compound` tells from them how often users
-    came.
+    came, unbiased to first order. Long cycles of crowded cells tell nothing: their intervals have no end.
 
 Reference
     The cycle and its bit are those of the t-cropped mean of Dwork, Naor, Pitassi, Rothblum, Yekhanin 2010.
@@ -84,7 +84,8 @@ class Cycle:
     def begun(self, entries: int, noise: Chance) -> Table:
         table = Table(np.empty(entries, np.uint16))
         for part in table.stretches():
-            part[:] = self._fresh(self.response.absent, len(part), noise)
+            with Wiped() as secret:
+                np.copyto(part, secret(self._fresh(self.response.absent, len(part), noise)))
         return table
 
     def _fresh(self, chance: Fraction, size: int, noise: Chance) -> Entries:
@@ -93,7 +94,7 @@ class Cycle:
             bits = secret(noise.coins(chance, size))
             turns = secret(noise.uniform(self.length, size)).astype(np.uint16)
             turns *= TWO
-            turns += bits
+            turns += secret(bits.astype(np.uint16))
             return turns
 
     def advance(self, table: Table, places: Ints, noise: Chance) -> None:
@@ -110,7 +111,7 @@ class Cycle:
             bits &= secret(np.minimum(laps, ONE).astype(np.uint8))  # where it came round, what to change
             laps *= np.uint16(2 * self.length)
             entries -= laps
-            entries ^= bits
+            entries ^= secret(bits.astype(np.uint16))
             table.entries[places] = entries
 
     def forget(self, table: Table, noise: Chance) -> None:
@@ -121,9 +122,7 @@ class Cycle:
                 lost = secret(noise.coins(1 - self.kept, len(part)))
                 np.copyto(part, fresh, where=lost.view(np.bool_))
 
-    def signed(self, table: Table) -> Ints:
+    def signed(self, table: Table, secret: Wiped) -> Ints:
         """s_j for every j."""
-        counts = np.zeros(2 * self.length, np.int64)
-        for part in table.stretches():
-            counts += np.bincount(part, minlength=2 * self.length)
-        return counts[1::2] - counts[::2]
+        counts = secret(table.counts(2 * self.length))
+        return secret(counts[1::2] - counts[::2])

@@ -24,6 +24,7 @@ from streamgauge.panprivate.randomised_response import Response, response
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table, blank
 from streamgauge.panprivate.table_claim import TableClaim
+from streamgauge.panprivate.table_settings import check_asked
 from streamgauge.panprivate.users import Cells, Universe, entry_of, pieces
 
 
@@ -47,11 +48,6 @@ class CycleClaim(TableClaim[Table, Estimated]):
     def base(self) -> int:
         """T(0)."""
         return 0
-
-    @property
-    def highest(self) -> float:
-        """The largest T."""
-        return 1.0
 
     def check_law(self) -> None:
         _ = self.cycle.kept, self.noise
@@ -96,9 +92,10 @@ class CycleClaim(TableClaim[Table, Estimated]):
 
     def release(self, state: Table, noise: Chance) -> Ints:
         """The weighted sum or, where users share cells, every s_j: an entry is in one of them."""
-        signed = self.cycle.signed(state)
-        sums = signed if self.hashed else (self.weights @ signed).reshape(1)
-        return np.asarray(sums + self.noise.draw(noise, len(sums)))
+        with Wiped() as secret:
+            signed = self.cycle.signed(state, secret)
+            sums = signed if self.hashed else secret(self.weights[None] @ signed)
+            return np.asarray(sums + secret(self.noise.draw(noise, len(sums))))
 
     def estimated(self, released: Ints, intrusions: int) -> Estimated:
         laws = self.cycle.laws(intrusions)
@@ -128,6 +125,7 @@ class CycleClaim(TableClaim[Table, Estimated]):
 
         Hashed: if all users came `typical` times; without a value, at 1.
         """
+        check_asked(self, value, intrusions)
         if self.hashed:
             return self.compound(intrusions).stddev_at(1.0 if value is None else value, self.typical)
         ends = self._response_variance(0.0, intrusions), self._response_variance(self.highest, intrusions)

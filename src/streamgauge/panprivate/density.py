@@ -16,7 +16,7 @@ Privacy
     lies between the two, so that the entries of all who came have one law.
 
 Error
-    Unbiased. Given that the part f came, the variance is exactly
+    Unbiased, unless hashed. Given that the part f came, the variance is exactly
     [f v(present) + (1 - f) v(absent) + 2-sided noise/m]/(m gap^2) + f (1 - f) (u - m)/((u - 1) m), v(p) = p
     (1 - p), for a sample of m of u. Announced intrusions multiply the gap by the channel's, twice each.
 
@@ -39,17 +39,16 @@ from functools import cached_property
 from math import inf, sqrt
 from typing import Any
 
-import numpy as np
-
 from streamgauge.noise import Chance, Ints
 from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate.bit_claim import BitClaim
-from streamgauge.panprivate.bits import Count, redraw
+from streamgauge.panprivate.bits import Count, noisy_ones, redraw
 from streamgauge.panprivate.deviations import Around, drawn, largest, sampled
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.occupancy import Occupied, Taken
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table
+from streamgauge.panprivate.table_settings import check_asked
 from streamgauge.panprivate.users import LARGE, Cells, Universe, entry_of, pieces
 
 
@@ -71,7 +70,7 @@ class Density(BitClaim):
                 redraw(state.entries, self.users.places(piece, secret), present, noise)
 
     def release(self, state: Table, noise: Chance) -> Ints:
-        return np.count_nonzero(state.entries) + self.noise.draw(noise, 1)
+        return noisy_ones([state.entries], self.noise, noise)
 
     def count(self, intrusions: int) -> Count:
         return Count(self.entries, self.laws(intrusions), self.noise)
@@ -94,6 +93,7 @@ class Density(BitClaim):
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
         """The standard error where `value` is the truth; without one, where it is largest (hashed: at load
         1)."""
+        check_asked(self, value, intrusions)
         count = self.count(intrusions)
         if self.hashed:
             load = 1.0 if value is None else value

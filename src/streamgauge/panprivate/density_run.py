@@ -1,7 +1,8 @@
 """A run of a continual density: every tick is a release, which the loss of the claim pays for once and for
 all.
 
-    step(users)    one tick: a user, or -1 or None for nothing, in each slot; returns the estimate so far
+    step(users)    one tick: a user, or -1 or None for nothing, in each slot, hashed users or not; returns the
+                   estimate so far
     estimate()     the newest again, for nothing
     intrude()      an announced intrusion: noise, hand over bits and counter, noise
 
@@ -9,15 +10,18 @@ See `table_run`: nothing exact is left after a step but sums of signs, which wer
 """
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from streamgauge.continual import HorizonPassed
 from streamgauge.noise import Chance, Ints
 from streamgauge.noise.entropy import Bytes
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.table_run import TableRun
+from streamgauge.panprivate.users import check_batch
 
 if TYPE_CHECKING:
     from streamgauge.panprivate.continual_density import ContinualDensity
@@ -38,6 +42,15 @@ class Marks:
         return Marks(self.bits.copy(), self.stretches.copy(), deepcopy(self.counter))
 
 
+def forget(state: Any) -> None:
+    """Overwrites all arrays of a counter's memory; a counter that is none has no memory."""
+    for each in fields(state) if is_dataclass(state) else ():
+        value = getattr(state, each.name)
+        if isinstance(value, np.ndarray):
+            value.fill(0)
+        forget(value)
+
+
 class DensityRun(TableRun[Marks, Estimated]):
     """A continual density at work; make one with `claim.start()` or `claim.load(saved)`."""
 
@@ -48,6 +61,7 @@ class DensityRun(TableRun[Marks, Estimated]):
 
     def step(self, users: Any) -> Estimated:
         """One tick, each item a slot; the estimate of all ticks so far."""
+        check_batch(users)
         with self._taken(partial(in_time, self.claim, self.intrusions)) as state:
             stretch = state.stretches[:, self.intrusions]
             slots, ones = self.claim.signed(state, users, self.intrusions, self._noise)

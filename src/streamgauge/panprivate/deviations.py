@@ -4,8 +4,7 @@ A half width h has P(|S| > h) <= beta for the actual S, by whichever is least of
 
 Chernoff       from the moment generating functions, each the largest over all that users may have done
 Berry-Esseen   P(|S| > h) <= 2 P(N > h/s) + 2 (0.56) R/s^3 with s^2 the variance and R the sum of third
-absolute
-               moments of the summands, where all of them are known (Shevtsova 2010): tight for large tables
+               absolute moments of the summands, where all are known (Shevtsova 2010): tight for large tables
 
 Variances and moments are not known exactly, since they depend on the users: upper bounds, and for the s of
 the last term a lower one, take their place.
@@ -57,7 +56,7 @@ class Responses:
     """`count` entries, each 1, 0 or -1 less its mean: `plus` and `minus` are the chances of 1 and of -1,
     for all that a user may have done. Times `weight`."""
 
-    count: int
+    count: float
     weight: float
     plus: Floats
     minus: Floats
@@ -138,26 +137,6 @@ class Drawn:
         return (tilt * self.weight) ** 2 * (1 - (self.drawn - 1) / self.among) / (8 * self.drawn)
 
 
-@dataclass(frozen=True)
-class Bounded:
-    """A sum of independent parts, none of which is farther than `weight` from its mean (Bernstein)."""
-
-    weight: float
-    variance: float
-
-    @property
-    def variances(self) -> tuple[float, float]:
-        return self.variance, self.variance
-
-    @property
-    def third(self) -> float:
-        return self.variance * self.weight
-
-    def log_mgf(self, tilt: float) -> float:
-        room = 1 - tilt * self.weight / 3
-        return self.variance * tilt * tilt / (2 * room) if room > 0 else inf
-
-
 def sampled(drawn: int, among: int) -> float:
     """What a variance among so many is in the mean of a sample of them without replacement."""
     return (among - drawn) / (max(1, among - 1) * drawn)
@@ -170,6 +149,8 @@ def drawn(width: float, drawn: int, among: int) -> list[Deviation]:
 
 def half_width(parts: Sequence[Deviation], confidence: float) -> float:
     """h with P(|S| > h) <= 1 - confidence, for one estimate at a time fixed beforehand."""
+    if not parts:
+        return 0.0
     beta = 1 - confidence
     largest = max(abs(part.weight) for part in parts)
     chernoff = chernoff_width(lambda tilt: sum(part.log_mgf(tilt) for part in parts), largest, log(2 / beta))

@@ -16,7 +16,8 @@ class Within(Protocol):
 
 @dataclass(frozen=True)
 class Estimated:
-    """An unbiased estimate; all of it follows from what was released, so that all of it is public.
+    """An estimate; all of it follows from what was released, so that all of it is public. It is unbiased, but
+    of hashed users to first order, and there, as for `MultiplicativeDensity`, cut where no truth can be.
 
     `value` is a part of the universe, or a mean over it; `stddev` is the standard error at that value.
     `universe` times as much are `count` and `count_stddev`: users, or events of users.

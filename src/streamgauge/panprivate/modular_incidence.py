@@ -38,8 +38,6 @@ from functools import cached_property
 from math import sqrt
 from typing import Any, ClassVar
 
-import numpy as np
-
 from streamgauge.continual.settings import check_whole
 from streamgauge.noise import Chance, DiscreteLaplace, Ints
 from streamgauge.noise.chance import WORD
@@ -50,6 +48,7 @@ from streamgauge.panprivate.residues import LARGEST, add_modulo, count, width
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table, blank
 from streamgauge.panprivate.table_claim import TableClaim
+from streamgauge.panprivate.table_settings import check_asked
 from streamgauge.panprivate.users import Universe, pieces
 
 
@@ -125,20 +124,14 @@ class ModularIncidence(TableClaim[Table, Incidences]):
     def rerandomise(self, state: Table, before: int, noise: Chance) -> None:
         for residues in state.stretches():
             with Wiped() as secret:
-                offsets = secret(noise.uniform(self.modulus, len(residues)))
-                np.multiply(offsets, secret(noise.coins(self.noisy, len(residues))), out=offsets)
-                add_modulo(residues, secret(offsets.astype(residues.dtype)), self.modulus)
+                drawn = secret(noise.uniform(self.modulus, len(residues)))
+                offsets = secret(drawn.astype(residues.dtype))
+                offsets *= secret(secret(noise.coins(self.noisy, len(residues))).astype(offsets.dtype))
+                add_modulo(residues, offsets, self.modulus)
 
     def release(self, state: Table, noise: Chance) -> Ints:
         with Wiped() as secret:
-            return secret(self._bins(state)) + self.noise.draw(noise, self.modulus)
-
-    def _bins(self, state: Table) -> Ints:
-        bins = np.zeros(self.modulus, np.int64)
-        for residues in state.stretches():
-            with Wiped() as secret:
-                bins += secret(np.bincount(residues, minlength=self.modulus))
-        return bins
+            return secret(state.counts(self.modulus)) + secret(self.noise.draw(noise, self.modulus))
 
     def estimated(self, released: Ints, intrusions: int) -> Incidences:
         return Incidences(
@@ -151,6 +144,7 @@ class ModularIncidence(TableClaim[Table, Incidences]):
 
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
         """The standard error of one f_i that is `value`; without one, where it is largest."""
+        check_asked(self, value, intrusions)
         gap, m = float(self.gap(intrusions)), self.entries
         other = (1 - gap) / self.modulus
         absent, present = (

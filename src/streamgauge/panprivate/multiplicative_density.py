@@ -14,9 +14,10 @@ Privacy
     tables/output_loss (twice with `replace`). Which table is taken is worked out from what was released.
 
 Error
-    That of `Density` in each table, users who share a cell included; `stddev` is that of the best table for
-    the value. An interval is what the intervals of all tables have in common, each at its part of the
-    confidence. Tables take universe (1 + 1/shrink + ...) bytes together: at most 2 bytes for each user of
+    That of `Density` in each table, users who share a cell included. The estimate is cut at 0 and is chosen
+    among tables by what they say themselves, so that it is not quite unbiased; `stddev` is that of the best
+    table for the value. An interval is what the intervals of all tables have in common, each at its part of
+    the confidence. Tables take universe (1 + 1/shrink + ...) bytes together: at most 2 bytes for each user of
     the universe.
 
 Reference
@@ -38,13 +39,14 @@ from streamgauge.continual.settings import check_whole
 from streamgauge.noise import Chance, Ints
 from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate.bit_claim import BitClaim
-from streamgauge.panprivate.bits import Count, redraw
+from streamgauge.panprivate.bits import Count, noisy_ones, redraw
 from streamgauge.panprivate.deviations import Around
 from streamgauge.panprivate.estimated import Estimated, Within
 from streamgauge.panprivate.hashing import key, mix, reduce
 from streamgauge.panprivate.occupancy import Occupied, Taken
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table
+from streamgauge.panprivate.table_settings import check_asked
 from streamgauge.panprivate.users import LARGE, Universe, named, pieces
 
 ROUNDS = 8  # of choosing a table by what the last one said
@@ -113,8 +115,7 @@ class MultiplicativeDensity(BitClaim):
         return np.split(state.entries, np.cumsum(self.sizes)[:-1])
 
     def release(self, state: Table, noise: Chance) -> Ints:
-        ones = np.array([np.count_nonzero(bits) for bits in self._parts(state)], np.int64)
-        return ones + self.noise.draw(noise, self.tables)
+        return noisy_ones(self._parts(state), self.noise, noise)
 
     def counts(self, intrusions: int) -> list[Count]:
         return [Count(size, self.laws(intrusions), self.noise) for size in self.sizes]
@@ -163,6 +164,7 @@ class MultiplicativeDensity(BitClaim):
 
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
         """The standard error where `value` is the truth; without one, where all came."""
+        check_asked(self, value, intrusions)
         counts, truth = self.counts(intrusions), 1.0 if value is None else value
         return min(self._stddev(number, truth, counts) for number in range(self.tables))
 

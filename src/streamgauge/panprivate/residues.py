@@ -51,12 +51,12 @@ def add_modulo(residues: Residues, more: Residues, modulus: int) -> None:
         reduced(residues, modulus)
         return
     k = residues.dtype.type(modulus)
-    room = np.subtract(k, more)
-    over = np.greater_equal(residues, room)
-    np.add(residues, more, out=residues)
-    np.subtract(residues, np.multiply(over, k, out=room), out=residues)
-    room.fill(0)
-    over.fill(False)
+    with Wiped() as secret:
+        room = secret(np.subtract(k, more))
+        over = secret(secret(np.greater_equal(residues, room)).astype(residues.dtype))
+        over *= k
+        np.add(residues, more, out=residues)
+        np.subtract(residues, over, out=residues)
 
 
 def reduced(residues: Residues, modulus: int) -> None:

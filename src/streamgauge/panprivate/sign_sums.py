@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from streamgauge.continual import Mechanism
 from streamgauge.continual.saved import NoNoise
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.panprivate.deviations import Around, Deviation, Drawn, Responses
+from streamgauge.panprivate.deviations import Around, Deviation, Drawn, Responses, drawn, sampled
 from streamgauge.panprivate.draws import Draws
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.occupancy import Occupied, Taken
@@ -38,8 +38,8 @@ class Stretch:
     """The time between two announced intrusions, under one law of signs."""
 
     ticks: int
-    slots: int
-    ones: int  # as they were heard
+    slots: float
+    ones: float  # as they were heard, or are expected to be
     gap: float
     counter: Mechanism[Any] | None
 
@@ -83,17 +83,14 @@ def estimated(stretches: Sequence[Stretch], universe: int, entries: int, hashed:
     parts = [part for stretch in stretches for part in stretch.parts(entries)]
     if hashed:
         return of_cells(value, variance, parts, Occupied(universe, entries))
-    if entries < universe:
-        sampled = (universe - entries) / ((universe - 1) * entries)
-        came = min(max(value, 0.0), 1.0)
-        variance += sampled * came * (1 - came)
-        parts.append(Drawn(1.0, entries, universe, sampled / 4))
-    return Estimated(value, sqrt(variance), universe, Around(value, parts))
+    came = min(max(value, 0.0), 1.0)
+    variance += sampled(entries, universe) * came * (1 - came)
+    return Estimated(value, sqrt(variance), universe, Around(value, parts + drawn(1.0, entries, universe)))
 
 
 def of_cells(taken: float, variance: float, parts: list[Deviation], occupied: Occupied) -> Estimated:
-    """Users that were hashed: of cells that are taken."""
+    """Users that were hashed: of cells that are taken. How many share them has no end."""
     load = occupied.load(taken)
     stddev = sqrt(variance + occupied.variance(load)) * occupied.slope(load)
-    around = Around(taken, [*parts, Drawn(1.0, occupied.entries, np.inf, 0.25 / occupied.entries)])
-    return Estimated(load, stddev, occupied.cells, Taken(occupied, around), highest=occupied.most)
+    around = Around(taken, [*parts, Drawn(1.0, occupied.entries, inf, 0.25 / occupied.entries)])
+    return Estimated(load, stddev, occupied.cells, Taken(occupied, around), highest=inf)

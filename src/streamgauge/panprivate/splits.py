@@ -13,18 +13,15 @@ FINE = 16
 
 
 def best_split(stddev: Callable[[Fraction], float]) -> Fraction:
-    """The table's share with the least error; what `stddev` refuses is no choice unless all are."""
+    """The table's share with the least error; what `stddev` refuses, or cannot work out, is no choice."""
 
     def tried(released: Fraction) -> float:
         try:
             return stddev(1 - released)
-        except ValueError:
+        except (ValueError, ArithmeticError):
             return inf
 
     place = min(range(len(COARSE)), key=lambda place: tried(COARSE[place]))
     low, high = COARSE[max(place - 1, 0)], COARSE[min(place + 1, len(COARSE) - 1)]
     near = [low + (high - low) * Fraction(i, FINE) for i in range(FINE + 1)]
-    best = min([COARSE[place], *near], key=tried)
-    if tried(best) == inf:
-        stddev(1 - best)  # says why
-    return 1 - best
+    return 1 - min([COARSE[place], *near], key=tried)

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.noise import Ints
+from streamgauge.noise.entropy import Wiped
+
 STRETCH = 1 << 18  # entries worked on at once
 
 
@@ -23,6 +26,14 @@ class Table:
         """Views of the entries, in order."""
         for start in range(0, len(self.entries), STRETCH):
             yield self.entries[start : start + STRETCH]
+
+    def counts(self, values: int) -> Ints:
+        """How many entries are 0, 1, .., values - 1; copies that are made on the way are overwritten."""
+        counts = np.zeros(values, np.int64)
+        for part in self.stretches():
+            with Wiped() as secret:
+                counts += secret(np.bincount(secret(part.astype(np.int64)), minlength=values))
+        return counts
 
 
 def blank(width: int, dtype: npt.DTypeLike) -> Table:

@@ -20,24 +20,18 @@ have gone. `replace` moves two entries, several tables one entry each: each entr
 
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Literal, TypeVar
-
-import numpy as np
+from typing import Any, ClassVar, Generic, TypeVar
 
 from streamgauge.continual.saved import ANOTHER, BadSave, unpack
-from streamgauge.continual.settings import check_whole
-from streamgauge.noise import Chance, Ints, SecureNoise
-from streamgauge.noise.numbers import rational
+from streamgauge.noise import Chance, Ints
 from streamgauge.panprivate.table_run import TableRun
+from streamgauge.panprivate.table_settings import LawName, check_chance, check_table, check_told
 from streamgauge.privacy import Pure, XAdjacent
 
 S = TypeVar("S")
 E = TypeVar("E")
-LawName = Literal["symmetric", "paper"]
-LAWS = ("symmetric", "paper")
-LARGEST = 2**40  # of a universe
 RECORD = frozenset({"releases", "intrusions", "saves"})
 
 
@@ -69,6 +63,7 @@ class TableClaim(ABC, Generic[S, E]):
         if self.split is None:
             object.__setattr__(self, "split", self.best_split())
         self.check_law()
+        check_told(self)
 
     @property
     def unit(self) -> XAdjacent:
@@ -78,6 +73,11 @@ class TableClaim(ABC, Generic[S, E]):
     def entries(self) -> int:
         """m: how many entries a table has, one for each member of the sample."""
         return self.universe if self.sample is None else self.sample
+
+    @property
+    def highest(self) -> float:
+        """The largest that an estimate may rightly be, unless users are hashed."""
+        return 1.0
 
     @property
     def tables(self) -> int:
@@ -150,6 +150,10 @@ class TableClaim(ABC, Generic[S, E]):
         """What a release tells, after so many announced intrusions. No chance and no state take part."""
 
     @abstractmethod
+    def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
+        """The standard error to expect where `value` is the truth, after so many announced intrusions."""
+
+    @abstractmethod
     def blank(self, width: int) -> S:
         """A table that only tells what tables are made of."""
 
@@ -162,7 +166,12 @@ class TableClaim(ABC, Generic[S, E]):
         return TableRun.new(self, noise)
 
     def load(self, saved: bytes, noise: Chance | None = None) -> TableRun[S, E]:
-        """The run that `TableRun.save` wrote; refuses another claim's or an altered one."""
+        """The run that `TableRun.save` wrote; refuses another claim's or an altered one.
+
+        What was released or handed over after the save is not known to it: a save that is gone on from twice,
+        or after its run went on, has as many releases and intrusions again, and all of them together keep no
+        promise. Load each save once, the newest alone; the store of a pipeline sees to that, bytes cannot.
+        """
         check_chance(noise)
         width, record, state = unpack(saved, self.identity(), self.blank, repr(self))
         if width != self.entries or record.keys() != RECORD or not self._in_reserve(record):
@@ -172,43 +181,3 @@ class TableClaim(ABC, Generic[S, E]):
     def _in_reserve(self, record: dict[str, int]) -> bool:
         most = {"releases": self.releases, "intrusions": self.intrusions, "saves": record["saves"]}
         return all(0 <= record[name] <= most[name] for name in RECORD)
-
-
-def check_table(claim: TableClaim[Any, Any]) -> None:
-    """Refuses settings that make no claim, and keeps NumPy's numbers as Python's."""
-    for each in fields(claim):
-        value = getattr(claim, each.name)
-        if isinstance(value, np.integer | np.bool_):
-            object.__setattr__(claim, each.name, value.item())
-        elif isinstance(each.default, bool) and not isinstance(value, bool):
-            raise ValueError(f"{each.name} must be True or False, got {value!r}")
-    if not isinstance(claim.loss, Pure) or claim.loss.epsilon <= 0:
-        raise ValueError(f"loss must be Pure and positive for {type(claim).__name__}, got {claim.loss!r}")
-    check_whole("universe", claim.universe)
-    if claim.universe > LARGEST:
-        raise ValueError(f"universe must be at most 2**40, got {claim.universe}")
-    if claim.sample is not None:
-        check_whole("sample", claim.sample)
-        if claim.sample > claim.universe:
-            raise ValueError(f"sample must be at most the universe {claim.universe}, got {claim.sample}")
-    check_whole("seed", claim.seed, least=0)
-    check_whole("releases", claim.releases)
-    check_whole("intrusions", claim.intrusions, least=0)
-    if claim.law not in LAWS:
-        raise ValueError(f"law must be one of {', '.join(LAWS)}, got {claim.law!r}")
-    _check_split(claim)
-
-
-def _check_split(claim: TableClaim[Any, Any]) -> None:
-    if claim.split is not None:
-        object.__setattr__(claim, "split", rational("split", claim.split))
-        if not 0 < claim.split < 1:
-            raise ValueError(f"split must be above 0 and below 1, got {claim.split}")
-
-
-def check_chance(noise: object) -> None:
-    """Refuses what tosses no coins and, since the table is for intruders to see, what keeps a key."""
-    if isinstance(noise, SecureNoise):
-        raise ValueError("noise must keep no key in a pan-private run, got SecureNoise")
-    if noise is not None and not all(hasattr(noise, name) for name in ("laplace", "coins", "uniform")):
-        raise ValueError(f"noise must be a source with laplace, coins and uniform, got {noise!r}")

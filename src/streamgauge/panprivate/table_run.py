@@ -16,6 +16,7 @@ from streamgauge.continual.saved import pack
 from streamgauge.continual.single import Single
 from streamgauge.noise import Chance, EphemeralNoise
 from streamgauge.panprivate.refusals import NoIntrusionLeft, NoReleaseLeft
+from streamgauge.panprivate.users import check_batch
 
 if TYPE_CHECKING:
     from streamgauge.panprivate.table_claim import TableClaim
@@ -55,7 +56,8 @@ class TableRun(Single[S], Generic[S, E]):
         return {"releases": self.releases, "intrusions": self.intrusions, "saves": self.saves}
 
     def add(self, users: Any) -> None:
-        """Takes users as they appear, one item each, as often as they do."""
+        """Takes users as they appear, one item each, as often as they do: a batch, and no generator."""
+        check_batch(users)
         with self._taken() as state:
             self.claim.take(state, users, self.intrusions, self._noise)
 
@@ -64,6 +66,7 @@ class TableRun(Single[S], Generic[S, E]):
         refusal = self.claim.removal_refusal()
         if refusal:
             raise TypeError(refusal)
+        check_batch(users)
         with self._taken() as state:
             self.claim.take_back(state, users, self.intrusions, self._noise)
 
@@ -85,7 +88,11 @@ class TableRun(Single[S], Generic[S, E]):
 
     def save(self) -> bytes:
         """The noisy table and the record; `claim.load` goes on from it. Whoever reads the bytes has
-        intruded."""
+        intruded.
+
+        An old save does not know what was released since: to go on from it spends the loss again. Keep the
+        newest only, and load it once.
+        """
         with self._alone() as state:
             self.saves += 1
             return pack(self.claim.identity(), self.claim.entries, self.record, state)

@@ -2,8 +2,9 @@
 
 Every item is judged by itself, so that no user's presence changes how another is read: in a universe, a whole
 number from 0 to universe - 1 in whatever type (3, 3.0 and NumPy's 3 are one user) is a user, and with
-`hashed` every whole number and every text. All else is dropped in silence. What was read is overwritten
-when the piece is done; the batch itself is the caller's.
+`hashed` every whole number, modulo 2^64, and every text; in slots all of these but -1, which is an empty one,
+and with it 2^64 - 1. All else is dropped in silence. What was read is overwritten when the piece is done; the
+batch itself is the caller's. A generator is no batch and is refused, whatever it would have given.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from streamgauge.panprivate.hashing import Hash, Sample, Words
 
 PIECE = 1 << 14  # items read at once: their arrays stay in the cache
 LARGE = 1 << 16  # the same, where little is done with each
-NOBODY = 2**64 - 1  # not a word of an item that was kept
+NOBODY = 2**64 - 1  # the word of -1
 EVERY_WORD = 2.0**63
 
 Items = npt.NDArray[Any]
@@ -54,10 +55,13 @@ class Cells:
 
     hash: Hash
     entries: int
+    slots: bool = False  # in slots -1 is nobody, as it is in a universe
 
     def places(self, piece: Items, secret: Wiped) -> Ints:
         """The entries of the users among the items, in order."""
         words = named(piece, secret)
+        if self.slots:
+            words = _below(words, NOBODY, secret)
         self.hash.send(words)
         if self.entries < self.hash.cells:
             words = _below(words, self.entries, secret)
@@ -85,6 +89,12 @@ def entry_of(claim: Placed) -> Universe | Cells:
     if claim.hashed:
         return Cells(Hash(claim.universe, claim.seed), claim.entries)
     return Universe(claim.universe, claim.entries, claim.seed)
+
+
+def check_batch(users: Any) -> None:
+    """Refuses what gives its items one by one: the type of a batch is public."""
+    if issubclass(type(users), Iterator):
+        raise TypeError(f"users must be a batch such as an array or a list, got {type(users).__name__}")
 
 
 def pieces(users: Any, size: int = PIECE) -> Iterator[Items]:
