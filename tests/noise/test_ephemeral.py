@@ -68,6 +68,7 @@ def stolen(*secrets):
         words = block_words[likely[block_words & LOW]]
         place = np.searchsorted(wanted, words).clip(0, len(wanted) - 1)
         found[place[wanted[place] == words]] = True
+        words.fill(0)  # for the mask shows what a masked copy hides
     block.fill(0)
     return int(found.sum())
 

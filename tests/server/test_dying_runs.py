@@ -31,7 +31,7 @@ def over_the_budget(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[Fut
 def died(folder: Path, monkeypatch: pytest.MonkeyPatch, dies: Callable[[], None]) -> list[Future[None]]:
     """What those are told who waited when the thread of the run died."""
     seen: list[str] = []
-    with running(file_of(folder), stepped()) as runner:
+    with running(file_of(folder), stepped(1)) as runner:
         close = Holding.close
 
         def closing(self: Holding) -> None:
@@ -78,7 +78,7 @@ def test_a_twin_that_abandons_nobody_leaves_them_waiting(
 def test_a_ledger_that_cannot_be_read_for_a_while_fails_what_is_asked_and_not_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(file_of(tmp_path), stepped()) as runner:
+    with running(file_of(tmp_path), stepped(1)) as runner:
         with monkeypatch.context() as broken:
             broken.setattr(runners, "read_book", boom)
             found = over_the_budget(runner, monkeypatch)
@@ -90,14 +90,14 @@ def test_a_ledger_that_cannot_be_read_for_a_while_fails_what_is_asked_and_not_th
 def test_a_sink_that_cannot_be_closed_fails_the_run_in_no_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(file_of(tmp_path), stepped()) as runner:
+    with running(file_of(tmp_path), stepped(1)) as runner:
         monkeypatch.setattr(Holding, "let_go", boom)
     assert (runner.state, runner.error) == ("failed", "OSError")
 
 
 def test_who_goes_away_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "PACE", 0.0)
-    with running(file_of(tmp_path), stepped()) as runner:
+    with running(file_of(tmp_path), stepped(1)) as runner:
         found = runner.asking(asked(runner.file))
         assert not found.cancel()
         assert found.result(20) is None

@@ -353,7 +353,7 @@ def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(
 def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, clock = file_of(tmp_path), stepped()
+    file, clock = file_of(tmp_path), stepped(1)
     with running(file, clock) as runner:
         monkeypatch.setattr(turns, "PACE", 10**9)  # so that all of them wait
         costs = {"a": 0.25, "b": 0.375, "c": 0.125, "A": 0.125}
@@ -374,7 +374,7 @@ def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
             thread.join()
         assert sorted(found) == ["A", "b"]
         assert "charge must be at most what is left" in found["b"]
-        leave(runner, clock, 4)
+        leave(runner, clock, 8)
         assert set(runner.book().open_releases()) == {"counts", "a", "c"}
 
 
