@@ -91,8 +91,8 @@ def test_the_axis_of_the_groups_is_known_even_where_another_is_as_long() -> None
     claim = Kary(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
     layout = Memory.of(claim)
     places = [leaf.shape for leaf in leaves(claim.initial(2, InsecureNoise(1)))]
-    assert places == [(), (2,), (2, 2), (2, 1)]
-    assert layout.axes == (None, 0, 1, None)
+    assert places == [(), (2,), (2, 2), (2, 1), (0,)]
+    assert layout.axes == (None, 0, 1, None, None)
 
 
 @pytest.mark.parametrize("kind", [KeepsTotal, KeepsLog])

@@ -5,7 +5,8 @@ pan-privacy, with the look after the whole of a tick was absorbed and before the
 before it is absorbed is one between ticks, which the laws try.)
 """
 
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -62,6 +63,68 @@ def test_a_look_in_the_middle_of_any_tick_loses_no_more_than_declared(make: Any)
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
 def test_the_same_where_it_is_handed_over_as_well(make: Any, loss: Any) -> None:
     assert worst(make(loss), 3, asked=True).amount <= float(loss.amount) * (1 + 1e-6)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A look in the middle of tick `peek`; in that of tick `crash` the run is lost, and its save goes on.
+
+    The save is of before the tick, or (`kept`) has all that came in it, which is let go of, too.
+    """
+
+    peek: int
+    crash: int
+    anew: bool = True
+    kept: bool = False
+
+
+def seen_and_lost(claim: Mechanism[Any], how: Lost, values: Ints, noise: Noise) -> Floats:
+    """All releases, and the memory when it is looked at."""
+    table = np.stack([values, np.zeros_like(values)], axis=1)
+    state, seen = claim.initial(2, noise), []
+    for tick, row in enumerate(table, 1):
+        saved = deepcopy(state)
+        claim.absorb(state, row)
+        if tick == how.peek:
+            seen.append(layout(claim).of_each(state, 2))
+        if tick == how.crash:
+            state = state if how.kept else saved
+            if how.anew:
+                claim.begin_anew(state, noise)
+        release = claim.step(state, np.zeros(2, np.int64), noise)
+        seen.append(np.asarray(release, np.float64)[None].copy())
+    return np.concatenate(seen)[:, 0]
+
+
+def worst_lost(claim: Mechanism[Any], how: Lost) -> Any:
+    return worst_tried(claim, partial(seen_and_lost, claim, how), TICKS, str(how))
+
+
+@every_claim
+@pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
+def test_a_look_before_a_run_is_lost_loses_no_more_where_the_next_begins_anew(make: Any, loss: Any) -> None:
+    claim = make(loss)
+    places = [(1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (1, 3), (2, 3), (3, 2), (4, 3)]
+    for peek, crash in places if loss == sg.Pure(1) else places[2:7:2]:
+        for kept in (False, True):
+            found = worst_lost(claim, Lost(peek, crash, kept=kept))
+            assert found.amount <= float(loss.amount) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[4]], ids=["binary", "sliding"])
+@pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
+def test_the_same_of_units_of_two_ticks_between_which_the_run_is_lost(make: Any, loss: Any) -> None:
+    claim = replace(make(loss), unit=sg.WEvent(2))
+    for how in (Lost(2, 2), Lost(3, 3), Lost(2, 3)):
+        assert worst_lost(claim, how).amount <= float(loss.amount) * (1 + 1e-6)
+    twins = [worst_lost(claim, Lost(tick, tick, anew=False)).floor for tick in range(1, TICKS + 1)]
+    assert max(twins) > float(loss.amount) * 1.05, "a broken twin"
+
+
+@every_claim
+def test_registers_that_go_on_as_they_were_saved_lose_twice_as_much(make: Any) -> None:
+    """A broken twin: what was seen and what is released without it have the same draws."""
+    assert worst_lost(make(sg.Pure(1)), Lost(1, 1, anew=False)).floor > 2 - 1e-6
 
 
 class BareTick(Kary):
@@ -131,6 +194,58 @@ def test_an_intrusion_in_the_middle_of_a_tick_widens_the_error_as_told() -> None
         assert run.stddev() > run.mechanism.stddev(2)
 
 
+@every_claim
+def test_after_registers_began_anew_releases_are_unbiased_and_their_error_is_told(make: Any) -> None:
+    """What was released stays counted; what was only absorbed is gone."""
+    claim, wide = make(sg.Pure(1)), 4000
+    run = claim.start(wide, InsecureNoise(9))
+    for tick in range(1, TICKS + 1):
+        run.absorb(np.full(wide, 5))
+        if tick == 2:
+            run.intrude()
+        if tick in (2, 4):
+            run = claim.load(run.save(), InsecureNoise(10 + tick))
+            before = run.stddev()
+            run.begin_anew()
+            assert run.stddev() == before, "the newest release is what it was"
+        release = run.step(np.ones(wide, int))
+        truth = {1: 6, 2: 7, 3: 13, 4: 14}
+        window = getattr(claim, "window", TICKS)
+        errors = release - float(truth[tick] - truth.get(tick - window, 0))
+        assert abs(errors.mean()) < 6.5 * run.stddev() / wide**0.5
+        assert abs((errors**2).mean() / run.stddev() ** 2 - 1) < 6.5 * np.sqrt(8 / wide)
+    assert run.record == {"intrusions": 1, "saves": 2, "begun_anew": 2}
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        WindowSum(sg.Pure(1), window=11, branching=2, **OPEN),
+        WindowSum(sg.Pure(1), window=11, branching=3, **OPEN),
+        Kary(sg.Pure(1), horizon=900, branching=3, **OPEN),
+        SimpleII(sg.Pure(1), **OPEN),
+    ],
+    ids=["window 2", "window 3", "kary", "simple"],
+)
+def test_draws_are_counted_one_by_one_wherever_registers_began_anew(claim: Any) -> None:
+    """Every draw is 1 and all else 0: a release is the number of its draws."""
+    chance, run = np.random.default_rng(7), claim.start(1, Ones())
+    for _ in range(90):
+        for act in chance.choice(["none", "anew", "intrude"], 2, p=[0.7, 0.2, 0.1]):
+            if act != "none":
+                run.absorb([int(chance.integers(9))] if act == "anew" else [0])
+                (run.begin_anew if act == "anew" else run.intrude)()
+        release = run.feed(np.zeros(int(chance.choice([1, 1, 2, 9])), int))
+        assert release[-1] == run.noise().terms[0].count
+
+
+class Ones(SilentNoise):
+    """Every draw is 1."""
+
+    def laplace(self, scale: Any, size: int) -> Ints:
+        return super().laplace(scale, size) + 1
+
+
 def test_the_planner_takes_those_whose_ticks_can_be_open() -> None:
     for asked in ({"horizon": 1000}, {}, {"window": "each"}, {"window": "sliding 24"}):
         assert choose(sg.Pure(1), **asked, **OPEN).open_ticks
@@ -149,6 +264,8 @@ def test_open_ticks_are_for_pan_private_runs_and_parts_of_ticks_for_open_ones() 
         run = claim.start(1, SilentNoise())
         with pytest.raises(TypeError, match=r"^open_ticks must be True to take part of a tick, got False$"):
             run.absorb([1])
+        with pytest.raises(TypeError, match=r"^open_ticks must be True to begin registers anew, got False$"):
+            run.begin_anew()
         assert run.step([1]).tolist() == [1]
 
 

@@ -2,22 +2,31 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
 import pytest
 from forked import Fault
-from pipelines import Tables, World, event, pipeline, published, run, tables, ticks_of, world
+from pipelines import SECOND, Tables, World, event, pipeline, published, run, tables, ticks_of, world
 
+from streamgauge import Pipeline
 from streamgauge.pipeline.holding import Holding
+from streamgauge.pipeline.keys import load_key
 from streamgauge.pipeline.options import Progress
+from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.pipeline.set_down import SET_DOWN
+from streamgauge.pipeline.store import Store
+from streamgauge.query.planner import planned
 from streamgauge.query.toml_keys import BadFile
 from streamgauge.sources import inbox_of
 from streamgauge.sources.passing_inbox import PassingInbox
+from streamgauge.testing import InsecureNoise, SilentNoise
 
 PRIVATE: Tables = {"source": "http", "arrival": "live", "pan_private": True, "end": None}
 RUNNING: Tables = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "running"}
+TREE: Tables = {**RUNNING, "horizon": "90s", "mechanism": {"name": "Kary", "branching": 2}}
 MANY: Tables = {
     "name": "many",
     "sql": "SELECT g, SUM(x), AVG(x), VAR_SAMP(x), MEDIAN(x), MIN(x) FROM v GROUP BY ROLLUP (g)",
@@ -107,6 +116,88 @@ def test_a_run_that_is_stopped_or_set_down_goes_on_in_the_middle_of_a_tick(tmp_p
             assert holding._key is None
             ended.clear()
     assert published(made) == [[3, 1]]
+
+
+def registers(made: Pipeline) -> tuple[list[list[int]], dict[str, int], bool]:
+    """What is committed of the first release: its registers, its record; whether it was set down."""
+    with Store.open(made.file.folder, load_key("file:v.key", made.file.path.parent), create=False) as store:
+        state = store.state()
+    plan = planned(made.file, made.file.releases[0])
+    loaded: Any = ReleaseRun.load(plan, plan.name, 1, state, SilentNoise()).runs[0].run
+    counter = loaded._state.counter._state
+    return (counter.total + counter.entries).tolist(), loaded.record, SET_DOWN in state
+
+
+def lost(made: Pipeline, folder: Path) -> list[list[int]]:
+    """A tick is published; in the next one an event is read, and the run fails."""
+    clock, inbox, _ = sending(folder, 99)
+    clock.acts |= {2: lambda: inbox.put("a", lines(event(1))), 12: lambda: inbox.put("b", lines(event(12)))}
+
+    def fail(name: str) -> None:
+        if name == "read" and clock.second >= 12:
+            raise Fault(name)
+
+    with pytest.raises(Fault):
+        made.run(clock=clock, inbox=inbox, noise=InsecureNoise(1), step=fail)
+    kept, record, marked = registers(made)
+    assert ("begun_anew" not in record, marked) == (True, False)
+    return kept
+
+
+def taken_up(made: Pipeline, folder: Path, begin: float, until: float, seed: int) -> None:
+    clock, inbox, stop = sending(folder, until)
+    clock.time += int(begin * SECOND)
+    made.run(clock=clock, inbox=inbox, stop=stop, noise=InsecureNoise(seed))
+
+
+def test_a_run_that_was_lost_begins_its_registers_anew_and_one_that_was_set_down_does_not(
+    tmp_path: Path,
+) -> None:
+    made = pipeline(tmp_path, tables(TREE, **PRIVATE))
+    saved = lost(made, tmp_path)
+    told = published(made)
+    taken_up(made, tmp_path, 13, 15, seed=2)
+    begun, record, marked = registers(made)
+    assert (record["begun_anew"], marked) == (1, True)
+    assert all(new != old for new, old in zip(begun, saved, strict=True))
+    taken_up(made, tmp_path, 15, 17, seed=3)
+    assert registers(made)[0] == begun
+    taken_up(made, tmp_path, 17, 34, seed=4)
+    assert registers(made)[1]["begun_anew"] == 1
+    assert published(made)[:1] == told
+    assert ticks_of(made) == [1, 2, 3]
+    claim: Any = planned(made.file, made.file.releases[0]).parts[0].statistic.counter
+    first, second, _ = (each.stddev[0, 0] for each in made.releases("counts"))
+    assert first == pytest.approx(claim.stddev(1))
+    assert second == pytest.approx(claim.stddev(2) * 2**0.5), "four draws, where there are two"
+
+
+def test_registers_that_go_on_where_a_run_was_lost_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamgauge.pipeline.live_run.take_up", lambda opened: None)
+    made = pipeline(tmp_path, tables(TREE, **PRIVATE))
+    saved = lost(made, tmp_path)
+    taken_up(made, tmp_path, 13, 15, seed=2)
+    assert registers(made)[0] == saved
+
+
+def test_a_table_of_users_goes_on_as_it_is_where_a_run_was_lost(tmp_path: Path) -> None:
+    columns = {"u": {"values": ["u0", "u1"]}}
+    release = {"name": "here", "sql": "SELECT DENSITY(u) FROM v", "window": "running", "epsilon": 12}
+    made = pipeline(tmp_path, tables(release, **{**PRIVATE, **USERS, "columns": columns}))
+    for until in (14, 24):
+        clock, inbox, stop = sending(tmp_path, until)
+        clock.acts[until - 2] = lambda b=inbox, s=until - 3: b.put("k", lines(event(s, u="u0")))
+        fail = {14: Fault("read")}.get(until)
+
+        def failing(name: str, fault: Fault | None = fail, at: World = clock) -> None:
+            if fault and name == "read" and at.second >= 12:
+                raise fault
+
+        with pytest.raises(Fault) if fail else nullcontext():
+            made.run(clock=clock, inbox=inbox, stop=stop, step=failing)
+    assert ticks_of(made, "here") == [1, 2]
 
 
 def test_standard_input_is_poured_as_it_comes_and_counts_no_bytes(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from streamgauge.continual.bound import Bound, reach_of
 from streamgauge.continual.columns import append_columns
-from streamgauge.continual.run import CHUNK, CLOSED, Run
+from streamgauge.continual.run import CHUNK, CLOSED, NEVER_OPEN, Run
 from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, numbers, unpack
 from streamgauge.continual.settings import check_noise, check_source, check_whole, check_width
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
@@ -121,6 +121,14 @@ class Claim(ABC, Generic[S, R]):
         """Answers an announced intrusion with noise before and after; returns what to hand over."""
         raise TypeError(self.intrusion_refusal())
 
+    def begin_anew(self, state: S, noise: Noise) -> None:
+        """Lets all open registers go for what was released and fresh draws.
+
+        For a saved state whose run went on, and was lost: what it took in after the save is in no release,
+        and may have been seen in memory, under the draws that the saved registers have.
+        """
+        raise TypeError(NEVER_OPEN)
+
     def intrusion_refusal(self) -> str:
         """Why an announced intrusion cannot be survived; nothing if it can."""
         return "" if self.pan_private else "pan_private must be True to survive an intrusion, got False"
@@ -140,7 +148,7 @@ class Claim(ABC, Generic[S, R]):
         """The run that `Run.save` wrote; refuses another mechanism's or an altered one."""
         check_source(self, noise)
         width, record, state = unpack(saved, self.identity(), self._blank, repr(self))
-        if not self._in_time(state.tick) or not record.keys() <= {"intrusions", "saves"}:
+        if not self._in_time(state.tick) or not record.keys() <= {"intrusions", "saves", "begun_anew"}:
             raise BadSave(ANOTHER)
         return Run(self, width, state, noise, **record)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Any)
 R = TypeVar("R")
 CLOSED = "open_ticks must be True to take part of a tick, got False"
+NEVER_OPEN = "open_ticks must be True to begin registers anew, got False"
 CHUNK = 2**21  # numbers worked on at once by `feed`, which keeps its memory bounded
 
 
@@ -44,12 +45,14 @@ class Run(Single[S], Generic[S, R]):
         *,
         intrusions: int = 0,
         saves: int = 0,
+        begun_anew: int = 0,
     ) -> None:
         super().__init__(state)
         self.mechanism = mechanism
         self.width = width
         self.intrusions = intrusions  # announced ones
         self.saves = saves  # how often the state was written out: each copy is one that may be looked at
+        self.begun_anew = begun_anew  # how often registers were: each time a run was lost
         self._noise = noise if noise is not None else chance(mechanism)
 
     @classmethod
@@ -59,8 +62,14 @@ class Run(Single[S], Generic[S, R]):
 
     @property
     def record(self) -> dict[str, int]:
-        """Who may have seen the state: announced intrusions, and copies written out."""
-        return {"intrusions": self.intrusions, "saves": self.saves}
+        """Who may have seen the state: announced intrusions, copies written out, and runs that were lost."""
+        lost = {"begun_anew": self.begun_anew} if self.begun_anew else {}
+        return {"intrusions": self.intrusions, "saves": self.saves, **lost}
+
+    @property
+    def noisier(self) -> bool:
+        """Whether the noise of releases is more than the claim says of their ticks: `noise` knows it."""
+        return self.intrusions + self.begun_anew > 0
 
     @property
     def tick(self) -> int:
@@ -154,6 +163,17 @@ class Run(Single[S], Generic[S, R]):
             seen = self.mechanism.intrude(state, self._noise)
             self.intrusions += 1
         return seen
+
+    def begin_anew(self) -> None:
+        """Lets open registers go for what was released and fresh draws; for claims with `open_ticks=True`.
+
+        For a run that was loaded from a save after which another went on, absorbed and was lost.
+        """
+        if not self.mechanism.open_ticks:
+            raise TypeError(NEVER_OPEN)
+        with self._taken() as state:
+            self.mechanism.begin_anew(state, self._noise)
+            self.begun_anew += 1
 
     def _ready(self, ticks: int, width: int, state: S) -> None:
         """Refuses to go past the last tick of the claim, or as wide as before another thread widened it."""

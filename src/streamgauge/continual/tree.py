@@ -28,11 +28,16 @@ Pan-privacy
     draw only. An announced intrusion adds a draw to every register before the hand-over and after it.
     With `open_ticks=True` a tick may come in parts (`absorb`), so that an item rests in memory as well:
     level 0 has a register like all others, and the promise holds for a look at any moment, in the middle of a
-    tick too.
+    tick too. A run that was lost after its last save may have been looked at, with items in its registers
+    that the save has not; one that goes on from the save must `begin_anew`: its registers are the last
+    release and fresh draws. So items before are seen under the draws of registers that are no more, and under
+    those of p-sums that ended before; items after only under draws that nobody has seen. Where blocks are cut
+    in two, each item is in one of the halves: the loss is unchanged.
 
 Error
     Unbiased; the variance at tick t is that of one draw times the sum of the digits of t (pan-private:
-    the digits of level 1 and above count twice; with open ticks all of them do).
+    the digits of level 1 and above count twice; with open ticks all of them do). Where registers began anew,
+    the draws of the last release before stay in all that follow.
 
 Reference
     Chan, Shi, Song: Private and Continual Release of Statistics, TISSEC 14(3), 2011; Dwork, Naor, Pitassi,
@@ -62,7 +67,7 @@ class State:
     Plain: `total` is the exact sum, `entries` the noise in the release at the last multiple of k^i.
     Pan-private: `total` is the register of the top level, and `total` + row i that of level i: the open block
     on top of the release at its beginning (level 0: the last release). Values are added to one row only.
-    With open ticks `variables` has one more number: of the draws in the last release.
+    With open ticks `variables` has one more number: of the draws in the last release, which is kept.
     """
 
     tick: int
@@ -71,6 +76,7 @@ class State:
         repr=False
     )  # noisy: pure noise (plain), or registers less the top one (pan-private)
     variables: Ints  # public: how many draws are in each register (pan-private)
+    released: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # public: the last (open ticks)
 
     def refer_to_top(self) -> None:
         """Makes `total` the register of the top level again."""
@@ -133,7 +139,8 @@ class Tree(Mechanism[State]):
     def initial(self, width: int, noise: Noise) -> State:
         entries = np.zeros((self.levels, width), np.int64)
         variables = np.zeros((self.levels + self.open_ticks, 1), np.int64)
-        state = State(0, np.zeros(width, np.int64), entries, variables)
+        released = np.zeros(width if self.open_ticks else 0, np.int64)
+        state = State(0, np.zeros(width, np.int64), entries, variables, released)
         if self.registers:
             self._stir(state, noise)
         return state
@@ -171,6 +178,8 @@ class Tree(Mechanism[State]):
             return state.total.copy()
         entries[level] += draws[0]
         release: Ints = state.total + entries[level]
+        if self.open_ticks:
+            state.released = release.copy()
         if self.registers:
             self._begin_registers(state, level, draws[1:])
         else:
@@ -199,6 +208,8 @@ class Tree(Mechanism[State]):
         state.tick += ticks
         if ticks:
             state.total += sums[-1]
+        if ticks and self.open_ticks:
+            state.released = releases[-1].copy()
         if self.registers:
             state.refer_to_top()
         return releases
@@ -271,6 +282,13 @@ class Tree(Mechanism[State]):
         seen = deepcopy(state)
         self._stir(state, noise)
         return seen
+
+    def begin_anew(self, state: State, noise: Noise) -> None:
+        if not self.open_ticks:
+            return super().begin_anew(state, noise)
+        state.entries[:] = state.released - state.total
+        state.variables[: self.levels] = state.variables[-1]
+        return self._stir(state, noise)
 
     def _stir(self, state: State, noise: Noise) -> None:
         """A fresh draw into every register that holds data."""

@@ -26,12 +26,16 @@ Pan-privacy
     has the second draw only. All else that a run remembers are sums of p-sums, as if released. An announced
     intrusion adds a draw to every register before the hand-over and after it. With `open_ticks=True` a tick
     may come in parts (`absorb`): level 0 has a register too, and the promise holds for a look at any moment.
+    A run that goes on from the save of one that was lost must `begin_anew`: the register of an open block is
+    what its closed tiles say, as if released, and a fresh draw. So an item is seen in the lost registers or
+    in the new ones, which share no draw (see `streamgauge.continual.tree`): the loss is unchanged.
 
 Error
     Unbiased; the variance is that of one draw times the number of tiles (pan-private: those of level 1 and up
-    count twice, with open ticks all of them). There are (h - 1)(k - 1) + (W + 1)/S - 1 tiles on average, and
-    nearly so at every tick if S divides W. Without `branching`, k and h are those of least mean variance.
-    A run remembers fewer than W + 3 S + 2 h numbers a group.
+    count twice, with open ticks all of them; a block that was begun anew has the draws of its tiles till
+    then). There are (h - 1)(k - 1) + (W + 1)/S - 1 tiles on average, and nearly so at every tick if S divides
+    W. Without `branching`, k and h are those of least mean variance. A run remembers fewer than
+    W + 3 S + 2 h numbers a group.
 
 Reference
     Bolot, Fawaz, Muthukrishnan, Nikolov, Taft: Private decayed predicate sums on streams, ICDT 2013. With
@@ -41,7 +45,7 @@ Reference
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import ClassVar, TypeVar
@@ -71,7 +75,8 @@ class State:
     heads: Ints  # noisy: P at the last multiple of each block size
     nodes: Ints  # noisy: p-sums in the open block of S, level by level
     tails: Ints  # noisy: Q at the ticks of the closed blocks of S that windows still begin in
-    intrusions: Ints  # public: the ticks of announced intrusions
+    intrusions: Ints  # public: the ticks of announced intrusions whose draws are left
+    begun: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # public: when registers began anew
 
 
 @dataclass(frozen=True)
@@ -261,18 +266,29 @@ class WindowSum(Mechanism[State]):
         return placed
 
     def noise_at(self, tick: int) -> NoiseSum:
-        return self._sum_of(tick, np.zeros(0, np.int64))
+        tiles = self.tiling.tiles(tick)
+        return self._sum_of(self._draws(len(tiles), sum(level == 0 for level, _ in tiles)))
 
     def noise_now(self, state: State) -> NoiseSum:
-        return self._sum_of(state.tick, state.intrusions)
+        if not len(state.intrusions) and not len(state.begun):
+            return self.noise_at(state.tick)
+        return self._sum_of(sum(self._draws_in(tile, state) for tile in self.tiling.tiles(state.tick)))
 
-    def _sum_of(self, tick: int, intrusions: Ints) -> NoiseSum:
-        tiles = self.tiling.tiles(tick)
-        count = self._draws(len(tiles), sum(level == 0 for level, _ in tiles))
-        for level, begin in tiles if len(intrusions) else ():
-            inside = (intrusions >= begin) & (intrusions < begin + self.branching**level)
-            count += 2 * int(inside.sum()) if level >= self.resting else 0
-        return NoiseSum((Term(count, 1, self.distribution),))
+    def _sum_of(self, draws: int) -> NoiseSum:
+        return NoiseSum((Term(draws, 1, self.distribution),))
+
+    def _draws_in(self, tile: tuple[int, int], state: State) -> int:
+        """How many draws are in a p-sum, with all that happened while its block was open."""
+        level, begin = tile
+        if level < self.resting:
+            return 1
+        end, anew, kept = begin + self.branching**level, begin, 0
+        if len(since := state.begun[(state.begun >= begin) & (state.begun < end)]):
+            anew = int(since[-1])
+            before = replace(self.tiling, window=anew - begin).tiles(anew)
+            kept = sum(self._draws_in(each, state) for each in before)
+        intrusions = (state.intrusions >= anew) & (state.intrusions < end)
+        return kept + 2 + 2 * int(intrusions.sum())
 
     def intrude(self, state: State, noise: Noise) -> State:
         if not self.pan_private:
@@ -282,6 +298,15 @@ class WindowSum(Mechanism[State]):
         state.opens += draw_rows(self.distribution, noise, *state.opens.shape)
         state.intrusions = np.append(state.intrusions, state.tick)
         return seen
+
+    def begin_anew(self, state: State, noise: Noise) -> None:
+        if not self.open_ticks:
+            return super().begin_anew(state, noise)
+        released = state.heads[0] - state.heads
+        state.opens[:] = released + draw_rows(self.distribution, noise, *state.opens.shape)
+        state.intrusions = state.intrusions[state.intrusions < state.tick]
+        state.begun = np.append(state.begun[state.begun < state.tick], state.tick)
+        return None
 
     def mean_variance(self, ticks: int) -> float:
         """From tick W on the counts repeat every S ticks."""

@@ -35,6 +35,7 @@ from streamgauge.pipeline.exact_memory import ExactMemory
 from streamgauge.pipeline.finished_run import engine_for
 from streamgauge.pipeline.noisy_memory import NoisyMemory
 from streamgauge.pipeline.opening import OPENED, Opened
+from streamgauge.pipeline.set_down import MARKED, take_up
 from streamgauge.query.blocks import Block
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
@@ -58,6 +59,8 @@ class LiveRun:
         self.stream: Stream = opened.file.stream
         self.clock = Watched(opened.options.clock, self.stream.tick, opened.options.accept_clock)
         self.batches = Batches(opened, opened.runs)
+        if self.stream.pan_private:
+            take_up(opened)
         memory = NoisyMemory if self.stream.pan_private else ExactMemory
         self.memory: ExactMemory | NoisyMemory = memory(opened, self.batches, source)
         self.engine = engine_for(opened, self.batches)
@@ -152,7 +155,8 @@ class LiveRun:
 
     def _set_down(self) -> None:
         """Commits all that was read: the next run goes on from here."""
-        self._commit(state=self.memory.between(self.engine, self._ticks, leaving=True))
+        state = self.memory.between(self.engine, self._ticks, leaving=True)
+        self._commit(state={**state, **(MARKED if self.memory.forgets else {})})
         self.batches.seen(self.closed)
 
     def _close(self, due: int) -> Iterator[list[Released]]:

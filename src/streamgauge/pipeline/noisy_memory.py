@@ -16,8 +16,8 @@ Privacy
     On disk is what the registers were at the last tick's end, or when a run was set down or stopped by its
     curator: noisy as they are, and sealed. Together with the registers as they are now it would show what
     came in between without noise, for both have the same draws; so the store is sealed for the run itself too
-    (`Store.seal`): the curator's key, which a run lets go of, opens it and nothing else. What came since is
-    lost in a crash.
+    (`Store.seal`): the curator's key, which a run lets go of, opens it and nothing else. A crash
+    loses all of the open tick (`set_down`).
 """
 
 from collections.abc import Mapping, Sequence

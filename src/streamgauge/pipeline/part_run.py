@@ -55,6 +55,10 @@ class PartRun:
         """Takes part of the tick that is open, into registers that are noisy already."""
         self.run.absorb(self._vectors(tally, np.zeros(len(tally.ticks), np.int64), 1)[0])
 
+    def begin_anew(self) -> None:
+        """Lets open registers go for what was released and fresh draws."""
+        self.run.begin_anew()
+
     def _vectors(self, tally: Tally, rows: Ints, count: int) -> Ints:
         """(ticks, channels, width)."""
         statistic, width = self.part.statistic, self.part.width

@@ -72,6 +72,11 @@ class ReleaseRun:
         for run, tally in zip(self.runs, self.scan.tallies(answers), strict=True):
             run.absorb(tally.of(tick))
 
+    def begin_anew(self) -> None:
+        """Lets the open registers of all parts go for what was released and fresh draws."""
+        for run in self.runs:
+            run.begin_anew()
+
     def take(self, answers: Sequence[Tally], count: int) -> list[Released]:
         """Takes `count` ticks, of which `answers` has the exact sums, one for each measure of its scan."""
         first, tallies = self.next_tick, self.scan.tallies(answers)

@@ -43,6 +43,9 @@ class UserPartRun:
         """Takes who came in part of a tick that is open."""
         self.run.add(appearances(tally))
 
+    def begin_anew(self) -> None:
+        """A table stays: whenever users come their entries are drawn anew, so a lost run has other draws."""
+
     def take(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
         """The estimates of `count` ticks from `first`."""
         table: Any = self.part.statistic

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.continual import HorizonPassed
-from streamgauge.continual.run import CLOSED, integers
+from streamgauge.continual.run import CLOSED, NEVER_OPEN, integers
 from streamgauge.continual.saved import NoNoise
 from streamgauge.continual.settings import check_whole
 from streamgauge.continual.single import Single
@@ -98,7 +98,7 @@ class EventRun(Single[Held], Generic[R]):
             rows, events = in_order(events, when, before, until)
             if until == before:
                 return self.statistic.none(self._told(held, Drawn.nothing(held.counter)))
-            if self.statistic.REMEMBERS or held.users is not None or held.counter.intrusions:
+            if self.statistic.REMEMBERS or held.users is not None or held.counter.noisier:
                 return self._each(held, events, rows, until - before)
             return self._block(held, events, rows, until - before)
 
@@ -127,7 +127,7 @@ class EventRun(Single[Held], Generic[R]):
         with self._taken(partial(self._so_many_more, len(vectors))) as held:
             if not len(vectors):
                 return self.statistic.none(self._told(held, Drawn.nothing(held.counter)))
-            if held.counter.intrusions:
+            if held.counter.noisier:
                 rows = range(len(vectors))
                 return self.statistic.joined([self._one_of(held, vectors, known, row) for row in rows])
             return self._all_of(held, vectors, known)
@@ -229,6 +229,13 @@ class EventRun(Single[Held], Generic[R]):
             raise TypeError(refusal)
         with self._taken() as held:
             return held.counter.intrude()
+
+    def begin_anew(self) -> None:
+        """Lets open registers go for what was released and fresh draws, where the run saved was lost."""
+        if not self.statistic.open_ticks:
+            raise TypeError(NEVER_OPEN)
+        with self._taken() as held:
+            held.counter.begin_anew()
 
     def _events(self, columns: dict[str, Any]) -> Events:
         why = self.statistic.why_users
