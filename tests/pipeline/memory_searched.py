@@ -1,8 +1,11 @@
-"""All that a run holds, searched for marks: objects, arrays, texts, numbers, and the frames at work."""
+"""All that a run holds, or all that a process does, searched for marks: objects, arrays, texts, numbers, and
+the frames at work.
+"""
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -30,6 +33,51 @@ def reached(roots: Iterable[Any]) -> Iterator[Any]:
         seen.add(id(thing))
         yield thing
         queue += gc.get_referents(thing)
+        if isinstance(thing, np.ndarray) and thing.base is not None:
+            queue.append(thing.base)
+
+
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """Begins with no garbage; from then on what only refers to itself stays, as it does for a while."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def everything() -> list[Any]:
+    """Whatever is in the memory of this process: garbage that was not collected, and what threads work on."""
+    roots: list[Any] = gc.get_objects()
+    for top in sys._current_frames().values():
+        frame: FrameType | None = top
+        while frame is not None:
+            roots.append(frame.f_locals)
+            frame = frame.f_back
+    return list(reached(roots))
+
+
+def octets_in(thing: Any) -> bytes:
+    """Of arrays, and of what a file or a socket was read into: not of what tests are written in."""
+    if isinstance(thing, np.ndarray) and thing.dtype.kind in "iufV":
+        return np.ndarray.tobytes(thing)
+    return bytes(thing) if isinstance(thing, bytes | bytearray | memoryview) else b""
+
+
+def in_octets(things: Iterable[Any], marks: Collection[int | str | bytes]) -> set[int | str | bytes]:
+    """Which of the marks are there: numbers as words of eight octets, whole or real."""
+    whole = b"\n".join(filter(None, map(octets_in, things)))
+    return {mark for mark in marks if any(each in whole for each in spelt(mark))}
+
+
+def spelt(mark: int | str | bytes) -> list[bytes]:
+    if isinstance(mark, bytes):
+        return [mark]
+    if isinstance(mark, str):
+        return [mark.encode()]
+    return [mark.to_bytes(8, "little", signed=True), np.float64(mark).tobytes()]
 
 
 def numbers_in(thing: Any) -> set[float]:

@@ -62,8 +62,11 @@ class Opened:
         return self.state["secret"]
 
     def forget(self) -> None:
-        """Lets go of all state but the secret: beside the runs, what they once were is a second look."""
-        self.state = {"secret": self.secret}
+        """Lets go of all state but the secret, whoever else holds it: beside the runs, what they once were is
+        a second look."""
+        secret = self.secret
+        self.state.clear()
+        self.state["secret"] = secret
 
     @property
     def fingerprint(self) -> bytes | None:
@@ -108,10 +111,15 @@ class Opening:
         self.file = self._with_asked(file)
         self.plans = [planned_as_charged(file, release, self.book) for release in self.file.releases]
         unread = file.stream.source == STANDARD and file.stream.arrival == "finished"
-        self.running_on = RunningOn(
-            self.store.last_released, self._run_of, gone=self.changed_source or unread, cut=options.cut
-        )
+        self.gone = self.changed_source or unread  # whether the source that was charged is
+        self.able: dict[str, bool] = {}  # which releases that were ended can be built
         self.now = options.clock.now()  # when what ends at this start was wanted, unless that was before
+
+    @property
+    def running_on(self) -> RunningOn:
+        """Made for each question: one that is kept would keep this opening, and the state as it was."""
+        released, cut = self.store.last_released, self.options.cut
+        return RunningOn(released, self._run_of, gone=self.gone, cut=cut, able=self.able)
 
     def _with_asked(self, file: PipelineFile) -> PipelineFile:
         """The file, and beside it what was asked for and goes on, or is asked for now."""

@@ -29,7 +29,10 @@ from streamgauge.query.settings import PipelineFile, Stream
 
 @dataclass
 class RunningOn:
-    """Which of the releases that were ended can run on, at one start."""
+    """Which of the releases that were ended can run on, at one start.
+
+    `build` may know all state: who keeps this keeps that.
+    """
 
     released: Callable[[str], int]  # the last tick of a release that was committed
     build: Callable[[Entry], object]  # refuses by a ValueError what follows from declarations

@@ -14,7 +14,9 @@ Promise
 
 Privacy
     `state` and `error` are public: the error is the name of a class. `progress`, `failure` and what `worry`
-    is told are the curator's.
+    is told are the curator's. A failure is kept for as long as readers read: what was at work when it came,
+    with records as they were sent and registers as they were, is let go of first (`let_go`). With
+    pan_private = true it does not even say where it was, nor what other failure it came of.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from threading import Thread
+from traceback import clear_frames
 from typing import Any
 
 from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
@@ -65,6 +68,22 @@ ONCE: dict[str, Any] = {
 
 def unworried(failure: Exception) -> None:
     """Nobody wants to know."""
+
+
+def let_go(failure: BaseException, *, where: bool) -> None:
+    """Empties a failure, and those it came of, of all that was at work; `where` leaves the lines."""
+    left: list[BaseException | None] = [failure]
+    known: list[BaseException] = []
+    while left:
+        each = left.pop()
+        if each is None or each in known:
+            continue
+        known.append(each)
+        left += [each.__cause__, each.__context__]
+        clear_frames(each.__traceback__)
+        if not where:
+            each.with_traceback(None)
+            each.__cause__ = each.__context__ = None
 
 
 class Runner:
@@ -195,7 +214,7 @@ class Runner:
         try:
             yield
         except Exception as failure:
-            self._fail(failure)
+            self._fail(self._emptied(failure))
         finally:
             self._turns.abandon(self.failure)
 
@@ -203,17 +222,22 @@ class Runner:
         turn: Turn | None = self._turns.at_hand
         idle = False  # whether nothing is left to run
         while turn is not None:
-            failure = self._run(turn, idle=idle)
-            if failure is None:
-                idle = not turn.interrupted
-            elif turn.needed:
-                self._fail(failure)
-            else:
-                self._go_on_after(failure)
-            if idle and failure is None:
-                self._leaving.ended()
-            self._turns.over(turn, failure)
+            idle = self._take(turn, idle=idle)
             turn = self._turns.next(idle=idle)
+
+    def _take(self, turn: Turn, *, idle: bool) -> bool:
+        """One turn; returns whether nothing is left to run. What went wrong is gone before the next."""
+        failure = self._run(turn, idle=idle)
+        if failure is None:
+            idle = not turn.interrupted
+        elif turn.needed:
+            self._fail(failure)
+        else:
+            self._go_on_after(failure)
+        if idle and failure is None:
+            self._leaving.ended()
+        self._turns.over(turn, failure)
+        return idle
 
     def _judge(self, turn: Turn) -> None:
         """Tells those at once whom the ledger is against: the turn is of the others."""
@@ -240,8 +264,12 @@ class Runner:
                 for released in Pipeline(self.file).ticks(self._options(turn, heard)):
                     heard.commit(released)
         except Exception as failure:
-            return failure
+            return self._emptied(failure)
         return None
+
+    def _emptied(self, failure: Exception) -> Exception:
+        let_go(failure, where=not self.file.stream.pan_private)
+        return failure
 
     def _options(self, turn: Turn, heard: Heard) -> Options:
         def step(name: str) -> None:
