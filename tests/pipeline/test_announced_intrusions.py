@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forked import forked, killed_at
+from forked import Fault, forked, killed_at
 from pipelines import Tables, event, pipeline, published, tables, world
 
 from streamgauge.audit.forked_chance import Forked, every_way
@@ -25,6 +25,7 @@ from streamgauge.pipeline.intruding import Intrusion, IntrusionRefused, StillRun
 from streamgauge.pipeline.keys import create_key, load_key
 from streamgauge.pipeline.lock import Lock
 from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.pipeline.set_down import SET_DOWN
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.store_errors import WrongKey
 from streamgauge.query.measure import Tally
@@ -123,6 +124,26 @@ def test_a_counter_goes_on_with_all_it_had_and_larger_errors_any_number_of_times
     first, later = (each.stddev[0, 0] for each in made.releases("counts"))
     assert later > first * 1.5
     assert made.plan().intrusions.as_json() == {"made": 3, "left": None}
+
+
+def test_a_counter_whose_run_was_lost_begins_anew_before_it_is_handed_over(tmp_path: Path) -> None:
+    made = counts(tmp_path)
+    run(made, 0, 13, noise=SilentNoise())
+
+    def fail(name: str) -> None:
+        if name == "read":
+            raise Fault(name)
+
+    with pytest.raises(Fault):
+        run(made, 13, 24, noise=SilentNoise(), step=fail)
+    assert SET_DOWN not in state_of(made)
+    told = intrude(made.file, tmp_path / "over", noise=SilentNoise()).manifest
+    assert told["releases"][0]["parts"][0]["record"]["begun_anew"] == 1
+    assert [each["file"] for each in told["other"]] == ["secret.npy"]
+    assert np.load(tmp_path / "over" / "counts.0.total.npy").tolist() == [300, 0], "what was released"
+    assert SET_DOWN in state_of(made)
+    run(made, 15, 24, noise=SilentNoise())
+    assert published(made) == [[300, 0], [600, 0]]
 
 
 def test_the_error_of_a_table_grows_as_its_claim_predicts_and_the_reserve_is_not_overdrawn(

@@ -10,6 +10,7 @@ from rich.text import Text
 from streamgauge.cli.screens import add_row, cell, grid, heading
 from streamgauge.pipeline.book import Book, loss_of_json
 from streamgauge.pipeline.intrusions import Intrusions
+from streamgauge.pipeline.reading import read_tick
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import cost_text, loss_text, span_text, unit_text
 from streamgauge.privacy import Charge, Ledger
@@ -31,7 +32,7 @@ def show_book(console: Console, book: Book, file: PipelineFile) -> None:
     spent, left = loss_text(book.ledger.spent()), loss_text(book.ledger.left())
     console.print(Text.assemble("spent ", (spent, "bold"), "   left ", (left, "bold green")))
     if file.stream.pan_private:
-        console.print(cell(Intrusions.of(book, file.stream)))
+        console.print(cell(Intrusions.of(book, file.stream, read_tick(file.folder))))
     console.print()
     console.print(_acts(book))
 

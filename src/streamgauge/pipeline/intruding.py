@@ -2,6 +2,8 @@
 
     lock, key, store -> of every run: noise, a copy, noise -> commit: what goes on, and the act -> the copies
 
+A run that was lost, and not set down, is begun anew before (`set_down`).
+
 Privacy
     What is handed over has noise of its own, and what goes on has more that nobody has seen: whoever looked
     before, or looks later, unannounced, finds no two states that differ by data alone (see the claims of
@@ -41,10 +43,11 @@ from streamgauge.pipeline.keys import default_key, hidden
 from streamgauge.pipeline.opening import OPENED
 from streamgauge.pipeline.options import Options, Step, nothing
 from streamgauge.pipeline.publishing import Publisher
-from streamgauge.pipeline.reading import read_book
+from streamgauge.pipeline.reading import read_book, read_tick
 from streamgauge.pipeline.release_run import ReleaseRun, state_name
 from streamgauge.pipeline.rollback import look_for_rollback
 from streamgauge.pipeline.running_on import plan_of_ended
+from streamgauge.pipeline.set_down import MARKED, SET_DOWN, begin_lost_anew
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.store_errors import AlreadyRunning
 from streamgauge.pipeline.words import loss_text, unit_text
@@ -87,7 +90,7 @@ def check_intrusion(file: PipelineFile, to: Path) -> Intrusions:
     if not (file.folder / STORE).exists():
         raise IntrusionRefused(f"{name}: {NEVER_RAN}")
     check_place(to)
-    known = Intrusions.of(read_book(file.folder, file.stream), file.stream)
+    known = Intrusions.of(read_book(file.folder, file.stream), file.stream, read_tick(file.folder))
     if known.left == 0:
         raise none_left(file)
     return known
@@ -129,6 +132,7 @@ class Intrusion:
         self._refuse_another()
         self.state = self.store.state()
         self.runs = [self._run_of(name, noise) for name in self._names()]
+        begin_lost_anew(self.runs, self.state)
 
     def _refuse_another(self) -> None:
         """A stream that is not the one that was charged, and a store that is not the newest."""
@@ -154,7 +158,8 @@ class Intrusion:
     @property
     def other(self) -> dict[str, Named]:
         """What is remembered beside the runs, by the names of files."""
-        parts = {name: part for name, part in self.state.items() if not name.startswith("run/")}
+        beside = (name for name in self.state if not name.startswith("run/") and name != SET_DOWN)
+        parts = {name: self.state[name] for name in beside}
         return {f"{name}.npy": (name, np.frombuffer(part, np.uint8)) for name, part in parts.items()}
 
     @property
@@ -187,7 +192,7 @@ class Intrusion:
         body = {"number": number, "tick": self.store.tick, "releases": [run.name for run in self.runs]}
         act = Act(INTRUSION, body, time=self.clock.now())
         state = {name: part for run in self.runs for name, part in run.saved().items()}
-        self.publisher.commit(acts=[act], state=state)
+        self.publisher.commit(acts=[act], state={**state, **MARKED})
         return act
 
     def _public(self, act: Act) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""How many announced intrusions there were, and how many more can be survived: public, from the acts alone.
+"""How many announced intrusions there were, and how many more can be survived: public, by acts and the tick.
 
 Counters take any number, each of which costs accuracy; a table of users takes as many as its claim reserves,
-from its first tick on. So the release that has seen most decides how many are left.
+from its first tick on. So of the releases that have a tick to come, the one that has seen most decides how
+many are left. Those of histories that a copy has taken the place of were made too; their tables are no more,
+and were charged apart (`rollback`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.rollback import PAID
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import counted
 from streamgauge.privacy import XAdjacent
@@ -28,12 +31,16 @@ class Intrusions:
     left: int | None
 
     @classmethod
-    def of(cls, book: Book, stream: Stream) -> "Intrusions":
-        made = [act for act in book.acts if act.kind == INTRUSION]
+    def of(cls, book: Book, stream: Stream, tick: int = 0) -> "Intrusions":
+        """After the last tick that was committed."""
+        acts = [act for act in book.acts if act.kind == INTRUSION]
+        made = len(acts) + len({one for act in book.acts for one in elsewhere(act)})
         if not isinstance(book.unit, XAdjacent):
-            return cls(len(made), None)
-        most = max((seen(made, name) for name in book.open_releases()), default=0)
-        return cls(len(made), stream.intrusions - most)
+            return cls(made, None)
+        lasts = {name: entry.until for name, entry in book.at_work().items()}
+        going = [name for name, last in lasts.items() if last is None or last > tick]
+        most = max((seen(acts, name) for name in going), default=0)
+        return cls(made, stream.intrusions - most)
 
     def __str__(self) -> str:
         left = "any number can follow" if self.left is None else f"{self.left} left of those reserved"
@@ -46,6 +53,14 @@ class Intrusions:
 def seen(acts: Sequence[Act], release: str) -> int:
     """How many intrusions a release was there for."""
     return sum(release in act.body["releases"] for act in acts)
+
+
+def elsewhere(act: Act) -> list[str]:
+    """The intrusions into a history that is no more, by an act that enters them."""
+    if act.kind == "lost":
+        return list(act.body.get("intrusions", ()))
+    found = act.body.get("intrusions", {}) if act.kind == PAID else {}
+    return [one for each in found.values() for one in each]
 
 
 def growth_lines(plans: Sequence[Planned]) -> Iterator[str]:

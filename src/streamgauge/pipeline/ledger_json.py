@@ -5,6 +5,7 @@ from typing import Any
 
 from streamgauge.pipeline.book import Book, loss_as_json
 from streamgauge.pipeline.intrusions import Intrusions
+from streamgauge.pipeline.reading import read_tick
 from streamgauge.privacy import Charge, Ledger
 from streamgauge.query.released import moment
 from streamgauge.query.settings import PipelineFile
@@ -25,13 +26,17 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
         "left": None if ledger is None else loss_as_json(ledger.left()),
         "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
         "asked": {name: entry.asked for name, entry in book.entries.items() if entry.asked is not None},
-        "intrusions": Intrusions.of(book, file.stream).as_json() if file.stream.pan_private else None,
+        "intrusions": _intrusions(book, file) if file.stream.pan_private else None,
         "timeline": [] if ledger is None else list(_timeline(ledger)),
         "acts": [
             {"time": moment(act.time) if act.time else None, "kind": act.kind, **act.body}
             for act in book.acts
         ],
     }
+
+
+def _intrusions(book: Book, file: PipelineFile) -> dict[str, Any]:
+    return Intrusions.of(book, file.stream, read_tick(file.folder)).as_json()
 
 
 def _charge_as_json(charge: Charge) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.intrusions import Intrusions, growth_lines
-from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened
+from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened, read_tick
 from streamgauge.pipeline.room import needed_bytes, no_memory
 from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
@@ -130,7 +130,7 @@ def plan_of(file: PipelineFile) -> Plan:
         (before[1], after[1]),
         notes,
         needed_bytes(plans),
-        Intrusions.of(book, file.stream) if file.stream.pan_private else None,
+        Intrusions.of(book, file.stream, read_tick(file.folder)) if file.stream.pan_private else None,
         tuple(growth_lines(plans)),
     )
 

@@ -33,6 +33,15 @@ def read_opened(folder: Path) -> int:
         return 0
 
 
+def read_tick(folder: Path) -> int:
+    """The last tick that was committed, 0 before the first."""
+    try:
+        with Reader.at(folder) as reader:
+            return reader.tick
+    except NoStore:
+        return 0
+
+
 def read_last_released(folder: Path, name: str) -> int:
     """The last tick of a release that was published, 0 before the first."""
     with Reader.at(folder) as reader:

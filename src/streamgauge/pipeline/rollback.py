@@ -7,6 +7,9 @@
     cut       a charge that ended here, and went on there: it is entered for the ticks after its end
     replaced  all charges of another store that the same folder had: they are entered as they were
 
+With pan_private = true the tick that is open counts like those before it: registers and tables have what came
+in it, and can be handed over. What was handed over of the lost history is entered too.
+
 Promise
     However often copies are put back, a unit has lost at most what the ledger says, as long as the witness is
     there: each history drew under charges that are all in its book, and the witness has the book of the last
@@ -16,6 +19,7 @@ Promise
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.options import Options
@@ -39,6 +43,7 @@ class Rollback:
     own: tuple[Spent, ...] = ()
     replaced: tuple[Told, ...] = ()  # other stores that the same folder had
     newest: bool = False
+    open: int = 0  # how many ticks after the last one were seen, where that can be handed over
 
     def again(self, book: Book, names: Iterable[str], *, new: bool) -> list[Act]:
         """Charges releases anew that are, or may have been, drawn from elsewhere."""
@@ -49,13 +54,15 @@ class Rollback:
     def entered(self, book: Book) -> list[Act]:
         """The charges of the lost history that the book does not have, and the act that says why."""
         drawn = [each.drawn_by(self.until) for each in self.spent or () if self.until]
-        drawn += [each.drawn_by(told.trace.tick) for told in self.replaced for each in told.spent or ()]
+        for told in self.replaced:
+            drawn += [each.drawn_by(told.trace.tick + self.open) for each in told.spent or ()]
         missing = [self._missing(each) for each in drawn]
         acts = [book.lost(each) for each in missing if each is not None and not each.empty]
         traces = [*self.traces, *(told.trace for told in self.replaced)]
         if traces or self.until:
             until = max([self.until, *(trace.tick for trace in traces)])
-            acts.append(book.note(PAID, {"until": until, "traces": [list(each) for each in traces]}))
+            paid = {"until": until, "traces": [list(each) for each in traces]}
+            acts.append(book.note(PAID, paid | self._handed_over()))
         if self.newest:
             acts.append(book.note(NEWEST, {}))
         return acts
@@ -67,7 +74,16 @@ class Rollback:
             return charged
         if known.last is None or (charged.last is not None and charged.last <= known.last):
             return None
-        return replace(charged, id=f"{charged.id}+{known.last + 1}", first=known.last + 1)
+        seen = tuple(each for each in charged.intrusions if each not in known.intrusions)
+        return replace(charged, id=f"{charged.id}+{known.last + 1}", first=known.last + 1, intrusions=seen)
+
+    def _handed_over(self) -> dict[str, Any]:
+        """Of charges that both histories have, the intrusions that only the lost one had."""
+        own = {each.id: each.intrusions for each in self.own}
+        both = [each for each in self.spent or () if each.id in own]
+        lost = {each.release: [one for one in each.intrusions if one not in own[each.id]] for each in both}
+        found = {name: intrusions for name, intrusions in lost.items() if intrusions}
+        return {"intrusions": found} if found else {}
 
 
 def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options: Options) -> Rollback:
@@ -77,20 +93,22 @@ def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options:
     gone = witness.missing(store)
     paid = {Trace(*told) for act in book.acts if act.kind == PAID for told in act.body["traces"]}
     unknown = sorted(trace for trace in {*sinks, *seen} - paid if not store.knows(trace))
-    replaced = [each for each in others if each.trace.tick and each.trace not in paid]
+    replaced = [each for each in others if _drawn(each) and each.trace not in paid]
     _refuse(publisher, options, unknown, [each.trace for each in replaced], gone=gone)
     blind = gone and (options.rolled_back or not options.newest)
     if not unknown and not replaced and not blind:
         return Rollback(newest=gone)
     ticks = [store.tick, *(trace.tick for trace in unknown), *([_now(stream, options)] if blind else [])]
     known = witness.spent() if set(seen) & set(unknown) else None
+    opened = int(stream.pan_private)
     return Rollback(
-        until=max(ticks) if unknown or blind else 0,
+        until=_at_most(stream, max(ticks) + opened) if unknown or blind else 0,
         traces=tuple(unknown),
         spent=known,
         own=spent_by(store.told_acts()),
         replaced=tuple(replaced),
         newest=gone and not blind,
+        open=opened,
     )
 
 
@@ -107,9 +125,18 @@ def _refuse(
         raise Unwitnessed(store, witness.path)
 
 
+def _drawn(told: Told) -> bool:
+    """Whether anything came out of a store: a tick, or what was handed over before the first had ended."""
+    return bool(told.trace.tick) or any(each.intrusions for each in told.spent or ())
+
+
 def _now(stream: Stream, options: Options) -> int:
     """The last tick that any copy can have published by now."""
     if stream.arrival == "finished" and stream.ticks is not None:
         return stream.ticks
     passed = (options.clock.now() - stream.start) // stream.tick
-    return max(0, passed if stream.ticks is None else min(passed, stream.ticks))
+    return max(0, _at_most(stream, passed))
+
+
+def _at_most(stream: Stream, tick: int) -> int:
+    return tick if stream.ticks is None else min(tick, stream.ticks)

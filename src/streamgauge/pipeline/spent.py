@@ -7,9 +7,10 @@ Promise
     another enters those which it does not know as `lost` before it goes on (`Opening`).
 
 A charge is known by the chain of its entry, which no other history has, and by its place among all charges.
+An announced intrusion is known by its chain: each charge has those that its release was there for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any
@@ -28,21 +29,23 @@ class Spent:
     last: int | None
     delta: str | None = None
     running: bool = False
+    intrusions: tuple[str, ...] = ()  # what was handed over of it
 
     @classmethod
     def of_json(cls, told: Mapping[str, Any]) -> "Spent":
         first, last = int(told["first"]), told["last"]
         loss = {str(name): str(amount) for name, amount in told["loss"].items()}
         delta, running = told.get("delta"), bool(told.get("running", False))
-        last = None if last is None else int(last)
-        return cls(str(told["id"]), str(told["release"]), loss, first, last, delta, running)
+        last, seen = None if last is None else int(last), tuple(map(str, told.get("intrusions", ())))
+        return cls(str(told["id"]), str(told["release"]), loss, first, last, delta, running, seen)
 
     def as_json(self) -> dict[str, Any]:
         """Without what is as usual."""
-        return {name: value for name, value in asdict(self).items() if name == "last" or value}
+        told = asdict(self) | {"intrusions": list(self.intrusions)}
+        return {name: value for name, value in told.items() if name == "last" or value}
 
     def drawn_by(self, tick: int) -> "Spent":
-        """As it is if its release ran until a tick and no further."""
+        """As it is if its release ran until a tick and no further; an open one counts where it was seen."""
         if not self.running:
             return self
         return replace(self, last=tick if self.last is None else min(self.last, tick), running=False)
@@ -68,4 +71,14 @@ def spent_by(acts: Iterable[tuple[str, Act]]) -> tuple[Spent, ...]:
         elif act.kind == "end":
             ended = found[running[act.body["release"]]]
             found[ended.id] = replace(ended, last=act.body["ingested"], running=False)
+        for name, intrusions in _handed_over(chain, act).items():
+            each = found[running[name]]
+            found[each.id] = replace(each, intrusions=(*each.intrusions, *intrusions))
     return tuple(found.values())
+
+
+def _handed_over(chain: str, act: Act) -> Mapping[str, Sequence[str]]:
+    """Intrusions by release: one that happened here, or those of a history that was lost."""
+    if act.kind == "intrusion":
+        return {name: [chain] for name in act.body["releases"]}
+    return act.body.get("intrusions", {}) if act.kind == "rolled back" else {}

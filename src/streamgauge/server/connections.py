@@ -6,6 +6,10 @@
     connections                as many as `doors` has room for
 
 Bodies that are read have a time of their own (`bodies`). What is no HTTP at all gets our own error.
+
+**Privacy.** How many batches came is data, and when, and with which heads. So nothing here counts requests:
+the server's own number of them is kept at 0, and names of tasks have none. A request that was answered is let
+go with its head, though its connection stays open for another.
 """
 
 import asyncio
@@ -19,11 +23,18 @@ from streamgauge.server.doors import BESIDES, Doors
 
 HEAD_SECONDS = 10.0
 TAKEN_SECONDS = 10.0
+TASK = "task"
 NO_HTTP = {"error": {"code": "malformed", "message": "request must be HTTP/1.1, got something else"}}
 
 
+def unnumbered(loop: asyncio.AbstractEventLoop, work: Any, **settings: Any) -> asyncio.Task[Any]:
+    """A task: without a name it would get a number, of all that there were."""
+    name = settings.pop("name", None) or TASK
+    return asyncio.Task(work, loop=loop, name=name, **settings)
+
+
 class Connection(H11Protocol):
-    """uvicorn's own protocol, with clocks and a door."""
+    """uvicorn's own protocol, with clocks and a door, and no memory."""
 
     def __init__(self, *told: Any, doors: Doors | None = None, **settings: Any) -> None:
         super().__init__(*told, **settings)
@@ -33,6 +44,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.loop.set_task_factory(unnumbered)
         if self.doors.enter(self, self.client[0] if self.client else ""):
             self._watch()
         else:
@@ -47,8 +59,15 @@ class Connection(H11Protocol):
         self._watch()
 
     def on_response_complete(self) -> None:
+        if self.conn.their_state is h11.DONE:
+            self._forget()
         super().on_response_complete()
+        self.server_state.total_requests = 0
         self._watch()
+
+    def _forget(self) -> None:
+        """Lets a request go that came whole, before the next one is begun."""
+        self.scope, self.cycle, self.headers = None, None, []  # type: ignore[assignment]
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
