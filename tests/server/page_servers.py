@@ -211,6 +211,5 @@ def told(serving: Serving, path: str) -> Any:
 
 
 def shot(page: Any, folder: Path, name: str) -> None:
-    """A picture of all of a page, for who sets PICTURES: drawing them takes longer than testing."""
-    if os.environ.get("PICTURES"):
-        page.screenshot(path=folder / f"{name}.png", full_page=True)
+    """A picture of all of a page."""
+    page.screenshot(path=folder / f"{name}.png", full_page=True)

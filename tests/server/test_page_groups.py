@@ -4,7 +4,7 @@ import json
 
 import page_servers
 import pytest
-from page_servers import chromium, looking, serving, shot, traces
+from page_servers import chromium, looking, serving, traces
 
 from streamgauge.pipeline.keys import create_key
 from streamgauge.query.pipeline_file import pipeline_of
@@ -62,7 +62,7 @@ def test_eight_of_many_groups_are_shown_and_others_are_found_by_name(page, tmp_p
     wards.get_by_role("button", name="ward00").click()
     wards.get_by_text("8 of 30 groups shown").wait_for()
     assert "ward00" not in names(page, "wards")
-    shot(page, tmp_path, "groups")
+    page.screenshot(path=tmp_path / "groups.png", full_page=True)
 
 
 def test_totals_come_first_and_say_what_they_are_of(page):

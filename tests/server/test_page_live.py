@@ -310,46 +310,6 @@ def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, 
     assert told(clinic, "/api/ledger")["charges"] == before
 
 
-def test_the_intruder_panel_rehearses_and_stays_within_the_promise(page):
-    panel = page.locator("#intruder")
-    panel.locator(".strip circle").first.wait_for()
-    ordinary = panel.get_by_role("region", name="Ordinary memory", exact=True).inner_text()
-    assert "100\u00a0%" in ordinary
-    assert "this stream" in ordinary
-    edges = panel.locator(".promised").evaluate(
-        "(box) => [+box.getAttribute('x'), +box.getAttribute('x') + +box.getAttribute('width')]"
-    )
-    dots = panel.locator(".strip circle:not(.sure)").evaluate_all(
-        "(dots) => dots.map((dot) => +dot.getAttribute('cx'))"
-    )
-    assert len(dots) == 200
-    assert edges[0] <= min(dots) <= max(dots) <= edges[1]
-    panel.locator(".strip circle").first.evaluate("(dot) => dot.id = 'old'")
-    panel.get_by_role("button", name="Rehearse again").click()
-    page.locator("#old").wait_for(state="detached")
-
-
-def test_the_intruder_panel_rehearses_a_table_of_patients_as_well(page, tmp_path):
-    panel = page.locator("#intruder")
-    table = panel.get_by_role("button", name="A table of patients")
-    table.click()
-    panel.get_by_text("one of 300 patients").wait_for()
-    assert panel.get_by_role("group", name="What is seized").locator("[aria-pressed=true]").inner_text() == (
-        "A table of patients"
-    )
-    assert table.evaluate("(button) => button === document.activeElement")
-    assert "Robin's bit" in panel.get_by_role("region", name="Pan-private memory", exact=True).inner_text()
-    assert "intruders would be certain" in panel.locator(".twice").inner_text()
-    low, width = panel.locator(".promised").evaluate(
-        "(box) => [+box.getAttribute('x'), +box.getAttribute('width')]"
-    )
-    dots = panel.locator(".strip circle:not(.sure)").evaluate_all(
-        "(dots) => dots.map((dot) => +dot.getAttribute('cx'))"
-    )
-    assert low <= min(dots) <= max(dots) <= low + width
-    panel.screenshot(path=tmp_path / "table.png")
-
-
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser, clinic, tmp_path):
     with looking(browser, clinic.address, **PHONE, color_scheme="dark", reduced_motion="reduce") as page:
         page.locator(".plot .main-svg").first.wait_for()

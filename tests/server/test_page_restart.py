@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.request import urlopen
 
 import pytest
-from page_servers import Process, chromium, free_port, looking, shot
+from page_servers import Process, chromium, free_port, looking
 
 from streamgauge.pipeline.keys import create_key
 
@@ -81,7 +81,7 @@ def heard_over_a_restart(browser, served, prepare, folder):
         page.wait_for_function("() => window.heard.length >= 3")
         first.kill()
         page.locator("#banner-text", has_text="The connection is lost").wait_for()
-        shot(page, folder, "disconnected")
+        page.screenshot(path=folder / "disconnected.png")
         page.route("**/api/live*", refuse)
         before, last = page.evaluate("[window.heard.length, window.heard.at(-1)[2]]")
         wait_for_tick(served(port).address, last + 4)

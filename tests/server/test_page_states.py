@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import page_servers
 import pytest
-from page_servers import chromium, looking, serving, shot, sign_in
+from page_servers import chromium, looking, serving, sign_in
 
 from streamgauge.pipeline.keys import create_key
 from streamgauge.query.pipeline_file import pipeline_of
@@ -68,7 +68,7 @@ def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp
         page.get_by_label("Token").fill("sg_reader_" + "x" * 43)
         page.keyboard.press("Enter")
         page.get_by_text("not known here").wait_for()
-        shot(page, tmp_path, "token refused")
+        page.screenshot(path=tmp_path / "token refused.png")
         page.keyboard.press("Escape")
         page.wait_for_function("() => document.getElementById('token').value === ''")
 
@@ -106,7 +106,7 @@ def test_when_the_stream_is_over_the_page_says_so_and_shows_it_and_can_still_be_
         page.locator('[data-release="counts"] .main-svg').first.wait_for()
         assert not page.locator("#truth-switch").is_visible()
         page.locator("#ask-form").wait_for()
-        shot(page, tmp_path, "ended")
+        page.screenshot(path=tmp_path / "ended.png", full_page=True)
 
 
 def test_when_a_session_ends_elsewhere_the_page_says_so_and_keeps_what_was_written(browser, finished):
@@ -147,7 +147,7 @@ def test_a_first_load_that_fails_is_told_and_can_be_tried_again(browser, finishe
         sign_in(page, reader)
         page.get_by_text("The releases could not be loaded: the server has failed").wait_for()
         assert (state(page), page.locator(".waiting").count()) == ("unloaded", 0)
-        shot(page, tmp_path, "not loaded")
+        page.screenshot(path=tmp_path / "not loaded.png")
         page.unroute("**/api/releases", fail)
         page.get_by_role("button", name="Retry").click()
         page.locator('[data-release="counts"] .main-svg').first.wait_for()
@@ -159,11 +159,11 @@ def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_told
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address) as page:
         page.get_by_text("Starts at 2126-01-05 00:00 UTC").wait_for()
         assert state(page) == "running"
-        shot(page, tmp_path, "empty")
+        page.screenshot(path=tmp_path / "empty.png", full_page=True)
         server.runner.board.tell("failed")
         page.locator("#banner-text", has_text="The run behind this page has failed").wait_for()
         assert state(page) == "failed"
-        shot(page, tmp_path, "failed")
+        page.screenshot(path=tmp_path / "failed.png")
         server.runner.board.tell("running")
         page.locator("#banner").wait_for(state="hidden")
 
@@ -184,7 +184,7 @@ def test_while_it_loads_the_page_shows_where_charts_will_be(browser, tmp_path):
             )
             assert page.locator(".waiting").count() == 2
             assert "Loading" in page.locator("#state").inner_text()
-            shot(page, tmp_path, "loading")
+            page.screenshot(path=tmp_path / "loading.png")
             page.wait_for_function(
                 "() => performance.getEntries().some(({name}) => name.endsWith('/api/ledger'))"
             )
