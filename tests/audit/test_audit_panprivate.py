@@ -1,6 +1,7 @@
 """Every pan-private estimator is enumerated, memory and releases together, and its claim holds exactly."""
 
 from fractions import Fraction
+from functools import partial
 from math import inf, log
 from typing import Any
 
@@ -17,6 +18,7 @@ from streamgauge.audit.measuring import measure
 from streamgauge.audit.mutants import Chance
 from streamgauge.audit.mutants.seized import every_twin
 from streamgauge.audit.seized import OneKey, SeizedSubject
+from streamgauge.audit.seized_counters import one_slot
 from streamgauge.audit.seized_evidence import law_of_rows
 from streamgauge.audit.seized_kernels import ESTIMATE, SeizedKernel, cut_laplace
 from streamgauge.audit.seized_search import FREE, Streams, product_of, worst_seizure
@@ -34,6 +36,12 @@ SUBJECTS = {
     if entry.kind == "seized"
 }
 TIGHT = {  # whose whole claim an intruder can use
+    "Density",
+    "Density(releases=2)",
+    "Density(hashed=True)",
+    "Density(hashed=before)",
+    "ContinualDensity(counter=items cut)",
+    "ContinualDensity(counter=items cut, intrusions=1)",
     "Incidence(exactly=1)",
     "ModularIncidence(modulus=3)",
     "ModularIncidence(modulus=2, releases=2)",
@@ -84,6 +92,20 @@ def test_broken_tables_are_condemned_by_computation(twins: Any) -> None:
 def test_noise_after_scaling_loses_nearly_four_where_one_was_claimed() -> None:
     verdict = audit(next(every_twin(Chance())).broken, 0)
     assert verdict.exact == pytest.approx(3.8286, abs=1e-4)
+
+
+def test_a_counter_whose_items_are_cut_keeps_its_loss_and_adds_up_without_chance() -> None:
+    """All of it: a sign is heard as well as any counter of that loss may let it be heard."""
+    counter = one_slot()
+    chances = [
+        sum(way.weight for way in every_way(partial(counted, counter, sign)) if way.result) for sign in (0, 1)
+    ]
+    assert 0.999999 < log(chances[1] / chances[0]) <= counter.loss.amount
+    assert chances[0] + chances[1] == 1
+
+
+def counted(counter: Any, sign: int, chance: Any) -> int:
+    return int(counter.step(counter.initial(1, chance), np.array([sign]), chance)[0])
 
 
 @pytest.mark.parametrize("title", ["ContinualDensity", "ContinualDensity(intrusions=1)"])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.stats import binom, chi2, norm
 from streamgauge.panprivate import CroppedMean, Density, HeavyFraction, Incidence, MultiplicativeDensity
 from streamgauge.panprivate.compound import compounded
 from streamgauge.panprivate.deviations import half_width
+from streamgauge.panprivate.hashing import Hash
 from streamgauge.panprivate.occupancy import Occupied
 from streamgauge.privacy import Pure
 from streamgauge.testing import InsecureNoise
@@ -141,6 +143,30 @@ def test_collisions_are_corrected_and_in_the_error(users):
     assert not standard(shifted, 0.6)
 
 
+KINDS = {
+    "density": partial(Density, Pure(2)),
+    "cropped mean": partial(CroppedMean, Pure(2), limit=3),
+    "heavy fraction": partial(HeavyFraction, Pure(2), at_least=2),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_users_who_were_hashed_before_are_counted_as_if_they_were_hashed_here(name):
+    """To their cells, by whatever hash: the same estimate of the same chance, standard error and interval."""
+    names = np.arange(250, dtype=np.uint64)
+    cells = names.copy()
+    Hash(400, seed=0).send(cells)
+    found = []
+    for users, hashed in ((names, True), (cells, "before")):
+        claim = KINDS[name](universe=400, hashed=hashed)
+        run = claim.start(noise=InsecureNoise(7))
+        run.add(users.astype(np.int64))
+        found.append(run.estimate())
+    assert found[0].value == found[1].value
+    assert found[0].stddev == found[1].stddev
+    assert found[0].interval() == found[1].interval()
+
+
 TIMES = np.arange(200) % 5 + 1
 CROWDED = {"universe": 400, "hashed": True, "split": Fraction(15, 16)}
 SHARED = {
@@ -175,7 +201,7 @@ def test_counts_of_users_who_share_cells_are_taken_apart(name):
 
 def test_a_logarithm_takes_apart_what_a_compound_puts_together():
     claim, _ = SHARED["incidence"]
-    compound = claim.compound(0)
+    compound = claim.compound(0).unfolded
     tails = compounded(0.3, 2, 3)
     assert compound.value(tails) == pytest.approx(0.3)
     gradient = compound.gradient(tails)
@@ -196,10 +222,10 @@ def test_an_interval_of_tails_is_carried_to_all_that_they_may_be(name, load):
         told = truth + half * chance.uniform(-1, 1, length)
         estimate = compound.told(told, 10**6)
         low, high = estimate.within.interval(0.9)
-        assert low <= compound.value(truth) <= high < np.inf
+        assert low <= compound.unfolded.value(truth) <= high < np.inf
         other = np.minimum.accumulate((told + half * chance.choice([-1, 1], length)).clip(0, 1 - 1e-9))
         if np.abs(other - told).max() <= half:
-            assert low <= compound.value(other) <= high
+            assert low <= compound.unfolded.value(other) <= high
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -238,14 +264,14 @@ def test_the_number_of_taken_cells_has_the_stated_mean_and_variance():
 @pytest.mark.parametrize("came", [100, 10_000])
 def test_a_multiplicative_density_finds_few_users_and_many(came):
     claim = MultiplicativeDensity(Pure(8), universe=65_536, shrink=16)
-    sample, noise = [], InsecureNoise(1)
+    sample, noise, stddev = [], InsecureNoise(1), claim.stddev(came / 65_536) * 65_536
     for seed in range(20):
         run = replace(claim, seed=seed).start(noise=noise)
         run.add(np.arange(came) * 6)
         found = run.estimate()
         low, high = found.interval(0.99)
         assert low <= came / 65_536 <= high
-        sample.append((found.count - came) / (claim.stddev(came / 65_536) * 65_536))
+        sample.append((found.count - came) / stddev)
     assert chi2.sf((np.array(sample) ** 2).sum(), len(sample)) > NEVER
 
 

@@ -285,7 +285,7 @@ REFUSED = [
     ({"universe": 5, "intrusions": -1}, "intrusions must be a whole number of at least 0, got -1"),
     ({"universe": 5, "split": 1}, "split must be above 0 and below 1, got 1"),
     ({"universe": 5, "law": "other"}, "law must be one of symmetric, paper, got 'other'"),
-    ({"universe": 5, "hashed": 1}, "hashed must be True or False, got 1"),
+    ({"universe": 5, "hashed": 1}, 'hashed must be True, False or "before", got 1'),
     ({"universe": 5, "seed": -1}, "seed must be a whole number of at least 0, got -1"),
 ]
 
@@ -307,6 +307,8 @@ def test_losses_and_lengths_that_make_no_claim_are_refused():
         HeavyFraction(Pure(1), universe=5, at_least=0)
     with pytest.raises(ValueError, match="sample must be None"):
         MultiplicativeDensity(Pure(1), universe=5, sample=2)
+    with pytest.raises(ValueError, match="hashed must be True or False for tables that hash by themselves"):
+        MultiplicativeDensity(Pure(1), universe=5, hashed="before")
     for noise in (SecureNoise(), SilentNoise()):
         with pytest.raises(ValueError, match="noise must"):
             CLAIMS["density"].start(noise=noise)

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamgauge import panprivate
 from streamgauge.audit.seized import OFTEN, SeizedSubject
+from streamgauge.audit.seized_counters import one_slot
 from streamgauge.privacy import Pure
 
 Settings = Mapping[str, Any]
@@ -21,8 +22,10 @@ SETTINGS: dict[str, Sequence[Settings]] = {
         {"law": "paper"},
         {"releases": 2},
         {"intrusions": 1},
+        {"intrusions": 1, "releases": 2, "split": "1/3"},
         {"replace": True, "universe": 2},
         {"hashed": True},
+        {"hashed": "before"},
     ),
     "MultiplicativeDensity": ({"universe": 4, "shrink": 2, "smallest": 2},),
     "CroppedMean": ({"limit": 2}, {"limit": 2, "intrusions": 1}, {"limit": 2, "releases": 2}),
@@ -35,6 +38,8 @@ SETTINGS: dict[str, Sequence[Settings]] = {
         {"intrusions": 1},
         {"replace": True, "universe": 2},
         {"hashed": True, "universe": 2},  # the cells of user 0 and of -1, were it a user, are two
+        {"counter": one_slot()},
+        {"counter": one_slot(), "intrusions": 1},
     ),
 }
 ONCE = ("MultiplicativeDensity",)  # whose tables are too many for a user who comes twice at a time

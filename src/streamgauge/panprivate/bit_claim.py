@@ -12,6 +12,7 @@ import numpy as np
 from streamgauge.noise import Chance, DiscreteLaplace
 from streamgauge.panprivate.bits import send
 from streamgauge.panprivate.estimated import Estimated
+from streamgauge.panprivate.own_chance import sums_epsilon, surest
 from streamgauge.panprivate.randomised_response import Response, response
 from streamgauge.panprivate.table import Table, blank
 from streamgauge.panprivate.table_claim import TableClaim
@@ -28,8 +29,9 @@ class BitClaim(TableClaim[Table, Estimated]):
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
-        """Of a number of ones: one unit moves all of them together by `moved` at most."""
-        return DiscreteLaplace(self.moved / self.output_loss.epsilon)
+        """Of a number of ones: `output_loss` is for what chance of bits leaves of it (`own_chance`)."""
+        left = self.releases * self.output_loss.epsilon / self.moved
+        return DiscreteLaplace(self.releases / sums_epsilon(left, surest(self.response, self.intrusions)))
 
     def laws(self, intrusions: int) -> Response:
         """The laws of an entry after so many announced intrusions."""

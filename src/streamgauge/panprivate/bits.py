@@ -10,6 +10,7 @@ import numpy as np
 from streamgauge.noise import Chance, DiscreteLaplace, Ints
 from streamgauge.noise.entropy import Bytes, Wiped
 from streamgauge.panprivate.deviations import Deviation, Drawn, Noise, Responses
+from streamgauge.panprivate.occupancy import Number
 from streamgauge.panprivate.randomised_response import Response
 from streamgauge.panprivate.table import Table
 
@@ -49,7 +50,7 @@ class Count:
         """Unbiased."""
         return float((Fraction(ones, self.entries) - self.laws.absent) / self.laws.gap)
 
-    def variance(self, part: float) -> float:
+    def variance(self, part: Number) -> Number:
         """Of `part`, if that is the truth of these entries."""
         absent, present, gap = (float(p) for p in (self.laws.absent, self.laws.present, self.laws.gap))
         bits = part * present * (1 - present) + (1 - part) * absent * (1 - absent)

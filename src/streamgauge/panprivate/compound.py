@@ -20,7 +20,9 @@ Reference
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, inf, isfinite, lgamma, log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,58 @@ from streamgauge.panprivate.carried import Carried
 from streamgauge.panprivate.deviations import Deviation, Drawn, Noise, Responses
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.randomised_response import Response
+
+
+@dataclass(frozen=True, eq=False)
+class Unfolded:
+    """What tails tell, laws and noise aside: weights of users in a table of so many entries."""
+
+    weights: Ints
+    entries: int
+
+    def chances(self, tails: Floats) -> Floats:
+        """g_0..g_(t-1), the first of which is not less than that of half a cell."""
+        steps = -np.diff(np.concatenate([[1.0], tails]))
+        steps[0] = max(steps[0], 0.5 / self.entries)
+        return steps
+
+    def logarithm(self, tails: Floats) -> Floats:
+        return log_series(self.chances(tails), most=log(2 * self.entries))
+
+    def value(self, tails: Floats) -> float:
+        """sum_j w_j (users per cell who came more than j times)."""
+        return float(self.weights @ -np.cumsum(self.logarithm(tails)))
+
+    def gradient(self, tails: Floats) -> Floats:
+        """d value / d tails: with r = 1/g as a series, d l = r d g, so that all but one step cancel."""
+        inverse, t = inverse_series(self.chances(tails)), len(tails)
+        return np.array([float(inverse[: t - j] @ self.weights[j:]) for j in range(t)])
+
+    def certain(self, tails: Floats) -> float:
+        """Users per cell by the squares of their weights: what Poisson numbers of them would vary by."""
+        logarithm = self.logarithm(tails)
+        users = np.append(logarithm[1:], -logarithm.sum())
+        return float(users @ np.cumsum(self.weights) ** 2)
+
+    def near(self, tails: Floats) -> "Nearby":
+        with np.errstate(all="ignore"):
+            return Nearby(tails, self.chances(tails), self.gradient(tails), self.certain(tails))
+
+
+class Nearby(NamedTuple):
+    """Tails, and all that errors near them are made of."""
+
+    tails: Floats
+    chances: Floats
+    gradient: Floats
+    certain: float
+
+
+@lru_cache(maxsize=16)
+def near_expected(weights: bytes, entries: int, load: float, times: int) -> Nearby:
+    """If so many users per cell came so many times each: the same for all laws, of which many are tried."""
+    unfolded = Unfolded(np.frombuffer(weights, np.int64), entries)
+    return unfolded.near(compounded(load, times, len(unfolded.weights)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +107,9 @@ class Compound:
 
     def told(self, tails: Floats, universe: int) -> Estimated:
         """What follows from tails as they were estimated."""
-        within = Carried(self.value(tails), self.weights, tails, self._of_a_tail(), self.cells)
-        return Estimated(self.value(tails), self._stddev(tails), universe, within, highest=inf)
+        value, stddev = self.unfolded.value(tails), self._stddev(self.unfolded.near(tails))
+        within = Carried(value, self.weights, tails, self._of_a_tail(), self.cells)
+        return Estimated(value, stddev, universe, within, highest=inf)
 
     def _of_a_tail(self) -> list[Deviation]:
         """What is between one tail and its mean: the bits of a t-th of the entries, noise, and which cells
@@ -68,43 +123,22 @@ class Compound:
     def stddev_at(self, value: float, times: int) -> float:
         """If as many users as make this value came so many times each."""
         reached = int(self.weights[:times].sum())
-        return self._stddev(compounded(value / reached, times, len(self.weights)))
+        weights = self.weights.astype(np.int64).tobytes()
+        return self._stddev(near_expected(weights, self.entries, value / reached, times))
 
-    def _stddev(self, tails: Floats) -> float:
+    @property
+    def unfolded(self) -> Unfolded:
+        return Unfolded(self.weights, self.entries)
+
+    def _stddev(self, near: Nearby) -> float:
         with np.errstate(all="ignore"):
-            variance = self._variance(tails) - max(self._certain(tails), 0.0) / self.cells
+            variance = self._variance(near) - max(near.certain, 0.0) / self.cells
         return sqrt(max(variance, 0.0)) if isfinite(variance) else inf
 
-    def _certain(self, tails: Floats) -> float:
-        """Users per cell by the squares of their weights: what Poisson numbers of them would vary by."""
-        logarithm = self._logarithm(tails)
-        users = np.append(logarithm[1:], -logarithm.sum())
-        return float(users @ np.cumsum(self.weights) ** 2)
-
-    def _chances(self, tails: Floats) -> Floats:
-        """g_0..g_(t-1), the first of which is not less than that of half a cell."""
-        steps = -np.diff(np.concatenate([[1.0], tails]))
-        steps[0] = max(steps[0], 0.5 / self.entries)
-        return steps
-
-    def _logarithm(self, tails: Floats) -> Floats:
-        return log_series(self._chances(tails), most=log(2 * self.entries))
-
-    def value(self, tails: Floats) -> float:
-        """sum_j w_j (users per cell who came more than j times)."""
-        logarithm = self._logarithm(tails)
-        more = -np.cumsum(logarithm)
-        return float(self.weights @ more)
-
-    def gradient(self, tails: Floats) -> Floats:
-        """d value / d tails: with r = 1/g as a series, d l = r d g, so that all but one step cancel."""
-        inverse, t = inverse_series(self._chances(tails)), len(tails)
-        return np.array([float(inverse[: t - j] @ self.weights[j:]) for j in range(t)])
-
-    def _variance(self, tails: Floats) -> float:
+    def _variance(self, near: Nearby) -> float:
         """Of bits and noise, and of which cells are looked at."""
-        gradient, t = self.gradient(tails), len(tails)
-        chances = np.append(self._chances(tails), tails[-1]).clip(0, 1)
+        gradient, t = near.gradient, len(near.tails)
+        chances = np.append(near.chances, near.tails[-1]).clip(0, 1)
         chances /= chances.sum()
         scaled = gradient * self._slope
         absent, gap = float(self.laws.absent), float(self.laws.gap)

@@ -41,20 +41,20 @@ import numpy as np
 from streamgauge.continual import Mechanism
 from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, unpack
 from streamgauge.continual.settings import check_whole
+from streamgauge.continual.single import forget
 from streamgauge.noise import Chance, EphemeralNoise, Ints
 from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate.best_signs import best_signs, heard_through
-from streamgauge.panprivate.density_run import DensityRun, Marks, forget
+from streamgauge.panprivate.density_run import DensityRun, Marks
 from streamgauge.panprivate.deviations import largest, sampled
 from streamgauge.panprivate.distinct import once
 from streamgauge.panprivate.estimated import Estimated
-from streamgauge.panprivate.hashing import Hash
 from streamgauge.panprivate.occupancy import Occupied
 from streamgauge.panprivate.sign_sums import Stretch, check_counter, estimated
 from streamgauge.panprivate.signs import HALF, Signs
 from streamgauge.panprivate.table_claim import RECORD
-from streamgauge.panprivate.table_settings import LawName, check_asked, check_chance, check_table
-from streamgauge.panprivate.users import LARGE, Cells, Items, Universe, pieces
+from streamgauge.panprivate.table_settings import Hashed, LawName, check_asked, check_chance, check_table
+from streamgauge.panprivate.users import LARGE, Cells, Items, Universe, entry_of, pieces
 from streamgauge.privacy import Pure, XAdjacent
 
 EXACT = Fraction(1)
@@ -71,7 +71,7 @@ class ContinualDensity:
     _: KW_ONLY
     universe: int
     sample: int | None = None
-    hashed: bool = False
+    hashed: Hashed = False
     seed: int = 0
     intrusions: int = 0
     law: LawName = "symmetric"
@@ -102,9 +102,7 @@ class ContinualDensity:
 
     @cached_property
     def users(self) -> Universe | Cells:
-        if self.hashed:
-            return Cells(Hash(self.universe, self.seed), self.entries, slots=True)
-        return Universe(self.universe, self.entries, self.seed)
+        return entry_of(self, slots=True)
 
     def initial(self, noise: Chance) -> Marks:
         stretches = np.zeros((3, self.intrusions + 1), np.int64)
@@ -160,7 +158,7 @@ class ContinualDensity:
             Stretch(int(ticks), int(slots), int(ones), float(self.signs.after(done).gap), self.counter)
             for done, (ticks, slots, ones) in enumerate(stretches.T[: intrusions + 1])
         ]
-        return estimated(known, self.universe, self.entries, self.hashed)
+        return estimated(known, self.universe, self.entries, bool(self.hashed))
 
     def stddev(
         self, value: float | None = None, intrusions: int = 0, *, slots: int, ticks: int | None = None
@@ -187,7 +185,7 @@ class ContinualDensity:
         gaps = [float(self.signs.after(done).gap) for done in range(stretches)]
         times = -(-ticks // stretches)
         known = [Stretch(times, each, each / 2 + gap * users, gap, self.counter) for gap in gaps]
-        return estimated(known, self.universe, self.entries, self.hashed)
+        return estimated(known, self.universe, self.entries, bool(self.hashed))
 
     def identity(self) -> str:
         return repr(self)

@@ -9,8 +9,8 @@ Privacy
     Neighbours: all appearances of one user. Promise: pure, (intrusions + 1) state_loss + releases
     output_loss.
     Proof: that of `table_claim`. However often a user came, b_x has one of two laws, which are within
-    e^entry_epsilon (`randomised_response`); a bit moves the sum by 1, under noise of scale 1/output_loss (2
-    with `replace`). Which draw stays, if a user is twice in a batch, is a matter of their order alone.
+    e^entry_epsilon (`randomised_response`); a bit moves the sum by 1, if it moves, under noise that makes use
+    of that (`own_chance`). Which draw stays, if a user is twice in a batch, is a matter of their order alone.
     Announced: b_x goes through the channel 0 -> absent, 1 -> present before the hand-over and after it.
     From then on `present` is what has become of it: users who come later are drawn from that law, which
     lies between the two, so that the entries of all who came have one law.
@@ -24,7 +24,7 @@ Hashed
     Users share cells. With D users in u cells a cell is taken with probability g = 1 - (1 - 1/u)^D, so the
     estimate of g is turned into D/u = log(1 - g)/(u log(1 - 1/u)), with the variance of the number of taken
     cells in the error (delta method; cut at 0, and where half a cell is left). Value is D/u: it can be
-    above 1.
+    above 1. With "before" users were hashed by whoever hands them in, and are numbers of cells.
 
 Reference
     Dwork, Naor, Pitassi, Rothblum, Yekhanin 2010; Dwork: Differential privacy in new settings, SODA 2010,

@@ -10,11 +10,9 @@ See `table_run`: nothing exact is left after a step but sums of signs, which wer
 """
 
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from streamgauge.continual import HorizonPassed
 from streamgauge.noise import Chance, Ints
@@ -40,15 +38,6 @@ class Marks:
 
     def copy(self) -> "Marks":
         return Marks(self.bits.copy(), self.stretches.copy(), deepcopy(self.counter))
-
-
-def forget(state: Any) -> None:
-    """Overwrites all arrays of a counter's memory; a counter that is none has no memory."""
-    for each in fields(state) if is_dataclass(state) else ():
-        value = getattr(state, each.name)
-        if isinstance(value, np.ndarray):
-            value.fill(0)
-        forget(value)
 
 
 class DensityRun(TableRun[Marks, Estimated]):

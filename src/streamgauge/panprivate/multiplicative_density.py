@@ -3,27 +3,28 @@
 The error of a density is about that of the square root of its table's size, whoever came: hopeless for a
 thousand users of ten million. So there are several tables, each `shrink` times smaller than the one before,
 down to `smallest` entries, and users are hashed into each. In a small table few users stand out; in a large
-one many do not collide. The estimate is that of the table which tells best for as many users as there seem
-to be.
+one many do not collide. The estimate is the number of users that is likeliest by all of them (`likeliest`).
 
 Privacy
     Neighbours: all appearances of one user. Promise: pure, (intrusions + 1) state_loss + releases
     output_loss.
     Proof: that of `table_claim`. A user has an entry in each of the tables, at entry_epsilon =
-    state_loss/tables, and moves the ones of every table by 1: all are released under noise of scale
-    tables/output_loss (twice with `replace`). Which table is taken is worked out from what was released.
+    state_loss/tables, and moves the ones of every table by 1 at most: all are released under noise for a
+    share of the loss each (`own_chance`; half of it with `replace`). What they tell together is worked out
+    from what was released.
 
 Error
-    That of `Density` in each table, users who share a cell included. The estimate is cut at 0 and is chosen
-    among tables by what they say themselves, so that it is not quite unbiased; `stddev` is that of the best
-    table for the value. An interval is what the intervals of all tables have in common, each at its part of
-    the confidence. Tables take universe (1 + 1/shrink + ...) bytes together: at most 2 bytes for each user of
-    the universe.
+    No number below 0 is likely, nor above 1 unless hashed, so that where errors are as large as the truth the
+    estimate is not quite unbiased; `stddev` is the root mean square error all the same, to within a
+    twentieth: all that bits, noise, shared cells and those ends do to the estimate is in it (`likeliest`).
+    Not in it is that tables share a hash: a twelfth, for hashed users and losses so large that it matters.
+    An interval is what the intervals of all tables have in common, each at its part of the confidence.
+    Tables take universe (1 + 1/shrink + ...) bytes together: at most 2 bytes for each user of the universe.
 
 Reference
     Dwork: Differential privacy in new settings, SODA 2010, section 4, with tables of all powers of two; the
     survey that repeats it forgets that the loss is shared. Fewer tables, each with more of the loss, err
-    less.
+    less. There, the table is taken that tells best by its own word; all of them together err less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,13 +44,12 @@ from streamgauge.panprivate.bits import Count, noisy_ones, redraw
 from streamgauge.panprivate.deviations import Around
 from streamgauge.panprivate.estimated import Estimated, Within
 from streamgauge.panprivate.hashing import key, mix, reduce
+from streamgauge.panprivate.likeliest import Likeliest, Told
 from streamgauge.panprivate.occupancy import Occupied, Taken
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table
-from streamgauge.panprivate.table_settings import check_asked
+from streamgauge.panprivate.table_settings import BEFORE, check_asked
 from streamgauge.panprivate.users import LARGE, Universe, named, pieces
-
-ROUNDS = 8  # of choosing a table by what the last one said
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class MultiplicativeDensity(BitClaim):
         check_whole("smallest", self.smallest)
         if self.sample is not None:
             raise ValueError(f"sample must be None for tables of all users, got {self.sample}")
+        if self.hashed == BEFORE:
+            raise ValueError("hashed must be True or False for tables that hash by themselves, got 'before'")
         super().__post_init__()
 
     @cached_property
@@ -84,9 +86,12 @@ class MultiplicativeDensity(BitClaim):
         return sum(self.sizes)
 
     def best_split(self) -> Fraction:
-        """For users as many as the middle table has entries."""
+        return best_split(lambda share: replace(self, split=share).rough(self.intrusions))
+
+    def rough(self, intrusions: int) -> float:
+        """To first order, for users as many as the middle table has entries."""
         value = self.sizes[len(self.sizes) // 2] / self.universe
-        return best_split(lambda share: replace(self, split=share).stddev(value, self.intrusions))
+        return self.together(intrusions).first(value)
 
     def take(self, state: Table, users: Any, intrusions: int, noise: Chance) -> None:
         present = self.laws(intrusions).present
@@ -121,32 +126,25 @@ class MultiplicativeDensity(BitClaim):
         return [Count(size, self.laws(intrusions), self.noise) for size in self.sizes]
 
     def estimated(self, released: Ints, intrusions: int) -> Estimated:
-        counts = self.counts(intrusions)
+        counts, together = self.counts(intrusions), self.together(intrusions)
         parts = [count.part(int(ones)) for count, ones in zip(counts, released, strict=True)]
-        values = [self._value(number, part) for number, part in enumerate(parts)]
-        best = self._best(values, counts)
-        value = max(values[best], 0.0)
+        value = float(together.found(np.array(parts)[:, None])[0])
         withins = [self._within(number, part, counts[number]) for number, part in enumerate(parts)]
+        common = Common(withins, together.best(value), self.sizes, self.universe)
         most = inf if self.hashed else 1.0
-        stddev = self._stddev(best, value, counts)
-        return Estimated(
-            value, stddev, self.universe, Common(withins, best, self.sizes, self.universe), highest=most
-        )
+        return Estimated(value, together.error(value), self.universe, common, highest=most)
 
-    def _best(self, values: Sequence[float], counts: Sequence[Count]) -> int:
-        """The table that tells best for as many users as it says itself."""
-        best = 0
-        for _ in range(ROUNDS):
-            value = max(values[best], 0.0)
-            best = min(range(self.tables), key=lambda number: self._stddev(number, value, counts))
-        return best
+    def together(self, intrusions: int) -> Likeliest:
+        """What all tables tell, after so many announced intrusions."""
+        told = [
+            Told(count, Occupied(size, size) if self._hashes(number) else None, self.universe / size)
+            for number, (size, count) in enumerate(zip(self.sizes, self.counts(intrusions), strict=True))
+        ]
+        most = Occupied(self.universe, self.universe).most if self.hashed else 1.0
+        return Likeliest(told, most)
 
     def _hashes(self, number: int) -> bool:
-        return self.hashed or number > 0
-
-    def _value(self, number: int, part: float) -> float:
-        size = self.sizes[number]
-        return Occupied(size, size).load(part) * size / self.universe if self._hashes(number) else part
+        return bool(self.hashed) or number > 0
 
     def _within(self, number: int, part: float, count: Count) -> Within:
         if not self._hashes(number):
@@ -154,19 +152,12 @@ class MultiplicativeDensity(BitClaim):
         size = self.sizes[number]
         return Taken(Occupied(size, size), Around(part, count.deviations_in_cells()))
 
-    def _stddev(self, number: int, value: float, counts: Sequence[Count]) -> float:
-        size, count = self.sizes[number], counts[number]
-        if not self._hashes(number):
-            return float(np.sqrt(count.variance(min(value, 1.0))))
-        load = value * self.universe / size
-        occupied = Occupied(size, size)
-        return occupied.stddev(load, count.variance) * size / self.universe if load < occupied.most else inf
-
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
-        """The standard error where `value` is the truth; without one, where all came."""
+        """The root mean square error where `value` is the truth; without one, where half came (hashed: at
+        load 1)."""
         check_asked(self, value, intrusions)
-        counts, truth = self.counts(intrusions), 1.0 if value is None else value
-        return min(self._stddev(number, truth, counts) for number in range(self.tables))
+        usual = 1.0 if self.hashed else 0.5
+        return self.together(intrusions).error(usual if value is None else value)
 
 
 @dataclass(frozen=True)

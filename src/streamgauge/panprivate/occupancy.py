@@ -11,9 +11,14 @@ Indicators of taken cells are negatively associated (Dubhashi, Ranjan 1998).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, expm1, inf, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
+from typing import Any
+
+import numpy as np
 
 from streamgauge.panprivate.estimated import Within
+
+Number = Any  # a float, or an array of floats
 
 
 @dataclass(frozen=True)
@@ -33,28 +38,32 @@ class Occupied:
         """The load at which half a cell is left: none larger is told apart."""
         return log(2 * self.entries) / self._rate
 
-    def taken(self, load: float) -> float:
-        return -expm1(-self._rate * load)
+    def taken(self, load: Number) -> Number:
+        return -np.expm1(-self._rate * load)
 
     def load(self, taken: float) -> float:
         """Of the part of cells that is taken, cut to what half a cell can tell."""
         return min(max(-log1p(-min(taken, 1 - 0.5 / self.entries)) / self._rate, 0.0), self.most)
 
+    def rise(self, load: float) -> float:
+        """d taken / d load."""
+        return self._rate * exp(-self._rate * load)
+
     def slope(self, load: float) -> float:
         """d load / d taken."""
-        return exp(self._rate * load) / self._rate
+        return 1 / self.rise(load)
 
     def stddev(self, load: float, variance: Callable[[float], float]) -> float:
         """Of the load, if the taken part is estimated with `variance` beside its own (delta method)."""
         return sqrt(variance(self.taken(load)) + self.variance(load)) * self.slope(load)
 
-    def variance(self, load: float) -> float:
+    def variance(self, load: Number) -> Number:
         """Of the part of cells that is taken."""
         users, u, m = load * self.cells, self.cells, self.entries
-        empty = exp(-self._rate * load)
+        empty = np.exp(-self._rate * load)
         # q2 - q^2 with q2 = (1 - 2/u)^D, without cancellation
         apart = users * (log1p(-2 / u) - 2 * log1p(-1 / u)) if u > 2 else 0.0
-        return max(0.0, (empty - empty**2) / m + (m - 1) / m * empty**2 * expm1(apart))
+        return np.maximum(0.0, (empty - empty**2) / m + (m - 1) / m * empty**2 * np.expm1(apart))
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from what was shown alone. A release is a sum over entries under discrete Laplac
 way an entry went, its probability is within e^output_loss. So the joint probability of all that is seen
 moves by e^e for the unannounced intrusion, e^e for each announced one and e^output_loss for each release:
 conditioned on what was seen before, and bounded by the most and the least over the ways that the entry may
-have gone. `replace` moves two entries, several tables one entry each: each entry has its share of
-`state_loss`.
+have gone. (Of bits less noise is enough: `own_chance`.) `replace` moves two entries, several tables one
+entry each: each entry has its share of `state_loss`.
 """
 
 import sys
@@ -27,12 +27,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 from streamgauge.continual.saved import ANOTHER, BadSave, unpack
 from streamgauge.noise import Chance, Ints
 from streamgauge.panprivate.table_run import TableRun
-from streamgauge.panprivate.table_settings import LawName, check_chance, check_table, check_told
+from streamgauge.panprivate.table_settings import Hashed, LawName, check_chance, check_table, check_told
 from streamgauge.privacy import Pure, XAdjacent
 
 S = TypeVar("S")
 E = TypeVar("E")
 RECORD = frozenset({"releases", "intrusions", "saves"})
+CALIBRATION = "own chance"  # see `own_chance`; earlier runs had other noise for the same settings
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class TableClaim(ABC, Generic[S, E]):
     _: KW_ONLY
     universe: int
     sample: int | None = None
-    hashed: bool = False
+    hashed: Hashed = False
     seed: int = 0
     releases: int = 1
     intrusions: int = 0
@@ -153,12 +154,18 @@ class TableClaim(ABC, Generic[S, E]):
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
         """The standard error to expect where `value` is the truth, after so many announced intrusions."""
 
+    def rough(self, intrusions: int) -> float:
+        """The same without a value, or near it where that takes long: of this, choices are made."""
+        return self.stddev(intrusions=intrusions)
+
     @abstractmethod
     def blank(self, width: int) -> S:
         """A table that only tells what tables are made of."""
 
     def identity(self) -> str:
-        return repr(self)
+        """With how the noise follows from the settings: a run never goes on under another noise than it
+        began with."""
+        return f"{self!r} by {CALIBRATION}"
 
     def start(self, noise: Chance | None = None) -> TableRun[S, E]:
         """A new run, over a table in which nobody has come."""

@@ -13,6 +13,8 @@ from streamgauge.privacy import Pure
 
 LawName = Literal["symmetric", "paper"]
 LAWS = ("symmetric", "paper")
+Hashed = bool | Literal["before"]  # by the claim, or before users are handed to it, to numbers of cells
+BEFORE = "before"
 LARGEST = 2**40  # of a universe
 Settings = Any  # a claim of this room: a dataclass with the settings of `TableClaim`
 
@@ -21,7 +23,7 @@ class Asked(Protocol):
     """The settings that say which predictions make sense."""
 
     @property
-    def hashed(self) -> bool: ...
+    def hashed(self) -> Hashed: ...
 
     @property
     def intrusions(self) -> int: ...
@@ -37,7 +39,7 @@ def check_table(claim: Settings) -> None:
         if isinstance(value, np.integer | np.bool_):
             object.__setattr__(claim, each.name, value.item())
         elif isinstance(each.default, bool) and not isinstance(value, bool):
-            raise ValueError(f"{each.name} must be True or False, got {value!r}")
+            _check_switch(each.name, value)
     if not isinstance(claim.loss, Pure) or claim.loss.epsilon <= 0:
         raise ValueError(f"loss must be Pure and positive for {type(claim).__name__}, got {claim.loss!r}")
     check_whole("universe", claim.universe)
@@ -55,10 +57,17 @@ def check_table(claim: Settings) -> None:
     _check_split(claim)
 
 
+def _check_switch(name: str, value: object) -> None:
+    if name != "hashed":
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    if value != BEFORE:
+        raise ValueError(f'hashed must be True, False or "{BEFORE}", got {value!r}')
+
+
 def check_told(claim: Settings) -> None:
     """Refuses claims of which nothing is left, in numbers that there are, once all intrusions were made."""
     try:
-        stddev = claim.stddev(intrusions=claim.intrusions)
+        stddev = claim.rough(claim.intrusions)
     except ArithmeticError:
         stddev = inf
     if not isfinite(stddev):

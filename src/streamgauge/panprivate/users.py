@@ -19,6 +19,7 @@ from streamgauge.noise import Ints
 from streamgauge.noise.entropy import Wiped
 from streamgauge.noise.numbers import as_array, as_number
 from streamgauge.panprivate.hashing import Hash, Sample, Words
+from streamgauge.panprivate.table_settings import Hashed
 
 PIECE = 1 << 14  # items read at once: their arrays stay in the cache
 LARGE = 1 << 16  # the same, where little is done with each
@@ -78,16 +79,16 @@ class Placed(Protocol):
     def entries(self) -> int: ...
 
     @property
-    def hashed(self) -> bool: ...
+    def hashed(self) -> Hashed: ...
 
     @property
     def seed(self) -> int: ...
 
 
-def entry_of(claim: Placed) -> Universe | Cells:
-    """Who has which entry under a claim."""
-    if claim.hashed:
-        return Cells(Hash(claim.universe, claim.seed), claim.entries)
+def entry_of(claim: Placed, *, slots: bool = False) -> Universe | Cells:
+    """Who has which entry under a claim; users that were hashed before are numbers of cells."""
+    if claim.hashed is True:
+        return Cells(Hash(claim.universe, claim.seed), claim.entries, slots)
     return Universe(claim.universe, claim.entries, claim.seed)
 
 

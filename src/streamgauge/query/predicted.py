@@ -155,8 +155,8 @@ def _of_ranks(statistic: Any, column: str, tick: int, events: float | None) -> T
 
 
 def _of_users(statistic: Any, column: str, tick: int, events: float | None) -> Told:
-    spread = statistic.stddev(column)
-    return spread, NORMAL * spread, None, "at most, whoever came"
+    spread = statistic.stddev(column, events)
+    return spread, NORMAL * spread, None, statistic.told_of(events)
 
 
 def _of_extremes(statistic: Any, column: str, tick: int, events: float | None) -> Told:

@@ -1,8 +1,9 @@
 """From a SELECT to tables of users, where users are the unit of a pan-private stream.
 
 Each question has a table of its own, but for COUNT(DISTINCT user) and DENSITY(user), which are read off one.
-The loss of a release is shared evenly among its tables; of each, one part hides who is in the table and the
-other is spent by estimates, one a tick: so the last tick must be known.
+Users who may share a hash are counted as such. The loss of a release is shared evenly among its tables; of
+each, one part hides who is in the table and the other is spent by estimates, one a tick: so the last tick
+must be known.
 """
 
 from fractions import Fraction
@@ -33,8 +34,18 @@ def user_parts(release: Release, query: Query, stream: Stream) -> tuple[Part, ..
     if horizon is None:
         raise Refused(f"horizon must be given, or stream.end, {WITH}: every estimate costs, got neither")
     share = release.loss.part(Fraction(1, len(sorts)))
-    settings: dict[str, Any] = {"horizon": horizon, "intrusions": stream.intrusions}
+    settings: dict[str, Any] = {
+        "horizon": horizon,
+        "intrusions": stream.intrusions,
+        "hashed": _hashed(stream),
+    }
     return tuple(_part(sort, query, UserTable(share, **_asked(sort), **settings)) for sort in sorts)
+
+
+def _hashed(stream: Stream) -> bool:
+    """Whether users are known by hashes."""
+    column = stream.columns.get(stream.user or "")
+    return column is not None and column.hashed is not None
 
 
 def _asked(sort: Sort) -> dict[str, Any]:

@@ -6,7 +6,7 @@
     CROPPED_MEAN(user, t)      how often they came, at most t times each   CroppedMean
 
 Users are whole numbers below a public one: places of declared values, or hashes. Two users of one hash are
-one user here, to the count as to the promise.
+one to the promise; estimates and their errors count both, as those of `panprivate` do (`hashed`).
 
 Privacy
     Neighbours: streams that differ in all events of one user, however many. Promise: `loss` to who sees all
@@ -23,6 +23,7 @@ import numpy as np
 
 from streamgauge.noise.numbers import Bools, Floats
 from streamgauge.panprivate import CroppedMean, Density, Estimated, HeavyFraction
+from streamgauge.panprivate.table_settings import BEFORE
 from streamgauge.privacy import Loss, Pure
 from streamgauge.statistics.told import Columns
 
@@ -77,6 +78,7 @@ class UserTable:
     horizon: int
     times: int = 1  # k, or t
     intrusions: int = 0
+    hashed: bool = False  # whether users are numbers that several of them may share
 
     def __post_init__(self) -> None:
         self.counter  # noqa: B018 - refuses now what cannot be kept
@@ -90,6 +92,7 @@ class UserTable:
             "universe": self.universe,
             "releases": self.horizon,
             "intrusions": self.intrusions,
+            "hashed": BEFORE if self.hashed else False,
         }
         if self.kind == "heavy_fraction":
             return HeavyFraction(self.loss, at_least=self.times, **asked)
@@ -102,9 +105,21 @@ class UserTable:
         """How many numbers of 8 bytes it keeps, at most."""
         return -(-EACH * self.universe // 8)
 
-    def stddev(self, measure: str = SHARE) -> float:
-        """The standard error of an estimate, whoever came: at most."""
-        return float(self.counter.stddev()) * (self.universe if measure == COUNT else 1)
+    def stddev(self, measure: str = SHARE, events: float | None = None) -> float:
+        """The standard error of an estimate under what `told_of` says of users, of so many events at most."""
+        spread = self.counter.stddev(self._value(events) if self.hashed else None)
+        return float(spread) * (self.universe if measure == COUNT else 1)
+
+    def told_of(self, events: float | None = None) -> str:
+        """Of whom the standard error is; if users share hashes, of as many as can have come, or have one."""
+        if not self.hashed:
+            return "at most, whoever came"
+        reached = self.times if self.kind == "cropped_mean" else 1
+        often = f" who came {self.times} times" if self.times > 1 else ""
+        return f"at {self._value(events) * self.universe / reached:,.0f} users{often}"
+
+    def _value(self, events: float | None) -> float:
+        return 1.0 if events is None else min(events / self.universe, 1.0)
 
     def told(self, estimates: Sequence[Estimated], confidence: float) -> dict[str, Columns]:
         """Estimates of some ticks as columns."""

@@ -19,6 +19,7 @@ from streamgauge.audit.mutants.chance import Chance
 from streamgauge.audit.mutants.twins import ONE, RUNS, Twins, mistake
 from streamgauge.audit.subject import Pair
 from streamgauge.continual import Mechanism, Run, SimpleI, SimpleII
+from streamgauge.continual.saved import Saved
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats
 from streamgauge.testing import InsecureNoise, SilentNoise
@@ -77,7 +78,7 @@ class Seeded(SimpleII):
     def start(self, width: int = 1, noise: Noise | None = None) -> Run[Any, Any]:
         return super().start(width, InsecureNoise(0))
 
-    def load(self, saved: bytes, noise: Noise | None = None) -> Run[Any, Any]:
+    def load(self, saved: Saved, noise: Noise | None = None) -> Run[Any, Any]:
         return super().load(saved, InsecureNoise(0))
 
 
