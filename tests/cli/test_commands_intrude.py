@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from clinics import clinic, line_of, started, told
 
-from streamgauge.cli import intrude
+from streamgauge.cli import intrude, quarantine
 from streamgauge.pipeline.lock import Lock
 
 TOML = """
@@ -70,7 +70,10 @@ def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
         other, "--to", tmp_path / "over", "--yes"
     )
     with Lock(ran.with_suffix(".streamgauge")):
-        assert "stop that run or server (Ctrl-C)" in refusal(ran, "--to", tmp_path / "over", "--yes")
+        said = refusal(ran, "--to", tmp_path / "over")
+        assert "stop that run or server (Ctrl-C) and intrude again; or ask the server" in said
+        assert 'POST /api/intrusions {"folder": "over"}' in said
+        assert f"hands over to {ran.with_suffix('.handed-over') / 'over'} and goes on" in said
     assert not (tmp_path / "over").exists()
 
 
@@ -109,6 +112,16 @@ def test_an_intrusion_is_told_by_the_ledger_and_the_plan_and_there_is_no_second(
     assert "1 announced intrusion so far, 0 left" in plan
     assert "errors of patients grow with announced intrusions: x " in plan
     assert json.loads(told("plan", ran, "--json").stdout)["intrusions"] == {"made": 1, "left": 0}
+
+
+def test_what_was_dropped_is_not_counted_and_that_is_said(ran, monkeypatch):
+    monkeypatch.setattr(quarantine, "sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
+    found = told("quarantine", ran)
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert (
+        found.stderr.strip()
+        == "with pan_private = true neither records nor those that were dropped are counted"
+    )
 
 
 def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):

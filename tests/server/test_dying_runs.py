@@ -14,6 +14,7 @@ from streamgauge.server import runner as runners
 from streamgauge.server import turns
 from streamgauge.server.runner import NotRunning, Runner
 from streamgauge.server.turns import Turns
+from streamgauge.sources.inbox import InboxClosed
 
 
 def boom(*told: Any, **more: Any) -> Any:
@@ -93,6 +94,26 @@ def test_a_sink_that_cannot_be_closed_fails_the_run_in_no_words(
     with running(file_of(tmp_path), stepped(1)) as runner:
         monkeypatch.setattr(Holding, "let_go", boom)
     assert (runner.state, runner.error) == ("failed", "OSError")
+
+
+def test_a_run_that_is_ended_by_what_is_no_error_is_failed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As DuckDB's "Query interrupted" is: nobody sends events to a run that is no more."""
+
+    def interrupted(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with running(file_of(tmp_path, source="http"), stepped(1)) as runner:
+        monkeypatch.setattr(turns, "PACE", 0.0)
+        monkeypatch.setattr(Runner, "_judge", interrupted)
+        found = runner.asking(asked(runner.file))
+        assert isinstance(found.exception(20), NotRunning)
+        eventually(lambda: not runner._thread.is_alive(), "the end of the thread")
+        assert (runner.state, runner.error) == ("failed", "Interrupted")
+        assert str(runner.failure) == "run must go on until it is stopped, got KeyboardInterrupt"
+        with pytest.raises(InboxClosed):
+            runner.inbox.put("a batch", b"{}")  # type: ignore[union-attr]
 
 
 def test_who_goes_away_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,19 @@ def test_too_few_to_tell_is_told_beside_the_number(page):
 
 
 @pytest.mark.parametrize(
+    ("intrusions", "words"),
+    [
+        (None, ""),
+        ({"made": 0, "left": 2}, " 0 announced intrusions so far, 2 left of those reserved."),
+        ({"made": 1, "left": None}, " 1 announced intrusion so far, any number can follow."),
+    ],
+)
+def test_announced_intrusions_are_told_beside_the_budget(page, intrusions, words):
+    told = "async (made) => (await import('/page/budget.js')).lookedAt(made)"
+    assert page.evaluate(told, intrusions) == words
+
+
+@pytest.mark.parametrize(
     ("stream", "words"),
     [
         ({"arrival": "live", "end": None}, " You have ε 0.5 left."),

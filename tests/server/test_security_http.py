@@ -15,6 +15,7 @@ from streamgauge.server.sessions import COOKIE
 CURATORS = [
     "POST /api/events",
     "GET /api/events/k",
+    "POST /api/intrusions",
     "GET /api/quarantine",
     "GET /api/metrics",
     "GET /metrics",

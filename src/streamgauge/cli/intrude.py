@@ -3,13 +3,16 @@
 import json as json_text
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamgauge.cli.arguments import AsJson, switch
 from streamgauge.cli.failures import bad_argument
 from streamgauge.cli.screens import aside, screen
+
+if TYPE_CHECKING:
+    from streamgauge.query.settings import PipelineFile
 
 REHEARSALS = 1000
 
@@ -31,8 +34,9 @@ def intrude(
 
     For when someone has a right to look: every table and register gets fresh noise, what it holds then is
     written to a new folder with a manifest, and it gets fresh noise again, which nobody sees. The intrusion
-    is in the ledger before anything is handed over. Stop the run first, and start it again afterwards; later
-    releases have larger errors, and say so. Tables of users survive as many as the file reserves.
+    is in the ledger before anything is handed over. Stop the run first, and start it again afterwards (or ask
+    the server that runs it: POST /api/intrusions); later releases have larger errors, and say so. Tables of
+    users survive as many as the file reserves.
 
     With --rehearse nothing is read and nobody is real: it shows what an intruder may think of one person
     after looking, with pan-privacy and without.
@@ -66,6 +70,7 @@ def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
 
     checked = read_pipeline(file)
     known = check_intrusion(checked, to)
+    _refuse_while_it_runs(checked, to)
     if not yes:
         _confirm(f"{file}: {known}.")
     seen = intruded(checked, to)
@@ -76,6 +81,23 @@ def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
     console = aside()
     console.print(f"intrusion {seen.number} of {file} is on record, after tick {seen.tick}", soft_wrap=True)
     console.print(f"what was seen is in {to}; manifest.json says what each file is", soft_wrap=True)
+
+
+def _refuse_while_it_runs(file: "PipelineFile", to: Path) -> None:
+    """Before anybody is asked, and with what to do: a server can hold an intrusion itself."""
+    from streamgauge.pipeline.intruding import StillRunning
+    from streamgauge.pipeline.lock import Lock
+    from streamgauge.pipeline.store_errors import AlreadyRunning
+    from streamgauge.server.announced import NAME, place_of
+
+    try:
+        Lock(file.folder).release()
+    except AlreadyRunning as refusal:
+        name = to.name if NAME.fullmatch(to.name) else "NAME"
+        asked = f"""POST /api/intrusions {{"folder": "{name}"}} with a curator's token"""
+        ways = f"stop that run or server (Ctrl-C) and intrude again; or ask the server, {asked}"
+        where = f"which hands over to {place_of(file, name)} and goes on"
+        raise StillRunning(f"{file.path.name}: {refusal}: {ways}, {where}") from None
 
 
 def _confirm(known: str) -> None:

@@ -25,10 +25,13 @@ def quarantine(file: PipelineFile, show: Show = False) -> None:
         bad_argument("standard error", "a terminal, since what was dropped is private", "a pipe or a file")
     from streamgauge.cli.reread import reread
     from streamgauge.pipeline.pipeline import Pipeline
+    from streamgauge.pipeline.quarantine import UNCOUNTED
 
-    pipeline = Pipeline.from_file(file)
+    pipeline, console = Pipeline.from_file(file), aside()
+    if pipeline.file.stream.pan_private:
+        console.print(UNCOUNTED, soft_wrap=True)
+        return
     dropped = sorted(pipeline.quarantine(), key=lambda each: (each.rule, each.offset))
-    console = aside()
     if not dropped:
         console.print("no record was dropped as unreadable")
     for rule, count in Counter(each.rule for each in dropped).items():

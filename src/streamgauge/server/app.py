@@ -22,6 +22,7 @@ from streamgauge.server.asking import Asking
 from streamgauge.server.errors import Guard, Log, http_error
 from streamgauge.server.events import Events
 from streamgauge.server.hosts import Hosts
+from streamgauge.server.intrusions import Intrusions
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import Metrics
 from streamgauge.server.openapi import document
@@ -56,6 +57,7 @@ def app_of(
     routes = [
         *Events(runner, limits, metrics).routes(),
         *asking.routes(),
+        *Intrusions(asking).routes(),
         *ledger.routes(),
         *signing_in.routes(),
         *reading.routes(runner, settings),

@@ -84,7 +84,7 @@ class Asking:
         if planned.plan is None or planned.refused:
             raise refused(planned.refused)
         try:
-            await self._in_turn(person, self.runner.asking, asked, person.share)
+            await self.in_turn(person, self.runner.asking, asked, person.share)
         except HttpRefusal:
             if known := await self._known(asked):  # by a request whose answer was not awaited
                 return charged(known)
@@ -102,7 +102,7 @@ class Asking:
         if person.role < Role.CURATOR and person.name != entry.asked:
             raise HttpRefusal(403, "wrong_role", "release must be one's own to be ended, got another's")
         if entry.ended is None:
-            await self._in_turn(person, self.runner.ending, name)
+            await self.in_turn(person, self.runner.ending, name)
         return JSONResponse({"release": name, "ended": True})
 
     async def left(self, person: Person) -> Loss | None:
@@ -151,12 +151,12 @@ class Asking:
         """Does something in the one thread that analysts have."""
         return await to_thread.run_sync(act, *told, limiter=self._limiter)
 
-    async def _in_turn(self, person: Person, act: Callable[..., Future[None]], *told: Any) -> None:
+    async def in_turn(self, person: Person, act: Callable[..., Future[Found]], *told: Any) -> Found:
         """Does what the run has to be stopped for; whatever comes of it is told on the clock."""
         self.limits.ask(person.client)
         heard = self.heard(self.now())
         try:
-            await asyncio.shield(asyncio.wrap_future(act(*told)))
+            return await asyncio.shield(asyncio.wrap_future(act(*told)))
         except Refused as refusal:
             raise refused(refusal.reasons) from None
         except NotRunning:

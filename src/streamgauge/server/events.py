@@ -7,7 +7,8 @@ those of the name on a token: two senders that choose the same one do not know o
 With pan_private = true nothing is durable before a tick's end, and `"durable": false` says so; no key is
 kept, and a batch that is sent again is counted again.
 
-**Privacy.** All roads here are the curator's: what they tell, how full the inbox is too, depends on data.
+**Privacy.** All roads here are the curator's: what they tell, how full the inbox is too, depends on data. A
+batch that is refused is gone with its answer.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from streamgauge.pipeline.quarantine import UNCOUNTED
 from streamgauge.query.packages import MissingPackage
 from streamgauge.server.batches import LINES, lines_of
 from streamgauge.server.bodies import media_type, unpacked, whole_body
@@ -25,7 +27,7 @@ from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import TYPE, Metrics
 from streamgauge.server.roles import Role, needs, person_of
-from streamgauge.server.runner import Runner
+from streamgauge.server.runner import Runner, let_go
 from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
 from streamgauge.sources.passing_inbox import PassingInbox
 
@@ -76,14 +78,24 @@ class Events:
         kind, most = media_type(request), self.limits.body
         encoding = request.headers.get("content-encoding", "")
 
-        def made() -> bytes:
-            return lines_of(kind, unpacked(body, encoding, most), self.runner.file.stream, most)
+        def made() -> bytes | Exception:
+            """A failure is told and not raised: a thread's would keep the frames that have the batch."""
+            try:
+                return lines_of(kind, unpacked(body, encoding, most), self.runner.file.stream, most)
+            except MissingPackage as missing:
+                return HttpRefusal(415, "media_type", str(missing))
+            except Exception as failure:
+                let_go(failure, where=False)
+                return failure
 
+        at_once = (len(body) <= AT_ONCE or kind == LINES) and not encoding
+        found = made() if at_once else await run_in_threadpool(made)
         try:
-            at_once = (len(body) <= AT_ONCE or kind == LINES) and not encoding
-            return made() if at_once else await run_in_threadpool(made)
-        except MissingPackage as missing:
-            raise HttpRefusal(415, "media_type", str(missing)) from None
+            if isinstance(found, bytes):
+                return found
+            raise found
+        finally:
+            del found
 
     def _inbox(self) -> Inbox | PassingInbox:
         if self.runner.inbox is None:
@@ -101,7 +113,9 @@ class Events:
         return JSONResponse({"batch": key, "fate": "unknown" if inbox is None else inbox.fate(own)})
 
     async def quarantine(self, request: Request) -> Response:
-        """How many records were read, and how many were dropped by which rule."""
+        """How many records were read, and how many were dropped by which rule, where that is counted."""
+        if self.runner.file.stream.pan_private:
+            return JSONResponse({"records": None, "dropped": None, "reason": UNCOUNTED})
         progress = self.runner.progress
         records, dropped = (0, {}) if progress is None else (progress.events, progress.dropped)
         return JSONResponse({"records": records, "dropped": dict(dropped)})

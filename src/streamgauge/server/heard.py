@@ -1,10 +1,12 @@
 """What a run commits, on its way to the clock: which entry it is, and from when on it has a whole delay.
 
 opened with what was asked for   from where the turn began
+an intrusion between two runs    the same
 ticks                            from where the last of them closed
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from streamgauge.pipeline.reader import Reader
@@ -26,9 +28,23 @@ class Heard:
         if first:
             self.leaving.begun(self._reader.number)
             return
-        leaves = self.leaving.heard(self._reader.number, closed=begun)
+        self._acted(self._reader, begun)
+
+    @contextmanager
+    def beside(self, begun: int) -> Iterator[None]:
+        """Around what is done while nothing runs: an act is heard of, whatever else failed."""
+        with Reader.at(self.folder) as reader:
+            before = reader.number
+            try:
+                yield
+            finally:
+                if reader.number > before:
+                    self._acted(reader, begun)
+
+    def _acted(self, reader: Reader, begun: int) -> None:
+        leaves = self.leaving.heard(reader.number, closed=begun)
         if begun:
-            chain, acts = self._reader.chain, enumerate(self._reader.told_acts())
+            chain, acts = reader.chain, enumerate(reader.told_acts())
             self.late |= {place: leaves for place, (of, act) in acts if of == chain and act.time < leaves}
 
     def commit(self, released: Sequence[Released]) -> None:

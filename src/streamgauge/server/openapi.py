@@ -28,6 +28,7 @@ WHAT = {
     422: "A value breaks its rule.",
     429: "Too many requests.",
     431: "The head of the request is too long.",
+    500: "It went wrong: the ledger tells what is on record.",
     503: "Not now: ask again.",
 }
 ALWAYS = (401, 403, 429, 431)
@@ -216,10 +217,17 @@ def curators() -> Schema:
         "/api/events/{key}": {
             "get": operation("readFate", "The fate of a batch", role, fate, 404, 422, parameters=[FATE_KEY])
         },
+        "/api/intrusions": {"post": announce_operation()},
         "/api/quarantine": {"get": operation("readQuarantine", "What was dropped", role, counts)},
         "/api/metrics": {"get": operation("readMetrics", "Metrics", role, metrics)},
         "/metrics": {"get": operation("scrape", "The same, where Prometheus looks", role, metrics)},
     }
+
+
+def announce_operation() -> Schema:
+    good = {"201": reply("On record, and handed over to a folder on the server.", "HandedOver")}
+    about, asked = "Hold an announced intrusion into a pan-private run", body(refer("Announced"))
+    return operation("announce", about, "curators", good, *BODY, 409, 500, 503, requestBody=asked)
 
 
 def anybody() -> Schema:

@@ -5,6 +5,7 @@ shown (`departures`), and not before it: the one that was foreseen when they wer
 at which they left. They are read once, whoever reads them (`known_acts`).
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -15,7 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.intrusions import Intrusions
 from streamgauge.pipeline.ledger_json import book_as_json
+from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.server.gathering import Gathering
 from streamgauge.server.known_acts import Acts, ByActs, books
 from streamgauge.server.ledger_pages import acts_page, ledger_page
@@ -34,6 +37,7 @@ class PublicLedger:
         self.departs = self.gathering.departures.moment
         self._timed, self._books = ByActs(self._as_shown), books(runner.file.stream.unit)
         self._told = ByActs(lambda acts: book_as_json(self._books(acts), runner.file))
+        self._private = runner.file.stream.pan_private
 
     def routes(self) -> list[Route]:
         return [
@@ -43,7 +47,7 @@ class PublicLedger:
 
     async def tell(self, request: Request) -> Response:
         """What was charged, and what is left."""
-        told = await run_in_threadpool(lambda: self._told(self.acts()))
+        told = await run_in_threadpool(self._ledger)
         return JSONResponse(ledger_page(told, request.query_params), headers=NO_CACHE)
 
     async def tell_acts(self, request: Request) -> Response:
@@ -54,6 +58,17 @@ class PublicLedger:
             return acts_page(acts, self._told(acts)["acts"], request.query_params)
 
         return JSONResponse(await run_in_threadpool(page), headers=NO_CACHE)
+
+    def _ledger(self) -> dict[str, Any]:
+        """How many intrusions are left follows from the last tick that has left, which acts do not tell."""
+        acts = self.acts()
+        return self._told(acts) | ({"intrusions": self._intrusions(acts)} if self._private else {})
+
+    def _intrusions(self, acts: Acts) -> dict[str, Any]:
+        tick = 0
+        with suppress(NoStore), self.runner.board.reading() as reader:
+            tick = reader.tick
+        return Intrusions.of(self._books(acts), self.runner.file.stream, tick).as_json()
 
     def book(self) -> Book:
         """What was charged, as far as it is shown by now; not to be changed."""

@@ -1,7 +1,7 @@
 """The run behind the server: `streamgauge run` itself, in a thread, told what is asked for.
 
     Pipeline.ticks -> commit -> Leaving (the clock) -> Board -> readers
-          ^ ask, end: set down after a whole round, and taken up again
+          ^ ask, end, intrude: set down after a whole round, and taken up again
 
 Promise
     The run has the lock, key, witness and crash law of `streamgauge run`. Lock, key, store, sinks and a
@@ -24,6 +24,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from threading import Thread
 from traceback import clear_frames
 from typing import Any
@@ -41,6 +42,7 @@ from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.query.formats import HTTP, STANDARD
 from streamgauge.query.protocols import Live
 from streamgauge.query.settings import PipelineFile
+from streamgauge.server.announced import Announced, Departing, hand_over, why_not
 from streamgauge.server.board import Board, State
 from streamgauge.server.departed import Readers
 from streamgauge.server.gathering import Gathering
@@ -64,6 +66,10 @@ ONCE: dict[str, Any] = {
     "ended": (),
     "cut": (),
 }  # said for one start
+
+
+class Interrupted(RuntimeError):  # noqa: N818 - named for what happened
+    """The thread of a run was ended by what is no error: an engine that was interrupted, for one."""
 
 
 def unworried(failure: Exception) -> None:
@@ -166,6 +172,12 @@ class Runner:
         of what is asked for now. Blocks until that is charged. Raises Refused, or NotRunning."""
         self.ending(name).result()
 
+    def intrude(self, to: Path) -> Announced:
+        """Holds an announced intrusion between two turns; blocks until what was seen is in a new folder.
+        Raises NotHandedOver, or NotRunning."""
+        found: Announced = self.intruding(to).result()
+        return found
+
     def asking(self, asked: AskedRelease, share: Fraction | None = None) -> Future[None]:
         """As `ask`, for who waits otherwise."""
         return self._wished(Wish(asked=(asked if share is None else replace(asked, share=share),)))
@@ -173,6 +185,10 @@ class Runner:
     def ending(self, name: str) -> Future[None]:
         """As `end`."""
         return self._wished(Wish(ended=(name,)))
+
+    def intruding(self, to: Path) -> Future[Announced]:
+        """As `intrude`."""
+        return self._turns.ask(Wish(announced=to))
 
     def _wished(self, wish: Wish) -> Future[None]:
         if reasons := tuple(never_asked(self.file.stream)):
@@ -215,6 +231,9 @@ class Runner:
             yield
         except Exception as failure:
             self._fail(self._emptied(failure))
+        except BaseException as ending:  # this thread has nobody above it who wants to know
+            let_go(ending, where=not self.file.stream.pan_private)
+            self._fail(Interrupted(f"run must go on until it is stopped, got {type(ending).__name__}"))
         finally:
             self._turns.abandon(self.failure)
 
@@ -257,15 +276,35 @@ class Runner:
     def _run(self, turn: Turn, *, idle: bool) -> Exception | None:
         """One turn, to its end or until it is stopped; returns what went wrong."""
         try:
+            heard = Heard(self.file, self._leaving, self.late)
+            self._hand_over(turn, heard)
             self._judge(turn)
             if idle and not turn.wishes:
                 return None
-            with Heard(self.file, self._leaving, self.late) as heard:
+            with heard:
                 for released in Pipeline(self.file).ticks(self._options(turn, heard)):
                     heard.commit(released)
         except Exception as failure:
             return self._emptied(failure)
         return None
+
+    def _hand_over(self, turn: Turn, heard: Heard) -> None:
+        """Holds the intrusions that were announced: who announced one is told what came of it."""
+        for wish in turn.wishes:
+            if wish.announced is not None:
+                with heard.beside(self._begun(turn)):
+                    found = self._intruded(wish.announced, self._departs(turn))
+                self._turns.held(turn, wish, found)
+
+    def _intruded(self, to: Path, departs: Callable[[int], int]) -> Announced | Exception:
+        clock, noise = Departing(self.options.clock, departs), self.options.noise
+        try:
+            return hand_over(self._holding, to, clock, noise, self.options.step)
+        except Exception as failure:
+            refusal = why_not(self._emptied(failure))
+            if refusal.code in ("lost", "failed", "no_room"):
+                self._worry(failure)
+            return refusal
 
     def _emptied(self, failure: Exception) -> Exception:
         let_go(failure, where=not self.file.stream.pan_private)

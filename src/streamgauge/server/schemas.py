@@ -164,7 +164,15 @@ SCHEMAS: dict[str, Schema] = {
         examples=[{"batch": "ward-7-000123", "durable": True, "repeated": False}],
     ),
     "Fate": shape({"batch": TEXT, "fate": {"enum": ["unknown", "waiting", "committed"]}}),
-    "Quarantine": shape({"records": WHOLE, "dropped": {"type": "object", "additionalProperties": WHOLE}}),
+    "Quarantine": shape(
+        {
+            "records": or_null(WHOLE),
+            "dropped": or_null({"type": "object", "additionalProperties": WHOLE}),
+        },
+        {"reason": {**TEXT, "description": "Why nothing is counted, where nothing is."}},
+    ),
+    "Announced": closed({"folder": NAME}, examples=[{"folder": "for-the-court"}]),
+    "HandedOver": shape({"intrusion": WHOLE, "tick": WHOLE, "folder": TEXT}),
     "Asked": ASKED,
     "Planned": shape(
         {

@@ -5,7 +5,8 @@
 All who wait share a turn; those are told first whom the ledger is against (`judged`), and the run is opened
 with the others. If that fails all the same, nothing of it is charged unless it was committed already, and
 the next turn has nothing new. Those who end something then share the one after, and are told if that fails;
-each who asks for something gets one alone. Between two turns there is a whole round of the run, in which
+each who asks for something gets one alone. Announced intrusions are held before the run is opened, whatever
+becomes of that (`held`). Between two turns there is a whole round of the run, in which
 every release of the file goes on, and a while (`PACE`): so asking starves nobody. Ticks after the last one of
 a release that is to end wait for that turn (`within`), so which is its last follows from when that was asked
 for; and that is never long, however many ends and refusals there are.
@@ -21,9 +22,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
+from pathlib import Path
 from threading import Condition
 from threading import Event as Flag
 from time import monotonic
+from typing import Any
 
 from streamgauge.pipeline.asked_releases import AskedRelease, AskRefused
 from streamgauge.pipeline.book import TooLate
@@ -31,6 +34,7 @@ from streamgauge.pipeline.clock import SECOND
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, PrivacyError
 from streamgauge.query import query
+from streamgauge.server.announced import Announced
 
 Verdict = tuple[str, ...] | None  # what is against a wish; None if it is so already
 PACE = 1.0  # seconds between two turns
@@ -61,9 +65,9 @@ def refusal_of(failure: BaseException) -> Exception:
     return Refused((": ".join([*getattr(failure, "__notes__", []), told]),))
 
 
-def begun() -> Future[None]:
+def begun() -> Future[Any]:
     """What nobody can take back: who waits for it may go away, the run tells it all the same."""
-    found: Future[None] = Future()
+    found: Future[Any] = Future()
     found.set_running_or_notify_cancel()
     return found
 
@@ -74,8 +78,9 @@ class Wish:
 
     asked: tuple[AskedRelease, ...] = ()
     ended: tuple[str, ...] = ()
+    announced: Path | None = None  # where an intrusion hands over
     moment: int = 0  # when it was asked
-    done: Future[None] = field(default_factory=begun)
+    done: Future[Any] = field(default_factory=begun)
 
     def settle(self, failure: Exception | None) -> None:
         """Tells that it was never opened."""
@@ -143,7 +148,7 @@ class Turns:
         self._changed = Condition()
         self.at_hand = self._turn()
 
-    def ask(self, wish: Wish) -> Future[None]:
+    def ask(self, wish: Wish) -> Future[Any]:
         """What is there once the run was opened with what is asked for, or has why not."""
         with self._changed:
             if self._over:
@@ -182,6 +187,15 @@ class Turns:
                 elif verdict is None:
                     wish.done.set_result(None)
             turn.wishes = tuple(wish for wish in turn.wishes if not wish.done.done())
+
+    def held(self, turn: Turn, wish: Wish, outcome: Announced | Exception) -> None:
+        """An intrusion was held, or was not: the turn is of the others."""
+        with self._changed:
+            if isinstance(outcome, Exception):
+                wish.done.set_exception(outcome)
+            else:
+                wish.done.set_result(outcome)
+            turn.wishes = tuple(each for each in turn.wishes if each is not wish)
 
     def over(self, turn: Turn, failure: Exception | None) -> None:
         """It is over; who still waits for it tries again, or is told why not."""

@@ -14,6 +14,13 @@ const WORDS = {
   user: ["What one user can lose in all, whenever they came. ", "Nothing comes back when a release ends, since the same user may come again."],
 };
 
+/** Announced intrusions into a memory that can be seized: null where there is none. */
+export function lookedAt(intrusions) {
+  if (!intrusions) return "";
+  const { made, left } = intrusions;
+  return ` ${made} announced intrusion${made === 1 ? "" : "s"} so far, ${left === null ? "any number can follow" : `${left} left of those reserved`}.`;
+}
+
 const kindOf = (unit = "") => (unit.startsWith("one user") ? "user" : unit.includes("in a row") ? "events" : "event");
 
 export class Budget {
@@ -95,7 +102,7 @@ export class Budget {
     const { budget } = this.book;
     const [what, back] = WORDS[kindOf(this.stream?.unit)];
     const kept = currency(this.ahead().left) === currency(budget) ? "" : " The ledger adds up in ρ, so that what is left is told in ρ.";
-    return el("p", { class: "hint" }, what + CHARGED + back + kept);
+    return el("p", { class: "hint" }, what + CHARGED + back + kept + lookedAt(this.book.intrusions));
   }
 
   /** What is spent, as steps; the server's own sum, since losses do not always just add up. */
