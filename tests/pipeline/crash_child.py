@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from crash_streams import KINDS, Kind, Sender, World
+from crash_streams import KINDS, Kind, Passing, Sender, World
 from crash_twins import TWINS
 from forked import NOBODY, Fault
 
@@ -66,7 +66,7 @@ def run(order: dict[str, Any], writing: int) -> None:
         os.dup2(os.open(folder / "-", os.O_WRONLY | os.O_APPEND | os.O_CREAT), 1)
     settings = {"ticks": kind.batch, "step": telling(writing, order)}
     settings |= surroundings(kind, folder, order) | order.get("options", {})
-    if not order.get("noisy"):
+    if kind.silent and not order.get("noisy"):
         settings["noise"] = SilentNoise()
     kind.pipeline(folder).run(**settings)
 
@@ -95,7 +95,7 @@ def surroundings(kind: Kind, folder: Path, order: dict[str, Any]) -> dict[str, A
     if kind.arrival == "finished":
         return {"standard_input": fed(folder)} if kind.source == "-" else {}
     if kind.source == "http":
-        sender = Sender(folder, kind.pipeline(folder))
+        sender = Passing(folder) if kind.private else Sender(folder, kind.pipeline(folder))
         return {"clock": sender, "inbox": sender.inbox}
     world = World(folder, writing)
     for _ in range(order.get("down", 0)):  # what came while nobody ran

@@ -13,6 +13,7 @@ from pathlib import Path
 from streamgauge import Pipeline
 from streamgauge.pipeline.keys import create_key
 from streamgauge.sources import inbox_of
+from streamgauge.sources.passing_inbox import PassingInbox
 
 SECOND = 1_000_000
 TICK = 10  # seconds, one event in each
@@ -39,11 +40,22 @@ SMOOTH = {
     "mechanism": "Pegasus",
     "alerts": [{"kind": "jump", "size": 1, "window": "30s"}, {"kind": "low", "size": 40, "window": "30s"}],
 }
+COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "running"}
+LATEST = {**COUNTS, "name": "latest", "window": "sliding 30s"}
+DENSITY = {"name": "density", "sql": "SELECT DENSITY(u) FROM v", "window": "running", "epsilon": 6}
 RELEASES = (EACH, RUNNING, DISTINCT, SLIDING, SHORT)
 BRIEF = (EACH, RUNNING)
 OF_USERS = (EACH, RUNNING, SEEN, SLIDING, SHORT)
-PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smooth": 2}
-MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3}
+PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smooth": 2} | {
+    "counts": 2,
+    "latest": 2,
+    "density": 1,
+}
+MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3} | {
+    "counts": 1,
+    "latest": 1,
+    "density": 1,
+}
 SHORT_TICKS = 7
 SINKS = ({"to": "out.jsonl"}, {"to": "out.parquet"}, {"to": "short.csv", "releases": ["short"]})
 NARROW = ({"to": "out.jsonl", "releases": ["running"]}, {"to": "out.parquet", "releases": ["each"]})
@@ -63,6 +75,8 @@ class Kind:
     sinks: tuple[dict[str, object], ...] = SINKS
     batch: int = 1  # ticks in a commit
     every: int = 1  # seconds between two events that are there from the beginning
+    private: bool = False  # whether its memory may be seized
+    silent: bool = True  # whether it can be run without noise: tables of users cannot
 
     @property
     def tables(self) -> dict[str, object]:
@@ -81,7 +95,9 @@ class Kind:
             "key": "file:c.key",
             "columns": COLUMNS,
         }
-        if self.arrival == "live":
+        if self.private:
+            stream["pan_private"] = True
+        elif self.arrival == "live":
             stream |= {"lateness": f"{LATENESS}s", "earliness": "3s"}
         if self.source == "-":
             stream["format"] = "jsonl"
@@ -148,6 +164,17 @@ KINDS = {
     "printed": Kind(12, releases=BRIEF, sinks=({"to": "-"},)),
     "brief more": Kind(12, releases=(*BRIEF, SLIDING), sinks=SINKS[:1]),
     "brief live": Kind(16, arrival="live", unit=USERS, releases=BRIEF, sinks=SINKS[:1]),
+    "private": Kind(5, "http", "live", releases=(COUNTS, LATEST), sinks=SINKS[:1], private=True),
+    "private users": Kind(
+        5,
+        "http",
+        "live",
+        {"user": "u"},
+        releases=(DENSITY,),
+        sinks=SINKS[:1],
+        private=True,
+        silent=False,
+    ),
     "cold": Kind(5000, releases=(EACH, SHORT), sinks=SINKS[:2], batch=4096, every=50),
 }
 
@@ -206,3 +233,15 @@ class Sender(World):
     def _take_note(self, batch: int) -> None:
         with self._acknowledged.open("a") as file:
             file.write(f"{batch}\n")
+
+
+class Passing(World):
+    """A world whose events are sent once: what a run has taken in and not committed is lost with it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.inbox = PassingInbox(most_waiting=10**6)
+
+    def sleep(self, microseconds: int) -> None:
+        super().sleep(microseconds)
+        self.inbox.put("", "".join(map(line, range(self._came - PACE, self._came))).encode())

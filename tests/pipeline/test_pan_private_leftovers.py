@@ -2,16 +2,20 @@
 
 Beside the registers as they are, what they were at the last commit shows what came in between as it is. So
 the whole memory is searched after a restart, after a turn of a server, and after a failure, garbage included.
-Noise is silent: registers are the sums that were sent, and no mark is there by chance.
+Noise is silent: registers are the sums that were sent, and no mark is there by chance. It all happens in a
+process of its own: one that has run other tests holds millions of objects, all of which would be searched.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crash_readers import in_memory
 from memory_searched import everything, in_octets, nothing_collected
 from pipelines import START
 from test_pan_private_memory import TEXT, VALUES, Moments, batch, looked_at, private
@@ -26,6 +30,31 @@ from streamgauge.testing import HandClock, SilentNoise
 
 MARKS = {*VALUES.values()}
 LESS = 1000  # by so much the second batch differs
+
+Twin = Callable[[pytest.MonkeyPatch], None]
+Apart = Callable[..., set[Any]]
+tmp_path = pytest.fixture(in_memory, name="tmp_path")
+
+
+def as_it_is(patch: pytest.MonkeyPatch) -> None:
+    """No twin."""
+
+
+def under(twin: Twin, happens: Callable[..., set[Any]], *given: Any) -> set[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        twin(patch)
+        return happens(*given)
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Apart]:
+    """Calls a function in another process, where a twin is at work; what it raises is raised here."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+
+        def call(happens: Callable[..., set[Any]], *given: Any, twin: Twin = as_it_is) -> set[Any]:
+            return process.submit(under, twin, happens, *given).result()
+
+        yield call
 
 
 def committed(*run: Any) -> set[Any]:
@@ -43,11 +72,11 @@ def after_a_restart(folder: Path) -> set[Any]:
         return looked_at(folder, committed, made, batch(LESS), when=after, noise=silent)[0]
 
 
-def test_a_run_that_is_taken_up_holds_nothing_of_what_it_was(tmp_path: Path) -> None:
-    assert after_a_restart(tmp_path) == set()
+def test_a_run_that_is_taken_up_holds_nothing_of_what_it_was(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_restart, tmp_path) == set()
 
 
-def test_an_opening_that_refers_to_itself_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def kept_openings(patch: pytest.MonkeyPatch) -> None:
     """The broken twin: garbage with all state, of which a run lets go by itself alone."""
     begun = Opening.begun
 
@@ -58,9 +87,12 @@ def test_an_opening_that_refers_to_itself_is_caught(tmp_path: Path, monkeypatch:
     def forget(self: Opened) -> None:
         self.state = {"secret": self.secret}
 
-    monkeypatch.setattr(Opening, "begun", kept)
-    monkeypatch.setattr(Opened, "forget", forget)
-    assert after_a_restart(tmp_path) == MARKS
+    patch.setattr(Opening, "begun", kept)
+    patch.setattr(Opened, "forget", forget)
+
+
+def test_an_opening_that_refers_to_itself_is_caught(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_restart, tmp_path, twin=kept_openings) == MARKS
 
 
 class Standing(HandClock):
@@ -117,12 +149,16 @@ def after_a_turn(folder: Path, fails: int) -> set[Any]:
             runner.stop()
 
 
+def at_once(patch: pytest.MonkeyPatch) -> None:
+    """No twin, but no pause between turns."""
+    patch.setattr(turns, "PACE", 0.0)
+
+
 @pytest.mark.parametrize("fails", [0, 2], ids=["opened", "failed"])
 def test_a_turn_of_a_server_leaves_nothing_of_the_run_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+    tmp_path: Path, apart: Apart, fails: int
 ) -> None:
-    monkeypatch.setattr(turns, "PACE", 0.0)
-    assert after_a_turn(tmp_path, fails) == set()
+    assert apart(after_a_turn, tmp_path, fails, twin=at_once) == set()
 
 
 def after_a_failure(folder: Path) -> set[Any]:
@@ -147,15 +183,16 @@ def after_a_failure(folder: Path) -> set[Any]:
             runner.stop()
 
 
-def test_a_run_that_failed_keeps_no_record_while_its_server_goes_on(tmp_path: Path) -> None:
-    assert after_a_failure(tmp_path) == set()
+def test_a_run_that_failed_keeps_no_record_while_its_server_goes_on(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_failure, tmp_path) == set()
 
 
-def test_a_failure_that_holds_what_was_at_work_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runners, "let_go", lambda failure, *, where: None)
-    assert after_a_failure(tmp_path) == {*MARKS, TEXT}
+def kept_failures(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(runners, "let_go", lambda failure, *, where: None)
+
+
+def test_a_failure_that_holds_what_was_at_work_is_caught(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_failure, tmp_path, twin=kept_failures) == {*MARKS, TEXT}
 
 
 def test_a_failure_is_emptied_of_those_it_came_of_and_says_where_it_was_unless_it_must_not() -> None:

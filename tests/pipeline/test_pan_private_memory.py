@@ -6,7 +6,9 @@ never.
 """
 
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,6 +31,7 @@ from streamgauge.pipeline.exact_memory import ExactMemory
 from streamgauge.pipeline.keys import load_key
 from streamgauge.pipeline.live_run import LiveRun
 from streamgauge.pipeline.sealed import Unopened
+from streamgauge.pipeline.set_down import SET_DOWN
 from streamgauge.pipeline.slots import OtherKey, _check, find, unwrap
 from streamgauge.pipeline.store import Store
 from streamgauge.sources.passing_inbox import PassingInbox
@@ -42,11 +45,14 @@ RUNS = 1100  # groups
 LIVE: Tables = {"source": "http", "arrival": "live", "pan_private": True}
 
 
-def private(folder: Path, **stream: Any) -> Any:
+def private_tables(**stream: Any) -> Tables:
     columns = {"g": {"values": list(VALUES)}, "x": {"bounds": [0, 10**6], "grid": 1}}
     releases = [{**SUMS, "horizon": "100s"}, {**SUMS, "name": "latest", "window": "sliding 30s"}]
-    made = tables(*releases, **{**LIVE, "columns": columns, **stream})
-    return pipeline(folder, made)
+    return tables(*releases, **{**LIVE, "columns": columns, **stream})
+
+
+def private(folder: Path, **stream: Any) -> Any:
+    return pipeline(folder, private_tables(**stream))
 
 
 def batch(less: int = 0) -> bytes:
@@ -127,13 +133,20 @@ class Seen:
     disk: tuple[set[float], set[str]]
     engine: tuple[Any, ...]
     keys: int  # that open what is on the disk
+    parts: set[str]  # of the state on disk, by name
     made: Any = None
 
 
 def seen_in(folder: Path, run: LiveRun) -> Seen:
     connection = run.engine._connection
     engine = (connection._database, connection._blocks, run.came, run.unkept)
-    return Seen(folder, held(run), on_disk(folder), engine, keys_in(folder, run))
+    return Seen(folder, held(run), on_disk(folder), engine, keys_in(folder, run), parts_of(folder))
+
+
+def parts_of(folder: Path) -> set[str]:
+    """What the state on disk is made of: names, which are in the clear."""
+    with closing(sqlite3.connect(f"file:{folder / 'v.streamgauge' / 'store.db'}?mode=ro", uri=True)) as sql:
+        return {name for (name,) in sql.execute("SELECT name FROM parts")}
 
 
 def keys_in(folder: Path, run: LiveRun) -> int:
@@ -177,6 +190,7 @@ def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path, monkeypatch: pyt
     (numbers, texts), _ = looked_at(tmp_path, held)
     assert numbers == NUMBERS
     assert not texts, "raw text never rests, in either mode"
+    assert parts_of(tmp_path) > ON_DISK
 
 
 USERS = tuple(f"{TEXT}-{n}" for n in range(60))
@@ -239,16 +253,14 @@ def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(
     assert seen.engine == (None, 0, False, False)
 
 
+ON_DISK = {"secret", *(f"run/{name}/{part}" for name in ("sums", "latest") for part in (0, 1))}
+
+
 def test_only_registers_and_the_secret_of_hashes_are_on_disk(seen: Seen) -> None:
-    store = Store.open(seen.made.file.folder, load_key("file:v.key", seen.folder), create=False)
-    try:
-        names = set(store.state())
-    finally:
-        store.close()
-    assert names - {"set down"} == {
-        "secret",
-        *(f"run/{name}/{part}" for name in ("sums", "latest") for part in (0, 1)),
-    }
+    """And that it was set down, once it was."""
+    assert seen.parts == ON_DISK
+    with Store.open(seen.made.file.folder, load_key("file:v.key", seen.folder), create=False) as store:
+        assert set(store.state()) == ON_DISK | {SET_DOWN}
     assert seen.made.quarantine() == ()
 
 

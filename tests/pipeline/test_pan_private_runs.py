@@ -270,6 +270,18 @@ OF_USERS: Tables = {**USERS, "columns": {"u": {"hashed": 100}, "g": {"values": [
 
 
 @pytest.mark.parametrize(
+    ("column", "told"), [({"hashed": 100}, "at 100 users"), ({"values": ["u0"]}, "at most")]
+)
+def test_users_who_may_share_a_hash_are_planned_as_such(tmp_path: Path, column: Tables, told: str) -> None:
+    release = {"name": "here", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running", "epsilon": 12}
+    made = pipeline(tmp_path, tables(release, **{**PRIVATE, **USERS, "columns": {"u": column}}))
+    (plan,) = made.plan().releases
+    assert {error.note.startswith(told) for error in plan.errors} == {True}
+    claim: Any = planned(made.file, made.file.releases[0]).parts[0].statistic.counter
+    assert claim.hashed == ("before" if "hashed" in column else False)
+
+
+@pytest.mark.parametrize(
     ("release", "stream", "told"),
     [
         ({"window": "decayed half-life 20s"}, {}, 'window must be "running", "each" or "sliding ..." with'),

@@ -17,7 +17,7 @@ import numpy as np
 from streamgauge.continual.bound import Bound, reach_of
 from streamgauge.continual.columns import append_columns
 from streamgauge.continual.run import CHUNK, CLOSED, NEVER_OPEN, Run
-from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, numbers, unpack
+from streamgauge.continual.saved import ANOTHER, BadSave, NoNoise, Saved, numbers, unpack
 from streamgauge.continual.settings import check_noise, check_source, check_whole, check_width
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Reach, Unit
@@ -144,7 +144,7 @@ class Claim(ABC, Generic[S, R]):
         check_noise(self)
         return Run.new(self, int(width), noise)
 
-    def load(self, saved: bytes, noise: Noise | None = None) -> Run[S, R]:
+    def load(self, saved: Saved, noise: Noise | None = None) -> Run[S, R]:
         """The run that `Run.save` wrote; refuses another mechanism's or an altered one."""
         check_source(self, noise)
         width, record, state = unpack(saved, self.identity(), self._blank, repr(self))

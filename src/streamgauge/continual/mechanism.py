@@ -100,6 +100,11 @@ class Mechanism(Claim[S, Release]):
         half = half.reshape(-1, *[1] * (centre.ndim - 1))
         return centre - half, centre + half
 
+    def by_steps(self, state: S, block: Ints, noise: Noise) -> Ints:
+        """Many ticks, as so many steps: what `feed` gives."""
+        steps = [self.step(state, values, noise) for values in block]
+        return np.stack(steps) if steps else block.copy()
+
     def deviation(self, tick: int) -> float:
         """How far a release without noise may be off at `tick`, per unit of the sum of |x|."""
         return 0.0

@@ -4,6 +4,10 @@
 
 The header holds the identity of the claim, all its settings, so that a run is never continued under
 another claim. The checksum finds torn and altered files; it is no protection against a forger.
+
+Privacy
+    What is saved is a second copy of the state. `pack` makes one and no other on its way, `unpack` none but
+    the state that it returns: whoever has to forget a save overwrites its bytes (`noise.entropy.wipe`).
 """
 
 import hashlib
@@ -14,9 +18,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from streamgauge.noise.entropy import Bytes, Wiped
+
 MAGIC = b"streamgauge run 1\n"
 DIGEST = hashlib.sha256().digest_size
 ANOTHER = "saved must hold a state of its claim, got another"
+Saved = bytes | bytearray | memoryview
 S = TypeVar("S", bound=Any)
 
 
@@ -34,13 +41,17 @@ def pack(identity: str, width: int, record: dict[str, int], state: Any) -> bytes
         "state": _described(state, arrays),
     }
     text = json.dumps(header).encode()
-    parts = [MAGIC, len(text).to_bytes(8, "little"), text, *(array.tobytes() for array in arrays)]
-    body = b"".join(parts)
-    return body + hashlib.sha256(body).digest()
+    with Wiped() as secret:
+        octets = [_octets(array, secret) for array in arrays]
+        parts: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text, *octets]
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
+        return b"".join([*parts, digest.digest()])
 
 
 def unpack(
-    saved: bytes, identity: str, blank: Callable[[int], S], shown: str = ""
+    saved: Saved, identity: str, blank: Callable[[int], S], shown: str = ""
 ) -> tuple[int, dict[str, int], S]:
     """The width, the record of who saw it, and the state that `pack` wrote; refuses any other claim's.
 
@@ -61,24 +72,25 @@ def unpack(
     return width, record, state
 
 
-def _opened(saved: bytes) -> tuple[dict[str, Any], memoryview]:
+def _opened(saved: Saved) -> tuple[dict[str, Any], memoryview]:
     """The header and the raw arrays, if the bytes are whole."""
-    if not isinstance(saved, bytes | bytearray | memoryview):
+    if not isinstance(saved, Saved):
         raise BadSave(f"saved must be bytes, got {type(saved).__name__}")
-    body, digest = bytes(saved[:-DIGEST]), bytes(saved[-DIGEST:])
-    if not bytes(saved[: len(MAGIC)]) == MAGIC:
+    whole = memoryview(saved)
+    body, digest = whole[:-DIGEST], whole[-DIGEST:]
+    if whole[: len(MAGIC)] != MAGIC:
         raise BadSave(f"saved must be a run of {MAGIC.decode().strip()!r}, got other bytes")
     if hashlib.sha256(body).digest() != digest:
         raise BadSave("saved must be whole, got a truncated or altered run")
     start = len(MAGIC) + 8
     end = start + int.from_bytes(body[len(MAGIC) : start], "little")
     try:
-        header = json.loads(body[start:end])
+        header = json.loads(bytes(body[start:end]))
     except ValueError:
         header = None
     if not isinstance(header, dict):
         raise BadSave(ANOTHER)
-    return header, memoryview(body)[end:]
+    return header, body[end:]
 
 
 def _fits(state: Any, like: Any) -> bool:
@@ -97,11 +109,18 @@ def _fits(state: Any, like: Any) -> bool:
 
 def _described(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, np.ndarray):
-        arrays.append(np.ascontiguousarray(value))
+        arrays.append(value)
         return {"dtype": value.dtype.str, "shape": value.shape}
     if is_dataclass(value):
         return {field.name: _described(getattr(value, field.name), arrays) for field in fields(value)}
     return value
+
+
+def _octets(array: np.ndarray[Any, Any], secret: Wiped) -> Bytes:
+    """The bytes of an array in a row; where they are not, in a copy that is overwritten."""
+    there = array.flags.c_contiguous
+    row: Bytes = (array if there else secret(np.ascontiguousarray(array))).reshape(-1).view(np.uint8)
+    return row
 
 
 def _restored(like: Any, description: Any, raw: memoryview) -> tuple[Any, int]:

@@ -4,19 +4,36 @@ A state and its source of chance are a single thread of releases: two copies wou
 sum. So what holds them cannot be copied or pickled and does not go on in a forked child; threads that share
 it take turns; and an act that fails part of the way leaves it failed, since noise may have been drawn
 that the state does not know. `save` and `load` move it.
+
+What is let go of is overwritten first: by `forget`, and where an act failed. NumPy keeps small arrays that
+were freed as they are, for good; beside a run that goes on, what its registers once were is a second look.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from threading import Lock
 from typing import Any, Generic, NoReturn, TypeVar
+
+import numpy as np
 
 S = TypeVar("S", bound=Any)
 
 
 class RunFailed(RuntimeError):  # noqa: N818 - named for what happened
     """An earlier step failed part of the way, so that this run can make no promise."""
+
+
+def forget(state: Any) -> None:
+    """Overwrites the arrays of a state, a dataclass of arrays, of runs and of such dataclasses."""
+    if isinstance(state, np.ndarray):
+        state.fill(0)
+    elif isinstance(state, Single):
+        state.forget()
+    else:
+        for each in fields(state) if is_dataclass(state) else ():
+            forget(getattr(state, each.name))
 
 
 class Single(Generic[S]):
@@ -47,8 +64,19 @@ class Single(Generic[S]):
         with self._alone() as state:
             check(state)
             self._state = None
-            yield state
+            try:
+                yield state
+            except BaseException:
+                forget(state)
+                raise
             self._state = state
+
+    def forget(self) -> None:
+        """Overwrites all that it holds: it takes no step more."""
+        self._same_process()
+        with self._turn:
+            state, self._state = self._state, None
+            forget(state)
 
     def __copy__(self) -> NoReturn:
         raise TypeError("a run must not be copied: two copies would draw two noises for one sum")

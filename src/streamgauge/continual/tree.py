@@ -34,6 +34,9 @@ Pan-privacy
     those of p-sums that ended before; items after only under draws that nobody has seen. Where blocks are cut
     in two, each item is in one of the halves: the loss is unchanged.
 
+    A draw that a register begins with would, beside the register, show what has come since: draws and copies
+    of registers are overwritten when a step ends. With open ticks many ticks are as many steps.
+
 Error
     Unbiased; the variance at tick t is that of one draw times the sum of the digits of t (pan-private:
     the digits of level 1 and above count twice; with open ticks all of them do). Where registers began anew,
@@ -57,6 +60,7 @@ import numpy as np
 from streamgauge.continual.mechanism import Mechanism, draw_rows, draw_sum
 from streamgauge.continual.strategy import Strategy
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
+from streamgauge.noise.entropy import Wiped
 from streamgauge.privacy import Approx, Loss, Pure, Zcdp
 
 
@@ -80,9 +84,10 @@ class State:
 
     def refer_to_top(self) -> None:
         """Makes `total` the register of the top level again."""
-        top = self.entries[-1].copy()
-        self.total += top
-        self.entries -= top
+        with Wiped() as secret:
+            top = secret(self.entries[-1].copy())
+            self.total += top
+            self.entries -= top
 
 
 class Tree(Mechanism[State]):
@@ -168,9 +173,16 @@ class Tree(Mechanism[State]):
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1
         level = self.level(state.tick)
-        entries = state.entries
         begun = level + 1 - self.resting if self.registers else 0
-        draws = draw_rows(self.distribution, noise, 1 + begun, len(values))
+        with Wiped() as secret:
+            draws = draw_rows(self.distribution, noise, 1 + begun, len(values))
+            if self.pan_private:
+                secret(draws)
+            return self._moved(state, level, values, draws)
+
+    def _moved(self, state: State, level: int, values: Ints, draws: Ints) -> Ints:
+        """A step, with the draws of its release and of the registers that begin."""
+        entries = state.entries
         state.total += values
         if self.levels == 1 and not self.open_ticks:
             state.total += draws[0]
@@ -199,6 +211,8 @@ class Tree(Mechanism[State]):
             state.refer_to_top()
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
+        if self.open_ticks:
+            return self.by_steps(state, block, noise)
         ticks, width = block.shape
         sums = np.cumsum(block, axis=0)
         draws, starts = self._block_draws(state, ticks, width, noise)
@@ -208,8 +222,6 @@ class Tree(Mechanism[State]):
         state.tick += ticks
         if ticks:
             state.total += sums[-1]
-        if ticks and self.open_ticks:
-            state.released = releases[-1].copy()
         if self.registers:
             state.refer_to_top()
         return releases
@@ -224,16 +236,12 @@ class Tree(Mechanism[State]):
         levels = np.zeros(ticks, np.int64)
         for i in range(1, self.levels):
             levels += count % self.branching**i == 0
-        counts = 2 + levels - self.resting
-        first = np.cumsum(counts) - counts
-        draws = draw_rows(self.distribution, noise, int(counts.sum()), width)
-        starts = [draws[first[levels >= i] + 1 + i - self.resting] for i in range(self.levels)]
-        if not self.open_ticks:
-            starts[0][:] = 0
+        first = np.cumsum(1 + levels) - 1 - levels
+        draws = draw_rows(self.distribution, noise, ticks + int(levels.sum()), width)
+        starts = [draws[first[levels >= i] + i] for i in range(self.levels)]
+        starts[0][:] = 0
         ones = [np.full((len(start), 1), i >= self.resting, np.int64) for i, start in enumerate(starts)]
-        found = self._scan(state.tick, state.variables, np.ones((ticks, 1), np.int64), ones)
-        if self.open_ticks and ticks:
-            state.variables[-1] = found[-1]
+        self._scan(state.tick, state.variables, np.ones((ticks, 1), np.int64), ones)
         return draws[first], starts
 
     def _scan(self, tick: int, entries: Ints, draws: Ints, starts: list[Ints] | None) -> Ints:
@@ -286,14 +294,15 @@ class Tree(Mechanism[State]):
     def begin_anew(self, state: State, noise: Noise) -> None:
         if not self.open_ticks:
             return super().begin_anew(state, noise)
-        state.entries[:] = state.released - state.total
+        np.subtract(state.released, state.total, out=state.entries)
         state.variables[: self.levels] = state.variables[-1]
         return self._stir(state, noise)
 
     def _stir(self, state: State, noise: Noise) -> None:
         """A fresh draw into every register that holds data."""
         rows, width = self.levels - self.resting, state.entries.shape[1]
-        state.entries[self.resting :] += draw_rows(self.distribution, noise, rows, width)
+        with Wiped() as secret:
+            state.entries[self.resting :] += secret(draw_rows(self.distribution, noise, rows, width))
         state.variables[self.resting : self.levels] += 1
         state.refer_to_top()
 

@@ -58,6 +58,7 @@ from streamgauge.continual.settings import check_settings, check_whole
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.window_tiles import Tiling, least_levels
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
+from streamgauge.noise.entropy import Wiped
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 
 LONGEST = 2**26  # ticks of a window, since as many numbers are remembered for each group
@@ -153,7 +154,7 @@ class WindowSum(Mechanism[State]):
     def initial(self, width: int, noise: Noise) -> State:
         opens = np.zeros((self.levels - self.resting, width), np.int64)
         if self.pan_private:
-            opens += draw_rows(self.distribution, noise, *opens.shape)
+            self._stir(opens, noise)
         sizes = self.levels, sum(self.tiling.sizes), self.tiling.slots * self.tiling.span
         heads, nodes, tails = (np.zeros((size, width), np.int64) for size in sizes)
         return State(0, opens, heads, nodes, tails, np.zeros(0, np.int64))
@@ -182,7 +183,13 @@ class WindowSum(Mechanism[State]):
         state.tick += 1
         level = self.tiling.level(state.tick)
         ended = level + 1 - self.resting  # registers
-        draws = draw_rows(self.distribution, noise, 1 + level + self.pan_private * ended, len(values))
+        with Wiped() as secret:
+            draws = draw_rows(self.distribution, noise, 1 + level + self.pan_private * ended, len(values))
+            return self._moved(state, level, values, secret(draws))
+
+    def _moved(self, state: State, level: int, values: Ints, draws: Ints) -> Ints:
+        """A step, with the draws of the p-sums that end and of the registers that begin."""
+        ended = level + 1 - self.resting
         state.opens += values
         sums = draws[: level + 1]
         sums[: self.resting] += values
@@ -206,9 +213,8 @@ class WindowSum(Mechanism[State]):
         state.nodes[:] = 0
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Ints:
-        if len(block) < self.tiling.span:
-            steps = [self.step(state, values, noise) for values in block]
-            return np.stack(steps) if steps else block.copy()
+        if self.open_ticks or len(block) < self.tiling.span:
+            return self.by_steps(state, block, noise)
         span, inside = self.tiling.span, state.tick % self.tiling.span
         last = inside + len(block)
         *nodes, tops = self._drawn(state, block, noise)
@@ -293,20 +299,25 @@ class WindowSum(Mechanism[State]):
     def intrude(self, state: State, noise: Noise) -> State:
         if not self.pan_private:
             return super().intrude(state, noise)
-        state.opens += draw_rows(self.distribution, noise, *state.opens.shape)
+        self._stir(state.opens, noise)
         seen = deepcopy(state)
-        state.opens += draw_rows(self.distribution, noise, *state.opens.shape)
+        self._stir(state.opens, noise)
         state.intrusions = np.append(state.intrusions, state.tick)
         return seen
 
     def begin_anew(self, state: State, noise: Noise) -> None:
         if not self.open_ticks:
             return super().begin_anew(state, noise)
-        released = state.heads[0] - state.heads
-        state.opens[:] = released + draw_rows(self.distribution, noise, *state.opens.shape)
+        np.subtract(state.heads[0], state.heads, out=state.opens)
+        self._stir(state.opens, noise)
         state.intrusions = state.intrusions[state.intrusions < state.tick]
         state.begun = np.append(state.begun[state.begun < state.tick], state.tick)
         return None
+
+    def _stir(self, opens: Ints, noise: Noise) -> None:
+        """A fresh draw into every register; see `tree` for why it is overwritten."""
+        with Wiped() as secret:
+            opens += secret(draw_rows(self.distribution, noise, *opens.shape))
 
     def mean_variance(self, ticks: int) -> float:
         """From tick W on the counts repeat every S ticks."""

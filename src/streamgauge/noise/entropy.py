@@ -110,10 +110,13 @@ class Wiped:
             array.fill(0)
 
 
-def wipe(key: bytes) -> None:
-    """Overwrites a key that nobody else holds. Where the interpreter is not CPython it does nothing."""
-    if sys.implementation.name == "cpython":
-        ctypes.memset(id(key) + bytes.__basicsize__ - 1, 0, len(key))
+def wipe(secret: bytes) -> None:
+    """Overwrites a key, or another secret, that nobody else holds; nothing where it is not CPython.
+
+    Bytes of length 0 and 1 are the interpreter's own, and shared.
+    """
+    if sys.implementation.name == "cpython" and len(secret) > 1:
+        ctypes.memset(id(secret) + bytes.__basicsize__ - 1, 0, len(secret))
 
 
 def system_key() -> bytes:

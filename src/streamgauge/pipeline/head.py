@@ -40,8 +40,11 @@ class Head:
             raise DamagedStore(folder, "a store without its head")
         return cls(*row)
 
-    def after(self, tick: int | None, released: Sequence[Row], acts: Sequence[str]) -> "Head":
-        """The next head. Without anything public there is no new entry, and the chain stays."""
+    def after(
+        self, tick: int | None, released: Sequence[Row], acts: Sequence[str], *, entered: bool = False
+    ) -> "Head":
+        """The next head. Without anything public there is no new entry, and the chain stays, unless it is
+        `entered` all the same."""
         now = self.tick if tick is None else tick
         if now < self.tick:
             raise ValueError(f"tick must be at least {self.tick}, the last one committed, got {now}")
@@ -49,7 +52,7 @@ class Head:
         if latest > now:
             raise ValueError(f"released ticks must be at most {now}, the tick committed, got {latest}")
         following = replace(self, generation=self.generation + 1)
-        if now == self.tick and not released and not acts:
+        if now == self.tick and not released and not acts and not entered:
             return following
         chain = link(self.chain, now, released, acts)
         return replace(following, number=self.number + 1, tick=now, chain=chain)
@@ -62,12 +65,13 @@ class Head:
 
 def seal_head(key: Key | Sealing, head: Head, keys: PartKeys) -> tuple[bytes, bytes]:
     """The table of part keys under a fresh data key, and the slot that holds that key."""
-    data_key = system_key()
+    data_key, table = system_key(), pack_keys(keys)
     try:
-        sealed = seal(data_key, pack_keys(keys), *head.about)
+        sealed = seal(data_key, table, *head.about)
         return sealed, key.wrap(head.identity, head.generation, data_key)
     finally:
         wipe(data_key)
+        wipe(table)
 
 
 def open_head(sql: Connection, folder: Path, slots: Slots, key: Key) -> tuple[Head, dict[str, bytes]]:
@@ -79,8 +83,12 @@ def open_head(sql: Connection, folder: Path, slots: Slots, key: Key) -> tuple[He
         raise DamagedStore(folder, "a database and keys of different moments")
     try:
         data_key = unwrap(key.secret, head.identity, head.generation, slot)
-        return head, unpack_keys(unseal(data_key, sealed, *head.about))
+        table = unseal(data_key, sealed, *head.about)
+        wipe(data_key)
     except OtherKey:
         raise WrongKey(folder, key.source) from None
     except Unopened:
         raise DamagedStore(folder, "a state that does not belong to this history") from None
+    keys = unpack_keys(table)
+    wipe(table)
+    return head, keys

@@ -6,7 +6,8 @@ failure that may have left the store uncertain, store and sinks are opened anew,
 
 With pan_private = true the store is sealed once a run has begun, and the key let go of: beside the memory
 of a run, what it wrote at its last commit would be a second look at the same registers, and what came in
-between plain. A server then opens the store anew for each of its runs, and asks for the key as often.
+between plain. A server then opens the store anew for each of its runs, and asks for the key as often. What is
+closed is sealed first, which overwrites all keys.
 """
 
 from contextlib import ExitStack
@@ -70,6 +71,8 @@ class Holding:
 
     def let_go(self) -> None:
         """Closes store and sinks; lock and key are held on to."""
+        if self._publisher is not None and self.file.stream.pan_private:
+            self._publisher.store.seal()
         self._publisher, self.begun = None, False
         self._opened.close()
 

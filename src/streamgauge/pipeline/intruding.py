@@ -38,15 +38,16 @@ from streamgauge.pipeline.edits import edits
 from streamgauge.pipeline.handed_over import check_place, hand_over, place
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.intruded_state import Named, ReleaseSeen, described, on_disk
-from streamgauge.pipeline.intrusions import INTRUSION, Intrusions
+from streamgauge.pipeline.intrusions import INTRUSION, Intrusions, goes_on
 from streamgauge.pipeline.keys import default_key, hidden
 from streamgauge.pipeline.opening import OPENED
 from streamgauge.pipeline.options import Options, Step, nothing
 from streamgauge.pipeline.publishing import Publisher
 from streamgauge.pipeline.reading import read_book, read_tick
-from streamgauge.pipeline.release_run import ReleaseRun, state_name
+from streamgauge.pipeline.release_run import ReleaseRun, of_others, state_name
 from streamgauge.pipeline.rollback import look_for_rollback
 from streamgauge.pipeline.running_on import plan_of_ended
+from streamgauge.pipeline.sealed import overwrite
 from streamgauge.pipeline.set_down import MARKED, SET_DOWN, begin_lost_anew
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.store_errors import AlreadyRunning
@@ -61,6 +62,7 @@ STIRRED = (
 )
 NO_POSITIONS = "where a source is, which batches came and how many events there were is not remembered"
 NEVER_RAN = "pipeline must have run to be intruded upon, got one that remembers nothing"
+OVER = "pipeline must have a release that goes on to be intruded upon, got none: it remembers nothing"
 
 
 class IntrusionRefused(ValueError):  # noqa: N818 - refusals are named by what they say
@@ -130,9 +132,21 @@ class Intrusion:
         self.store = publisher.store
         self.book = Book.read(self.store.acts(), file.stream.unit)
         self._refuse_another()
-        self.state = self.store.state()
-        self.runs = [self._run_of(name, noise) for name in self._names()]
-        begin_lost_anew(self.runs, self.state)
+        self.state, self.runs = self.store.state(), list[ReleaseRun]()
+        try:
+            for name in self._names():
+                self.runs.append(self._run_of(name, noise))
+            begin_lost_anew(self.runs, self.state)
+        except BaseException:
+            self.forget()
+            raise
+
+    def forget(self) -> None:
+        """Overwrites what was loaded and what goes on, which is in the store: beside the memory of the next
+        run either would be a second look."""
+        for run in self.runs:
+            run.forget()
+        overwrite(self.state)
 
     def _refuse_another(self) -> None:
         """A stream that is not the one that was charged, and a store that is not the newest."""
@@ -142,10 +156,12 @@ class Intrusion:
         look_for_rollback(self.publisher, self.book, self.file.stream, Options(clock=self.clock))
 
     def _names(self) -> list[str]:
-        """The releases that anything is remembered of."""
-        found = [name for name in self.book.entries if state_name(name, 0) in self.state]
+        """The releases that anything is remembered of, and that go on."""
+        entries, tick = self.book.entries, self.store.tick
+        going = [name for name, entry in entries.items() if goes_on(entry, tick)]
+        found = [name for name in going if state_name(name, 0) in self.state]
         if not found:
-            raise IntrusionRefused(f"{self.file.path.name}: {NEVER_RAN}")
+            raise IntrusionRefused(f"{self.file.path.name}: {NEVER_RAN if going or not entries else OVER}")
         return found
 
     def _run_of(self, name: str, noise: Noise | None) -> ReleaseRun:
@@ -168,7 +184,13 @@ class Intrusion:
         return sum(map(len, self.state.values())) + HEADS * (1 + len(self.state))
 
     def held(self, holding: Holding, to: Path, step: Step) -> HandedOver:
-        """Draws, commits, and hands over what was seen in between."""
+        """Draws, commits, and hands over what was seen in between; nothing else of it stays."""
+        try:
+            return self._held(holding, to, step)
+        finally:
+            self.forget()
+
+    def _held(self, holding: Holding, to: Path, step: Step) -> HandedOver:
         with place(to, self.room) as partial:
             seen = [self._seen(run) for run in self.runs]
             act = self._committed()
@@ -189,10 +211,15 @@ class Intrusion:
     def _committed(self) -> Act:
         """What goes on, and the act, in one transaction; then readers and the witness know of it."""
         number = Intrusions.of(self.book, self.file.stream).made + 1
-        body = {"number": number, "tick": self.store.tick, "releases": [run.name for run in self.runs]}
+        names = [run.name for run in self.runs]
+        body = {"number": number, "tick": self.store.tick, "releases": names}
         act = Act(INTRUSION, body, time=self.clock.now())
         state = {name: part for run in self.runs for name, part in run.saved().items()}
-        self.publisher.commit(acts=[act], state={**state, **MARKED})
+        over = of_others(self.state, names)  # where an earlier version remembers them
+        try:
+            self.publisher.commit(acts=[act], state={**over, **state, **MARKED})
+        finally:
+            overwrite(state)
         return act
 
     def _public(self, act: Act) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.book import Book, Entry
 from streamgauge.pipeline.rollback import PAID
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import counted
@@ -37,8 +37,7 @@ class Intrusions:
         made = len(acts) + len({one for act in book.acts for one in elsewhere(act)})
         if not isinstance(book.unit, XAdjacent):
             return cls(made, None)
-        lasts = {name: entry.until for name, entry in book.at_work().items()}
-        going = [name for name, last in lasts.items() if last is None or last > tick]
+        going = [name for name, entry in book.at_work().items() if goes_on(entry, tick)]
         most = max((seen(acts, name) for name in going), default=0)
         return cls(made, stream.intrusions - most)
 
@@ -48,6 +47,11 @@ class Intrusions:
 
     def as_json(self) -> dict[str, Any]:
         return {"made": self.made, "left": self.left}
+
+
+def goes_on(entry: Entry, tick: int) -> bool:
+    """Whether a release has a tick to come after the last one that was committed; else it is forgotten."""
+    return entry.until is None or entry.until > tick
 
 
 def seen(acts: Sequence[Act], release: str) -> int:

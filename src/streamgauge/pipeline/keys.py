@@ -6,18 +6,21 @@
 
 **Promise.** No error, log or `repr` carries a digit of a key, nor what a command printed or was told beyond
 its name: errors are built from the kind of source and from rules, and `Key` hides its secret. Where a key
-stands in the place of its name (`env:9f86...`), what looks like one is hidden (`hidden`).
+stands in the place of its name (`env:9f86...`), what looks like one is hidden (`hidden`). Digits that were
+read from a file or a command are overwritten once they are a key; a variable of the environment stays.
 """
 
+import binascii
 import os
 import re
 import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 
-from streamgauge.noise.entropy import KEY_BYTES, system_key
+from streamgauge.noise.entropy import KEY_BYTES, system_key, wipe
 from streamgauge.pipeline.database import STORE
 from streamgauge.pipeline.durable import new_file, private_folder
 from streamgauge.pipeline.slots import Sealing, wrap
@@ -26,7 +29,8 @@ from streamgauge.query.durable import sync_path
 from streamgauge.query.paths import path_of
 from streamgauge.query.settings import PipelineFile
 
-DIGITS = re.compile(rb"[0-9a-fA-F]{%d}" % (2 * KEY_BYTES))
+DIGITS = re.compile(rb"\s*([0-9a-fA-F]{%d})\s*" % (2 * KEY_BYTES))
+MOST = 4096  # bytes of a file that may be one
 LIKE_A_KEY = re.compile(r"[0-9a-fA-F]{32,}")  # half of one is as bad as a whole one
 PATIENCE = 60.0  # seconds that a command may take, a person's answer to it included
 
@@ -122,9 +126,9 @@ def _existing(path: Path) -> Path:
 def _from_file(text: str, base: Path) -> Key:
     path = path_of(text, base)
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             mode = os.fstat(file.fileno()).st_mode & 0o777
-            digits = file.read(4096)
+            digits = _all_of(file)
     except OSError as error:
         raise KeyRefused(
             f"key file must be readable, got {hidden(path)}: {_why(error)}; streamgauge key create makes one"
@@ -134,7 +138,15 @@ def _from_file(text: str, base: Path) -> Key:
         raise KeyRefused(
             f"key file must be readable by its owner alone, got mode {mode:04o} of {told}: chmod 600 {told}"
         )
-    return Key(f"file:{hidden(path)}", _secret(digits, f"file {hidden(path)}"), path)
+    return Key(f"file:{hidden(path)}", _read(digits, f"file {hidden(path)}"), path)
+
+
+def _all_of(file: FileIO) -> bytes:
+    """Without a buffer, in which a key would stay; a pipe may give it in pieces."""
+    text = file.read(MOST) or b""
+    while len(text) < MOST and (more := file.read(MOST)):
+        text += more
+    return text
 
 
 def _from_environment(name: str, base: Path) -> Key:
@@ -151,7 +163,7 @@ def _from_command(text: str, base: Path) -> Key:
     except ValueError:
         raise KeyRefused("key command must have its quotes closed, got one open") from None
     program = hidden(words[0])
-    return Key(f"command:{program}", _secret(_printed(words, base), f"command {program}"))
+    return Key(f"command:{program}", _read(_printed(words, base), f"command {program}"))
 
 
 def _printed(words: list[str], base: Path) -> bytes:
@@ -172,11 +184,19 @@ def _printed(words: list[str], base: Path) -> bytes:
     return printed
 
 
-def _secret(digits: bytes, whence: str) -> bytes:
-    digits = digits.strip()
-    if DIGITS.fullmatch(digits) is None:
+def _read(text: bytes, whence: str) -> bytes:
+    """The key that a text has, which nobody else holds."""
+    try:
+        return _secret(text, whence)
+    finally:
+        wipe(text)
+
+
+def _secret(text: bytes, whence: str) -> bytes:
+    found = DIGITS.fullmatch(text)
+    if found is None:
         raise KeyRefused(f"key must be {2 * KEY_BYTES} hexadecimal digits, got something else from {whence}")
-    return bytes.fromhex(digits.decode())
+    return binascii.unhexlify(memoryview(text)[slice(*found.span(1))])
 
 
 def _why(error: OSError) -> str:

@@ -13,7 +13,8 @@ Privacy
     the source told that what was read of it is on disk, which acknowledges batches to those who sent them.
     Commits write all when a tick closes; what is of open ticks and users in between; with it the quarantine
     when the source ends. Which tick is open is public, and is committed when the clock opens it, whether
-    anything has come or not.
+    anything has come or not; with pan_private = true before an event of it is read, for registers that have
+    one may be seen, and lost: no later release may begin in that tick.
 
     How long a round takes tells whether something came, to whoever sees when a tick leaves. So a round in
     which a tick closes does the same whether something came or not: the same queries and commits. What
@@ -31,10 +32,11 @@ from typing import Any
 from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.by_clock import closed_tick, newest_tick
 from streamgauge.pipeline.clock import SECOND, Watched
-from streamgauge.pipeline.exact_memory import ExactMemory
+from streamgauge.pipeline.exact_memory import ExactMemory, State
 from streamgauge.pipeline.finished_run import engine_for
 from streamgauge.pipeline.noisy_memory import NoisyMemory
 from streamgauge.pipeline.opening import OPENED, Opened
+from streamgauge.pipeline.sealed import overwrite
 from streamgauge.pipeline.set_down import MARKED, take_up
 from streamgauge.query.blocks import Block
 from streamgauge.query.protocols import Live
@@ -48,7 +50,7 @@ PARTIAL = SECOND // 10  # how often what cannot be replayed is committed
 
 def live_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
     """Publishes ticks as they close, until all releases are over, standard input ends, or a stop."""
-    return LiveRun(opened, source).ticks()
+    return LiveRun(opened, source).ticks() if opened.runs else iter(())
 
 
 class LiveRun:
@@ -124,6 +126,8 @@ class LiveRun:
         while not self.opened.options.stop.is_set():
             allowed = self._allowed()
             self.newest = max(self.newest, allowed)  # whether anything has come or not
+            if self.memory.forgets and self.newest > self.told:
+                self._commit(state={})
             block = self.source.read()
             if block is not None:
                 self._add(block, allowed)
@@ -156,7 +160,8 @@ class LiveRun:
     def _set_down(self) -> None:
         """Commits all that was read: the next run goes on from here."""
         state = self.memory.between(self.engine, self._ticks, leaving=True)
-        self._commit(state={**state, **(MARKED if self.memory.forgets else {})})
+        forgets = self.memory.forgets
+        self._commit(state={**state, **(MARKED if forgets else {})}, entered=forgets)
         self.batches.seen(self.closed)
 
     def _close(self, due: int) -> Iterator[list[Released]]:
@@ -171,8 +176,12 @@ class LiveRun:
             self._renew()
             yield released
 
-    def _commit(self, **what: Any) -> None:
-        self.opened.publisher.commit(**what, marks={OPENED: str(self.newest).encode()})
+    def _commit(self, *, state: State, **what: Any) -> None:
+        try:
+            self.opened.publisher.commit(**what, state=state, marks={OPENED: str(self.newest).encode()})
+        finally:
+            if self.memory.forgets:
+                overwrite(state)
         self.source.committed(self.stream.begins(self.closed + 1))
         self.kept, self.unkept, self.told = self.clock.now(), False, self.newest
 

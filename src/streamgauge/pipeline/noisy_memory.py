@@ -16,8 +16,9 @@ Privacy
     On disk is what the registers were at the last tick's end, or when a run was set down or stopped by its
     curator: noisy as they are, and sealed. Together with the registers as they are now it would show what
     came in between without noise, for both have the same draws; so the store is sealed for the run itself too
-    (`Store.seal`): the curator's key, which a run lets go of, opens it and nothing else. A crash
-    loses all of the open tick (`set_down`).
+    (`Store.seal`): the curator's key, which a run lets go of, opens it and nothing else. For the same reason
+    what was loaded, and what was saved, is overwritten in memory once it was used, keys included. A crash
+    loses all of the open tick (`set_down`). Of a release whose last tick has closed, neither has anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.exact_memory import State
 from streamgauge.pipeline.open_ticks import OpenTicks
 from streamgauge.pipeline.opening import Opened
+from streamgauge.pipeline.sealed import SECRET
 from streamgauge.query.blocks import Block
 from streamgauge.query.measure import Tally
 from streamgauge.query.protocols import Live
@@ -58,6 +60,8 @@ class NoisyMemory:
         return self._later.close(last)
 
     def closed(self, engine: DuckEngine, last: int) -> None:
+        for run in self.batches.runs:
+            run.let_go()
         self._pour(self._later.close(last + 1), last + 1)
 
     def rested(self) -> None:
@@ -67,7 +71,7 @@ class NoisyMemory:
         return self.whole(engine, ticks) if leaving else {}
 
     def whole(self, engine: DuckEngine, ticks: int) -> State:
-        return {"secret": self._secret, **self.batches.saved()}
+        return {SECRET: self._secret, **self.batches.saved()}
 
     def _pour(self, tallies: Sequence[Tally], tick: int) -> None:
         place = 0

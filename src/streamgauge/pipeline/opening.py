@@ -26,10 +26,11 @@ from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Publisher, shapes_of
-from streamgauge.pipeline.release_run import ReleaseRun
+from streamgauge.pipeline.release_run import ReleaseRun, of_others
 from streamgauge.pipeline.rollback import Rollback, look_for_rollback
 from streamgauge.pipeline.room import no_memory, too_little
-from streamgauge.pipeline.running_on import RunningOn, last_of, plan_of_ended
+from streamgauge.pipeline.running_on import RunningOn, last_of, open_at_end, plan_of_ended
+from streamgauge.pipeline.sealed import SECRET, overwrite
 from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.words import loss_text
@@ -59,14 +60,22 @@ class Opened:
     @property
     def secret(self) -> bytes:
         """Keys the hashes of users; drawn once for each store."""
-        return self.state["secret"]
+        return self.state[SECRET]
 
     def forget(self) -> None:
-        """Lets go of all state but the secret, whoever else holds it: beside the runs, what they once were is
+        """Overwrites all state but the secret, whoever else holds it: beside the runs, what they once were is
         a second look."""
         secret = self.secret
+        overwrite(self.state)
         self.state.clear()
-        self.state["secret"] = secret
+        self.state[SECRET] = secret
+
+    def close(self) -> None:
+        """With pan_private = true, what the runs were is overwritten: the next ones are loaded anew."""
+        for run in self.runs:
+            run.forget()
+        if self.file.stream.pan_private:
+            overwrite(self.state)
 
     @property
     def fingerprint(self) -> bytes | None:
@@ -89,7 +98,9 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         planned(file, release)  # what cannot be answered is refused before there is a store
     with ExitStack() as stack:
         holding = options.holding or stack.enter_context(Holding(file))
-        yield Opening(file, options, holding, fingerprint).begun()
+        run = Opening(file, options, holding, fingerprint).begun()
+        stack.callback(run.close)
+        yield run
 
 
 class Opening:
@@ -106,10 +117,10 @@ class Opening:
         self.publisher = holding.publisher(options.step)
         self.store = self.publisher.store
         self.fingerprint = fingerprint
-        self.state = self.store.state()
         self.book = Book.read(self.store.acts(), file.stream.unit)
         self.file = self._with_asked(file)
         self.plans = [planned_as_charged(file, release, self.book) for release in self.file.releases]
+        self.state, self.runs = self.store.state(), list[ReleaseRun]()  # nothing is refused here from now on
         unread = file.stream.source == STANDARD and file.stream.arrival == "finished"
         self.gone = self.changed_source or unread  # whether the source that was charged is
         self.able: dict[str, bool] = {}  # which releases that were ended can be built
@@ -119,7 +130,7 @@ class Opening:
     def running_on(self) -> RunningOn:
         """Made for each question: one that is kept would keep this opening, and the state as it was."""
         released, cut = self.store.last_released, self.options.cut
-        return RunningOn(released, self._run_of, gone=self.gone, cut=cut, able=self.able)
+        return RunningOn(released, self._tried, gone=self.gone, cut=cut, able=self.able)
 
     def _with_asked(self, file: PipelineFile) -> PipelineFile:
         """The file, and beside it what was asked for and goes on, or is asked for now."""
@@ -146,25 +157,40 @@ class Opening:
                 raise AskRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 
     def begun(self) -> Opened:
+        """Opens the run; where that fails, nothing stays of what was loaded for it."""
+        try:
+            return self._begun()
+        except BaseException:
+            for run in self.runs:
+                run.forget()
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        """Where memory can be seized, state that was loaded is overwritten."""
+        if self.file.stream.pan_private:
+            overwrite(self.state)
+
+    def _begun(self) -> Opened:
         changed = edits(self.file, self.plans, self.book)
         self._refuse(changed)
         self._refuse_asked()
-        before = self._running()
-        drawing = [name for name, entry in before.items() if not self.running_on.complete(entry)]
+        drawing, charged = list(self._running()), set(self.book.entries)
         lost = self._lost()
         acts = self._budgeted(changed)
         acts += lost.again(self.book, drawing, new=False) + self._charged(changed)
-        new = [name for name in self.book.open_releases() if name not in before]
+        new = [name for name in self.book.open_releases() if name not in charged]
         acts += lost.again(self.book, new, new=True) + lost.entered(self.book)
-        state = self._fresh() | self._forgotten()
-        runs = self._runs()  # before the charge: what cannot be built is never charged
+        state = {**self._fresh(), **self._forgotten()}
+        self._build()  # before the charge: what cannot be built is never charged
         if acts or state:
             time = self._told(self.options.clock.now())
             self.publisher.commit(acts=[replace(act, time=time) for act in acts], state=state)
         self._note_of(acts)
+        self._forget()
         self.state = self.store.state()
         self._let_out()
-        opened = Opened(self.file, self.options, self.publisher, self.book, self.state, runs)
+        opened = Opened(self.file, self.options, self.publisher, self.book, self.state, self.runs)
         self.holding.begun = True
         self.options.step("opened")
         return opened
@@ -233,10 +259,11 @@ class Opening:
                 self.options.note(f"release {act.body['release']} cannot run on, so it ends where it is")
 
     def _running(self) -> dict[str, Entry]:
-        """The releases that are open, and those that were ended and run on."""
-        left = self.running_on.left(self.book.entries)
-        can = {name: entry for name, entry in left.items() if self.running_on.can(entry)}
-        return self.book.open_releases() | can
+        """The releases that are open, and those that were ended and run on; none that has published all."""
+        asked, entries = self.running_on, self.book.open_releases()
+        left = {name: entry for name, entry in entries.items() if not asked.complete(entry)}
+        ended = asked.left(self.book.entries).items()
+        return left | {name: entry for name, entry in ended if asked.can(entry)}
 
     def _first_of(self, name: str) -> int:
         """Behind a server, what is asked for begins by the moment at which its charge is seen."""
@@ -247,9 +274,10 @@ class Opening:
         """It runs on to the tick that the clock says, if it can."""
         released, entry = self.store.last_released(name), self.book.entries[name]
         if not self.running_on.can(entry):
-            return self.book.end(name, released)
+            return self.book.end(name, released + open_at_end(self.file.stream))
         heard = self.options.moments.get(base_name(name)) or self._told(self.now)
-        return self.book.end(name, max(released, last_of(self.file.stream, entry, heard)), runs_on=True)
+        last = max(released, last_of(self.file.stream, entry, heard, released))
+        return self.book.end(name, last, runs_on=True)
 
     def _told(self, moment: int) -> int:
         """When readers hear of what is done at a moment: there and then, unless a server says otherwise."""
@@ -285,19 +313,23 @@ class Opening:
 
     def _fresh(self) -> dict[str, bytes | None]:
         """What a store has from its first commit on, or gets with another source."""
-        fresh: dict[str, bytes | None] = {} if "secret" in self.state else {"secret": system_key()}
+        fresh: dict[str, bytes | None] = {} if SECRET in self.state else {SECRET: system_key()}
         if self.fingerprint is not None and self.state.get(FINGERPRINT) != self.fingerprint:
             fresh[FINGERPRINT] = self.fingerprint
         return fresh
 
-    def _forgotten(self) -> dict[str, bytes | None]:
-        """The runs of releases that have ended, and run on no more, are not remembered."""
-        known, runs = self._running(), [name for name in self.state if name.startswith("run/")]
-        return {name: None for name in runs if name.split("/")[1] not in known}
+    def _forgotten(self) -> dict[str, None]:
+        """The runs of releases that have published all, or have ended and run on no more, are forgotten."""
+        return of_others(self.state, self._running())
 
-    def _runs(self) -> list[ReleaseRun]:
+    def _build(self) -> None:
         """The releases that run, each where it stopped."""
-        return [self._run_of(entry) for entry in self._running().values()]
+        for entry in self._running().values():
+            self.runs.append(self._run_of(entry))
+
+    def _tried(self, entry: Entry) -> None:
+        """Builds a run to see whether it can be built."""
+        self._run_of(entry).forget()
 
     def _run_of(self, entry: Entry) -> ReleaseRun:
         name, noise = entry.name, self.options.noise

@@ -18,6 +18,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from streamgauge.pipeline.book import base_name
 from streamgauge.pipeline.options import Step, nothing
@@ -88,14 +89,17 @@ class Publisher:
         acts: Sequence[Act] = (),
         state: Mapping[str, bytes | None] | None = None,
         marks: Mapping[str, bytes] | None = None,
+        entered: bool = False,
     ) -> None:
-        """Commits all of it, then lets the releases out."""
+        """Commits all of it, then lets the releases out; where it is `entered`, the witness knows of it, too,
+        even if there is nothing to let out."""
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("packed")
         noted = {**(marks or {}), **self._forgotten()}
-        self.store.commit(tick=tick, released=rows, acts=acts, state=state or {}, marks=noted)
+        history: dict[str, Any] = {"tick": tick, "released": rows, "acts": acts, "entered": entered}
+        self.store.commit(**history, state=state or {}, marks=noted)
         self.step("stored")
-        if released or acts:
+        if released or acts or entered:
             self.witness.write(self.store.trace, spent_by(self.store.told_acts()) if acts else None)
             self.step("witnessed")
             self.store.show()

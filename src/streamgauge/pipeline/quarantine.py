@@ -22,6 +22,7 @@ from streamgauge.query.settings import PipelineFile
 MOST = 10_000
 PART = "quarantine"  # of the state
 ROOM = 2**17  # bytes, saved
+UNCOUNTED = "with pan_private = true neither records nor those that were dropped are counted"
 BAD = ("not readable", "no time", "no user")  # rules of the engine that make a record one to be looked at
 
 

@@ -1,6 +1,12 @@
-"""A release at work: its parts side by side, and what readers see of them."""
+"""A release at work: its parts side by side, and what readers see of them.
 
-from collections.abc import Mapping, Sequence
+Privacy
+    A release that is over draws no more, so what its runs remember is of no use but to an intruder. One that
+    was ended, and with pan_private = true any whose last tick was published, is neither saved again nor, with
+    pan_private = true, held in memory (`let_go`). What is let go of is overwritten (`forget`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +33,7 @@ class ReleaseRun:
     def __init__(self, planned: Planned, name: str, first: int, runs: Sequence[AnyPartRun]) -> None:
         self.planned, self.name, self.first, self.runs = planned, name, first, runs
         self.ended: int | None = None  # the last tick of a release that was ended and runs on
+        self.taken = 0  # ticks, by the time its runs were let go of
         self.shape = shape_of(name, planned.layout)
         size = len(self.shape.measures), len(self.shape.places)
         self.watches = Watches(name, planned.alerts, *size) if planned.alerts else None
@@ -50,20 +57,37 @@ class ReleaseRun:
     @property
     def next_tick(self) -> int:
         """The tick of the stream that it takes next."""
-        return self.first + self.runs[0].tick
+        return self.first + (self.runs[0].tick if self.runs else self.taken)
 
     @property
     def last_tick(self) -> int | None:
         lasts = [tick for tick in (self.planned.last_tick(self.first), self.ended) if tick is not None]
         return min(lasts, default=None)
 
+    @property
+    def over(self) -> bool:
+        """Whether its last tick was taken."""
+        return self.last_tick is not None and self.next_tick > self.last_tick
+
     def saved(self) -> dict[str, bytes | None]:
-        """All that it remembers, secrets included; nothing once it was ended and is over."""
-        over = self.ended is not None and self.next_tick > self.ended
-        parts = enumerate(self.runs)
-        saved = {state_name(self.name, place): None if over else part.save() for place, part in parts}
+        """All that it remembers, secrets included; nothing once it is over and forgotten."""
         alerts = {} if self.watches is None else self.watches.saved()
-        return saved | {name: None if over else tail for name, tail in alerts.items()}
+        names = [state_name(self.name, place) for place in range(len(self.planned.parts))]
+        if self.over and (self.ended is not None or self.planned.stream.pan_private):
+            return dict.fromkeys([*names, *alerts])
+        return {**{name: run.save() for name, run in zip(names, self.runs, strict=True)}, **alerts}
+
+    def let_go(self) -> None:
+        """Forgets its runs, if it is over: it takes no tick more."""
+        if self.over:
+            taken = self.next_tick - self.first
+            self.forget()
+            self.taken, self.runs = taken, ()
+
+    def forget(self) -> None:
+        """Overwrites what its runs remember, where that can be seized: none of them goes on."""
+        for part in self.runs if self.planned.stream.pan_private else ():
+            part.run.forget()
 
     def absorb(self, answers: Sequence[Tally], tick: int) -> None:
         """Takes what has come for a tick that is open, if it is the next of its own."""
@@ -116,3 +140,9 @@ def kind_of(part: Part) -> type[PartRun] | type[UserPartRun]:
 
 def state_name(release: str, part: int) -> str:
     return f"run/{release}/{part}"
+
+
+def of_others(state: Iterable[str], releases: Collection[str]) -> dict[str, None]:
+    """The parts of a state that are of the runs of other releases, to be removed."""
+    runs = [name for name in state if name.startswith("run/")]
+    return {name: None for name in runs if name.split("/")[1] not in releases}

@@ -9,6 +9,11 @@ Privacy
     source, whose ticks have all passed, the last one of all. It is in the book before any later tick closes,
     and a run that was killed in between runs on to it after the next start.
 
+    With pan_private = true the tick after it is open, and events of it are in registers that may have been
+    seen. Where a unit is in one tick that is no matter: what is charged later begins after all ticks that
+    were opened, so no unit of that tick is in another release. Where it is in several (w_event), a window can
+    have that tick and one of a later release: so the release runs on through that tick, which stays charged.
+
     What cannot run on ends where it is: where the source that was charged is gone, or what was charged
     cannot be built, which follows from declarations. Its memory is forgotten then, so it is entered that it
     never runs on again (`cut`). A curator cuts one by name where an engine fails with it, and says aloud that
@@ -64,9 +69,17 @@ class RunningOn:
         return True
 
 
-def last_of(stream: Stream, entry: Entry, moment: int) -> int:
-    """The last tick of a release that ends at a moment, by the clock alone."""
-    passed = (stream.ticks or 0) if stream.arrival == "finished" else closed_tick(stream, moment)
+def open_at_end(stream: Stream) -> int:
+    """How many ticks stay charged after the last that has closed when a release ends."""
+    return int(stream.pan_private and stream.unit.frees and stream.unit.ticks > 1)
+
+
+def last_of(stream: Stream, entry: Entry, moment: int, released: int = 0) -> int:
+    """The last tick of a release that ends at a moment, by the clock alone; none that was released before."""
+    if stream.arrival == "finished":
+        passed = stream.ticks or 0
+    else:
+        passed = max(closed_tick(stream, moment), released) + open_at_end(stream)
     return passed if entry.last is None else min(passed, entry.last)
 
 

@@ -14,6 +14,8 @@ hidden: whoever commits chooses them by what is public (`live_run`, `quarantine`
 Every key seals one message, so the nonce of AES-256-GCM is a constant. What a ciphertext is (store, kind,
 name, generation, for the table also the chain and the tick) is authenticated with it: none can stand in for
 another, and the public history cannot be rewritten under a state that does not belong to it.
+
+What is unsealed is bytes of its own that nobody else holds: `overwrite` takes it out of memory.
 """
 
 import json
@@ -23,10 +25,11 @@ from struct import Struct
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from streamgauge.noise.entropy import KEY_BYTES, system_key
+from streamgauge.noise.entropy import KEY_BYTES, system_key, wipe
 
 NONCE = bytes(12)
 LENGTH = Struct("<H")
+SECRET = "secret"  # the part of a state that keys the hashes of users: it stays, and holds no data
 
 PartKeys = Mapping[str, bytes]
 
@@ -57,9 +60,21 @@ def unseal_part(key: bytes, identity: str, name: str, generation: int, sealed: b
     return unseal(key, sealed, identity, "part", name, generation)
 
 
+def overwrite(parts: Mapping[str, bytes | None]) -> None:
+    """Parts of a state that were read or written, and are used no more; not the secret, which is in use."""
+    for name, plain in parts.items():
+        if plain is not None and name != SECRET:
+            wipe(plain)
+
+
+def overwrite_keys(keys: PartKeys) -> None:
+    for key in keys.values():
+        wipe(key)
+
+
 def pack_keys(keys: PartKeys) -> bytes:
     entries = ((name.encode(), key) for name, key in keys.items())
-    return b"".join(LENGTH.pack(len(name)) + name + key for name, key in entries)
+    return b"".join(piece for name, key in entries for piece in (LENGTH.pack(len(name)), name, key))
 
 
 def unpack_keys(packed: bytes) -> dict[str, bytes]:

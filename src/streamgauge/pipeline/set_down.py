@@ -10,6 +10,10 @@ Privacy
     the claim. So they go, for what was released and fresh draws (`begin_anew` of `continual.tree` and
     `continual.window_sum`), which nobody has seen. The mark is sealed with the state, and is away in every
     commit of a run but its last.
+
+    A copy that has the mark would go on with draws that a later run had, whose memory may have been seen. So
+    both commits, the one that sets the mark and the one that takes it away, are entries of the history, which
+    the witness knows before anything is read: a copy from before either is refused, also within a tick.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +29,7 @@ def take_up(opened: Opened) -> None:
     """Before a run reads anything: from now on it is lost, unless it is set down."""
     begin_lost_anew(opened.runs, opened.state)
     if SET_DOWN in opened.state:
-        opened.publisher.commit(state={SET_DOWN: None})
+        opened.publisher.commit(state={SET_DOWN: None}, entered=True)
 
 
 def begin_lost_anew(runs: Sequence[ReleaseRun], state: Mapping[str, bytes]) -> None:

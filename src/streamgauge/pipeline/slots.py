@@ -20,7 +20,7 @@ takes no further commit until it was opened again, which writes to the journal b
 
 A slot may also be written by one who cannot read it (`Sealing`): the data key is under what a key of its own,
 forgotten at once, and the public side of the curator's key agree on (X25519). So a run that has let go of the
-curator's key has no way back into what it wrote.
+curator's key has no way back into what it wrote. Keys that are made on the way are overwritten (`wipe`).
 
 What this cannot reach: flash that remaps blocks, copy-on-write file systems, snapshots and backups may keep
 an old slot, which the curator's key still opens.
@@ -30,13 +30,15 @@ import errno
 import hashlib
 import hmac
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from streamgauge.noise.entropy import system_key
+from streamgauge.noise.entropy import system_key, wipe
 from streamgauge.pipeline.durable import PRIVATE_FILE
 from streamgauge.pipeline.sealed import seal, unseal
 from streamgauge.query.durable import sync
@@ -55,7 +57,8 @@ class OtherKey(Exception):  # noqa: N818 - told as WrongKey by the store
 def wrap(secret: bytes, identity: str, generation: int, data_key: bytes) -> bytes:
     """A slot: the data key under a key that the curator's and a fresh salt make, used this once."""
     salt = system_key()
-    wrapped = seal(_derived(secret, b"wrap", salt), data_key, identity, "slot", generation)
+    with _derived(secret, b"wrap", salt) as key:
+        wrapped = seal(key, data_key, identity, "slot", generation)
     return record(MAGIC, _check(secret), salt, wrapped, generation)
 
 
@@ -63,10 +66,9 @@ def unwrap(secret: bytes, identity: str, generation: int, slot: Read) -> bytes:
     magic, check, salt, wrapped = slot
     if not hmac.compare_digest(check, _check(secret)):
         raise OtherKey
-    if magic == SEALED:
-        agreed = _private(secret).exchange(X25519PublicKey.from_public_bytes(salt))
-        return unseal(_derived(agreed, b"seal", salt), wrapped, identity, "slot", generation)
-    return unseal(_derived(secret, b"wrap", salt), wrapped, identity, "slot", generation)
+    opened = _agreed(_private(secret), salt, salt) if magic == SEALED else _derived(secret, b"wrap", salt)
+    with opened as key:
+        return unseal(key, wrapped, identity, "slot", generation)
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,10 @@ class Sealing:
         return cls(source, _private(secret).public_key().public_bytes_raw(), _check(secret))
 
     def wrap(self, identity: str, generation: int, data_key: bytes) -> bytes:
-        own = X25519PrivateKey.from_private_bytes(system_key())
+        own = _made(system_key())
         salt = own.public_key().public_bytes_raw()
-        agreed = own.exchange(X25519PublicKey.from_public_bytes(self.public))
-        wrapped = seal(_derived(agreed, b"seal", salt), data_key, identity, "slot", generation)
+        with _agreed(own, self.public, salt) as key:
+            wrapped = seal(key, data_key, identity, "slot", generation)
         return record(SEALED, self.check, salt, wrapped, generation)
 
 
@@ -110,17 +112,43 @@ def find(data: bytes, generation: int) -> Read | None:
     return found[1] if found is not None and found[0] == generation else None
 
 
-def _derived(secret: bytes, purpose: bytes, salt: bytes) -> bytes:
-    return hmac.digest(secret, b"streamgauge " + purpose + b"\0" + salt, "sha256")
+@contextmanager
+def _derived(secret: bytes, purpose: bytes, salt: bytes) -> Iterator[bytes]:
+    """A key for a while."""
+    key = hmac.digest(secret, b"streamgauge " + purpose + b"\0" + salt, "sha256")
+    try:
+        yield key
+    finally:
+        wipe(key)
+
+
+@contextmanager
+def _agreed(own: X25519PrivateKey, public: bytes, salt: bytes) -> Iterator[bytes]:
+    """The key that a private and a public side agree on, for a while."""
+    agreed = own.exchange(X25519PublicKey.from_public_bytes(public))
+    try:
+        with _derived(agreed, b"seal", salt) as key:
+            yield key
+    finally:
+        wipe(agreed)
 
 
 def _private(secret: bytes) -> X25519PrivateKey:
-    return X25519PrivateKey.from_private_bytes(_derived(secret, b"private", b""))
+    with _derived(secret, b"private", b"") as key:
+        return X25519PrivateKey.from_private_bytes(key)
+
+
+def _made(key: bytes) -> X25519PrivateKey:
+    try:
+        return X25519PrivateKey.from_private_bytes(key)
+    finally:
+        wipe(key)
 
 
 def _check(secret: bytes) -> bytes:
     """Tells a wrong key from damage; it says nothing else about the key, which has 256 bits of chance."""
-    return _derived(secret, b"check", b"")[:16]
+    with _derived(secret, b"check", b"") as key:
+        return key[:16]
 
 
 class Slots:

@@ -22,6 +22,7 @@ from sqlite3 import Error as SqlError
 from types import MappingProxyType
 from typing import Any
 
+from streamgauge.noise.entropy import wipe
 from streamgauge.pipeline import database, schema
 from streamgauge.pipeline.chain import Row
 from streamgauge.pipeline.durable import private_folder
@@ -31,7 +32,7 @@ from streamgauge.pipeline.integrity import check_history, check_pages, opened_pa
 from streamgauge.pipeline.keys import Key
 from streamgauge.pipeline.lock import holder
 from streamgauge.pipeline.reader import SHOWN, Act, Reader, Trace, mark_checksum
-from streamgauge.pipeline.sealed import seal_part
+from streamgauge.pipeline.sealed import overwrite_keys, seal_part
 from streamgauge.pipeline.slots import Sealing, Slots
 from streamgauge.pipeline.store_errors import (
     AlreadyReleased,
@@ -94,15 +95,19 @@ class Store(Reader):
         return isinstance(self._key, Sealing)
 
     def seal(self) -> None:
-        """Lets go of all keys: whoever has this process, and the disk, cannot open what it wrote.
+        """Overwrites all keys, the curator's too: whoever has this process, and the disk, cannot open what it
+        wrote.
 
         From now on a commit that has any state has all of it.
         """
         if isinstance(self._key, Key):
+            overwrite_keys(self._keys)
+            secret = self._key.secret
             self._key, self._keys = self._key.sealing(), {}
+            wipe(secret)
 
     def state(self) -> dict[str, bytes]:
-        """All parts of the state, decrypted."""
+        """All parts of the state, decrypted: bytes that nobody else holds, for `sealed.overwrite`."""
         if self.sealed:
             raise ValueError("store must be opened again for its state to be read, got one that is sealed")
         with refusals(self.folder):
@@ -116,12 +121,16 @@ class Store(Reader):
         acts: Sequence[Act] = (),
         state: Mapping[str, bytes | None] = NOTHING,
         marks: Mapping[str, bytes] = NOTHING,
+        entered: bool = False,
     ) -> str:
-        """All of it or nothing; returns the new chain. `state` has what changed, None removes a part."""
+        """All of it or nothing; returns the new chain. `state` has what changed, None removes a part.
+
+        Where it is `entered`, it is an entry of the history even if it has nothing public.
+        """
         if self.sealed and not state:
             return self._marked(marks, tick, released, acts)
         texts = [act.text() for act in acts]
-        after = self._head.after(tick, released, texts)
+        after = self._head.after(tick, released, texts, entered=entered)
         self._commit(self._key, after, released, texts, state=state, marks=marks)
         return after.chain
 
@@ -179,8 +188,8 @@ class Store(Reader):
         that no crash can bring them back without their key.
         """
         self.marks()
-        for _ in opened_parts(self._sql, self.folder, self._head.identity, self._keys):
-            pass
+        for _, plain in opened_parts(self._sql, self.folder, self._head.identity, self._keys):
+            wipe(plain)
         self.empty_journal()
         with self._transaction():
             self._sql.execute("UPDATE head SET openings = openings + 1")
@@ -204,6 +213,8 @@ class Store(Reader):
             keys = self._write_state(after, state)
             self._write_marks(marks)
             slot = self._write_head(key, after, keys)
+            if self.sealed:
+                overwrite_keys(keys)
             self._steps("rows written")
             self._slots.write(after.generation, slot)
             self._steps("slot written")
@@ -212,6 +223,7 @@ class Store(Reader):
         with refusals(self.folder):
             self._slots.destroy(after.generation - 1)
         self._steps("slot destroyed")
+        overwrite_keys({name: old for name, old in self._keys.items() if keys.get(name) is not old})
         self._head, self._keys = after, {} if self.sealed else keys
         self._uncertain = False
 

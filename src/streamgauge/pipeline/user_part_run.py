@@ -44,7 +44,8 @@ class UserPartRun:
         self.run.add(appearances(tally))
 
     def begin_anew(self) -> None:
-        """A table stays: whenever users come their entries are drawn anew, so a lost run has other draws."""
+        """A table stays: after a look at that of the lost run only estimates follow, and the noise of each
+        covers any change of one user's entry; so the look and they lose no more than the claim."""
 
     def take(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
         """The estimates of `count` ticks from `first`."""

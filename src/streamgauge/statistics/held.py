@@ -1,4 +1,7 @@
-"""What a run of a statistic holds, and how it is saved: the counter's run and the statistic's own memory."""
+"""What a run of a statistic holds, and how it is saved: the counter's run and the statistic's own memory.
+
+The save of the counter is within that of the statistic. By itself it is overwritten once it was put or read.
+"""
 
 import json
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -10,6 +13,7 @@ import numpy.typing as npt
 from streamgauge.continual import BadSave, Run
 from streamgauge.continual.saved import ANOTHER, NoNoise, pack, unpack
 from streamgauge.noise import Noise
+from streamgauge.noise.entropy import Wiped, wipe
 from streamgauge.statistics.columns import Domain
 from streamgauge.statistics.contributions import Contributions
 
@@ -41,14 +45,18 @@ class Kept:
 
 
 def packed(statistic: "Statistic[Any]", width: int, domain: Domain | None, held: Held) -> bytes:
+    counter = held.counter.save()
     kept = Kept(
         octets(b"" if domain is None else json.dumps(domain.labels).encode()),
-        octets(held.counter.save()),
+        octets(counter),
         octets(b"" if held.public is None else held.public.save()),
         statistic.packed(held.memory),
         None if held.users is None else held.users.saved(),
     )
-    return pack(statistic.identity(), width, held.counter.record, kept)
+    try:
+        return pack(statistic.identity(), width, held.counter.record, kept)
+    finally:
+        wipe(counter)
 
 
 def unpacked(
@@ -66,7 +74,9 @@ def unpacked(
         raise BadSave(ANOTHER)
     domain = labelled(kept.labels.tobytes(), width)
     try:
-        return width, domain, _held(statistic, width, kept, noise)
+        with Wiped() as secret:
+            secret(kept.counter)
+            return width, domain, _held(statistic, width, kept, noise)
     except BadSave:
         raise
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
@@ -74,7 +84,7 @@ def unpacked(
 
 
 def _held(statistic: "Statistic[Any]", width: int, kept: Kept, noise: Noise | None) -> Held:
-    counter = statistic.counter.load(kept.counter.tobytes(), noise)
+    counter = statistic.counter.load(kept.counter.data, noise)
     public = statistic.counter.load(kept.public.tobytes(), NoNoise()) if len(kept.public) else None
     users = None if kept.users is None else Contributions.restored(statistic.unit, kept.users)
     memory = statistic.unpacked(kept.memory)

@@ -1,0 +1,102 @@
+"""Where ticks are open, draws are overwritten: beside a register, one that it has shows what came since."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.continual import Kary, Run, SimpleII, TwoLevel, WindowSum
+from streamgauge.continual.single import RunFailed, forget
+from streamgauge.noise import EphemeralNoise, Ints
+from streamgauge.noise.entropy import Wiped
+
+SMALL = sg.Pure(Fraction(1, 1000))  # so that five draws that are all 0 never come
+OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
+CLAIMS = [
+    Kary(SMALL, horizon=9, branching=3, **OPEN),
+    SimpleII(sg.Zcdp(Fraction(1, 10**6)), **OPEN),
+    WindowSum(SMALL, window=4, branching=2, **OPEN),
+]
+every_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
+
+
+class Overheard(EphemeralNoise):
+    """Holds on to whatever it handed out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handed: list[Ints] = []
+
+    def laplace(self, scale: Any, size: int) -> Ints:
+        self.handed.append(super().laplace(scale, size))
+        return self.handed[-1]
+
+    def gaussian(self, variance: Any, size: int) -> Ints:
+        self.handed.append(super().gaussian(variance, size))
+        return self.handed[-1]
+
+
+def left_by(claim: Any) -> list[Ints]:
+    """The draws that are left of a run that did all that runs do."""
+    noise = Overheard()
+    run: Run[Any, Any] = claim.start(5, noise)
+    run.absorb(range(5))
+    run.step(range(5))
+    run.feed(np.ones((4, 5), np.int64))
+    run.intrude()
+    run.begin_anew()
+    assert len(noise.handed) >= 9
+    return [draws for draws in noise.handed if draws.any()]
+
+
+@every_claim
+def test_nothing_is_left_of_a_draw_once_it_is_in_a_register(claim: Any) -> None:
+    assert left_by(claim) == []
+
+
+@every_claim
+def test_draws_that_are_let_go_as_they_are_would_be_found(
+    claim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Wiped, "__exit__", lambda *given: None)
+    assert len(left_by(claim)) >= 9
+
+
+@every_claim
+def test_a_run_that_is_forgotten_holds_nothing_and_goes_on_no_more(claim: Any) -> None:
+    run = claim.start(5)
+    state = run._state
+    released = run.step(range(5)).copy()
+    run.forget()
+    assert not any(array.any() for array in arrays_of(state))
+    assert released.any()
+    with pytest.raises(RunFailed):
+        run.step(range(5))
+    run.forget()
+
+
+def test_a_step_that_fails_leaves_nothing_of_the_state() -> None:
+    class Broken(SimpleII):
+        def step(self, state: Any, values: Ints, noise: Any) -> Ints:
+            state.total += values
+            raise MemoryError
+
+    run = Broken(sg.Pure(1), **OPEN).start(5)
+    state = run._state
+    with pytest.raises(MemoryError):
+        run.step(range(5))
+    assert not any(array.any() for array in arrays_of(state))
+
+
+def arrays_of(state: Any) -> list[Ints]:
+    return [each for name in state.__slots__ if isinstance(each := getattr(state, name), np.ndarray)]
+
+
+def test_whatever_a_state_is_made_of_is_forgotten() -> None:
+    run = TwoLevel(sg.Pure(1), horizon=9).start(5)
+    inner = run._state
+    forget({"no": "state"})
+    forget(run)
+    assert not any(array.any() for array in arrays_of(inner))

@@ -1,0 +1,68 @@
+"""A process whose raw memory is looked into: a server that takes up what was set down, and is asked.
+
+It imports little: the less it holds, the less is searched.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from pipelines import START, pipeline
+from raw_memory import in_raw_memory
+
+from streamgauge.continual import single
+from streamgauge.noise import entropy
+from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
+from streamgauge.pipeline.options import Options
+from streamgauge.server import turns
+from streamgauge.server.runner import Runner
+from streamgauge.testing import HandClock, SilentNoise
+
+BODY = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
+
+
+class Standing(HandClock):
+    """Stands still, whoever sleeps."""
+
+    def sleep(self, microseconds: int) -> None:
+        time.sleep(0.001)
+
+
+def taken_up_and_asked(
+    folder: Path, tables: Any, batches: Sequence[bytes], marks: Mapping[str, bytes], *, wiped: bool
+) -> list[set[str]]:
+    """What is found after a start and a batch, and after a turn and another."""
+    made, clock = pipeline(folder, tables), Standing(time=(START + 17) * 1_000_000)
+    runner = Runner(made.file, Options(clock=clock, noise=SilentNoise()))
+    with mock.patch.object(turns, "PACE", 0.0), _as_told(wiped):
+        runner.start()
+        try:
+            return [_after(runner, batches[0], marks), _after(_asked(runner), batches[1], marks)]
+        finally:
+            runner.stop()
+
+
+@contextmanager
+def _as_told(wiped: bool) -> Iterator[None]:
+    """Where arrays are not overwritten: the broken twin."""
+    if wiped:
+        yield
+        return
+    with mock.patch.object(single, "forget"), mock.patch.object(entropy.Wiped, "__exit__"):
+        yield
+
+
+def _asked(runner: Runner) -> Runner:
+    runner.ask(AskedRelease(release_of_json(BODY, runner.file.stream), "ana"))
+    return runner
+
+
+def _after(runner: Runner, batch: bytes, marks: Mapping[str, bytes]) -> set[str]:
+    """Once another batch is read, this one is in the registers."""
+    assert runner.inbox is not None
+    for each in (batch, b"{}"):
+        runner.inbox.put("", each).done.result(20)
+    return in_raw_memory(marks)

@@ -1,0 +1,97 @@
+"""A tick of which registers have events stays charged, and no later release begins in it: it may be seen."""
+
+import json
+from functools import partial
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from crash_readers import in_memory
+from pipelines import event, pipeline, tables, world
+
+from streamgauge import Pipeline
+from streamgauge.pipeline import running_on
+from streamgauge.pipeline.live_run import LiveRun
+from streamgauge.pipeline.reading import read_opened
+from streamgauge.privacy import BudgetExceeded
+from streamgauge.sources.passing_inbox import PassingInbox
+from streamgauge.testing import SilentNoise
+
+LIVE: dict[str, Any] = {"source": "http", "arrival": "live", "pan_private": True, "end": None, "sinks": []}
+COUNTS = {
+    "name": "a",
+    "sql": "SELECT g, COUNT(*) FROM v GROUP BY g",
+    "window": "running",
+    "epsilon": 1,
+    "horizon": "100s",
+}
+tmp_path = pytest.fixture(in_memory, name="tmp_path")
+
+
+def made_of(folder: Path, unit: Any, name: str) -> Pipeline:
+    return pipeline(folder, tables({**COUNTS, "name": name}, unit=unit, **LIVE))
+
+
+def run(made: Pipeline, begin: int, sent: int, until: int, **settings: Any) -> None:
+    clock, stop, inbox = world(made.file.path.parent, at=begin), Flag(), PassingInbox(most_waiting=10**6)
+    send = partial(inbox.put, "k", json.dumps(event(sent)).encode())
+    clock.acts = {until: stop.set, sent: send}
+    made.run(clock=clock, inbox=inbox, stop=stop, noise=SilentNoise(), **settings)
+
+
+def after_an_end(folder: Path, unit: Any) -> tuple[int, list[int], list[int]]:
+    """One release ends while tick 2 is open and has an event, another takes its place: what is charged of the
+    first, and which ticks each publishes."""
+    run(made_of(folder, unit, "a"), 0, 13, 15)
+    made = made_of(folder, unit, "b")
+    run(made, 16, 33, 45)
+    ended = made.ledger().entries["a"].ended
+    assert ended is not None
+    return ended, *([each.tick for each in made.releases(name)] for name in "ab")
+
+
+def test_a_window_that_has_the_open_tick_cannot_be_charged_twice(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceeded, match="from tick 3"):
+        after_an_end(tmp_path, {"w_event": 2})
+
+
+def test_an_end_that_gives_the_open_tick_back_lets_a_window_lose_twice_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: what was seen of tick 2 and what is released of tick 3 are of one unit."""
+    monkeypatch.setattr(running_on, "open_at_end", lambda stream: 0)
+    assert after_an_end(tmp_path, {"w_event": 2}) == (1, [1], [3, 4])
+
+
+def test_where_a_unit_is_in_one_tick_no_other_release_has_the_open_one(tmp_path: Path) -> None:
+    assert after_an_end(tmp_path, "event") == (1, [1], [3, 4])
+
+
+def marked(folder: Path) -> list[int]:
+    """The last tick that was known to be open whenever something had been read."""
+    made, known = made_of(folder, "event", "a"), list[int]()
+
+    def step(name: str) -> None:
+        if name == "read":
+            known.append(read_opened(made.file.folder))
+
+    run(made, 0, 20, 23, step=step)
+    return known
+
+
+def test_a_tick_is_known_to_be_open_before_an_event_of_it_is_counted(tmp_path: Path) -> None:
+    assert marked(tmp_path) == [3]
+
+
+def test_a_run_that_marks_it_when_the_round_is_over_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = LiveRun._commit
+
+    def late(self: LiveRun, *, state: Any, **what: Any) -> None:
+        if state or self.came:
+            commit(self, state=state, **what)
+
+    monkeypatch.setattr(LiveRun, "_commit", late)
+    assert marked(tmp_path) == [2]
