@@ -178,7 +178,6 @@ TIMES = {
     [
         ("iso", "UTC"),
         ("iso", "Asia/Tokyo"),
-        ("epoch s", "UTC"),
         ("epoch s", "Asia/Tokyo"),
         ("epoch ms", "UTC"),
         ("epoch us", "Asia/Tokyo"),

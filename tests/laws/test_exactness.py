@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import CASES, Case, every_case, exported, mechanisms
+from catalogue import CASES, KEPT, Case, every_case, exported, mechanisms
 
 from streamgauge.continual import ExponentialDecay, Mechanism, PolynomialDecay, WindowSum
 from streamgauge.noise import DiscreteLaplace
@@ -22,6 +22,10 @@ def stream(ticks: int, width: int = 1) -> np.ndarray:
 def test_every_mechanism_is_exported_or_is_the_way_of_one_that_is() -> None:
     ways = {type(getattr(case.claim(TICKS), "way", None)) for case in CASES}
     assert set(mechanisms()) <= {*exported(), *ways}
+
+
+def test_laws_that_are_not_tried_on_every_loss_are_tried_on_every_mechanism_and_its_settings() -> None:
+    assert {(case.cls, case.settings) for case in CASES} == {(case.cls, case.settings) for case in KEPT}
 
 
 @every_case

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import Case, every_case
+from catalogue import Case, every_case, every_kept_case
 
 from streamgauge import Pure
 from streamgauge.continual import Kary, Mechanism, RunFailed, Strategy
@@ -55,13 +55,19 @@ def widened(case: Case) -> bool:
 
 
 @every_case
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_without_noise_a_widened_run_releases_the_truth(case: Case, moment: int) -> None:
-    claim, values = case.claim(TICKS), stream(TICKS, 5)
+def test_without_noise_a_widened_run_releases_the_truth(case: Case) -> None:
+    claim = case.claim(TICKS)
+    workload = claim.strategy(TICKS).workload
+    for moment in MOMENTS:
+        check_truth(claim, workload, moment)
+
+
+def check_truth(claim: Mechanism[Any], workload: np.ndarray, moment: int) -> None:
+    values = stream(TICKS, 5)
     values[:moment, 2:] = 0
     run = claim.start(2, SilentNoise())
     run.feed(values[:moment, :2])
-    if not widened(case):
+    if claim.pan_private:
         with pytest.raises(TypeError, match=r"^pan_private must be False to widen a run, got True$"):
             run.widen(3)
         assert run.step(values[moment, :2]).shape == (2,)
@@ -70,18 +76,21 @@ def test_without_noise_a_widened_run_releases_the_truth(case: Case, moment: int)
     run.widen(2)
     assert (run.width, run.tick) == (5, moment)
     released = [run.step(values[moment])[None], run.feed(values[moment + 1 :])]
-    truth = (claim.strategy(TICKS).workload @ values)[moment:]
+    truth = (workload @ values)[moment:]
     off = np.array([claim.deviation(t) for t in range(moment + 1, TICKS + 1)])[:, None]
     allowed = off * np.cumsum(np.abs(values), axis=0)[moment:] + 1e-9
     assert (np.abs(np.concatenate(released) - truth) <= allowed).all()
 
 
-@every_case
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_a_widened_run_is_both_states_side_by_side(case: Case, moment: int) -> None:
-    if not widened(case):
-        return
-    claim, values, noise = case.claim(TICKS), stream(TICKS, 5), Switched(InsecureNoise(1))
+@every_kept_case
+def test_a_widened_run_is_both_states_side_by_side(case: Case) -> None:
+    claim = case.claim(TICKS)
+    for moment in [] if claim.pan_private else MOMENTS:
+        check_sides(claim, moment)
+
+
+def check_sides(claim: Mechanism[Any], moment: int) -> None:
+    values, noise = stream(TICKS, 5), Switched(InsecureNoise(1))
     run = claim.start(2, noise)
     for row in values[:moment, :2]:  # one by one, so that room was made at other ticks than for the new
         run.step(row)
@@ -156,9 +165,8 @@ def test_a_step_of_the_old_width_is_refused_after_another_thread_widened_the_run
 
 def drawn_patterns(claim: Mechanism[Any], dormant: Any, moment: int) -> Counter[Any]:
     """(law, what it adds to each later release) of every draw in a dormant state that is in any of them."""
-    counted = CountedNoise(SilentNoise())
+    counted, strategy = CountedNoise(SilentNoise()), claim.strategy(TICKS)
     dormant(1, moment, counted)
-    strategy = claim.strategy(TICKS)
     grids = {law_of(d): g for d, g in zip(strategy.distributions, strategy.grids, strict=True)}
     requests = [(kind, scale) for kind, scale, size in counted.requests for _ in range(size)]
     found: Counter[Any] = Counter()
@@ -191,30 +199,31 @@ def strategy_patterns(strategy: Strategy, drawn: int, moment: int) -> Counter[An
     return visible(Counter(columns[:drawn]))
 
 
-@every_case
-@pytest.mark.parametrize("moment", [0, 1, 7, 16])
-def test_every_draw_of_a_dormant_state_decodes_as_one_of_the_strategy(case: Case, moment: int) -> None:
+@every_kept_case
+def test_every_draw_of_a_dormant_state_decodes_as_one_of_the_strategy(case: Case) -> None:
     """For each way of making dormant states: by feeding zeros, and by the mechanism's own."""
-    claim, counted = case.claim(TICKS), CountedNoise(SilentNoise())
+    claim = case.claim(TICKS)
 
     def fed(width: int, tick: int, noise: Noise) -> Any:
         return Mechanism.dormant(claim, width, tick, noise)
 
-    fed(1, moment, counted)
-    expected = strategy_patterns(claim.strategy(TICKS), counted.total, moment)
-    assert drawn_patterns(claim, fed, moment) == expected
-    assert drawn_patterns(claim, claim.dormant, moment) == expected
+    for moment in (0, 1, 7, 16):
+        counted = CountedNoise(SilentNoise())
+        fed(1, moment, counted)
+        expected = strategy_patterns(claim.strategy(TICKS), counted.total, moment)
+        assert drawn_patterns(claim, fed, moment) == expected, moment
+        assert drawn_patterns(claim, claim.dormant, moment) == expected, moment
 
 
 @every_case
-@pytest.mark.parametrize("moment", [1, 13])
-def test_a_dormant_state_knows_its_noise(case: Case, moment: int) -> None:
+def test_a_dormant_state_knows_its_noise(case: Case) -> None:
     claim = case.claim(TICKS)
-    state = claim.dormant(2, moment, InsecureNoise(5))
-    assert state.tick == moment
-    assert claim.noise_now(state).variance == pytest.approx(claim.noise_at(moment).variance, rel=1e-12)
-    claim.step(state, np.zeros(2, np.int64), InsecureNoise(5))
-    assert claim.noise_now(state).variance == pytest.approx(claim.noise_at(moment + 1).variance, rel=1e-12)
+    for tick in (1, 13):
+        state = claim.dormant(2, tick, InsecureNoise(5))
+        assert state.tick == tick
+        assert claim.noise_now(state).variance == pytest.approx(claim.noise_at(tick).variance, rel=1e-12)
+        claim.step(state, np.zeros(2, np.int64), InsecureNoise(5))
+        assert claim.noise_now(state).variance == pytest.approx(claim.noise_at(tick + 1).variance, rel=1e-12)
 
 
 def later_releases(claim: Mechanism[Any], moment: int) -> np.ndarray:
@@ -230,7 +239,7 @@ def agrees(products: np.ndarray, expected: float) -> bool:
     return bool(abs(products.mean() - expected) < Z * uncertainty + 1e-9)
 
 
-@every_case
+@every_kept_case
 @pytest.mark.parametrize("moment", [7, 16])
 def test_later_releases_have_the_claimed_variances_and_covariances(case: Case, moment: int) -> None:
     claim = case.claim(TICKS)

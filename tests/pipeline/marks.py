@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -88,23 +89,32 @@ def found(contents: Mapping[str, bytes]) -> set[tuple[str, str]]:
 
 
 def marks_in(data: bytes) -> set[str]:
-    """Looks closer only where two octets begin a form: so many forms one by one would take their time."""
+    """Looks closer only where four octets begin a form: so many forms one by one would take their time."""
     known, seen = beginnings(), set()
-    begins = np.isin(np.arange(2**16), list(known))
     for odd in (0, 1):
         pairs = np.frombuffer(data, "<u2", count=max(0, len(data) - odd) // 2, offset=min(odd, len(data)))
-        for place in np.flatnonzero(begins[pairs]).tolist():
+        near = np.flatnonzero(first_pairs()[pairs[:-1]])
+        fours = pairs[near] + (pairs[near + 1].astype(np.int64) << 16)
+        begun = np.isin(fours, list(known))
+        for place, four in zip(near[begun].tolist(), fours[begun].tolist(), strict=True):
             at = 2 * place + odd
-            seen |= {mark for mark, form in known[pairs[place]] if data.startswith(form, at - zeros(form))}
+            seen |= {mark for mark, form in known[four] if data.startswith(form, at - zeros(form))}
     return seen
 
 
 @cache
+def first_pairs() -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Which two octets begin a form."""
+    return np.isin(np.arange(2**16), [four % 2**16 for four in beginnings()])
+
+
+@cache
 def beginnings() -> dict[int, list[tuple[str, bytes]]]:
-    """Marks and forms by the first two octets of a form, after its zeros."""
+    """Marks and forms by the first four octets of a form, after its zeros."""
     known: dict[int, list[tuple[str, bytes]]] = {}
     for mark, form in ((mark, form) for mark, forms in all_forms().items() for form in forms):
-        begin = form[zeros(form) : zeros(form) + 2]
+        begin = form[zeros(form) : zeros(form) + 4]
+        assert len(begin) == 4, "a form must have four octets"
         known.setdefault(int.from_bytes(begin, "little"), []).append((mark, form))
     return known
 

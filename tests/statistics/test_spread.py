@@ -13,7 +13,7 @@ from streamgauge.noise import DiscreteLaplace, NoiseSum
 from streamgauge.noise.terms import Term
 from streamgauge.statistics import ratio, spread
 
-RUNS = 40_000
+RUNS = 20_000
 LEAST, MOST = 0.93, 0.98
 SURE = 6.1 * np.sqrt(np.array([LEAST * (1 - LEAST), MOST * (1 - MOST)]) / RUNS)  # p below 1e-9
 COUNTS = (5, 20, 100, 1000, 10**4, 10**6)

@@ -266,12 +266,12 @@ def test_a_new_key_among_many_costs_few_draws_a_column_and_a_twin_one_for_every_
     drawn = {}
     for mechanism in (None, SquareRoot):
         noise = CountedNoise(SilentNoise())
-        run = TopK(APPROX, k=1, horizon=600, mechanism=mechanism).start(noise=noise)
-        run.feed(list(range(FEWEST)), ticks=[1] * FEWEST, until=599)
+        run = TopK(APPROX, k=1, horizon=300, mechanism=mechanism).start(noise=noise)
+        run.feed(list(range(FEWEST)), ticks=[1] * FEWEST, until=299)
         before = noise.total
         run.step(["one more"])
         drawn[mechanism] = (noise.total - before) / FEWEST
-    assert drawn[None] <= FEW < 599 <= drawn[SquareRoot]
+    assert drawn[None] <= FEW < 299 <= drawn[SquareRoot]
 
 
 def test_where_no_counter_makes_columns_cheaply_and_where_one_is_named_it_is_the_best_or_that() -> None:

@@ -25,6 +25,7 @@ Outputs of different shapes are no evidence but an error: fill absent places up 
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import blake2b
 from math import copysign, inf
 from typing import Any
@@ -53,11 +54,25 @@ def encoded(rows: Array, shape: Shape) -> Floats:
     if flat.dtype.kind == "f" and flat.dtype.itemsize <= 8:
         return joined(*of_floats(flat.astype(np.float64)))
     if flat.dtype.kind == "b" or is_small(flat):
-        kinds = np.full(flat.shape, BOOL if flat.dtype.kind == "b" else INT)
-        return joined(flat.astype(np.float64), np.zeros(flat.shape), kinds)
+        return of_one_kind(flat, BOOL if flat.dtype.kind == "b" else INT)
     items = np.array([of_item(item) for item in flat.astype(object).flat], np.float64)
     numbers, remainders, kinds = (part.reshape(flat.shape) for part in items.reshape(-1, 3).T)
     return joined(numbers, remainders, kinds)
+
+
+def of_one_kind(flat: Array, kind: int) -> Floats:
+    """Numbers that are all of one kind, without remainders: as `joined` has them."""
+    places = flat.shape[1]
+    kinds = packed_alike(places, kind)
+    told = np.zeros((len(flat), places + 1 + len(kinds)))
+    told[:, :places] = flat
+    told[:, places + 1 :] = kinds
+    return told
+
+
+@lru_cache
+def packed_alike(places: int, kind: int) -> tuple[float, ...]:
+    return tuple(packed(np.full((1, places), kind))[0].tolist())
 
 
 def joined(numbers: Floats, remainders: Floats, kinds: Array) -> Floats:

@@ -129,6 +129,7 @@ def laws_of(asked: Asks) -> list[Distribution]:
     return [law for kind, value, size in asked for law in [law_of(kind, value)] * size]
 
 
+@lru_cache(maxsize=1024)
 def law_of(kind: str, value: Fraction) -> Distribution:
     laws: dict[str, type[DiscreteLaplace] | type[DiscreteGaussian]] = {
         "laplace": DiscreteLaplace,

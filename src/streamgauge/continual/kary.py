@@ -11,9 +11,10 @@ Reference
     VLDB 2013, for broad trees over domains; here they are over time, with the top digit left open.
 """
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from streamgauge.continual.bound import Bound
+from streamgauge.continual.branching import best_branching
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
 from streamgauge.continual.tree import Tree
 from streamgauge.privacy import Event, Loss, Unit
@@ -49,8 +50,7 @@ class Kary(Tree):
         """The k of least mean variance over the horizon."""
         assert self.horizon is not None
         widest = min(BROADEST, max(2, self.horizon + 1))
-        candidates = [replace(self, branching=k) for k in range(2, widest + 1)]
-        return min(candidates, key=lambda kary: kary.mean_variance(kary.horizon or 1)).branching
+        return best_branching(self, range(2, widest + 1))
 
 
 def least_levels(branching: int, horizon: int) -> int:

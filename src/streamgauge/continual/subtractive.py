@@ -26,13 +26,14 @@ Reference
     privacy, 2024 (later: Count on Your Elders, FORC 2025, with Steiner).
 """
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from streamgauge.continual.bound import Bound
+from streamgauge.continual.branching import best_branching
 from streamgauge.continual.kary import BROADEST
 from streamgauge.continual.mechanism import Mechanism, draw_rows
 from streamgauge.continual.settings import check_noise, check_settings, check_whole
@@ -70,9 +71,7 @@ class SubtractiveTree(Mechanism[State]):
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)
         if not self.branching:
-            candidates = (replace(self, branching=k) for k in range(3, BROADEST + 1, 2))
-            best = min(candidates, key=lambda tree: tree.mean_variance(tree.horizon))
-            object.__setattr__(self, "branching", best.branching)
+            object.__setattr__(self, "branching", best_branching(self, range(3, BROADEST + 1, 2)))
         check_whole("branching", self.branching, least=3)
         if self.branching % 2 == 0:
             raise ValueError(f"branching must be odd, got {self.branching}")

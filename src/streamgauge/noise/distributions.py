@@ -86,7 +86,7 @@ class DiscreteLaplace:
             return 1 - self.tail(1 - k)
         return exp(-float(k / self.scale)) / (1 + exp(-self._rate))
 
-    @property
+    @cached_property
     def variance(self) -> float:
         return laplace_variance(self.scale)
 
@@ -141,7 +141,7 @@ class DiscreteGaussian:
         places = np.arange(k, k + int(40 * sqrt(v)) + 40, dtype=np.float64)
         return float(np.exp(-(places**2) / (2 * v)).sum()) / _theta(self.parameter)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         return gaussian_variance(self.parameter)
 

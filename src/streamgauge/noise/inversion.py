@@ -20,6 +20,7 @@ magnitudes.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, erfc, exp, inf, pi, sqrt
 
 import numpy as np
@@ -56,15 +57,18 @@ class Inversion:
     shift: float  # c w; 0 on the integers
     cover: float  # P(W >= -c w); 1 on the integers
 
+    @cached_property
+    def _ended(self) -> Complex:
+        """What is taken off for all that is from y on, but for the tilt."""
+        return np.asarray(self.factors * np.exp(-1j * self.frequencies.imag * self.end), np.complex128)
+
     def tail(self, x: float) -> float:
         """A certified bound on P(S >= x), x an integer if S is."""
         start = x - self.shift
         if start >= self.end:
             return min(1.0, self.beyond / self.cover * OUTWARDS)
-        turns = np.exp(-1j * self.frequencies.imag * start) - np.exp(
-            -1j * self.frequencies.imag * self.end - self.tilt * (self.end - start)
-        )
-        values = self.factors * turns
+        begun = self.factors * np.exp(-1j * self.frequencies.imag * start)
+        values = begun - self._ended * exp(-self.tilt * (self.end - start))
         total = float(values.real.sum()) + self.slack * float(np.abs(values).sum()) + self.dropped
         height = exp(min(self.height - self.tilt * start, 600.0))
         return min(1.0, (total * height + self.beyond) / self.cover * OUTWARDS)

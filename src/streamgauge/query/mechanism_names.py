@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
 from fractions import Fraction
+from functools import cache
 from inspect import isabstract
 from typing import Any
 
@@ -28,7 +29,8 @@ Setting = int | bool | str | Fraction | tuple[int | Fraction, ...]
 Chosen = tuple[str, dict[str, Setting]]
 
 
-def mechanisms() -> dict[str, type[Claim[Any, Any]]]:
+@cache
+def mechanisms() -> Mapping[str, type[Claim[Any, Any]]]:
     """All that can be asked for by name."""
     rooms = (continual, adaptive)
     found: dict[str, Any] = {name: getattr(room, name) for room in rooms for name in room.__all__}
@@ -47,7 +49,8 @@ def mechanism_named(name: str) -> type[Claim[Any, Any]]:
     return mechanisms()[name]
 
 
-def settings_by_mechanism() -> dict[str, dict[str, Rule[Any]]]:
+@cache
+def settings_by_mechanism() -> Mapping[str, Mapping[str, Rule[Any]]]:
     """The mechanisms that can be asked for by name, and what can be set of each, by which rule."""
     found: dict[str, Any] = dict(mechanisms())
     known = {
