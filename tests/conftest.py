@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent / "laws"))
+for room in ("laws", "localdp", "panprivate"):
+    sys.path.insert(0, str(Path(__file__).parent / room))
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
