@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamgauge.noise import Noise
+from streamgauge.pipeline.local_part_run import LocalPartRun
 from streamgauge.pipeline.part_run import PartRun
 from streamgauge.pipeline.scan import Scan
 from streamgauge.pipeline.user_part_run import UserPartRun
@@ -14,10 +15,15 @@ from streamgauge.query.measure import Tally
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned, shape_of
 from streamgauge.query.released import Released
+from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.told import Columns
 from streamgauge.statistics.user_table import UserTable
 
-AnyPartRun = PartRun | UserPartRun
+AnyPartRun = PartRun | UserPartRun | LocalPartRun
+KINDS: Mapping[type, type[PartRun] | type[UserPartRun] | type[LocalPartRun]] = {
+    UserTable: UserPartRun,
+    LocalFrequency: LocalPartRun,
+}
 FIELDS = ("value", "stddev", "low", "high")
 
 
@@ -41,7 +47,7 @@ class ReleaseRun:
         cls, planned: Planned, name: str, first: int, state: Mapping[str, bytes], noise: Noise | None
     ) -> "ReleaseRun":
         parts = enumerate(planned.parts)
-        runs = [kind_of(part).load(part, state[state_name(name, place)], noise) for place, part in parts]
+        runs = [_loaded(part, state_name(name, place), state, noise) for place, part in parts]
         run = cls(planned, name, first, runs)
         if run.watches is not None:
             run.watches.load(state, runs[0].tick)
@@ -60,10 +66,11 @@ class ReleaseRun:
     def saved(self) -> dict[str, bytes | None]:
         """All that it remembers, secrets included; nothing once it was ended and is over."""
         over = self.ended is not None and self.next_tick > self.ended
-        parts = enumerate(self.runs)
-        saved = {state_name(self.name, place): None if over else part.save() for place, part in parts}
+        saved: dict[str, bytes | None] = {}
+        for place, part in enumerate(self.runs):
+            saved |= _saved(part, state_name(self.name, place))
         alerts = {} if self.watches is None else self.watches.saved()
-        return saved | {name: None if over else tail for name, tail in alerts.items()}
+        return {name: None if over else part for name, part in (saved | alerts).items()}
 
     def absorb(self, answers: Sequence[Tally], tick: int) -> None:
         """Takes what has come for a tick that is open, if it is the next of its own."""
@@ -110,8 +117,20 @@ class ReleaseRun:
                 array[:, output.aggregate, begin:end] = getattr(column, name)
 
 
-def kind_of(part: Part) -> type[PartRun] | type[UserPartRun]:
-    return UserPartRun if isinstance(part.statistic, UserTable) else PartRun
+def kind_of(part: Part) -> type[PartRun] | type[UserPartRun] | type[LocalPartRun]:
+    return KINDS.get(type(part.statistic), PartRun)
+
+
+def _loaded(part: Part, name: str, state: Mapping[str, bytes], noise: Noise | None) -> AnyPartRun:
+    kind = kind_of(part)
+    if issubclass(kind, LocalPartRun):
+        return kind.restored(part, name, state)
+    return kind.load(part, state[name], noise)
+
+
+def _saved(run: AnyPartRun, name: str) -> dict[str, bytes | None]:
+    """Of reports, what has changed; of all else, all of it."""
+    return run.parts(name) if isinstance(run, LocalPartRun) else {name: run.save()}
 
 
 def state_name(release: str, part: int) -> str:
