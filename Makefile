@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 export PYTHONDONTWRITEBYTECODE :=  # hundreds of processes are started: each module is compiled once
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
-.PHONY: help demo live test check audit bench clean
+.PHONY: help demo live emoji test check audit bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ demo: $(VENV)/plot ## a synthetic clinic: planned, run, shown beside its truth, 
 
 live: $(VENV)/server ## the same clinic, live in the browser: a tick a second, until Ctrl-C
 	@$(BIN)/streamgauge demo --live
+
+emoji: $(VENV)/server ## a poll in which nobody is trusted, live in the browser, until Ctrl-C
+	@$(BIN)/streamgauge demo --local --live
 
 test: $(VENV)/dev,plot,server check ## all checks and tests; says what it left out
 	@$(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --quiet  # some wait for clocks

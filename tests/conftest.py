@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent / "laws"))
+for room in ("laws", "localdp", "panprivate"):
+    sys.path.insert(0, str(Path(__file__).parent / room))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the cores: more threads wait in circles
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         adaptive,
         audit,
         continual,
+        localdp,
         noise,
         panprivate,
         postprocess,
@@ -41,6 +42,7 @@ __all__ = [
     "adaptive",
     "audit",
     "continual",
+    "localdp",
     "noise",
     "panprivate",
     "postprocess",
@@ -48,7 +50,7 @@ __all__ = [
     "query",
     "statistics",
 ]
-ROOMS = ("adaptive", "continual", "noise", "panprivate", "postprocess", "privacy", "query", "statistics")
+ROOMS = {name for name in __all__ if name.islower()} - {"audit"}
 
 
 def __getattr__(name: str) -> Any:
@@ -63,6 +65,7 @@ def __getattr__(name: str) -> Any:
         from streamgauge.pipeline import Pipeline
 
         return Pipeline
+    import streamgauge.localdp
     import streamgauge.panprivate
     import streamgauge.postprocess
     import streamgauge.query

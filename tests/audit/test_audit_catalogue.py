@@ -41,6 +41,7 @@ def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> 
         "vectors",
         "published",
         "seized",
+        "local",
     }
     for name, cls in catalogue.mechanisms().items():
         found = {entry.subject.loss.currency for entry in entries(name)} - {"approximate"}

@@ -169,11 +169,12 @@ def test_keys_that_are_not_confirmed_are_told(tmp_path: Path) -> None:
 def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": EVERYTHING, "window": "each", "expected": 5})
     told = json.loads(json.dumps(plan.as_json(), allow_nan=False))
-    assert list(told) == ["file", "releases", "ledger", "edits", "refused", "notes", "keeps", "intrusions"]
+    keys = ["file", "releases", "ledger", "edits", "refused", "notes", "keeps", "intrusions", "columns"]
+    assert list(told) == keys
     (release,) = told["releases"]
     assert list(release) == [
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
-        *("delta", "discovered", "asked", "alerts"),
+        *("delta", "discovered", "asked", "alerts", "column"),
     ]
     assert list(release["parts"][0]) == [
         "measures",

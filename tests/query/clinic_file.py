@@ -87,6 +87,7 @@ EVERYTHING: dict[str, Any] = {
         "publish_delay": "2s",
         "max_body": "4MB",
         "max_waiting": "32MB",
+        "max_reports": 100,
         "rate": Decimal("12.5"),
         "max_live": 500,
         "max_live_per_client": 10,
@@ -101,8 +102,45 @@ EVERYTHING: dict[str, Any] = {
         "max_asked_work": 100,
     },
 }
-NAMED = ("region", "body heat", "sensor", "device", "sites")  # by the curator: no keys of ours
+REPORTED: dict[str, Any] = {
+    "stream": {
+        "name": "poll",
+        "source": "reports",
+        "senders": "anyone",
+        "tick": "10s",
+        "start": "2026-01-05T00:00:00Z",
+        "unit": "report",
+        "budget": {"epsilon": 3},
+        "columns": {
+            "emoji": {
+                "report": "HadamardCountMeanSketch",
+                "epsilon": 2,
+                "values": ["a", "b", "c"],
+                "hashes": 16,
+                "width": 32,
+                "seed": 7,
+                "again": "charge",
+                "reports_per_user": 30,
+            },
+            "age": {"values": ["young", "old"]},
+        },
+    },
+    "release": [
+        {"name": "emoji", "sql": "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"},
+        {"name": "ages", "sql": "SELECT age, COUNT(*) FROM poll GROUP BY age", "epsilon": 1},
+    ],
+}
+NAMED = (
+    "region",
+    "body heat",
+    "sensor",
+    "device",
+    "sites",
+    "emoji",
+    "age",
+)  # by the curator: no keys of ours
 ELSEWHERE = {"w_event", "branching", "pan_private", "intrusions"}
+ELSEWHERE |= {"senders", "report", "hashes", "width", "seed", "again", "reports_per_user"}  # of REPORTED
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -191,3 +229,4 @@ def at(top: Any, place: tuple[Any, ...]) -> Any:
 
 
 KEYS = [place for place in places(EVERYTHING) if place[-1] not in NAMED]
+REPORTED_KEYS = [place for place in places(REPORTED) if place[-1] not in NAMED]

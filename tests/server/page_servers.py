@@ -160,7 +160,13 @@ DESKTOP = {"viewport": {"width": 1360, "height": 900}}
 
 @contextmanager
 def looking(
-    browser: Any, address: str, *, expected: tuple[str, ...] = (), prepare: Any = None, **how: Any
+    browser: Any,
+    address: str,
+    path: str = "",
+    *,
+    expected: tuple[str, ...] = (),
+    prepare: Any = None,
+    **how: Any,
 ) -> Iterator[Any]:
     """A page, watched; at the end it must have done nothing wrong."""
     context = browser.new_context(**(DESKTOP | how))
@@ -181,7 +187,7 @@ def looking(
     page.add_init_script(RECORD)
     if prepare:
         prepare(page)
-    page.goto(address)
+    page.goto(address + path)
     try:
         yield page
         watched.check()

@@ -7,7 +7,7 @@ from streamgauge.audit.measuring import CONFIDENCE, RUNS, Watch, measure, unseen
 from streamgauge.audit.mechanisms import LONG, MechanismSubject
 from streamgauge.audit.pan_private import PanPrivateSubject
 from streamgauge.audit.stated import StatedSubject
-from streamgauge.audit.subject import Computed, Subject
+from streamgauge.audit.subject import Computed, Estimating, Subject
 from streamgauge.audit.verdict import Verdict
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Noise
@@ -18,13 +18,15 @@ def audit(
 ) -> Verdict:
     """Computes where the subject can be, and attacks with so many runs of each neighbour.
 
-    Without runs (0) nothing is measured, and what cannot be computed is refused.
+    Without runs (0) nothing is measured, and what cannot be computed is refused. Estimates that are not what
+    the subject states condemn it as well.
     """
     worst = subject.worst() if isinstance(subject, Computed) else None
     if worst is None and not runs:
         raise ValueError(f"runs must be above 0 for a subject that cannot be computed, got {runs}")
     measured = measure(subject, runs, confidence, watch) if runs else None
-    return Verdict.on(subject.name, subject.loss, worst, measured)
+    faults = subject.faults() if isinstance(subject, Estimating) else ()
+    return Verdict.on(subject.name, subject.loss, worst, measured, faults)
 
 
 def audit_mechanism(

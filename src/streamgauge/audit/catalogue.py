@@ -9,6 +9,7 @@
     vectors         all that a statistic's counter releases
     published       all that a statistic tells
     seized          all that a pan-private estimator releases, with its memory: along all ways of chance
+    local           all that a device which trusts nobody may send, once and again, and estimates of it
     twin            the mutants and their honest twins, by which the audit itself is judged
 
 A class that needs a setting which is not known here is an error, not an omission.
@@ -27,6 +28,7 @@ from streamgauge.audit.chasing import ChasedSubject
 from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
 from streamgauge.audit.exact import covered
 from streamgauge.audit.happenings import Given, as_users, as_values
+from streamgauge.audit.local_claims import DEVICE, device_claims, local_claims, oracles
 from streamgauge.audit.mechanisms import MechanismSubject
 from streamgauge.audit.mutants import every_twin
 from streamgauge.audit.pan_private import PanPrivateSubject
@@ -47,6 +49,7 @@ DRIVEN_TICKS = 24  # that are saved and loaded: each draw is tried by itself
 FEW_TICKS = 3  # of statistics: all streams of a few events are gone through
 SAVED_RUNS, BESIDE_RUNS = 5_000, 500  # the computation says the rest
 SEIZED_RUNS = 2_000  # each is a run of its own
+LOCAL_RUNS = 20_000  # the computation says the rest
 ADAPTING_TICKS, ADAPTING_RUNS = 4, 2_000  # of those that decide for all groups together
 CHASED_RUNS, FEW_CHASED = 4_000, 1_000  # against who chooses the stream
 LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
@@ -152,7 +155,7 @@ def is_kind(cls: Any, root: type[Any]) -> bool:
 
 def names() -> list[str]:
     """What can be audited by name."""
-    return [*mechanisms(), *adapting(), *statistics_of_all(), *estimators()]
+    return [*mechanisms(), *adapting(), *statistics_of_all(), *estimators(), *oracles(), DEVICE]
 
 
 def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Entry]:
@@ -173,6 +176,8 @@ def entries(name: str | None = None, asked: Asked | None = None) -> Iterator[Ent
     for called, estimator in estimators().items():
         if name in (None, called) and (chosen.unit is None or chosen.unit == XAdjacent()):
             yield from _seized(estimator, chosen)
+    if chosen.unit in (None, Event(replace=True)):
+        yield from _local(name, chosen)
 
 
 def twins() -> Iterator[Entry]:
@@ -300,6 +305,18 @@ def _seized(cls: type[Any], asked: Asked) -> Iterator[Entry]:
             for place, (subject, settings) in enumerate(seized_claims(cls, loss)):
                 runs = 0 if place else SEIZED_RUNS
                 yield Entry("seized", titled(cls.__name__, settings), subject, runs=runs)
+
+
+def _local(name: str | None, asked: Asked) -> Iterator[Entry]:
+    """Reports of every kind, computed and by experiment; devices that are asked again, computed."""
+    for loss in asked.losses:
+        if not isinstance(loss, Pure):
+            continue
+        for called, oracle in oracles().items():
+            for subject, settings in local_claims(oracle, loss) if name in (None, called) else ():
+                yield Entry("local", titled(called, settings), subject, runs=LOCAL_RUNS)
+        for device, title in device_claims(loss) if name in (None, DEVICE) else ():
+            yield Entry("local", title, device, runs=0)
 
 
 def made(cls: Any, loss: Loss, settings: Settings) -> Any:

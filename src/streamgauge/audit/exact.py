@@ -44,7 +44,10 @@ AGREED = 1e-6  # and what rounds on the way, in code that is tried
 
 @dataclass(frozen=True)
 class Worst:
-    """The dearest neighbour: the ticks that it touches, and what is lost at most, whoever it is."""
+    """The dearest neighbour: the ticks that it touches, and what is lost at most, whoever it is.
+
+    Where there are no ticks, `seen` says who it is.
+    """
 
     pattern: Pattern
     amount: Fraction | float
@@ -65,6 +68,8 @@ class Worst:
         return self.floor == self.amount or float(self.amount) * (1 - AGREED) <= self.floor
 
     def __str__(self) -> str:
+        if not self.pattern:
+            return self.seen
         ticks = ", ".join(map(str, self.pattern))
         plain = f"a unit in tick{'s' if len(self.pattern) > 1 else ''} {ticks}"
         return f"{plain}, {self.seen}" if self.seen else plain

@@ -25,6 +25,7 @@ NOTES = {
     "adversary": "Values are chosen in view of all releases so far.",
     "adapting": "Computed are groups that were searched, and what windows spend over all decisions.",
     "published": "Fewer runs, and no score that is known to be best: bounds are looser.",
+    "local": "Small settings, all items and histories; means and variances of estimates are computed too.",
     "twin": "An audit that misses one of the broken, or condemns an honest one, is itself broken.",
 }
 READING = """

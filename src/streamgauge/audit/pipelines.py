@@ -11,6 +11,7 @@ printed, raised or named.
     the file                all releases together, against what the ledger charges for them
     stopped and resumed     the same, broken off in the second tick: what was seen in both lives
     run by run              the file as it is, with all that is public besides numbers (see `run_by_run`)
+    a column of reports     the law of what one device sends, computed; its releases are functions of it
 
 Privacy
     Nothing is charged, because nothing real is read: the pipeline's source, store, key and budget are not
@@ -28,6 +29,7 @@ from functools import partial
 import numpy as np
 
 from streamgauge.audit.broken_runs import PUBLISHED, Broken
+from streamgauge.audit.local_columns import of_columns, without_reports
 from streamgauge.audit.measuring import CONFIDENCE, FEWEST, measure
 from streamgauge.audit.pipeline_claims import charged, claim_of, computed, horizon
 from streamgauge.audit.private_runs import private_folder
@@ -74,6 +76,9 @@ def audit_pipeline(
     With `confidence` none of the bounds is above the truth. Unless told otherwise, 3 ticks are run, or 4
     where a unit may be in as many.
     """
+    columns, file = of_columns(file), without_reports(file)
+    if columns and not file.releases:
+        return columns
     with private_folder() as folder:
         loss = charged(file, folder)
         trial = Trial.of(file, ticks or default_ticks(file), folder)
@@ -86,7 +91,7 @@ def audit_pipeline(
             found.append(judge.broken(comparison.telling[:1]))
         if alone or comparison.suspects:
             found.append(judge.run_by_run(comparison))
-        return found
+        return columns + found
 
 
 def default_ticks(file: PipelineFile) -> int:

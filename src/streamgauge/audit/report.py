@@ -36,6 +36,7 @@ TITLES = {  # of all kinds of findings, in the order in which they are shown
     "vectors": "statistics: what their counters release",
     "published": "statistics: what is told",
     "seized": "pan-private estimators of users: all releases, and the memory",
+    "local": "devices that trust nobody: every report in fractions, and what estimates make of it",
     "twin": "controls: broken twins, which must be condemned, and honest ones",
 }
 

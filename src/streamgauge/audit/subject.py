@@ -53,3 +53,12 @@ class Computed(Protocol):
     def worst(self) -> "Worst":
         """The dearest of all neighbours, in the currency of the claim."""
         ...
+
+
+@runtime_checkable
+class Estimating(Protocol):
+    """A subject whose estimates can be computed, and held against what it states of them."""
+
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with them, a line each."""
+        ...

@@ -61,19 +61,27 @@ class Verdict:
     measured: Measured | None = None
     between: tuple[float, float] | None = None  # two numbers instead, where it is only known to lie there
     within: float | None = None  # of a pipeline: exact in the ticks that were run, the most that can show
-    seen: tuple[str, ...] = ()  # of a pipeline: reasons that need no number
+    seen: tuple[str, ...] = ()  # reasons that need no number: of a pipeline, or wrong estimates
     doubts: tuple[str, ...] = ()  # of a pipeline: what was seen, and is no reason
     how: str = ""  # it was computed: of how many ticks
     part: str = ""  # of the ticks that were asked for, where not all were computed
 
     @classmethod
-    def on(cls, subject: str, loss: Loss, worst: Worst | None, measured: Measured | None) -> "Verdict":
+    def on(
+        cls,
+        subject: str,
+        loss: Loss,
+        worst: Worst | None,
+        measured: Measured | None,
+        faults: tuple[str, ...] = (),
+    ) -> "Verdict":
         """With what was computed, if anything was."""
         if worst is None:
-            return cls(subject, loss, measured=measured)
+            return cls(subject, loss, measured=measured, seen=faults)
         most = float(worst.amount)
         exact, between = (most, None) if worst.decided else (None, (worst.floor, most))
-        return cls(subject, loss, exact, str(worst), measured, between, how=worst.how, part=worst.part)
+        rest: dict[str, Any] = {"seen": faults, "how": worst.how, "part": worst.part}
+        return cls(subject, loss, exact, str(worst), measured, between, **rest)
 
     @property
     def claimed(self) -> float:

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 OURS = ("clinic.toml", "visits.jsonl", "releases.jsonl", "plot.html", "plot.png", "clinic.streamgauge")
-KEYS = ("clinic.key", "clinic.key.witness", "clinic.key.witness.lock")
+POLL = ("emoji.toml", "emoji.streamgauge")
+KEYS = tuple(
+    f"{name}.key{rest}" for name in ("clinic", "emoji") for rest in ("", ".witness", ".witness.lock")
+)
 VISITS = 200_000
 
 Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")]
 Events = Annotated[
     int | None,
-    typer.Option("--events", min=1000, max=10**7, metavar="N", help="How many visits (200,000)."),
+    typer.Option("--events", min=1000, max=10**7, metavar="N", help="How many visits, or reports (200,000)."),
 ]
+Local = Annotated[bool, switch("--local", help="A poll instead, in which each device adds its own noise.")]
 Live = Annotated[bool, switch("--live", help="Serve it in the browser instead, a tick a second.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, metavar="PORT", help="Of --live; 0 is any.")]
 Ticks = Annotated[
@@ -32,9 +36,10 @@ Ticks = Annotated[
 ]
 
 
-def demo(
+def demo(  # noqa: PLR0917 - the options of a command
     folder: Folder = Path("streamgauge-demo"),
     events: Events = None,
+    local: Local = False,
     live: Live = False,
     port: Port = 8765,
     ticks: Ticks = None,
@@ -48,15 +53,24 @@ def demo(
     With --live the clinic is served on this machine, as `serve` would: the page, with the truth to switch on,
     and a token for asking it things. It needs the extra `streamgauge[server]`, and goes on until Ctrl-C.
 
+    With --local nobody is trusted: a made-up crowd is asked for its favourite emoji, every device sends a
+    private report, and estimates are shown beside the truth; nothing is written. With --live as well it is a
+    poll in the browser: yours makes its own report, and shows it.
+
     Example: `streamgauge demo --events 50000`
     """
     if not live and ticks is not None:
         bad_argument("--ticks", "given with --live", ticks)
     if live and events is not None:
         bad_argument("--events", "given without --live", events)
+    if local and not live:
+        from streamgauge.cli.emoji_demo import emoji_demo
+
+        emoji_demo(events or VISITS)
+        return
     prepare(folder)
     if live:
-        serve_live(folder, port, ticks)
+        serve_live(folder, port, ticks, local=local)
         return
     from streamgauge.cli.clinic import write_clinic
     from streamgauge.cli.demo_tables import show_truth
@@ -82,12 +96,13 @@ def demo(
     show_places(folder)
 
 
-def serve_live(folder: Path, port: int, ticks: int | None) -> None:
+def serve_live(folder: Path, port: int, ticks: int | None, *, local: bool) -> None:
     from streamgauge.query.packages import needs
 
     with needs("starlette and uvicorn", "streamgauge[server]"):
         from streamgauge.cli.live_demo import live_demo
-    live_demo(folder, port, ticks)
+        from streamgauge.cli.live_emoji import live_emoji
+    (live_emoji if local else live_demo)(folder, port, ticks)
 
 
 def step(console: "Console", name: str, rest: str = "") -> None:
@@ -104,16 +119,17 @@ def prepare(folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()):
         if not is_demo(folder):
             bad_argument("--folder", "an empty folder, or one of an earlier demo", folder)
-        for name in (*OURS, *KEYS):
+        for name in (*OURS, *POLL, *KEYS):
             remove(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
 
 
 def is_demo(folder: Path) -> bool:
     from streamgauge.cli.clinic import MARK
+    from streamgauge.cli.emoji_crowd import MARK as POLLED
 
-    file = folder / "clinic.toml"
-    return file.is_file() and file.read_bytes().startswith(MARK.encode())
+    files = {folder / "clinic.toml": MARK, folder / "emoji.toml": POLLED}
+    return any(file.is_file() and file.read_bytes().startswith(mark.encode()) for file, mark in files.items())
 
 
 def remove(path: Path) -> None:

@@ -31,6 +31,8 @@ def show_book(console: Console, book: Book, file: PipelineFile) -> None:
     console.print()
     spent, left = loss_text(book.ledger.spent()), loss_text(book.ledger.left())
     console.print(Text.assemble("spent ", (spent, "bold"), "   left ", (left, "bold green")))
+    for name, report in file.stream.reports.items():
+        console.print(cell(f"{name}, local: {report}"))
     if file.stream.pan_private:
         console.print(cell(Intrusions.of(book, file.stream, read_tick(file.folder))))
     console.print()
@@ -97,6 +99,8 @@ def _words(act: Act) -> Iterator[str]:
     body = act.body
     if "release" in body:
         yield str(body["release"])
+    if act.kind == "column":
+        yield str(body["column"])
     if act.kind == "pin":
         yield str(body["block"])
     if "loss" in body:

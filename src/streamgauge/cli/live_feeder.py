@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from threading import Event as Flag
 from threading import Thread
@@ -53,16 +53,21 @@ class Feeder:
         return False
 
     def _post(self, key: str, lines: str) -> bool:
-        connection = HTTPConnection(self.host, timeout=PATIENCE)
         headers = {
             "Authorization": f"Bearer {self.token}",
             "Batch-Key": key,
             "Content-Type": "application/x-ndjson",
         }
-        try:
-            connection.request("POST", "/api/events", lines.encode(), headers)
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
-            return False
-        finally:
-            connection.close()
+        return posted(self.host, "/api/events", lines.encode(), headers)
+
+
+def posted(host: str, path: str, body: bytes, headers: Mapping[str, str]) -> bool:
+    """Whether it was acknowledged."""
+    connection = HTTPConnection(host, timeout=PATIENCE)
+    try:
+        connection.request("POST", path, body, dict(headers))
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from streamgauge.cli.failures import bad_argument
 from streamgauge.query.blocks import Dropped
-from streamgauge.query.formats import HTTP, STANDARD
+from streamgauge.query.formats import SENT, STANDARD
 from streamgauge.query.settings import PipelineFile
 from streamgauge.sources.compressed import FED, Unpacked
 from streamgauge.sources.places import compression_of, place
@@ -17,7 +17,7 @@ def reread(file: PipelineFile, records: Sequence[Dropped]) -> list[bytes]:
     """The first bytes of each record, which come by offset."""
     stream = file.stream
     path = place(stream, file.path.parent)
-    if stream.source in (STANDARD, HTTP) or stream.format == "parquet" or not path.is_file():
+    if stream.source in (STANDARD, *SENT) or stream.format == "parquet" or not path.is_file():
         bad_argument("--show", "for a source that is one file of lines", stream.source)
     compression = compression_of(path, stream)
     if compression is None:

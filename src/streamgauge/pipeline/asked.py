@@ -27,6 +27,7 @@ from streamgauge.pipeline.room import no_room
 from streamgauge.pipeline.shares import check_share, share_left
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.query.local_parts import is_unpriced
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile, Release
 from streamgauge.query.toml_keys import BadFile
@@ -129,6 +130,8 @@ def asked_before(file: PipelineFile, asked: AskedRelease, book: Book) -> Planned
     if entry is None or entry.ended is not None or entry.asked != asked.by:
         return None
     known, again = restored(entry, book), asked.signed
+    if entry.column is not None and is_unpriced(again.loss):
+        again = replace(again, loss=entry.loss)
     same = all(getattr(known, key) == getattr(again, key) for key in SAME)
     try:
         plan = planned_as_charged(with_asked(file, book), again, book)
@@ -144,6 +147,7 @@ def _charged(file: PipelineFile, plan: Planned, book: Book, first: int, share: F
     if book.ledger is None:
         book.budget(file.stream.budget)
     try:
+        book.charge_columns(file.stream.reports)
         book.charge(plan.name, plan, first)
         check_share(book, str(plan.release.asked), share)
     except ValueError as refusal:

@@ -5,6 +5,7 @@
                                                                 that was asked for and is no longer wanted
     again     ticks that are drawn from twice         lost      what a store charged that is no more
     cut       a release that was ended and ran on, and does so no more
+    column    what devices' reports lose, however many releases read them: their charge is the column's
 
 An act is never changed or removed; the ledger that follows from all of them is the same on every machine: the
 unit is the one that was pinned with the stream, whatever a file says now.
@@ -37,6 +38,8 @@ from streamgauge.privacy import (
     Zcdp,
 )
 from streamgauge.query.planner import Planned
+from streamgauge.query.report_columns import ReportColumn
+from streamgauge.query.settings import Stream
 
 
 def loss_as_json(loss: Loss) -> dict[str, str]:
@@ -46,6 +49,17 @@ def loss_as_json(loss: Loss) -> dict[str, str]:
     """
     names = ("epsilon", "delta", "rho")
     return {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)}
+
+
+def report_as_json(report: ReportColumn) -> dict[str, Any]:
+    """What a column of reports costs: one report, and one user."""
+    told = {"protocol": report.protocol, "loss": loss_as_json(report.loss), "again": report.again}
+    return told | {"reports_per_user": report.reports_per_user, "per_user": loss_as_json(report.per_user)}
+
+
+def reports_as_json(stream: Stream) -> list[dict[str, Any]]:
+    """The same of all of them."""
+    return [{"column": name, **report_as_json(report)} for name, report in stream.reports.items()]
 
 
 def loss_of_json(body: Mapping[str, str]) -> Loss:
@@ -90,6 +104,7 @@ class Entry:
     share: Fraction | None = None  # of the budget as it was then, if the file said so
     ended: int | None = None  # the last tick that was ingested
     runs_on: bool = False  # whether all up to there is published, however far it was when it was ended
+    column: str | None = None  # of reports that it is read off: its charge is the column's
     asked: str | None = None  # the analyst who asked for it, if it was in no file
     keeps: int = 0  # bytes, at most, of one that was asked for
     works: int = 0  # milliseconds or so that it adds to a round
@@ -120,6 +135,7 @@ class Book:
     pins: dict[str, str] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     acts: list[Act] = field(default_factory=list)
+    columns: dict[str, Charge] = field(default_factory=dict)  # of reports
 
     @classmethod
     def read(cls, acts: Sequence[Act], unit: Unit) -> "Book":
@@ -136,7 +152,7 @@ class Book:
         """Another with the same acts: what is done there is not done here."""
         ledger = None if self.ledger is None else self.ledger.copy()
         entries = {name: replace(entry) for name, entry in self.entries.items()}
-        return Book(self.unit, ledger, dict(self.pins), entries, list(self.acts))
+        return Book(self.unit, ledger, dict(self.pins), entries, list(self.acts), dict(self.columns))
 
     def grown(self, acts: Sequence[Act]) -> "Book":
         """The book of acts of which this one has the first: they are not followed again."""
@@ -167,9 +183,17 @@ class Book:
         """Declares a budget, the first or another: all charges so far must fit it."""
         act = Act("budget", {"loss": loss_as_json(loss)})
         again = Book.read([*self.acts, act], self.unit)
-        self.ledger, self.entries = again.ledger, again.entries
+        self.ledger, self.entries, self.columns = again.ledger, again.entries, again.columns
         self.acts.append(act)
         return act
+
+    def charge_columns(self, reports: Mapping[str, ReportColumn]) -> list[Act]:
+        """Charges columns of reports, once: from the first tick on and for ever, whoever reads them."""
+        return [
+            self._done(Act("column", {"column": name, **report_as_json(report)}))
+            for name, report in reports.items()
+            if name not in self.columns
+        ]
 
     def charge(self, name: str, plan: Planned, first: int) -> Act:
         """Charges a release: before anything of it is drawn. A refusal leaves no trace."""
@@ -180,6 +204,8 @@ class Book:
         body |= {"block": block_hash(plan.block), "layout": plan.layout, "mechanisms": plan.mechanisms}
         if plan.release.share is not None:
             body["share"] = str(plan.release.share)
+        if plan.query.report is not None:
+            body["column"] = plan.query.report.column
         if plan.release.delta is not None:
             body["delta"] = str(plan.release.delta)
         if plan.release.asked is not None:
@@ -233,14 +259,29 @@ class Book:
     def _follow(self, act: Act) -> None:
         charged = dict.fromkeys(("charge", "again", "lost"), self._charged)
         follow = {**charged, "end": self._ended, "cut": self._cut, "pin": self._pinned}
+        follow["column"] = self._collected
         if act.kind in follow:
             follow[act.kind](act)
         self.acts.append(act)
 
-    def _charged(self, act: Act) -> None:
+    def _collected(self, act: Act) -> None:
+        ledger, name = self._declared(), act.body["column"]
+        try:
+            self.columns[name] = ledger.charge(f"column {name}", loss_of_json(act.body["loss"]))
+        except PrivacyError as refusal:
+            refusal.add_note(f"column {name}")
+            raise
+
+    def _declared(self) -> Ledger:
         if self.ledger is None:
             raise ValueError("a budget must be declared before a charge, got none")
-        body, unit = act.body, self.unit
+        return self.ledger
+
+    def _charge(self, body: Mapping[str, Any]) -> Charge:
+        """What a release takes by itself; one that is read off reports has the charge of their column."""
+        ledger, unit = self._declared(), self.unit
+        if "column" in body:
+            return self.columns[body["column"]]
         whole: dict[str, Any] = {
             "native": not isinstance(unit, Event | Tick),
             "per_tick": isinstance(unit, Tick),
@@ -248,10 +289,13 @@ class Book:
         }
         loss = loss_of_json(body["loss"])
         try:
-            charge = self.ledger.charge(body["release"], loss, body["first"], body["last"], **whole)
+            return ledger.charge(body["release"], loss, body["first"], body["last"], **whole)
         except PrivacyError as refusal:
             refusal.add_note(f"release {body['release']}")
             raise
+
+    def _charged(self, act: Act) -> None:
+        body, charge = act.body, self._charge(act.body)
         if act.kind == "charge":
             name, share = body["release"], body.get("share")
             self.entries[name] = Entry(
@@ -261,6 +305,7 @@ class Book:
                 body["last"],
                 body["block"],
                 share and Fraction(share),
+                column=body.get("column"),
                 asked=body.get("asked"),
                 keeps=body.get("keeps", 0),
                 works=body.get("works", 0),
@@ -268,7 +313,7 @@ class Book:
 
     def _ended(self, act: Act) -> None:
         entry = self.entries[act.body["release"]]
-        if self.ledger is not None:
+        if self.ledger is not None and entry.column is None:  # what devices have lost stays lost
             entry.charge = self.ledger.end(entry.charge, ingested=act.body["ingested"])
         entry.ended, entry.runs_on = act.body["ingested"], act.body.get("runs_on", False)
 

@@ -39,6 +39,7 @@ class ExactMemory:
         self.source.resume(state.get("position"))
         if "waiting" in state:
             self.waiting.restore(state["waiting"])
+        self.waiting.restore_reports(state)
         engine.bounds.restore(state)
 
     def add(self, engine: DuckEngine, block: Block, answer: Pass, tick: int) -> None:
@@ -73,4 +74,5 @@ class ExactMemory:
         return {
             "position": position.ljust(power(len(position), POSITION)),
             "waiting": self.waiting.saved(ticks),
+            **self.waiting.changed(),
         }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from streamgauge.pipeline.book import Book, loss_as_json
+from streamgauge.pipeline.book import Book, loss_as_json, reports_as_json
 from streamgauge.pipeline.intrusions import Intrusions
 from streamgauge.pipeline.reading import read_tick
 from streamgauge.privacy import Charge, Ledger
@@ -12,10 +12,11 @@ from streamgauge.query.settings import PipelineFile
 
 
 def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
-    """The keys: file, budget, spent, delta_spent, left, charges, asked, intrusions, timeline, acts.
+    """The keys: file, budget, spent, delta_spent, left, charges, asked, columns, intrusions, timeline, acts.
 
-    `asked` tells who asked for a release. `timeline` tells, for runs of ticks, what a unit that touches them
-    has lost and will lose in all, at most, by what is charged now, and what it can still lose.
+    `asked` tells who asked for a release, `columns` what reports lose, each and all of one user. `timeline`
+    tells, for runs of ticks, what a unit that touches them has lost and will lose in all, at most, by what is
+    charged now, and what it can still lose.
     """
     ledger = book.ledger
     return {
@@ -26,6 +27,7 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
         "left": None if ledger is None else loss_as_json(ledger.left()),
         "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
         "asked": {name: entry.asked for name, entry in book.entries.items() if entry.asked is not None},
+        "columns": reports_as_json(file.stream),
         "intrusions": _intrusions(book, file) if file.stream.pan_private else None,
         "timeline": [] if ledger is None else list(_timeline(ledger)),
         "acts": [

@@ -110,7 +110,7 @@ def divided(at: Ints, count: int) -> tuple[Ints, Ints]:
 
 def is_codes(measure: Measure) -> bool:
     """Whether it matters only which cells are there."""
-    return measure.cell is not None and measure.cell.step is None
+    return measure.cell is not None and measure.cell.step is None and not measure.cell.reports
 
 
 def cells(measure: Measure) -> int:

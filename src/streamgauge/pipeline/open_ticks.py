@@ -6,6 +6,7 @@ they are arrays, which the store encrypts.
     tables    a number for each group and cell of each open tick, where all of them fit into ROOM bytes
     rows      what is not nothing, where they do not
     keys      of groups that are discovered
+    reports   which are private already, so that only those that are new are written (`open_reports`)
 
 Privacy
     How much there is is secret too. Tables are as long as ever. The rows of all measures are saved together,
@@ -19,6 +20,7 @@ import numpy as np
 
 from streamgauge.noise import Ints
 from streamgauge.pipeline.open_keys import KeySums, power
+from streamgauge.pipeline.open_reports import OpenReports
 from streamgauge.pipeline.open_table import Array, Table, cells, places, tallies_of
 from streamgauge.query.measure import Measure, Tally
 
@@ -35,22 +37,28 @@ def is_small(measure: Measure, ticks: int) -> bool:
 
 
 def open_bytes(measure: Measure, ticks: int) -> int:
-    """What open ticks of a measure take at most, by declarations; of groups that are discovered, at least."""
-    if measure.key is not None:
+    """What open ticks of a measure take at most, by declarations; of reports and found groups at least."""
+    if measure.key is not None or is_reports(measure):
         return KEYS * (ticks > 0)
     return (Table if is_small(measure, ticks) else Sums).size(measure, ticks)
 
 
 def saved_open_bytes(measure: Measure, ticks: int) -> int:
     """What they take in a commit, unless more has come than ROWS have room for."""
-    if measure.key is not None:
+    if measure.key is not None or is_reports(measure):
         return KEYS * (ticks > 0)
     return Table.size(measure, ticks) if is_small(measure, ticks) else ROWS * (ticks > 0)
 
 
-def sums_for(measure: Measure, ticks: int) -> "Table | Sums | KeySums":
+def is_reports(measure: Measure) -> bool:
+    return measure.cell is not None and measure.cell.reports
+
+
+def sums_for(measure: Measure, ticks: int) -> "Table | Sums | KeySums | OpenReports":
     if measure.key is not None:
         return KeySums()
+    if is_reports(measure):
+        return OpenReports()
     return Table(measure, ticks) if is_small(measure, ticks) else Sums(measure)
 
 
@@ -82,6 +90,16 @@ class OpenTicks:
             np.savez(file, allow_pickle=False, **arrays)
             return file.getvalue()
 
+    def changed(self) -> dict[str, bytes | None]:
+        """The parts of reports that are new since the last commit, or are no more."""
+        found = of_reports(self._sums).items()
+        return {f"{name}/{part}": data for name, each in found for part, data in each.changed().items()}
+
+    def restore_reports(self, state: Mapping[str, bytes]) -> None:
+        for name, each in of_reports(self._sums).items():
+            begin = f"{name}/"
+            each.restore_parts({k.removeprefix(begin): v for k, v in state.items() if k.startswith(begin)})
+
     def restore(self, saved: bytes) -> None:
         """What was saved of the measures that are still asked for."""
         with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
@@ -89,6 +107,11 @@ class OpenTicks:
                 parts = [key for key in arrays if key.startswith(f"{name}/")]
                 if parts:
                     sums.restore({key.removeprefix(f"{name}/"): arrays[key] for key in parts})
+
+
+def of_reports(sums: Mapping[str, "Table | Sums | KeySums | OpenReports"]) -> dict[str, OpenReports]:
+    """Those that are written by themselves, by the name of their parts."""
+    return {f"run/{name}/open": each for name, each in sums.items() if isinstance(each, OpenReports)}
 
 
 class Sums:

@@ -247,6 +247,7 @@ class Opening:
         if self.changed_source:
             acts += self._editions(changed)
         asked = {plan.name: plan for plan in self.plans}
+        acts += self.book.charge_columns(self.file.stream.reports)
         acts += [self.book.charge(name, asked[name], self._first_of(name)) for name in changed.new]
         for each in self.options.asked:
             check_share(self.book, each.by, each.share)

@@ -30,7 +30,7 @@ from streamgauge.pipeline.report import Report
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.words import counted
 from streamgauge.query.blocks import Dropped
-from streamgauge.query.formats import HTTP
+from streamgauge.query.formats import SENT
 from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
@@ -112,7 +112,7 @@ class Pipeline:
         if options.inbox is not None:
             return options.inbox
         stream = self.file.stream
-        if stream.source == HTTP:
+        if stream.source in SENT:
             rule = "source must be one that a run can read by itself"
             raise RunRefused(f"{self.file.path.name}: {rule}, got events that are sent: streamgauge serve")
         return (

@@ -3,7 +3,7 @@
 from math import isfinite
 from typing import Any
 
-from streamgauge.pipeline.book import loss_as_json
+from streamgauge.pipeline.book import loss_as_json, reports_as_json
 from streamgauge.pipeline.planning import Choice, Plan, PlannedRelease
 from streamgauge.privacy import Loss
 from streamgauge.query.predicted import Error
@@ -12,8 +12,9 @@ from streamgauge.query.predicted import Error
 def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered, asked, alerts), ledger (budget, before, after), edits (new, kept, ended, budget),
-    refused, notes, keeps (bytes), intrusions (made, left; null where none can be survived).
+    delta, discovered, asked, alerts, column), columns of reports (column, protocol, loss, again,
+    reports_per_user, per_user), ledger (budget, before, after), edits (new, kept, ended, budget), refused,
+    notes, keeps (bytes), intrusions (made, left; null where none can be survived).
     """
     return {
         "file": plan.file.path.name,
@@ -28,6 +29,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "notes": list(plan.notes),
         "keeps": plan.keeps,
         "intrusions": None if plan.intrusions is None else plan.intrusions.as_json(),
+        "columns": reports_as_json(plan.file.stream),
     }
 
 
@@ -66,6 +68,7 @@ def release_as_json(release: PlannedRelease) -> dict[str, Any]:
         "discovered": release.discovered,
         "asked": release.asked,
         "alerts": list(release.alerts),
+        "column": release.column,
     }
 
 

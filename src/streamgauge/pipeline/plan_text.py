@@ -43,6 +43,7 @@ def declared(stream: Stream) -> list[tuple[str, str]]:
         ("budget", loss_text(stream.budget)),
         ("ticks", f"of {spelled(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
         *([("memory", PRIVATE)] if stream.pan_private else []),
+        *((name, f"local: {report}") for name, report in stream.reports.items()),
     ]
 
 
@@ -72,7 +73,8 @@ def change_lines(plan: Plan) -> list[str]:
     lines = [f"{name} is new, and starts at tick {starts[name]:,}" for name in edits.new if name in starts]
     frees = plan.file.stream.unit.frees
     returns = "its budget returns for later ticks" if frees else "its budget does not return to anybody"
-    lines += [f"{name} ends: {returns}" for name in edits.ended]
+    stays = "what its reports have lost stays lost"
+    lines += [f"{name} ends: {stays if name in plan.collected else returns}" for name in edits.ended]
     if edits.budget:
         before, after = map(loss_text, edits.budget)
         lines.append(f"the budget {before} becomes {after}: run --change-budget records it")
@@ -90,6 +92,8 @@ def ledger_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 def title(release: PlannedRelease, stream: Stream) -> str:
     cost = cost_text(release.loss, release.delta)
+    if release.column is not None:
+        cost = f"nothing beside the reports of {release.column}"
     return f"{release.name}: {window_text(release.window, stream.tick)}, {cost}"
 
 

@@ -69,6 +69,7 @@ class PlannedRelease:
     delta: Fraction | None = None  # of groups that are discovered
     asked: str | None = None  # who asked for it, if it is in no file
     alerts: tuple[str, ...] = ()  # what each of its alerts means
+    column: str | None = None  # of reports, whose loss is this one's
 
     @property
     def discovered(self) -> bool:
@@ -89,6 +90,7 @@ class Plan:
     keeps: int = 0  # bytes of all releases, whatever comes
     intrusions: Intrusions | None = None  # announced ones, where they can be survived
     growth: tuple[str, ...] = ()  # what they do to errors
+    collected: frozenset[str] = frozenset()  # releases of reports, ended ones too
 
     def as_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dumps`."""
@@ -132,6 +134,7 @@ def plan_of(file: PipelineFile) -> Plan:
         needed_bytes(plans),
         Intrusions.of(book, file.stream, read_tick(file.folder)) if file.stream.pan_private else None,
         tuple(growth_lines(plans)),
+        frozenset(name for name, entry in book.entries.items() if entry.column is not None),
     )
 
 
@@ -173,13 +176,23 @@ def _charged(
     for name in sorted(ended, key=ended.__getitem__):  # a live one runs on by the clock of the start
         last = last_of(file.stream, book.entries[name], file.stream.start, ended[name])
         book.end(name, max(ended[name], last))
+    try:
+        if book.ledger is not None:
+            book.charge_columns(file.stream.reports)
+    except ValueError as refusal:
+        refuse("stream.columns", refusal)
     for plan in plans:
-        if plan.name in changed.new and book.ledger is not None:
+        if plan.name in changed.new and book.ledger is not None and is_charged(plan, book):
             try:
                 book.charge(plan.name, plan, first)
             except ValueError as refusal:
                 refuse(f"release {plan.name}", refusal)
     return refused
+
+
+def is_charged(plan: Planned, book: Book) -> bool:
+    """Whether it has a charge of its own, or the column that it is read off has."""
+    return plan.query.report is None or plan.query.report.column in book.columns
 
 
 def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
@@ -200,6 +213,7 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
         plan.release.delta,
         plan.release.asked,
         _alerts(plan),
+        None if plan.query.report is None else plan.query.report.column,
     )
 
 

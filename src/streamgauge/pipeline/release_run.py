@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from streamgauge.noise import Noise
+from streamgauge.pipeline.local_part_run import LocalPartRun
 from streamgauge.pipeline.part_run import PartRun
 from streamgauge.pipeline.scan import Scan
 from streamgauge.pipeline.user_part_run import UserPartRun
@@ -20,10 +21,15 @@ from streamgauge.query.measure import Tally
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned, shape_of
 from streamgauge.query.released import Released
+from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.told import Columns
 from streamgauge.statistics.user_table import UserTable
 
-AnyPartRun = PartRun | UserPartRun
+AnyPartRun = PartRun | UserPartRun | LocalPartRun
+KINDS: Mapping[type, type[PartRun] | type[UserPartRun] | type[LocalPartRun]] = {
+    UserTable: UserPartRun,
+    LocalFrequency: LocalPartRun,
+}
 FIELDS = ("value", "stddev", "low", "high")
 
 
@@ -48,7 +54,7 @@ class ReleaseRun:
         cls, planned: Planned, name: str, first: int, state: Mapping[str, bytes], noise: Noise | None
     ) -> "ReleaseRun":
         parts = enumerate(planned.parts)
-        runs = [kind_of(part).load(part, state[state_name(name, place)], noise) for place, part in parts]
+        runs = [_loaded(part, state_name(name, place), state, noise) for place, part in parts]
         run = cls(planned, name, first, runs)
         if run.watches is not None:
             run.watches.load(state, runs[0].tick)
@@ -74,8 +80,14 @@ class ReleaseRun:
         alerts = {} if self.watches is None else self.watches.saved()
         names = [state_name(self.name, place) for place in range(len(self.planned.parts))]
         if self.over and (self.ended is not None or self.planned.stream.pan_private):
-            return dict.fromkeys([*names, *alerts])
-        return {**{name: run.save() for name, run in zip(names, self.runs, strict=True)}, **alerts}
+            stored = [
+                each for run, name in zip(self.runs, names, strict=False) for each in _stored(run, name)
+            ]
+            return dict.fromkeys([*names, *stored, *alerts])
+        saved: dict[str, bytes | None] = {}
+        for run, name in zip(self.runs, names, strict=True):
+            saved |= _saved(run, name)
+        return saved | alerts
 
     def let_go(self) -> None:
         """Forgets its runs, if it is over: it takes no tick more."""
@@ -134,8 +146,25 @@ class ReleaseRun:
                 array[:, output.aggregate, begin:end] = getattr(column, name)
 
 
-def kind_of(part: Part) -> type[PartRun] | type[UserPartRun]:
-    return UserPartRun if isinstance(part.statistic, UserTable) else PartRun
+def kind_of(part: Part) -> type[PartRun] | type[UserPartRun] | type[LocalPartRun]:
+    return KINDS.get(type(part.statistic), PartRun)
+
+
+def _loaded(part: Part, name: str, state: Mapping[str, bytes], noise: Noise | None) -> AnyPartRun:
+    kind = kind_of(part)
+    if issubclass(kind, LocalPartRun):
+        return kind.restored(part, name, state)
+    return kind.load(part, state[name], noise)
+
+
+def _saved(run: AnyPartRun, name: str) -> dict[str, bytes | None]:
+    """Of reports, what has changed; of all else, all of it."""
+    return run.parts(name) if isinstance(run, LocalPartRun) else {name: run.save()}
+
+
+def _stored(run: AnyPartRun, name: str) -> list[str]:
+    """What a store has of it."""
+    return run.stored(name) if isinstance(run, LocalPartRun) else [name]
 
 
 def state_name(release: str, part: int) -> str:

@@ -49,7 +49,9 @@ class Rollback:
         """Charges releases anew that are, or may have been, drawn from elsewhere."""
         if not self.until or (new and self.spent is not None):
             return []
-        return [book.again(name, self.until) for name in names if book.entries[name].first <= self.until]
+        entries = [book.entries[name] for name in names]
+        drawn = [entry for entry in entries if entry.column is None]  # reports are drawn by devices, once
+        return [book.again(entry.name, self.until) for entry in drawn if entry.first <= self.until]
 
     def entered(self, book: Book) -> list[Act]:
         """The charges of the lost history that the book does not have, and the act that says why."""

@@ -17,6 +17,7 @@ from streamgauge.query.measure import Measure
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import Stream
+from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.user_table import UserTable
 
 PLACES = 2**25  # of all ticks and groups
@@ -95,7 +96,7 @@ def state_bytes(plan: Planned) -> int:
 
 def numbers_of(statistic: Any) -> int:
     """How many numbers of 8 bytes it keeps for each place of a tick's vector."""
-    if isinstance(statistic, UserTable):
+    if isinstance(statistic, UserTable | LocalFrequency):
         return statistic.numbers
     memory: int = statistic.counter.memory()
     return memory

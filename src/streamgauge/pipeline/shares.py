@@ -45,7 +45,7 @@ def own_ledger(book: Book, by: str, share: Fraction) -> Ledger:
     own, taken = Ledger(budget.part(share), book.unit), Fraction(0)
     for entry in book.entries.values():
         covers = entry.charge.covers
-        if entry.asked == by and covers is not None:
+        if entry.asked == by and covers is not None and entry.column is None:
             native, per_tick = entry.charge.native, entry.charge.per_tick
             own.charge_timeline(entry.name, covers, native=native, per_tick=per_tick)
             taken += entry.delta

@@ -7,6 +7,7 @@ Promise
     another enters those which it does not know as `lost` before it goes on (`Opening`).
 
 A charge is known by the chain of its entry, which no other history has, and by its place among all charges.
+Columns of reports are none of them: what a device's report has lost is lost once, whichever store counts it.
 An announced intrusion is known by its chain: each charge has those that its release was there for.
 """
 
@@ -62,13 +63,13 @@ def spent_by(acts: Iterable[tuple[str, Act]]) -> tuple[Spent, ...]:
     running: dict[str, str] = {}  # which of them a release runs under
     place = count()
     for chain, act in acts:
-        if act.kind in {"charge", "again", "lost"}:
+        if act.kind in {"charge", "again", "lost"} and "column" not in act.body:
             runs = act.kind == "charge"
             each = Spent.of_json({"id": f"{chain}/{next(place)}", "running": runs, **act.body})
             found[each.id] = each
             if runs:
                 running[each.release] = each.id
-        elif act.kind == "end":
+        elif act.kind == "end" and act.body["release"] in running:
             ended = found[running[act.body["release"]]]
             found[ended.id] = replace(ended, last=act.body["ingested"], running=False)
         for name, intrusions in _handed_over(chain, act).items():

@@ -60,7 +60,7 @@ def unit_text(unit: Unit) -> str:
     'one user: at most 1 event a tick, in at most 30 ticks'
     """
     told = {
-        "Event": "one event",
+        "Event": "what one report says" if unit.replace else "one event",
         "WEvent": "one event a tick, in any {w} in a row",
         "XAdjacent": "one user, however often",
         "User": "one user: at most {max_events_per_tick} a tick, in at most {max_ticks}",

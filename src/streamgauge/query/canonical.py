@@ -42,7 +42,7 @@ def blocks_of(stream: Stream, lookups: Mapping[str, Lookup], releases: Iterable[
     return {
         "stream": canonical(_stream(stream)),
         "budget": canonical(_loss(stream.budget)),
-        "source": canonical({name: getattr(stream, name) for name in SOURCE}),
+        "source": canonical(_source(stream)),
         **{f"lookup.{name}": canonical(_lookup(lookup)) for name, lookup in lookups.items()},
         **{f"release.{release.name}": canonical(asked_of(release)) for release in releases},
     }
@@ -61,9 +61,15 @@ def _stream(stream: Stream) -> dict[str, Any]:
     return {**fixed, **private, "unit": _named(stream.unit), "columns": columns}
 
 
+def _source(stream: Stream) -> dict[str, Any]:
+    senders = {} if stream.senders is None else {"senders": stream.senders}
+    return {name: getattr(stream, name) for name in SOURCE} | senders
+
+
 def _column(column: Column) -> dict[str, Any]:
     """What was declared of a column; what was not is left out, so that new ways to declare change no text."""
     declared = {field.name: getattr(column, field.name) for field in fields(column) if field.name != "name"}
+    declared["report"] = column.report and column.report.declared()
     return {name: value for name, value in declared.items() if value is not None and value is not False}
 
 

@@ -21,6 +21,7 @@ from streamgauge.query.mechanism_names import mechanism_named, setting_of_json
 from streamgauge.query.parts import Part
 from streamgauge.query.query import Refused
 from streamgauge.statistics import Statistic
+from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.tuned import Tuned
 from streamgauge.statistics.user_table import UserTable
 
@@ -30,7 +31,7 @@ Choices = Sequence[Choice | None]
 
 def choice_of(statistic: Any) -> Choice | None:
     """The mechanism of a statistic with all its settings; none if they do not say all of it."""
-    if isinstance(statistic, UserTable):
+    if isinstance(statistic, UserTable | LocalFrequency):
         return None
     counter = statistic.counter
     choice = {

@@ -5,6 +5,7 @@
     sensor = { hashed = 65536 }                                any text, known by a keyed hash
     diagnosis = { max_groups = 1000 }                          groups that are found, for a delta
     note = { type = "text" }                                   read by expressions only
+    emoji = { report = "LocalHashing", ... }                   private already: see `report_columns`
 
 Each column is declared in one of these ways; `type` may be repeated where it follows from the rest.
 """
@@ -15,11 +16,12 @@ from fractions import Fraction
 from typing import Any
 
 from streamgauge.noise import Grid
+from streamgauge.query.report_columns import REPORT, REPORT_KEYS, report_column
 from streamgauge.query.settings import Column, Kind
 from streamgauge.query.toml_keys import BadFile, Rule, Table, joined, must, shown
 from streamgauge.query.toml_rules import COLUMN, MOST, NUMBER, SWITCH, is_line, label_number, one_of, whole
 
-COLUMN_KEYS = ("values", "other", "bounds", "grid", "type", "hashed", "max_groups")
+COLUMN_KEYS = ("values", "other", "bounds", "grid", "type", "hashed", "max_groups", *REPORT_KEYS)
 WAYS = ("values", "bounds", "hashed", "max_groups")
 BELONGS = {"other": "values", "grid": "bounds"}
 TYPE: Rule[Kind] = one_of("text", "number", "boolean")
@@ -52,6 +54,8 @@ def distinct(where: str, names: Collection[str]) -> None:
 
 
 def _column(name: str, table: Table) -> Column:
+    if REPORT in table:
+        return report_column(name, table)
     ways = [way for way in WAYS if way in table]
     if len(ways) > 1 or not (ways or "type" in table):
         rule = "declared by one of values, bounds, hashed, max_groups or type"
@@ -59,6 +63,9 @@ def _column(name: str, table: Table) -> Column:
     for key, needed in BELONGS.items():
         if key in table and needed not in table:
             raise BadFile(f"{table.at(key)} must be left out unless there are {needed}, got it without")
+    for key in REPORT_KEYS:
+        if key in table:
+            raise BadFile(f"{table.at(key)} must be left out unless there is a report = ..., got it without")
     column = _READERS[ways[0] if ways else "type"](name, table)
     if table.optional("type", TYPE, column.kind) != column.kind:
         raise table.bad("type", f'"{column.kind}" or left out, as {ways[0]} say')

@@ -10,6 +10,8 @@ FORMATS: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "cs
 COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 STANDARD = "-"  # input or output
 HTTP = "http"  # a source whose events are sent to the server; a file of that name is "./http"
+REPORTS = "reports"  # a source whose records are sent by devices, which have made them private
+SENT = (HTTP, REPORTS)
 
 
 def compression_of(path: str) -> Compression | None:

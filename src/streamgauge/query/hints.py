@@ -22,6 +22,8 @@ def hints_of(statistic: Statistic[Any], *, certain: bool = True) -> tuple[str, .
     """What is to be known; nothing of a mechanism whose value is the centre of its interval. Where nothing is
     `certain`, the plan has no interval to speak of."""
     counter: Any = statistic.counter
+    if told := getattr(statistic, "hints", ()):
+        return tuple(told)
     if getattr(counter, "releases", 1) > 1:
         return (SHARED.format(f"{counter.releases:,}"),)
     own = OWN.get(type(counter).__name__)

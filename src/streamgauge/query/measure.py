@@ -34,6 +34,7 @@ class Cell:
     count: int
     lower: Fraction | None = None  # with a step: the cell of a DOUBLE, floor((x - lower)/step), cut off
     step: Fraction | None = None
+    reports: bool = False  # whether it is a report: private already, and each of them counts
 
 
 @dataclass(frozen=True)

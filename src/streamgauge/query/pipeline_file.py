@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from streamgauge.query.canonical import blocks_of
-from streamgauge.query.formats import HTTP, STANDARD
+from streamgauge.query.formats import SENT, STANDARD
 from streamgauge.query.lookups import lookups_of, with_keys
 from streamgauge.query.paths import path_of
 from streamgauge.query.release_tables import releases_of
@@ -123,7 +123,7 @@ def _apart(stream: Stream, lookups: Mapping[str, Lookup]) -> None:
 def _taken(top: Table, stream: Stream, path: Path) -> dict[str, Path]:
     """Where no sink may write."""
     named = {f"lookup.{name}": table["file"] for name, table in top.tables("lookup").items()}
-    if stream.source not in (STANDARD, HTTP):
+    if stream.source not in (STANDARD, *SENT):
         named["the source"] = stream.source
     kind, _, key = (stream.key or "").partition(":")
     if kind == "file":

@@ -13,6 +13,7 @@ from streamgauge.privacy import XAdjacent
 from streamgauge.query.alerts import Watched, watched_of
 from streamgauge.query.canonical import asked_of, canonical
 from streamgauge.query.chosen import Choice, Choices, choice_of, kept
+from streamgauge.query.local_parts import local_parts, priced
 from streamgauge.query.parts import Part, parts_of
 from streamgauge.query.query import Query, Refused
 from streamgauge.query.released import Place, Shape
@@ -107,8 +108,8 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
     """
     try:
         query = parse(release.sql, file.stream, file.lookups)
-        of_users = isinstance(file.stream.unit, XAdjacent)
-        parts = (user_parts if of_users else parts_of)(release, query, file.stream)
+        release = priced(release, query, file.stream)
+        parts = _parts(release, query, file.stream)
         alerts = watched_of(query, release.alerts)
         chosen = [choice_of(part.statistic) for part in parts] if mechanisms is None else mechanisms
         parts = kept(parts, chosen)
@@ -119,6 +120,12 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
     plan = Planned(release, query, parts, file.stream, block, tuple(chosen), alerts)
     _check_names(file, plan)
     return plan
+
+
+def _parts(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
+    if query.report is not None:
+        return local_parts(release, query, stream)
+    return (user_parts if isinstance(stream.unit, XAdjacent) else parts_of)(release, query, stream)
 
 
 def _check_names(file: PipelineFile, plan: Planned) -> None:

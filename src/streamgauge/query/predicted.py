@@ -4,6 +4,7 @@
     mean, variance, stddev   depend on the data: at the number of events that is expected, or at 1,000, of
                              values that are spread evenly over their bounds
     quantile, min, max       in ranks: how many events lie between the answer and the truth, at most
+    reports of devices       of a value that is rare, at the number of reports that is expected, or at 1,000
     groups discovered        exact, with the noisy count that a group needs to be published
     mechanisms that adapt    depend on the data: what is certain whatever they are, or that nothing is
 
@@ -30,6 +31,7 @@ from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Output, Part
 from streamgauge.query.planner import Planned
 from streamgauge.statistics import Extremes, Quantile, Summary, TopK
+from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.ranking import CONFIDENCE
 from streamgauge.statistics.top_k import AMONG
 from streamgauge.statistics.user_table import UserTable
@@ -101,6 +103,7 @@ def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
         (Quantile, _of_ranks),
         (Extremes, _of_extremes),
         (UserTable, _of_users),
+        (LocalFrequency, _of_reports),
     )
     if isinstance(part.statistic, TopK):
         return _of_keys(aggregate.name, part.statistic, tick, events_by(plan, tick))
@@ -157,6 +160,13 @@ def _of_ranks(statistic: Any, column: str, tick: int, events: float | None) -> T
 def _of_users(statistic: Any, column: str, tick: int, events: float | None) -> Told:
     spread = statistic.stddev(column, events)
     return spread, NORMAL * spread, None, statistic.told_of(events)
+
+
+def _of_reports(statistic: Any, column: str, tick: int, events: float | None) -> Told:
+    """`expected` is of one value: so many of all of them are reports."""
+    reports = EVENTS if events is None else max(1.0, events * statistic.channels)
+    spread = statistic.stddev(reports)
+    return spread, NORMAL * spread, events, f"of a rare value, at {reports:,.0f} reports of all others alike"
 
 
 def _of_extremes(statistic: Any, column: str, tick: int, events: float | None) -> Told:

@@ -6,13 +6,16 @@ from typing import Any
 
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 from streamgauge.query.durations import microseconds, ticks_of
+from streamgauge.query.formats import REPORTS
 from streamgauge.query.pan_private import WITH, is_private
+from streamgauge.query.report_stream import is_reported
 from streamgauge.query.toml_keys import BadFile, Rule, Table
 from streamgauge.query.toml_rules import COLUMN, DELTA, EPSILON, MOST, whole
 
 USER_KEYS = ("user", "max_events_per_tick", "max_ticks", "max_users")
 UNIT_KEYS = (*USER_KEYS, "w_event")
 BUDGET_KEYS = ("epsilon", "delta", "rho")
+REPORT = "report"
 UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... } or { w_event = ... }'
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
 
@@ -29,6 +32,8 @@ class Protected:
 def protected(stream: Table, tick: int) -> Protected:
     """Whom the stream protects. It must be said: there is no default."""
     value = stream.entries.get("unit")
+    if is_reported(stream) or value == REPORT:
+        return _report(stream, value)
     if value == "event":
         return Protected(Event())
     if not isinstance(value, Mapping):
@@ -39,6 +44,14 @@ def protected(stream: Table, tick: int) -> Protected:
     if "w_event" in unit:
         return _window(unit, tick)
     return _unbounded(unit) if is_private(stream) else _user(unit)
+
+
+def _report(stream: Table, value: Any) -> Protected:
+    """What one report says; that it came, and when, is public."""
+    if value != REPORT or not is_reported(stream):
+        rule = f'"{REPORT}" where source = "{REPORTS}", and nowhere else'
+        raise stream.bad("unit", rule)
+    return Protected(Event(replace=True))
 
 
 def _window(unit: Table, tick: int) -> Protected:

@@ -80,3 +80,4 @@ class Query:
     columns: frozenset[str]  # of the stream
     lookups: frozenset[str]
     key: KeyColumn | None = None  # in place of groups, on one level: 1
+    report: Codes | None = None  # of a column of reports, whose values are the only groups

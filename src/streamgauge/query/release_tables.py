@@ -4,7 +4,8 @@ The cost is an `epsilon`, a `rho`, or a `share` of the whole budget in the curre
 in; a pure budget takes no rho, which implies no epsilon. Groups that are discovered take a `delta` beside it
 of the budget's, and shares are of what all deltas in the file leave. A release of a finished or pan-private
 stream ends with it; one of another live stream goes on for ever unless it has a `horizon`. Whether the SQL
-can be answered is the planner's to say.
+can be answered is the planner's to say, and whether a release that declares no cost is of reports, which have
+theirs.
 """
 
 from fractions import Fraction
@@ -63,7 +64,7 @@ def _release(table: Table, stream: Stream, taken: Fraction) -> Release:
     return Release(
         name=table.required("name", NAME),
         sql=table.required("sql", SQL),
-        loss=_loss(table, stream.budget, taken),
+        loss=_loss(table, stream, taken),
         window=table.optional("window", window_rule(stream.tick), "running"),
         horizon=table.required("horizon", ticks_rule(stream.tick, stream.ticks))
         if "horizon" in table
@@ -80,8 +81,10 @@ def _release(table: Table, stream: Stream, taken: Fraction) -> Release:
     )
 
 
-def _loss(table: Table, budget: Loss, taken: Fraction) -> Loss:
-    given = [key for key in COSTS if key in table]
+def _loss(table: Table, stream: Stream, taken: Fraction) -> Loss:
+    budget, given = stream.budget, [key for key in COSTS if key in table]
+    if not given and stream.reports:
+        return Pure.nothing()  # whether it must have a cost, its SQL says (`local_parts`)
     if len(given) != 1:
         got = " and ".join(given) or "none of them"
         raise BadFile(f"{table.where} must be given exactly one of epsilon, rho and share, got {got}")

@@ -6,6 +6,7 @@ https                  no TLS in front: cookies travel in the clear, as on loopb
 publish_delay          "1s": what is late leaves at the next multiple of it
 max_body               "8MB" of one request
 max_waiting            "64MB" of events that are not committed yet
+max_reports            64 records of one message, where anyone sends reports
 rate                   50 requests a second of one client, and twice as many at once
 max_live               1000 connections that wait for releases
 max_live_per_client    20 of them
@@ -30,7 +31,7 @@ from streamgauge.query.toml_rules import LENGTH, MOST, SWITCH, amount, whole
 
 SERVER_KEYS = (
     *("anonymous", "https", "publish_delay", "max_body", "max_waiting"),
-    *("rate", "max_live", "max_live_per_client", "hosts"),
+    *("rate", "max_live", "max_live_per_client", "hosts", "max_reports"),
     *("max_groups", "max_asked", "max_asked_per_analyst", "max_asked_memory", "max_asked_work"),
     *("max_asks_per_analyst", "max_asks_per_minute", "max_plans_per_minute"),
 )
@@ -38,6 +39,7 @@ SIZES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB
 LARGEST = 64 * 2**20  # bytes that an engine is given at once
 MOST_LIVE = 100_000
 MOST_ASKED = 10_000
+MOST_RECORDS = 500_000  # of a message of reports, whoever sends it
 
 _HOST = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _SIZE = re.compile(r"([1-9][0-9]{0,8}) ?([KMG]I?B)", re.IGNORECASE)
@@ -83,6 +85,7 @@ GROUPS = whole(most=MOST)
 ASKED_WORK = whole(least=0, most=MOST)
 RELEASES = whole(least=0, most=MOST_ASKED)
 ASKS = whole(most=MOST_ASKED)
+RECORDS = whole(most=MOST_RECORDS)
 
 
 def server_of(top: Table) -> ServerSettings:
@@ -98,6 +101,7 @@ def server_of(top: Table) -> ServerSettings:
         max_body=table.optional("max_body", BODY, usual.max_body),
         max_waiting=table.optional("max_waiting", WAITING, usual.max_waiting),
         rate=float(table.optional("rate", RATE, Fraction(usual.rate))),
+        max_reports=table.optional("max_reports", RECORDS, usual.max_reports),
         max_live=table.optional("max_live", CONNECTIONS, usual.max_live),
         max_live_per_client=table.optional("max_live_per_client", CONNECTIONS, usual.max_live_per_client),
         max_groups=table.optional("max_groups", GROUPS, usual.max_groups),

@@ -14,6 +14,7 @@ from streamgauge.privacy import Loss, Unit
 
 if TYPE_CHECKING:
     from streamgauge.query.alerts import Alert
+    from streamgauge.query.report_columns import ReportColumn
 
 Label = str | int | float | bool
 Kind = Literal["text", "number", "boolean", "time"]
@@ -31,6 +32,7 @@ class Column:
     grid: Fraction | None = None
     hashed: int | None = None  # any text, known by a keyed hash below this number
     max_groups: int | None = None  # groups are discovered, at most so many
+    report: "ReportColumn | None" = None  # codes of reports, which devices have made private
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Stream:
     """The events: where they come from, when they happened, whom they are about."""
 
     name: str
-    source: str  # a path relative to the pipeline file, a folder, "-", or "http"
+    source: str  # a path relative to the pipeline file, a folder, "-", "http" or "reports"
     format: Literal["jsonl", "csv", "parquet"]
     compression: Literal["gzip", "zstd"] | None
     arrival: Literal["finished", "live"]
@@ -68,6 +70,7 @@ class Stream:
     late: Literal["drop", "carry"] = "drop"
     pan_private: bool = False  # whether nothing exact rests in memory or on disk
     intrusions: int = 0  # announced ones that are reserved
+    senders: Literal["anyone", "curator"] | None = None  # who may send reports
     key: str | None = field(default=None, repr=False)  # who mistakes it may have written the key itself
     columns: Mapping[str, Column] = field(default_factory=dict)
 
@@ -75,6 +78,11 @@ class Stream:
     def ticks(self) -> int | None:
         """The last tick, if there is one."""
         return None if self.end is None else (self.end - self.start) // self.tick
+
+    @property
+    def reports(self) -> dict[str, "ReportColumn"]:
+        """The columns that devices have made private."""
+        return {name: column.report for name, column in self.columns.items() if column.report is not None}
 
     def begins(self, tick: int) -> int:
         """When a tick begins; tick + 1 says when it ends."""
@@ -132,6 +140,7 @@ class ServerSettings:
     max_asked_memory: int = 64_000_000  # bytes that all of them keep, at most
     max_asked_work: int = 200  # that all of them add to a round, see `pipeline.work`
     hosts: tuple[str, ...] = ()  # names under which it is asked for; by default see `server.hosts`
+    max_reports: int = 64  # records of one message, where anyone sends reports
 
 
 @dataclass(frozen=True)

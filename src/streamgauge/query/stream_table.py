@@ -9,6 +9,7 @@
     earliness      one tick: clocks that run ahead by less lose nothing; nothing with pan_private = true
     late           "drop"
     end            the stream goes on; a finished one must say
+    time           nothing, unless records are reports of devices (`report_stream`)
     pan_private    false: memory is exact, and encrypted on disk (see `pan_private` for what true takes)
 
 Nothing else has a default: the unit of privacy and the budget are the curator's to say.
@@ -20,10 +21,11 @@ from zoneinfo import available_timezones
 from streamgauge.privacy import WEvent
 from streamgauge.query.columns import columns_of
 from streamgauge.query.durations import spelled, ticks_of
-from streamgauge.query.formats import HTTP, STANDARD, Format, compression_of, format_of
+from streamgauge.query.formats import HTTP, REPORTS, STANDARD, Format, compression_of, format_of
 from streamgauge.query.instants import ZONE, instant
 from streamgauge.query.pan_private import private_settings
 from streamgauge.query.promises import budget_of, protected
+from streamgauge.query.report_stream import ARRIVED, check_columns, is_reported, reported
 from streamgauge.query.settings import Stream
 from streamgauge.query.toml_keys import BadFile, Rule, Table
 from streamgauge.query.toml_rules import COLUMN, DURATION, IDENTIFIER, LENGTH, PATH, is_line, one_of
@@ -31,6 +33,7 @@ from streamgauge.query.toml_rules import COLUMN, DURATION, IDENTIFIER, LENGTH, P
 STREAM_KEYS = (
     *("name", "source", "arrival", "format", "time", "time_format", "timezone", "tick", "start", "end"),
     *("lateness", "earliness", "late", "unit", "budget", "key", "columns", "pan_private", "intrusions"),
+    "senders",
 )
 FORMAT: Rule[Format] = one_of("jsonl", "csv", "parquet")
 ARRIVAL: Rule[Literal["finished", "live"]] = one_of("finished", "live")
@@ -57,7 +60,7 @@ def stream_of(top: Table) -> Stream:
     name = table.required("name", IDENTIFIER)
     tick = table.required("tick", LENGTH)
     who = protected(table, tick)
-    time = table.required("time", COLUMN)
+    time = ARRIVED if is_reported(table) else table.required("time", COLUMN)
     if who.user == time:
         raise BadFile(f"{table.at('unit')}.user must be another column than the time, got {time}")
     reserved = {"time": time} | ({"user": who.user} if who.user else {})
@@ -66,6 +69,8 @@ def stream_of(top: Table) -> Stream:
         raise BadFile(f'{table.at("late")} must be "drop" under a w-event unit ({why}), got "carry"')
     source = _source(table)
     private = private_settings(table, source)
+    columns = columns_of(table, reserved)
+    check_columns(table, columns)
     return Stream(
         name=name,
         **source,
@@ -74,18 +79,20 @@ def stream_of(top: Table) -> Stream:
         tick=tick,
         lateness=table.optional("lateness", DURATION, 0),
         **{"earliness": table.optional("earliness", DURATION, tick), **private},
-        late=table.optional("late", LATE, "drop"),
+        late=table.optional("late", LATE, "carry" if is_reported(table) else "drop"),
         unit=who.unit,
         user=who.user,
         max_users=who.max_users,
         budget=budget_of(table),
         key=_key_named(table),
-        columns=columns_of(table, reserved),
+        columns=columns,
     )
 
 
 def _source(table: Table) -> dict[str, Any]:
     source = table.required("source", PATH)
+    if source == REPORTS:
+        return _sent(table) | reported(table)
     if source == HTTP:
         return _sent(table)
     if source == STANDARD and "arrival" not in table:
@@ -119,7 +126,7 @@ def _clock(table: Table, tick: int, arrival: str) -> dict[str, Any]:
         raise table.bad("end", "given for a finished source: an instant")
     if end is not None and (end <= start or ticks_of(end - start, tick) is None):
         raise table.bad("end", f"the start plus a whole number of ticks of {spelled(tick)}")
-    time_format = table.optional("time_format", TIME_FORMAT, "iso")
+    time_format = table.optional("time_format", TIME_FORMAT, "epoch us" if is_reported(table) else "iso")
     return {"timezone": zone, "start": start, "end": end, "time_format": time_format}
 
 

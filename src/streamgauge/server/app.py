@@ -1,11 +1,12 @@
 """The whole server as one application: its routes, and what stands in front of them.
 
-    access log > security headers > guard > admission > routes
+    access log > security headers > shared > guard > admission > routes
 
 The order matters: what is refused at the door is logged and has all headers, and no exception leaves the
 guard with its words.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
@@ -27,10 +28,12 @@ from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import Metrics
 from streamgauge.server.openapi import document
 from streamgauge.server.public_ledger import PublicLedger
+from streamgauge.server.reports import Collecting, public_paths
 from streamgauge.server.roles import Admission
 from streamgauge.server.runner import Runner
 from streamgauge.server.security_headers import SecurityHeaders
 from streamgauge.server.sessions import Sessions
+from streamgauge.server.shared import Shared
 from streamgauge.server.signing_in import SigningIn
 from streamgauge.server.tokens import Tokens
 
@@ -54,8 +57,10 @@ def app_of(
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
     asking = Asking(runner, ledger, limits)
     signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
+    dropped, public = Counter[str](), public_paths(runner)
     routes = [
-        *Events(runner, limits, metrics).routes(),
+        *Events(runner, limits, metrics, dropped).routes(),
+        *Collecting(runner, limits, dropped).routes(),
         *asking.routes(),
         *Intrusions(asking).routes(),
         *ledger.routes(),
@@ -71,6 +76,7 @@ def app_of(
     in_front = [
         Middleware(AccessLog, log=access, counted=metrics.answered, forgets=forgets),
         Middleware(SecurityHeaders),
+        Middleware(Shared, paths=public),
         Middleware(Guard, log=log),
         Middleware(
             Admission,
@@ -80,6 +86,7 @@ def app_of(
             settings=settings,
             hosts=hosts,
             forgets=forgets,
+            public=public,
         ),
     ]
     app = Starlette(routes=routes, middleware=in_front, exception_handlers={HTTPException: http_error})

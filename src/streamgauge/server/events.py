@@ -13,6 +13,8 @@ batch that is refused is gone with its answer.
 
 import asyncio
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -20,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.pipeline.quarantine import UNCOUNTED
+from streamgauge.query.formats import HTTP
 from streamgauge.query.packages import MissingPackage
 from streamgauge.server.batches import LINES, lines_of
 from streamgauge.server.bodies import media_type, unpacked, whole_body
@@ -33,6 +36,7 @@ from streamgauge.sources.passing_inbox import PassingInbox
 
 KEY = re.compile(r"[!-~]{1,128}")
 COMMIT_SECONDS = 30.0  # that a commit may take before a client is told to ask again
+NOTHING: Mapping[str, int] = MappingProxyType({})
 AT_ONCE = 2**16  # bytes that are parsed in the event loop; more in a thread
 ENDED = {
     "ended": "the stream's end has passed",
@@ -44,8 +48,11 @@ ENDED = {
 class Events:
     """What the curator's systems talk to."""
 
-    def __init__(self, runner: Runner, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self, runner: Runner, limits: Limits, metrics: Metrics, dropped: Mapping[str, int] = NOTHING
+    ) -> None:
         self.runner, self.limits, self.metrics = runner, limits, metrics
+        self.dropped = dropped  # before they were read
 
     def routes(self) -> list[Route]:
         def curators(path: str, endpoint: str, method: str = "GET") -> Route:
@@ -98,12 +105,11 @@ class Events:
             del found
 
     def _inbox(self) -> Inbox | PassingInbox:
-        if self.runner.inbox is None:
+        if self.runner.inbox is None or self.runner.file.stream.source != HTTP:
             rule = 'stream.source must be "http" where events are posted, got another'
             raise HttpRefusal(409, "no_inbox", rule)
-        why = ENDED.get(self.runner.state)
-        if why is not None:
-            raise later("not_running", f"events must be sent while the run goes on, got some after: {why}")
+        if why := not_running(self.runner):
+            raise why
         return self.runner.inbox
 
     async def fate(self, request: Request) -> Response:
@@ -118,10 +124,17 @@ class Events:
             return JSONResponse({"records": None, "dropped": None, "reason": UNCOUNTED})
         progress = self.runner.progress
         records, dropped = (0, {}) if progress is None else (progress.events, progress.dropped)
-        return JSONResponse({"records": records, "dropped": dict(dropped)})
+        return JSONResponse({"records": records, "dropped": {**dropped, **self.dropped}})
 
     async def tell_metrics(self, request: Request) -> Response:
         return Response(self.metrics.text(), media_type=TYPE)
+
+
+def not_running(runner: Runner) -> HttpRefusal | None:
+    """Why nothing can be sent by now, if it cannot."""
+    why = ENDED.get(runner.state)
+    rule = f"events must be sent while the run goes on, got some after: {why}"
+    return None if why is None else later("not_running", rule)
 
 
 def key_of(text: str | None) -> str:

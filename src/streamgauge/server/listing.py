@@ -56,9 +56,11 @@ def stream_as_json(stream: Stream) -> dict[str, Any]:
 
 def _column_as_json(column: Column) -> dict[str, Any]:
     """What an analyst must know of a column: its values if there are few, or its bounds."""
-    values = None if column.values is None or len(column.values) > FEW else list(column.values)
+    known = column.values if column.report is None else column.report.values
+    values = None if known is None or len(known) > FEW else list(known)
     bounds = None if column.bounds is None else [float(bound) for bound in column.bounds]
-    return {"name": column.name, "kind": column.kind, "values": values, "bounds": bounds}
+    kind = column.kind if column.report is None else "report"
+    return {"name": column.name, "kind": kind, "values": values, "bounds": bounds}
 
 
 def releases_as_json(runner: Runner, reader: Departed, kinds: Kinds) -> list[dict[str, Any]]:
@@ -99,7 +101,8 @@ def _charged(entry: Entry) -> dict[str, Any]:
     return {
         "loss": loss_as_json(entry.loss),
         "delta": str(entry.delta) if entry.delta else None,
-        "loss_text": cost_text(entry.loss, entry.delta),
+        "loss_text": cost_text(entry.loss, entry.delta) + (" of a report" if entry.column else ""),
+        "column": entry.column,
         "by": entry.asked,
         "first": entry.first,
         "last": entry.last,

@@ -9,6 +9,7 @@ from typing import Any
 from streamgauge.server.batches import ARROW, LINES
 from streamgauge.server.bodies import JSON
 from streamgauge.server.ledger_pages import ACTS, CHARGES
+from streamgauge.server.report_records import BINARY
 from streamgauge.server.schemas import SCHEMAS, WHOLE, Schema, refer
 
 ABOUT = """Live statistics of a sensitive event stream, under differential privacy.
@@ -117,7 +118,7 @@ def document() -> Schema:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Streamgauge", "version": "1", "description": ABOUT, "license": LICENSE},
-        "paths": {**readers(), **analysts(), **curators(), **anybody()},
+        "paths": {**readers(), **analysts(), **curators(), **devices(), **anybody()},
         "components": {"schemas": SCHEMAS, "securitySchemes": KEYS},
     }
 
@@ -228,6 +229,38 @@ def announce_operation() -> Schema:
     good = {"201": reply("On record, and handed over to a folder on the server.", "HandedOver")}
     about, asked = "Hold an announced intrusion into a pan-private run", body(refer("Announced"))
     return operation("announce", about, "curators", good, *BODY, 409, 500, 503, requestBody=asked)
+
+
+def devices() -> Schema:
+    """Roads of reports: whose they are, the file says."""
+    role, whoever = "curators", "For curators; for anybody where the file says senders = anyone."
+    security: list[Schema] = [{"token": []}, {"session": []}, {}]
+    record: Schema = {"type": "object", "examples": [{"emoji": 4711, "age": "young"}]}
+    binary: Schema = {"schema": {"type": "string", "format": "binary"}}
+    message = body(
+        {"anyOf": [record, {"type": "array", "items": record}]},
+        **{LINES: {"schema": {"type": "string"}}, BINARY: binary},
+    )
+    column = parameter("column", "query", {"type": "string"}, "Where several columns have the same settings.")
+    taken = {"200": reply("On disk.", "Collected")}
+    told = {"200": reply("The settings of all columns of reports.", "Collection")}
+    sent = operation(
+        "sendReports",
+        "Send reports that are private already",
+        role,
+        taken,
+        *BODY,
+        409,
+        503,
+        parameters=[{**BATCH_KEY, "required": False}, column],
+        requestBody=message,
+        description=whoever,
+        security=security,
+    )
+    read = operation(
+        "readCollection", "What devices report", role, told, 409, description=whoever, security=security
+    )
+    return {"/api/reports": {"post": sent}, "/api/collection": {"get": read}}
 
 
 def anybody() -> Schema:

@@ -62,9 +62,9 @@ def routes() -> list[Route]:
     ]
 
 
-def page_files() -> dict[str, PageFile]:
+def page_files(package: str = "streamgauge.server", folder: str = "page") -> dict[str, PageFile]:
     """By name."""
-    found = (entry for entry in files("streamgauge.server").joinpath("page").iterdir())
+    found = (entry for entry in files(package).joinpath(folder).iterdir())
     return {
         entry.name: PageFile(entry.read_bytes(), TYPES[Path(entry.name).suffix])
         for entry in found

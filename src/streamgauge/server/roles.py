@@ -8,10 +8,11 @@ file says `anonymous = true`, and nobody's elsewhere. Nothing under /api answers
 **Promise.** A request with a cookie that changes something must come from our own page: its browser says so
 (Sec-Fetch-Site, or an Origin that is our own host), and it is JSON, which a form of another site cannot send.
 What other sites make a browser send is refused without a cookie as well, and what is asked under a name that
-is not ours (`hosts`). Whatever is refused at the door counts against the rate of its address.
+is not ours (`hosts`). Where devices may send reports, nobody is anybody: no token and no cookie counts there.
+Whatever is refused at the door counts against the rate of its address.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
@@ -108,17 +109,19 @@ class Admission:
         settings: ServerSettings,
         hosts: Hosts,
         forgets: bool = False,
+        public: Collection[str] = (),
     ) -> None:
         self.app, self.tokens, self.sessions = app, tokens, sessions
         self.limits, self.settings, self.hosts = limits, settings, hosts
         self.forgets = forgets  # whether it is not remembered how often events came, nor when
+        self.public = frozenset(public)  # paths where nobody is asked who they are: devices send there
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request = Request(scope)
             scope["person"] = self._counted(request)
             path = scope["path"]
-            if path.startswith("/api/") and path not in OPEN:
+            if path.startswith("/api/") and path not in OPEN | self.public:
                 admit(request, Role.READER)
         await self.app(scope, receive, send)
 
@@ -135,6 +138,8 @@ class Admission:
         return person
 
     def _person(self, request: Request) -> Person:
+        if request.url.path in self.public:
+            return Person(Role.NOBODY, address(request))
         token = self._bearer(request)
         if token is not None:
             number = token.id

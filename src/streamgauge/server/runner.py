@@ -39,7 +39,7 @@ from streamgauge.pipeline.pipeline import Pipeline, input_of
 from streamgauge.pipeline.reader import Act
 from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.store_errors import NoStore
-from streamgauge.query.formats import HTTP, STANDARD
+from streamgauge.query.formats import SENT, STANDARD
 from streamgauge.query.protocols import Live
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.announced import Announced, Departing, hand_over, why_not
@@ -123,7 +123,7 @@ class Runner:
 
     def _inbox(self) -> Inbox | PassingInbox | None:
         """What events are sent to, if they are."""
-        if self.file.stream.source != HTTP:
+        if self.file.stream.source not in SENT:
             return None
         if self.file.stream.pan_private:
             return PassingInbox(most_waiting=self.file.server.max_waiting)

@@ -117,6 +117,16 @@ PLANNED = shape(
     }
 )
 
+LOCAL = shape(
+    {
+        "protocol": TEXT,
+        "loss": {**LOSS, "description": "Of one report."},
+        "again": {"enum": ["repeat", "charge"]},
+        "reports_per_user": or_null(WHOLE),
+        "per_user": {**LOSS, "description": "Of all reports of one user."},
+    }
+)
+
 MEASURE = shape({"value": {}, "stddev": {}, "low": {}, "high": {}, "enough": {}})
 RELEASE = shape(
     {
@@ -128,6 +138,7 @@ RELEASE = shape(
         "loss": LOSS,
         "delta": or_null(TEXT),
         "loss_text": TEXT,
+        "column": {"type": ["string", "null"], "description": "Of reports, whose loss is this one's."},
         "by": or_null(TEXT),
         "first": WHOLE,
         "last": or_null(WHOLE),
@@ -163,6 +174,22 @@ SCHEMAS: dict[str, Schema] = {
         {"batch": TEXT, "durable": YES_NO, "repeated": YES_NO},
         examples=[{"batch": "ward-7-000123", "durable": True, "repeated": False}],
     ),
+    "Collected": shape(
+        {"accepted": WHOLE, "durable": YES_NO, "repeated": YES_NO},
+        examples=[{"accepted": 1, "durable": True, "repeated": False}],
+    ),
+    "Collection": shape(
+        {
+            "name": TEXT,
+            "senders": {"enum": ["anyone", "curator"]},
+            "tick": NUMBER,
+            "columns": {
+                "type": "object",
+                "description": "By the name of a column: what a device has to know to report on it.",
+                "additionalProperties": {"allOf": [LOCAL, shape({"values": listed({}), "settings": {}})]},
+            },
+        }
+    ),
     "Fate": shape({"batch": TEXT, "fate": {"enum": ["unknown", "waiting", "committed"]}}),
     "Quarantine": shape(
         {
@@ -194,7 +221,7 @@ SCHEMAS: dict[str, Schema] = {
             "charges": listed({"type": "object"}),
             "next": or_null(TEXT),
         },
-        {"asked": {}, "intrusions": {}, "timeline": listed({"type": "object"})},
+        {"asked": {}, "columns": listed(LOCAL), "intrusions": {}, "timeline": listed({"type": "object"})},
     ),
     "Acts": shape({"acts": listed(shape({"time": or_null(TEXT), "kind": TEXT})), "next": or_null(TEXT)}),
     "Stream": shape(

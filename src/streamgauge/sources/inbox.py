@@ -23,18 +23,21 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from struct import Struct
 from threading import Lock
 from typing import Literal
 
 from streamgauge.query.blocks import Block, Dropped
 from streamgauge.query.durations import DAY
+from streamgauge.query.formats import REPORTS
 from streamgauge.query.settings import PipelineFile
 from streamgauge.sources.lines import BLOCK, MOST_DROPPED, Lines
 from streamgauge.sources.opening import Opening
 
 MOST_KEYS = 2**16  # that are remembered
+SENDERS_KEYS = 2**14  # of reports: beyond them the oldest is forgotten
+AGAIN = 600_000_000  # microseconds: how long after it was read a report may be sent again
 FEWEST_KEYS = 2**10  # that a position has room for
 COUNT, ENTRY = Struct("<8sQ"), Struct("<16sq")
 MAGIC = b"SGINBOX1"
@@ -77,7 +80,10 @@ class Inbox:
     header = None
     durable = True  # whether a batch is on disk once its sender is told
 
-    def __init__(self, *, remembered: int, most_waiting: int, now: Callable[[], int]) -> None:
+    def __init__(
+        self, *, remembered: int, most_waiting: int, now: Callable[[], int], keys: int | None = None
+    ) -> None:
+        self._keys = keys  # how many are remembered at most: a new one takes the place of the oldest
         self._remembered, self._most_waiting, self._now = remembered, most_waiting, now
         self._lock = Lock()
         self._waiting: dict[bytes, _Batch] = {}  # exact: sent, not read
@@ -238,15 +244,21 @@ class Inbox:
         over = takewhile(lambda entry: ENTRY.unpack(entry)[1] + self._remembered < closed, entries)
         for key, _ in map(ENTRY.unpack, list(over)):
             del self._known[key]
+        many = 0 if self._keys is None else max(0, len(self._known) - self._keys)
+        for key in list(islice(self._known, many)):
+            del self._known[key]
 
 
 def inbox_of(file: PipelineFile, now: Callable[[], int]) -> Inbox:
     """The inbox of a stream: keys are remembered until no event of theirs can be counted.
 
     An event is counted in a tick that begins `earliness` after it was read, at the latest; clocks may
-    disagree by a tick.
+    disagree by a tick. Reports may come from anyone, and a report that is counted twice is no more than two
+    reports: nobody's keys may keep others out, so only the newest are remembered.
     """
     stream = file.stream
+    if stream.source == REPORTS:
+        return Inbox(remembered=AGAIN, most_waiting=file.server.max_waiting, now=now, keys=SENDERS_KEYS)
     carried = DAY if stream.late == "carry" else 0
     remembered = stream.earliness + stream.tick + carried
     return Inbox(remembered=remembered, most_waiting=file.server.max_waiting, now=now)

@@ -7,11 +7,11 @@
     memory       registers that an intruder finds exact
     presence     what is shown at all
     thresholds   the sparse vector technique, published wrong
-    reports      randomised response of vectors
     pegasus      groups that tell too much of counts, and nodes that are read where somebody is
     w_event      budgets of windows that are added up wrong
     sparse       counters for few events
     seized       tables of users that an intruder finds, and what is released of them
+    local        reports of devices that trust nobody, and what is made of them
 
 An audit that does not condemn all of them, or condemns one of their honest twins, is itself broken.
 """
@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from streamgauge.audit.mutants import (
     constants,
     floats,
+    local,
     memory,
     pegasus,
     presence,
-    reports,
     reuse,
     seized,
     sparse,
@@ -45,11 +45,11 @@ FAMILIES = (
     memory,
     presence,
     thresholds,
-    reports,
     pegasus,
     w_event,
     sparse,
     seized,
+    local,
 )
 
 

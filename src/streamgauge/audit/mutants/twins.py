@@ -30,6 +30,7 @@ class Twins:
     truth: float = inf  # or a bound above it; infinite where one neighbour shows what the other cannot
     runs: int = RUNS
     counted: bool = True  # whether experiments condemn it; what shows too rarely is condemned by computation
+    wrong: bool = False  # whether it keeps its claim, and is condemned for its estimates
 
     @property
     def name(self) -> str:

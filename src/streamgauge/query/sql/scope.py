@@ -30,6 +30,7 @@ class Scope:
     joined: Mapping[str, Lookup]  # by the names they have in the query
     present: Names = NOTHING
     narrowed: Mapping[str, Interval] = field(default_factory=dict)
+    collected: bool = False  # whether columns of reports may be read: to be counted, and for nothing else
 
     def column(self, node: exp.Column) -> Expression:
         """A column as it comes from the row source, with what is known of it here."""
@@ -70,10 +71,17 @@ class Scope:
             time = Expression("time", identifier(name), nullable=False, needs=frozenset({name}))
             yield self.stream.name, time
         elif name in self.stream.columns:
+            self._check_plain(self.stream.columns[name])
             yield self.stream.name, stream_column(self.stream.columns[name])
         for called, lookup in self.joined.items():
             if name in lookup.columns:
                 yield called, lookup_column(lookup, name, key_needs(lookup, self.stream))
+
+    def _check_plain(self, column: Column) -> None:
+        """What devices have made private says nothing of an event: it is counted, all of it, or not read."""
+        if column.report is not None and not self.collected:
+            form = f"SELECT {column.name}, COUNT(*) FROM {self.stream.name} GROUP BY {column.name}"
+            raise Refused(f"column {column.name} is of reports and can be asked only as {form}")
 
     def _called(self, table: str) -> Names:
         return self.names if table == self.stream.name else frozenset({table})
@@ -85,7 +93,7 @@ class Scope:
 
 def stream_column(column: Column) -> Expression:
     """A declared column. With `values`, the row source has made everything else NULL, or "other"."""
-    if column.hashed is not None:
+    if column.hashed is not None or column.report is not None:
         return Expression("code", identifier(column.name), needs=frozenset({column.name}))
     if column.other and column.kind != "text":
         raise Refused(f"column {column.name} must be text to have other = true")

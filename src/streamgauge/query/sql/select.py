@@ -15,6 +15,7 @@ from streamgauge.query.sql.expressions import Names, all_needs, expect
 from streamgauge.query.sql.grouping import Grouping, Item, grouping_of, items_of
 from streamgauge.query.sql.narrowing import narrowed
 from streamgauge.query.sql.reading import Reader
+from streamgauge.query.sql.reports import counted_reports, reads_reports
 from streamgauge.query.sql.scope import Scope, scope_of
 from streamgauge.query.sql.spelling import spelling
 
@@ -40,6 +41,8 @@ def meaning(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
 
 def _query(select: exp.Select, stream: Stream, lookups: Mapping[str, Lookup]) -> Query:
     scope = scope_of(select, stream, lookups)
+    if reads_reports(select, scope):
+        return counted_reports(select, scope)
     where, scope = _where(select, scope)
     items = items_of(select)
     grouping = grouping_of(select, items, Reader(scope))

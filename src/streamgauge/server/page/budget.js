@@ -11,6 +11,7 @@ const CHARGED = "Each release is charged before it starts; costs never depend on
 const WORDS = {
   event: ["What one event can lose, by the tick in which it happened. ", "When a release ends, the ticks after it have their budget back."],
   events: ["What events in any such run of ticks can lose together, by the ticks that they touch. ", "When a release ends, its budget is back once no such run touches its ticks."],
+  report: ["What one report can lose, by the tick in which it came: its own columns before it was sent, others to releases. ", "When a release of other columns ends, the ticks after it have their budget back."],
   user: ["What one user can lose in all, whenever they came. ", "Nothing comes back when a release ends, since the same user may come again."],
 };
 
@@ -21,7 +22,7 @@ export function lookedAt(intrusions) {
   return ` ${made} announced intrusion${made === 1 ? "" : "s"} so far, ${left === null ? "any number can follow" : `${left} left of those reserved`}.`;
 }
 
-const kindOf = (unit = "") => (unit.startsWith("one user") ? "user" : unit.includes("in a row") ? "events" : "event");
+const kindOf = (unit = "") => (unit.startsWith("one user") ? "user" : unit.includes("in a row") ? "events" : unit.includes("report") ? "report" : "event");
 
 export class Budget {
   constructor() {
@@ -83,7 +84,7 @@ export class Budget {
       return;
     }
     this.#gauges();
-    body.replaceChildren(this.#summary(), this.#chart(), this.#lanes());
+    body.replaceChildren(this.#summary(), ...this.#local(), this.#chart(), this.#lanes());
   }
 
   #gauges() {
@@ -103,6 +104,13 @@ export class Budget {
     const [what, back] = WORDS[kindOf(this.stream?.unit)];
     const kept = currency(this.ahead().left) === currency(budget) ? "" : " The ledger adds up in ρ, so that what is left is told in ρ.";
     return el("p", { class: "hint" }, what + CHARGED + back + kept + lookedAt(this.book.intrusions));
+  }
+
+  /** What devices lose before anything reaches the server, a line for each column of reports. */
+  #local() {
+    return (this.book.columns ?? []).map((each) => el("p", { class: "hint local" },
+      el("b", {}, each.column), ` is private before it is sent (${each.protocol}): ${lossText(each.loss)} a report, ${lossText(each.per_user)} a user `
+      + (each.again === "repeat" ? "who repeats the first report." : `of ${whole(each.reports_per_user)} reports at most.`)));
   }
 
   /** What is spent, as steps; the server's own sum, since losses do not always just add up. */

@@ -1,0 +1,438 @@
+// The device's half of the local model, for browsers: one module that asks for nothing but the platform.
+//
+//   import { claimOf, Device, Repeat, message } from "./client.js";
+//   const { columns } = await (await fetch("/api/collection")).json();
+//   const claim = claimOf(columns.emoji.settings);
+//   const report = await new Device(claim, { again: new Repeat(), name: "favourite emoji" }).report("🔥");
+//   await fetch("/api/reports", { method: "POST", body: message(claim, [report]) });
+//
+// Privacy. What leaves is a report, drawn here: for any two items its chances are within e^epsilon of each other.
+// Chances are k/2^32 with the k of the settings, which are rounded towards no information; a coin is one word of
+// crypto.getRandomValues below k, a die one below the largest multiple of its sides, others being thrown again. No
+// other source of chance is there: where that one is missing or gives zeros, NoEntropy is thrown and nothing leaves.
+// Settings come from whoever collects, who is not trusted: chances that lose more than the epsilon they state are
+// refused. Whether that epsilon is one to agree to is for the page to say, and the page is trusted with the item.
+//
+// Everything but the draws is as in Python, bit for bit: hashes, reports, messages (tests/localdp/vectors.json).
+
+export class NoEntropy extends Error {}
+export class OtherCollection extends Error {}
+export class NoBudgetLeft extends Error {}
+
+// --- BLAKE2b (RFC 7693), in pairs of 32-bit words: low, high ---
+
+const START = [0x6a09e667f3bcc908n, 0xbb67ae8584caa73bn, 0x3c6ef372fe94f82bn, 0xa54ff53a5f1d36f1n,
+  0x510e527fade682d1n, 0x9b05688c2b3e6c1fn, 0x1f83d9abfb41bd6bn, 0x5be0cd19137e2179n]
+  .flatMap((word) => [Number(word & 0xffffffffn), Number(word >> 32n)]);
+const ORDERS = ["0123456789abcdef", "ea489fd61c02b753", "b8c052fdae367194", "7931dcbe265a40f8", "905724afe1bc683d",
+  "2c6a0b834d75fe19", "c51fed4a0763928b", "db7ec13950f4862a", "6fe9b308c2d714a5", "a2847615fb9e3cd0"]
+  .map((order) => [...order].map((place) => 2 * parseInt(place, 16)));
+const LANES = [[0, 8, 16, 24], [2, 10, 18, 26], [4, 12, 20, 28], [6, 14, 22, 30],
+  [0, 10, 20, 30], [2, 12, 22, 24], [4, 14, 16, 26], [6, 8, 18, 28]];
+const BLOCK = 128;
+
+function add(into, a, from, b) {
+  const low = into[a] + from[b];
+  into[a + 1] += from[b + 1] + (low > 0xffffffff ? 1 : 0);
+  into[a] = low;
+}
+
+/** v[d] = (v[d] ^ v[a]), turned right by so many bits. */
+function turn(v, d, a, bits) {
+  const low = bits < 32 ? v[d] ^ v[a] : v[d + 1] ^ v[a + 1];
+  const high = bits < 32 ? v[d + 1] ^ v[a + 1] : v[d] ^ v[a];
+  const by = bits % 32;
+  v[d] = by ? (low >>> by) | (high << (32 - by)) : low;
+  v[d + 1] = by ? (high >>> by) | (low << (32 - by)) : high;
+}
+
+function mix(v, words, lane, x, y) {
+  const a = lane[0], b = lane[1], c = lane[2], d = lane[3];
+  add(v, a, v, b); add(v, a, words, x); turn(v, d, a, 32);
+  add(v, c, v, d); turn(v, b, c, 24);
+  add(v, a, v, b); add(v, a, words, y); turn(v, d, a, 16);
+  add(v, c, v, d); turn(v, b, c, 63);
+}
+
+function compress(state, words, count, last) {
+  const v = new Uint32Array(32);
+  v.set(state);
+  v.set(START, 16);
+  v[24] ^= count;
+  if (last) [v[28], v[29]] = [~v[28], ~v[29]];
+  for (let round = 0; round < 12; round += 1) {
+    const order = ORDERS[round % 10];
+    for (let lane = 0; lane < 8; lane += 1) mix(v, words, LANES[lane], order[2 * lane], order[2 * lane + 1]);
+  }
+  for (let i = 0; i < 16; i += 1) state[i] ^= v[i] ^ v[i + 16];
+}
+
+/** The digest of fewer than 2^32 bytes, by a key and for a purpose (of 16 bytes), as hashlib.blake2b has it. */
+export function blake2b(data, { size = 64, key = new Uint8Array(), person = new Uint8Array(16) } = {}) {
+  const keyed = key.length ? BLOCK : 0;
+  const padded = new Uint8Array(Math.max(1, Math.ceil((keyed + data.length) / BLOCK)) * BLOCK);
+  padded.set(key);
+  padded.set(data, keyed);
+  const parts = littleWords(padded);
+  const state = Uint32Array.from(START);
+  state[0] ^= 0x01010000 ^ (key.length << 8) ^ size;
+  littleWords(person).forEach((word, i) => { state[12 + i] ^= word; });
+  for (let end = BLOCK; end <= padded.length; end += BLOCK) {
+    const last = end === padded.length;
+    compress(state, parts.subarray((end - BLOCK) / 4, end / 4), last ? keyed + data.length : end, last);
+  }
+  return new Uint8Array(size).map((_, i) => state[i >> 2] >>> (8 * (i % 4)));
+}
+
+const littleWords = (bytes) => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  return new Uint32Array(bytes.length / 4).map((_, i) => view.getUint32(4 * i, true));
+};
+
+// --- Hashes: h_j(x) = ((a x^2 + b x + c) mod 2^61 - 1) mod width ---
+
+const PRIME = (1n << 61n) - 1n;
+const ITEM = bytesOf("sg.localdp.item\0");
+const HASH = bytesOf("sg.localdp.hash\0");
+
+/** Text in UTF-8; a lone surrogate is U+FFFD. */
+function bytesOf(text) { return new TextEncoder().encode(text); }
+
+/** Up to 8 bytes as a whole number, the least first, and back. */
+function number(bytes) {
+  const padded = new Uint8Array(8);
+  padded.set(bytes);
+  return new DataView(padded.buffer).getBigUint64(0, true);
+}
+
+function little(value, size) {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, BigInt(value), true);
+  return new Uint8Array(view.buffer, 0, size);
+}
+
+/** What is neither text nor a whole number below 2^63 (from 2^53 on a BigInt) is the empty text: no item is refused. */
+function textOf(item) {
+  const small = typeof item === "bigint" && item === BigInt.asIntN(64, item) && item !== -(2n ** 63n);
+  return typeof item === "string" || small || Number.isSafeInteger(item) ? String(item) : "";
+}
+
+/** Where an item is among 2^61 - 1. */
+export function point(seed, item) {
+  const found = number(blake2b(bytesOf(textOf(item)), { size: 8, key: little(seed, 8), person: ITEM })) & PRIME;
+  return found === PRIME ? 0n : found;
+}
+
+/** The coefficients of hash j. */
+export function coefficients(seed, j) {
+  for (let attempt = 0; ; attempt += 1) {
+    const data = Uint8Array.from([...little(j, 8), attempt]);
+    const digest = blake2b(data, { size: 24, key: little(seed, 8), person: HASH });
+    const found = [0, 8, 16].map((start) => number(digest.subarray(start, start + 8)) & PRIME);
+    if (!found.includes(PRIME)) return found;
+  }
+}
+
+/** The column of an item under hash j. */
+export function place({ seed, width }, j, item) {
+  const [a, b, c] = coefficients(seed, j);
+  const x = point(seed, item);
+  return Number((((a * x + b) * x + c) % PRIME) % BigInt(width));
+}
+
+// --- Chance: the platform's cryptographic generator, or nothing ---
+
+const WORD = 2 ** 32;
+const AT_ONCE = 2 ** 14; // words of one call, which gives 65,536 bytes at most
+const PROOF = 8; // words that are never all zero but for a chance of 2^-256
+
+function words(size) {
+  const source = globalThis.crypto;
+  if (typeof source?.getRandomValues !== "function") throw new NoEntropy("crypto.getRandomValues must be there, got a platform without it");
+  const drawn = new Uint32Array(Math.max(size, PROOF));
+  for (let start = 0; start < drawn.length; start += AT_ONCE) source.getRandomValues(drawn.subarray(start, start + AT_ONCE));
+  if (drawn.every((word) => word === 0)) throw new NoEntropy("crypto.getRandomValues must give random bytes, got zeros");
+  return drawn.subarray(0, size);
+}
+
+/** True with chance k/2^32, so many times. */
+const coins = (k, size) => Array.from(words(size), (word) => word < k);
+const coin = (k) => coins(k, 1)[0];
+
+/** 0 to sides - 1, each with the same chance. */
+function die(sides) {
+  const limit = Math.floor(WORD / sides) * sides;
+  for (;;) { const [word] = words(1); if (word < limit) return word % sides; }
+}
+
+// --- Protocols: settings, and how a report is drawn under them ---
+//
+//   privatise(item)             one report, size bytes
+//   encode(item, ...drawn)      the same without chance: what was drawn is given
+//   likelihood(item, report)    in proportion to the chance of the report: only ratios between items matter
+//   loss                        ln of the largest such ratio, by the chances
+
+/** ln of how much likelier a side of chance k/2^32 is than one of so many others, which share the rest. */
+const gap = (k, others = 1) => Math.log((k * others) / (WORD - k));
+/** A side if it is kept, else one of the others, which are numbered without it. */
+const responded = (side, kept, other) => (kept ? side : other + (other >= side));
+/** Where an item is on a list, by its text; -1 if it is not there. */
+const listed = (items, item) => items.map((each) => hex(bytesOf(textOf(each)))).indexOf(hex(bytesOf(textOf(item))));
+const odd = (bits) => { let sum = 0; for (let rest = bits; rest; rest &= rest - 1) sum ^= 1; return sum; };
+const bytesFor = (codes) => Math.max(1, Math.ceil(Math.log2(codes) / 8));
+const packed = (bits) => new Uint8Array(Math.ceil(bits.length / 8)).map((_, i) => bits.slice(8 * i, 8 * i + 8).reduceRight((byte, bit) => 2 * byte + bit, 0));
+const bit = (bytes, i) => (bytes[i >> 3] >> (i % 8)) & 1;
+
+class CountMeanSketch {
+  get loss() { return 2 * Math.abs(gap(this.chances.flip)); }
+  get rowSize() { return bytesFor(this.hashes); }
+  get size() { return this.rowSize + Math.ceil(this.width / 8); }
+
+  privatise(item) {
+    return this.encode(item, die(this.hashes), coins(this.chances.flip, this.width));
+  }
+
+  encode(item, row, flips) {
+    const own = place(this, row, item);
+    return Uint8Array.from([...little(row, this.rowSize), ...packed(flips.map((flip, column) => flip ^ (column === own)))]);
+  }
+
+  likelihood(item, report) {
+    const row = Number(number(report.subarray(0, this.rowSize)));
+    const { flip } = this.chances;
+    return bit(report.subarray(this.rowSize), place(this, row, item)) ? (WORD - flip) / flip : flip / (WORD - flip);
+  }
+}
+
+class HadamardCountMeanSketch {
+  get loss() { return Math.abs(gap(this.chances.flip)); }
+  get size() { return bytesFor(2 * this.hashes * this.width); }
+
+  privatise(item) {
+    return this.encode(item, die(this.hashes), die(this.width), coin(this.chances.flip));
+  }
+
+  encode(item, row, line, flipped) {
+    const negative = odd(line & place(this, row, item)) ^ flipped;
+    return little((row * this.width + line) * 2 + 1 - negative, this.size);
+  }
+
+  /** What a report says: a row, a line, a sign. */
+  told(report) {
+    const code = Number(number(report));
+    const cell = Math.floor(code / 2);
+    return { row: Math.floor(cell / this.width), line: cell % this.width, negative: 1 - (code % 2) };
+  }
+
+  likelihood(item, report) {
+    const { row, line, negative } = this.told(report);
+    const flipped = odd(line & place(this, row, item)) !== negative;
+    return (flipped ? this.chances.flip : WORD - this.chances.flip) / WORD;
+  }
+}
+
+class LocalHashing {
+  get loss() { return Math.abs(gap(this.chances.kept, this.width - 1)); }
+  get size() { return bytesFor(this.hashes * this.width); }
+
+  privatise(item) {
+    return this.encode(item, die(this.hashes), coin(this.chances.kept), die(this.width - 1));
+  }
+
+  encode(item, row, kept, other) {
+    return little(row * this.width + responded(place(this, row, item), kept, other), this.size);
+  }
+
+  likelihood(item, report) {
+    const code = Number(number(report));
+    const kept = place(this, Math.floor(code / this.width), item) === code % this.width;
+    return (kept ? this.chances.kept : (WORD - this.chances.kept) / (this.width - 1)) / WORD;
+  }
+}
+
+class RandomisedResponse {
+  get loss() { return Math.abs(gap(this.chances.kept, this.items.length - 1)); }
+  get size() { return bytesFor(this.items.length); }
+
+  privatise(item) {
+    const sides = this.items.length;
+    return this.encode(item, coin(this.chances.kept), die(sides - 1), die(sides));
+  }
+
+  /** `instead` stands in for an item that is not on the list. */
+  encode(item, kept, other, instead = 0) {
+    const own = listed(this.items, item);
+    return little(responded(own < 0 ? instead : own, kept, other), this.size);
+  }
+
+  likelihood(item, report) {
+    const [own, sides] = [listed(this.items, item), this.items.length];
+    if (own < 0) return 1 / sides;
+    return (own === Number(number(report)) ? this.chances.kept : (WORD - this.chances.kept) / (sides - 1)) / WORD;
+  }
+}
+
+class UnaryEncoding {
+  get loss() { return Math.abs(gap(this.chances.own) - gap(this.chances.flip)); }
+  get size() { return Math.ceil(this.items.length / 8); }
+
+  privatise(item) {
+    return this.encode(item, coin(this.chances.own), coins(this.chances.flip, this.items.length));
+  }
+
+  encode(item, own, flips) {
+    const at = listed(this.items, item);
+    return packed(flips.map((flip, column) => Number(column === at ? own : flip)));
+  }
+
+  likelihood(item, report) {
+    const [at, { own, flip }] = [listed(this.items, item), this.chances];
+    if (at < 0) return 1;
+    return bit(report, at) ? own / flip : (WORD - own) / (WORD - flip);
+  }
+}
+
+class HadamardResponse {
+  get loss() { return Math.abs(gap(this.chances.flip)); }
+  get codes() { return 2 ** (Math.floor(Math.log2(this.items.length)) + 1); }
+  get size() { return bytesFor(this.codes); }
+
+  privatise(item) {
+    return this.encode(item, die(this.codes), coin(this.chances.flip));
+  }
+
+  encode(item, code, flipped) {
+    const row = listed(this.items, item) + 1;
+    return little(odd(code & row) ^ flipped ? code ^ (row & -row) : code, this.size);
+  }
+
+  likelihood(item, report) {
+    const row = listed(this.items, item) + 1;
+    if (row === 0) return 0.5;
+    return (odd(Number(number(report)) & row) ? this.chances.flip : WORD - this.chances.flip) / WORD;
+  }
+}
+
+/** A word's prefix of a level that is drawn, by a sketch of the level's own: words that are on no list. */
+class HeavyHitters {
+  get loss() { return Math.abs(gap(this.chances.flip)); }
+  get levels() { return Math.ceil(this.length / this.step); }
+  get each() { return 2 * this.hashes * this.width; }
+  get size() { return bytesFor(this.levels * this.each); }
+
+  sketch(level) {
+    const { hashes, width, chances, seed } = this;
+    return Object.assign(new HadamardCountMeanSketch(), { hashes, width, chances, seed: seed + level });
+  }
+
+  /** Letters outside the alphabet are dropped, and a word is cut; NUL says that it has ended. */
+  prefix(item, level) {
+    const letters = new Set(this.alphabet);
+    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytesOf(textOf(item)));
+    const word = Array.from(text).filter((letter) => letters.has(letter)).slice(0, this.length);
+    const end = (level + 1) * this.step;
+    return word.slice(0, end).join("") + (word.length < end && level < this.levels - 1 ? "\0" : "");
+  }
+
+  privatise(item) {
+    return this.encode(item, die(this.levels), die(this.hashes), die(this.width), coin(this.chances.flip));
+  }
+
+  encode(item, level, ...drawn) {
+    const code = number(this.sketch(level).encode(this.prefix(item, level), ...drawn));
+    return little(level * this.each + Number(code), this.size);
+  }
+
+  likelihood(item, report) {
+    const code = Number(number(report));
+    const level = Math.floor(code / this.each);
+    const sketch = this.sketch(level);
+    return sketch.likelihood(this.prefix(item, level), little(code % this.each, sketch.size));
+  }
+}
+
+const PROTOCOLS = { CountMeanSketch, HadamardCountMeanSketch, LocalHashing, RandomisedResponse, UnaryEncoding, HadamardResponse, HeavyHitters };
+
+/** What a collection's settings say; chances that lose more than its epsilon are refused, whoever sent them. */
+export function claimOf(settings) {
+  if (!Object.hasOwn(PROTOCOLS, settings.protocol)) throw new Error(`protocol must be one of ${Object.keys(PROTOCOLS).join(", ")}, got ${settings.protocol}`);
+  const claim = Object.freeze(Object.assign(new PROTOCOLS[settings.protocol](), settings));
+  const [over, under] = fraction(claim.epsilon).map(Number);
+  const whole = Object.values(claim.chances).every(Number.isInteger);
+  if (!(whole && claim.loss <= (over / under) * (1 + 1e-9))) throw new Error(`chances must lose at most epsilon ${claim.epsilon}, got ${claim.loss}`);
+  if (claim.fingerprint !== fingerprint(settings)) throw new OtherCollection(`fingerprint must be ${fingerprint(settings)}, got ${claim.fingerprint}`);
+  return claim;
+}
+
+// --- Messages: "SGR1", the fingerprint of the settings, reports ---
+
+const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+const inOrder = (_, value) => (value?.constructor === Object ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value);
+const fingerprint = ({ fingerprint: _, ...settings }) => hex(blake2b(bytesOf(JSON.stringify(settings, inOrder)), { size: 32 }).subarray(0, 4));
+
+export function message(claim, reports) {
+  return Uint8Array.from([...bytesOf("SGR1"), ...unhex(claim.fingerprint), ...reports.flatMap((report) => [...report])]);
+}
+
+// --- A device over time: what it has sent, or spent, is kept in a storage of its own, which is secret to it ---
+
+const fraction = (text) => text.split("/").concat("1").slice(0, 2).map(BigInt);
+
+const plus = ([a, b], [c, d]) => `${a * d + c * b}/${b * d}`;
+const beyond = ([a, b], [c, d]) => a * d > c * b;
+
+/** Sends its first report again, whatever the item becomes: all of it together costs epsilon once. */
+export class Repeat {
+  report(device, item) {
+    const { report, collection } = device.memory;
+    if (report === undefined) return this.#first(device, item);
+    if (collection !== device.claim.fingerprint) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${device.claim.fingerprint}`);
+    return unhex(report);
+  }
+
+  #first(device, item) {
+    const drawn = device.claim.privatise(item);
+    device.memory = { spent: plus(fraction(device.spent), fraction(device.claim.epsilon)), report: hex(drawn), collection: device.claim.fingerprint };
+    return drawn;
+  }
+}
+
+/** Draws anew each time, and is charged each time, before it is drawn, as long as the total has room. */
+export class Charge {
+  constructor(total) { this.total = total; }
+
+  report(device, item) {
+    const spent = plus(fraction(device.spent), fraction(device.claim.epsilon));
+    if (beyond(fraction(spent), fraction(this.total))) throw new NoBudgetLeft(`spent must be at most epsilon ${this.total}, got ${spent}`);
+    device.memory = { ...device.memory, spent };
+    return device.claim.privatise(item);
+  }
+}
+
+/** `name` is what it is asked, not who asks: under one name there is one memory, whatever the settings become. */
+export class Device {
+  constructor(claim, { again = new Repeat(), name = "device", storage = globalThis.localStorage } = {}) {
+    Object.assign(this, { claim, again, name: `streamgauge ${name}`, storage });
+  }
+
+  /** Epsilon of all reports so far, as "p/q". */
+  get spent() { return this.memory.spent ?? "0"; }
+
+  get memory() { return JSON.parse(this.storage.getItem(this.name) ?? "{}"); }
+
+  /** What cannot be kept is not sent: a device that forgets would be charged again and not know. */
+  set memory(kept) {
+    this.storage.setItem(this.name, JSON.stringify(kept));
+    if (this.storage.getItem(this.name) !== JSON.stringify(kept)) throw new Error("storage must keep what is written, got one that does not");
+  }
+
+  /** A promise of one report; pages of one site take turns where the platform has locks. */
+  async report(item) {
+    const drawn = () => this.again.report(this, item);
+    return globalThis.navigator?.locks ? navigator.locks.request(this.name, drawn) : drawn();
+  }
+
+  /** From now on it is another device. Who is asked the same again as before loses again. */
+  forget() { this.storage.removeItem(this.name); }
+}

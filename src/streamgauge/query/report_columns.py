@@ -1,0 +1,133 @@
+"""Columns of reports: codes by which devices answer, private before they are sent.
+
+    emoji = { report = "HadamardCountMeanSketch", epsilon = 2, values = ["a", "b"], hashes = 1024,
+              width = 1024, seed = 7, again = "charge", reports_per_user = 30 }
+
+    report                                     values                          besides
+    HadamardCountMeanSketch, LocalHashing      what is estimated; a device     hashes, width, seed
+                                               may report anything
+    RandomisedResponse, HadamardResponse       all that a device may report
+
+`again` is what a device does that reports again: it sends its first report, whatever its answer became
+("repeat"), or draws anew and is charged anew ("charge"), so often as `reports_per_user` says. Devices keep to
+it: the server cannot know.
+
+Privacy
+    Local: one report loses `epsilon` to whoever gets it; a user loses `per_user` in all.
+"""
+
+from collections import Counter
+from dataclasses import KW_ONLY, asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from streamgauge import localdp
+from streamgauge.privacy import Pure
+from streamgauge.query.settings import Column
+from streamgauge.query.toml_keys import BadFile, Rule, Table, shown
+from streamgauge.query.toml_rules import EPSILON, is_line, one_of, whole
+
+REPORT = "report"
+HASHED = ("HadamardCountMeanSketch", "LocalHashing")
+LISTED = ("RandomisedResponse", "HadamardResponse")
+SETTINGS = ("hashes", "width", "seed")
+REPORT_KEYS = (REPORT, "epsilon", *SETTINGS, "again", "reports_per_user")
+PROTOCOL = one_of(*HASHED, *LISTED)
+AGAIN: Rule[Literal["repeat", "charge"]] = one_of("repeat", "charge")
+MOST_VALUES = 10**5
+MOST_CODES = 2**28
+MOST_SEED = 2**53 - 1
+
+
+@dataclass(frozen=True)
+class ReportColumn:
+    """A column that devices have made private."""
+
+    protocol: str
+    epsilon: Fraction
+    _: KW_ONLY
+    values: tuple[str | int, ...]
+    again: Literal["repeat", "charge"]
+    hashes: int | None = None
+    width: int | None = None
+    seed: int | None = None
+    reports_per_user: int | None = None
+
+    @cached_property
+    def claim(self) -> Any:
+        """What devices keep to, and collectors count by."""
+        given = {"items": self.values} if self.protocol in LISTED else self.settings
+        return getattr(localdp, self.protocol)(self.loss, **given)
+
+    @property
+    def settings(self) -> dict[str, int]:
+        found = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def loss(self) -> Pure:
+        """Of one report."""
+        return Pure(self.epsilon)
+
+    @property
+    def per_user(self) -> Pure:
+        """Of all reports of one user."""
+        return self.loss.group(self.reports_per_user or 1)
+
+    def declared(self) -> dict[str, Any]:
+        """What was declared, without what was not."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        often = "reports again and again, all the same"
+        if self.again == "charge":
+            often = f"reports at most {self.reports_per_user} times"
+        one, all_of_them = float(self.epsilon), float(self.per_user.epsilon)
+        return f"epsilon {one:.4g} a report, {all_of_them:.4g} a user who {often}"
+
+
+def report_column(name: str, table: Table) -> Column:
+    """The column that a table declares."""
+    protocol = table.required(REPORT, PROTOCOL)
+    for key in table:
+        if key not in (*REPORT_KEYS, "values") or (protocol in LISTED and key in SETTINGS):
+            raise BadFile(f"{table.at(key)} must be left out for {protocol}, got one")
+    again = table.required("again", AGAIN)
+    if again == "repeat" and "reports_per_user" in table:
+        raise BadFile(f'{table.at("reports_per_user")} must be left out where again = "repeat", got one')
+    report = ReportColumn(
+        protocol,
+        table.required("epsilon", EPSILON),
+        values=_values(table),
+        again=again,
+        hashes=table.optional("hashes", whole(most=MOST_CODES)),
+        width=table.optional("width", whole(2, MOST_CODES)),
+        seed=table.optional("seed", whole(0, MOST_SEED)),
+        reports_per_user=table.required("reports_per_user", whole()) if again == "charge" else None,
+    )
+    _check(table, report)
+    return Column(name, "number", report=report)
+
+
+def _values(table: Table) -> tuple[str | int, ...]:
+    given = table.array("values", "values")
+    texts = all(is_line(value) for value in given)
+    numbers = all(type(value) is int and abs(value) < 2**53 for value in given)
+    if not (texts or numbers) or not 0 < len(given) <= MOST_VALUES:
+        raise table.bad("values", "an array of 1 to 10^5 values, all text (in one line) or whole numbers")
+    value, times = Counter(given).most_common(1)[0]
+    if times > 1:
+        raise BadFile(f"{table.at('values')} must be different from each other, got {shown(value)} twice")
+    return tuple(given)
+
+
+def _check(table: Table, report: ReportColumn) -> None:
+    """What the protocol refuses is refused in its words, without a number that is no setting of the file."""
+    try:
+        codes = report.claim.codes
+    except ValueError as refusal:
+        raise BadFile(f"{table.where}: {refusal}") from None
+    if codes > MOST_CODES:
+        rule = f"{table.where} must have hashes x width of at most 2^27"
+        raise BadFile(f"{rule}, got {codes} codes of reports")

@@ -1,0 +1,121 @@
+"""Messages of reports, made into records: each with the codes of its reports, and other columns as they came.
+
+    application/octet-stream, or none said     "SGR1", the fingerprint of a column, reports: one record each
+    application/x-ndjson, application/json     objects: {"emoji": 4711, "age": "young"}
+
+A message as a whole is refused for what is public of it: its kind, version, fingerprint and length. A record
+whose code is none, or that has nothing declared, is dropped by itself. Nothing but declared columns goes on.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamgauge.localdp import wire
+from streamgauge.localdp.reports import unpacked
+from streamgauge.query.report_columns import ReportColumn
+from streamgauge.query.report_stream import ARRIVED
+from streamgauge.query.settings import Stream
+from streamgauge.server.batches import LINES, RULE
+from streamgauge.server.bodies import JSON, malformed, unsupported
+from streamgauge.server.errors import HttpRefusal
+
+BINARY = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The records of a message, as JSON without its opening brace; how many were dropped."""
+
+    records: Sequence[str] = field(repr=False)
+    dropped: int
+
+    @property
+    def count(self) -> int:
+        return len(self.records)
+
+    def lines(self, arrived: int) -> bytes:
+        """With the time at which they came."""
+        begin = f'{{"{ARRIVED}":{arrived},'
+        return "".join(f"{begin}{record}\n" for record in self.records).encode()
+
+
+def records_of(kind: str, body: bytes, stream: Stream, column: str | None, most: int) -> Sent:
+    """The records of a message, at most so many; `column` is needed where two have the same settings."""
+    if kind in ("", BINARY):
+        return _of_message(body, _meant(body, stream.reports, column), most)
+    if kind not in (LINES, JSON):
+        raise unsupported(BINARY, LINES, JSON)
+    found = [_record(value, stream) for value in (_lines if kind == LINES else _array)(body, most)]
+    kept = [record for record in found if record is not None]
+    return Sent(kept, len(found) - len(kept))
+
+
+def _meant(body: bytes, reports: Mapping[str, ReportColumn], column: str | None) -> tuple[str, ReportColumn]:
+    """The column that a message is for."""
+    start = len(wire.VERSION)
+    if body[:start] != wire.VERSION:
+        raise malformed(f"a message that begins with {wire.VERSION.decode()}")
+    told = body[start : start + wire.FINGERPRINT]
+    alike = [pair for pair in reports.items() if wire.fingerprint(pair[1].claim) == told]
+    found = [pair for pair in alike if column in (None, pair[0])]
+    if not found:
+        raise malformed("a message whose fingerprint is that of a column of reports")
+    if len(found) > 1:
+        raise HttpRefusal(
+            422, "column", "column must be named where several have the same settings, got none"
+        )
+    return found[0]
+
+
+def _of_message(body: bytes, meant: tuple[str, ReportColumn], most: int) -> Sent:
+    name, claim = meant[0], meant[1].claim
+    try:
+        reports = wire.reports_of(claim, body)
+    except ValueError:
+        raise malformed(f"a message of reports of {claim.report_size} bytes each") from None
+    _few(len(reports), most)
+    codes, key = unpacked(reports[claim.well_formed(reports)]).tolist(), json.dumps(name)
+    return Sent([f"{key}:{code}}}" for code in codes], len(reports) - len(codes))
+
+
+def _lines(body: bytes, most: int) -> list[Any]:
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    _few(len(lines), most)
+    return [_parsed(line) for line in lines]
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _array(body: bytes, most: int) -> list[Any]:
+    found = _parsed(body)
+    if not isinstance(found, list | dict):
+        raise malformed(RULE)
+    records = found if isinstance(found, list) else [found]
+    _few(len(records), most)
+    return records
+
+
+def _record(value: Any, stream: Stream) -> str | None:
+    """What is declared of a record, if its codes are codes."""
+    if not isinstance(value, dict):
+        return None
+    known = {name: value[name] for name in stream.columns if value.get(name) is not None}
+    codes = [(known[name], report.claim.codes) for name, report in stream.reports.items() if name in known]
+    if not known or not all(type(code) is int and 0 <= code < most for code, most in codes):
+        return None
+    try:
+        return json.dumps(known)[1:]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _few(count: int, most: int) -> None:
+    if count > most:
+        raise HttpRefusal(413, "too_many", f"records of a message must be at most {most}, got more")

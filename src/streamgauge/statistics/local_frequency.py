@@ -1,0 +1,107 @@
+"""How many reports are of each value, where devices have made them private: estimates, tick by tick.
+
+Privacy
+    None is spent: reports lost their epsilon when devices made them, and all here is a function of reports
+    and of public settings. How many reports there are is public.
+
+Error
+    That of the protocol (`streamgauge.localdp`): unbiased, with standard errors that have the collisions of
+    hashes in them. Intervals are by the normal law, and cut to what a count can be.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streamgauge.localdp.estimates import Frequencies
+from streamgauge.noise.numbers import Bools, Floats
+from streamgauge.privacy import Pure
+from streamgauge.statistics.told import Columns
+
+VALUE = "value"
+
+
+@dataclass(frozen=True)
+class LocalEstimates:
+    """Estimates of some ticks, in the order of the ticks."""
+
+    frequencies: tuple[Frequencies, ...]
+
+    @property
+    def value(self) -> Floats:
+        return np.stack([each.count for each in self.frequencies])
+
+    @property
+    def stddev(self) -> Floats:
+        return np.stack([each.stddev for each in self.frequencies])
+
+    @property
+    def enough(self) -> Bools:
+        """Whether there is any report."""
+        return np.array([[each.reports > 0] for each in self.frequencies])
+
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        ends = [each.interval(confidence) for each in self.frequencies]
+        return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
+
+
+@dataclass(frozen=True)
+class LocalFrequency:
+    """The values of a column of reports, counted over a window; see the module's claim."""
+
+    REMEMBERS: ClassVar[bool] = False
+    pan_private: ClassVar[bool] = False
+    depends: ClassVar[str] = "how many reports come, whatever they say"
+    counter: Any  # the claim
+    _: KW_ONLY
+    items: tuple[str | int, ...]
+    window: str
+    horizon: int | None = None
+
+    @property
+    def loss(self) -> Pure:
+        """Of one report, lost before it came."""
+        loss: Pure = self.counter.loss
+        return loss
+
+    @property
+    def channels(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def table_bytes(self) -> int:
+        """What the sums of all reports take."""
+        return int(self.counter.blank().nbytes)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers of 8 bytes it keeps for each item."""
+        return -(-self.table_bytes // (8 * self.channels))
+
+    @property
+    def hashed(self) -> int:
+        """How many values are hashed for an estimate."""
+        return int(getattr(self.counter, "hashes", 1)) * self.channels
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What is to be known of what it keeps."""
+        size, last = (
+            self.table_bytes / 10**6,
+            "the table once as much has come" if self.window == "running" else "",
+        )
+        written = ", ".join(filter(None, ("commits write a tick's reports", last)))
+        return (f"its table of sums takes {size:,.1f} MB; {written}",) if size >= 1 else ()
+
+    def stddev(self, reports: float) -> float:
+        """Of the estimate of a rare item, among so many reports that are spread evenly over the items."""
+        squares = max(reports, reports**2 / self.channels)
+        return float(self.counter.stddev(0, round(reports), squares))
+
+    def told(self, frequencies: Sequence[Frequencies], confidence: float) -> dict[str, Columns]:
+        """Estimates of some ticks as columns."""
+        found = LocalEstimates(tuple(frequencies))
+        return {VALUE: Columns(confidence, lambda: found)}

@@ -1,0 +1,193 @@
+"""Every claim of the local model is enumerated, report by report, and what is estimated of it is computed."""
+
+from fractions import Fraction
+from math import inf, tanh
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle_catalogue import oracles_shown
+
+import streamgauge as sg
+from streamgauge.audit import catalogue, local_claims
+from streamgauge.audit.auditing import audit
+from streamgauge.audit.catalogue import Asked, entries
+from streamgauge.audit.local_columns import column_verdict, of_columns, without_reports
+from streamgauge.audit.local_estimates import expected
+from streamgauge.audit.local_laws import FAR, Evidence, law_of, worst_of
+from streamgauge.audit.local_reports import LocalSubject
+from streamgauge.audit.mutants import Chance, local
+from streamgauge.audit.pipeline_claims import charged
+from streamgauge.localdp import HadamardCountMeanSketch, LocalHashing, RandomisedResponse
+from streamgauge.localdp.oracle import Spread
+
+ONE = sg.Pure(1)
+ITEMS = ("a", "b", "c")
+SUBJECTS = {
+    entry.title: entry.subject
+    for name in (*local_claims.oracles(), local_claims.DEVICE)
+    for entry in entries(name)
+}
+TWINS = {twins.name: twins for twins in local.every_twin(Chance())}
+
+
+def test_every_oracle_of_the_room_is_on_the_list() -> None:
+    assert set(local_claims.oracles().values()) == set(oracles_shown())
+    assert {title.partition("(")[0] for title in SUBJECTS} == {*local_claims.oracles(), "Device"}
+    assert set(local_claims.oracles()) <= set(catalogue.names())
+
+
+def test_an_oracle_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
+    monkeypatch.setitem(local_claims.SETTINGS, "UnaryEncoding", ({},))
+    with pytest.raises(TypeError, match=r"^settings of UnaryEncoding must be in the catalogue, got none of"):
+        list(entries("UnaryEncoding"))
+
+
+def test_reports_are_attacked_in_their_own_unit_and_currency_alone() -> None:
+    assert list(entries("LocalHashing", Asked(losses=(ONE,), unit=sg.Event(replace=True))))
+    assert not list(entries("LocalHashing", Asked(unit=sg.WEvent(3))))
+    assert not list(entries("Device", Asked(losses=(sg.Zcdp(1),))))
+
+
+@pytest.mark.parametrize("title", SUBJECTS)
+def test_no_report_is_likelier_than_claimed_and_estimates_are_what_is_stated(title: str) -> None:
+    verdict = audit(SUBJECTS[title], 0)
+    assert not verdict.condemned, verdict.reasons
+    assert verdict.proved
+    assert verdict.exact is not None
+    assert verdict.exact > 0.9999 * verdict.claimed  # and nothing is wasted
+    assert "in fractions" in verdict.how
+
+
+@pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if not twins.wrong])
+def test_reports_that_tell_too_much_are_condemned_by_computation(name: str) -> None:
+    twins = TWINS[name]
+    broken, honest = audit(twins.broken, 0), audit(twins.honest, 0)
+    assert broken.exact is not None
+    assert 1.5 < broken.exact <= twins.truth
+    assert broken.condemned
+    assert honest.proved
+    assert not honest.condemned
+
+
+@pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if twins.wrong])
+def test_wrong_estimates_are_condemned_though_reports_are_private(name: str) -> None:
+    verdict = audit(TWINS[name].broken, 0)
+    assert verdict.proved
+    assert verdict.condemned
+    assert verdict.reasons[0].startswith("biased: a report of ")
+
+
+def test_the_constants_of_a_survey_waste_half_of_the_loss_and_are_biased() -> None:
+    """In closed form: the sign is right with chance tanh(epsilon/4), and taken for one of tanh(epsilon/2)."""
+    verdict = audit(TWINS["Hadamard count mean sketch, the flips of a survey"].broken, 0)
+    assert verdict.exact == pytest.approx(0.5)
+    right = 4 / 3 * (tanh(1 / 4) / tanh(1 / 2) - 1 / 4)
+    said = f"biased: a report of 'a' counts {right:.4g} for 'a' on average, must be 1"
+    assert verdict.reasons[0] == said
+    assert audit(TWINS["Hadamard count mean sketch, not debiased"].broken, 0).exact == pytest.approx(0.5)
+
+
+def test_a_memo_for_each_item_tells_that_an_item_came_back_for_certain() -> None:
+    verdict = audit(TWINS["Device, a memo for each item"].broken, 0)
+    assert verdict.exact == inf
+    assert audit(TWINS["Device, a memo for each item"].honest, 0).exact == pytest.approx(1)
+
+
+class Understated(HadamardCountMeanSketch):
+    @property
+    def spread(self) -> Spread:
+        return Spread(1.0, 1.0)
+
+
+class FartherThanSaid(HadamardCountMeanSketch):
+    @property
+    def influence(self) -> float:
+        return 1.0
+
+
+class NotASum(RandomisedResponse):
+    def counts(self, table: Any, reports: int, items: Any) -> Any:
+        return super().counts(table, reports, items) * (1 if reports < 2 else 0.9)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (Understated(ONE, hashes=2, width=4), "variance of a report of 'a' is 6.547, stated 1"),
+        (FartherThanSaid(ONE, hashes=2, width=4), "one report moves an estimate by 3.219, stated 1"),
+        (NotASum(ONE, items=ITEMS), "two reports count something else than both one by one"),
+    ],
+    ids=["spread", "reach", "sums"],
+)
+def test_what_is_stated_of_estimates_is_held_against_them(claim: Any, said: str) -> None:
+    assert LocalSubject(claim, ITEMS).faults() == (said,)
+
+
+def test_what_others_count_follows_from_the_public_hashes() -> None:
+    claim = LocalHashing(ONE, hashes=4, width=3)
+    met = [claim.family.column(row, "a") == claim.family.column(row, "b") for row in range(4)]
+    assert expected(claim, "a", "b") == Fraction(3, 2) * (Fraction(sum(met), 4) - Fraction(1, 3))
+    assert expected(claim, "a", "a") == 1
+    assert expected(RandomisedResponse(ONE, items=ITEMS), "a", "b") == 0
+
+
+def test_laws_add_up_and_what_only_one_input_shows_is_infinite() -> None:
+    laws: dict[Any, Any] = {
+        item: law_of(lambda chance, item=item: bytes([item + int(chance.coins(Fraction(1, 3), 1)[0])]))
+        for item in (0, 1)
+    }
+    assert laws[0] == {b"\0": Fraction(2, 3), b"\1": Fraction(1, 3)}
+    assert worst_of(laws).ratio == inf
+    scores = Evidence(laws[0], laws[1])(np.array([[0.0], [1.0], [2.0]]))
+    assert scores == pytest.approx([FAR, np.log(1 / 2), -FAR])
+
+
+def test_real_reports_are_told_apart_by_no_more_than_claimed_and_by_much_of_it() -> None:
+    measured = audit(TWINS["Hadamard count mean sketch, loss doubled"].honest, 20_000, 1 - 1e-9).measured
+    assert measured is not None
+    assert 0.6 < measured.amount <= 1
+
+
+def poll(tmp_path: Path) -> Any:
+    """One column of reports and one that comes as it is; a sink of its own for each release."""
+    stream = {
+        "name": "poll",
+        "source": "reports",
+        "senders": "anyone",
+        "unit": "report",
+        "tick": "1h",
+        "start": "2026-11-01T00:00:00Z",
+        "budget": {"epsilon": 3},
+        "columns": {
+            "emoji": {"report": "HadamardCountMeanSketch", "epsilon": 2, "values": ["a"], "again": "repeat"},
+            "age": {"values": ["young", "old"]},
+        },
+    }
+    releases = [
+        {"name": "favourites", "sql": "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"},
+        {"name": "ages", "sql": "SELECT age, COUNT(*) FROM poll GROUP BY age", "epsilon": 1},
+    ]
+    sinks = [{"to": f"{each['name']}.jsonl", "releases": [each["name"]]} for each in releases]
+    tables = {"stream": stream, "release": releases, "sink": sinks}
+    return sg.Pipeline.of(tables, tmp_path / "poll.toml").file
+
+
+def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(tmp_path: Path) -> None:
+    """They show reports as they came, which are private by themselves."""
+    file = poll(tmp_path)
+    (verdict,) = of_columns(file)
+    assert verdict.subject == "poll.toml: column emoji, a report"
+    assert verdict.proved
+    assert verdict.computed == "2 (2 x 4)"
+    rest = without_reports(file)
+    assert [release.name for release in rest.releases] == ["ages"]
+    assert [sink.to for sink in rest.sinks] == ["ages.jsonl"]
+    assert charged(rest, tmp_path) == ONE
+    assert without_reports(rest) is rest
+
+
+def test_a_column_whose_coins_are_of_another_loss_is_condemned() -> None:
+    claim = local.TwiceTheLoss(ONE, hashes=512, width=512)
+    assert column_verdict("poll.toml", "emoji", claim).reasons[0].startswith("computed 2 (2 x 4) > 1 for")

@@ -1,0 +1,79 @@
+"""The demo of the local model: the same crowd every time, private reports, estimates beside the truth."""
+
+import re
+
+import numpy as np
+import pytest
+from clinics import told
+
+from streamgauge.cli.crowd_truth import CrowdTruth
+from streamgauge.cli.emoji_crowd import EMOJI, favourites, shares, sketch
+from streamgauge.cli.live_emoji import write_poll
+from streamgauge.query.pipeline_file import read_pipeline
+
+SECOND = 10**6
+START = 1_800_000_000 * SECOND
+
+
+def test_the_crowd_is_the_same_every_time_and_its_favourites_rise_and_fall():
+    assert (favourites(3, 500) == favourites(3, 500)).all()
+    assert set(favourites(3, 5000)) == set(range(len(EMOJI)))
+    over_time = np.array([shares(tick) for tick in range(150)])
+    np.testing.assert_allclose(over_time.sum(1), 1)
+    assert (over_time.max(0) > 1.5 * over_time.min(0)).all()
+
+
+def test_a_local_demo_shows_estimates_beside_the_truth_and_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = told("demo", "--local", "--events", 20_000)
+    assert found.exit_code == 0, found.stderr
+    rows = re.findall(
+        r"^(\S+) +(\w+) +([0-9,]+) +(-?[0-9,]+) +-?[0-9,]+ +([0-9,]+) +(?:yes|no)$", found.stdout, re.M
+    )
+    assert {item: name for item, name, *_ in rows} == EMOJI
+    numbers = np.array([[int(each.replace(",", "")) for each in row[2:]] for row in rows])
+    assert numbers[:, 0].sum() == 20_000
+    assert (np.abs(numbers[:, 0] - numbers[:, 1]) < 4 * numbers[:, 2]).all()  # eight standard errors
+    assert re.search(r"[0-9]+ of 12 intervals hold the truth", found.stdout)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_of_the_poll_asks_devices_for_what_the_crowd_sends(tmp_path):
+    file = read_pipeline(write_poll(tmp_path, START, 7))
+    assert (file.stream.ticks, file.stream.senders) == (7, "anyone")
+    column = file.stream.reports["emoji"]
+    assert column.claim == sketch()
+    assert (column.values, column.again, column.per_user) == (tuple(EMOJI), "repeat", sketch().loss)
+
+
+def test_the_truth_is_of_the_window_and_unknown_before_a_tick_is_over(tmp_path):
+    file = read_pipeline(write_poll(tmp_path, START, None))
+    truth = CrowdTruth(file, lambda: START + 71 * SECOND)
+    for tick in (1, 3, 71):
+        truth.take(tick, np.array([0, 0, 2]))
+    running, minute = (
+        np.array(truth.columns(name, 1, 72)["measures"]["count"]["value"], float)
+        for name in ("favourites", "favourites_now")
+    )
+    assert running[[0, 1, 2, 70], 0].tolist() == [2, 2, 4, 6]
+    assert minute[[0, 1, 2, 61, 70], 2].tolist() == [1, 1, 2, 1, 1]
+    assert np.isnan(running[71]).all()
+    assert truth.columns("another", 1, 2) is None
+
+
+def test_a_live_poll_ends_by_itself_and_a_second_demo_takes_its_folder(tmp_path):
+    folder = tmp_path / "demo"
+    ended = told("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
+    assert ended.exit_code == 0, ended.stderr
+    assert re.search(r"live at http://127\.0\.0\.1:[0-9]+/emoji", ended.stdout)
+    assert (folder / "emoji.streamgauge").is_dir()
+    again = told("demo", "--local", "--live", "--events", 5000, "--folder", folder)
+    assert "--events must be given without --live, got 5000" in again.stderr
+    (folder / "emoji.toml").write_text("mine")
+    refused = told("demo", "--live", "--ticks", 1, "--folder", folder)
+    assert "--folder must be an empty folder, or one of an earlier demo" in refused.stderr
+
+
+@pytest.mark.parametrize("options", [("--ticks", 2), ("--local", "--ticks", 2)])
+def test_ticks_are_of_live_demos_alone(options):
+    assert "--ticks must be given with --live, got 2" in told("demo", *options).stderr

@@ -1,0 +1,52 @@
+"""client.js in real Chromium, on a site of its own that no network knows."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from streamgauge.localdp import wire
+
+sys.path.append(str(Path(__file__).parents[1] / "server"))
+from page_servers import chromium
+
+SITE = "https://client.test/"
+SOURCE = files("streamgauge.localdp").joinpath("client.js").read_text(encoding="utf-8")
+CALL = """async ([body, given]) => {
+  const client = await import('/client.js');
+  const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const names = ['client', 'hex', 'unhex', 'given'];
+  const asked = new (Object.getPrototypeOf(async () => 0).constructor)(...names, body);
+  try { return await asked(client, hex, unhex, given); }
+  catch (error) { return {refused: error.constructor.name}; }
+}"""
+
+
+class Client:
+    """A page that has the module: it is asked JavaScript over `client`, `hex`, `unhex` and `given`."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def __call__(self, body: str, given: Any = None) -> Any:
+        return self.page.evaluate(CALL, [body, given])
+
+
+@contextmanager
+def client_page() -> Iterator[Client]:
+    """The module in a page; where there is no Chromium, its tests are left out."""
+    with chromium() as browser:
+        page = browser.new_page()
+        page.route(f"{SITE}client.js", lambda sent: sent.fulfill(body=SOURCE, content_type="text/javascript"))
+        page.route(SITE, lambda sent: sent.fulfill(body="<!doctype html>", content_type="text/html"))
+        page.goto(SITE)
+        yield Client(page)
+
+
+def altered(settings: dict[str, Any], **chances: int) -> dict[str, Any]:
+    """Settings with other chances, under a fingerprint that fits."""
+    told = {name: value for name, value in settings.items() if name != "fingerprint"} | {"chances": chances}
+    return told | {"fingerprint": wire._digest(told).hex()}

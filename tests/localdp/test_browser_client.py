@@ -1,0 +1,234 @@
+"""client.js, a device in a browser: bit for bit as Python, by the platform's generator or not at all."""
+
+import json
+import re
+from math import log
+
+import numpy as np
+import pytest
+from browser_client import SOURCE, altered, client_page
+from every_report import law
+from scipy import stats
+from vector_file import FILE
+
+import streamgauge as sg
+from streamgauge.localdp import wire
+from streamgauge.localdp.hadamard import minus
+from streamgauge.localdp.reports import unpacked
+from streamgauge.noise.chance import WORD
+
+VECTORS = json.loads(FILE.read_text())
+SURE = 1e-9
+REPORTS, OF_A = 20_000, 12_000
+ITEMS = ("a", "🔥", 7)
+SMALL = [
+    sg.localdp.CountMeanSketch(sg.Pure(1), hashes=2, width=3),
+    sg.localdp.HadamardCountMeanSketch(sg.Pure(1), hashes=2, width=4),
+    sg.localdp.LocalHashing(sg.Pure(1), hashes=2),
+    sg.localdp.RandomisedResponse(sg.Pure(1), items=ITEMS),
+    sg.localdp.UnaryEncoding(sg.Pure(1), items=ITEMS),
+    sg.localdp.HadamardResponse(sg.Pure(1), items=ITEMS),
+    sg.localdp.HeavyHitters(sg.Pure(1), alphabet="a🔥7", length=2, step=1, hashes=2, width=4),
+]
+EACH = pytest.mark.parametrize("claim", SMALL, ids=lambda claim: type(claim).__name__)
+WORDS = """crypto.getRandomValues = (array) => { array.fill(1); array[0] = given.shift(); return array; };"""
+
+
+@pytest.fixture(scope="module")
+def client():
+    with client_page() as found:
+        yield found
+
+
+@pytest.fixture
+def fresh(client):
+    """The same page, with its own generator and nothing in its storage, before and after."""
+    client("localStorage.clear()")
+    yield client
+    client.page.reload()
+
+
+def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
+    told = client(
+        """return given.hashes.map(({seed, coefficients, columns}) => ({
+        seed,
+        words: given.items.map((item) => String(client.point(seed, item))),
+        coefficients: Object.fromEntries(Object.keys(coefficients).map(
+          (row) => [row, client.coefficients(seed, Number(row)).map(String)])),
+        columns: Object.fromEntries(Object.keys(columns).map((width) => [width, given.items.map((item) =>
+          given.rows.map((row) => client.place({seed, width: Number(width)}, row, item)))])),
+      }));""",
+        VECTORS,
+    )
+    assert told == VECTORS["hashes"]
+
+
+def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(client):
+    known = {type(claim).__name__ for claim in SMALL}
+    claims = [each for each in VECTORS["claims"] if each["settings"]["protocol"] in known]
+    told = client(
+        """return given.claims.map(({settings, cases}) => {
+        const claim = client.claimOf(settings);
+        const reports = cases.map(({item, drawn}) => claim.encode(item, ...drawn));
+        return [claim.size, reports.map(hex), hex(client.message(claim, reports))]; });""",
+        {"claims": claims},
+    )
+    assert told == [
+        [each["report_size"], [case["report"] for case in each["cases"]], each["message"]] for each in claims
+    ]
+    assert {each["settings"]["protocol"] for each in claims} == known
+    for other in (set(wire.PROTOCOLS) | {"toString", "None"}) - known:
+        assert client("return client.claimOf(given)", {"protocol": other}) == {"refused": "Error"}
+
+
+@EACH
+def test_what_a_page_tells_of_a_report_is_how_likely_it_was(client, claim):
+    """In proportion to the exact law, for every report and item."""
+    laws = [law(claim, item) for item in ITEMS]
+    reports = sorted(laws[0])
+    told = client(
+        """const claim = client.claimOf(given[0]);
+        return given[1].map((report) => given[2].map((item) => claim.likelihood(item, unhex(report))));""",
+        [wire.settings(claim), [report.hex() for report in reports], list(ITEMS)],
+    )
+    exact = np.array([[float(each[report]) for each in laws] for report in reports])
+    np.testing.assert_allclose(np.array(told) / np.array(told)[:, :1], exact / exact[:, :1], rtol=1e-9)
+    worst = (exact.max(1) / exact.min(1)).max()
+    assert log(worst) - SURE < client("return client.claimOf(given).loss", wire.settings(claim)) <= 1 + SURE
+
+
+@EACH
+def test_chances_that_lose_more_than_the_epsilon_are_refused_whoever_sent_them(client, claim):
+    settings = wire.settings(claim)
+    known = settings["chances"]
+    for name, k in known.items():
+        ways = {0, WORD, k // 2 if name == "flip" else (k + WORD) // 2, k + 0.5}
+        for way in ways:
+            told = client("return client.claimOf(given)", altered(settings, **known | {name: way}))
+            assert told == {"refused": "Error"}, (name, way)
+    assert client("return client.claimOf(given)", settings | {"seed": 5}) == {"refused": "OtherCollection"}
+
+
+def test_a_coin_is_a_word_below_its_threshold_and_a_die_throws_again_what_is_left_over(fresh):
+    claim = sg.localdp.RandomisedResponse(sg.Pure(1), items=(*ITEMS, "z"))
+    k = int(claim.chances["kept"] * WORD)
+    draw = f"{WORDS} return hex(client.claimOf(given.shift()).privatise('🔥'));"
+    settings = wire.settings(claim)
+    assert fresh(draw, [settings, k - 1, 0, 0]) == "01"
+    assert fresh(draw, [settings, k, 0, 0]) == "00"
+    assert fresh(draw, [settings, k, 1, 0]) == "02"
+    assert fresh(draw, [settings, k, WORD - 1, 2, 0]) == "03"  # of 3 sides: the last word is one too many
+
+
+@pytest.fixture(scope="module")
+def sent(client):
+    """A claim, and reports of two items that Chromium drew."""
+    claim = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=16, width=16, seed=7)
+    told = client(
+        """const claim = client.claimOf(given[0]);
+        const draw = (item, times) => Array.from({length: times}, () => hex(claim.privatise(item))).join('');
+        return draw('a', given[1]) + draw('🔥', given[2]);""",
+        [wire.settings(claim), OF_A, REPORTS - OF_A],
+    )
+    return claim, np.frombuffer(bytes.fromhex(told), np.uint8).reshape(REPORTS, claim.report_size)
+
+
+def chance_of(claim, reports, flip):
+    """How likely rows, lines and flips are to be as uneven as these: each alone, and all together."""
+    codes = unpacked(reports).astype(np.int64)
+    row, line = np.divmod(codes >> 1, claim.width)
+    words = claim.family.words(["a"] * OF_A + ["🔥"] * (REPORTS - OF_A))
+    flipped = (1 - (codes & 1)) ^ minus(line, claim.family.columns(row, words))
+    cells = np.bincount(2 * (codes >> 1) + flipped, minlength=claim.codes)
+    expected = np.tile([1 - flip, flip], claim.codes // 2) * (2 * REPORTS / claim.codes)
+    together = stats.chisquare(cells, expected).pvalue
+    dice = stats.chisquare(cells.reshape(-1, 2).sum(1)).pvalue
+    coins = stats.binomtest(int(flipped.sum()), REPORTS, flip).pvalue
+    return 3 * float(min(together, dice, coins))
+
+
+def test_rows_lines_and_flips_have_the_chances_of_the_claim_and_no_others(sent):
+    claim, reports = sent
+    flip = float(claim.chances["flip"])
+    assert chance_of(claim, reports, flip) > SURE
+    assert chance_of(claim, reports, 0.7 * flip) < SURE
+    assert chance_of(claim, reports, 1.3 * flip) < SURE
+    assert chance_of(claim, reports[np.argsort(unpacked(reports) & 1)], flip) < SURE  # told of the wrong item
+
+
+def test_a_collector_in_python_counts_what_the_browser_sent_within_its_error(sent):
+    claim, reports = sent
+    collector = claim.collector()
+    assert collector.add(wire.reports_of(claim, wire.message(claim, reports))) == REPORTS
+    found = collector.estimate(["a", "🔥", "z"])
+    far = stats.norm.isf(SURE / 2)
+    assert (np.abs(found.count - [OF_A, REPORTS - OF_A, 0]) < far * found.stddev).all()
+    assert (found.stddev < REPORTS / 20).all()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "Object.defineProperty(globalThis, 'crypto', {value: {}});",
+        "crypto.getRandomValues = (array) => array;",
+    ],
+    ids=["missing", "silent"],
+)
+def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fresh, broken):
+    for claim in SMALL:
+        asked = f"{broken} return new client.Device(client.claimOf(given)).report('a');"
+        assert fresh(asked, wire.settings(claim)) == {"refused": "NoEntropy"}
+    assert fresh("return localStorage.length") == 0
+
+
+def forbidden(source):
+    """What may not be in the module: other chance, other modules, other hosts."""
+    code = re.sub(r"^\s*(//|/\*\*).*$", "", source, flags=re.MULTILINE)
+    return re.findall(r"Math\.random|Date|performance|\bimport\b|\bfetch\b|\beval\b|https?:|Function\(", code)
+
+
+def test_there_is_no_other_chance_in_the_file_and_it_asks_nobody():
+    assert forbidden(SOURCE) == []
+    assert SOURCE.count("getRandomValues(") == 1
+    assert forbidden(SOURCE.replace("words(1)", "[Math.random() * 2 ** 32]", 1)) == ["Math.random"]
+
+
+DEVICE = """const claim = client.claimOf(given); const {Device, Repeat, Charge} = client;
+const device = new Device(claim, {again: new Repeat(), name: 'emoji'}); """
+
+
+def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_once(fresh):
+    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
+    first = fresh(DEVICE + "return hex(await device.report('a'))", settings)
+    fresh.page.reload()
+    for item in ("a", "b"):
+        assert fresh(DEVICE + f"return hex(await device.report('{item}'))", settings) == first
+    assert fresh(DEVICE + "return device.spent", settings) == "2/1"
+    other = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), seed=1))
+    assert fresh(DEVICE + "return device.report('a')", other) == {"refused": "OtherCollection"}
+    fresh(DEVICE + "device.forget()", settings)
+    assert fresh(DEVICE + "return device.spent", settings) == "0"
+
+
+def test_two_tabs_at_once_draw_one_report_between_them(fresh):
+    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
+    both = """const others = [...Array(8)].map(() => new Device(claim, {name: 'emoji'}));
+    return new Set((await Promise.all(others.map((each, i) => each.report(String(i))))).map(hex)).size;"""
+    assert fresh(DEVICE + both, settings) == 1
+
+
+def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):
+    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure("1/3"), hashes=2**16))
+    charged = """const spender = new Device(claim, {again: new Charge('1'), name: 'other'});
+    const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex(await spender.report('a')));
+    const refused = await spender.report('a').catch((error) => error.constructor.name);
+    return [new Set(sent).size, refused];"""
+    assert fresh(DEVICE + charged, settings) == [3, "NoBudgetLeft"]
+
+
+def test_what_cannot_be_remembered_is_not_sent(client):
+    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
+    for again in ("Repeat", "Charge"):
+        asked = f"""const storage = {{getItem: () => null, setItem: () => null}};
+        return new Device(claim, {{storage, again: new {again}('9')}}).report('a');"""
+        assert client(DEVICE + asked, settings) == {"refused": "Error"}

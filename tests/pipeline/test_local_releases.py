@@ -1,0 +1,311 @@
+"""Releases over columns of reports: what came is estimated, whatever died, and is charged once."""
+
+import json
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import numpy as np
+import pytest
+from forked import Fault
+from pipelines import Tables, World, pipeline, published, run, world
+
+from streamgauge import Pipeline, Pure
+from streamgauge.localdp.reports import packed, unpacked
+from streamgauge.pipeline import local_part_run, open_ticks
+from streamgauge.pipeline.keys import key_of
+from streamgauge.pipeline.ledger_json import book_as_json
+from streamgauge.pipeline.local_part_run import LocalPartRun
+from streamgauge.pipeline.open_reports import OpenReports
+from streamgauge.pipeline.open_ticks import Sums
+from streamgauge.pipeline.store import Store
+from streamgauge.query.measure import Tally
+from streamgauge.sources import Inbox, inbox_of
+from streamgauge.testing import InsecureNoise
+
+COUNT = "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
+AGES = "SELECT age, COUNT(*) FROM poll GROUP BY age"
+COLUMN = {"report": "HadamardCountMeanSketch", "epsilon": 2, "hashes": 4, "width": 8, "seed": 7}
+POLL: Tables = {
+    "stream": {
+        "name": "poll",
+        "source": "reports",
+        "senders": "anyone",
+        "tick": "10s",
+        "start": "2026-01-05T00:00:00Z",
+        "unit": "report",
+        "budget": {"epsilon": 3},
+        "key": "file:v.key",
+        "columns": {
+            "emoji": {**COLUMN, "values": ["a", "b", "c"], "again": "charge", "reports_per_user": 30},
+            "age": {"values": ["young", "old"]},
+        },
+    },
+    "release": [
+        {"name": "all", "sql": COUNT},
+        {"name": "now", "sql": COUNT, "window": "each"},
+        {"name": "lately", "sql": COUNT, "window": "sliding 20s"},
+        {
+            "name": "ages",
+            "sql": "SELECT age, COUNT(*) FROM poll GROUP BY age",
+            "epsilon": 1,
+            "window": "each",
+        },
+    ],
+}
+WINDOWS = {"all": 99, "now": 1, "lately": 2}
+Codes = Sequence[Any]
+
+
+def poll(folder: Path, *releases: Tables, **column: Any) -> Pipeline:
+    made = deepcopy(POLL)
+    made["release"] = [*releases] or made["release"]
+    made["stream"]["columns"]["emoji"] |= column
+    return pipeline(folder, made)
+
+
+def claim(made: Pipeline) -> Any:
+    return made.file.stream.reports["emoji"].claim
+
+
+def drawn(made: Pipeline, items: str, seed: int) -> list[int]:
+    """The codes of devices that have these items."""
+    return unpacked(claim(made).privatise_many(list(items), InsecureNoise(seed))).tolist()
+
+
+def said(clock: World, codes: Codes) -> bytes:
+    """Records as the server hands them on."""
+    lines = [{"arrived": clock.now(), "emoji": code, "age": "old"} for code in codes]
+    return "".join(f"{json.dumps(each)}\n" for each in lines).encode()
+
+
+def sending(folder: Path, made: Pipeline, sent: dict[float, Codes], until: float) -> dict[str, Any]:
+    """The settings of a run in which so many come at each second."""
+    clock, stop = world(folder), Flag()
+    inbox = inbox_of(made.file, clock.now)
+    clock.acts[until] = stop.set
+    for second, codes in sent.items():
+        clock.acts[second] = lambda s=second, c=codes: inbox.put(str(s), said(clock, c))
+    return {"clock": clock, "inbox": inbox, "stop": stop}
+
+
+def expected(made: Pipeline, ticks: Sequence[Codes], reach: int) -> list[list[float]]:
+    """What a collector that has seen the last so many ticks would say."""
+    found = []
+    for last in range(1, len(ticks) + 1):
+        collector = claim(made).collector()
+        for codes in ticks[max(0, last - reach) : last]:
+            collector.add(packed(np.array(codes, np.int64), claim(made).report_size))
+        found.append(collector.estimate(["a", "b", "c"]).count.tolist())
+    return found
+
+
+def state_of(made: Pipeline) -> dict[str, int]:
+    """How long each part of the state is that reports have."""
+    store = Store.open(made.file.folder, key_of(made.file), create=False)
+    try:
+        return {name: len(part) for name, part in store.state().items() if name.startswith("run/all")}
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_every_window_tells_what_a_collector_of_its_ticks_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgets: bool
+) -> None:
+    """The broken twin remembers of open ticks which codes came, and not how often, as it does for distinct
+    ones."""
+    if forgets:
+        monkeypatch.setattr(open_ticks, "is_reports", lambda measure: False)
+        monkeypatch.setattr(open_ticks, "is_small", lambda measure, ticks: True)
+        monkeypatch.setattr("streamgauge.pipeline.open_table.is_codes", lambda measure: True)
+    made = poll(tmp_path, *POLL["release"][:3])
+    ticks = [drawn(made, "a" * 40 + "b" * 20, seed) for seed in range(3)] + [[]]
+    sent = {2: ticks[0][:30], 4: ticks[0][30:], 12: ticks[1], 29: ticks[2]}
+    run(made, **sending(tmp_path, made, sent, 45))
+    same = [published(made, name) == expected(made, ticks, reach) for name, reach in WINDOWS.items()]
+    assert same == [not forgets] * 3
+
+
+@pytest.mark.parametrize(("step", "at"), [("committed", 3), ("slot written", 13), ("drawn", 13)])
+def test_a_poll_that_dies_goes_on_as_if_it_had_not(tmp_path: Path, step: str, at: int) -> None:
+    made = poll(tmp_path)
+    ticks = [drawn(made, "abca" * 10, seed) for seed in range(3)]
+    sent = {2: ticks[0][:9], 4: ticks[0][9:], 12: ticks[1], 22: ticks[2]}
+    how = sending(tmp_path, made, sent, 35)
+
+    def fail(name: str) -> None:
+        if name == step and how["clock"].second >= at:
+            raise Fault(step)
+
+    with pytest.raises(Fault):
+        run(made, **how, step=fail)
+    run(made, **how)
+    for name, reach in WINDOWS.items():
+        assert published(made, name) == expected(made, ticks, reach)
+    assert published(made, "ages") == [[0, len(codes)] for codes in ticks]
+
+
+def test_a_restart_that_forgot_the_reports_since_its_table_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin of the promise of `local_part_run`."""
+    made = poll(tmp_path, {"name": "all", "sql": COUNT})
+    ticks = [drawn(made, "abc" * 10, seed) for seed in range(2)]
+    how = sending(tmp_path, made, {2: ticks[0], 12: ticks[1]}, 11)
+    run(made, **how)
+    monkeypatch.setattr(local_part_run, "read", lambda data: {})
+    how["stop"].clear()
+    how["clock"].acts[25] = how["stop"].set
+    run(made, **how)
+    assert published(made, "all") != expected(made, ticks, 99)
+
+
+def test_a_table_is_written_once_its_reports_would_take_as_much(tmp_path: Path) -> None:
+    made = poll(tmp_path, {"name": "all", "sql": COUNT})
+    table = claim(made).blank().nbytes
+    ticks = [drawn(made, "abc" * (8, 30, 4)[seed], seed) for seed in range(3)]
+    how = sending(tmp_path, made, {10 * tick + 2: codes for tick, codes in enumerate(ticks)}, 999)
+    lengths = []
+    for tick in range(1, 4):
+        how["stop"].clear()
+        how["clock"].acts[10 * tick + 1.5] = how["stop"].set
+        run(made, **how)
+        lengths.append(state_of(made))
+    assert published(made, "all") == expected(made, ticks, 99)
+    assert all(sum(each.values()) < 4 * table + 4096 for each in lengths)
+    assert {"run/all/0/table" in each for each in lengths} == {False, True}
+    assert not any(name.startswith("run/all/0/open") for name in lengths[-1])
+
+
+def test_reports_of_a_long_tick_are_written_in_few_parts_and_not_over_and_over() -> None:
+    reports, parts, written = OpenReports(), dict[str, bytes](), 0
+    for number in range(500):
+        codes = np.array([number, 7])
+        reports.add(Tally(np.ones(2, np.int64), np.zeros(2, np.int64), codes, np.ones((1, 2), np.int64)))
+        for name, part in reports.changed().items():
+            written += len(part or b"")
+            parts |= {name: part} if part is not None else {}
+            if part is None:
+                del parts[name]
+        assert len(parts) <= 2 * (number + 1).bit_length()
+    assert written < 30 * sum(map(len, parts.values()))
+    again = OpenReports()
+    again.restore_parts(parts)
+    closed, known = again.close(1), reports.close(1)
+    assert sorted(zip(closed.cells, closed.sums[0], strict=True)) == sorted(
+        zip(known.cells, known.sums[0], strict=True)
+    )
+    assert (int(closed.sums.sum()), set(again.changed().values())) == (1000, {None})
+    assert not hasattr(Sums, "changed")
+
+
+def test_what_no_device_can_have_sent_moves_nothing_and_stops_nobody(tmp_path: Path) -> None:
+    made = poll(tmp_path, {"name": "all", "sql": COUNT})
+    codes = claim(made).codes
+    good = drawn(made, "aab", 1)
+    bad = [codes, -1, 3.5, "x", None, True, [], 10**30, 1e300]
+    run(made, **sending(tmp_path, made, {2: [*bad, *good, *bad]}, 15))
+    assert published(made, "all") == expected(made, [good], 1)
+
+
+def test_codes_as_large_as_apples_come_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = poll(tmp_path, {"name": "now", "sql": COUNT, "window": "each"}, hashes=2**16, width=2**10)
+    codes = claim(made).codes
+    assert codes == 2**27
+    how = sending(tmp_path, made, {2: [codes - 1, codes - 1, codes, 0]}, 9)
+    taken: list[tuple[int, int]] = []
+    seen = OpenReports.add
+
+    def add(self: OpenReports, tally: Tally) -> None:
+        taken.extend(zip(tally.cells.tolist(), tally.sums[0].tolist(), strict=True))
+        seen(self, tally)
+
+    monkeypatch.setattr(OpenReports, "add", add)
+    run(made, **how)
+    assert sorted(taken) == [(0, 1), (2**27 - 1, 2)]
+
+
+def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Path) -> None:
+    made = poll(tmp_path)
+    plan = made.plan()
+    assert (plan.refused, plan.spent[1], plan.left[1]) == ((), Pure(3), Pure.nothing())
+    run(made, **sending(tmp_path, made, {2: [1, 2]}, 15))
+    told = book_as_json(made.ledger(), made.file)
+    assert [charge["release"] for charge in told["charges"]] == ["column emoji", "ages"]
+    (column,) = told["columns"]
+    assert (column["loss"], column["per_user"]) == ({"epsilon": "2"}, {"epsilon": "60"})
+    fewer = poll(tmp_path, {"name": "late", "sql": COUNT, "window": "sliding 30s"})
+    changes = str(fewer.plan())
+    assert "all ends: what its reports have lost stays lost" in changes
+    assert "ages ends: its budget returns" in changes
+    clock, stop = world(tmp_path, at=16), Flag()
+    clock.acts[25] = stop.set
+    run(fewer, clock=clock, inbox=inbox_of(fewer.file, clock.now), stop=stop)
+    ledger = fewer.ledger().ledger
+    assert ledger is not None
+    assert [charge.name for charge in ledger.entries] == ["column emoji", "ages"]
+    assert (ledger.spent(first=9), ledger.left(first=9)) == (Pure(2), Pure(1))
+
+
+def test_a_column_beyond_the_budget_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    made = poll(tmp_path, epsilon=4)
+    assert "stream.columns: charge must be at most what is left of epsilon 3, got epsilon 4" in str(
+        made.plan()
+    )
+    with pytest.raises(ValueError, match="epsilon"):
+        run(made, **sending(tmp_path, made, {}, 5))
+    assert made.ledger().ledger is None
+
+
+def test_an_old_copy_of_a_store_is_charged_for_what_it_draws_and_not_for_reports(tmp_path: Path) -> None:
+    made = poll(tmp_path, *POLL["release"][:2], {**POLL["release"][3], "epsilon": "1/4"})
+    run(made, **sending(tmp_path, made, {2: [1]}, 15))
+    files = {path: path.read_bytes() for path in made.file.folder.iterdir() if path.name.startswith("store")}
+    later = world(tmp_path, at=16)
+    later.acts[35] = (stop := Flag()).set
+    run(made, clock=later, inbox=inbox_of(made.file, later.now), stop=stop)
+    for path, data in files.items():
+        path.write_bytes(data)
+    stop.clear()
+    later.acts[38] = stop.set
+    run(made, clock=later, inbox=inbox_of(made.file, later.now), stop=stop, rolled_back=True)
+    acts = [
+        (act.kind, act.body.get("release")) for act in made.ledger().acts if act.kind in ("again", "lost")
+    ]
+    assert acts == [("again", "ages")]
+
+
+def test_a_plan_tells_what_a_user_loses_and_how_wrong_a_rare_value_is(tmp_path: Path) -> None:
+    plan = poll(tmp_path, {"name": "all", "sql": COUNT, "expected": 50}, hashes=1024, width=1024).plan()
+    text = str(plan)
+    assert "epsilon 2 a report, 60 a user who reports at most 30 times" in text
+    assert "all: running, nothing beside the reports of emoji" in text
+    assert "its table of sums takes" in text
+    assert plan.as_json()["columns"][0]["per_user"] == {"epsilon": "60"}
+    first = plan.releases[0].errors[0]
+    reports = 3 * 50
+    assert first.stddev == pytest.approx(claim_of(plan).stddev(0, reports, reports**2 / 3))
+
+
+def claim_of(plan: Any) -> Any:
+    return plan.file.stream.reports["emoji"].claim
+
+
+def test_keys_of_reports_are_remembered_for_the_newest_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nobody can keep others out by sending many: each new key takes the place of the oldest."""
+    inbox = Inbox(remembered=10**12, most_waiting=10**6, now=lambda: 5, keys=3)
+    for number in range(6):
+        inbox.put(str(number), b"{}\n")
+        inbox.read()
+        inbox.committed()
+    fates: list[str] = [inbox.fate(str(number)) for number in range(6)]
+    assert fates == ["unknown"] * 3 + ["committed"] * 3
+
+
+def test_a_run_never_absorbs_reports_for_there_is_nothing_to_hide() -> None:
+    absorb: Callable[..., None] = LocalPartRun.absorb
+    with pytest.raises(NotImplementedError):
+        absorb(object.__new__(LocalPartRun), None)

@@ -1,0 +1,206 @@
+"""Columns of reports in a pipeline file: what is declared, what is refused, what SQL may ask of them."""
+
+import copy
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clinic_file import REPORTED, REPORTED_KEYS, at, path_in, refusal
+
+from streamgauge.localdp import HadamardCountMeanSketch
+from streamgauge.privacy import Event, Pure
+from streamgauge.query.pipeline_file import pipeline_of
+from streamgauge.query.planner import Planned, planned
+from streamgauge.query.query import Refused
+from streamgauge.query.settings import PipelineFile
+from streamgauge.statistics.local_frequency import LocalFrequency
+
+FORM = "can be asked only as SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
+
+
+def poll(folder: Path, change: Callable[[dict[str, Any]], object] = lambda _: None) -> PipelineFile:
+    top = copy.deepcopy(REPORTED)
+    change(top)
+    return pipeline_of(top, path_in(folder))
+
+
+def emoji(**settings: Any) -> Callable[[dict[str, Any]], None]:
+    """Changes the column; None takes a key away."""
+
+    def change(top: dict[str, Any]) -> None:
+        column = top["stream"]["columns"]["emoji"] | settings
+        top["stream"]["columns"]["emoji"] = {key: value for key, value in column.items() if value is not None}
+
+    return change
+
+
+def plan(folder: Path, **release: Any) -> Planned:
+    file = poll(folder, lambda top: top["release"][0].update(release))
+    return planned(file, file.releases[0])
+
+
+def test_a_column_of_reports_is_read(tmp_path: Path) -> None:
+    stream = poll(tmp_path).stream
+    assert (stream.unit, stream.senders, stream.arrival) == (Event(replace=True), "anyone", "live")
+    assert (stream.time, stream.time_format, stream.late) == ("arrived", "epoch us", "carry")
+    (report,) = stream.reports.values()
+    assert report.claim == HadamardCountMeanSketch(Pure(2), hashes=16, width=32, seed=7)
+    assert (report.loss, report.per_user) == (Pure(2), Pure(60))
+    assert poll(tmp_path, emoji(again="repeat", reports_per_user=None)).stream.reports[
+        "emoji"
+    ].per_user == Pure(2)
+
+
+@pytest.mark.parametrize("protocol", ["LocalHashing", "RandomisedResponse", "HadamardResponse"])
+def test_every_protocol_of_whole_codes_can_be_a_column(tmp_path: Path, protocol: str) -> None:
+    gone = {} if protocol == "LocalHashing" else {"hashes": None, "width": None, "seed": None}
+    file = poll(tmp_path, emoji(report=protocol, **gone))
+    claim = file.stream.reports["emoji"].claim
+    assert type(claim).__name__ == protocol
+    cell = planned(file, file.releases[0]).parts[0].measure.cell
+    assert cell is not None
+    assert (cell.count, cell.reports) == (claim.codes, True)
+    if gone:
+        told = refusal(lambda: poll(tmp_path, emoji(report=protocol, hashes=None, width=None)))
+        assert f"emoji.seed must be left out for {protocol}" in told
+
+
+@pytest.mark.parametrize("place", REPORTED_KEYS, ids=lambda place: ".".join(map(str, place)))
+@pytest.mark.parametrize("wrong", [[[]], 10**5000], ids=["array", "huge"])
+def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
+    tmp_path: Path, place: tuple[Any, ...], wrong: object
+) -> None:
+    text = refusal(lambda: poll(tmp_path, lambda top: at(top, place[:-1]).update({place[-1]: wrong})))
+    assert place[-1] in text.partition(" must be ")[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"again": None}, 'emoji.again must be "repeat" or "charge", got nothing'),
+        ({"reports_per_user": None}, "emoji.reports_per_user must be a whole number"),
+        ({"again": "repeat"}, 'reports_per_user must be left out where again = "repeat"'),
+        ({"epsilon": None}, "emoji.epsilon must be a number from"),
+        ({"values": None}, "emoji.values must be an array of 1 to 10^5 values"),
+        ({"values": ["a", 1]}, "all text (in one line) or whole numbers"),
+        ({"values": [1.5]}, "all text (in one line) or whole numbers"),
+        ({"values": ["a", "a"]}, 'must be different from each other, got "a" twice'),
+        ({"width": 48}, "stream.columns.emoji: width must be a power of 2, got 48"),
+        ({"hashes": 2**17, "width": 2**11}, "must have hashes x width of at most 2^27"),
+        ({"bounds": [0, 1]}, "emoji.bounds must be left out for HadamardCountMeanSketch"),
+        ({"report": "CountMeanSketch"}, "did you mean HadamardCountMeanSketch?"),
+        ({"report": None}, "emoji.epsilon must be left out unless there is a report = ..."),
+    ],
+)
+def test_what_a_column_of_reports_cannot_be_is_refused_by_its_key(
+    tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    assert said in refusal(lambda: poll(tmp_path, emoji(**settings)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"senders": None}, 'stream.senders must be "anyone" or "curator", got nothing'),
+        (
+            {"unit": "event"},
+            'stream.unit must be "report" where source = "reports", and nowhere else, got "event"',
+        ),
+        ({"time": "ts"}, 'stream.time must be left out where source = "reports"'),
+        ({"lateness": "5s"}, "stream.lateness must be left out"),
+        ({"pan_private": True}, "stream.pan_private must be left out"),
+        ({"arrival": "finished"}, 'stream.arrival must be "live"'),
+        ({"source": "http", "time": "ts"}, 'stream.unit must be "report" where source = "reports"'),
+        ({"source": "http", "time": "ts", "unit": "event"}, "stream.senders must be left out unless"),
+        ({"source": "http", "time": "ts", "unit": "event", "senders": None}, "got emoji in another"),
+    ],
+)
+def test_reports_unit_and_senders_go_together(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
+    def change(top: dict[str, Any]) -> None:
+        top["stream"] = {k: v for k, v in (top["stream"] | settings).items() if v is not None}
+
+    assert said in refusal(lambda: poll(tmp_path, change))
+
+
+def test_what_is_pinned_of_a_column_is_what_was_declared_and_other_files_pin_what_they_did(
+    tmp_path: Path,
+) -> None:
+    blocks = poll(tmp_path).blocks
+    pinned = json.loads(blocks["stream"])
+    assert pinned["unit"] == {"kind": "Event", "moves": False, "replace": True}
+    assert pinned["columns"]["emoji"]["report"]["epsilon"] == "2"
+    assert set(pinned["columns"]["age"]) == {"kind", "values"}
+    assert json.loads(blocks["source"])["senders"] == "anyone"
+    assert poll(tmp_path, emoji(epsilon=Fraction(1))).blocks["stream"] != blocks["stream"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT emoji, COUNT(*) FROM poll GROUP BY emoji", ("emoji", "count")),
+        ("select count(*) AS n, emoji AS x from poll group by x", ("x", "n")),
+        ("SELECT COUNT(*) FROM poll GROUP BY poll.emoji", ("emoji", "count")),
+        ("SELECT emoji, COUNT(*) FROM poll GROUP BY 1", ("emoji", "count")),
+    ],
+)
+def test_reports_of_a_column_can_be_counted_by_value(
+    tmp_path: Path, sql: str, names: tuple[str, str]
+) -> None:
+    made = plan(tmp_path, sql=sql)
+    assert made.layout == {"measures": [names[1]], "groups": [(names[0], ["a", "b", "c"])], "levels": [1]}
+    assert isinstance(made.parts[0].statistic, LocalFrequency)
+    assert made.parts[0].measure.cell.count == 2 * 16 * 32
+    assert made.release.loss == Pure(2)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT emoji, COUNT(*) FROM poll WHERE age = 'old' GROUP BY emoji",
+        "SELECT age, COUNT(*) FROM poll WHERE emoji = 3 GROUP BY age",
+        "SELECT COUNT(*) FROM poll WHERE emoji IS NULL",
+        "SELECT COUNT(emoji) FROM poll",
+        "SELECT COUNT(DISTINCT emoji) FROM poll",
+        "SELECT emoji, COUNT(emoji) FROM poll GROUP BY emoji",
+        "SELECT SUM(emoji) FROM poll",
+        "SELECT emoji, age, COUNT(*) FROM poll GROUP BY emoji, age",
+        "SELECT age, COUNT(*) FROM poll GROUP BY age, emoji",
+        "SELECT emoji, COUNT(*) FROM poll GROUP BY ROLLUP (emoji)",
+        "SELECT emoji, COUNT(*), COUNT(*) AS n FROM poll GROUP BY emoji",
+        "SELECT emoji FROM poll GROUP BY emoji",
+        "SELECT emoji + 1, COUNT(*) FROM poll GROUP BY emoji + 1",
+        "SELECT age, AVG(CASE WHEN emoji > 5 THEN 1 ELSE 0 END) FROM poll GROUP BY age",
+    ],
+)
+def test_nothing_else_can_be_asked_of_reports(tmp_path: Path, sql: str) -> None:
+    with pytest.raises(Refused, match=r"column emoji is of reports"):
+        plan(tmp_path, sql=sql, epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"epsilon": 1}, "epsilon must be left out, the reports of emoji have lost 2 already, got a cost"),
+        ({"window": "decayed half-life 1m"}, 'window must be "running", "each" or "sliding ..."'),
+        ({"window": "sliding 1d"}, "of at most 1024 ticks for reports, got 8640 ticks"),
+        ({"mechanism": "Binary"}, 'mechanism must be left out for reports, got "Binary"'),
+        ({"max_groups": 2}, "groups must be at most max_groups = 2, got 3 values of emoji"),
+        ({"sql": "SELECT COUNT(*) FROM poll"}, "cost must be given as exactly one of epsilon, rho and share"),
+    ],
+)
+def test_a_release_of_reports_has_its_columns_loss_and_any_other_its_own(
+    tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        plan(tmp_path, **settings)
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("clinic.toml: release emoji: ")
+
+
+def test_what_is_private_already_is_named_in_the_one_form_that_can_be_asked(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as refused:
+        plan(tmp_path, sql="SELECT MAX(emoji) FROM poll", epsilon=1)
+    assert FORM in str(refused.value)

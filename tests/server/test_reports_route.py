@@ -1,0 +1,241 @@
+"""POST /api/reports and GET /api/collection: who may send, what is refused, and what all can read of it."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from people import House, Still, code_of
+from served import Stepped, close, leave, running, stepped
+
+from streamgauge.localdp import wire
+from streamgauge.localdp.reports import packed
+from streamgauge.pipeline.keys import create_key
+from streamgauge.query.pipeline_file import pipeline_of
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server import reports
+
+COUNT = "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
+AGES = "SELECT age, COUNT(*) FROM poll GROUP BY age"
+PAGE = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+COLUMN = {"report": "HadamardCountMeanSketch", "epsilon": 2, "values": ["a", "b"], "hashes": 32, "width": 16}
+
+
+def poll(folder: Path, senders: str = "anyone", **server: Any) -> PipelineFile:
+    tables = {
+        "stream": {
+            "name": "poll",
+            "source": "reports",
+            "senders": senders,
+            "tick": "10s",
+            "start": "2026-01-05T00:00:00Z",
+            "unit": "report",
+            "budget": {"epsilon": 3},
+            "key": "file:poll.key",
+            "columns": {"emoji": {**COLUMN, "again": "repeat"}, "age": {"values": ["young", "old"]}},
+        },
+        "release": [
+            {"name": "emoji", "sql": COUNT, "window": "each"},
+            {
+                "name": "ages",
+                "sql": "SELECT age, COUNT(*) FROM poll GROUP BY age",
+                "epsilon": 1,
+                "window": "each",
+            },
+        ],
+        "server": {"rate": 1000, "publish_delay": "4s", "anonymous": True, **server},
+    }
+    return pipeline_of(tables, folder / "poll.toml")
+
+
+def house(folder: Path, senders: str = "anyone", **server: Any) -> House:
+    return House(folder, Still(poll(folder, senders, **server)))
+
+
+def claim(of: House) -> Any:
+    return of.file.stream.reports["emoji"].claim
+
+
+def message(of: House, *codes: int) -> bytes:
+    return wire.message(claim(of), packed(np.array(codes, np.int64), claim(of).report_size))
+
+
+def taken(of: House) -> list[dict[str, Any]]:
+    """The records that reached the run, without their times."""
+    lines = b"".join(of.runner.inbox.taken).decode().splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key != "arrived"} for line in lines]
+
+
+def test_anyone_may_send_from_any_page_without_a_token_and_nobody_else_notices_who(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    reply = made.client(**PAGE).post("/api/reports", content=message(made, 3, 5))
+    assert (reply.status_code, reply.json()) == (200, {"accepted": 2, "durable": True, "repeated": False})
+    assert reply.headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in reply.headers
+    assert taken(made) == [{"emoji": 3}, {"emoji": 5}]
+    assert json.loads(made.runner.inbox.taken[0].splitlines()[0])["arrived"] == made.runner.now()
+    assert made.access[-1].startswith("- POST /api/reports 200")
+
+
+def test_a_browser_that_asks_first_is_answered_on_the_two_roads_and_on_no_other(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    for path in ("/api/reports", "/api/collection"):
+        asked = made.client(**PAGE)("OPTIONS", path)
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
+        assert "Batch-Key" in asked.headers["access-control-allow-headers"]
+    for path in ("/api/events", "/api/releases", "/api/session", "/api/reports/"):
+        assert "access-control-allow-origin" not in made.client(**PAGE)("OPTIONS", path).headers
+    assert code_of(made.client(**PAGE).post("/api/session", json={"token": "x"})) == (403, "cross_site")
+
+
+def test_a_gateways_roads_need_a_curators_token_and_say_nothing_to_other_sites(tmp_path: Path) -> None:
+    made = house(tmp_path, "curator")
+    content = message(made, 3)
+    assert code_of(made.client("reader").post("/api/reports", content=content)) == (403, "wrong_role")
+    assert made.client("curator").post("/api/reports", content=content).json()["accepted"] == 1
+    assert "access-control-allow-origin" not in made.client("curator").post("/api/reports").headers
+    assert "access-control-allow-origin" not in made.client()("OPTIONS", "/api/reports").headers
+
+
+def test_a_collection_tells_a_device_all_it_has_to_know(tmp_path: Path) -> None:
+    made = house(tmp_path, anonymous=False)
+    told = made.client().get("/api/collection").json()
+    assert (told["name"], told["senders"], told["tick"]) == ("poll", "anyone", 10)
+    (column,) = told["columns"].values()
+    assert wire.claim_of(column["settings"]) == claim(made)
+    assert (column["again"], column["values"], column["per_user"]) == ("repeat", ["a", "b"], {"epsilon": "2"})
+
+
+def test_records_may_have_other_columns_and_nothing_that_is_not_declared_goes_on(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    records = [{"emoji": 4, "age": "old", "name": "Ada", "arrived": 7}, {"age": "young"}]
+    assert made.client().post("/api/reports", json=records).json()["accepted"] == 2
+    lines = "\n".join(map(json.dumps, records)).encode()
+    kind = {"Content-Type": "application/x-ndjson", "Batch-Key": "k"}
+    assert made.client().post("/api/reports", content=lines, headers=kind).json()["accepted"] == 2
+    assert taken(made) == [{"emoji": 4, "age": "old"}, {"age": "young"}] * 2
+    assert b'"arrived":7' not in b"".join(made.runner.inbox.taken)
+
+
+def test_what_no_device_can_have_made_is_dropped_and_counted_for_the_curator(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    codes = claim(made).codes
+    some = message(made, codes, 1, codes + 9)
+    assert made.client().post("/api/reports", content=some).json()["accepted"] == 1
+    bad = [{"emoji": codes}, {"emoji": -1}, {"emoji": 1.0}, {"emoji": True}, {"emoji": "1"}, {}, 7, {"x": 1}]
+    assert made.client().post("/api/reports", json=[*bad, {"emoji": 2}]).json()["accepted"] == 1
+    lines, kind = b'{"emoji": 3}\n{"emoji"\n' + b"[" * 4000, {"Content-Type": "application/x-ndjson"}
+    torn = made.client().post("/api/reports", content=lines, headers=kind)
+    assert torn.json() == {"accepted": 1, "durable": True, "repeated": False}
+    assert taken(made) == [{"emoji": 1}, {"emoji": 2}, {"emoji": 3}]
+    assert made.client("curator").get("/api/quarantine").json()["dropped"]["no report"] == 2 + 8 + 2
+    assert code_of(made.client().get("/api/quarantine")) == (403, "wrong_role")
+
+
+REFUSED: list[tuple[bytes, str, tuple[int, str]]] = [
+    (b"", "", (400, "malformed")),
+    (b"SGR2abcd" + bytes(4), "", (400, "malformed")),
+    (b"SGR1abcd" + bytes(4), "application/octet-stream", (400, "malformed")),
+    (b"[1, 2", "application/json", (400, "malformed")),
+    (b"7", "application/json", (400, "malformed")),
+    (b"<x/>", "text/xml", (415, "media_type")),
+    (b"[" + b"{}," * 64 + b"{}]", "application/json", (413, "too_many")),
+    (b" " * 70_000, "application/json", (413, "too_large")),
+]
+
+
+def test_a_message_is_refused_for_what_is_public_of_it_whatever_others_have_sent(tmp_path: Path) -> None:
+    made = house(tmp_path)
+
+    def replies() -> list[Any]:
+        kinds = [(content, {"Content-Type": kind}) for content, kind, _ in REFUSED]
+        return [made.client().post("/api/reports", content=content, headers=kind) for content, kind in kinds]
+
+    before = replies()
+    made.client().post("/api/reports", content=message(made, 1))
+    assert [code_of(reply) for reply in before] == [told for _, _, told in REFUSED]
+    assert [reply.content for reply in before] == [reply.content for reply in replies()]
+    assert {reply.headers["access-control-allow-origin"] for reply in before} == {"*"}
+
+
+@pytest.mark.parametrize("careless", [False, True])
+def test_a_message_that_is_sent_again_is_counted_once_and_nobody_takes_anothers_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: bool
+) -> None:
+    """The broken twin does not look at what is sent under a key."""
+    if careless:
+        monkeypatch.setattr(reports, "sha256", lambda body: sha256(b""))
+    made = house(tmp_path)
+
+    def repeated(code: int, address: str, **headers: str) -> bool:
+        reply = made.client(address=address, **headers).post("/api/reports", content=message(made, code))
+        return bool(reply.json()["repeated"])
+
+    assert [repeated(1, address, Batch_Key="k") for address in ("10.0.1.1", "10.0.2.1")] == [False, True]
+    assert repeated(2, "10.0.3.1", Batch_Key="k") is careless
+    assert [repeated(3, "10.0.1.1") for _ in range(2)] == [False, False]
+    assert [each["emoji"] for each in taken(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
+
+
+def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    assert code_of(made.client().post("/api/reports", content=message(made, 1, 2)[:-1])) == (400, "malformed")
+    assert not hasattr(made.runner.inbox, "taken")
+
+
+def test_a_flood_from_one_address_is_held_back_and_others_are_not(tmp_path: Path) -> None:
+    made = house(tmp_path, rate=2)
+    flood = [made.client().post("/api/reports", content=message(made, 1)) for _ in range(6)]
+    assert code_of(flood[-1]) == (429, "rate")
+    assert flood[-1].headers["access-control-allow-origin"] == "*"
+    assert made.client(address="10.9.9.9").post("/api/reports", content=message(made, 1)).status_code == 200
+
+
+def test_a_token_or_a_cookie_makes_no_difference_where_anyone_may_send(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    reply = made.client(Authorization="Bearer wrong", Cookie="streamgauge=x", **PAGE).post(
+        "/api/reports", content=message(made, 1)
+    )
+    assert reply.status_code == 200
+
+
+def test_a_stream_of_events_takes_no_reports_and_one_of_reports_no_events(tmp_path: Path) -> None:
+    events = House(tmp_path)
+    assert code_of(events.client("curator").post("/api/reports", content=b"x")) == (409, "no_inbox")
+    assert code_of(events.client("curator").get("/api/collection")) == (409, "no_inbox")
+    made = House(tmp_path, Still(poll(tmp_path)))
+    key = {"Batch-Key": "k"}
+    assert code_of(made.client("curator").post("/api/events", json={}, headers=key)) == (409, "no_inbox")
+
+
+def test_local_releases_stand_beside_central_ones_on_the_api_and_in_the_ledger(tmp_path: Path) -> None:
+    """All of what the page is drawn from: releases, ticks, ledger."""
+    create_key(tmp_path / "poll.key")
+    clock: Stepped = stepped(1)
+    with running(poll(tmp_path), clock) as runner:
+        made = House(tmp_path, runner)
+        sent = [{"emoji": 3, "age": "old"}, {"emoji": 5, "age": "old"}]
+        assert made.client().post("/api/reports", json=sent).json()["durable"] is True
+        close_at(runner, clock)
+        reader = made.client()
+        listed = {each["name"]: each for each in reader.get("/api/releases").json()["releases"]}
+        assert [listed[name]["column"] for name in ("emoji", "ages")] == ["emoji", None]
+        assert listed["emoji"]["loss_text"] == "epsilon 2 of a report"
+        rows = {name: reader.get(f"/api/releases/{name}").json()["rows"] for name in listed}
+        assert [row["count"]["value"] for row in rows["ages"]] == [0, 2]
+        assert [row["group"] for row in rows["emoji"]] == [{"emoji": "a"}, {"emoji": "b"}]
+        assert all(row["count"]["stddev"] > 0 and row["count"]["enough"] for row in rows["emoji"])
+        ledger = reader.get("/api/ledger").json()
+    assert [charge["release"] for charge in ledger["charges"]] == ["column emoji", "ages"]
+    assert (ledger["spent"], ledger["left"]) == ({"epsilon": "3"}, {"epsilon": "0"})
+    (column,) = ledger["columns"]
+    assert (column["column"], column["per_user"], column["again"]) == ("emoji", {"epsilon": "2"}, "repeat")
+
+
+def close_at(runner: Any, clock: Stepped) -> None:
+    """Closes the first tick, which has no lateness, and lets it leave."""
+    clock.to(10)
+    close(runner, clock, 1)
+    leave(runner, clock, 16)
