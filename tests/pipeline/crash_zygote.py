@@ -72,7 +72,8 @@ def main() -> None:
     """Reads orders, writes answers."""
     import duckdb  # noqa: F401 - imported before the forks, opened after them
 
-    from streamgauge.pipeline import opening
+    from streamgauge.pipeline import as_charged, opening
+    from streamgauge.query.planner import planned
     from streamgauge.sinks import long_form  # noqa: F401 - the same
 
     opening.system_key = lambda: bytes(32)  # which of a user's events survive depends on it
@@ -81,6 +82,9 @@ def main() -> None:
         order = json.loads(text)
         plans = worked_out(order["kind"])
         opening.planned = lambda file, release, plans=plans: plans[release.name]
+        as_charged.planned = lambda file, release, *pinned, plans=plans: (
+            planned(file, release, *pinned) if pinned else plans[release.name]
+        )
         if KINDS[order["kind"]].source == "-":
             order["pipe"] = pipes.get(order["folder"]) or pipes.setdefault(order["folder"], os.pipe())
         print(json.dumps(started(order)), flush=True)

@@ -12,7 +12,7 @@ float 0.3 lies.
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import lcm, ulp
 from typing import Any
 
 import numpy as np
@@ -63,10 +63,7 @@ class Axis:
         if number > LONGEST:
             raise ValueError(f"step must leave at most 2**26 cells, got {shown(self.step)} for {number}")
         first, pace, parts = self._integers
-        if (
-            max(abs(first), abs(first + pace * self.cells), parts) >= EXACT
-            or (np.diff(self.edges) <= 0).any()
-        ):
+        if max(abs(first), abs(first + pace * self.cells), parts) >= EXACT or not self._apart:
             raise ValueError(
                 f"step must be wide enough for floats to tell cells apart, got {shown(self.step)}"
             )
@@ -81,6 +78,12 @@ class Axis:
         """lower and step as whole numbers of one part, and how many such parts make 1."""
         parts = lcm(self.lower.denominator, self.step.denominator)
         return int(self.lower * parts), int(self.step * parts), parts
+
+    @property
+    def _apart(self) -> bool:
+        """Whether no two edges are the same float; where a step is two floats at least, they are not."""
+        coarsest = max(ulp(float(self.lower)), ulp(float(self.upper)))
+        return self.step >= 2 * Fraction(coarsest) or bool((np.diff(self.edges) > 0).all())
 
     @cached_property
     def edges(self) -> Floats:
