@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,7 @@ def test_a_column_of_reports_is_read(tmp_path: Path) -> None:
     (report,) = stream.reports.values()
     assert report.claim == HadamardCountMeanSketch(Pure(2), hashes=16, width=32, seed=7)
     assert (report.loss, report.per_user) == (Pure(2), Pure(60))
-    assert poll(tmp_path, emoji(again="repeat", reports_per_user=None)).stream.reports[
-        "emoji"
-    ].per_user == Pure(2)
+    assert poll(tmp_path, emoji(again="repeat")).stream.reports["emoji"].per_user == Pure(2)
 
 
 @pytest.mark.parametrize("protocol", ["LocalHashing", "RandomisedResponse", "HadamardResponse"])
@@ -82,7 +81,7 @@ def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
     [
         ({"again": None}, 'emoji.again must be "repeat" or "charge", got nothing'),
         ({"reports_per_user": None}, "emoji.reports_per_user must be a whole number"),
-        ({"again": "repeat"}, 'reports_per_user must be left out where again = "repeat"'),
+        ({"again": "repeat", "reports_per_user": None}, "emoji.reports_per_user must be a whole number"),
         ({"epsilon": None}, "emoji.epsilon must be a number from"),
         ({"values": None}, "emoji.values must be an array of 1 to 10^5 values"),
         ({"values": ["a", 1]}, "all text (in one line) or whole numbers"),
@@ -204,3 +203,21 @@ def test_what_is_private_already_is_named_in_the_one_form_that_can_be_asked(tmp_
     with pytest.raises(Refused) as refused:
         plan(tmp_path, sql="SELECT MAX(emoji) FROM poll", epsilon=1)
     assert FORM in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("again", "window", "copies"),
+    [("repeat", "running", 30), ("repeat", "sliding 50s", 5), ("repeat", "each", 1), ("charge", "running", 1)],
+)
+def test_reports_that_are_repeated_widen_errors_by_their_copies_in_a_window(
+    tmp_path: Path, again: str, window: str, copies: int
+) -> None:
+    def change(top: dict[str, Any]) -> None:
+        emoji(again=again)(top)
+        top["release"][0]["window"] = window
+
+    file = poll(tmp_path, change)
+    statistic: Any = planned(file, file.releases[0]).parts[0].statistic
+    alone = replace(statistic, copies=1)
+    assert statistic.copies == copies
+    assert statistic.stddev(1000) == pytest.approx(copies**0.5 * alone.stddev(1000))

@@ -34,7 +34,7 @@ def poll(folder: Path, senders: str = "anyone", **server: Any) -> PipelineFile:
             "unit": "report",
             "budget": {"epsilon": 3},
             "key": "file:poll.key",
-            "columns": {"emoji": {**COLUMN, "again": "repeat"}, "age": {"values": ["young", "old"]}},
+            "columns": {"emoji": {**COLUMN, "again": "repeat", "reports_per_user": 1}, "age": {"values": ["young", "old"]}},
         },
         "release": [
             {"name": "emoji", "sql": COUNT, "window": "each"},

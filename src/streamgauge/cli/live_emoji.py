@@ -54,6 +54,7 @@ hashes = {hashes}
 width = {width}
 seed = {seed}
 again = "repeat"
+reports_per_user = 1
 
 [server]
 anonymous = true

@@ -48,9 +48,9 @@ def local_parts(release: Release, query: Query, stream: Stream) -> tuple[Part, .
     if len(report.values) > release.max_groups:
         rule = f"groups must be at most max_groups = {release.max_groups}"
         raise Refused(f"{rule}, got {len(report.values)} values of {codes.column}")
-    frequency: Any = LocalFrequency(
-        report.claim, items=report.values, window=release.window, horizon=release.horizon
-    )
+    windowed = {"window": release.window, "horizon": release.horizon}
+    frequency: Any = LocalFrequency(report.claim, items=report.values, **windowed)
+    frequency = replace(frequency, copies=report.copies(frequency.ticks))
     cell = Cell(codes.sql, codes.universe, reports=True)
     measure = Measure(None, (), columns=query.columns, cell=cell)
     return (Part(1, frequency, measure, (Output(0, "value"),)),)

@@ -122,7 +122,7 @@ LOCAL = shape(
         "protocol": TEXT,
         "loss": {**LOSS, "description": "Of one report."},
         "again": {"enum": ["repeat", "charge"]},
-        "reports_per_user": or_null(WHOLE),
+        "reports_per_user": WHOLE,
         "per_user": {**LOSS, "description": "Of all reports of one user."},
     }
 )

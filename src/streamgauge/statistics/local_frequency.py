@@ -6,12 +6,14 @@ Privacy
 
 Error
     That of the protocol (`streamgauge.localdp`): unbiased, with standard errors that have the collisions of
-    hashes in them. Intervals are by the normal law, and cut to what a count can be.
+    hashes in them, and the copies of reports that devices repeat (`streamgauge.localdp.windows`). Intervals
+    are by the normal law, and cut to what a count can be.
 """
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +62,13 @@ class LocalFrequency:
     items: tuple[str | int, ...]
     window: str
     horizon: int | None = None
+    copies: int = 1  # of one report in a window, at most
+
+    @property
+    def ticks(self) -> int | None:
+        """Of a window; None if all are in it."""
+        kind, _, ticks = self.window.partition(" ")
+        return None if kind == "running" else int(ticks or 1)
 
     @property
     def loss(self) -> Pure:
@@ -99,7 +108,7 @@ class LocalFrequency:
     def stddev(self, reports: float) -> float:
         """Of the estimate of a rare item, among so many reports that are spread evenly over the items."""
         squares = max(reports, reports**2 / self.channels)
-        return float(self.counter.stddev(0, round(reports), squares))
+        return float(self.counter.stddev(0, round(reports), squares)) * sqrt(self.copies)
 
     def told(self, frequencies: Sequence[Frequencies], confidence: float) -> dict[str, Columns]:
         """Estimates of some ticks as columns."""

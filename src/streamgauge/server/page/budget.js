@@ -103,7 +103,7 @@ export class Budget {
   #local() {
     return (this.book.columns ?? []).map((each) => el("p", { class: "hint local" },
       el("b", {}, each.column), ` is private before it is sent (${each.protocol}): ${lossText(each.loss)} a report, ${lossText(each.per_user)} a user `
-      + (each.again === "repeat" ? "who repeats the first report." : `of ${whole(each.reports_per_user)} reports at most.`)));
+      + `of ${whole(each.reports_per_user)} report${each.reports_per_user === 1 ? "" : "s"} at most${each.again === "repeat" ? ", always the same" : ""}.`)));
   }
 
   /** What is spent, as steps; the server's own sum, since losses do not always just add up. */
