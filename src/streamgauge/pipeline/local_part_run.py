@@ -12,8 +12,6 @@ Promise
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from math import sqrt
 from struct import Struct
 from typing import Any
 
@@ -91,8 +89,7 @@ class LocalPartRun:
             mine = tally.of(tick)
             self._come(Counted.of(mine.cells, mine.sums[0]))
             if self._known is None:
-                found = self.run.estimate(table.items)
-                self._known = replace(found, stddev=sqrt(table.copies) * found.stddev)
+                self._known = self.run.estimate(table.items, table.copies)
             yield self._known
             self._leave()
 
