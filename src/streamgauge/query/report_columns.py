@@ -18,7 +18,7 @@ Privacy
 """
 
 from collections import Counter
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -82,8 +82,15 @@ class ReportColumn:
             return 1
         return self.reports_per_user if ticks is None else min(ticks, self.reports_per_user)
 
+    @property
+    def settled(self) -> "ReportColumn":
+        """The same, with the settings that its protocol has where none are declared: what is pinned must stay
+        what it is, whatever a later version would take."""
+        settings = SETTINGS if self.protocol in HASHED else ()
+        return replace(self, **{name: getattr(self.claim, name) for name in settings})
+
     def declared(self) -> dict[str, Any]:
-        """What was declared, without what was not."""
+        """What is known of it, without what its protocol does not have."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
@@ -115,7 +122,7 @@ def report_column(name: str, table: Table) -> Column:
         reports_per_user=table.required("reports_per_user", whole()),
     )
     _check(table, report)
-    return Column(name, "number", report=report)
+    return Column(name, "number", report=report.settled)
 
 
 def _values(table: Table) -> tuple[str | int, ...]:

@@ -7,7 +7,7 @@ Privacy
 Error
     That of the protocol (`streamgauge.localdp`): unbiased, with standard errors that have the collisions of
     hashes in them, and the copies of reports that devices repeat (`streamgauge.localdp.windows`). Intervals
-    are by the normal law, and cut to what a count can be.
+    have the estimate between their ends, as those of any count: they are not cut to what a count can be.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamgauge.localdp.estimates import Frequencies
+from streamgauge.noise.normal import normal_point
 from streamgauge.noise.numbers import Bools, Floats
 from streamgauge.privacy import Pure
 from streamgauge.statistics.told import Columns
@@ -46,8 +47,15 @@ class LocalEstimates:
         return np.array([[each.reports > 0] for each in self.frequencies])
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        ends = [each.interval(confidence) for each in self.frequencies]
+        ends = [_uncut(each, confidence) for each in self.frequencies]
         return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
+
+
+def _uncut(each: Frequencies, confidence: float) -> tuple[Floats, Floats]:
+    """An interval that was cut at 0 or at all reports, let out again on both sides of its estimate."""
+    wide = normal_point((1 - confidence) / 2) * each.stddev
+    low, high = each.interval(confidence)
+    return np.minimum(low, each.count - wide), np.maximum(high, each.count + wide)
 
 
 @dataclass(frozen=True)
