@@ -13,6 +13,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 sys.path.insert(0, str(DOCS))
 import draw_adaptive  # noqa: E402 - found through the line above
+import draw_localdp  # noqa: E402 - found through the line above
 import draw_panprivate  # noqa: E402 - found through the line above
 import draw_pictures  # noqa: E402 - found through the line above
 import error_table  # noqa: E402 - lives beside the page
@@ -25,9 +26,10 @@ def test_every_link_and_picture_leads_to_a_file(page: Path) -> None:
 
 
 def test_every_picture_is_drawn_and_shown() -> None:
-    scripts = (draw_pictures, draw_adaptive, draw_panprivate)
+    scripts = (draw_pictures, draw_adaptive, draw_localdp, draw_panprivate)
     drawn = {f"pictures/{name}.svg" for script in scripts for name in script.pictures()}
-    pages = "".join((DOCS / name).read_text() for name in ("continual.md", "adaptive.md", "panprivate.md"))
+    names = ("continual.md", "adaptive.md", "localdp.md", "panprivate.md")
+    pages = "".join((DOCS / name).read_text() for name in names)
     shown = {link for link in LINK.findall(pages) if link.endswith(".svg")}
     assert drawn == shown == {f"pictures/{file.name}" for file in (DOCS / "pictures").glob("*.svg")}
 

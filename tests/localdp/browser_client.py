@@ -39,14 +39,16 @@ class Client:
 def client_page() -> Iterator[Client]:
     """The module in a page; where there is no Chromium, its tests are left out."""
     with chromium() as browser:
-        page = browser.new_page()
-        page.route(f"{SITE}client.js", lambda sent: sent.fulfill(body=SOURCE, content_type="text/javascript"))
-        page.route(SITE, lambda sent: sent.fulfill(body="<!doctype html>", content_type="text/html"))
+        tabs = browser.new_context()
+        tabs.route(f"{SITE}client.js", lambda sent: sent.fulfill(body=SOURCE, content_type="text/javascript"))
+        tabs.route(SITE, lambda sent: sent.fulfill(body="<!doctype html>", content_type="text/html"))
+        page = tabs.new_page()
         page.goto(SITE)
         yield Client(page)
 
 
-def altered(settings: dict[str, Any], **chances: int) -> dict[str, Any]:
-    """Settings with other chances, under a fingerprint that fits."""
-    told = {name: value for name, value in settings.items() if name != "fingerprint"} | {"chances": chances}
+def altered(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Other settings, under a fingerprint that fits; None leaves one out."""
+    told = {name: value for name, value in (settings | changes).items() if value is not None}
+    told.pop("fingerprint")
     return told | {"fingerprint": wire._digest(told).hex()}

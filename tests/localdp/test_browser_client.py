@@ -19,7 +19,7 @@ from streamgauge.noise.chance import WORD
 
 VECTORS = json.loads(FILE.read_text())
 SURE = 1e-9
-REPORTS, OF_A = 20_000, 12_000
+REPORTS, OF_A = 12_000, 7_000
 ITEMS = ("a", "🔥", 7)
 SMALL = [
     sg.localdp.CountMeanSketch(sg.Pure(1), hashes=2, width=3),
@@ -104,9 +104,62 @@ def test_chances_that_lose_more_than_the_epsilon_are_refused_whoever_sent_them(c
     for name, k in known.items():
         ways = {0, WORD, k // 2 if name == "flip" else (k + WORD) // 2, k + 0.5}
         for way in ways:
-            told = client("return client.claimOf(given)", altered(settings, **known | {name: way}))
+            told = client("return client.claimOf(given)", altered(settings, chances=known | {name: way}))
             assert told == {"refused": "Error"}, (name, way)
-    assert client("return client.claimOf(given)", settings | {"seed": 5}) == {"refused": "OtherCollection"}
+    other = settings | {"fingerprint": "00000000"}
+    assert client("return client.claimOf(given)", other) == {"refused": "OtherCollection"}
+
+
+HASHED, LISTED, SPELT = (wire.settings(SMALL[place]) for place in (1, 3, 6))
+NO_LOSS = ["-8/-1", "1/-1", "4/", "4/ ", "1/0", "0", "", "0x8", "1/1/9", " 4", "4.5", "1e3", 4, True, None]
+NO_CLAIM = [
+    *(altered(HASHED, hashes=value) for value in (0, 2**40, 1.5, "2", True, None)),
+    *(altered(HASHED, width=value) for value in (0, 1, 12, 2**21, None)),
+    *(altered(HASHED, seed=value) for value in (-1, 2**53, None)),
+    altered(HASHED, hashes=2**20, width=2**20),
+    *(altered(HASHED, **{name: 0}) for name in ("loss", "size", "privatise", "another")),
+    altered(HASHED, chances=None),
+    altered(HASHED, chances={}),
+    *(altered(LISTED, items=items) for items in ([], ["a"], ["a", "a"], ["7", 7], "ab", ["a", None], None)),
+    *(altered(SPELT, **{name: 0}) for name in ("alphabet", "length", "step")),
+    altered(SPELT, alphabet="aba"),
+]
+
+
+def refused(client, act, given):
+    """With which errors an act on each thing is refused; None where it is not."""
+    told = f"""const found = [];
+    for (const each of given) {{
+      try {{ {act} found.push(null); }} catch (error) {{ found.push(error.constructor.name); }}
+    }}
+    return found;"""
+    return set(client(told, given))
+
+
+def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fresh):
+    told = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(8), hashes=16, width=16))
+    claims = [altered(told, epsilon=epsilon) for epsilon in NO_LOSS]
+    assert refused(fresh, "client.claimOf(each);", claims) == {"Error"}
+    assert refused(fresh, "new client.Charge(each);", NO_LOSS) == {"Error"}
+    charged = """localStorage.setItem('streamgauge m', each[1]);
+    const again = new client.Charge('99');
+    await new client.Device(client.claimOf(each[0]), {again, name: 'm'}).report('a');"""
+    kept = [json.dumps({"spent": spent}) for spent in [*NO_LOSS, "-99"]]
+    assert refused(fresh, charged, [[told, each] for each in kept]) == {"Error"}
+    assert refused(fresh, charged, [[told, "null"]]) == {"TypeError"}
+
+
+def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
+    assert refused(client, "client.claimOf(each);", NO_CLAIM) == {"Error"}
+    proto = json.dumps(HASHED)[:-1] + ', "__proto__": {"loss": 0}}'
+    assert client("return client.claimOf(JSON.parse(given))", proto) == {"refused": "Error"}
+
+
+def test_a_claim_is_a_copy_of_its_settings_that_nobody_changes(client):
+    changed = """const claim = client.claimOf(given); given.chances.kept = 1; given.items[0] = 'b';
+    const frozen = [claim, claim.chances, claim.items].every(Object.isFrozen);
+    return [frozen, claim.items[0], claim.loss < 1.1];"""
+    assert client(changed, LISTED) == [True, "a", True]
 
 
 def test_a_coin_is_a_word_below_its_threshold_and_a_die_throws_again_what_is_left_over(fresh):
@@ -210,11 +263,42 @@ def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_on
     assert fresh(DEVICE + "return device.spent", settings) == "0"
 
 
+SLOW = """const claim = client.claimOf(given);
+await new Promise((begun) => {
+  const slow = {report: async (device, item) => {
+    const seen = device.memory;
+    await new Promise((go) => { globalThis.go = go; begun(); });
+    const drawn = seen.report ? unhex(seen.report) : claim.privatise(item);
+    device.memory = {spent: '2/1', report: hex(drawn), collection: claim.fingerprint};
+    return drawn;
+  }};
+  globalThis.sent = new client.Device(claim, {again: slow, name: 'emoji'}).report('a').then(hex);
+});"""
+WAITS = """globalThis.sent = device.report('b').then(hex);
+return navigator.locks ? (await navigator.locks.query()).pending.length : globalThis.sent.then(() => 0);"""
+
+
+def from_two_tabs(first, locks):
+    """Whether one waits for another that has looked at the memory and not yet written, and what both
+    send."""
+    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=2**16, width=2**14))
+    first(SLOW, settings)
+    with first.page.expect_popup() as opened:
+        first.page.evaluate("() => { open('/'); }")
+    second = type(first)(opened.value)
+    if not locks:
+        second("Object.defineProperty(navigator, 'locks', {value: undefined});")
+    waits = second(DEVICE + WAITS, settings)
+    first("globalThis.go();")
+    sent = {each("return globalThis.sent;") for each in (first, second)}
+    second.page.close()
+    return waits, len(sent)
+
+
 def test_two_tabs_at_once_draw_one_report_between_them(fresh):
-    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
-    both = """const others = [...Array(8)].map(() => new Device(claim, {name: 'emoji'}));
-    return new Set((await Promise.all(others.map((each, i) => each.report(String(i))))).map(hex)).size;"""
-    assert fresh(DEVICE + both, settings) == 1
+    assert from_two_tabs(fresh, locks=True) == (1, 1)
+    fresh("localStorage.clear();")
+    assert from_two_tabs(fresh, locks=False) == (0, 2)
 
 
 def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):

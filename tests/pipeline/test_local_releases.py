@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -13,8 +15,11 @@ from forked import Fault
 from pipelines import Tables, World, pipeline, published, run, world
 
 from streamgauge import Pipeline, Pure
+from streamgauge.cli.ledger_tables import act_text
+from streamgauge.localdp.estimates import Frequencies
 from streamgauge.localdp.reports import packed, unpacked
 from streamgauge.pipeline import local_part_run, open_ticks
+from streamgauge.pipeline.asked import AskedRelease, asked_before, plan_asked, release_of_json
 from streamgauge.pipeline.keys import key_of
 from streamgauge.pipeline.ledger_json import book_as_json
 from streamgauge.pipeline.local_part_run import LocalPartRun
@@ -22,7 +27,8 @@ from streamgauge.pipeline.open_reports import OpenReports
 from streamgauge.pipeline.open_ticks import Sums
 from streamgauge.pipeline.store import Store
 from streamgauge.query.measure import Tally
-from streamgauge.sources import Inbox, inbox_of
+from streamgauge.sources import Inbox, InboxClosed, inbox_of
+from streamgauge.statistics.local_frequency import LocalEstimates
 from streamgauge.testing import InsecureNoise
 
 COUNT = "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
@@ -248,6 +254,77 @@ def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Pat
     assert ledger is not None
     assert [charge.name for charge in ledger.entries] == ["column emoji", "ages"]
     assert (ledger.spent(first=9), ledger.left(first=9)) == (Pure(2), Pure(1))
+
+
+def test_a_report_that_is_stamped_before_the_end_is_counted_or_never_acknowledged(tmp_path: Path) -> None:
+    made = deepcopy(POLL)
+    made["release"], made["stream"]["end"] = [POLL["release"][1]], "2026-01-05T00:00:20Z"
+    ending = pipeline(tmp_path, made)
+    how = sending(tmp_path, ending, {2: [1]}, 99)
+    tickets = []
+    how["clock"].acts[19] = lambda: tickets.append(how["inbox"].put("last", said(how["clock"], [5, 5])))
+    late: list[bytes] = []
+    how["clock"].acts[19.5] = lambda: late.append(said(how["clock"], [7]))  # stamped, and put too late
+    run(ending, **how)
+    assert published(ending, "now") == expected(ending, [[1], [5, 5]], 1)
+    assert tickets[0].done.result(0) is None
+    ticket = how["inbox"].put("late", late[0])
+    assert not ticket.done.done()
+    how["inbox"].close()
+    with pytest.raises(InboxClosed):
+        ticket.done.result(0)
+
+
+def test_what_a_stranger_sends_again_is_read_as_nothing_and_committed(tmp_path: Path) -> None:
+    """The stand-in lies before the start, as the server has it."""
+    made = poll(tmp_path, *POLL["release"][1::2])
+    how = sending(tmp_path, made, {2: [1]}, 15)
+    clock, inbox, tickets = how["clock"], how["inbox"], []
+
+    def again() -> None:
+        lines = said(clock, [1])
+        nothing = lines.replace(str(clock.now()).encode(), str(made.file.stream.start - 1).encode())
+        tickets.append(inbox.put("2", lines, instead=nothing))
+
+    clock.acts[5] = again
+    run(made, **how)
+    assert tickets[0].done.result(0) is None
+    assert published(made, "now") == expected(made, [[1]], 1)
+    assert published(made, "ages") == [[0, 1]]
+
+
+def test_a_release_of_reports_that_was_asked_for_costs_nothing_and_goes_on(tmp_path: Path) -> None:
+    made = poll(tmp_path, *POLL["release"][::3])  # all of its budget is spent
+    body = {"name": "mine", "sql": COUNT, "window": "each"}
+    mine = AskedRelease(release_of_json(body, made.file.stream), "ana", Fraction(1, 9))
+    assert plan_asked(made.file, mine).refused == ()
+    run(made, **sending(tmp_path, made, {2: [1]}, 15), asked=(mine,))
+    book = made.ledger()
+    assert asked_before(made.file, mine, book) is not None
+    dear = replace(mine, release=release_of_json({**body, "epsilon": 2}, made.file.stream))
+    assert asked_before(made.file, dear, book) is None
+    clock, stop = world(tmp_path, at=16), Flag()
+    clock.acts[35] = stop.set
+    run(made, clock=clock, inbox=inbox_of(made.file, clock.now), stop=stop)
+    assert made.ledger().open_releases()["mine"].column == "emoji"
+    (act,) = [act for act in book.acts if act.kind == "charge" and act.body["release"] == "mine"]
+    assert act_text(act).startswith("mine, reads column emoji, ticks ")
+
+
+def test_estimates_lie_within_their_own_intervals_whatever_counts_can_be() -> None:
+    count, stddev = np.array([-30.0, -1.0, 5.0, 99.0, 130.0]), np.full(5, 4.0)
+    found = LocalEstimates((Frequencies(tuple("abcde"), count, stddev, 100),))
+    (low,), (high,) = found.interval(0.95)
+    assert (low < count).all()
+    assert (count < high).all()
+    assert low[2] == pytest.approx(5 - 1.96 * 4, abs=0.01)
+
+
+def test_a_budget_that_is_no_epsilon_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    made = deepcopy(POLL)
+    made["stream"]["budget"], made["release"] = {"epsilon": 3, "delta": 1e-6}, POLL["release"][:1]
+    told = str(pipeline(tmp_path, made).plan())
+    assert "stream.columns (use a pure budget, { epsilon = ... }): charge must be at most" in told
 
 
 def test_a_column_beyond_the_budget_is_refused_before_anything_is_read(tmp_path: Path) -> None:

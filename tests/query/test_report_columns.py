@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,7 @@ def test_a_column_of_reports_is_read(tmp_path: Path) -> None:
     (report,) = stream.reports.values()
     assert report.claim == HadamardCountMeanSketch(Pure(2), hashes=16, width=32, seed=7)
     assert (report.loss, report.per_user) == (Pure(2), Pure(60))
-    assert poll(tmp_path, emoji(again="repeat", reports_per_user=None)).stream.reports[
-        "emoji"
-    ].per_user == Pure(2)
+    assert poll(tmp_path, emoji(again="repeat")).stream.reports["emoji"].per_user == Pure(2)
 
 
 @pytest.mark.parametrize("protocol", ["LocalHashing", "RandomisedResponse", "HadamardResponse"])
@@ -82,7 +81,7 @@ def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
     [
         ({"again": None}, 'emoji.again must be "repeat" or "charge", got nothing'),
         ({"reports_per_user": None}, "emoji.reports_per_user must be a whole number"),
-        ({"again": "repeat"}, 'reports_per_user must be left out where again = "repeat"'),
+        ({"again": "repeat", "reports_per_user": None}, "emoji.reports_per_user must be a whole number"),
         ({"epsilon": None}, "emoji.epsilon must be a number from"),
         ({"values": None}, "emoji.values must be an array of 1 to 10^5 values"),
         ({"values": ["a", 1]}, "all text (in one line) or whole numbers"),
@@ -107,13 +106,17 @@ def test_what_a_column_of_reports_cannot_be_is_refused_by_its_key(
         ({"senders": None}, 'stream.senders must be "anyone" or "curator", got nothing'),
         (
             {"unit": "event"},
-            'stream.unit must be "report" where source = "reports", and nowhere else, got "event"',
+            'stream.unit must be "report" where source = "reports", got "event"',
         ),
         ({"time": "ts"}, 'stream.time must be left out where source = "reports"'),
         ({"lateness": "5s"}, "stream.lateness must be left out"),
-        ({"pan_private": True}, "stream.pan_private must be left out"),
+        ({"pan_private": True}, "(reports are private already, and sums of other columns are kept exactly)"),
         ({"arrival": "finished"}, 'stream.arrival must be "live"'),
-        ({"source": "http", "time": "ts"}, 'stream.unit must be "report" where source = "reports"'),
+        (
+            {"source": "http", "time": "ts"},
+            'stream.source must be "reports" where unit = "report", got "http"',
+        ),
+        ({"source": "report"}, 'stream.source must be "reports" where unit = "report", got "report"'),
         ({"source": "http", "time": "ts", "unit": "event"}, "stream.senders must be left out unless"),
         ({"source": "http", "time": "ts", "unit": "event", "senders": None}, "got emoji in another"),
     ],
@@ -135,6 +138,17 @@ def test_what_is_pinned_of_a_column_is_what_was_declared_and_other_files_pin_wha
     assert set(pinned["columns"]["age"]) == {"kind", "values"}
     assert json.loads(blocks["source"])["senders"] == "anyone"
     assert poll(tmp_path, emoji(epsilon=Fraction(1))).blocks["stream"] != blocks["stream"]
+
+
+@pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "LocalHashing"])
+def test_settings_that_are_not_declared_are_pinned_as_they_are(tmp_path: Path, protocol: str) -> None:
+    """So a version that would take others finds that the column has changed."""
+    file = poll(tmp_path, emoji(report=protocol, hashes=None, width=None, seed=None))
+    report = file.stream.reports["emoji"]
+    own = {name: getattr(report.claim, name) for name in ("hashes", "width", "seed")}
+    assert own.items() <= json.loads(file.blocks["stream"])["columns"]["emoji"]["report"].items()
+    declared = poll(tmp_path, emoji(report=protocol, **own))
+    assert declared.blocks == file.blocks
 
 
 @pytest.mark.parametrize(
@@ -184,6 +198,8 @@ def test_nothing_else_can_be_asked_of_reports(tmp_path: Path, sql: str) -> None:
     ("settings", "said"),
     [
         ({"epsilon": 1}, "epsilon must be left out, the reports of emoji have lost 2 already, got a cost"),
+        ({"epsilon": 2}, "epsilon must be left out, the reports of emoji have lost 2 already, got a cost"),
+        ({"share": "2/3"}, "epsilon must be left out, the reports of emoji have lost 2 already, got a cost"),
         ({"window": "decayed half-life 1m"}, 'window must be "running", "each" or "sliding ..."'),
         ({"window": "sliding 1d"}, "of at most 1024 ticks for reports, got 8640 ticks"),
         ({"mechanism": "Binary"}, 'mechanism must be left out for reports, got "Binary"'),
@@ -204,3 +220,26 @@ def test_what_is_private_already_is_named_in_the_one_form_that_can_be_asked(tmp_
     with pytest.raises(Refused) as refused:
         plan(tmp_path, sql="SELECT MAX(emoji) FROM poll", epsilon=1)
     assert FORM in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("again", "window", "copies"),
+    [
+        ("repeat", "running", 30),
+        ("repeat", "sliding 50s", 5),
+        ("repeat", "each", 1),
+        ("charge", "running", 1),
+    ],
+)
+def test_reports_that_are_repeated_widen_errors_by_their_copies_in_a_window(
+    tmp_path: Path, again: str, window: str, copies: int
+) -> None:
+    def change(top: dict[str, Any]) -> None:
+        emoji(again=again)(top)
+        top["release"][0]["window"] = window
+
+    file = poll(tmp_path, change)
+    statistic: Any = planned(file, file.releases[0]).parts[0].statistic
+    alone = replace(statistic, copies=1)
+    assert statistic.copies == copies
+    assert statistic.stddev(1000) == pytest.approx(copies**0.5 * alone.stddev(1000))

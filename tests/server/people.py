@@ -1,6 +1,7 @@
 """A server for tests: real tokens, limits and roads over a run that stands still."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from fractions import Fraction
@@ -52,8 +53,8 @@ class Prompt(Inbox):
 
     taken: list[bytes]
 
-    def put(self, key: str, lines: bytes) -> Ticket:
-        ticket = super().put(key, lines)
+    def put(self, key: str | None, lines: bytes, *, instead: bytes | None = None) -> Ticket:
+        ticket = super().put(key, lines, instead=instead)
         block = self.read()
         if block is not None:
             self.taken = [*getattr(self, "taken", []), block.data]
@@ -78,6 +79,7 @@ class Still:
         self.answers: Callable[[], None] = lambda: None
         self.acts_so_far: list[Any] = []
         self.late: dict[int, int] = {}
+        self.dropped = Counter[str]()
 
     @property
     def state(self) -> str:

@@ -115,3 +115,72 @@ def test_a_smoother_that_is_chosen_is_sent_and_one_as_it_comes_is_not(page, smoo
         return fold.body().mechanism; }"""
     draft = {"mechanism": "Pegasus"} | ({} if smoother is None else {"smoother": smoother})
     assert page.evaluate(told, draft) == sent
+
+
+OF_REPORTS = {
+    **{"name": "poll", "arrival": "live", "end": None},
+    "columns": [
+        {"name": "vote", "kind": "report", "values": ["yes", "no"], "bounds": None},
+        {"name": "body heat", "kind": "report", "values": None, "bounds": None},
+    ],
+}
+FORM = """async ([stream, sql]) => {
+    const {Asking} = await import('/page/asking.js');
+    const asking = new Asking({done() {}, signIn() {}, say() {}, forbidden() {}});
+    const who = {role: 'analyst', name: 'ana', left: {epsilon: '0'}};
+    asking.know({who, stream, book: {file: 'f', budget: {epsilon: '3'}}});
+    const form = document.getElementById('ask-form'), first = form.sql.value;
+    if (sql) { form.sql.value = sql; form.sql.dispatchEvent(new Event('input')); }
+    return {
+        first, price: !form.epsilon.closest('label').hidden, fold: !form.querySelector('.fold').hidden,
+        windows: [...form.window.options].map(({value}) => value),
+        hint: form.querySelector('.hint').textContent,
+    };
+}"""
+
+
+def test_of_reports_their_one_form_is_offered_and_no_price_is_asked(page):
+    found = page.evaluate(FORM, [OF_REPORTS, None])
+    assert found["first"] == "SELECT vote, COUNT(*) FROM poll GROUP BY vote"
+    assert (found["price"], found["fold"]) == (False, False)
+    assert found["windows"] == ["running", "each", "sliding"]
+    assert "costs nothing" in found["hint"]
+    assert "left" not in found["hint"]
+
+
+def test_beside_reports_what_other_columns_cost_is_asked(page):
+    mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
+    others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])
+    assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 4)
+    assert "What is asked of vote, body heat costs nothing." in others["hint"]
+    quoted = page.evaluate(FORM, [mixed, 'SELECT "body heat", COUNT(*) FROM poll GROUP BY "body heat"'])
+    assert quoted["price"] is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "badges"),
+    [("reports", "sees noise, as the collector does", 0), ("mixed", "Its other columns are in ordinary", 1)],
+)
+def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kind, said, badges):
+    def told(route):
+        route.fulfill(json=route.fetch().json() | {"this_stream": kind, "reports": ["vote"]})
+
+    page.route("**/api/rehearsal", told)
+    page.evaluate("async () => new (await import('/page/intruder.js')).IntruderPanel().load()")
+    words = page.locator("#intruder .why").inner_text()
+    page.unroute("**/api/rehearsal")
+    assert said in words
+    assert words.endswith("Reports are vote.")
+    assert page.locator("#intruder .badge").count() == badges
+
+
+def test_the_plan_and_the_end_of_a_release_of_reports_speak_of_no_price(page):
+    told = """async () => {
+        const {planned} = await import('/page/planned.js'), {Budget} = await import('/page/budget.js');
+        const none = {parts: [], alerts: [], errors: []};
+        const release = {column: 'vote', loss: {epsilon: '2'}, groups: 2, first_tick: 1, ...none};
+        return [planned({release}).textContent, new Budget().backText(release)];
+    }"""
+    plan, back = page.evaluate(told)
+    assert "Costsnothing beside the reports of vote" in plan
+    assert back == "It cost nothing: what reports of vote have lost stays lost."

@@ -1,77 +1,28 @@
 """POST /api/reports and GET /api/collection: who may send, what is refused, and what all can read of it."""
 
 import json
-from hashlib import sha256
+import re
+import urllib.request
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from people import House, Still, code_of
+from people import House, code_of
+from polls import KEY, PAGE, SERVER_PAGE, claim, house, message, poll, taken
 from served import Stepped, close, leave, running, stepped
 
+from streamgauge.cli.curator_log import progress_text
 from streamgauge.localdp import wire
-from streamgauge.localdp.reports import packed
 from streamgauge.pipeline.keys import create_key
-from streamgauge.query.pipeline_file import pipeline_of
-from streamgauge.query.settings import PipelineFile
-from streamgauge.server import reports
-
-COUNT = "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
-AGES = "SELECT age, COUNT(*) FROM poll GROUP BY age"
-PAGE = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
-COLUMN = {"report": "HadamardCountMeanSketch", "epsilon": 2, "values": ["a", "b"], "hashes": 32, "width": 16}
-
-
-def poll(folder: Path, senders: str = "anyone", **server: Any) -> PipelineFile:
-    tables = {
-        "stream": {
-            "name": "poll",
-            "source": "reports",
-            "senders": senders,
-            "tick": "10s",
-            "start": "2026-01-05T00:00:00Z",
-            "unit": "report",
-            "budget": {"epsilon": 3},
-            "key": "file:poll.key",
-            "columns": {"emoji": {**COLUMN, "again": "repeat"}, "age": {"values": ["young", "old"]}},
-        },
-        "release": [
-            {"name": "emoji", "sql": COUNT, "window": "each"},
-            {
-                "name": "ages",
-                "sql": "SELECT age, COUNT(*) FROM poll GROUP BY age",
-                "epsilon": 1,
-                "window": "each",
-            },
-        ],
-        "server": {"rate": 1000, "publish_delay": "4s", "anonymous": True, **server},
-    }
-    return pipeline_of(tables, folder / "poll.toml")
-
-
-def house(folder: Path, senders: str = "anyone", **server: Any) -> House:
-    return House(folder, Still(poll(folder, senders, **server)))
-
-
-def claim(of: House) -> Any:
-    return of.file.stream.reports["emoji"].claim
-
-
-def message(of: House, *codes: int) -> bytes:
-    return wire.message(claim(of), packed(np.array(codes, np.int64), claim(of).report_size))
-
-
-def taken(of: House) -> list[dict[str, Any]]:
-    """The records that reached the run, without their times."""
-    lines = b"".join(of.runner.inbox.taken).decode().splitlines()
-    return [{key: value for key, value in json.loads(line).items() if key != "arrived"} for line in lines]
+from streamgauge.server.rehearsal import about
 
 
 def test_anyone_may_send_from_any_page_without_a_token_and_nobody_else_notices_who(tmp_path: Path) -> None:
     made = house(tmp_path)
     reply = made.client(**PAGE).post("/api/reports", content=message(made, 3, 5))
-    assert (reply.status_code, reply.json()) == (200, {"accepted": 2, "durable": True, "repeated": False})
+    assert (reply.status_code, reply.json()) == (200, {"accepted": 2, "durable": True})
     assert reply.headers["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in reply.headers
     assert taken(made) == [{"emoji": 3}, {"emoji": 5}]
@@ -79,9 +30,9 @@ def test_anyone_may_send_from_any_page_without_a_token_and_nobody_else_notices_w
     assert made.access[-1].startswith("- POST /api/reports 200")
 
 
-def test_a_browser_that_asks_first_is_answered_on_the_two_roads_and_on_no_other(tmp_path: Path) -> None:
+def test_a_browser_that_asks_first_is_answered_on_roads_of_devices_and_on_no_other(tmp_path: Path) -> None:
     made = house(tmp_path)
-    for path in ("/api/reports", "/api/collection"):
+    for path in ("/api/reports", "/api/collection", "/client.js"):
         asked = made.client(**PAGE)("OPTIONS", path)
         assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
         assert "Batch-Key" in asked.headers["access-control-allow-headers"]
@@ -113,7 +64,7 @@ def test_records_may_have_other_columns_and_nothing_that_is_not_declared_goes_on
     records = [{"emoji": 4, "age": "old", "name": "Ada", "arrived": 7}, {"age": "young"}]
     assert made.client().post("/api/reports", json=records).json()["accepted"] == 2
     lines = "\n".join(map(json.dumps, records)).encode()
-    kind = {"Content-Type": "application/x-ndjson", "Batch-Key": "k"}
+    kind = {"Content-Type": "application/x-ndjson", "Batch-Key": KEY}
     assert made.client().post("/api/reports", content=lines, headers=kind).json()["accepted"] == 2
     assert taken(made) == [{"emoji": 4, "age": "old"}, {"age": "young"}] * 2
     assert b'"arrived":7' not in b"".join(made.runner.inbox.taken)
@@ -128,10 +79,13 @@ def test_what_no_device_can_have_made_is_dropped_and_counted_for_the_curator(tmp
     assert made.client().post("/api/reports", json=[*bad, {"emoji": 2}]).json()["accepted"] == 1
     lines, kind = b'{"emoji": 3}\n{"emoji"\n' + b"[" * 4000, {"Content-Type": "application/x-ndjson"}
     torn = made.client().post("/api/reports", content=lines, headers=kind)
-    assert torn.json() == {"accepted": 1, "durable": True, "repeated": False}
+    assert torn.json() == {"accepted": 1, "durable": True}
     assert taken(made) == [{"emoji": 1}, {"emoji": 2}, {"emoji": 3}]
     assert made.client("curator").get("/api/quarantine").json()["dropped"]["no report"] == 2 + 8 + 2
     assert code_of(made.client().get("/api/quarantine")) == (403, "wrong_role")
+    metrics = made.client("curator").get("/metrics").text
+    assert 'streamgauge_dropped_total{rule="no report"} 12' in metrics
+    assert 'streamgauge_dropped_total{rule="late"} 13' in metrics
 
 
 REFUSED: list[tuple[bytes, str, tuple[int, str]]] = [
@@ -160,23 +114,61 @@ def test_a_message_is_refused_for_what_is_public_of_it_whatever_others_have_sent
     assert {reply.headers["access-control-allow-origin"] for reply in before} == {"*"}
 
 
-@pytest.mark.parametrize("careless", [False, True])
-def test_a_message_that_is_sent_again_is_counted_once_and_nobody_takes_anothers_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: bool
+def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path) -> None:
+    """NaN is no JSON, and half of a surrogate pair no text: the engine would drop the record."""
+    made = house(tmp_path)
+    bad = [b'{"emoji": 1, "age": NaN}', b'{"age": -Infinity}', b'{"age": "\\ud800"}', b'{"age": ["\\udfff"]}']
+    kind = {"Content-Type": "application/x-ndjson"}
+    good = b'{"age": "\\ud83d\\ude00"}'
+    reply = made.client().post("/api/reports", content=b"\n".join([*bad, good]), headers=kind)
+    assert reply.json()["accepted"] == 1
+    assert taken(made) == [{"age": "😀"}]
+    assert made.runner.dropped == {"no report": len(bad)}
+
+
+def test_an_intruders_view_of_reports_is_told_apart_from_that_of_other_columns(tmp_path: Path) -> None:
+    stream = poll(tmp_path).stream
+    assert about(stream) == {"this_stream": "mixed", "reports": ["emoji"], "like": "counter"}
+    alone = replace(stream, columns={"emoji": stream.columns["emoji"]})
+    assert about(alone)["this_stream"] == "reports"
+
+
+def test_who_asks_how_to_report_is_not_written_down(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    for path in ("/api/collection", "/client.js", "/api/collection/"):
+        made.client().get(path)
+        assert made.access[-1].startswith(f"- GET {path} ")
+
+
+@pytest.mark.parametrize("senders", ["anyone", "curator"])
+def test_the_client_for_browsers_is_served_with_streams_of_reports_alone(
+    tmp_path: Path, senders: str
 ) -> None:
-    """The broken twin does not look at what is sent under a key."""
-    if careless:
-        monkeypatch.setattr(reports, "sha256", lambda body: sha256(b""))
+    reply = house(tmp_path, senders, anonymous=False).client(**PAGE).get("/client.js")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert "export class Device" in reply.text
+    assert ("access-control-allow-origin" in reply.headers) is (senders == "anyone")
+
+
+def test_the_device_of_the_docs_sends_one_report_and_the_same_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = house(tmp_path)
 
-    def repeated(code: int, address: str, **headers: str) -> bool:
-        reply = made.client(address=address, **headers).post("/api/reports", content=message(made, code))
-        return bool(reply.json()["repeated"])
+    def urlopen(asked: Any) -> Any:
+        told = urllib.request.Request(asked) if isinstance(asked, str) else asked
+        path = told.full_url.removeprefix("http://poll.example")
+        headers = {name: str(value) for name, value in told.header_items()}
+        reply = made.client()(told.get_method(), path, content=told.data or b"", headers=headers)
+        return BytesIO(reply.raise_for_status().content)
 
-    assert [repeated(1, address, Batch_Key="k") for address in ("10.0.1.1", "10.0.2.1")] == [False, True]
-    assert repeated(2, "10.0.3.1", Batch_Key="k") is careless
-    assert [repeated(3, "10.0.1.1") for _ in range(2)] == [False, False]
-    assert [each["emoji"] for each in taken(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
+    (block,) = re.findall(r"```\n(import json, urllib.request\n.*?)```", SERVER_PAGE.read_text(), re.DOTALL)
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        exec(block, {"SERVER": "http://poll.example"})
+    first, again = taken(made)
+    assert first == again
 
 
 def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
@@ -205,7 +197,8 @@ def test_a_stream_of_events_takes_no_reports_and_one_of_reports_no_events(tmp_pa
     events = House(tmp_path)
     assert code_of(events.client("curator").post("/api/reports", content=b"x")) == (409, "no_inbox")
     assert code_of(events.client("curator").get("/api/collection")) == (409, "no_inbox")
-    made = House(tmp_path, Still(poll(tmp_path)))
+    assert events.client("curator").get("/client.js").status_code == 404
+    made = house(tmp_path)
     key = {"Batch-Key": "k"}
     assert code_of(made.client("curator").post("/api/events", json={}, headers=key)) == (409, "no_inbox")
 
@@ -217,8 +210,10 @@ def test_local_releases_stand_beside_central_ones_on_the_api_and_in_the_ledger(t
     with running(poll(tmp_path), clock) as runner:
         made = House(tmp_path, runner)
         sent = [{"emoji": 3, "age": "old"}, {"emoji": 5, "age": "old"}]
-        assert made.client().post("/api/reports", json=sent).json()["durable"] is True
+        assert made.client().post("/api/reports", json=[*sent, {}]).json()["durable"] is True
         close_at(runner, clock)
+        assert runner.progress is not None
+        assert "dropped: no report 1" in progress_text(runner.progress)
         reader = made.client()
         listed = {each["name"]: each for each in reader.get("/api/releases").json()["releases"]}
         assert [listed[name]["column"] for name in ("emoji", "ages")] == ["emoji", None]

@@ -66,6 +66,52 @@ def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
     assert inbox.read() is None
 
 
+@pytest.mark.parametrize("tells", [False, True])
+def test_where_nobody_may_know_what_was_sent_before_waits_for_a_commit_of_its_own(tells):
+    """The broken twin reads nothing instead, and answers at once."""
+    inbox, instead = an_inbox(), None if tells else b"0\n"
+    first = inbox.put("a", b"1\n", instead=instead)
+    assert everything(inbox) == b"1\n"
+    inbox.committed()
+    again, new = (inbox.put(key, b"1\n", instead=instead) for key in ("a", "b"))
+    assert first.done.done()
+    assert [again.done.done(), new.done.done()] == [tells, False]
+    assert everything(inbox) == (b"1\n" if tells else b"0\n1\n")
+    inbox.committed()
+    assert again.done.done()
+    assert new.done.done()
+    assert [again.repeated, new.repeated] == [True, False]
+
+
+def test_where_nobody_may_know_what_was_sent_before_needs_the_same_room_and_is_not_read_before_the_first():
+    inbox = an_inbox(most=5)
+    inbox.put("a", b"1\n", instead=b"0\n")
+    inbox.put("a", b"1\n", instead=b"0\n")
+    with pytest.raises(InboxFull):
+        inbox.put("a", b"1\n", instead=b"0\n")
+    assert everything(inbox) == b"1\n0\n"
+    inbox.resume(None)
+    assert everything(inbox) == b"1\n0\n"
+    inbox.close()
+    with pytest.raises(InboxClosed):
+        inbox.put("a", b"1\n", instead=b"0\n")
+
+
+def test_a_batch_without_a_key_is_remembered_for_the_commit_that_has_it_and_no_longer():
+    inbox = an_inbox()
+    tickets = [inbox.put(None, b"1\n") for _ in range(3)]
+    assert everything(inbox) == b"1\n" * 3
+    committed = inbox.position()
+    inbox.resume(committed)  # a run that died between the commit and its end
+    assert [ticket.done.done() for ticket in tickets] == [True] * 3
+    assert everything(inbox) == b""
+    inbox = an_inbox()
+    inbox.put(None, b"1\n")
+    everything(inbox)
+    inbox.committed()
+    assert module.entries_of(inbox.position()) == {}
+
+
 def test_a_sender_who_left_does_not_keep_others_from_being_told():
     inbox = an_inbox()
     first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")

@@ -21,7 +21,8 @@ def init(source: Source, output: Output = None) -> None:
 
     Columns, values and bounds are guessed from the data, and so are private until you have confirmed that
     they may be public: they are listed under confirm, and run refuses the file until the list is empty.
-    Reads the beginning of the source; writes one new file beside it, and nothing else.
+    Reads the beginning of the source; writes one new file beside it, and nothing else. Of devices' reports
+    (`source = "reports"`) there is nothing to look at: docs/pipeline.md has a file to begin with.
 
     Example: `streamgauge init visits.jsonl`
     """

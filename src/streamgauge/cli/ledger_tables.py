@@ -91,6 +91,8 @@ def act_text(act: Act) -> str:
 
     >>> act_text(Act("charge", {"release": "fever", "loss": {"epsilon": "1/2"}, "first": 1, "last": None}))
     'fever, epsilon 0.5, ticks 1 on'
+
+    One that is read off reports costs nothing beside them.
     """
     return ", ".join(_words(act))
 
@@ -103,7 +105,9 @@ def _words(act: Act) -> Iterator[str]:
         yield str(body["column"])
     if act.kind == "pin":
         yield str(body["block"])
-    if "loss" in body:
+    if act.kind == "charge" and "column" in body:
+        yield f"reads column {body['column']}"
+    elif "loss" in body:
         yield cost_text(loss_of_json(body["loss"]), Fraction(body.get("delta", 0)))
     if "first" in body:
         yield f"ticks {span_text(body['first'], body['last'])}"

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -31,7 +30,8 @@ from streamgauge.query.pipeline_file import read_pipeline
 from streamgauge.query.released import moment
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server import truth
-from streamgauge.server.page_files import TYPES, PageFile, page_files, send
+from streamgauge.server.page_files import page_files, send
+from streamgauge.server.reports import client
 from streamgauge.server.runner import Runner
 from streamgauge.server.tokens import Tokens
 
@@ -54,6 +54,7 @@ hashes = {hashes}
 width = {width}
 seed = {seed}
 again = "repeat"
+reports_per_user = 1
 
 [server]
 anonymous = true
@@ -120,9 +121,7 @@ class Poll:
 
 def page_routes() -> list[Route]:
     """The poll's own files, and the client that any page may have."""
-    page = page_files("streamgauge.cli", "emoji_page")
-    client = files("streamgauge.localdp").joinpath("client.js").read_bytes()
-    page["client.js"] = PageFile(client, TYPES[".js"])
+    page = page_files("streamgauge.cli", "emoji_page") | {"client.js": client()}
     index = page.pop("index.html")
     return [
         Route("/emoji", partial(send, index), name="poll"),

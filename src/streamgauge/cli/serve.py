@@ -72,8 +72,9 @@ def serve(  # noqa: PLR0917 - the options of a command
     serving after the last tick. Ctrl-C ends it after the batch at hand, a second one at once; both are safe.
     It listens on this machine alone unless --host says otherwise; tokens are made by `streamgauge token`.
 
-    In the file, `source = "http"` lets events come by POST /api/events, and `anonymous = true` under [server]
-    lets anybody read. All of it is in docs/server.md.
+    In the file, `source = "http"` lets events come by POST /api/events, `source = "reports"` what devices
+    have made private by POST /api/reports, and `anonymous = true` under [server] lets anybody read. All of it
+    is in docs/server.md.
 
     Touches the source (reads), the folder clinic.streamgauge (store, tokens and logs), the sinks (writes),
     the key, and the port. Requests are in access.log there, without their query strings.

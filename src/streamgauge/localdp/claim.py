@@ -77,17 +77,22 @@ class LocalClaim(ABC):
     @abstractmethod
     def counts(self, table: Table, reports: int, items: Sequence[Item]) -> Floats: ...
 
-    def squares(self, table: Table, reports: int) -> float:
+    def squares(self, table: Table, reports: int, copies: int = 1) -> float:
         return 0.0
+
+    @property
+    def hashed(self) -> tuple[int, int] | None:
+        return None
 
     def privatise(self, item: Item, noise: Chance | None = None) -> bytes:
         """One report, `report_size` bytes."""
         return self.privatise_many([item], noise).tobytes()
 
-    def variance(self, count: Any, reports: int, squares: Any = 0) -> Any:
+    def variance(self, count: Any, reports: int, squares: Any = 0, copies: int = 1) -> Any:
         """Exact, of the estimate of an item that `count` of `reports` reports are of, where `squares` is the
-        sum of the squares of the other items' counts (at least one for each other report)."""
-        return self.spread.variance(count, reports, squares)
+        sum of the squares of the other items' counts (at least one for each other report), and every report
+        is there `copies` times."""
+        return self.spread.variance(count, reports, squares, copies)
 
     def stddev(self, count: float, reports: int, squares: float = 0) -> float:
         return sqrt(self.variance(count, reports, squares))

@@ -10,8 +10,9 @@
 // Chances are k/2^32 with the k of the settings, which are rounded towards no information; a coin is one word of
 // crypto.getRandomValues below k, a die one below the largest multiple of its sides, others being thrown again. No
 // other source of chance is there: where that one is missing or gives zeros, NoEntropy is thrown and nothing leaves.
-// Settings come from whoever collects, who is not trusted: chances that lose more than the epsilon they state are
-// refused. Whether that epsilon is one to agree to is for the page to say, and the page is trusted with the item.
+// Settings come from whoever collects, who is not trusted: they are copied, and refused if they are of no claim or
+// their chances lose more than the epsilon they state, which is "p" or "p/q" without a sign or a zero. Whether that
+// epsilon is one to agree to is for the page to say, and the page is trusted with the item.
 //
 // Everything but the draws is as in Python, bit for bit: hashes, reports, messages (tests/localdp/vectors.json).
 
@@ -183,7 +184,18 @@ const bytesFor = (codes) => Math.max(1, Math.ceil(Math.log2(codes) / 8));
 const packed = (bits) => new Uint8Array(Math.ceil(bits.length / 8)).map((_, i) => bits.slice(8 * i, 8 * i + 8).reduceRight((byte, bit) => 2 * byte + bit, 0));
 const bit = (bytes, i) => (bytes[i >> 3] >> (i % 8)) & 1;
 
+const whole = (least, most) => (value) => Number.isSafeInteger(value) && value >= least && value <= most;
+const distinct = (texts) => new Set(texts).size === texts.length;
+const isItem = (item) => typeof item === "string" || Number.isSafeInteger(item);
+/** What each kind of settings must be. */
+const HASHED = { hashes: whole(1, 2 ** 20), width: whole(2, 2 ** 20), seed: whole(0, 2 ** 53 - 1) };
+const LINED = { ...HASHED, width: (width) => HASHED.width(width) && (width & (width - 1)) === 0 };
+const LISTED = { items: (items) => Array.isArray(items) && whole(2, 2 ** 20)(items.length) && items.every(isItem) && distinct(items.map(String)) };
+const SPELT = { ...LINED, length: whole(1, 2 ** 10), step: whole(1, 2 ** 10), seed: whole(0, 2 ** 53 - 1 - 2 ** 10),
+  alphabet: (letters) => typeof letters === "string" && letters !== "" && distinct([...letters]) };
+
 class CountMeanSketch {
+  static settings = HASHED;
   get loss() { return 2 * Math.abs(gap(this.chances.flip)); }
   get rowSize() { return bytesFor(this.hashes); }
   get size() { return this.rowSize + Math.ceil(this.width / 8); }
@@ -205,6 +217,7 @@ class CountMeanSketch {
 }
 
 class HadamardCountMeanSketch {
+  static settings = LINED;
   get loss() { return Math.abs(gap(this.chances.flip)); }
   get size() { return bytesFor(2 * this.hashes * this.width); }
 
@@ -232,6 +245,7 @@ class HadamardCountMeanSketch {
 }
 
 class LocalHashing {
+  static settings = HASHED;
   get loss() { return Math.abs(gap(this.chances.kept, this.width - 1)); }
   get size() { return bytesFor(this.hashes * this.width); }
 
@@ -251,6 +265,7 @@ class LocalHashing {
 }
 
 class RandomisedResponse {
+  static settings = LISTED;
   get loss() { return Math.abs(gap(this.chances.kept, this.items.length - 1)); }
   get size() { return bytesFor(this.items.length); }
 
@@ -273,6 +288,7 @@ class RandomisedResponse {
 }
 
 class UnaryEncoding {
+  static settings = LISTED;
   get loss() { return Math.abs(gap(this.chances.own) - gap(this.chances.flip)); }
   get size() { return Math.ceil(this.items.length / 8); }
 
@@ -293,6 +309,7 @@ class UnaryEncoding {
 }
 
 class HadamardResponse {
+  static settings = LISTED;
   get loss() { return Math.abs(gap(this.chances.flip)); }
   get codes() { return 2 ** (Math.floor(Math.log2(this.items.length)) + 1); }
   get size() { return bytesFor(this.codes); }
@@ -315,6 +332,7 @@ class HadamardResponse {
 
 /** A word's prefix of a level that is drawn, by a sketch of the level's own: words that are on no list. */
 class HeavyHitters {
+  static settings = SPELT;
   get loss() { return Math.abs(gap(this.chances.flip)); }
   get levels() { return Math.ceil(this.length / this.step); }
   get each() { return 2 * this.hashes * this.width; }
@@ -353,15 +371,35 @@ class HeavyHitters {
 
 const PROTOCOLS = { CountMeanSketch, HadamardCountMeanSketch, LocalHashing, RandomisedResponse, UnaryEncoding, HadamardResponse, HeavyHitters };
 
-/** What a collection's settings say; chances that lose more than its epsilon are refused, whoever sent them. */
+/** What a collection's settings say, copied and for good; those of no claim, or whose chances lose more than their
+ * epsilon, are refused, whoever sent them. */
 export function claimOf(settings) {
-  if (!Object.hasOwn(PROTOCOLS, settings.protocol)) throw new Error(`protocol must be one of ${Object.keys(PROTOCOLS).join(", ")}, got ${settings.protocol}`);
-  const claim = Object.freeze(Object.assign(new PROTOCOLS[settings.protocol](), settings));
-  const [over, under] = fraction(claim.epsilon).map(Number);
-  const whole = Object.values(claim.chances).every(Number.isInteger);
-  if (!(whole && claim.loss <= (over / under) * (1 + 1e-9))) throw new Error(`chances must lose at most epsilon ${claim.epsilon}, got ${claim.loss}`);
-  if (claim.fingerprint !== fingerprint(settings)) throw new OtherCollection(`fingerprint must be ${fingerprint(settings)}, got ${claim.fingerprint}`);
+  const told = JSON.parse(JSON.stringify(settings));
+  if (!Object.hasOwn(PROTOCOLS, told.protocol)) throw new Error(`protocol must be one of ${Object.keys(PROTOCOLS).join(", ")}, got ${told.protocol}`);
+  const kind = PROTOCOLS[told.protocol];
+  const { protocol, epsilon, chances, fingerprint: print, ...more } = told;
+  checkSettings(kind.settings, more);
+  const claim = Object.assign(new kind(), { protocol, epsilon, chances, fingerprint: print, ...more });
+  checkCells(claim);
+  checkLoss(claim);
+  if (print !== fingerprint(told)) throw new OtherCollection(`fingerprint must be ${fingerprint(told)}, got ${print}`);
+  [claim.chances, claim.items ?? [], claim].forEach(Object.freeze);
   return claim;
+}
+
+function checkSettings(known, given) {
+  const wrong = Object.keys(known).find((name) => !known[name](given[name])) ?? Object.keys(given).find((name) => !Object.hasOwn(known, name));
+  if (wrong !== undefined) throw new Error(`${wrong} must be as a claim has it, got ${JSON.stringify(given[wrong])}`);
+}
+
+function checkCells({ hashes = 1, width = 1, levels = 1 }) {
+  if (hashes * width * levels > 2 ** 30) throw new Error(`hashes must be at most 2**30 / (width x levels), got ${hashes}`);
+}
+
+function checkLoss(claim) {
+  const [over, under] = fraction(claim.epsilon).map(Number);
+  const tossed = Object.values(claim.chances ?? {});
+  if (!(tossed.length && tossed.every(whole(1, WORD - 1)) && claim.loss <= (over / under) * (1 + 1e-9))) throw new Error(`chances must lose at most epsilon ${claim.epsilon}, got others`);
 }
 
 // --- Messages: "SGR1", the fingerprint of the settings, reports ---
@@ -377,9 +415,15 @@ export function message(claim, reports) {
 
 // --- A device over time: what it has sent, or spent, is kept in a storage of its own, which is secret to it ---
 
-const fraction = (text) => text.split("/").concat("1").slice(0, 2).map(BigInt);
+/** A loss above 0, "p" or "p/q", and nothing that might be read as less than it is. */
+function fraction(text) {
+  if (typeof text !== "string" || !/^[1-9]\d*(\/[1-9]\d*)?$/.test(text)) throw new Error(`epsilon must be "p" or "p/q" of whole numbers above 0, got ${text}`);
+  return text.split("/").concat("1").slice(0, 2).map(BigInt);
+}
 
 const plus = ([a, b], [c, d]) => `${a * d + c * b}/${b * d}`;
+/** What a device will have spent after one more report. */
+const after = ({ memory: { spent }, claim }) => plus(spent === undefined ? [0n, 1n] : fraction(spent), fraction(claim.epsilon));
 const beyond = ([a, b], [c, d]) => a * d > c * b;
 
 /** Sends its first report again, whatever the item becomes: all of it together costs epsilon once. */
@@ -393,17 +437,20 @@ export class Repeat {
 
   #first(device, item) {
     const drawn = device.claim.privatise(item);
-    device.memory = { spent: plus(fraction(device.spent), fraction(device.claim.epsilon)), report: hex(drawn), collection: device.claim.fingerprint };
+    device.memory = { spent: after(device), report: hex(drawn), collection: device.claim.fingerprint };
     return drawn;
   }
 }
 
 /** Draws anew each time, and is charged each time, before it is drawn, as long as the total has room. */
 export class Charge {
-  constructor(total) { this.total = total; }
+  constructor(total) {
+    fraction(total);
+    this.total = total;
+  }
 
   report(device, item) {
-    const spent = plus(fraction(device.spent), fraction(device.claim.epsilon));
+    const spent = after(device);
     if (beyond(fraction(spent), fraction(this.total))) throw new NoBudgetLeft(`spent must be at most epsilon ${this.total}, got ${spent}`);
     device.memory = { ...device.memory, spent };
     return device.claim.privatise(item);

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from streamgauge.localdp.oracle import Item, Spread, Table
 from streamgauge.localdp.reports import Reports, bits_for, bytes_for, packed, unpacked
-from streamgauge.localdp.sketch import SketchClaim
+from streamgauge.localdp.sketch import SketchClaim, likely_most
 from streamgauge.noise import Chance, EphemeralNoise
 from streamgauge.noise.entropy import Bytes
 from streamgauge.noise.numbers import Bools, Floats
@@ -125,16 +125,21 @@ class CountMeanSketch(SketchClaim):
         ones = self.family.sums(items, lambda first, last: table[first:last, : self.width])
         return self.stretch * (self.scale * ones - reports * ((self.scale - 1) / 2 + 1 / self.width))
 
-    def squares(self, table: Table, reports: int) -> float:
-        """Signs of two reports of a row agree in width - 4 columns more than not, in width if they
-        collide."""
-        sent = table[:, self.width].astype(np.float64)
-        pairs = float(sent @ (sent - 1))
-        agreed = sum(self._agreed(part) for part in np.array_split(table, self.parts))
-        collided = (self.scale**2 * (agreed - self.width * sent.sum()) - (self.width - 4) * pairs) / 4
-        return self.squares_from(self.hashes * collided, reports, self.hashes * pairs)
+    def squares(self, table: Table, reports: int, copies: int = 1) -> float:
+        """By how much sums of signs differ from their row's mean: of two reports of a row the signs about
+        their means agree in 4/c^2 columns more if they collide, and in -4/(m c^2) if not."""
+        most = likely_most(reports, self.hashes, copies)
+        sent = np.minimum(table[:, self.width], most)
+        pairs = float(sent @ (sent - copies))
+        agreed = sum(self._agreed(part, most) for part in np.array_split(table, self.parts))
+        itself = self.width - 1 - (self.width - 5 + 4 / self.width) / self.scale**2
+        alone = itself * copies * float(sent.sum())
+        collided = (self.scale**2 * (agreed - alone) + 4 / self.width * pairs) / 4
+        return self.squares_from(self.hashes * collided, copies * reports, self.hashes * pairs)
 
-    def _agreed(self, part: Table) -> float:
-        """The sum of the squares of the sums of signs."""
-        signs = 2.0 * part[:, : self.width] - part[:, self.width :]
+    def _agreed(self, part: Table, most: float) -> float:
+        """The sum of the squares of the sums of signs about their row's mean, of so many reports of a row
+        at most."""
+        signs = 2.0 * (part[:, : self.width] - part[:, : self.width].mean(1, keepdims=True))
+        signs *= np.minimum(most / np.maximum(part[:, self.width :], 1), 1)
         return float(np.vdot(signs, signs))

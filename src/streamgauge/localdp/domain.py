@@ -1,6 +1,8 @@
 """Items that are known beforehand: a public list, in an order that devices and collectors agree on.
 
-Two items are the same if their texts are (`hashing.text_of`): 7 and "7" cannot both be in a list. A device
+Two items are the same if their texts are (`hashing.text_of`): 7 and "7" cannot both be in a list. A claim
+keeps items as every client can be told of them: lone surrogates as U+FFFD, whole numbers from 2^53 on as
+their digits, and members of enumerations as what they stand for. A device
 may have an item that is not on it; that is private, so it never raises, and each protocol says what it
 counts for. Whoever wants such items counted puts one more on the list, like "other", and reports that.
 """
@@ -19,6 +21,7 @@ from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 
 MOST_ITEMS = 2**20
+SAFE = 2**53  # whole numbers below it are the same in every client
 OUTSIDE = -1
 
 
@@ -71,9 +74,9 @@ def listed_items(items: Any) -> tuple[Item, ...]:
 
 def _plain(item: Any) -> Item:
     if isinstance(item, str):
-        return str(item)
+        return text_of(item).decode()
     if isinstance(item, int | np.integer) and not isinstance(item, bool) and abs(int(item)) < FARTHEST:
-        return int(item)
+        return int(item) if abs(int(item)) < SAFE else str(int(item))
     raise ValueError(f"items must be texts and whole numbers below 2**63, got {item!r}")
 
 

@@ -15,7 +15,7 @@ Error
     shared = 1/(hashes (m - 1)) in the formula of `oracle`; exact, since hashes are 3-wise independent.
     Given the hashes the items that collide with an item are always the same, so that its error does not
     average out over reports. The sum of squares of all counts is estimated from the sketch itself,
-    unbiased: a pair of reports in one cell has equal signs more often if their items are one, or collide.
+    unbiased: a pair of reports in one cell has equal signs more often if their items are one.
 
 Reference
     Apple, Differential Privacy Team: Learning with privacy at scale, 2017. Its flip is 1/(1 + e^epsilon).
@@ -33,7 +33,7 @@ from streamgauge.localdp.coded import CodedClaim
 from streamgauge.localdp.hadamard import minus, transformed
 from streamgauge.localdp.oracle import Item, Spread, Table
 from streamgauge.localdp.reports import Reports, packed, unpacked
-from streamgauge.localdp.sketch import SketchClaim
+from streamgauge.localdp.sketch import SketchClaim, likely_most
 from streamgauge.noise import Chance, EphemeralNoise
 from streamgauge.noise.numbers import Floats
 from streamgauge.noise.responses import flip
@@ -92,8 +92,9 @@ class HadamardCountMeanSketch(SketchClaim, CodedClaim):
         held = self.family.sums(items, lambda first, last: transformed(table[first:last]))
         return self.stretch * (self.scale * held - reports / self.width)
 
-    def squares(self, table: Table, reports: int) -> float:
-        cells = table.reshape(-1)
-        pairs = sum(float(part.astype(np.float64) @ part) for part in np.array_split(cells, self.parts))
-        met = self.hashes * self.width * self.scale**2 * (pairs - reports)
-        return self.squares_from(met, reports, reports * (reports - 1.0))
+    def squares(self, table: Table, reports: int, copies: int = 1) -> float:
+        """From the lines after the first, whose signs agree on average for reports of one item alone."""
+        most, alone = likely_most(reports, self.hashes * self.width, copies), copies * reports
+        parts = (np.clip(part[:, 1:], -most, most) for part in np.array_split(table, self.parts))
+        met = sum(float(np.vdot(part, part)) for part in parts) - alone / self.stretch
+        return alone + self.hashes * self.width * self.stretch * self.scale**2 * met

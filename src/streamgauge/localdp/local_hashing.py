@@ -36,7 +36,7 @@ from streamgauge.localdp.claim import LocalClaim
 from streamgauge.localdp.coded import CodedClaim, kept_or_other, responded
 from streamgauge.localdp.oracle import Item, Table
 from streamgauge.localdp.reports import Reports, packed
-from streamgauge.localdp.sketch import SketchClaim
+from streamgauge.localdp.sketch import SketchClaim, likely_most
 from streamgauge.localdp.support import Support, SupportClaim
 from streamgauge.noise import Chance, EphemeralNoise
 from streamgauge.noise.numbers import Floats
@@ -89,18 +89,18 @@ class LocalHashing(SketchClaim, CodedClaim, SupportClaim):
     def supported(self, table: Table, reports: int, items: Sequence[Item]) -> Floats:
         return self.family.sums(items, lambda first, last: table[first:last])
 
-    def squares(self, table: Table, reports: int) -> float:
+    def squares(self, table: Table, reports: int, copies: int = 1) -> float:
         """Two reports of a row have the same column with chance q (2 kept + (g - 2) q), and (kept - q)^2 more
         if their items collide."""
         column = kept_or_other(self.chances["kept"], self.width)
         apart = float(column.other * (2 * column.own + (self.width - 2) * column.other))
-        sent = table.sum(1, dtype=np.float64)
-        pairs = float(sent @ (sent - 1))
-        same = sum(
-            float(np.square(part, dtype=np.float64).sum()) for part in np.array_split(table, self.parts)
-        )
-        collided = (same - reports - apart * pairs) / float(column.gap) ** 2
-        return self.squares_from(self.hashes * collided, reports, self.hashes * pairs)
+        most, same, pairs = likely_most(reports, self.hashes, copies), 0.0, 0.0
+        for part in np.array_split(table, self.parts):
+            sent = np.minimum(part, most)
+            same += float(np.vdot(sent, sent))
+            pairs += float(sent.sum(1) @ (sent.sum(1) - copies))
+        collided = (same - copies * reports - apart * pairs) / float(column.gap) ** 2
+        return self.squares_from(self.hashes * collided, copies * reports, self.hashes * pairs)
 
 
 def best_width(epsilon: Fraction) -> int:

@@ -9,7 +9,8 @@ has exactly the variance
 where `own` and `other` are what one report of the item, or of another, adds. Where items share cells at
 random, reports of one other item collide with the item together: each pair of them adds `shared`, and
 `squares`, the sum of the squares of the other items' counts, is how many ordered pairs there are, with each
-report beside itself.
+report beside itself. A report that is there t times adds t^2 times its variance: with at most `copies` of
+each, `copies` times as much for every report is enough, and pairs of copies are no collisions.
 """
 
 from collections.abc import Sequence
@@ -37,11 +38,16 @@ class Spread:
     other: float
     shared: float = 0.0
 
-    def variance(self, count: Any, reports: int, squares: Any = 0) -> Any:
+    def variance(self, count: Any, reports: int, squares: Any = 0, copies: int = 1) -> Any:
         """Of a count, or of each of an array; `squares` is never below every other report's own."""
         own = np.clip(count, 0, reports)
-        others = reports - own
-        return own * self.own + others * self.other + (np.maximum(squares, others) - others) * self.shared
+        chance = copies * (own * self.own + (reports - own) * self.other)
+        return chance + self.collided(count, reports, squares, copies)
+
+    def collided(self, count: Any, reports: int, squares: Any, copies: int = 1) -> Any:
+        """The part of it that is by collisions."""
+        others = copies * (reports - np.clip(count, 0, reports))
+        return (np.maximum(squares, others) - others) * self.shared
 
 
 class Oracle(Protocol):
@@ -76,7 +82,12 @@ class Oracle(Protocol):
         """One report for each of many devices."""
         ...
 
-    def variance(self, count: Any, reports: int, squares: Any = 0) -> Any: ...
+    def variance(self, count: Any, reports: int, squares: Any = 0, copies: int = 1) -> Any: ...
+
+    @property
+    def hashed(self) -> tuple[int, int] | None:
+        """Hashes and their width, where items share cells."""
+        ...
 
     def identity(self) -> str:
         """All settings, so that tables of two claims are never mixed."""
@@ -98,11 +109,12 @@ class Oracle(Protocol):
         """Unbiased estimates of how many of the reports are of each item."""
         ...
 
-    def squares(self, table: Table, reports: int) -> float:
-        """An estimate of the sum of the squares of all items' counts; 0 where items share no cells."""
+    def squares(self, table: Table, reports: int, copies: int = 1) -> float:
+        """An estimate of the sum of the squares of all items' counts, if every report is there `copies`
+        times; 0 where items share no cells."""
         ...
 
 
 def blank_table(*shape: int) -> Table:
-    """Zeros. With 4 bytes a cell overflows at 2^31 reports in that very cell, with 8 never."""
+    """Zeros; a collector makes cells of 4 bytes into ones of 8 before there are 2^31 reports."""
     return np.zeros(shape, np.int64 if np.prod(shape) <= SMALL else np.int32)

@@ -47,9 +47,9 @@ def unpacked(reports: Reports) -> Codes:
 def rows(given: Any, size: int) -> tuple[Reports, int]:
     """Whatever was sent as rows of `size` bytes, and how many items were none."""
     if isinstance(given, np.ndarray):
-        return _array(given, size)
+        return _array(np.asarray(given), size)
     if isinstance(given, bytes | bytearray | memoryview):
-        return _joined(bytes(given), size)
+        return _buffer(given, size)
     payloads = listed(given, [None])
     whole = [bytes(item) for item in payloads if _is_payload(item, size)]
     return _joined(b"".join(whole), size)[0], len(payloads) - len(whole)
@@ -59,6 +59,13 @@ def _array(given: npt.NDArray[Any], size: int) -> tuple[Reports, int]:
     if given.dtype == np.uint8 and given.ndim == 2 and given.shape[1] == size:
         return given, 0
     return np.empty((0, size), np.uint8), len(given) if given.ndim else 1
+
+
+def _buffer(given: bytes | bytearray | memoryview, size: int) -> tuple[Reports, int]:
+    try:
+        return _joined(bytes(given), size)
+    except ValueError:  # a view that was released
+        return _joined(b"", size)[0], 1
 
 
 def _joined(payloads: bytes, size: int) -> tuple[Reports, int]:

@@ -2,9 +2,13 @@
 
 An item collides with another in a row with chance 1/m, so that of n reports (n - f)/m of other items fall
 on an item that f are of. Taking n/m off and multiplying by `stretch` = m/(m - 1) leaves f on average.
+
+The sum of squares, by which errors are stated, is estimated from tables whose rows (or cells, where devices
+draw them) are cut to what honest devices send there: liars who all send one report would drown it.
 """
 
 from dataclasses import dataclass
+from math import log, sqrt
 
 from streamgauge.localdp.claim import LocalClaim, keep_whole
 from streamgauge.localdp.hashing import MOST_HASHES, MOST_SEED, MOST_WIDTH, Hashes
@@ -56,7 +60,19 @@ class SketchClaim(LocalClaim):
     def cells(self, width: int) -> Table:
         return blank_table(self.hashes, width)
 
-    def squares_from(self, collided: float, reports: int, pairs: float) -> float:
+    @property
+    def hashed(self) -> tuple[int, int] | None:
+        return self.hashes, self.width
+
+    def squares_from(self, collided: float, alone: int, pairs: float) -> float:
         """The sum of squares of counts from unbiased numbers of pairs of reports, in order: those that
-        share a column, and all. Pairs of one item always do, others with chance 1/m."""
-        return reports + self.stretch * (collided - pairs / self.width)
+        share a column, and all but the `alone` pairs of a report and itself or a copy. Pairs of one item
+        always share one, others with chance 1/m."""
+        return alone + self.stretch * (collided - pairs / self.width)
+
+
+def likely_most(reports: int, parts: int, copies: int = 1) -> float:
+    """More reports than any of so many parts of a table has that are drawn at random, but once in 1,000
+    tables: Bernstein's bound. What is beyond was sent by liars, whatever the items are."""
+    mean, need = reports / copies / parts, log(1000 * parts)
+    return copies * (mean + need / 3 + sqrt(need**2 / 9 + 2 * mean * need))

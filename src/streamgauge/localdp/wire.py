@@ -13,6 +13,7 @@ reports say never matters here.
 """
 
 import json
+import re
 from dataclasses import fields
 from fractions import Fraction
 from hashlib import blake2b
@@ -24,7 +25,6 @@ from streamgauge.localdp.claim import LocalClaim
 from streamgauge.localdp.count_mean_sketch import CountMeanSketch
 from streamgauge.localdp.hadamard_count_mean_sketch import HadamardCountMeanSketch
 from streamgauge.localdp.hadamard_response import HadamardResponse
-from streamgauge.localdp.hashing import text_of
 from streamgauge.localdp.heavy_hitters import HeavyHitters
 from streamgauge.localdp.local_hashing import LocalHashing
 from streamgauge.localdp.randomised_response import RandomisedResponse
@@ -35,7 +35,7 @@ from streamgauge.privacy import Pure
 
 VERSION = b"SGR1"
 FINGERPRINT = 4  # bytes
-SAFE = 2**53  # whole numbers below it are the same in every client
+LOSS = re.compile(r"[1-9][0-9]*(/[1-9][0-9]*)?")  # "p" or "p/q": no sign, no zero
 PROTOCOLS: dict[str, type[LocalClaim]] = {
     kind.__name__: kind
     for kind in (
@@ -62,6 +62,10 @@ class BadLength(ValueError):  # noqa: N818
     """A message that holds no whole number of reports."""
 
 
+class BadSettings(ValueError):  # noqa: N818
+    """Settings of no claim."""
+
+
 class Sent(Protocol):
     """A claim whose reports are sent: a dataclass of settings."""
 
@@ -85,19 +89,43 @@ def fingerprint(claim: Sent) -> bytes:
     return _digest(_told(claim))
 
 
-def claim_of(told: dict[str, Any]) -> LocalClaim:
-    """The claim of some settings; whole numbers beyond 2^53 come back as text."""
-    kind = PROTOCOLS.get(told.get("protocol", ""))
-    if kind is None:
-        raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {told.get('protocol')!r}")
-    named = {each.name for each in fields(kind)} & set(told)
-    given: dict[str, Any] = {
-        name: tuple(told[name]) if isinstance(told[name], list) else told[name] for name in sorted(named)
-    }
-    claim = kind(Pure(Fraction(told["epsilon"])), **given)
+def claim_of(told: Any) -> LocalClaim:
+    """The claim of some settings, all of which must be there; BadSettings or OtherCollection if there is
+    none."""
+    given = {name: value for name, value in told.items() if name != "fingerprint"} if _is_named(told) else {}
+    try:
+        claim = _made(given)
+    except (TypeError, ValueError) as refusal:
+        raise BadSettings(str(refusal)) from None
+    known = _told(claim)
+    for name in sorted(known.keys() | given):
+        if name not in known or known[name] != given.get(name):
+            raise BadSettings(f"{name} must be {known.get(name)!r} by the others, got {given.get(name)!r}")
     if told.get("fingerprint", fingerprint(claim).hex()) != fingerprint(claim).hex():
         raise OtherCollection(f"fingerprint must be {fingerprint(claim).hex()}, got {told['fingerprint']!r}")
     return claim
+
+
+def _is_named(told: Any) -> bool:
+    return isinstance(told, dict) and all(isinstance(name, str) for name in told)
+
+
+def _made(given: dict[str, Any]) -> LocalClaim:
+    name, epsilon = given.get("protocol"), given.get("epsilon")
+    if not (isinstance(name, str) and name in PROTOCOLS):
+        raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, got {name!r}")
+    if not (isinstance(epsilon, str) and LOSS.fullmatch(epsilon)):
+        raise ValueError(f"epsilon must be p or p/q as text, of whole numbers above 0, got {epsilon!r}")
+    kind = PROTOCOLS[name]
+    for each in fields(kind)[1:]:
+        if given.get(each.name) is None:
+            raise ValueError(f"{each.name} must be among the settings of {name}, got {sorted(given)}")
+    told = {each.name: _tuple(given[each.name]) for each in fields(kind)[1:]}
+    return kind(Pure(Fraction(epsilon)), **told)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def message(claim: Sent, reports: Given) -> bytes:
@@ -129,11 +157,7 @@ def _told(claim: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, str):
-        return text_of(value).decode()
-    return str(value) if isinstance(value, int) and abs(value) >= SAFE else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _digest(told: dict[str, Any]) -> bytes:

@@ -6,8 +6,8 @@
 Privacy
     In exact arithmetic the two laws of a flipped sign are within (1 - flip)/flip <= e^e of each other, and
     any two of an s-sided response within kept (s - 1)/(1 - kept) <= e^e: both are rounded to the side where
-    the ratio is smaller, from an enclosure of e^-e. No chance is below 2^-32, so that a loss beyond 22
-    changes nothing.
+    the ratio is smaller, from an enclosure of e^-e. A side is not kept with a chance of at least 2^-32, so
+    that a loss beyond 22.2 + ln(s - 1) changes nothing.
 """
 
 from fractions import Fraction

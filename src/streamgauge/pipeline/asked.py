@@ -131,7 +131,7 @@ def asked_before(file: PipelineFile, asked: AskedRelease, book: Book) -> Planned
         return None
     known, again = restored(entry, book), asked.signed
     if entry.column is not None and is_unpriced(again.loss):
-        again = replace(again, loss=entry.loss)
+        again = replace(again, loss=entry.loss, column=entry.column)
     same = all(getattr(known, key) == getattr(again, key) for key in SAME)
     try:
         plan = planned_as_charged(with_asked(file, book), again, book)

@@ -92,6 +92,7 @@ def restored(entry: Entry, book: Book) -> Release:
         description=charge.get("description", ""),
         asked=entry.asked,
         alerts=tuple(map(Alert.of_json, told.get("alerts", ()))),
+        column=entry.column,
     )
 
 

@@ -62,6 +62,11 @@ def reports_as_json(stream: Stream) -> list[dict[str, Any]]:
     return [{"column": name, **report_as_json(report)} for name, report in stream.reports.items()]
 
 
+def collected_in(where: str, budget: Loss) -> str:
+    """Where a column of reports is charged, with the way out where it takes much more than its epsilon."""
+    return where if isinstance(budget, Pure) else f"{where} (use a pure budget, {{ epsilon = ... }})"
+
+
 def loss_of_json(body: Mapping[str, str]) -> Loss:
     amounts = {name: Fraction(value) for name, value in body.items()}
     if "rho" in amounts:
@@ -269,7 +274,7 @@ class Book:
         try:
             self.columns[name] = ledger.charge(f"column {name}", loss_of_json(act.body["loss"]))
         except PrivacyError as refusal:
-            refusal.add_note(f"column {name}")
+            refusal.add_note(collected_in(f"column {name}", ledger.budget))
             raise
 
     def _declared(self) -> Ledger:

@@ -36,8 +36,8 @@ class LocalPartRun:
 
     def __init__(self, part: Part, collector: Collector, tick: int = 0) -> None:
         self.part, self.run, self.tick = part, collector, tick
-        kind, _, ticks = part.statistic.window.partition(" ")
-        self.reach = None if kind == "running" else int(ticks or 1)  # ticks of the window
+        table: Any = part.statistic
+        self.reach: int | None = table.ticks
         self._rows: dict[int, Counted] = {}  # noisy: in the window, and not in a table that was written
         self._written: set[int] = set()  # ticks whose rows are in the store
         self._known: Frequencies | None = None  # the last estimates, while nothing has changed
@@ -93,7 +93,7 @@ class LocalPartRun:
             mine = tally.of(tick)
             self._come(Counted.of(mine.cells, mine.sums[0]))
             if self._known is None:
-                self._known = self.run.estimate(table.items)
+                self._known = self.run.estimate(table.items, table.copies)
             yield self._known
             self._leave()
 

@@ -14,7 +14,7 @@ from streamgauge.continual import compare
 from streamgauge.continual.choice import Candidate
 from streamgauge.pipeline.as_charged import planned_as_charged
 from streamgauge.pipeline.asked_releases import with_asked
-from streamgauge.pipeline.book import Book
+from streamgauge.pipeline.book import Book, collected_in
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.intrusions import Intrusions, growth_lines
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened, read_tick
@@ -180,7 +180,7 @@ def _charged(
         if book.ledger is not None:
             book.charge_columns(file.stream.reports)
     except ValueError as refusal:
-        refuse("stream.columns", refusal)
+        refuse(collected_in("stream.columns", file.stream.budget), refusal)
     for plan in plans:
         if plan.name in changed.new and book.ledger is not None and is_charged(plan, book):
             try:

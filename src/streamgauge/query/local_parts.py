@@ -29,13 +29,12 @@ def priced(release: Release, query: Query, stream: Stream) -> Release:
         if is_unpriced(release.loss):
             raise Refused("cost must be given as exactly one of epsilon, rho and share, got none of them")
         return release
-    own = stream.reports[query.report.column].loss
-    if not is_unpriced(release.loss) and release.loss != own:
-        rule = (
-            f"epsilon must be left out, the reports of {query.report.column} have lost {float(own.epsilon):g}"
-        )
+    column = query.report.column
+    own = stream.reports[column].loss
+    if not is_unpriced(release.loss) and release.column != column:
+        rule = f"epsilon must be left out, the reports of {column} have lost {float(own.epsilon):g}"
         raise Refused(f"{rule} already, got a cost")
-    return replace(release, loss=own)
+    return replace(release, loss=own, column=column)
 
 
 def local_parts(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
@@ -51,6 +50,7 @@ def local_parts(release: Release, query: Query, stream: Stream) -> tuple[Part, .
     frequency: Any = LocalFrequency(
         report.claim, items=report.values, window=release.window, horizon=release.horizon
     )
+    frequency = replace(frequency, copies=report.copies(frequency.ticks))
     cell = Cell(codes.sql, codes.universe, reports=True)
     measure = Measure(None, (), columns=query.columns, cell=cell)
     return (Part(1, frequency, measure, (Output(0, "value"),)),)

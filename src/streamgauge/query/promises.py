@@ -48,9 +48,10 @@ def protected(stream: Table, tick: int) -> Protected:
 
 def _report(stream: Table, value: Any) -> Protected:
     """What one report says; that it came, and when, is public."""
-    if value != REPORT or not is_reported(stream):
-        rule = f'"{REPORT}" where source = "{REPORTS}", and nowhere else'
-        raise stream.bad("unit", rule)
+    if not is_reported(stream):
+        raise stream.bad("source", f'"{REPORTS}" where unit = "{REPORT}"')
+    if value != REPORT:
+        raise stream.bad("unit", f'"{REPORT}" where source = "{REPORTS}"')
     return Protected(Event(replace=True))
 
 

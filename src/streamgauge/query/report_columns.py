@@ -9,15 +9,16 @@
     RandomisedResponse, HadamardResponse       all that a device may report
 
 `again` is what a device does that reports again: it sends its first report, whatever its answer became
-("repeat"), or draws anew and is charged anew ("charge"), so often as `reports_per_user` says. Devices keep to
-it: the server cannot know.
+("repeat"), or draws anew and is charged anew ("charge"). `reports_per_user` is how often one reports at most,
+once a tick: what is drawn anew costs anew, and what is repeated has the same noise again, so that error bars
+are wider. Devices keep to it: the server cannot know.
 
 Privacy
     Local: one report loses `epsilon` to whoever gets it; a user loses `per_user` in all.
 """
 
 from collections import Counter
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -49,10 +50,10 @@ class ReportColumn:
     _: KW_ONLY
     values: tuple[str | int, ...]
     again: Literal["repeat", "charge"]
+    reports_per_user: int
     hashes: int | None = None
     width: int | None = None
     seed: int | None = None
-    reports_per_user: int | None = None
 
     @cached_property
     def claim(self) -> Any:
@@ -73,18 +74,34 @@ class ReportColumn:
     @property
     def per_user(self) -> Pure:
         """Of all reports of one user."""
-        return self.loss.group(self.reports_per_user or 1)
+        return self.loss.group(self.reports_per_user if self.again == "charge" else 1)
+
+    def copies(self, ticks: int | None) -> int:
+        """How often the same report is in a window of so many ticks, at most; None is all of them."""
+        if self.again == "charge":
+            return 1
+        return self.reports_per_user if ticks is None else min(ticks, self.reports_per_user)
+
+    @property
+    def settled(self) -> "ReportColumn":
+        """The same, with the settings that its protocol has where none are declared: what is pinned must stay
+        what it is, whatever a later version would take."""
+        settings = SETTINGS if self.protocol in HASHED else ()
+        return replace(self, **{name: getattr(self.claim, name) for name in settings})
 
     def declared(self) -> dict[str, Any]:
-        """What was declared, without what was not."""
+        """What is known of it, without what its protocol does not have."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
-        often = "reports again and again, all the same"
-        if self.again == "charge":
-            often = f"reports at most {self.reports_per_user} times"
+        same = "" if self.again == "charge" else ", always the same"
+        often = f"reports at most {counted(self.reports_per_user)}{same}"
         one, all_of_them = float(self.epsilon), float(self.per_user.epsilon)
         return f"epsilon {one:.4g} a report, {all_of_them:.4g} a user who {often}"
+
+
+def counted(times: int) -> str:
+    return "once" if times == 1 else f"{times:,} times"
 
 
 def report_column(name: str, table: Table) -> Column:
@@ -94,8 +111,6 @@ def report_column(name: str, table: Table) -> Column:
         if key not in (*REPORT_KEYS, "values") or (protocol in LISTED and key in SETTINGS):
             raise BadFile(f"{table.at(key)} must be left out for {protocol}, got one")
     again = table.required("again", AGAIN)
-    if again == "repeat" and "reports_per_user" in table:
-        raise BadFile(f'{table.at("reports_per_user")} must be left out where again = "repeat", got one')
     report = ReportColumn(
         protocol,
         table.required("epsilon", EPSILON),
@@ -104,10 +119,10 @@ def report_column(name: str, table: Table) -> Column:
         hashes=table.optional("hashes", whole(most=MOST_CODES)),
         width=table.optional("width", whole(2, MOST_CODES)),
         seed=table.optional("seed", whole(0, MOST_SEED)),
-        reports_per_user=table.required("reports_per_user", whole()) if again == "charge" else None,
+        reports_per_user=table.required("reports_per_user", whole()),
     )
     _check(table, report)
-    return Column(name, "number", report=report)
+    return Column(name, "number", report=report.settled)
 
 
 def _values(table: Table) -> tuple[str | int, ...]:

@@ -22,7 +22,9 @@ from streamgauge.query.toml_rules import PATH, one_of
 
 ARRIVED = "arrived"  # the column that the server writes
 SENDERS: Rule[Literal["anyone", "curator"]] = one_of("anyone", "curator")
-NOT_ASKED = ("time", "time_format", "lateness", "earliness", "late", "pan_private")
+ARRIVES = "a report's time is when it arrived"
+NOT_ASKED = dict.fromkeys(("time", "time_format", "lateness", "earliness", "late"), ARRIVES)
+NOT_ASKED["pan_private"] = "reports are private already, and sums of other columns are kept exactly"
 
 
 def is_reported(stream: Table) -> bool:
@@ -32,9 +34,8 @@ def is_reported(stream: Table) -> bool:
 
 def reported(stream: Table) -> dict[str, Any]:
     """The settings of such a stream; refuses what the arrival decides."""
-    for key in NOT_ASKED:
+    for key, why in NOT_ASKED.items():
         if key in stream:
-            why = "a report's time is when it arrived, and it is private already"
             raise BadFile(f'{stream.at(key)} must be left out where source = "{REPORTS}" ({why}), got one')
     return {"source": REPORTS, "senders": stream.required("senders", SENDERS)}
 

@@ -108,6 +108,9 @@ class Release:
     description: str = ""
     asked: str | None = None  # the analyst who asked for it, if it is not in the file
     alerts: tuple["Alert", ...] = ()  # measures that are made of the others
+    column: str | None = (
+        None  # of reports, once it has been found that it reads one: the loss is the column's
+    )
 
 
 @dataclass(frozen=True)

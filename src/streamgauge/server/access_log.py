@@ -4,7 +4,8 @@
 
 **Promise.** A line has no query string, no header and no body; a path is cut short and cannot begin a line of
 its own. The file is not curator.log: who asks often must not be able to push the curator's counters out. With
-pan_private = true no line tells that events came, or when. Who sends a report has no name and no address.
+pan_private = true no line tells that events came, or when. Who sends a report, or asks how to make one, has
+no name and no address.
 """
 
 import time
@@ -18,6 +19,9 @@ from streamgauge.server.errors import Log
 LONGEST = 200  # characters of a path
 EVENTS = "/api/events"
 REPORTS = "/api/reports"
+COLLECTION = "/api/collection"
+CLIENT = "/client.js"
+OF_DEVICES = (REPORTS, COLLECTION, CLIENT)  # roads whose travellers are not written down
 CUT_OFF = 499  # what is told of a request that got no answer
 
 Counted = Callable[[str, str, int, float], None]  # method, route, status, seconds
@@ -58,7 +62,7 @@ def line_of(scope: Scope, status: int, seconds: float) -> str:
     """
     person = scope.get("person")
     name = person.name if person is not None and person.name else (scope["client"] or ("-",))[0]
-    name = "-" if scope["path"] == REPORTS else name
+    name = "-" if scope["path"].rstrip("/") in OF_DEVICES else name
     who, path = one_line(name[:LONGEST]), one_line(scope["path"][:LONGEST])
     return f"{who} {scope['method']} {path} {status} {seconds * 1000:.0f} ms"
 

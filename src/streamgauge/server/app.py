@@ -6,7 +6,6 @@ The order matters: what is refused at the door is logged and has all headers, an
 guard with its words.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
@@ -57,10 +56,10 @@ def app_of(
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
     asking = Asking(runner, ledger, limits)
     signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
-    dropped, public = Counter[str](), public_paths(runner)
+    public = public_paths(runner)
     routes = [
-        *Events(runner, limits, metrics, dropped).routes(),
-        *Collecting(runner, limits, dropped).routes(),
+        *Events(runner, limits, metrics).routes(),
+        *Collecting(runner, limits).routes(),
         *asking.routes(),
         *Intrusions(asking).routes(),
         *ledger.routes(),

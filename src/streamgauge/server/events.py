@@ -13,8 +13,6 @@ batch that is refused is gone with its answer.
 
 import asyncio
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -28,7 +26,7 @@ from streamgauge.server.batches import LINES, lines_of
 from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.limits import Limits
-from streamgauge.server.metrics import TYPE, Metrics
+from streamgauge.server.metrics import TYPE, Metrics, dropped_by
 from streamgauge.server.roles import Role, needs, person_of
 from streamgauge.server.runner import Runner, let_go
 from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
@@ -36,23 +34,21 @@ from streamgauge.sources.passing_inbox import PassingInbox
 
 KEY = re.compile(r"[!-~]{1,128}")
 COMMIT_SECONDS = 30.0  # that a commit may take before a client is told to ask again
-NOTHING: Mapping[str, int] = MappingProxyType({})
 AT_ONCE = 2**16  # bytes that are parsed in the event loop; more in a thread
 ENDED = {
     "ended": "the stream's end has passed",
     "stopping": "the server is stopping",
     "failed": "the run failed",
 }
+WAITS = "the batch waits for its commit: send it again, or ask for its fate"
+NO_COMMIT = "the run ended before the commit: send the batch again"
 
 
 class Events:
     """What the curator's systems talk to."""
 
-    def __init__(
-        self, runner: Runner, limits: Limits, metrics: Metrics, dropped: Mapping[str, int] = NOTHING
-    ) -> None:
+    def __init__(self, runner: Runner, limits: Limits, metrics: Metrics) -> None:
         self.runner, self.limits, self.metrics = runner, limits, metrics
-        self.dropped = dropped  # before they were read
 
     def routes(self) -> list[Route]:
         def curators(path: str, endpoint: str, method: str = "GET") -> Route:
@@ -123,17 +119,17 @@ class Events:
         if self.runner.file.stream.pan_private:
             return JSONResponse({"records": None, "dropped": None, "reason": UNCOUNTED})
         progress = self.runner.progress
-        records, dropped = (0, {}) if progress is None else (progress.events, progress.dropped)
-        return JSONResponse({"records": records, "dropped": {**dropped, **self.dropped}})
+        records = 0 if progress is None else progress.events
+        return JSONResponse({"records": records, "dropped": dropped_by(self.runner)})
 
     async def tell_metrics(self, request: Request) -> Response:
         return Response(self.metrics.text(), media_type=TYPE)
 
 
-def not_running(runner: Runner) -> HttpRefusal | None:
+def not_running(runner: Runner, what: str = "events") -> HttpRefusal | None:
     """Why nothing can be sent by now, if it cannot."""
     why = ENDED.get(runner.state)
-    rule = f"events must be sent while the run goes on, got some after: {why}"
+    rule = f"{what} must be sent while the run goes on, got some after: {why}"
     return None if why is None else later("not_running", rule)
 
 
@@ -152,14 +148,12 @@ def own_key(request: Request, key: str) -> str:
     return f"{person_of(request).name} {key}"
 
 
-async def committed(ticket: Ticket) -> None:
+async def committed(ticket: Ticket, waits: str = WAITS, ended: str = NO_COMMIT) -> None:
     """Waits for the commit. A client that goes away does not take the batch back."""
     done = asyncio.wrap_future(ticket.done)
     try:
         await asyncio.wait_for(asyncio.shield(done), COMMIT_SECONDS)
     except TimeoutError:
-        raise later(
-            "not_committed", "the batch waits for its commit: send it again, or ask for its fate"
-        ) from None
+        raise later("not_committed", waits) from None
     except Exception:
-        raise later("not_committed", "the run ended before the commit: send the batch again") from None
+        raise later("not_committed", ended) from None

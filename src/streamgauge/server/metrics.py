@@ -80,8 +80,14 @@ class Metrics:
         if not progress.counts:
             return
         yield from family("events_total", "counter", "Records that were read.", [({}, progress.events)])
-        dropped = [({"rule": rule}, count) for rule, count in sorted(progress.dropped.items())]
+        dropped = [({"rule": rule}, count) for rule, count in sorted(dropped_by(self.runner).items())]
         yield from family("dropped_total", "counter", "Records that were dropped, by rule.", dropped)
+
+
+def dropped_by(runner: Runner) -> dict[str, int]:
+    """Records by the rule that dropped them, of the run and at its door."""
+    progress = runner.progress
+    return {**({} if progress is None else progress.dropped), **runner.dropped}
 
 
 def family(name: str, kind: str, about: str, values: Iterable[tuple[Labels, float]]) -> Iterator[str]:

@@ -23,10 +23,12 @@ WHAT = {
     403: "The role is too small, another site sent it, or the host is not ours.",
     404: "There is no such thing.",
     408: "The body did not come in time.",
+    410: "The stream's end has passed: nothing can be sent any more.",
     409: "Refused: the reasons follow from declarations and the ledger.",
     413: "The body is too long.",
     415: "The content type or encoding is not one of those.",
     422: "A value breaks its rule.",
+    425: "The stream has not begun: Retry-After says when, if that is soon.",
     429: "Too many requests.",
     431: "The head of the request is too long.",
     500: "It went wrong: the ledger tells what is on record.",
@@ -74,6 +76,13 @@ RELEASE_NAME = parameter(
 VISIBLE: Schema = {"type": "string", "pattern": "^[!-~]{1,128}$"}
 BATCH_KEY = parameter("Batch-Key", "header", VISIBLE, "A name for this batch, of the sender's choice.")
 BATCH_KEY |= {"required": True, "example": "ward-7-000123"}
+MESSAGE_KEY = parameter(
+    "Batch-Key",
+    "header",
+    {"type": "string", "pattern": "^[!-~]{22,128}$"},
+    "Drawn at random for this message, and sent again with it; a gateway's may be shorter.",
+    example="W8Zq0mX2bT5nR7kV1cY9dL",
+)
 BATCH_NAME: Schema = {"type": "string", "pattern": "^[0-9A-Za-z_.:-]{1,128}$"}
 FATE_KEY = parameter("key", "path", BATCH_NAME, "The key of a batch.", example="ward-7-000123")
 TICK: Schema = {**WHOLE, "minimum": 1, "maximum": 2**31}
@@ -251,8 +260,10 @@ def devices() -> Schema:
         taken,
         *BODY,
         409,
+        410,
+        425,
         503,
-        parameters=[{**BATCH_KEY, "required": False}, column],
+        parameters=[MESSAGE_KEY, column],
         requestBody=message,
         description=whoever,
         security=security,

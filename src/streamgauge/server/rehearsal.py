@@ -1,7 +1,8 @@
 """GET /api/rehearsal: an intrusion rehearsed over made-up people (`streamgauge.panprivate.rehearsal`).
 
-Of the run behind the server it tells what its file declares, whether its memory is pan-private and whom it
-protects, and nothing else: looking at the memory of a real run would be an intrusion.
+Of the run behind the server it tells what its file declares, whether its memory is pan-private, or of reports
+that devices have made private, and whom it protects, and nothing else: looking at the memory of a real run
+would be an intrusion.
 """
 
 from functools import partial
@@ -33,6 +34,13 @@ def routes(runner: Runner) -> list[Route]:
 def about(stream: Stream) -> dict[str, Any]:
     """Which memory a stream has, and which of the rehearsals is like it."""
     return {
-        "this_stream": "pan-private" if stream.pan_private else "ordinary",
+        "this_stream": _memory(stream),
+        "reports": list(stream.reports),
         "like": "table" if isinstance(stream.unit, XAdjacent) else "counter",
     }
+
+
+def _memory(stream: Stream) -> str:
+    if stream.reports:
+        return "reports" if len(stream.reports) == len(stream.columns) else "mixed"
+    return "pan-private" if stream.pan_private else "ordinary"

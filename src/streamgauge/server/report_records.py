@@ -4,7 +4,8 @@
     application/x-ndjson, application/json     objects: {"emoji": 4711, "age": "young"}
 
 A message as a whole is refused for what is public of it: its kind, version, fingerprint and length. A record
-whose code is none, or that has nothing declared, is dropped by itself. Nothing but declared columns goes on.
+whose code is none, that has nothing declared, or that the engine could not read (a number that is none, half
+of a surrogate pair) is dropped by itself: what is accepted is counted. Nothing but declared columns goes on.
 """
 
 import json
@@ -111,7 +112,8 @@ def _record(value: Any, stream: Stream) -> str | None:
     if not known or not all(type(code) is int and 0 <= code < most for code, most in codes):
         return None
     try:
-        return json.dumps(known)[1:]
+        json.dumps(known, ensure_ascii=False).encode()  # refuses text that is no Unicode
+        return json.dumps(known, allow_nan=False)[1:]
     except (ValueError, RecursionError):
         return None
 

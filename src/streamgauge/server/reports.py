@@ -2,19 +2,28 @@
 
     POST /api/reports       a binary message (`localdp.wire`), or JSON: records with codes and other columns
     GET /api/collection     all that a device has to know: the settings of every column of reports
+    GET /client.js          a device for browsers (`localdp/client.js`)
 
-**Promise.** A message is refused or taken by rules that look at it alone, and at public settings. A report
-that no device can have made is dropped by itself and counted for the curator; any other moves an estimate by
-no more than an honest one. `"durable": true` is said after the commit. A message that is sent again under its
-key, with the same content, is counted once, as long as its key is among the newest that are remembered
-(`inbox_of`).
+**Promise.** A message is refused or taken by rules that look at it alone, at public settings and at the
+clock. What arrives before the stream's start (425) or from its end on (410) is refused, so that what is
+acknowledged is counted: a report that is stamped before the end and comes too late for the last tick is never
+committed, and so never acknowledged. A report that no device can have made is dropped by itself and counted
+for the curator; any other moves an estimate by no more than an honest one. `"durable": true` is said after
+the commit. A message that is sent again under its key, with the same content, is counted once, as long as
+its key is among the newest that are remembered (`inbox_of`); one without a key is not remembered.
 
 **Privacy.** Where senders = "anyone", no token is asked, no cookie is looked at, and pages of all sites may
 send (`Shared`). The address of a device is known to the limits and to nothing else: the access log has none.
+Nobody is told whether a message was sent before, for whoever guesses one would learn of its plain columns:
+not by the reply, nor by when it comes (`Inbox.put`), nor by the public number of reports, since keys must be
+too long to be guessed.
 """
 
-from collections import Counter
+import re
+from functools import partial
 from hashlib import sha256
+from importlib.resources import files
+from math import ceil
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,31 +31,34 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.localdp import wire
-from streamgauge.noise.entropy import system_key
 from streamgauge.pipeline.book import report_as_json
 from streamgauge.pipeline.clock import SECOND
 from streamgauge.query.server_table import MOST_RECORDS
-from streamgauge.server.access_log import REPORTS
+from streamgauge.server.access_log import CLIENT, COLLECTION, REPORTS
 from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.events import AT_ONCE, committed, key_of, not_running, own_key
 from streamgauge.server.limits import Limits
+from streamgauge.server.page_files import TYPES, PageFile, send
 from streamgauge.server.report_records import Sent, records_of
 from streamgauge.server.roles import Endpoint, Role, needs
 from streamgauge.server.runner import Runner
-from streamgauge.sources.inbox import Inbox, InboxFull
-from streamgauge.sources.passing_inbox import PassingInbox
+from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
 
-COLLECTION = "/api/collection"
-EACH = 2**10  # bytes of a record in a message that anyone sends
+EACH = 2**10  # bytes of a message that anyone sends, for each record that it may have
 MALFORMED = "no report"  # the rule by which records are dropped here
+KEY = re.compile(r"[!-~]{22,128}")  # of strangers: 22 letters and digits have room for 128 bits
+SOON = 3600  # seconds: a start that is worth waiting for
+NO_ROOM = "reports that wait must leave room for others, got too many: send the message again"
+WAITS = "the message waits for its commit: send it again, under the same key"
+NO_COMMIT = "the run ended before the commit: send the message again"
 
 
 class Collecting:
-    """What devices talk to; `dropped` is counted for the curator."""
+    """What devices talk to."""
 
-    def __init__(self, runner: Runner, limits: Limits, dropped: Counter[str]) -> None:
-        self.runner, self.limits, self.dropped = runner, limits, dropped
+    def __init__(self, runner: Runner, limits: Limits) -> None:
+        self.runner, self.limits = runner, limits
         self.stream = runner.file.stream
         self.anyone = self.stream.senders == "anyone"
         settings = runner.file.server
@@ -57,6 +69,7 @@ class Collecting:
         return [
             Route(REPORTS, self._for(Role.CURATOR, self.post), methods=["POST"]),
             Route(COLLECTION, self._for(Role.READER, self.tell), methods=["GET"]),
+            *([] if self.stream.senders is None else [Route(CLIENT, partial(send, client()), name="client")]),
         ]
 
     def _for(self, role: Role, endpoint: Endpoint) -> Endpoint:
@@ -79,33 +92,56 @@ class Collecting:
     async def post(self, request: Request) -> Response:
         """Takes a message; answers when its records are committed."""
         key, inbox = self._key(request), self._inbox()
-        if why := not_running(self.runner):
+        self._arrival()
+        if why := not_running(self.runner, "reports"):
             raise why
         with self.limits.holding() as hold:
             body = await whole_body(request, self.largest, seconds=self.limits.body_seconds, hold=hold)
             sent = await self._records(request, body)
-            self.dropped[MALFORMED] += sent.dropped
+            self.runner.dropped[MALFORMED] += sent.dropped
             told = {"accepted": sent.count, "durable": inbox.durable}
             if not sent.count:
-                return JSONResponse({**told, "repeated": False})
-            own = f"anyone {key} {sha256(body).hexdigest()}" if self.anyone else own_key(request, key)
-            try:
-                ticket = inbox.put(own, sent.lines(self.runner.now()))
-            except InboxFull as full:
-                raise later("busy", str(full)) from None
-        await committed(ticket)
-        return JSONResponse({**told, "repeated": ticket.repeated})
+                return JSONResponse(told if self.anyone else {**told, "repeated": False})
+            ticket = self._put(inbox, key and f"{key} {sha256(body).hexdigest()}", sent)
+        await committed(ticket, WAITS, NO_COMMIT)
+        return JSONResponse(told if self.anyone else {**told, "repeated": ticket.repeated})
 
-    def _key(self, request: Request) -> str:
+    def _put(self, inbox: Inbox, key: str | None, sent: Sent) -> Ticket:
+        """What a stranger sends again is read as if it had come before the start: it counts for nothing."""
+        instead = sent.lines(self.stream.start - 1) if self.anyone else None
+        try:
+            return inbox.put(key, sent.lines(self._arrival()), instead=instead)
+        except InboxFull:
+            raise later("busy", NO_ROOM) from None
+
+    def _arrival(self) -> int:
+        """When a message came, by the clock; refused if no tick is there for it."""
+        now, stream = self.runner.now(), self.stream
+        if now < stream.start:
+            wait = ceil((stream.start - now) / SECOND)
+            rule = "reports must be sent from the stream's start on, got some before it"
+            raise HttpRefusal(425, "too_early", rule, {"Retry-After": str(wait)} if wait <= SOON else None)
+        if stream.end is not None and now >= stream.end:
+            rule = "reports must be sent before the stream's end, got some after it"
+            raise HttpRefusal(410, "ended", rule)
+        return now
+
+    def _key(self, request: Request) -> str | None:
         """Who does not choose one sends a message that is never taken for another."""
         told = request.headers.get("batch-key")
-        return system_key().hex() if told is None else key_of(told)
+        if told is None:
+            return None
+        if self.anyone and KEY.fullmatch(told) is None:
+            rule = "22 to 128 visible ASCII characters, drawn at random, or left out"
+            raise HttpRefusal(422, "batch_key", f"batch key must be {rule}, got others")
+        return f"anyone {told}" if self.anyone else own_key(request, key_of(told))
 
-    def _inbox(self) -> Inbox | PassingInbox:
-        if self.runner.inbox is None or self.stream.senders is None:
+    def _inbox(self) -> Inbox:
+        inbox = self.runner.inbox
+        if not isinstance(inbox, Inbox) or self.stream.senders is None:
             rule = 'stream.source must be "reports" where reports are sent, got another'
             raise HttpRefusal(409, "no_inbox", rule)
-        return self.runner.inbox
+        return inbox
 
     async def _records(self, request: Request, body: bytes) -> Sent:
         kind, encoding = media_type(request), request.headers.get("content-encoding", "")
@@ -120,4 +156,9 @@ class Collecting:
 
 def public_paths(runner: Runner) -> frozenset[str]:
     """What is anybody's, by the file."""
-    return frozenset({REPORTS, COLLECTION} if runner.file.stream.senders == "anyone" else ())
+    return frozenset({REPORTS, COLLECTION, CLIENT} if runner.file.stream.senders == "anyone" else ())
+
+
+def client() -> PageFile:
+    """A device for browsers, for any page."""
+    return PageFile(files("streamgauge.localdp").joinpath("client.js").read_bytes(), TYPES[".js"])

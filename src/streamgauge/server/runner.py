@@ -19,6 +19,7 @@ Privacy
     pan_private = true it does not even say where it was, nor what other failure it came of.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -112,6 +113,7 @@ class Runner:
         self.books, self._over = books(file.stream.unit), Over()
         self.progress: Progress | None = None
         self.failure: Exception | None = None
+        self.dropped = Counter[str]()  # exact: records that were no reports, before they could be read
         self.late: dict[int, int] = {}  # acts, by their place, that leave after their time: when
         self._seen, self._tally = seen, Tally()
         self._gathering = Gathering.of(file)
@@ -351,7 +353,8 @@ class Runner:
         return self._input
 
     def _watch(self, progress: Progress) -> None:
-        self.progress = self._tally.with_earlier(progress)
+        told = self._tally.with_earlier(progress)
+        self.progress = replace(told, dropped={**told.dropped, **self.dropped})
         self._seen(self.progress)
 
     def _fail(self, failure: Exception) -> None:

@@ -122,7 +122,7 @@ LOCAL = shape(
         "protocol": TEXT,
         "loss": {**LOSS, "description": "Of one report."},
         "again": {"enum": ["repeat", "charge"]},
-        "reports_per_user": or_null(WHOLE),
+        "reports_per_user": WHOLE,
         "per_user": {**LOSS, "description": "Of all reports of one user."},
     }
 )
@@ -175,8 +175,9 @@ SCHEMAS: dict[str, Schema] = {
         examples=[{"batch": "ward-7-000123", "durable": True, "repeated": False}],
     ),
     "Collected": shape(
-        {"accepted": WHOLE, "durable": YES_NO, "repeated": YES_NO},
-        examples=[{"accepted": 1, "durable": True, "repeated": False}],
+        {"accepted": WHOLE, "durable": YES_NO},
+        {"repeated": {**YES_NO, "description": "For a gateway alone: strangers are not told."}},
+        examples=[{"accepted": 1, "durable": True}],
     ),
     "Collection": shape(
         {

@@ -1,4 +1,4 @@
-"""Roads that pages of other sites may take: those of reports, where the file says senders = "anyone".
+"""Roads that pages of other sites may take: those of devices, where the file says senders = "anyone".
 
 A browser asks first (OPTIONS) whether a page of another site may send; these roads say yes, to all of them,
 and never with cookies. All other roads say nothing, which is no.
@@ -30,7 +30,9 @@ class Shared:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["Access-Control-Allow-Origin"] = "*"
+                headers = MutableHeaders(scope=message)
+                headers["Access-Control-Allow-Origin"] = "*"
+                headers["Access-Control-Expose-Headers"] = "Retry-After"
             await send(message)
 
         asked = scope["method"] == "OPTIONS"

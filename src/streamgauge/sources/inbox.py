@@ -14,7 +14,9 @@ Promise
     are carried, that is a day after.
 
 **Privacy.** Keys and batches are secret, for the sender may have written anything into them. What is kept of
-a key is a hash and a time, sealed with the state, in a number that tells no more than a power of two.
+a key is a hash and a time, sealed with the state, in a number that tells no more than a power of two. Where
+strangers send, nobody may learn whether a batch was there before: it is read again as something that counts
+for nothing (`instead`), waits for its own commit and needs the same room, as if it were new.
 
 An inbox outlives the runs that read it: one that goes on from a commit gets again what was read after it.
 """
@@ -28,6 +30,7 @@ from struct import Struct
 from threading import Lock
 from typing import Literal
 
+from streamgauge.noise.entropy import system_key
 from streamgauge.query.blocks import Block, Dropped
 from streamgauge.query.durations import DAY
 from streamgauge.query.formats import REPORTS
@@ -39,6 +42,7 @@ MOST_KEYS = 2**16  # that are remembered
 SENDERS_KEYS = 2**14  # of reports: beyond them the oldest is forgotten
 AGAIN = 600_000_000  # microseconds: how long after it was read a report may be sent again
 FEWEST_KEYS = 2**10  # that a position has room for
+DIGEST = 16  # bytes that stand for a key
 COUNT, ENTRY = Struct("<8sQ"), Struct("<16sq")
 MAGIC = b"SGINBOX1"
 
@@ -70,6 +74,7 @@ class _Batch:
     number: int
     lines: bytes = field(repr=False)
     tickets: list[Ticket]
+    remembered: bool = True  # whether its key is, once it is committed
     entry: bytes = b""  # what is remembered of it, once it was read
 
 
@@ -95,34 +100,40 @@ class Inbox:
         self._offset = 0
         self._closed = False
 
-    def put(self, key: str, lines: bytes) -> Ticket:
-        """Takes a batch of JSON lines, unless its key is known; raises InboxFull if there is no room."""
-        digest = hashed(key)
+    def put(self, key: str | None, lines: bytes, *, instead: bytes | None = None) -> Ticket:
+        """Takes a batch of JSON lines, unless its key is known; raises InboxFull if there is no room.
+
+        One without a key is never taken for another, nor remembered. Where something is to be read `instead`
+        of a batch that is known, nobody can tell it from one that is new.
+        """
+        digest = unknown() if key is None else hashed(key)
         with self._lock:
+            ticket = Ticket(repeated=self._fate(digest) != "unknown")
+            if ticket.repeated and instead is not None:
+                digest, key, lines = unknown(), None, instead
             if digest in self._known:
-                ticket = Ticket(repeated=True)
                 ticket.done.set_result(None)
-                return ticket
-            if self._closed:
+            elif self._closed:
                 raise InboxClosed
-            ticket = Ticket(repeated=digest in self._waiting or digest in self._read)
-            if ticket.repeated:
-                (self._waiting.get(digest) or self._read[digest]).tickets.append(ticket)
+            elif under_way := self._waiting.get(digest) or self._read.get(digest):
+                under_way.tickets.append(ticket)
             else:
-                self._take(digest, lines, ticket)
+                self._take(digest, lines, ticket, remembered=key is not None)
         return ticket
 
     def fate(self, key: str) -> Fate:
         """What has become of a batch, as far as is remembered."""
-        digest = hashed(key)
         with self._lock:
-            if digest in self._known:
-                return "committed"
-            return "waiting" if digest in self._waiting or digest in self._read else "unknown"
+            return self._fate(hashed(key))
+
+    def _fate(self, digest: bytes) -> Fate:
+        if digest in self._known:
+            return "committed"
+        return "waiting" if digest in self._waiting or digest in self._read else "unknown"
 
     @property
     def batches(self) -> int:
-        """How many were taken, those that were sent again left out."""
+        """How many were taken; those that were sent again are left out, unless nobody may know that."""
         return self._numbered
 
     @property
@@ -180,7 +191,7 @@ class Inbox:
         """All that was read is on disk, and all ticks that end by `closed`, in microseconds, are closed."""
         with self._lock:
             done = list(self._read.values())
-            self._known |= {batch.key: batch.entry for batch in done}
+            self._known |= {batch.key: batch.entry for batch in done if batch.remembered}
             self._read = {}
             self._let_go(done)
             self._forget(closed)
@@ -206,14 +217,14 @@ class Inbox:
         first = next(iter(self._waiting.values()), None)
         return first is None or first.number > self._until
 
-    def _take(self, digest: bytes, lines: bytes, ticket: Ticket) -> None:
+    def _take(self, digest: bytes, lines: bytes, ticket: Ticket, *, remembered: bool) -> None:
         if len(self._known) + len(self._read) + len(self._waiting) >= MOST_KEYS:
             raise InboxFull(f"batches must be at most {MOST_KEYS:,} at a time, send fewer, larger ones")
         if self._bytes + len(lines) > self._most_waiting:
             raise InboxFull(f"events that wait must be at most {self._most_waiting:,} bytes, got more")
         self._numbered += 1
         self._bytes += len(lines)
-        self._waiting[digest] = _Batch(digest, self._numbered, lines, [ticket])
+        self._waiting[digest] = _Batch(digest, self._numbered, lines, [ticket], remembered)
 
     def _next(self) -> Iterator[_Batch]:
         length = 0
@@ -265,7 +276,12 @@ def inbox_of(file: PipelineFile, now: Callable[[], int]) -> Inbox:
 
 
 def hashed(key: str) -> bytes:
-    return hashlib.sha256(key.encode()).digest()[:16]
+    return hashlib.sha256(key.encode()).digest()[:DIGEST]
+
+
+def unknown() -> bytes:
+    """What stands for a key that nobody has."""
+    return system_key()[:DIGEST]
 
 
 def entries_of(position: bytes) -> dict[bytes, bytes]:

@@ -6,17 +6,20 @@ Privacy
 
 Error
     That of the protocol (`streamgauge.localdp`): unbiased, with standard errors that have the collisions of
-    hashes in them. Intervals are by the normal law, and cut to what a count can be.
+    hashes in them, and the copies of reports that devices repeat (`streamgauge.localdp.windows`). Intervals
+    have the estimate between their ends, as those of any count: they are not cut to what a count can be.
 """
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgauge.localdp.estimates import Frequencies
+from streamgauge.noise.normal import normal_point
 from streamgauge.noise.numbers import Bools, Floats
 from streamgauge.privacy import Pure
 from streamgauge.statistics.told import Columns
@@ -44,8 +47,15 @@ class LocalEstimates:
         return np.array([[each.reports > 0] for each in self.frequencies])
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        ends = [each.interval(confidence) for each in self.frequencies]
+        ends = [_uncut(each, confidence) for each in self.frequencies]
         return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
+
+
+def _uncut(each: Frequencies, confidence: float) -> tuple[Floats, Floats]:
+    """An interval that was cut at 0 or at all reports, let out again on both sides of its estimate."""
+    wide = normal_point((1 - confidence) / 2) * each.stddev
+    low, high = each.interval(confidence)
+    return np.minimum(low, each.count - wide), np.maximum(high, each.count + wide)
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,13 @@ class LocalFrequency:
     items: tuple[str | int, ...]
     window: str
     horizon: int | None = None
+    copies: int = 1  # of one report in a window, at most
+
+    @property
+    def ticks(self) -> int | None:
+        """Of a window; None if all are in it."""
+        kind, _, ticks = self.window.partition(" ")
+        return None if kind == "running" else int(ticks or 1)
 
     @property
     def loss(self) -> Pure:
@@ -99,7 +116,7 @@ class LocalFrequency:
     def stddev(self, reports: float) -> float:
         """Of the estimate of a rare item, among so many reports that are spread evenly over the items."""
         squares = max(reports, reports**2 / self.channels)
-        return float(self.counter.stddev(0, round(reports), squares))
+        return float(self.counter.stddev(0, round(reports), squares)) * sqrt(self.copies)
 
     def told(self, frequencies: Sequence[Frequencies], confidence: float) -> dict[str, Columns]:
         """Estimates of some ticks as columns."""

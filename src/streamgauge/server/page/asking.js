@@ -6,17 +6,21 @@ import { byId, el, show } from "./dom.js";
 import { MechanismFold, field } from "./mechanism.js";
 import { planned, refused } from "./planned.js";
 import { currency, lossText, sign } from "./numbers.js";
+import { formOf, isAllReports, readsReports, reportsOf } from "./of_reports.js";
 import { isAhead } from "./times.js";
 
+const DECAYED = "decayed half-life";
 const WINDOWS = [["running", "running: since its first tick"], ["each", "each: every tick by itself"],
-  ["sliding", "sliding: the last …"], ["decayed half-life", "decayed: older counts less, half-life …"]];
+  ["sliding", "sliding: the last …"], [DECAYED, "decayed: older counts less, half-life …"]];
 
 const DRAFT = ["name", "sql", "window", "span", "loss"];
 
 /** What somebody can still spend: of a live stream that is over nothing, whatever is left. */
 export function leftText(who, stream) {
   if (stream?.arrival === "live" && stream.end && !isAhead(stream.end)) return " The stream has ended: no release can begin any more.";
-  return who.left ? ` You have ${lossText(who.left)} left.` : "";
+  if (isAllReports(stream)) return " Asking costs nothing: reports have lost their epsilon already.";
+  const free = reportsOf(stream);
+  return (who.left ? ` You have ${lossText(who.left)} left.` : "") + (free.length ? ` What is asked of ${free.join(", ")} costs nothing.` : "");
 }
 
 export class Asking {
@@ -47,14 +51,22 @@ export class Asking {
   #write() {
     for (const name of DRAFT) if (name in this.draft) this[name].value = this.draft[name];
     this.fold.write(this.draft);
+    this.#fit();
+  }
+
+  /** What is asked of reports has no price and no mechanism to choose. */
+  #fit() {
     show(this.span, needsSpan(this.window.value));
+    this.free = readsReports(this.sql.value, this.stream);
+    for (const node of [this.price, this.fold.node]) show(node, !this.free);
   }
 
   #invitation() {
     const kept = this.draft.sql && !this.who?.name && el("p", { class: "hint why" }, "What you wrote is kept until you sign in again.");
     return [
       kept,
-      el("p", {}, "Analysts ask for new statistics in SQL: they see the price and the error first, and pay from a share of the budget."),
+      el("p", {}, isAllReports(this.stream) ? "Analysts ask for new statistics in SQL, and see the error first. It costs nothing: reports have lost their epsilon already."
+        : "Analysts ask for new statistics in SQL: they see the price and the error first, and pay from a share of the budget."),
       el("pre", { class: "sample" }, el("code", {}, sample(this.stream))),
       columnsText(this.stream) && el("p", { class: "hint" }, columnsText(this.stream)),
       this.who?.name
@@ -72,15 +84,16 @@ export class Asking {
 
   #form() {
     const unit = currency(this.budget);
-    const changed = () => { for (const name of DRAFT) this.draft[name] = this[name].value; Object.assign(this.draft, this.fold.draft); this.#stale(); };
+    const changed = () => { for (const name of DRAFT) this.draft[name] = this[name].value; Object.assign(this.draft, this.fold.draft); this.#fit(); this.#stale(); };
     this.share = el("p", { class: "hint" });
     this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
     this.sql = el("textarea", { name: "sql", rows: "4", required: true, spellcheck: "false", input: changed });
     this.sql.value = sample(this.stream);
     this.span = el("input", { name: "span", value: "30s", size: "6", "aria-label": "How long", input: changed, hidden: true });
-    this.window = el("select", { name: "window", change: () => { show(this.span, needsSpan(this.window.value)); changed(); } },
-      WINDOWS.map(([value, text]) => el("option", { value }, text)));
+    this.window = el("select", { name: "window", change: changed },
+      WINDOWS.filter(([value]) => !(isAllReports(this.stream) && value === DECAYED)).map(([value, text]) => el("option", { value }, text)));
     this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
+    this.price = field(`Loss (${unit}, ${sign(unit)})`, this.loss);
     this.fold = new MechanismFold(this.stream, changed);
     this.asker = el("button", { type: "submit", class: "main", disabled: true }, "Ask for it");
     this.planner = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
@@ -90,7 +103,7 @@ export class Asking {
       this.share,
       field("SQL", this.sql, columnsText(this.stream)),
       el("div", { class: "fields" }, field("Window", el("span", { class: "joined" }, this.window, this.span)),
-        field(`Loss (${unit}, ${sign(unit)})`, this.loss), field("Name", this.name)),
+        this.price, field("Name", this.name)),
       this.fold.node,
       el("div", { class: "row" }, this.planner, this.asker),
       this.answer)];
@@ -99,7 +112,8 @@ export class Asking {
   #body() {
     const kind = this.window.value;
     const window = kind === "running" || kind === "each" ? kind : `${kind} ${this.span.value.trim()}`;
-    return { name: this.name.value.trim(), sql: this.sql.value.trim(), window, [currency(this.budget)]: Number(this.loss.value), ...this.fold.body() };
+    const asked = { name: this.name.value.trim(), sql: this.sql.value.trim(), window };
+    return this.free ? asked : { ...asked, [currency(this.budget)]: Number(this.loss.value), ...this.fold.body() };
   }
 
   /** What was planned is not what is written any more. */
@@ -154,11 +168,17 @@ const needsSpan = (window) => window !== "running" && window !== "each";
 
 /** What may be written of: public by declaration. */
 function columnsText(stream) {
+  const [column] = reportsOf(stream);
   const told = (stream?.columns ?? []).map(({ name, values, bounds }) => {
     if (values) return `${name} (${values.slice(0, 6).join(", ")}${values.length > 6 ? ", …" : ""})`;
     return bounds ? `${name} (${bounds[0]} to ${bounds[1]})` : name;
   });
-  return told.length ? `${stream.name} has ${told.join(", ")}` : null;
+  const form = column ? `. Of reports there is one form: ${formOf(stream, column)}` : "";
+  return told.length ? `${stream.name} has ${told.join(", ")}${form}` : null;
 }
 
-const sample = (stream) => `SELECT COUNT(*) FROM ${stream?.name ?? "visits"}`;
+/** Of reports first, for they are free. */
+function sample(stream) {
+  const [column] = reportsOf(stream);
+  return column ? formOf(stream, column) : `SELECT COUNT(*) FROM ${stream?.name ?? "visits"}`;
+}

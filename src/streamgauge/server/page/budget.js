@@ -53,7 +53,8 @@ export class Budget {
   }
 
   /** Whether something comes back from a release that ends. */
-  backText() {
+  backText(release) {
+    if (release?.column) return `It cost nothing: what reports of ${release.column} have lost stays lost.`;
     return kindOf(this.stream?.unit) === "user" ? "What it was charged does not come back." : "Its budget is back for later ticks.";
   }
 
@@ -110,7 +111,7 @@ export class Budget {
   #local() {
     return (this.book.columns ?? []).map((each) => el("p", { class: "hint local" },
       el("b", {}, each.column), ` is private before it is sent (${each.protocol}): ${lossText(each.loss)} a report, ${lossText(each.per_user)} a user `
-      + (each.again === "repeat" ? "who repeats the first report." : `of ${whole(each.reports_per_user)} reports at most.`)));
+      + `of ${whole(each.reports_per_user)} report${each.reports_per_user === 1 ? "" : "s"} at most${each.again === "repeat" ? ", always the same" : ""}.`));
   }
 
   /** What is spent, as steps; the server's own sum, since losses do not always just add up. */

@@ -9,8 +9,13 @@ const EDGE = 10;
 const HERE = {
   ordinary: "The memory of the run behind this page is ordinary. Whoever seizes that machine while it runs would see what "
     + "ordinary memory shows here; what it stores on disk is encrypted, and what it releases keeps the promise.",
+  reports: "The run behind this page collects reports that devices made private before they sent them. Its memory and its disk hold those, and nothing "
+    + "that is exact: whoever seizes that machine sees noise, as the collector does, and how many reports came. Other streams need what is rehearsed here.",
+  mixed: "Reports that devices made private are noise in this run's memory too: whoever seizes that machine sees no more of them than the collector does. "
+    + "Its other columns are in ordinary memory, and would be seen as ordinary memory shows here.",
   "pan-private": "The memory of the run behind this page is pan-private: whoever seizes that machine once would see what pan-private memory shows here.",
 };
+const BADGES = { ordinary: { ordinary: "this stream's" }, mixed: { ordinary: "this stream's other columns" }, "pan-private": { pan: "this stream's" } };
 const KINDS = { counter: "A counter of visits", table: "A table of patients" };
 const LANES = 7; // rows of dots, so that fewer lie on one another
 
@@ -50,7 +55,7 @@ export class IntruderPanel {
     return [
       el("div", { class: "row" }, this.#choice()),
       el("p", { class: "lead" }, `A rehearsal with made-up people; the live run's memory is never looked at. ${SCENES[this.kind](told[this.kind])} The intruder knows everybody else who came, and thinks ${percent(told.before)} before looking.`),
-      el("p", { class: "hint why" }, HERE[told.this_stream]),
+      el("p", { class: "hint why" }, HERE[told.this_stream], told.reports?.length ? ` Reports are ${told.reports.join(", ")}.` : ""),
       el("div", { class: "memories" }, PLAIN[this.kind](told), PRIVATE[this.kind](told)),
       this.strip,
       el("p", { class: "hint twice" }, `Two looks that nobody announced are not survived: ${sure} of ${twice.length} intruders would be certain. One that is announced has noise before it and after it.`),
@@ -67,10 +72,10 @@ const SCENES = {
 const PLAIN = {
   counter: ({ counter: { plain: seen }, this_stream: here }) => memory("Ordinary memory", "bad", seen.chance,
     "It holds an exact total. One subtraction, and the intruder is certain.",
-    [row("total so far", seen.seen, seen.without, seen.without + 1, "exact")], here === "ordinary"),
+    [row("total so far", seen.seen, seen.without, seen.without + 1, "exact")], BADGES[here]?.ordinary),
   table: ({ table: { plain: seen }, this_stream: here }) => memory("Ordinary memory", "bad", seen.chance,
     "It holds the set of all who came, hashed perhaps. One look into it, and the intruder is certain.",
-    [row("patients in the set", seen.seen, seen.without, seen.without + 1, "exact")], here === "ordinary"),
+    [row("patients in the set", seen.seen, seen.without, seen.without + 1, "exact")], BADGES[here]?.ordinary),
 };
 
 const PRIVATE = {
@@ -78,11 +83,11 @@ const PRIVATE = {
     `Every number that Robin is in has noise of its own. ${never(bounds)}`,
     seen.blocks.map((block) => row(
       block.first === block.last ? `tick ${block.first}` : `ticks ${block.first} to ${block.last}`,
-      block.seen, block.without, block.with, block.released ? "noisy, released" : "noisy, in memory")), here === "pan-private"),
+      block.seen, block.without, block.with, block.released ? "noisy, released" : "noisy, in memory")), BADGES[here]?.pan),
   table: ({ table: { chance, first: seen }, bounds, this_stream: here }) => memory("Pan-private memory", "good", chance[0],
     `It holds one bit for each patient, drawn by chance whether they came or not. ${never(bounds)}`,
     [row("Robin's bit", seen.bit, `1 (${percent(seen.without)})`, `1 (${percent(seen.with)})`, "noisy, in memory"),
-      row("ones, of all", seen.published, `${seen.ones + seen.bit}`, `${seen.ones} or ${seen.ones + 1}`, "noisy, released")], here === "pan-private"),
+      row("ones, of all", seen.published, `${seen.ones + seen.bit}`, `${seen.ones} or ${seen.ones + 1}`, "noisy, released")], BADGES[here]?.pan),
 };
 
 const never = ({ chance: [low, high] }) => `Never below ${percent(low)}, never above ${percent(high)}.`;
@@ -92,7 +97,7 @@ const row = (what, seen, without, having, kind) => el("tr", {}, el("th", { scope
 
 function memory(title, kind, chance, words, rows, here) {
   return el("section", { class: `memory ${kind}`, "aria-label": title },
-    el("h3", {}, title, here && el("span", { class: "badge" }, "this stream's")), el("p", { class: "chance" }, el("b", {}, percent(chance)), " that Robin came"), el("p", { class: "hint" }, words),
+    el("h3", {}, title, here && el("span", { class: "badge" }, here)), el("p", { class: "chance" }, el("b", {}, percent(chance)), " that Robin came"), el("p", { class: "hint" }, words),
     el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `${title}: what is in it` },
       el("table", {}, el("thead", {}, el("tr", {}, ["", "seen", "without", "with", ""].map((text, i) => el("th", { scope: "col", class: i && i < 4 ? "n" : null }, text)))), el("tbody", {}, rows))));
 }

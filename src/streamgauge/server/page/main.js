@@ -19,7 +19,7 @@ const session = new Session({ changed: enter, ended: () => { status.note("sessio
 const budget = new Budget();
 const intruder = new IntruderPanel();
 const ending = new Ending({ ended, refused: goesOn });
-const releases = new Releases({ mayEnd, end: (release, heading) => ending.ask(release, heading, budget.backText()) });
+const releases = new Releases({ mayEnd, end: (release, heading) => ending.ask(release, heading, budget.backText(release)) });
 const asking = new Asking({ done: reload, signIn: () => session.open(), say: (text) => status.say(text), forbidden: reload });
 const live = new Live({ opened: reload, lost, release, reset, ledger: reload, status: stated });
 

@@ -14,7 +14,7 @@ export function refused(reasons, file = "") {
 export function planned({ release, refused: reasons = [], left_after: left, share_left_after: share }, file) {
   if (reasons.length) return refused(reasons, file);
   const facts = release && [
-    ["Costs", lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
+    ["Costs", release.column ? `nothing beside the reports of ${release.column}` : lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
     ["Your share after it", share && lossText(share)],
     ["All of the budget after it", left && lossText(left)],
     ["Groups", String(release.groups)],

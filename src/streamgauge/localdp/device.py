@@ -1,0 +1,142 @@
+"""A device over time: one claim, a rule for what happens when it is asked again, and a memory.
+
+    device = Device(claim, Repeat(), keep=store)     store(memory) returns when the memory is safe
+    device.report(item)                              a report, after it was paid for and remembered
+
+Privacy
+    Local: all reports that a device ever makes lose `loss` together, for any two histories of items (see
+    `again`). A report is paid for before it is drawn, and `keep` has the memory before the report is handed
+    out: whenever the power fails, what was sent is remembered. If drawing or keeping fails, the device is
+    not gone on with; load what was kept. Without `keep` a device is remembered as long as its process
+    lives, and until `save` is stored somewhere: one that is made anew draws, and loses, anew.
+    The memory holds no item, but the last report and how many were made: it links the device to what it sent,
+    and belongs on the device alone.
+
+    Not promised: an old copy of the memory has the budget that it had. A device cannot tell that it was set
+    back (nor that its clock was set forward, which brings the next day's budget): load the newest copy only,
+    and only once. `save` therefore ends a device; it cannot be copied, pickled or gone on with after a fork.
+    Two devices of one person, or two collections of one item, add up.
+"""
+
+from collections.abc import Callable
+from time import time
+from typing import Any, Self
+
+import numpy as np
+
+from streamgauge.continual.saved import ANOTHER, BadSave, pack, unpack
+from streamgauge.continual.single import Single
+from streamgauge.localdp.again import Again, Memory, Repeat
+from streamgauge.localdp.claim import LocalClaim
+from streamgauge.localdp.oracle import Item
+from streamgauge.noise import Chance
+from streamgauge.privacy import Pure
+
+DAY = 24 * 60 * 60
+ONCE = Repeat()
+
+
+def utc_day() -> int:
+    """Whole days since 1970, by the system's clock."""
+    return int(time() // DAY)
+
+
+class HandedOver(RuntimeError):  # noqa: N818 - named for what happened
+    """The device was saved, and is elsewhere now."""
+
+
+class Device(Single[Memory]):
+    """Reports items under a claim, again and again; see the module's claim."""
+
+    def __init__(
+        self,
+        claim: LocalClaim,
+        again: Again = ONCE,
+        *,
+        keep: Callable[[bytes], object] | None = None,
+        today: Callable[[], int] = utc_day,
+        noise: Chance | None = None,
+    ) -> None:
+        super().__init__(Memory(last=np.empty((0, claim.report_size), np.uint8)))
+        again.within(claim.loss, 1)  # refuses a budget without room for a single report
+        self.claim, self.again = claim, again
+        self._keep, self._today, self._noise = keep, today, noise
+        self._handed_over = False
+
+    @classmethod
+    def loaded(cls, claim: LocalClaim, saved: bytes, again: Again = ONCE, **settings: Any) -> Self:
+        """The device that `save` ended or `keep` was given. Load the newest, and load it once."""
+        device = cls(claim, again, **settings)
+        with device._alone() as blank:
+            state = unpack(saved, device._identity, lambda _: blank, device._identity)[2]
+        if not _is_sound(state):
+            raise BadSave(ANOTHER)
+        device._state = state
+        return device
+
+    @property
+    def spent(self) -> Pure:
+        """What was lost so far."""
+        with self._alone() as memory:
+            return Pure.from_amount(memory.drawn * self.claim.loss.epsilon)
+
+    @property
+    def loss(self) -> Pure | None:
+        """What all reports together can ever cost; None if nothing bounds it, which is so for a budget that
+        is given back (`loss_within` says what it comes to)."""
+        return self.again.ever(self.claim.loss)
+
+    def loss_within(self, days: int) -> Pure:
+        """What all reports of so many days can cost."""
+        return self.again.within(self.claim.loss, days)
+
+    @property
+    def last(self) -> bytes | None:
+        """The report that was made last: to send it again, if it was lost on its way, costs nothing."""
+        with self._alone() as memory:
+            return memory.last.tobytes() or None
+
+    def report(self, item: Item) -> bytes:
+        """One report; NoBudgetLeft if it cannot be paid for."""
+        day = self._today()
+        with self._taken(lambda memory: self._check(memory, day)) as memory:
+            if not (self.again.repeats and memory.drawn):
+                memory.charge(day)
+                memory.last = self.claim.privatise_many([item], self._noise)
+                self._remember(memory)
+            return memory.last.tobytes()
+
+    def save(self) -> bytes:
+        """Hands the device over to `loaded`: this one makes no report any more."""
+        with self._alone() as memory:
+            self._still_here()
+            self._handed_over = True
+            return self._packed(memory)
+
+    def _check(self, memory: Memory, day: int) -> None:
+        self._still_here()
+        self.again.check(memory, self.claim.loss, day)
+
+    def _still_here(self) -> None:
+        if self._handed_over:
+            raise HandedOver("device must be gone on with where it was loaded, got the one that was saved")
+
+    def _remember(self, memory: Memory) -> None:
+        if self._keep is not None:
+            self._keep(self._packed(memory))
+
+    def _packed(self, memory: Memory) -> bytes:
+        return pack(self._identity, 1, {}, memory)
+
+    @property
+    def _identity(self) -> str:
+        return f"Device({self.claim.identity()}, {self.again!r})"
+
+    def __repr__(self) -> str:
+        return f"<device of {self.claim!r}, {self.again!r}>"
+
+
+def _is_sound(memory: Memory) -> bool:
+    """What a device may have come to: a report in memory if any was made."""
+    counted = 0 <= memory.today <= memory.drawn
+    return counted and len(memory.last) == min(memory.drawn, 1) and memory.last.dtype == np.uint8

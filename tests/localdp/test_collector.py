@@ -1,0 +1,213 @@
+"""Collectors: what no device sends is dropped, no report counts for more than its share, sums are sums."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import pytest
+from every_report import moved
+
+from streamgauge import Pure
+from streamgauge.continual.saved import BadSave
+from streamgauge.localdp import CountMeanSketch, Frequencies, HadamardCountMeanSketch
+from streamgauge.testing import InsecureNoise
+
+ITEMS = ["a", "b", "c", "d"]
+SKETCHES = [
+    HadamardCountMeanSketch(Pure(1), hashes=3, width=4),
+    CountMeanSketch(Pure(1), hashes=3, width=5),
+]
+sketches = pytest.mark.parametrize("claim", SKETCHES, ids=lambda claim: type(claim).__name__)
+
+
+def every_payload(claim):
+    return [bytes(each) for each in product(range(256), repeat=claim.report_size)]
+
+
+def filled(claim, count=200, seed=1):
+    reports = claim.privatise_many([ITEMS[place % 3] for place in range(count)], InsecureNoise(seed))
+    collector = claim.collector()
+    assert collector.add(reports) == count
+    return collector, reports
+
+
+def released():
+    view = memoryview(b"abc")
+    view.release()
+    return view
+
+
+def same(one, two):
+    return one.reports == two.reports and (one._state.table == two._state.table).all()
+
+
+@sketches
+def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_no_other(claim):
+    honest = 24 if claim.report_size == 1 else 3 * 2**5
+    payloads = every_payload(claim)
+    collector = claim.collector()
+    assert collector.add(payloads) == honest
+    assert (collector.reports, collector.dropped) == (honest, len(payloads) - honest)
+
+
+@sketches
+def test_no_report_moves_an_estimate_by_more_than_an_honest_one_may(claim):
+    good = claim.well_formed(np.array([list(payload) for payload in every_payload(claim)], np.uint8))
+    reports = [payload for payload, fine in zip(every_payload(claim), good, strict=True) if fine]
+    steps = [np.abs(moved(claim, report, ITEMS)).max() for report in reports]
+    assert max(steps) == pytest.approx(claim.influence)
+
+
+def test_a_twin_that_takes_any_code_is_moved_by_reports_that_nobody_sends():
+    @dataclass(frozen=True)
+    class Credulous(HadamardCountMeanSketch):
+        def well_formed(self, reports):
+            return np.ones(len(reports), bool)
+
+        def tally(self, table, reports, weight):
+            super().tally(table, reports % self.codes, weight)
+
+    twin = Credulous(Pure(1), hashes=3, width=4)
+    forged = b"\xff"  # no device's: there are 24 codes
+    for claim, moves in ((twin, True), (SKETCHES[0], False)):
+        collector, _ = filled(claim)
+        before = collector.estimate(ITEMS).count
+        assert collector.add(forged * 50) == 50 * moves
+        assert (np.abs(collector.estimate(ITEMS).count - before).max() > 1) == moves
+
+
+@sketches
+def test_whatever_is_added_never_raises(claim):
+    collector, _ = filled(claim)
+    before = collector._state.table.copy()
+    size = claim.report_size
+    hostile = [
+        b"\xff" * (size + 1),
+        [b"", None, "text", 7, b"\xff" * size, bytearray(b"\xff" * size)],
+        np.full((4, size), 255, np.uint8),
+        np.zeros((4, size), np.int64),
+        np.zeros((4, size + 1), np.uint8),
+        np.zeros(size, np.uint8),
+        np.uint8(3) * np.ones((), np.uint8),
+        np.full((1, size), 255, np.uint8).view(np.matrix),
+        np.ma.masked_array(np.full((1, size), 255, np.uint8), mask=True),
+        released(),
+        None,
+        iter([b"\xff" * size]),
+    ]
+    assert [collector.add(given) for given in hostile] == [0] * len(hostile)
+    assert (collector._state.table == before).all()
+    assert collector.dropped == 2 + 6 + 4 + 4 + 4 + size + 1 + 1 + 1 + 1 + 1 + 1
+    assert collector.add(b"") == collector.add([]) == 0
+
+
+@sketches
+def test_reports_count_alike_as_rows_as_a_list_and_joined(claim):
+    whole, reports = filled(claim)
+    for given in (
+        reports.tobytes(),
+        [row.tobytes() for row in reports],
+        memoryview(reports.tobytes()),
+        reports[::-1],
+    ):
+        other = claim.collector()
+        assert other.add(given) == len(reports)
+        assert same(whole, other)
+
+
+@sketches
+def test_two_collectors_merged_are_one_of_all_reports(claim):
+    whole, reports = filled(claim)
+    parts = [claim.collector() for _ in range(2)]
+    for collector, part in zip(parts, np.array_split(reports, [70]), strict=True):
+        collector.add(part)
+        collector.add(b"\xff" * claim.report_size)
+    both = parts[0] + parts[1]
+    assert same(both, whole)
+    assert both.dropped == 2
+    parts[0].merge(parts[1])
+    assert same(parts[0], whole)
+    with pytest.raises(ValueError, match=r"other must be a collector of .*seed=0.*, got one of .*seed=1"):
+        whole.merge(replace(claim, seed=1).collector())
+
+
+@sketches
+def test_what_is_removed_was_never_there(claim):
+    whole, reports = filled(claim)
+    part = claim.collector()
+    part.add(reports[50:])
+    assert whole.remove(reports[:50]) == 50
+    assert same(whole, part)
+    assert whole.remove(b"\xff" * claim.report_size) == 0
+    with pytest.raises(ValueError, match="reports must be among the 150 that were added, got 200"):
+        whole.remove(reports)
+    assert same(whole, part)
+
+
+@sketches
+def test_a_saved_collector_goes_on_where_it_stopped_and_only_under_its_claim(claim):
+    whole, reports = filled(claim)
+    saved = whole.save()
+    loaded = claim.load(saved)
+    loaded.add(reports)
+    whole.add(reports)
+    assert same(loaded, whole)
+    for other in (replace(claim, seed=1), replace(claim, loss=Pure(2))):
+        with pytest.raises(BadSave, match="saved must be a run of"):
+            other.load(saved)
+    with pytest.raises(BadSave, match="truncated or altered"):
+        claim.load(saved[:-1] + b"!")
+
+
+@sketches
+def test_estimates_before_any_report_are_nought(claim):
+    found = claim.collector().estimate(ITEMS)
+    assert not found.count.any()
+    assert not found.stddev.any()
+    assert not found.share.any()
+
+
+def test_large_and_small_tables_count_alike(monkeypatch):
+    wide, _ = filled(SKETCHES[0])
+    monkeypatch.setattr("streamgauge.localdp.oracle.SMALL", 1)
+    narrow, _ = filled(SKETCHES[0])
+    assert (wide._state.table.dtype, narrow._state.table.dtype) == (np.int64, np.int32)
+    assert same(wide, narrow)
+
+
+def test_cells_grow_before_reports_overflow_them(monkeypatch):
+    monkeypatch.setattr("streamgauge.localdp.oracle.SMALL", 1)
+    collector, reports = filled(SKETCHES[0])
+    cell = np.unravel_index(int(reports[0, 0]) >> 1, (3, 4))
+    sign = 2 * (int(reports[0, 0]) & 1) - 1
+    collector._state.reports, collector._state.table[cell] = 2**31 - 1, sign * (2**31 - 1)
+    small = collector.claim.load(collector.save())
+    assert collector.add(reports[:1].tobytes()) == 1
+    assert (collector._state.table.dtype, collector._state.table[cell]) == (np.int64, sign * 2**31)
+    loaded = collector.claim.load(collector.save())
+    assert same(loaded, collector)
+    one = SKETCHES[0].collector()
+    one.add(reports[:1])
+    assert same(small + one, collector)
+    one.merge(loaded)
+    assert one._state.table[cell] == sign * (2**31 + 1)
+
+
+def test_top_is_the_candidates_of_the_largest_estimates():
+    claim = HadamardCountMeanSketch(Pure(8), hashes=64, width=64)
+    collector = claim.collector()
+    collector.add(claim.privatise_many(["a"] * 500 + ["b"] * 900 + ["c"] * 50, InsecureNoise(1)))
+    assert collector.top(ITEMS, 2).items == ("b", "a")
+    assert len(collector.top(ITEMS, 9).count) == 4
+
+
+def test_frequencies_say_shares_and_cut_intervals():
+    found = Frequencies(("a", "b"), np.array([-3.0, 60.0]), np.array([2.0, 30.0]), 100)
+    low, high = found.interval(0.95)
+    assert found.share.tolist() == [-0.03, 0.6]
+    assert low == pytest.approx([0, 1.2], abs=0.01)
+    assert high == pytest.approx([0.92, 100], abs=0.01)
+    with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 1"):
+        found.interval(1)
+    with pytest.raises(ValueError, match="count must be at least 0, got -1"):
+        found.top(-1)

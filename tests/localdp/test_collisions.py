@@ -1,0 +1,105 @@
+"""Collisions: intervals hold beside an item that has nearly all reports, and no liar widens them at will."""
+
+import numpy as np
+import pytest
+from replicates import FLUKE
+from scipy.stats import binom, norm
+
+from streamgauge import Pure
+from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, LocalHashing
+from streamgauge.localdp.collisions import GRID, MANY, SIZES, Errors, point
+from streamgauge.localdp.oracle import Spread
+from streamgauge.testing import InsecureNoise
+
+RARE = [f"rare {number}" for number in range(3000)]
+KINDS = [HadamardCountMeanSketch, CountMeanSketch, LocalHashing]
+CELLS = "streamgauge.localdp.{}.likely_most"
+kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+
+
+def standardised(rows, width):
+    """Collisions of so many rows, in standard deviations from their mean, and their chances."""
+    law, counts = binom(rows, 1 / width), np.arange(rows + 1)
+    return (counts - law.mean()) / law.std(), law.pmf(counts)
+
+
+@pytest.mark.parametrize(("hashes", "width"), [(16, 1024), (64, 256), (64, 64), (256, 16), (1, 2)])
+@pytest.mark.parametrize("tail", [0.05, 0.025, 5e-4, 1e-8])
+def test_the_worst_tail_of_one_other_item_or_several_is_as_large_as_is_said(hashes, width, tail):
+    share, normal = GRID[:-1] ** 2, norm.isf(tail)
+    said, tails = point(hashes, width, tail, share), []
+    for items in (each for each in SIZES if each * hashes <= MANY * width):
+        deviations, chances = standardised(items * hashes, width)
+        noise = (said[:, None] - np.sqrt(share)[:, None] * deviations) / np.sqrt(1 - share)[:, None]
+        tails.append(norm.sf(noise) @ chances)
+    assert said[0] == pytest.approx(normal)
+    assert (said > normal - 1e-6).all()
+    assert np.max(tails) <= 1.001 * tail
+    assert (np.max(tails, 0)[said > normal + 1e-6] > 0.999 * tail).all()
+
+
+def test_many_rows_a_column_are_nearly_normal_and_join_on():
+    few, many = (point(hashes, 64, 1e-4, GRID**2) for hashes in (6400, 6401))
+    assert few == pytest.approx(many, rel=0.003)
+    assert point(65536, 4, 1e-4, 1.0) == pytest.approx(norm.isf(1e-4), rel=0.01)
+
+
+def misses(confidence):
+    """How many intervals of items that nobody has do not begin at 0, beside one that everybody has, by the
+    law of collisions and by the normal law."""
+    found = []
+    for seed in range(4):
+        claim = HadamardCountMeanSketch(Pure(8), hashes=64, width=256, seed=seed)
+        collector = claim.collector()
+        collector.add(claim.privatise_many(["everybody's"] * 60_000, InsecureNoise(seed)))
+        told = collector.estimate(RARE)
+        normal = told.count - norm.isf((1 - confidence) / 2) * told.stddev
+        found.append([(told.interval(confidence)[0] > 0).sum(), (normal > 0).sum()])
+    return np.sum(found, 0), 4 * len(RARE)
+
+
+def test_intervals_hold_for_rare_items_beside_one_that_all_have_and_normal_ones_do_not():
+    (said, normal), asked = misses(0.999)
+    assert binom(asked, 0.001 / 2).sf(said - 1) > FLUKE
+    assert binom(asked, 0.001 / 2).sf(normal - 1) < FLUKE
+
+
+def test_intervals_of_items_that_share_no_cells_are_normal():
+    errors = Errors(Spread(1.0, 2.0), None, 100, 0.0)
+    assert errors.above(np.array([0.0, 100.0]), 0.025) == pytest.approx(norm.isf(0.025) * np.sqrt([200, 100]))
+
+
+def collected(kind, items, **settings):
+    claim = kind(Pure(4), **{"hashes": 64, "width": 64, **settings})
+    collector = claim.collector()
+    collector.add(claim.privatise_many(items, InsecureNoise(2)))
+    return collector
+
+
+@kinds
+@pytest.mark.parametrize("common", [0, 4000])
+def test_no_honest_table_is_cut(kind, common, monkeypatch):
+    rest = [f"item {number % 50}" for number in range(5000 - common)]
+    collector = collected(kind, ["all"] * common + rest)
+    cut = kind.squares(collector.claim, collector._state.table, 5000)
+    monkeypatch.setattr(CELLS.format(kind.__module__.rpartition(".")[2]), lambda *_: np.inf)
+    assert kind.squares(collector.claim, collector._state.table, 5000) == pytest.approx(cut, rel=1e-12)
+
+
+def widened(collector, liars, cells):
+    """By what a standard error grows if liars send the same in each of so many cells."""
+    before = collector.estimate(["nobody's"]).stddev[0]
+    both = collector.claim.load(collector.save())
+    codes = 2 * (64 * np.arange(cells) + 1) + 1  # the second line of rows one after the other: +1
+    sent = np.repeat(codes, liars // cells).astype("<u2")
+    both.add(sent.view(np.uint8).reshape(-1, 2))
+    assert both.reports == collector.reports + liars // cells * cells
+    return both.estimate(["nobody's"]).stddev[0] / before
+
+
+def test_liars_who_all_send_one_report_do_not_drown_the_errors(monkeypatch):
+    collector = collected(HadamardCountMeanSketch, [f"item {number % 500}" for number in range(200_000)])
+    assert widened(collector, 2000, 1) < 1.1
+    assert widened(collector, 2000, 20) < 1.6
+    monkeypatch.setattr(CELLS.format("hadamard_count_mean_sketch"), lambda *_: np.inf)
+    assert widened(collector, 2000, 1) > 3

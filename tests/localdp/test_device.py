@@ -1,0 +1,269 @@
+"""Devices over time: what all reports of one tell of any two histories, exactly; and power failures."""
+
+import copy
+import pickle
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+from every_draw import power
+from every_report import keeps, law, worst_ratio
+
+from streamgauge import Pure, Zcdp
+from streamgauge.continual.saved import BadSave
+from streamgauge.continual.single import RunFailed
+from streamgauge.localdp import (
+    Charge,
+    DailyWithoutTotal,
+    Device,
+    HadamardCountMeanSketch,
+    HandedOver,
+    NoBudgetLeft,
+    RandomisedResponse,
+    Repeat,
+)
+from streamgauge.noise import EntropyError
+from streamgauge.testing import InsecureNoise
+
+COIN = RandomisedResponse(Pure(1), items=("A", "B"))
+SKETCH = HadamardCountMeanSketch(Pure(1), hashes=1, width=2, seed=4)
+TWICE = Charge(Pure(2))
+
+
+class PerItem(Device):
+    """A twin that remembers a report for each item."""
+
+    def report(self, item):
+        known = self.__dict__.setdefault("known", {})
+        known[item] = known.get(item) or self.claim.privatise(item, self._noise)
+        return known[item]
+
+
+class Unpaid(Device):
+    """A twin that writes down what it has paid when it is asked the next time."""
+
+    def _remember(self, memory):
+        if memory.drawn > 1:
+            super()._remember(memory)
+
+
+class SentAnyway(Device):
+    """A twin that hands a report out though it could not write down that it was paid for."""
+
+    def _remember(self, memory):
+        with suppress(OSError):
+            super()._remember(memory)
+
+
+@dataclass
+class Histories:
+    """What somebody sees who gets all that a device sends, for a history of items; days go by as they may."""
+
+    again: object = None
+    kind: type = Device
+    claim: object = COIN
+    days: str = "0000"
+
+    @property
+    def loss(self):
+        return self.kind(self.claim, self.again).loss
+
+    def privatise(self, items, chance):
+        days = iter(self.days)
+        device = self.kind(self.claim, self.again, noise=chance, today=lambda: int(next(days)))
+        return b"".join(device.report(item) for item in items)
+
+    def laws(self, length):
+        return [law(self, "".join(items)) for items in product("AB", repeat=length)]
+
+
+@pytest.mark.parametrize("claim", [COIN, SKETCH], ids=lambda claim: type(claim).__name__)
+def test_all_repeated_reports_together_lose_what_one_does_for_any_two_histories(claim):
+    histories = Histories(Repeat(), claim=claim)
+    assert histories.loss == claim.loss
+    laws = histories.laws(4)
+    assert keeps(histories, laws)
+    assert float(worst_ratio(laws)) == pytest.approx(float(power(1)), rel=1e-8)
+
+
+def test_a_twin_that_remembers_each_item_s_report_tells_histories_apart_for_certain():
+    histories = Histories(Repeat(), PerItem)
+    assert keeps(histories, [law(histories, "AAAA"), law(histories, "BBBB")])
+    with pytest.raises(AssertionError, match="some item never sends what another does"):
+        worst_ratio([law(histories, "AAAA"), law(histories, "ABAB")])
+
+
+def test_a_repeated_report_is_the_first_whatever_the_item_becomes():
+    device = Device(COIN)
+    assert device.last is None
+    first = device.report("A")
+    assert {device.report(item) for item in ("B", "A", None, 7) * 20} == {first}
+    assert device.last == first
+    assert device.spent == device.loss == device.loss_within(365) == Pure(1)
+
+
+def test_charged_reports_add_up_to_the_total_and_no_more():
+    histories = Histories(TWICE)
+    assert histories.loss == Pure(2)
+    laws = histories.laws(2)
+    assert keeps(histories, laws)
+    assert float(worst_ratio(laws)) == pytest.approx(float(power(2)), rel=1e-8)
+
+
+def test_a_report_that_cannot_be_paid_for_is_refused_and_nothing_is_drawn():
+    device = Device(COIN, Charge(Pure("5/2")), noise=InsecureNoise(1))
+    assert device.loss == device.loss_within(9) == Pure(2)
+    assert device.spent == Pure.nothing()
+    device.report("A")
+    last = device.report("B")
+    for item in "ABC":
+        with pytest.raises(
+            NoBudgetLeft,
+            match=r"report must be within .*5/2\), got Pure\(epsilon=1\) on top of Pure\(epsilon=2\)",
+        ) as refused:
+            device.report(item)
+    told = pickle.loads(pickle.dumps(refused.value))
+    assert (told.asked, told.spent, told.allowed) == (Pure(1), Pure(2), Pure("5/2"))
+    assert (device.spent, device.last) == (Pure(2), last)
+
+
+def test_a_budget_that_comes_back_daily_has_no_total_and_says_what_days_come_to():
+    device = Device(COIN, DailyWithoutTotal(Pure(2)))
+    assert device.loss is None
+    assert (device.loss_within(1), device.loss_within(365)) == (Pure(2), Pure(730))
+    ratio = worst_ratio(Histories(DailyWithoutTotal(Pure(1)), days="012").laws(3))
+    assert power(2) < ratio <= power(3)
+
+
+def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back():
+    day = [7]
+    device = Device(COIN, DailyWithoutTotal(Pure(2)), today=lambda: day[0])
+    asked = {}
+    for day[0] in (7, 8, 7, 8, 3, 9):
+        asked.setdefault(day[0], 0)
+        for _ in range(3):
+            try:
+                device.report("A")
+                asked[day[0]] += 1
+            except NoBudgetLeft:
+                pass
+    assert asked == {7: 2, 8: 2, 3: 0, 9: 2}
+    assert device.spent == Pure(6)
+
+
+def sent_by(kind, again, asks=5, full=False):
+    """Reports of a device whose power fails after each, and that goes on from what its store has kept."""
+    store, sent = [], []
+
+    def keep(memory):
+        if full:
+            raise OSError
+        store.append(memory)
+
+    for _ in range(asks):
+        device = kind.loaded(COIN, store[-1], again, keep=keep) if store else kind(COIN, again, keep=keep)
+        with suppress(NoBudgetLeft, OSError):
+            sent.append(device.report("A"))
+    return sent
+
+
+def test_whenever_the_power_fails_what_was_sent_was_paid_for():
+    assert len(sent_by(Device, TWICE)) == 2
+    assert len(set(sent_by(Device, Repeat(), 40))) == 1
+    assert not sent_by(Device, TWICE, full=True)
+
+
+def test_twins_that_remember_too_late_or_not_at_all_send_more_than_was_paid_for():
+    assert len(sent_by(Unpaid, TWICE)) == len(sent_by(SentAnyway, TWICE, full=True)) == 5
+    assert len(set(sent_by(Unpaid, Repeat(), 100))) == 2
+
+
+class Broken:
+    """A store that is full, and chance that fails."""
+
+    def keep(self, memory):
+        raise OSError
+
+    def coins(self, chance, size):
+        raise EntropyError
+
+    uniform = coins
+
+
+@pytest.mark.parametrize("again", [Repeat(), TWICE], ids=lambda again: type(again).__name__)
+def test_a_device_whose_memory_or_chance_fails_hands_nothing_out_and_is_not_gone_on_with(again):
+    for settings in ({"keep": Broken().keep}, {"noise": Broken()}):
+        device = Device(COIN, again, **settings)
+        with pytest.raises((OSError, EntropyError)):
+            device.report("A")
+        for act in (lambda device=device: device.report("A"), device.save):
+            with pytest.raises(RunFailed):
+                act()
+
+
+def test_a_saved_device_goes_on_elsewhere_and_no_more_where_it_was():
+    device = Device(COIN, TWICE)
+    device.report("A")
+    loaded = Device.loaded(COIN, device.save(), TWICE)
+    for act in (lambda: device.report("A"), device.save):
+        with pytest.raises(HandedOver, match="device must be gone on with where it was loaded"):
+            act()
+    assert (loaded.spent, loaded.last) == (Pure(1), device.last)
+    loaded.report("A")
+    with pytest.raises(NoBudgetLeft):
+        loaded.report("A")
+    first = Device(SKETCH)
+    report = first.report("A")
+    assert Device.loaded(SKETCH, first.save()).report("B") == report
+
+
+def test_an_old_copy_has_the_budget_that_it_had_which_no_device_can_tell():
+    kept = []
+    device = Device(COIN, TWICE, keep=kept.append)
+    device.report("A")
+    device.report("A")
+    assert [Device.loaded(COIN, each, TWICE).spent for each in kept] == [Pure(1), Pure(2)]
+
+
+def test_a_memory_is_for_its_claim_and_rule_alone_and_holds_no_item():
+    device = Device(SKETCH, TWICE, noise=InsecureNoise(1))
+    device.report("the item")
+    saved = device.save()
+    assert b"the item" not in saved
+    for claim, again in ((COIN, TWICE), (SKETCH, Charge(Pure(3))), (SKETCH, Repeat())):
+        with pytest.raises(BadSave, match="saved must be a run of Device"):
+            Device.loaded(claim, saved, again)
+    with pytest.raises(BadSave, match="truncated or altered"):
+        Device.loaded(SKETCH, saved[:-1] + b"!", TWICE)
+
+
+def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
+    device = Device(COIN)
+    for act in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a run must not be"):
+            act(device)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RunFailed, match="got a forked child"):
+        device.report("A")
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (
+            lambda: Charge(None),
+            r"total must be Pure \(a budget that is given back daily is DailyWithoutTotal\)",
+        ),
+        (lambda: Charge(Zcdp(1)), "total must be Pure"),
+        (lambda: DailyWithoutTotal(4), "per_day must be Pure, got 4"),
+        (
+            lambda: Device(COIN, Charge(Pure("1/2"))),
+            r"budget must have room for a report of Pure\(epsilon=1\), got Pure\(epsilon=1/2\)",
+        ),
+        (lambda: Device(COIN, DailyWithoutTotal(Pure("1/2"))), "budget must have room for a report"),
+    ],
+)
+def test_budgets_that_promise_nothing_are_refused(made, words):
+    with pytest.raises(ValueError, match=words):
+        made()

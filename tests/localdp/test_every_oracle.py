@@ -1,0 +1,206 @@
+"""What every claim of the local model keeps: one law for all of them, and none may stay away."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from every_draw import EveryWay, following
+from every_report import keeps, law, mean_squares, moments, moved, worst_ratio
+from oracle_catalogue import every_oracle, oracles_shown, oracles_written, tiny
+
+from streamgauge import Pure, Zcdp
+from streamgauge.continual.saved import BadSave
+from streamgauge.localdp import wire
+from streamgauge.testing import InsecureNoise
+
+KNOWN = ["a", "b", "c"]
+ANYTHING = [*KNOWN, "not listed", 7, "", "\ud800", None, 2.5, 10**30, ["a"], True]
+COUNTS = Counter({"a": 2, "b": 1, "c": 0})
+
+
+class Remembered(EveryWay):
+    """Every way, and what was drawn on it, in order."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.drawn = []
+
+    def coins(self, chance, size):
+        return self._kept(super().coins(chance, size))
+
+    def uniform(self, sides, size):
+        return self._kept(super().uniform(sides, size))
+
+    def _kept(self, drawn):
+        self.drawn.append(drawn.tolist() if len(drawn) > 1 else int(drawn[0]))
+        return drawn
+
+
+@dataclass
+class Filled:
+    """A collector of 90 reports, and the reports."""
+
+    claim: object
+    reports: np.ndarray = field(init=False)
+    collector: object = field(init=False)
+
+    def __post_init__(self):
+        self.reports = self.claim.privatise_many(30 * KNOWN, InsecureNoise(1))
+        self.collector = collected(self.claim, self.reports)
+
+
+def collected(claim, *parts):
+    collector = claim.collector()
+    for reports in parts:
+        assert collector.add(reports) == len(reports)
+    return collector
+
+
+def same(one, two):
+    return one.reports == two.reports and (one._state.table == two._state.table).all()
+
+
+def every_payload(size):
+    """All payloads of one or two bytes."""
+    return np.arange(256**size, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, :size].copy()
+
+
+def test_every_claim_that_is_written_is_shown_and_can_be_sent():
+    assert set(oracles_shown()) == oracles_written() == set(wire.PROTOCOLS.values())
+    assert len(oracles_shown()) >= 6
+
+
+@every_oracle
+@pytest.mark.parametrize("epsilon", ["1/10", 1, 40])
+def test_no_report_is_more_than_e_to_the_loss_likelier_for_any_item_than_for_any_other(cls, epsilon):
+    claim = tiny(cls, loss=Pure(epsilon))
+    laws = [law(claim, item) for item in ANYTHING]
+    assert all(sum(each.values()) == 1 for each in laws)
+    assert keeps(claim, laws)
+
+
+@every_oracle
+def test_the_loss_is_used_up(cls):
+    assert float(worst_ratio([law(tiny(cls), item) for item in ANYTHING])) == pytest.approx(np.e, rel=1e-8)
+
+
+@every_oracle
+def test_estimates_are_unbiased_and_their_variance_is_exact(cls, monkeypatch):
+    claim, total = tiny(cls), COUNTS.total()
+    found = moments(claim, COUNTS, monkeypatch)
+    squares = sum(count**2 for count in COUNTS.values())
+    assert found.mean == pytest.approx(list(COUNTS.values()))
+    assert found.variance == pytest.approx(
+        [claim.variance(count, total, squares - count**2) for count in COUNTS.values()]
+    )
+
+
+@every_oracle
+def test_the_sum_of_squares_is_unbiased_where_items_share_cells_and_nothing_elsewhere(cls, monkeypatch):
+    claim = tiny(cls)
+    for counts, squares in (({"a": 2, "b": 0, "c": 0}, 4), ({"a": 1, "b": 1, "c": 0}, 2)):
+        found = mean_squares(claim, Counter(counts), monkeypatch)
+        assert found == pytest.approx(squares if claim.spread.shared else 0)
+    assert (claim.spread.shared > 0) == hasattr(claim, "family")
+
+
+@every_oracle
+def test_what_is_sent_is_what_encode_makes_of_the_draws_in_their_order(cls):
+    claim = tiny(cls)
+    for item in ANYTHING:
+        path = []
+        while path is not None:
+            chance = Remembered(path)
+            assert claim.privatise(item, chance) == claim.encode(item, *chance.drawn)
+            path = following(chance.left)
+
+
+@every_oracle
+def test_reports_of_many_devices_are_of_the_law_of_each(cls):
+    claim, times = tiny(cls), 8_000
+    for item in ("a", "not listed"):
+        expected = law(claim, item)
+        sent = Counter(map(bytes, claim.privatise_many([item] * times, InsecureNoise(4))))
+        errors = [
+            (sent[report] - times * chance) ** 2 / (times * chance * (1 - chance))
+            for report, chance in expected.items()
+        ]
+        assert set(sent) <= set(expected)
+        assert max(errors) < 45  # beyond that once in 10^10
+
+
+@every_oracle
+def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_none_moves_more_than_its_influence(cls):
+    claim = tiny(cls)
+    payloads = every_payload(claim.report_size)
+    taken = {bytes(row) for row in payloads[claim.well_formed(payloads)]}
+    collector = claim.collector()
+    assert taken == set(law(claim, "a"))
+    assert collector.add(payloads) == len(taken)
+    assert collector.dropped == len(payloads) - len(taken)
+    assert max(np.abs(moved(claim, each, KNOWN)).max() for each in taken) <= claim.influence * (1 + 1e-12)
+
+
+@every_oracle
+def test_some_report_moves_some_estimate_by_all_of_the_influence(cls):
+    claim = tiny(cls)
+    farthest = max(np.abs(moved(claim, report, KNOWN)).max() for report in law(claim, "a"))
+    assert farthest == pytest.approx(claim.influence)
+
+
+@every_oracle
+def test_collectors_merged_are_one_and_what_is_removed_was_never_there(cls):
+    filled = Filled(tiny(cls))
+    first, rest = filled.reports[:20], filled.reports[20:]
+    assert same(collected(filled.claim, first) + collected(filled.claim, rest), filled.collector)
+    assert filled.collector.remove(first) == 20
+    assert same(filled.collector, collected(filled.claim, rest))
+    with pytest.raises(ValueError, match="other must be a collector of"):
+        filled.collector.merge(replace(filled.claim, loss=Pure(2)).collector())
+
+
+@every_oracle
+def test_a_saved_collector_goes_on_and_only_under_its_claim(cls):
+    filled = Filled(tiny(cls))
+    loaded = filled.claim.load(filled.collector.save())
+    assert same(loaded, filled.collector)
+    assert (loaded.estimate(KNOWN).count == filled.collector.estimate(KNOWN).count).all()
+    with pytest.raises(BadSave, match="saved must be a run of"):
+        replace(filled.claim, loss=Pure(2)).load(filled.collector.save())
+
+
+@every_oracle
+def test_claims_and_reports_come_through_the_wire(cls):
+    filled = Filled(tiny(cls))
+    told = json.loads(json.dumps(wire.settings(filled.claim)))
+    sent = wire.message(filled.claim, filled.reports)
+    assert wire.claim_of(told) == filled.claim
+    assert (wire.reports_of(wire.claim_of(told), sent) == filled.reports).all()
+
+
+@every_oracle
+def test_reports_have_as_many_bits_as_it_takes_and_whole_bytes(cls):
+    claim = tiny(cls)
+    reports = claim.privatise_many(KNOWN)
+    assert reports.shape == (3, claim.report_size)
+    assert len(law(claim, "a")) <= 2**claim.report_bits < 2 * len(law(claim, "a"))
+    assert 8 * claim.report_size >= claim.report_bits
+
+
+@every_oracle
+def test_no_device_and_no_report_make_no_difference(cls):
+    claim = tiny(cls)
+    assert claim.privatise_many([]).shape == (0, claim.report_size)
+    found = claim.collector().estimate(KNOWN)
+    assert not found.count.any()
+    assert not found.stddev.any()
+
+
+@every_oracle
+def test_a_loss_that_is_not_pure_or_tells_nothing_is_refused(cls):
+    with pytest.raises(ValueError, match=f"loss must be Pure for {cls.__name__}, got"):
+        tiny(cls, loss=Zcdp(1))
+    with pytest.raises(ValueError, match="loss must be large enough for a chance of"):
+        tiny(cls, loss=Pure("1/100000000000"))

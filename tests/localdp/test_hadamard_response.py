@@ -1,0 +1,93 @@
+"""Hadamard response: a twin that is not private or not unbiased is caught."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from every_report import keeps, law
+from stated_error import assert_stated_error
+
+from streamgauge import Pure
+from streamgauge.localdp import HadamardCountMeanSketch, HadamardResponse
+from streamgauge.localdp.hadamard import matrix, minus
+from streamgauge.localdp.reports import packed
+from streamgauge.noise.chance import WORD
+from streamgauge.noise.responses import flip
+from streamgauge.testing import InsecureNoise
+
+ITEMS = ("a", "b", "c", 7)
+CLAIM = HadamardResponse(Pure(1), items=ITEMS)
+
+
+@dataclass(frozen=True)
+class RoundedDown(HadamardResponse):
+    @property
+    def chances(self):
+        return {"flip": flip(self.loss.epsilon) - Fraction(1, WORD)}
+
+
+@dataclass(frozen=True)
+class FromRowNought(HadamardResponse):
+    """Gives the first item the row that has no -1."""
+
+    def places(self, items):
+        return super().places(items) - 1
+
+
+@dataclass(frozen=True)
+class AnotherCode(HadamardResponse):
+    """Turns the lowest bit of all, which is a bijection of the halves for odd rows only."""
+
+    def privatise_many(self, items, noise=None):
+        row = self.places(items) + 1
+        code = noise.uniform(self.codes, len(row))
+        flipped = noise.coins(self.chances["flip"], len(row))
+        return packed(code ^ (minus(code, row) ^ flipped), self.report_size)
+
+
+def test_a_twin_that_loses_more_is_caught():
+    broken = RoundedDown(Pure(1), items=ITEMS)
+    assert not keeps(broken, [law(broken, item) for item in ITEMS])
+
+
+def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
+    assert_stated_error(CLAIM, FromRowNought(Pure(1), items=ITEMS))
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8])
+def test_every_code_has_the_chance_of_its_half(count):
+    claim = HadamardResponse(Pure(1), items=tuple(range(count)))
+    turned = claim.chances["flip"]
+    for item in range(count):
+        signs = matrix(claim.codes)[item + 1]
+        assert law(claim, item) == {
+            bytes([code]): 2 * (1 - turned if sign > 0 else turned) / claim.codes
+            for code, sign in enumerate(signs)
+        }
+
+
+def test_a_twin_that_turns_another_bit_has_another_law():
+    broken = AnotherCode(Pure(1), items=ITEMS)
+    assert law(broken, "a") == law(CLAIM, "a")
+    assert law(broken, "b") != law(CLAIM, "b")
+
+
+def test_what_is_not_on_the_list_sends_any_code_and_counts_for_nothing():
+    assert set(law(CLAIM, "not listed").values()) == {Fraction(1, 8)}
+    collector = CLAIM.collector()
+    collector.add(CLAIM.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
+    found = collector.estimate(ITEMS)
+    assert (np.abs(found.count) < 6.5 * found.stddev).all()
+
+
+@pytest.mark.parametrize(("count", "codes"), [(2, 4), (3, 4), (4, 8), (7, 8), (255, 256), (256, 512)])
+def test_codes_are_the_least_power_of_2_above_the_items(count, codes):
+    claim = HadamardResponse(Pure(1), items=tuple(range(count)))
+    assert (claim.codes, 2**claim.report_bits, claim.report_size) == (codes, codes, 1 + (codes > 256))
+
+
+def test_it_is_as_wrong_as_the_sketch_without_collisions():
+    sketch = HadamardCountMeanSketch(CLAIM.loss, hashes=2**10, width=2**20)
+    assert CLAIM.stddev(0, 1000) == pytest.approx(sketch.stddev(0, 1000), rel=1e-5)
+    assert CLAIM.stddev(500, 1000) == pytest.approx(sketch.stddev(500, 1000), rel=1e-5)

@@ -1,0 +1,137 @@
+"""The Hadamard count-mean sketch: private, unbiased and as wrong as it says, exactly and in runs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from every_report import assert_encoded, assert_exact, assert_squares, keeps, law, worst_ratio
+from replicates import assert_coverage, runs, squared_error_fits
+
+from streamgauge import Pure, Zcdp
+from streamgauge.localdp import HadamardCountMeanSketch
+from streamgauge.localdp.hadamard import matrix, transformed
+from streamgauge.noise.responses import flip
+
+ITEMS = ["a", "b", "c", 7]
+TINY = HadamardCountMeanSketch(Pure(1), hashes=2, width=2)
+SMALL = HadamardCountMeanSketch(Pure(2), hashes=8, width=16)
+POPULATION = ["a"] * 150 + ["b"] * 200 + [f"rare {number}" for number in range(50)]
+
+
+@dataclass(frozen=True)
+class HalfLoss(HadamardCountMeanSketch):
+    """The survey's flip, which is the vector version's."""
+
+    @property
+    def chances(self):
+        return {"flip": flip(self.loss.epsilon / 2)}
+
+
+@dataclass(frozen=True)
+class DoubleLoss(HadamardCountMeanSketch):
+    @property
+    def chances(self):
+        return {"flip": flip(2 * self.loss.epsilon)}
+
+
+@dataclass(frozen=True)
+class FlippedTwice(HadamardCountMeanSketch):
+    @property
+    def chances(self):
+        once = flip(self.loss.epsilon)
+        return {"flip": 2 * once * (1 - once)}
+
+
+def as_device(kind):
+    """A device that draws by other rules than its collector thinks."""
+    return lambda claim: kind(claim.loss, hashes=claim.hashes, width=claim.width, seed=claim.seed)
+
+
+@pytest.mark.parametrize("epsilon", ["1/10", 1, 4, 40])
+@pytest.mark.parametrize(("hashes", "width"), [(1, 2), (2, 4)])
+def test_no_report_is_more_than_e_to_the_loss_likelier_for_one_item_than_for_another(epsilon, hashes, width):
+    claim = HadamardCountMeanSketch(Pure(epsilon), hashes=hashes, width=width)
+    laws = [law(claim, item) for item in ITEMS]
+    assert all(sum(each.values()) == 1 and len(each) == claim.codes for each in laws)
+    assert keeps(claim, laws)
+
+
+def test_the_loss_is_used_up_and_a_device_that_loses_twice_as_much_is_caught():
+    laws = [law(TINY, item) for item in ITEMS]
+    assert float(worst_ratio(laws)) == pytest.approx(np.e, rel=1e-8)
+    assert not keeps(TINY, [law(as_device(DoubleLoss)(TINY), item) for item in ITEMS])
+
+
+@pytest.mark.parametrize(("hashes", "width"), [(2, 2), (1, 4)])
+def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(
+    hashes, width, monkeypatch
+):
+    assert_exact(HadamardCountMeanSketch(Pure(1), hashes=hashes, width=width), monkeypatch)
+
+
+def test_the_sum_of_squares_is_estimated_without_bias(monkeypatch):
+    assert_squares(HadamardCountMeanSketch(Pure(1), hashes=1, width=2), monkeypatch)
+
+
+def test_errors_in_runs_are_those_stated_and_twins_are_caught():
+    squares = 200**2 + 50
+    stated = SMALL.stddev(150, 400, squares)
+    fits = {
+        kind: squared_error_fits(
+            runs(SMALL, POPULATION, ["a"], times=100, device=kind and as_device(kind))[0], 150, stated
+        )
+        for kind in (None, HalfLoss, DoubleLoss, FlippedTwice)
+    }
+    assert fits == {None: True, HalfLoss: False, DoubleLoss: False, FlippedTwice: False}
+
+
+def test_the_survey_s_constants_on_both_sides_are_unbiased_and_needlessly_wide():
+    survey = HalfLoss(SMALL.loss, hashes=SMALL.hashes, width=SMALL.width)
+    count = runs(survey, POPULATION, ["a"], times=100)[0]
+    assert squared_error_fits(count, 150, survey.stddev(150, 400, 200**2 + 50))
+    assert not squared_error_fits(count, 150, SMALL.stddev(150, 400, 200**2 + 50))
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say_and_need_collisions_for_it():
+    assert_coverage(HadamardCountMeanSketch(Pure(8), hashes=32, width=4))
+
+
+def test_what_is_sent_is_what_encode_makes_of_the_draws():
+    claim = HadamardCountMeanSketch(Pure(1), hashes=300, width=64, seed=5)
+    assert_encoded(
+        claim,
+        lambda noise, size: (
+            noise.uniform(300, size),
+            noise.uniform(64, size),
+            noise.coins(claim.chances["flip"], size),
+        ),
+    )
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 64])
+def test_the_transform_is_the_product_with_the_hadamard_matrix(width):
+    rows = np.random.default_rng(1).integers(-9, 9, (3, width), np.int32)
+    assert (transformed(rows) == rows @ matrix(width)).all()
+    assert (matrix(width) @ matrix(width) == width * np.eye(width)).all()
+
+
+def test_apple_s_parameters_send_27_bits_of_which_the_item_touches_one():
+    claim = HadamardCountMeanSketch(Pure(4), hashes=65536, width=1024)
+    assert (claim.report_bits, claim.report_size) == (27, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"width": 12}, "width must be a power of 2, got 12"),
+        ({"width": 1}, "width must be a whole number of at least 2, got 1"),
+        ({"hashes": 0}, "hashes must be a whole number of at least 1, got 0"),
+        ({"hashes": 2**20, "width": 2**11}, r"width must be at most 2\*\*30 / hashes, got 2048"),
+        ({"seed": 2**53}, "seed must be at most 9007199254740991, got"),
+        ({"loss": Zcdp(1)}, "loss must be Pure for HadamardCountMeanSketch, got"),
+        ({"loss": Pure("1/100000000000")}, "loss must be large enough for a chance of"),
+    ],
+)
+def test_settings_that_make_no_claim_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        HadamardCountMeanSketch(**{"loss": Pure(1), **settings})

@@ -1,0 +1,100 @@
+"""The hash family: one file of vectors, plain arithmetic and arrays agree; three items are independent."""
+
+import json
+
+import numpy as np
+import pytest
+from every_report import through
+from vector_file import FILE, made, written
+
+from streamgauge.localdp import hashing
+from streamgauge.localdp.hashing import Hashes, text_of
+from streamgauge.localdp.mersenne import P, polynomial, powers_of
+
+EDGES = [0, 1, 2, 2**30, 2**31 - 1, 2**31, 2**60, P - 2, P - 1]
+
+
+class Hostile(str):
+    def encode(self, *_):
+        raise RuntimeError("an item must not speak")
+
+
+def test_the_file_of_vectors_is_what_is_computed_here():
+    assert FILE.read_text(encoding="ascii") == written(made())
+    assert json.loads(FILE.read_text(encoding="ascii")) == json.loads(json.dumps(made()))
+
+
+def test_arrays_are_as_plain_arithmetic_even_at_the_edges_of_the_field():
+    a, b, c, x = (part.ravel() for part in np.meshgrid(*[np.array(EDGES, np.uint64)] * 4))
+    found = polynomial(np.array([a, b, c]), powers_of(x))
+    plain = [
+        (i * z * z + j * z + k) % P for i, j, k, z in zip(*(e.tolist() for e in (a, b, c, x)), strict=True)
+    ]
+    assert found.tolist() == plain
+
+
+@pytest.mark.parametrize("width", [2, 3, 1000, 1024])
+def test_columns_of_many_are_those_of_each(width):
+    family, items = Hashes(9, width, 3), ["a", "b", 7, "🔥"]
+    found = family.columns(np.arange(9)[:, None], family.words(items))
+    assert found.tolist() == [[family.column(row, item) for item in items] for row in range(9)]
+
+
+def test_three_items_fall_anywhere_by_exactly_one_polynomial():
+    """So that uniform coefficients are uniform columns of three items, whatever these are."""
+    for points, values in [
+        ([5, 9, 1], (0, 0, 0)),
+        ([0, 1, P - 1], (P - 1, 3, 4)),
+        ([2**60, 77, 3], (1, 2, P - 2)),
+    ]:
+        row = through(points, values)
+        found = polynomial(np.array(row, np.uint64)[:, None], powers_of(np.array(points, np.uint64)))
+        assert tuple(found.tolist()) == values
+
+
+def test_sums_are_over_the_cells_of_an_item_however_rows_are_cut(monkeypatch):
+    family, items = Hashes(50, 8, 1), ["a", "b", "c"]
+    table = np.random.default_rng(1).integers(-9, 9, (50, 8))
+    plain = [sum(table[row, family.column(row, item)] for row in range(50)) for item in items]
+    for block in (1, 24, 10**6):
+        monkeypatch.setattr(hashing, "BLOCK", block)
+        assert family.sums(items, lambda first, last: table[first:last]).tolist() == plain
+    assert family.sums([], lambda first, last: table[first:last]).tolist() == []
+
+
+def test_an_item_is_read_by_itself_and_never_raises():
+    items = [
+        "a",
+        Hostile("a"),
+        1,
+        "1",
+        np.int8(1),
+        True,
+        1.0,
+        None,
+        b"a",
+        float("nan"),
+        10**5000,
+        [],
+        "\ud800",
+    ]
+    texts = [b"a", b"a", b"1", b"1", b"1", b"", b"", b"", b"", b"", b"", b"", "\ufffd".encode()]
+    family = Hashes(4, 16, 0)
+    assert [text_of(item) for item in items] == texts
+    assert family.words(items).tolist() == [family.word(item) for item in items]
+    assert text_of("\ud83d\udd25") == text_of("🔥")
+
+
+def test_a_coefficient_is_never_p(monkeypatch):
+    """Words that are p are drawn again."""
+    asked = []
+
+    def digest(data, **_):
+        asked.append(data[-1])
+        return type(
+            "Drawn", (), {"digest": lambda self: (P if data[-1] < 2 else 7).to_bytes(8, "little") * 3}
+        )()
+
+    monkeypatch.setattr(hashing, "blake2b", digest)
+    assert hashing.coefficients_of(0, 0) == [7, 7, 7]
+    assert asked == [0, 1, 2]

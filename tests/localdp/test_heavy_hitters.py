@@ -1,0 +1,290 @@
+"""Heavy hitters: words on no list are found as often as predicted, and nobody's words hardly ever."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import pytest
+from every_report import keeps, law, moments, worst_ratio
+from replicates import FLUKE
+from scipy.stats import binom, chi2, norm
+
+from streamgauge import Pure
+from streamgauge.localdp import HadamardCountMeanSketch, HeavyHitters, Search, Windowed, WordCollector
+from streamgauge.localdp.residue import Residue
+from streamgauge.localdp.spelling import END, Spelling
+from streamgauge.localdp.word_search import SEARCH
+from streamgauge.noise import EphemeralNoise
+from streamgauge.testing import InsecureNoise
+
+TINY = HeavyHitters(Pure(1), alphabet="ab", length=2, step=1, hashes=1, width=2, seed=4)
+WORDS = ["aa", "bb", "ab", "ba", "a", "b", ""]
+SMALL = HeavyHitters(Pure(3), alphabet="abcd", length=4, step=2, hashes=64, width=64)
+SPELLINGS = [Spelling("ab", 3, 2), Spelling("abc", 2, 1), Spelling("a", 5, 2), Spelling("ab", 3, 3)]
+
+
+@dataclass(frozen=True)
+class EveryLevel(HeavyHitters):
+    """A twin that reports all prefixes, each at the whole loss."""
+
+    def privatise(self, item, noise=None):
+        prefixes = zip(self.sketches, self.spelling.prefixes(item), strict=True)
+        return b"".join(sketch.privatise(prefix, noise) for sketch, prefix in prefixes)
+
+
+@dataclass(frozen=True)
+class NoLevelTooMany(HeavyHitters):
+    """A twin that draws none of the levels after a word's end, which have nothing new to say."""
+
+    def privatise(self, item, noise=None):
+        chance = noise or EphemeralNoise()
+        level = int(chance.uniform(max(len(self.spelling.cleaned(item)), 1), 1)[0])
+        sketch = self.sketches[level]
+        sent = sketch.privatise(self.spelling.prefixes(item)[level], chance)
+        return bytes([level * sketch.codes + sent[0]])
+
+
+@dataclass(frozen=True)
+class CertainLevels(HeavyHitters):
+    """A twin whose standard error forgets that levels were drawn."""
+
+    @property
+    def spread(self):
+        return replace(super().spread, own=self.levels * self.sketches[-1].spread.own)
+
+
+def as_twin(kind, claim=TINY):
+    return kind(**{name: getattr(claim, name) for name in claim.__dataclass_fields__})
+
+
+def every_word(spelling):
+    sizes = range(spelling.length + 1)
+    return ["".join(each) for size in sizes for each in product(spelling.alphabet, repeat=size)]
+
+
+def test_one_level_of_a_word_loses_the_loss_and_all_levels_lose_it_each():
+    assert keeps(TINY, [law(TINY, word) for word in WORDS])
+    condemned = [law(as_twin(EveryLevel), word) for word in WORDS]
+    assert not keeps(TINY, condemned)
+    assert float(worst_ratio(condemned)) == pytest.approx(np.e**2, rel=1e-8)
+
+
+def test_a_level_that_depends_on_the_word_tells_how_long_it_is():
+    with pytest.raises(AssertionError, match="some item never sends what another does"):
+        worst_ratio([law(as_twin(NoLevelTooMany), word) for word in ("aa", "a")])
+
+
+def test_the_variance_has_the_chance_of_levels_in_it(monkeypatch):
+    counts = Counter({"aa": 5, "bb": 3, "ab": 0})
+    found = moments(TINY, counts, monkeypatch)
+    assert found.mean == pytest.approx(list(counts.values()))
+    for claim, right in ((TINY, True), (as_twin(CertainLevels), False)):
+        stated = [claim.variance(count, 8, 34 - count**2) for count in counts.values()]
+        assert (found.variance == pytest.approx(stated)) == right
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=str)
+def test_every_word_is_reached_level_by_level_and_nothing_else_is(spelling):
+    words, reached = every_word(spelling), ("",)
+    for level in range(spelling.levels):
+        before, reached = reached, spelling.extended(reached, level)
+        assert len(set(reached)) == len(reached)
+        assert set(reached) == {spelling.prefix(word, level) for word in words}
+        assert len(spelling.extended(before[:1], level)) <= spelling.branches
+    assert sorted(reached) == sorted(words)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=str)
+def test_a_word_s_prefix_goes_on_from_its_own_prefix_before(spelling):
+    for word in every_word(spelling):
+        prefixes = ("", *spelling.prefixes(word))
+        for level in range(spelling.levels):
+            assert prefixes[level + 1] in spelling.extended(prefixes[level : level + 1], level)
+
+
+def test_words_are_cleaned_by_themselves_and_never_raise():
+    spelling = Spelling("abcé🔥", 4, 2)
+    cleaned = {"Abba!": "bba", "aaaaaa": "aaaa", "é🔥é": "é🔥é", "\ud800a": "a", "a" + END: "a", "": ""}
+    assert {word: spelling.cleaned(word) for word in cleaned} == cleaned
+    assert {spelling.cleaned(item) for item in (None, 7, 2.5, ["a"], True, b"a")} == {""}
+    assert spelling.prefixes("abc") == ("ab", "abc")
+    assert Spelling("abc", 5, 2).prefixes("ab") == ("ab", "ab" + END, "ab")
+
+
+def test_the_frequent_words_of_half_a_million_devices_are_found_with_their_counts():
+    rng = np.random.default_rng(7)
+    sizes, share = rng.integers(2, 9, 1000), 1 / np.arange(1, 1001) ** 1.2
+    words = ["".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), size)) for size in sizes]
+    drawn = rng.choice(1000, 500_000, p=share / share.sum())
+    counts = np.bincount(drawn, minlength=1000)
+    claim = HeavyHitters(Pure(4), length=8)
+    collector = claim.collector()
+    collector.add(claim.privatise_many([words[place] for place in drawn], InsecureNoise(1)))
+    found = collector.find()
+    prefixes = Counter()
+    for word, count in zip(words, counts.tolist(), strict=True):
+        prefixes[word[:2]] += count
+    squares = sum(count**2 for count in prefixes.values())
+    frequent = counts >= claim.smallest(500_000, 0.99, squares)
+    errors = (found.count - [counts[words.index(word)] for word in found.items]) / found.stddev
+    assert 4 <= frequent.sum() <= len(found.items)
+    assert {word for word, often in zip(words, frequent, strict=True) if often} <= set(found.items)
+    assert chi2(len(errors)).sf((errors**2).sum()) > FLUKE
+
+
+def searched(claim, times, reports):
+    """How often a word is found whose count is predicted to be, one of half the floor, and how many words
+    that nobody has."""
+    floor, often = claim.floor(reports), round(claim.smallest(reports, 0.9))
+    words = ["abca"] * often + ["dd"] * round(floor / 2)
+    rest = ["".join(each) for each in product("abc", repeat=3)]
+    words += [rest[place % len(rest)] for place in range(reports - len(words))]
+    noise, known, found = InsecureNoise(5), {"abca", "dd", *rest}, []
+    for seed in range(times):
+        collector = replace(claim, seed=seed).collector()
+        collector.add(replace(claim, seed=seed).privatise_many(words, noise))
+        found.append(set(collector.find().items))
+    return [sum("abca" in each for each in found), sum("dd" in each for each in found)], sum(
+        len(each - known) for each in found
+    )
+
+
+def test_a_word_is_found_as_often_as_predicted_and_hardly_any_that_is_rare_or_nobody_s():
+    (often, seldom), nobodys = searched(SMALL, times=60, reports=2000)
+    assert binom(60, 0.9).cdf(often) > 1e-3  # of a seed that is fixed: 46 of 60 would not do
+    assert binom(60, 0.005).sf(seldom - 1) > FLUKE
+    assert nobodys <= 3
+
+
+@dataclass(frozen=True)
+class NormalFloor(HeavyHitters):
+    """A twin to which collisions are normal."""
+
+    def floor(self, reports, squares=None, search=SEARCH):
+        tail = 4 * search.tail(self.levels, self.spelling.branches)
+        return norm.isf(tail) * self.stddev(0, reports, float(reports) ** 2 if squares is None else squares)
+
+
+def found_beside(claim, times):
+    """What is found beside a word that most devices have: frequent words, and words that nobody has."""
+    others = ["".join(each) for each in product("aeiou", "xyz")]
+    words = ["heav"] * 14_000 + ["quiz"] * 3_000 + [others[place % 15] for place in range(3_000)]
+    noise, found = InsecureNoise(6), []
+    for seed in range(times):
+        each = replace(claim, seed=10 * seed)
+        collector = each.collector()
+        collector.add(each.privatise_many(words, noise))
+        found.append(set(collector.find().items))
+    return (
+        sum("heav" in each for each in found),
+        sum("quiz" in each for each in found),
+        sum(len(each - set(words)) for each in found),
+    )
+
+
+def test_beside_a_word_that_most_have_others_are_found_and_collisions_are_not():
+    claim = HeavyHitters(Pure(6), length=4, step=2, hashes=8, width=64)
+    assert found_beside(claim, times=6) == (6, 6, 0)
+    twin = as_twin(NormalFloor, claim)
+    assert found_beside(twin, times=6)[2] > 5
+
+
+def test_what_is_taken_out_of_a_sketch_leaves_the_sketch_of_the_rest():
+    sketch = HadamardCountMeanSketch(Pure(6), hashes=8, width=16)
+    collector = sketch.collector()
+    collector.add(sketch.privatise_many(["a"] * 6000 + ["b"] * 3000 + ["c"] * 1000, InsecureNoise(1)))
+    whole = Residue.whole(sketch, collector._state.table, 10_000)
+    left = whole.without(["a", "b"], np.array([6000.0, 3000.0]))
+    assert left.left == 1000
+    alone = sketch.stddev(0, 10_000)
+    assert np.abs(left.counts(["a", "b", "c", "d"]) - [0, 0, 1000, 0]).max() < 5 * alone
+    assert left.squares() < 0.1 * whole.squares()
+    back = left.without(["b", "a"], np.array([-3000.0, -6000.0]))
+    assert back.table == pytest.approx(collector._state.table)
+
+
+def test_a_twin_that_forgets_that_levels_share_the_devices_predicts_too_much():
+    @dataclass(frozen=True)
+    class OneLevel(HeavyHitters):
+        def smallest(self, *settings):
+            return super().smallest(*settings) / self.levels
+
+    (often, _), _ = searched(as_twin(OneLevel, SMALL), times=20, reports=2000)
+    assert binom(20, 0.9).cdf(often) < FLUKE
+
+
+def test_no_more_prefixes_go_on_than_are_kept_and_the_prediction_knows():
+    claim = replace(SMALL, loss=Pure(8))
+    collector = claim.collector()
+    collector.add(claim.privatise_many(["aa"] * 400 + ["bb"] * 700 + ["cccc"] * 500, InsecureNoise(1)))
+    assert collector.find().items == ("bb", "cccc", "aa")
+    assert collector.find(search=Search(keep=2)).items == ("bb", "cccc")
+    assert claim.smallest(1600, search=Search(keep=2)) > 1600
+    assert [collector.find(count).items for count in (0, 1)] == [(), ("bb",)]
+    assert collector.find(above=600).items == ("bb",)
+
+
+def test_nothing_is_found_among_no_reports_or_reports_of_nothing_in_common():
+    assert SMALL.collector().find().items == ()
+    collector = SMALL.collector()
+    collector.add(SMALL.privatise_many(every_word(Spelling("abcd", 4, 2)), InsecureNoise(1)))
+    assert collector.find().items == ()
+
+
+def test_collectors_of_words_merge_load_and_slide():
+    claim = replace(SMALL, loss=Pure(8))
+    reports = claim.privatise_many(["abba"] * 600, InsecureNoise(1))
+    parts = [claim.collector(), claim.collector()]
+    for collector, part in zip(parts, np.array_split(reports, 2), strict=True):
+        collector.add(part)
+    both = claim.load((parts[0] + parts[1]).save())
+    assert isinstance(both, WordCollector)
+    assert both.find().items == ("abba",)
+    windowed = Windowed(claim, window=2)
+    seen = []
+    for batch in (reports, b"", b""):
+        windowed.step(batch)
+        seen.append(windowed.collector.find().items)
+    assert seen == [("abba",), ("abba",), ()]
+
+
+def test_a_step_is_as_long_as_can_be_searched():
+    steps = {letters: HeavyHitters(Pure(1), alphabet=letters).step for letters in ("a", "ab", "abcdefghij")}
+    assert steps == {"a": 12, "ab": 10, "abcdefghij": 3}
+    assert (HeavyHitters(Pure(1)).step, HeavyHitters(Pure(1)).levels) == (2, 6)
+    assert HeavyHitters(Pure(1)) == HeavyHitters(Pure(1), step=2)
+    assert len({sketch.seed for sketch in HeavyHitters(Pure(1)).sketches}) == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"alphabet": ""}, "alphabet must be letters, each once, got ''"),
+        ({"alphabet": "aba"}, "alphabet must be letters, each once, got 'aba'"),
+        ({"alphabet": "a\0"}, "alphabet must be without NUL"),
+        ({"alphabet": "a\ud800"}, "alphabet must be without NUL, which ends words, and half characters"),
+        ({"length": 0}, "length must be a whole number of at least 1, got 0"),
+        ({"step": 13}, "step must be at most 12, got 13"),
+        ({"step": 4}, "step must be such that a prefix goes on in at most 65536 ways, got 4"),
+        ({"width": 12}, "width must be a power of 2, got 12"),
+        ({"seed": 2**53 - 1}, "seed must be at most"),
+        ({"hashes": 2**18}, r"hashes must be at most 2\*\*30 / \(width x 6 levels\), got 262144"),
+    ],
+)
+def test_settings_that_spell_nothing_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        HeavyHitters(**{"loss": Pure(1), **settings})
+
+
+def test_searches_that_promise_nothing_are_refused():
+    with pytest.raises(ValueError, match="keep must be a whole number of at least 1, got 0"):
+        Search(keep=0)
+    with pytest.raises(ValueError, match="mistakes must be above 0 and below 1, got 1"):
+        Search(mistakes=1)
+    with pytest.raises(
+        ValueError, match=r"keep must be at most 5966 where a prefix goes on in 703 ways, got 9"
+    ):
+        HeavyHitters(Pure(1)).floor(1000, search=Search(keep=9000))
+    with pytest.raises(ValueError, match=r"confidence must be above 0\.5 and below 1, got 1"):
+        SMALL.smallest(1000, 1)

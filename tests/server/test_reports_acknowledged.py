@@ -1,0 +1,130 @@
+"""Reports that are sent again, too early, too late or too many: what is counted, and what anybody learns."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import code_of
+from polls import KEY, START, house, message, taken
+
+from streamgauge.server import reports
+from streamgauge.sources.inbox import entries_of
+
+
+@pytest.mark.parametrize("careless", [False, True])
+def test_a_message_that_is_sent_again_is_counted_once_and_nobody_takes_anothers_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: bool
+) -> None:
+    """The broken twin does not look at what is sent under a key."""
+    if careless:
+        monkeypatch.setattr(reports, "sha256", lambda body: sha256(b""))
+    made = house(tmp_path)
+
+    def told(code: int, address: str, **headers: str) -> Any:
+        reply = made.client(address=address, **headers).post("/api/reports", content=message(made, code))
+        return reply.json()
+
+    replies = [told(1, address, Batch_Key=KEY) for address in ("10.0.1.1", "10.0.2.1")]
+    replies += [told(2, "10.0.3.1", Batch_Key=KEY), *(told(3, "10.0.1.1") for _ in range(2))]
+    assert replies == [{"accepted": 1, "durable": True}] * 5
+    assert [each["emoji"] for each in taken(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
+
+
+def test_what_is_told_of_a_stranger_is_the_same_whether_the_message_was_sent_before_or_not(
+    tmp_path: Path,
+) -> None:
+    """All of it but chance: the bytes of the reply, that it waits for a commit, and what the run reads."""
+    made = house(tmp_path)
+    inbox = made.runner.inbox
+    body = json.dumps({"emoji": 3, "age": "old"}).encode()
+    headers = {"Batch-Key": KEY, "Content-Type": "application/json"}
+
+    def probed() -> tuple[Any, int, int]:
+        before = len(getattr(inbox, "taken", []))
+        reply = made.client().post("/api/reports", content=body, headers=headers)
+        (data,) = inbox.taken[before:]
+        return reply.content, len(data), data.count(b'"old"')
+
+    assert probed() == probed() == probed()
+    assert taken(made) == [{"emoji": 3, "age": "old"}]
+
+
+def test_a_strangers_key_must_be_too_long_to_be_guessed(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    for key in ("k" * 21, "with a blank and long enough", "k" * 129, "é" * 30):
+        headers = {"Batch-Key": key.encode()}
+        reply = made.client().post("/api/reports", content=message(made, 1), headers=headers)
+        assert code_of(reply) == (422, "batch_key")
+    assert taken(made) == []
+
+
+def test_a_gateway_is_told_what_it_sent_before_and_another_message_under_a_key_is_counted(
+    tmp_path: Path,
+) -> None:
+    made = house(tmp_path, "curator")
+    gateway = made.client("curator", Batch_Key="k")
+    told = [
+        gateway.post("/api/reports", content=message(made, code)).json()["repeated"] for code in (1, 2, 1)
+    ]
+    assert told == [False, False, True]
+    assert [each["emoji"] for each in taken(made)] == [1, 2]
+
+
+def test_keys_that_the_server_would_have_to_draw_are_not_remembered(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    for _ in range(3):
+        made.client().post("/api/reports", content=message(made, 1))
+    made.client().post("/api/reports", content=message(made, 1), headers={"Batch-Key": KEY})
+    assert (len(taken(made)), len(entries_of(made.runner.inbox.position()))) == (4, 1)
+
+
+OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [
+    (START - 1, (425, "too_early"), "1"),
+    (START - 90 * 10**6, (425, "too_early"), "90"),
+    (START - 3601 * 10**6, (425, "too_early"), None),
+    (START + 20 * 10**6, (410, "ended"), None),
+    (START + 10**15, (410, "ended"), None),
+]
+
+
+def test_what_no_tick_is_there_for_is_refused_and_never_acknowledged(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    object.__setattr__(made.file.stream, "end", START + 20 * 10**6)
+    for now, told, after in OUTSIDE:
+        made.runner.time = now
+        reply = made.client().post("/api/reports", content=message(made, 1))
+        assert (code_of(reply), reply.headers.get("retry-after")) == (told, after)
+        assert reply.headers["access-control-expose-headers"] == "Retry-After"
+    made.runner.time = START
+    assert made.client().post("/api/reports", content=message(made, 2)).status_code == 200
+    made.runner.time = START + 20 * 10**6 - 1
+    assert made.client().post("/api/reports", content=message(made, 3)).status_code == 200
+    assert [each["emoji"] for each in taken(made)] == [2, 3]
+
+
+def test_a_message_that_is_being_read_as_the_stream_ends_is_stamped_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = house(tmp_path)
+    object.__setattr__(made.file.stream, "end", START + 20 * 10**6)
+    read = reports.whole_body
+
+    async def slow(*told: Any, **settings: Any) -> bytes:
+        made.runner.time = START + 20 * 10**6
+        return await read(*told, **settings)
+
+    monkeypatch.setattr(reports, "whole_body", slow)
+    assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (410, "ended")
+    assert taken(made) == []
+
+
+def test_what_cannot_be_taken_now_is_refused_in_the_words_of_reports(tmp_path: Path) -> None:
+    made = house(tmp_path)
+    made.runner.inbox._most_waiting = 3
+    full = made.client().post("/api/reports", content=message(made, 1))
+    made.runner.board.state = "stopping"
+    stopping = made.client().post("/api/reports", content=message(made, 1))
+    assert [code_of(full), code_of(stopping)] == [(503, "busy"), (503, "not_running")]
+    assert not any("event" in reply.json()["error"]["message"] for reply in (full, stopping))
