@@ -161,7 +161,13 @@ def poll(tmp_path: Path) -> Any:
         "start": "2026-11-01T00:00:00Z",
         "budget": {"epsilon": 3},
         "columns": {
-            "emoji": {"report": "HadamardCountMeanSketch", "epsilon": 2, "values": ["a"], "again": "repeat", "reports_per_user": 1},
+            "emoji": {
+                "report": "HadamardCountMeanSketch",
+                "epsilon": 2,
+                "values": ["a"],
+                "again": "repeat",
+                "reports_per_user": 1,
+            },
             "age": {"values": ["young", "old"]},
         },
     }
