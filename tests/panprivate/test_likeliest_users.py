@@ -82,3 +82,9 @@ def test_what_tables_tell_exactly_is_found():
     for truth in (0.0, 1e-4, 0.02, 0.7, 1.0):
         told = np.array([[table.taken(np.array(truth))] for table in together.tables], np.float64)
         assert together.found(told)[0] == pytest.approx(truth, abs=together.first(truth) / 20)
+
+
+def test_more_users_than_can_be_told_apart_are_all_missed():
+    claim = MultiplicativeDensity(Pure(1), universe=10**4, hashed=True)
+    assert claim.stddev(1e300) == 1e300
+    assert 1e6 - claim.together(0).most < claim.stddev(1e6) < 1e6

@@ -10,6 +10,7 @@ from streamgauge.noise import DiscreteLaplace
 from streamgauge.noise.enclosure import exp_minus
 from streamgauge.panprivate import Density
 from streamgauge.panprivate.own_chance import sums_epsilon, surest
+from streamgauge.panprivate.randomised_response import BITS as WORK
 from streamgauge.panprivate.randomised_response import response
 from streamgauge.privacy import Pure
 
@@ -28,6 +29,13 @@ def test_what_chance_leaves_of_a_sum_is_within_the_loss_and_close_to_it(left, ch
     if left <= 40:
         more = found + Fraction(1, 10**9)
         assert 1 - chance + chance * Fraction(2**BITS, exp_minus(more, BITS).high) > power(left)
+
+
+def test_where_no_power_can_be_enclosed_nothing_is_gained():
+    left = Fraction(60)
+    assert exp_minus(left + 6, WORK).low == 1
+    assert exp_minus(left + 7, WORK).low == 0
+    assert sums_epsilon(left, Fraction(1, 1000)) == left
 
 
 def test_a_bit_is_surer_of_a_value_where_a_hand_over_shows_it_once_more():

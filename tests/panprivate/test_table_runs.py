@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from every_draw import views
 
-from streamgauge.continual.saved import BadSave
+from streamgauge.continual.saved import BadSave, pack
 from streamgauge.noise import SecureNoise
 from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate import (
@@ -320,3 +320,13 @@ def test_a_long_cycle_survives_a_user_who_fills_a_batch():
     run.add(np.zeros(2**16, np.int64))
     assert run._state.entries.max() < 2 * claim.limit
     assert run._state.entries[0] % 2 == 1  # but for a chance of e^-20
+
+
+def test_a_save_of_the_earlier_calibration_is_refused_as_such():
+    claim = CLAIMS["density"]
+    record = {"releases": 0, "intrusions": 0, "saves": 1}
+    earlier = pack(repr(claim), claim.entries, record, claim.blank(claim.entries))
+    with pytest.raises(
+        BadSave, match=r"\) by own chance \(one without .* earlier version.*, got one of .*\)$"
+    ):
+        claim.load(earlier)

@@ -292,6 +292,15 @@ def test_a_folder_that_exists_and_another_key_are_refused(tmp_path: Path) -> Non
     assert acts(made) == []
 
 
+def test_a_link_to_nowhere_in_the_place_of_its_parent_is_no_full_disk(tmp_path: Path) -> None:
+    made = counts(tmp_path)
+    run(made, 0, 3)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(PlaceTaken, match=r"got .*link, which exists"):
+        intrude(made.file, tmp_path / "link" / "over")
+    assert acts(made) == []
+
+
 ONE = {**USERS, "columns": {"u": {"values": ["robin"]}}, "intrusions": 1, "end": "2026-01-05T00:00:10Z"}
 
 

@@ -1,6 +1,7 @@
 """A tick of which registers have events stays charged, and no later release begins in it: it may be seen."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event as Flag
@@ -11,10 +12,12 @@ from crash_readers import in_memory
 from pipelines import event, pipeline, tables, world
 
 from streamgauge import Pipeline
-from streamgauge.pipeline import running_on
+from streamgauge.pipeline import opening, running_on
+from streamgauge.pipeline.asked import AskedRelease, release_of_json
+from streamgauge.pipeline.book import Entry
 from streamgauge.pipeline.live_run import LiveRun
 from streamgauge.pipeline.reading import read_opened
-from streamgauge.privacy import BudgetExceeded
+from streamgauge.privacy import BudgetExceeded, Ledger, Pure, WEvent
 from streamgauge.sources.passing_inbox import PassingInbox
 from streamgauge.testing import SilentNoise
 
@@ -66,6 +69,57 @@ def test_an_end_that_gives_the_open_tick_back_lets_a_window_lose_twice_the_budge
 
 def test_where_a_unit_is_in_one_tick_no_other_release_has_the_open_one(tmp_path: Path) -> None:
     assert after_an_end(tmp_path, "event") == (1, [1], [3, 4])
+
+
+def ended_before_it_published(folder: Path, back: int = 0, **end: Any) -> tuple[int, list[int]]:
+    """A release that was asked for ends while its first tick, 3, is open and has an event; another is asked
+    for: what is charged of the first, and which ticks the other publishes."""
+    small = {**COUNTS, "epsilon": "1/100"}
+    made = pipeline(folder, tables(small, unit={"w_event": 2}, **LIVE))
+
+    def asked(name: str) -> tuple[AskedRelease, ...]:
+        large = {**small, "name": name, "epsilon": "99/100"}
+        return (AskedRelease(release_of_json(large, made.file.stream), "ana"),)
+
+    run(made, 0, 13, 15)
+    run(made, 16, 22, 25, asked=asked("b"))
+    assert (made.ledger().entries["b"].first, read_opened(made.file.folder)) == (3, 3)
+    run(made, 26 - back, 99, 27 - back, **end)
+    ended = made.ledger().entries["b"].ended
+    assert ended is not None
+    run(made, 28, 33, 45, asked=asked("c"))
+    return ended, [each.tick for each in made.releases("c")]
+
+
+ENDS: dict[str, Any] = {"cut": {"cut": ("b",)}, "with the clock set back": {"ended": ("b",), "back": 15}}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_first_tick_that_is_open_stays_charged_though_nothing_was_published(
+    tmp_path: Path, how: str
+) -> None:
+    with pytest.raises(BudgetExceeded, match="from tick 4"):
+        ended_before_it_published(tmp_path, **ENDS[how])
+
+
+def test_an_end_that_counts_from_what_was_published_gives_the_first_tick_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin."""
+    monkeypatch.setattr(opening, "least_of", lambda stream, entry, released, opened: released + 1)
+    assert ended_before_it_published(tmp_path, **ENDS["cut"]) == (1, [4])
+
+
+@pytest.mark.parametrize(("published", "opened", "last"), [(0, 0, 5), (0, 5, 5), (6, 7, 7), (6, 9, 9)])
+def test_all_that_was_opened_stays_charged_whatever_the_clock_says(
+    tmp_path: Path, published: int, opened: int, last: int
+) -> None:
+    stream = made_of(tmp_path, {"w_event": 2}, "a").file.stream
+    charge = Ledger(Pure(1), WEvent(2)).charge("a", Pure(1), 5, None, native=True)
+    entry = Entry("a", charge, 5, None, "")
+    assert running_on.last_of(stream, entry, stream.start, published, opened) == last
+    assert running_on.least_of(stream, entry, published, opened) == last
+    assert running_on.least_of(stream, replace(entry, last=6), published, opened) == min(last, 6)
 
 
 def marked(folder: Path) -> list[int]:

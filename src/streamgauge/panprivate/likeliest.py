@@ -20,7 +20,7 @@ Reference
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 
@@ -33,6 +33,7 @@ POINTS, GENERATOR = 4096, 1571
 GRID, NARROWINGS = 128, 24
 LEAST = 1e-9  # of the grid, and of a variance in bits
 GOLDEN = (sqrt(5) - 1) / 2
+FULL = 1000.0  # users for each entry: more tell no more, since all entries are taken
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,13 @@ class Likeliest:
 
     def error(self, part: float) -> float:
         """The root mean square error where `part` is the truth."""
-        at = np.array(part)
+        at = np.array(min(part, FULL))
         told = [
             table.taken(at) + np.sqrt(table.chance(at)) * bits + sqrt(table.noise) * noise
             for table, (bits, noise) in zip(self.tables, lattice(len(self.tables)), strict=True)
         ]
-        return float(np.sqrt(np.mean((self.found(np.stack(told)) - part) ** 2)))
+        found = self.found(np.stack(told))
+        return hypot(float(np.std(found)), float(np.mean(found)) - part)
 
 
 @lru_cache(maxsize=1)

@@ -59,6 +59,7 @@ def sums_epsilon(left: Fraction, chance: Fraction) -> Fraction:
     steps = floor(log1p(float(most - 1)) * STEPS)
     for less in (0, 1, 2**10, 2**20):
         found = Fraction(max(steps - less, 0), STEPS)
-        if found > left and Fraction(2**BITS, max(exp_minus(found, BITS).low, 1)) <= most:
+        low = exp_minus(found, BITS).low
+        if low and found > left and Fraction(2**BITS, low) <= most:
             return found
     return left

@@ -34,6 +34,7 @@ S = TypeVar("S")
 E = TypeVar("E")
 RECORD = frozenset({"releases", "intrusions", "saves"})
 CALIBRATION = "own chance"  # see `own_chance`; earlier runs had other noise for the same settings
+EARLIER = "one without its calibration is of an earlier version, whose noise was another"
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class TableClaim(ABC, Generic[S, E]):
         promise. Load each save once, the newest alone; the store of a pipeline sees to that, bytes cannot.
         """
         check_chance(noise)
-        width, record, state = unpack(saved, self.identity(), self.blank, repr(self))
+        width, record, state = unpack(saved, self.identity(), self.blank, f"{self.identity()} ({EARLIER})")
         if width != self.entries or record.keys() != RECORD or not self._in_reserve(record):
             raise BadSave(ANOTHER)
         return TableRun(self, state, noise, **record)

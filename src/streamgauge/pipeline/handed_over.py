@@ -47,8 +47,9 @@ def partial_of(to: Path) -> Path:
 
 
 def check_place(to: Path) -> None:
-    """Refuses a folder that exists, and one that was begun."""
-    for path in (to, partial_of(to)):
+    """Refuses a folder that exists, one that was begun, and one in something else than a folder."""
+    beside = () if to.parent.is_dir() else (to.parent,)
+    for path in (*beside, to, partial_of(to)):
         if path.exists() or path.is_symlink():
             raise PlaceTaken(path)
 

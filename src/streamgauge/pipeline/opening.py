@@ -29,7 +29,7 @@ from streamgauge.pipeline.publishing import Publisher, shapes_of
 from streamgauge.pipeline.release_run import ReleaseRun, of_others
 from streamgauge.pipeline.rollback import Rollback, look_for_rollback
 from streamgauge.pipeline.room import no_memory, too_little
-from streamgauge.pipeline.running_on import RunningOn, last_of, open_at_end, plan_of_ended
+from streamgauge.pipeline.running_on import RunningOn, last_of, least_of, plan_of_ended
 from streamgauge.pipeline.sealed import SECRET, overwrite
 from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act
@@ -215,7 +215,12 @@ class Opening:
         that have ended; of a finished file at 1."""
         if self.file.stream.arrival == "finished":
             return 1
-        return max(self.store.tick, int(self.store.marks().get(OPENED, b"0")), self.book.ended) + 1
+        return max(self.newest, self.book.ended) + 1
+
+    @property
+    def newest(self) -> int:
+        """The last tick of which something may have been seen."""
+        return max(self.store.tick, int(self.store.marks().get(OPENED, b"0")))
 
     @property
     def changed_source(self) -> bool:
@@ -273,11 +278,11 @@ class Opening:
 
     def _end(self, name: str) -> Act:
         """It runs on to the tick that the clock says, if it can."""
-        released, entry = self.store.last_released(name), self.book.entries[name]
+        released, entry, stream = self.store.last_released(name), self.book.entries[name], self.file.stream
         if not self.running_on.can(entry):
-            return self.book.end(name, released + open_at_end(self.file.stream))
+            return self.book.end(name, least_of(stream, entry, released, self.newest))
         heard = self.options.moments.get(base_name(name)) or self._told(self.now)
-        last = max(released, last_of(self.file.stream, entry, heard, released))
+        last = max(released, last_of(stream, entry, heard, released, self.newest))
         return self.book.end(name, last, runs_on=True)
 
     def _told(self, moment: int) -> int:

@@ -174,7 +174,7 @@ def _charged(
         refuse("stream.budget", refusal)
     ended = {name: read_last_released(file.folder, name) for name in changed.ended}
     for name in sorted(ended, key=ended.__getitem__):  # a live one runs on by the clock of the start
-        last = last_of(file.stream, book.entries[name], file.stream.start, ended[name])
+        last = last_of(file.stream, book.entries[name], file.stream.start, ended[name], first - 1)
         book.end(name, max(ended[name], last))
     try:
         if book.ledger is not None:

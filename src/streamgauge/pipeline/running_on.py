@@ -13,6 +13,8 @@ Privacy
     seen. Where a unit is in one tick that is no matter: what is charged later begins after all ticks that
     were opened, so no unit of that tick is in another release. Where it is in several (w_event), a window can
     have that tick and one of a later release: so the release runs on through that tick, which stays charged.
+    So does its first one, if it published none, and all that were marked as open before the end, however late
+    the run was by then or the clock is set now (`least_of`).
 
     What cannot run on ends where it is: where the source that was charged is gone, or what was charged
     cannot be built, which follows from declarations. Its memory is forgotten then, so it is entered that it
@@ -74,12 +76,24 @@ def open_at_end(stream: Stream) -> int:
     return int(stream.pan_private and stream.unit.frees and stream.unit.ticks > 1)
 
 
-def last_of(stream: Stream, entry: Entry, moment: int, released: int = 0) -> int:
-    """The last tick of a release that ends at a moment, by the clock alone; none that was released before."""
+def least_of(stream: Stream, entry: Entry, released: int, opened: int) -> int:
+    """The least last tick of a release that ends: all that it published, or has in registers, stays charged.
+
+    `opened` is the last tick that an event may have been counted in.
+    """
+    if not open_at_end(stream):
+        return released
+    least = max(released + 1, entry.first, opened)
+    return least if entry.last is None else min(least, entry.last)
+
+
+def last_of(stream: Stream, entry: Entry, moment: int, released: int, opened: int) -> int:
+    """The last tick of a release that ends at a moment, by the clock; none before the least one."""
     if stream.arrival == "finished":
         passed = stream.ticks or 0
     else:
-        passed = max(closed_tick(stream, moment), released) + open_at_end(stream)
+        by_clock = closed_tick(stream, moment) + open_at_end(stream)
+        passed = max(by_clock, least_of(stream, entry, released, opened))
     return passed if entry.last is None else min(passed, entry.last)
 
 

@@ -44,8 +44,11 @@ class UserPartRun:
         self.run.add(appearances(tally))
 
     def begin_anew(self) -> None:
-        """A table stays: after a look at that of the lost run only estimates follow, and the noise of each
-        covers any change of one user's entry; so the look and they lose no more than the claim."""
+        """A table stays. The lost run, which may have been looked at, forks off at the last commit: entries
+        that are drawn anew in it are of no estimate, and others are those of the run that goes on. So every
+        estimate is still in one block of one entry, of which the look shows at most one: the look and all
+        estimates lose no more than the claim (`panprivate.own_chance`). Where entries are no bits, the noise
+        of each estimate covers any change of one (`panprivate.table_claim`)."""
 
     def take(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
         """The estimates of `count` ticks from `first`."""

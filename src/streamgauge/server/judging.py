@@ -13,6 +13,7 @@ from streamgauge.pipeline.asked import refused_in_turn
 from streamgauge.pipeline.asked_releases import end_refused
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.by_clock import first_by_clock
+from streamgauge.pipeline.reading import read_opened
 from streamgauge.pipeline.running_on import last_of
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.turns import Verdict, Wish
@@ -50,6 +51,7 @@ def _ended(file: PipelineFile, wish: Wish, book: Book, moment: int) -> tuple[str
             continue  # by another in this turn
         reasons = [f"{file.path.name}: {reason}" for reason in end_refused(name, book)]
         if entry is not None and not reasons:
-            book.end(entry.name, last_of(file.stream, entry, moment), runs_on=True)
+            opened = read_opened(file.folder)
+            book.end(entry.name, last_of(file.stream, entry, moment, 0, opened), runs_on=True)
         found += reasons
     return tuple(found)

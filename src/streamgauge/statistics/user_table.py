@@ -119,7 +119,8 @@ class UserTable:
         return f"at {self._value(events) * self.universe / reached:,.0f} users{often}"
 
     def _value(self, events: float | None) -> float:
-        return 1.0 if events is None else min(events / self.universe, 1.0)
+        needed = self.times if self.kind == "heavy_fraction" else 1  # events of one who counts
+        return 1.0 if events is None else min(events / needed / self.universe, 1.0)
 
     def told(self, estimates: Sequence[Estimated], confidence: float) -> dict[str, Columns]:
         """Estimates of some ticks as columns."""
