@@ -49,7 +49,8 @@ import numpy.typing as npt
 
 from streamgauge.noise import Chance, Ints
 from streamgauge.noise.entropy import Wiped
-from streamgauge.panprivate.randomised_response import Response, above_one, dyadic
+from streamgauge.noise.responses import dyadic
+from streamgauge.panprivate.randomised_response import Response, above_one
 from streamgauge.panprivate.table import Table
 from streamgauge.panprivate.users import PIECE
 

@@ -34,7 +34,8 @@ from fractions import Fraction
 from math import floor, log1p
 
 from streamgauge.noise.enclosure import exp_minus
-from streamgauge.panprivate.randomised_response import BITS, Response, above_one
+from streamgauge.noise.responses import BITS
+from streamgauge.panprivate.randomised_response import Response, above_one
 
 STEPS = 2**40  # in which a loss of sums is a whole number
 

@@ -22,10 +22,9 @@ Reference
 from dataclasses import dataclass
 from fractions import Fraction
 
-from streamgauge.noise.chance import WORD
 from streamgauge.noise.enclosure import exp_minus
+from streamgauge.noise.responses import BITS, dyadic
 
-BITS = 96
 STEEPEST = Fraction(3, 2)
 
 
@@ -47,11 +46,6 @@ class Response:
             absent = channel.absent + channel.gap * absent
             present = channel.absent + channel.gap * present
         return Response(absent, present)
-
-
-def dyadic(number: Fraction) -> Fraction:
-    """The largest k/2^32 that is not above a number."""
-    return Fraction(number * WORD // 1, WORD)
 
 
 def symmetric(epsilon: Fraction) -> Response:
