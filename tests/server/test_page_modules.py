@@ -170,7 +170,7 @@ def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kin
     words = page.locator("#intruder .why").inner_text()
     page.unroute("**/api/rehearsal")
     assert said in words
-    assert words.endswith("Reports are vote.")
+    assert words.endswith("Columns of reports: vote.")
     assert page.locator("#intruder .badge").count() == badges
 
 

@@ -55,7 +55,7 @@ export class IntruderPanel {
     return [
       el("div", { class: "row" }, this.#choice()),
       el("p", { class: "lead" }, `A rehearsal with made-up people; the live run's memory is never looked at. ${SCENES[this.kind](told[this.kind])} The intruder knows everybody else who came, and thinks ${percent(told.before)} before looking.`),
-      el("p", { class: "hint why" }, HERE[told.this_stream], told.reports?.length ? ` Reports are ${told.reports.join(", ")}.` : ""),
+      el("p", { class: "hint why" }, HERE[told.this_stream], told.reports?.length ? ` Columns of reports: ${told.reports.join(", ")}.` : ""),
       el("div", { class: "memories" }, PLAIN[this.kind](told), PRIVATE[this.kind](told)),
       this.strip,
       el("p", { class: "hint twice" }, `Two looks that nobody announced are not survived: ${sure} of ${twice.length} intruders would be certain. One that is announced has noise before it and after it.`),
