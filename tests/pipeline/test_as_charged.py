@@ -14,6 +14,7 @@ from streamgauge import Pipeline, Pure, Zcdp, continual
 from streamgauge.pipeline import as_charged
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.privacy import Event, User, WEvent
+from streamgauge.query import mechanism_names
 from streamgauge.query.chosen import choice_of, counted_by
 from streamgauge.query.query import Refused
 from streamgauge.query.sql import naming, select, spelling
@@ -128,7 +129,8 @@ def as_other_groups(query: Any) -> Any:
 
 
 def test_a_choice_that_this_version_has_not_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(continual, "__all__", [n for n in continual.__all__ if n != "SubtractiveTree"])
+    known = {name: claim for name, claim in mechanism_names.mechanisms().items() if name != "SubtractiveTree"}
+    monkeypatch.setattr(mechanism_names, "mechanisms", lambda: known)
     with pytest.raises(Refused, match=r"mechanism must be auto or one of .*, got SubtractiveTree"):
         until(begun, made(), 66, at=36)
 
