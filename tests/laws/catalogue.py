@@ -45,18 +45,18 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-TWINS = "streamgauge.audit.mutants."
+AUDIT = "streamgauge.audit."
 
 
 def claims(room: ModuleType, root: type[Any]) -> list[type[Any]]:
-    """All claims of a room that can be made, found by importing all its modules; broken twins make none."""
+    """All claims of a room that can be made, found by importing all its modules; none of the audit's."""
     for module in pkgutil.iter_modules(room.__path__):
         importlib.import_module(f"{room.__name__}.{module.name}")
     found, queue = set(), [root]
     while queue:
         cls = queue.pop()
         queue += cls.__subclasses__()
-        ours = cls.__module__.startswith("streamgauge.") and not cls.__module__.startswith(TWINS)
+        ours = cls.__module__.startswith("streamgauge.") and not cls.__module__.startswith(AUDIT)
         if ours and not inspect.isabstract(cls):
             found.add(cls)
     return sorted(found, key=lambda cls: cls.__name__)

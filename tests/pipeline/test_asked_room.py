@@ -112,10 +112,10 @@ def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path, 
     """As a pipeline may be that was charged before runs were built first."""
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    whole = opening.Opening._runs
-    monkeypatch.setattr(opening.Opening, "_runs", lambda self: [])
+    whole = opening.Opening._build
+    monkeypatch.setattr(opening.Opening, "_build", lambda self: None)
     run(made, asked=(asked(made),))
-    monkeypatch.setattr(opening.Opening, "_runs", whole)
+    monkeypatch.setattr(opening.Opening, "_build", whole)
     unbuildable(monkeypatch)
     for settings in ({}, {"ended": ("asked",)}):  # there may be memory again: so an end loses nothing
         with pytest.raises(MemoryError):
