@@ -82,7 +82,7 @@ function layout(view, colours, touch) {
   };
   const time = {
     ...axis, type: "date", showgrid: false, nticks: view.width < 480 ? 3 : 6, tickangle: 0, showspikes: false, hoverformat: pointedFormat(view.tick),
-    range: ofTime(view.lines, view.tick), title: { text: "UTC", font: { size: 11, color: colours.faint }, standoff: 2 },
+    range: ofTime(view.lines, view.tick), title: { text: "UTC", font: { size: 11, color: colours.faint } },
   };
   const number = { ...axis, nticks: 5, separatethousands: true, range: ofNumbers(view.lines) };
   if (!view.apart) return { ...base, xaxis: time, yaxis: number };
