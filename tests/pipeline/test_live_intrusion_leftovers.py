@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from memory_searched import in_octets, nothing_collected
-from test_pan_private_leftovers import LESS, MARKS, committed, eventually, runner_of, send
+from test_pan_private_leftovers import (
+    LESS,
+    MARKS,
+    Apart,
+    apart,  # noqa: F401 - a fixture
+    committed,
+    eventually,
+    runner_of,
+    send,
+)
 from test_pan_private_memory import batch
 
 from streamgauge.pipeline.intruding import Intrusion
@@ -37,18 +46,11 @@ def after_a_look(folder: Path) -> set[Any]:
             runner.stop()
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PACE", 0.0)
+def at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turns, "PACE", 0.0)
 
 
-def test_nothing_of_what_was_seen_stays_in_a_server(tmp_path: Path) -> None:
-    assert after_a_look(tmp_path) == set()
-    seen = [np.load(path) for path in (tmp_path / "v.handed-over" / "court").glob("*.npy")]
-    assert in_octets(seen, MARKS) == MARKS, "they were in what was handed over"
-
-
-def test_an_intrusion_that_is_held_on_to_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def held_on_to(patch: pytest.MonkeyPatch) -> None:
     """The broken twin: garbage that has all state, as it was before the run went on."""
     begin = Intrusion.__init__
 
@@ -56,6 +58,16 @@ def test_an_intrusion_that_is_held_on_to_is_caught(tmp_path: Path, monkeypatch: 
         begin(self, *given)
         self.itself = self
 
-    monkeypatch.setattr(Intrusion, "__init__", kept)
-    monkeypatch.setattr(Intrusion, "forget", lambda self: None)
-    assert after_a_look(tmp_path) == MARKS
+    at_once(patch)
+    patch.setattr(Intrusion, "__init__", kept)
+    patch.setattr(Intrusion, "forget", lambda self: None)
+
+
+def test_nothing_of_what_was_seen_stays_in_a_server(tmp_path: Path, apart: Apart) -> None:  # noqa: F811
+    assert apart(after_a_look, tmp_path, twin=at_once) == set()
+    seen = [np.load(path) for path in (tmp_path / "v.handed-over" / "court").glob("*.npy")]
+    assert in_octets(seen, MARKS) == MARKS, "they were in what was handed over"
+
+
+def test_an_intrusion_that_is_held_on_to_is_caught(tmp_path: Path, apart: Apart) -> None:  # noqa: F811
+    assert apart(after_a_look, tmp_path, twin=held_on_to) == MARKS
