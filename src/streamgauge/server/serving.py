@@ -139,13 +139,15 @@ def heard(log: Log) -> Iterator[None]:
     """What the server's libraries say goes to the curator's log, and nowhere else."""
     handler = WithoutWords(log)
     loggers = [logging.getLogger(name) for name in LOUD]
-    before = [logger.propagate for logger in loggers]
+    before = [(logger.propagate, logger.level) for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)
         logger.propagate = False
+        logger.setLevel(logging.WARNING)  # whatever another server in this process has asked for
     try:
         yield
     finally:
-        for logger, propagate in zip(loggers, before, strict=True):
+        for logger, (propagate, level) in zip(loggers, before, strict=True):
             logger.removeHandler(handler)
             logger.propagate = propagate
+            logger.setLevel(level)
