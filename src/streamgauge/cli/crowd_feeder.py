@@ -7,14 +7,13 @@ machine; all of a tick's are sent well inside of it, so that it is known in whic
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event as Flag
-from threading import Thread
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from streamgauge.cli.emoji_crowd import CROWD, EMOJI, Places, favourites
-from streamgauge.cli.live_feeder import PATIENCE, posted
+from streamgauge.cli.feeding import Feeding
+from streamgauge.cli.live_feeder import posted
 from streamgauge.localdp import HadamardCountMeanSketch
 from streamgauge.localdp.wire import message
 from streamgauge.pipeline.clock import SECOND
@@ -26,8 +25,8 @@ WITHIN = 0.2  # of a tick: when its reports are sent
 TOGETHER = 500  # reports of a message, and the most of the poll's file
 
 
-class CrowdFeeder:
-    """A thread that lives as long as the demo. Who listens to `sent` hears what came, and in which tick."""
+class CrowdFeeder(Feeding):
+    """Who listens to `sent` hears what came, and in which tick."""
 
     def __init__(
         self,
@@ -36,16 +35,8 @@ class CrowdFeeder:
         claim: HadamardCountMeanSketch,
         sent: Callable[[int, Places], None],
     ) -> None:
+        super().__init__("crowd")
         self.host, self.stream, self.claim, self.sent = urlsplit(address).netloc, stream, claim, sent
-        self._stop = Flag()
-        self._thread = Thread(target=self._work, name="crowd", daemon=True)
-
-    def begin(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(PATIENCE)
 
     def _work(self) -> None:
         tick, last = 1, self.stream.ticks

@@ -6,33 +6,23 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
-from threading import Event as Flag
-from threading import Thread
 from urllib.parse import urlsplit
 
+from streamgauge.cli.feeding import PATIENCE, Feeding
 from streamgauge.cli.live_clinic import Visit, visits_between
 
 PAUSE = 0.25  # seconds between batches
-PATIENCE = 10.0
 
 
-class Feeder:
-    """A thread that lives as long as the demo. Who listens to `sent` hears what was acknowledged."""
+class Feeder(Feeding):
+    """Who listens to `sent` hears what was acknowledged."""
 
     def __init__(
         self, address: str, token: str, start: int, end: int | None, sent: Callable[[Sequence[Visit]], None]
     ) -> None:
+        super().__init__("clinic")
         self.host = urlsplit(address).netloc
         self.token, self.start, self.end, self.sent = token, start, end, sent
-        self._stop = Flag()
-        self._thread = Thread(target=self._work, name="clinic", daemon=True)
-
-    def begin(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(PATIENCE)
 
     def _work(self) -> None:
         since = self.start
