@@ -161,7 +161,7 @@ def test_a_word_is_found_as_often_as_predicted_and_hardly_any_that_is_rare_or_no
 class NormalFloor(HeavyHitters):
     """A twin to which collisions are normal."""
 
-    def floor(self, reports, squares=None, search=SEARCH):
+    def floor(self, reports, squares=None, search=SEARCH, copies=1):
         tail = 4 * search.tail(self.levels, self.spelling.branches)
         return norm.isf(tail) * self.stddev(0, reports, float(reports) ** 2 if squares is None else squares)
 
@@ -247,6 +247,41 @@ def test_collectors_of_words_merge_load_and_slide():
         windowed.step(batch)
         seen.append(windowed.collector.find().items)
     assert seen == [("abba",), ("abba",), ()]
+
+
+def found_among_repeated(times, sent, **told):
+    """Of devices that each repeat their report: words that nobody has, and how often one of the predicted
+    count is found."""
+    claim = HeavyHitters(Pure(4), alphabet="abcd", length=4, step=2, hashes=256, width=64)
+    often = round(claim.smallest(1000 * sent, 0.9, copies=sent) / sent)
+    rest = ["".join(each) for each in product("abc", repeat=3)]
+    words = ["dada"] * often + [rest[place % len(rest)] for place in range(1000 - often)]
+    noise, found = InsecureNoise(5), []
+    for seed in range(times):
+        each = replace(claim, seed=10 * seed)
+        collector = each.collector()
+        collector.add(np.repeat(each.privatise_many(words, noise), sent, axis=0))
+        found.append(set(collector.find(**told).items))
+    return sum(len(each - set(words)) for each in found), sum("dada" in each for each in found)
+
+
+def test_floors_know_that_devices_repeat_themselves():
+    nobodys, predicted = found_among_repeated(30, 10, copies=10)
+    assert nobodys <= 2
+    assert binom(30, 0.9).cdf(predicted) > 1e-3
+    assert found_among_repeated(5, 10)[0] > 10
+
+
+def test_errors_of_what_is_found_are_those_of_estimates_and_copies_are_checked():
+    claim = replace(SMALL, loss=Pure(8))
+    collector = claim.collector()
+    collector.add(np.repeat(claim.privatise_many(["abba"] * 600, InsecureNoise(1)), 3, axis=0))
+    found = collector.find(copies=3)
+    assert found.items == ("abba",)
+    assert found.stddev == pytest.approx(collector.estimate(["abba"], 3).stddev)
+    assert found.errors.copies == 3
+    with pytest.raises(ValueError, match="copies must be a whole number of at least 1, got 0"):
+        collector.find(copies=0)
 
 
 def test_a_step_is_as_long_as_can_be_searched():

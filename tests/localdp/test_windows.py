@@ -188,3 +188,22 @@ def test_copies_of_a_report_are_no_collisions(kind):
     truth = 20 * claim.stddev(0, 2000, 100 * 20**2)
     assert windowed.estimate(["nobody's"]).stddev[0] == pytest.approx(truth, rel=0.05)
     assert windowed.collector.estimate(["nobody's"]).stddev[0] * np.sqrt(20) > 3 * truth
+
+
+def test_words_of_a_window_have_the_errors_of_their_repeats():
+    """As of `find(copies=30)`; a search that knows nothing of copies says too little."""
+    claim = HeavyHitters(Pure(4), length=4, hashes=64, width=64)
+    reports = claim.privatise_many(["rizz"] * 3000 + ["ohio"] * 2000, InsecureNoise(1))
+    windowed = Windowed(claim, window=30, repeats=30)
+    for _ in range(30):
+        windowed.step(reports)
+    found = windowed.find()
+    assert found.items == ("rizz", "ohio")
+    assert found.stddev == pytest.approx(windowed.estimate(found.items).stddev)
+    assert (found.stddev > 2 * windowed.collector.find().stddev).all()
+    assert windowed.top(["ohio", "rizz"], 1).items == ("rizz",)
+
+
+def test_words_are_found_where_devices_report_words():
+    with pytest.raises(TypeError, match="claim must be HeavyHitters to find words, got RandomisedResponse"):
+        Windowed(RandomisedResponse(Pure(1), items=("a", "b"))).find()

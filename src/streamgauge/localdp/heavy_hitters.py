@@ -24,6 +24,7 @@ Error
                  2 reports/keep, by enough for all levels. On average no more than reports/floor prefixes
                  rise above a floor, since a count of f does with a chance of at most f/floor, or 1; so
                  `keep` of twice that many cuts none off.
+    Where devices repeat their reports, say so: `copies` of one, at most, widen floors and errors.
 
 Reference
     Wang, Li, Jha: Locally differentially private heavy hitter identification, TDSC 18(2), 2021 (prefix
@@ -198,17 +199,24 @@ class HeavyHitters(CodedClaim):
     def load(self, saved: bytes) -> WordCollector:
         return WordCollector.loaded(self, saved)
 
-    def floor(self, reports: int, squares: float | None = None, search: Search = SEARCH) -> float:
+    def floor(
+        self, reports: int, squares: float | None = None, search: Search = SEARCH, copies: int = 1
+    ) -> float:
         """The estimate below which nothing is found. `squares` is the sum of the squares of the counts of
         all prefixes of a level; reports^2 at most, which is what it is taken for if it is not given."""
         pairs = float(reports) ** 2 if squares is None else squares
-        variance = max(self.variance(0, reports, pairs), 1e-9)
-        share = self.spread.collided(0, reports, pairs) / variance
+        variance = max(self.variance(0, reports, pairs, copies), 1e-9)
+        share = self.spread.collided(0, reports, pairs, copies) / variance
         tail = search.tail(self.levels, self.spelling.branches)
         return float(point(self.hashes, self.width, tail, share) * sqrt(variance))
 
     def smallest(
-        self, reports: int, confidence: float = 0.9, squares: float | None = None, search: Search = SEARCH
+        self,
+        reports: int,
+        confidence: float = 0.9,
+        squares: float | None = None,
+        search: Search = SEARCH,
+        copies: int = 1,
     ) -> float:
         """The count of a word that a search among so many reports finds with some confidence; if it is
         beyond `reports`, none is. It is where count - z stddev(count) is the floor, or 2 reports/keep, once
@@ -218,8 +226,8 @@ class HeavyHitters(CodedClaim):
         count, wide = float(reports), normal_point((1 - confidence) / self.levels)
         for _ in range(ROUNDS):
             pairs = min(float(reports) ** 2 if squares is None else squares, reports * count)
-            least = max(self.floor(reports, pairs, search), 2 * reports / search.keep)
-            count = least + wide * self.stddev(min(count, reports), reports, pairs)
+            least = max(self.floor(reports, pairs, search, copies), 2 * reports / search.keep)
+            count = least + wide * sqrt(self.variance(min(count, reports), reports, pairs, copies))
         return count
 
 

@@ -41,9 +41,9 @@ class Residue:
         """Of reports of each item that were not taken out."""
         return self.sketch.counts(self.table, 0, items) - self.off
 
-    def squares(self) -> float:
+    def squares(self, copies: int = 1) -> float:
         """An estimate of the sum of squares of the counts of what is left."""
-        return self.sketch.squares(self.table, self.reports)
+        return self.sketch.squares(self.table, self.reports, copies)
 
     def without(self, items: Sequence[str], counts: Floats) -> "Residue":
         """What is left without so many reports of each of some items."""

@@ -35,6 +35,7 @@ from streamgauge.localdp.collector import Collector
 from streamgauge.localdp.estimates import Frequencies
 from streamgauge.localdp.oracle import Item
 from streamgauge.localdp.reports import Given, Reports, rows
+from streamgauge.localdp.word_search import SEARCH, Search, WordCollector
 from streamgauge.noise import Ints
 
 RUNNING, EACH = "running", "each"
@@ -68,7 +69,7 @@ class Windowed:
     @property
     def collector(self) -> Collector:
         """Of the reports in the window. It is the window's own, to look at and not to add to, and knows
-        nothing of repeats."""
+        nothing of repeats: tell it of them as `copies`."""
         return self._collector
 
     @property
@@ -95,6 +96,16 @@ class Windowed:
     def estimate(self, items: Sequence[Item]) -> Frequencies:
         """How many reports of the window are of each item."""
         return self._collector.estimate(items, self.repeats)
+
+    def top(self, candidates: Sequence[Item], count: int) -> Frequencies:
+        """The candidates of the largest estimates, largest first."""
+        return self.estimate(candidates).top(count)
+
+    def find(self, count: int | None = None, *, above: float = 0.0, search: Search = SEARCH) -> Frequencies:
+        """Words of the window that nobody listed, as a collector of `HeavyHitters` finds them."""
+        if not isinstance(self._collector, WordCollector):
+            raise TypeError(f"claim must be HeavyHitters to find words, got {self.claim!r}")
+        return self._collector.find(count, above=above, search=search, copies=self.repeats)
 
     def merge(self, other: "Windowed") -> None:
         """Takes all reports of another window of the same claim at the same tick."""

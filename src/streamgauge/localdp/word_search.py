@@ -55,44 +55,47 @@ class WordCollector(Collector):
 
     claim: "HeavyHitters"
 
-    def find(self, count: int | None = None, *, above: float = 0.0, search: Search = SEARCH) -> Frequencies:
+    def find(
+        self, count: int | None = None, *, above: float = 0.0, search: Search = SEARCH, copies: int = 1
+    ) -> Frequencies:
         """The words of the largest estimates, largest first: at most `count`, all above the floor where the
-        others are taken out, and with estimates of at least `above`."""
+        others are taken out, and with estimates of at least `above`. No report is there more than `copies`
+        times."""
+        check_whole("copies", copies)
         words: Words = ("",)
         for level in range(self.claim.levels):
-            words = self._risen(level, words, search)
-        found = self.estimate(words)
+            words = self._risen(level, words, search, copies)
+        found = self.estimate(words, copies)
         enough = int((found.count >= above).sum())
         return found.top(enough if count is None else min(count, enough))
 
-    def _risen(self, level: int, prefixes: Words, search: Search) -> Words:
+    def _risen(self, level: int, prefixes: Words, search: Search, copies: int) -> Words:
         """The prefixes of a level that go on, largest first."""
-        claim, reports = self.claim, self.reports
-        residue = claim.residue(self._state.table, level)
-        candidates = self._hopeful(residue, claim.spelling.extended(prefixes, level), search)
+        claim, residue = self.claim, self.claim.residue(self._state.table, level)
+        lowest = claim.floor(self.reports, 0, search, copies)
+        candidates = self._hopeful(residue, claim.spelling.extended(prefixes, level), lowest)
         known = np.zeros(len(candidates))
         risen = np.zeros(len(candidates), bool)
         for _ in range(ROUNDS):
             counts = known + residue.counts(candidates)
-            floor = self._floor(residue, search)
+            floor = self._floor(residue, search, copies)
             before, risen = risen, _largest(counts, risen | (claim.levels * counts > floor), search.keep)
-            if (risen == before).all() or floor <= HARDLY * claim.floor(reports, 0, search):
+            if (risen == before).all() or floor <= HARDLY * lowest:
                 break
             more, known = np.where(risen, counts, 0) - known, np.where(risen, counts, 0)
             residue = residue.without([candidates[place] for place in np.flatnonzero(more)], more[more != 0])
         return tuple(candidates[place] for place in np.argsort(-counts, kind="stable") if risen[place])
 
-    def _hopeful(self, residue: Residue, candidates: Words, search: Search) -> Words:
-        """Those that may rise above some floor: taking others out adds at most what all of them take off a
-        count on average."""
+    def _hopeful(self, residue: Residue, candidates: Words, lowest: float) -> Words:
+        """Those that may rise above the lowest floor: taking others out adds at most what all of them take
+        off a count on average."""
         most = self.claim.levels * (residue.counts(candidates) + residue.off)
-        return tuple(
-            candidates[place] for place in np.flatnonzero(most > self.claim.floor(self.reports, 0, search))
-        )
+        return tuple(candidates[place] for place in np.flatnonzero(most > lowest))
 
-    def _floor(self, residue: Residue, search: Search) -> float:
-        squares = self.claim.squares_from(residue.squares(), self.reports)
-        return self.claim.floor(self.reports, min(max(squares, 0.0), float(self.reports) ** 2), search)
+    def _floor(self, residue: Residue, search: Search, copies: int) -> float:
+        squares = self.claim.squares_from(residue.squares(copies), copies * self.reports)
+        most = float(self.reports) ** 2
+        return self.claim.floor(self.reports, min(max(squares, 0.0), most), search, copies)
 
 
 def _largest(counts: Floats, risen: Bools, most: int) -> Bools:
