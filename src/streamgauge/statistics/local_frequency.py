@@ -114,9 +114,10 @@ class LocalFrequency:
         return (f"its table of sums takes {size:,.1f} MB; {written}",) if size >= 1 else ()
 
     def stddev(self, reports: float) -> float:
-        """Of the estimate of a rare item, among so many reports that are spread evenly over the items."""
+        """Of the estimate of a rare item, among so many reports that are spread evenly over the items. Copies
+        repeat their report's chance, not the collisions of items, which are the same for every report."""
         squares = max(reports, reports**2 / self.channels)
-        return float(self.counter.stddev(0, round(reports), squares)) * sqrt(self.copies)
+        return sqrt(float(self.counter.variance(0, round(reports), squares, self.copies)))
 
     def told(self, frequencies: Sequence[Frequencies], confidence: float) -> dict[str, Columns]:
         """Estimates of some ticks as columns."""
