@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -117,8 +116,21 @@ def test_what_a_column_of_reports_cannot_be_is_refused_by_its_key(
             'stream.source must be "reports" where unit = "report", got "http"',
         ),
         ({"source": "report"}, 'stream.source must be "reports" where unit = "report", got "report"'),
-        ({"source": "http", "time": "ts", "unit": "event"}, "stream.senders must be left out unless"),
-        ({"source": "http", "time": "ts", "unit": "event", "senders": None}, "got emoji in another"),
+        (
+            {"source": "http", "time": "ts", "unit": "event", "columns": {"age": {"values": ["old"]}}},
+            "stream.senders must be left out unless",
+        ),
+        (
+            {"source": "http", "time": "ts", "unit": "event", "senders": None},
+            'stream.source must be "reports" where a column has reports (stream.columns.emoji), got "http"',
+        ),
+        (
+            {"source": "report", "unit": "event"},
+            'stream.source must be "reports" where a column has reports (stream.columns.emoji), got "report" '
+            "(did you mean reports?)",
+        ),
+        ({"source": "report", "unit": "event", "senders": None, "time": "ts"}, "where a column has reports"),
+        ({"source": "reports.jsonl", "unit": {"w_event": 3}, "senders": None}, "where a column has reports"),
     ],
 )
 def test_reports_unit_and_senders_go_together(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
@@ -240,6 +252,7 @@ def test_reports_that_are_repeated_widen_errors_by_their_copies_in_a_window(
 
     file = poll(tmp_path, change)
     statistic: Any = planned(file, file.releases[0]).parts[0].statistic
-    alone = replace(statistic, copies=1)
+    spread, squares = statistic.counter.spread, 1000**2 / 3
     assert statistic.copies == copies
-    assert statistic.stddev(1000) == pytest.approx(copies**0.5 * alone.stddev(1000))
+    chance, collided = copies * 1000 * spread.other, (squares - copies * 1000) * spread.shared
+    assert statistic.stddev(1000) ** 2 == pytest.approx(chance + collided)

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from streamgauge.query.formats import REPORTS
-from streamgauge.query.settings import Column
-from streamgauge.query.toml_keys import BadFile, Rule, Table
+from streamgauge.query.toml_keys import BadFile, Rule, Table, joined
 from streamgauge.query.toml_rules import PATH, one_of
 
 ARRIVED = "arrived"  # the column that the server writes
@@ -40,13 +39,14 @@ def reported(stream: Table) -> dict[str, Any]:
     return {"source": REPORTS, "senders": stream.required("senders", SENDERS)}
 
 
-def check_columns(stream: Table, columns: Mapping[str, Column]) -> None:
-    """Refuses reports and their senders in a stream that has none."""
+def check_source(stream: Table) -> None:
+    """Refuses columns of reports, and senders, where the source has none: before all that any other source
+    must say."""
     if is_reported(stream):
         return
+    for name, column in stream.tables("columns").items():
+        if isinstance(column, Mapping) and "report" in column:
+            where = joined(stream.at("columns"), name)
+            raise stream.bad("source", f'"{REPORTS}" where a column has reports ({where})', (REPORTS,))
     if "senders" in stream:
         raise BadFile(f'{stream.at("senders")} must be left out unless source = "{REPORTS}", got some')
-    for name, column in columns.items():
-        if column.report is not None:
-            rule = f'a column of reports must be in a stream whose source = "{REPORTS}"'
-            raise BadFile(f"{rule}, got {name} in another")

@@ -25,7 +25,7 @@ from streamgauge.query.formats import HTTP, REPORTS, STANDARD, Format, compressi
 from streamgauge.query.instants import ZONE, instant
 from streamgauge.query.pan_private import private_settings
 from streamgauge.query.promises import budget_of, protected
-from streamgauge.query.report_stream import ARRIVED, check_columns, is_reported, reported
+from streamgauge.query.report_stream import ARRIVED, check_source, is_reported, reported
 from streamgauge.query.settings import Stream
 from streamgauge.query.toml_keys import BadFile, Rule, Table
 from streamgauge.query.toml_rules import COLUMN, DURATION, IDENTIFIER, LENGTH, PATH, is_line, one_of
@@ -60,6 +60,7 @@ def stream_of(top: Table) -> Stream:
     name = table.required("name", IDENTIFIER)
     tick = table.required("tick", LENGTH)
     who = protected(table, tick)
+    check_source(table)
     time = ARRIVED if is_reported(table) else table.required("time", COLUMN)
     if who.user == time:
         raise BadFile(f"{table.at('unit')}.user must be another column than the time, got {time}")
@@ -70,7 +71,6 @@ def stream_of(top: Table) -> Stream:
     source = _source(table)
     private = private_settings(table, source)
     columns = columns_of(table, reserved)
-    check_columns(table, columns)
     return Stream(
         name=name,
         **source,
