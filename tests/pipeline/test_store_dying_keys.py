@@ -211,3 +211,62 @@ def test_a_twin_that_keeps_one_key_for_a_part_is_caught(tmp_path, key, monkeypat
     with pytest.raises(AssertionError):
         only_the_newest_opens(store, intruder)
     store.close()
+
+
+class BrokenError(Exception):
+    """A commit that goes no further."""
+
+
+def drawn_by_a_broken_commit(folder, key, monkeypatch, place, *, shut):
+    """The part keys of a commit that fails somewhere, the store, and those it had before."""
+    store, drawn = Store.open(folder, key, create=True), []
+    store.commit(tick=1, state={"run": plain(1), "other": plain(1, "other")})
+    before = {name: bytes(bytearray(each)) for name, each in store._keys.items()}
+    if shut:
+        store.seal()
+
+    def system_key(real=sealed.system_key):
+        drawn.append(real())
+        return drawn[-1]
+
+    def broken(*given, **more):
+        raise BrokenError
+
+    def step(name):
+        if name == place:
+            raise BrokenError
+
+    monkeypatch.setattr(sealed, "system_key", system_key)
+    monkeypatch.setattr(store, "_steps", step)
+    if hasattr(Store, place):
+        monkeypatch.setattr(store, place, broken)
+    if place == "half of the parts":
+        monkeypatch.setattr(
+            sealed, "seal", lambda *given, seal=sealed.seal: broken() if drawn[1:] else seal(*given)
+        )
+    with pytest.raises(BrokenError):
+        store.commit(tick=2, state={"run": plain(2), "more": plain(2, "more")})
+    return drawn, store, before
+
+
+PLACES = ["_write_marks", "_write_head", "half of the parts", "rows written", "slot written", "committed"]
+
+
+@pytest.mark.parametrize("shut", [False, True], ids=["open", "sealed"])
+@pytest.mark.parametrize("place", PLACES)
+def test_part_keys_of_a_commit_that_fails_are_overwritten(tmp_path, key, monkeypatch, place, shut):
+    drawn, store, before = drawn_by_a_broken_commit(tmp_path / "s", key, monkeypatch, place, shut=shut)
+    assert len(drawn) == 2
+    assert all(each == bytes(32) for each in drawn)
+    assert store._keys == ({} if shut else before)
+
+
+def test_a_store_whose_commit_failed_goes_on_under_the_keys_it_had(tmp_path, key, monkeypatch):
+    with monkeypatch.context() as patched:
+        _, store, _ = drawn_by_a_broken_commit(tmp_path / "s", key, patched, "_write_head", shut=False)
+    store.commit(tick=2, state={"run": plain(2)})
+    store.close()
+    assert Store.open(tmp_path / "s", key, create=False).state() == {
+        "run": plain(2),
+        "other": plain(1, "other"),
+    }

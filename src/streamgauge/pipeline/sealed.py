@@ -53,7 +53,11 @@ def unseal(key: bytes, sealed: bytes, *about: str | int) -> bytes:
 def seal_part(identity: str, name: str, generation: int, plain: bytes) -> tuple[bytes, bytes]:
     """A fresh key, and the part under it."""
     key = system_key()
-    return key, seal(key, plain, identity, "part", name, generation)
+    try:
+        return key, seal(key, plain, identity, "part", name, generation)
+    except BaseException:
+        wipe(key)
+        raise
 
 
 def unseal_part(key: bytes, identity: str, name: str, generation: int, sealed: bytes) -> bytes:

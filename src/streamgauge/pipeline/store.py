@@ -206,11 +206,33 @@ class Store(Reader):
         state: Mapping[str, bytes | None],
         marks: Mapping[str, bytes] = NOTHING,
     ) -> None:
+        keys = dict(self._keys)
+        try:
+            self._write(key, after, released, acts, state=state, marks=marks, keys=keys)
+        except BaseException:
+            overwrite_keys(_others(keys, self._keys))  # of parts that nobody will open
+            raise
+        overwrite_keys(_others(self._keys, keys))
+        self._head, self._keys = after, {} if self.sealed else keys
+        self._uncertain = False
+
+    def _write(
+        self,
+        key: Key | Sealing,
+        after: Head,
+        released: Sequence[Row],
+        acts: Sequence[str],
+        *,
+        state: Mapping[str, bytes | None],
+        marks: Mapping[str, bytes],
+        keys: dict[str, bytes],
+    ) -> None:
+        """One commit on disk; `keys` are then those of all parts there are."""
         self._steps("begun")
         with self._transaction():
             if after.number != self._head.number:
                 self._write_history(after, released, acts)
-            keys = self._write_state(after, state)
+            self._write_state(after, state, keys)
             self._write_marks(marks)
             slot = self._write_head(key, after, keys)
             if self.sealed:
@@ -223,9 +245,6 @@ class Store(Reader):
         with refusals(self.folder):
             self._slots.destroy(after.generation - 1)
         self._steps("slot destroyed")
-        overwrite_keys({name: old for name, old in self._keys.items() if keys.get(name) is not old})
-        self._head, self._keys = after, {} if self.sealed else keys
-        self._uncertain = False
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -250,9 +269,8 @@ class Store(Reader):
                 raise AlreadyReleased(release, tick) from None
         self._sql.executemany("INSERT INTO acts VALUES (NULL, ?, ?)", ((after.number, act) for act in acts))
 
-    def _write_state(self, after: Head, state: Mapping[str, bytes | None]) -> dict[str, bytes]:
-        """Seals what changed; returns the keys of all parts there are then."""
-        keys = dict(self._keys)
+    def _write_state(self, after: Head, state: Mapping[str, bytes | None], keys: dict[str, bytes]) -> None:
+        """Seals what changed, and puts the keys of that in the place of others."""
         if self.sealed:
             self._sql.execute("DELETE FROM parts")
         for name, plain in state.items():
@@ -263,7 +281,6 @@ class Store(Reader):
                 keys[name], sealed = seal_part(self._head.identity, name, after.generation, plain)
                 row = (name, after.generation, sealed)
                 self._sql.execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", row)
-        return keys
 
     def _write_marks(self, marks: Mapping[str, bytes]) -> None:
         rows = ((name, value, mark_checksum(name, value)) for name, value in marks.items())
@@ -277,6 +294,11 @@ class Store(Reader):
             (after.generation, after.number, after.tick, after.chain, sealed),
         )
         return slot
+
+
+def _others(keys: Mapping[str, bytes], than: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Those keys that are not among others."""
+    return {name: key for name, key in keys.items() if than.get(name) is not key}
 
 
 def _held(folder: Path) -> Slots:
