@@ -14,6 +14,7 @@ import binascii
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,6 +66,27 @@ def key_of(file: PipelineFile) -> Key:
         if file.stream.key is None:
             return create_key(path)
     return load_key(named, file.path.parent)
+
+
+def key_is_away(file: PipelineFile) -> bool:
+    """Whether a key is seen not to be where it should be; nothing is read or run. That it is not away does
+    not say that it is the right one."""
+    kind, _, rest = (file.stream.key or default_key(file.path)).partition(":")
+    name, base = rest.strip(), file.path.parent
+    if kind == "env":
+        return name not in os.environ
+    if kind == "command":
+        return _program(name, base) is None
+    return not os.access(path_of(name, base), os.R_OK)
+
+
+def _program(text: str, base: Path) -> str | None:
+    """What a command runs, if it is there; one that is a path begins where the command does."""
+    try:
+        program = shlex.split(text)[0]
+    except ValueError:
+        return None
+    return shutil.which(base / program if os.sep in program else program)
 
 
 def key_path(text: str, base: Path) -> Path | None:

@@ -128,7 +128,11 @@ def _refuse(
 
 
 def _drawn(told: Told) -> bool:
-    """Whether anything came out of a store: a tick, or what was handed over before the first had ended."""
+    """Whether anything came out of a store: a tick, or what was handed over before the first had ended.
+
+    Who looked at its memory in its first tick, unannounced, has had the one look of the promise: what comes
+    after has draws of its own, as after `begin_anew`, and tables whose look and releases add up.
+    """
     return bool(told.trace.tick) or any(each.intrusions for each in told.spent or ())
 
 

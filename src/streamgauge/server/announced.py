@@ -26,6 +26,7 @@ from streamgauge.pipeline.handed_over import GONE, NoPlace, PlaceTaken
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.intruding import Intrusion, IntrusionRefused
 from streamgauge.pipeline.options import Step
+from streamgauge.pipeline.store_errors import KeyRefused, WrongKey
 from streamgauge.query.settings import PipelineFile
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -36,6 +37,8 @@ CODES: dict[type[Exception], str] = {
     PlaceTaken: "folder_taken",
     IntrusionRefused: "not_intruded",
     NoPlace: "no_room",
+    KeyRefused: "key_away",
+    WrongKey: "key_away",
 }
 
 

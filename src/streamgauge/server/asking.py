@@ -46,7 +46,7 @@ from streamgauge.server.limits import Limits
 from streamgauge.server.public_ledger import PublicLedger
 from streamgauge.server.roles import Person, Role, needs, person_of
 from streamgauge.server.runner import Runner
-from streamgauge.server.turns import NotRunning, Refused
+from streamgauge.server.turns import KeyAway, NotRunning, Refused
 
 WAITING = 64  # plans and asks that may wait for the one thread that plans
 Found = TypeVar("Found")
@@ -159,6 +159,8 @@ class Asking:
             return await asyncio.shield(asyncio.wrap_future(act(*told)))
         except Refused as refusal:
             raise refused(refusal.reasons) from None
+        except KeyAway as away:
+            raise later("key_away", str(away), seconds=10) from None
         except NotRunning:
             raise later(
                 "not_running", "the run must go on to be asked, got one that does not", seconds=10

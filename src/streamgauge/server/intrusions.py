@@ -25,6 +25,7 @@ from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.roles import Role, needs, person_of
 
 BROKEN = {"lost", "failed"}  # another try may be another intrusion, so nobody is told to try again
+LATER = {"no_room", "key_away"}
 ORDINARY = "pan_private must be true to survive an intrusion, got false"
 
 
@@ -68,7 +69,7 @@ def name_in(body: dict[str, Any]) -> str:
 
 
 def refused(refusal: NotHandedOver) -> HttpRefusal:
-    if refusal.code == "no_room":
+    if refusal.code in LATER:
         return later(refusal.code, str(refusal), seconds=10)
     return HttpRefusal(500 if refusal.code in BROKEN else 409, refusal.code, str(refusal))
 

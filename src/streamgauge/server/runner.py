@@ -8,9 +8,10 @@ Promise
     source that cannot be replayed are held from the first turn to the last (`pipeline.holding`). If the run
     cannot be opened with what is asked for, it goes on without, or rests if its last tick was over. Nothing
     was charged then, unless a sink failed after the commit: the charge stands, the release is taken up by
-    the next turn, and who asks again in the same words is answered as if nothing had been. When the run is
-    over, or the world failed it, readers go on reading. Whatever its thread dies of, the run is then
-    "failed", who waits is told, and only then are lock and store let go.
+    the next turn, and who asks again in the same words is answered as if nothing had been. With pan_private
+    = true a run whose key is away is not set down; one that was set down waits for its key, and goes on.
+    When the run is over, or the world failed it, readers go on reading. Whatever its thread dies of, the run
+    is then "failed", who waits is told, and only then are lock and store let go.
 
 Privacy
     `state` and `error` are public: the error is the name of a class. `progress`, `failure` and what `worry`
@@ -34,6 +35,7 @@ from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.by_clock import closed_tick
 from streamgauge.pipeline.holding import Holding
+from streamgauge.pipeline.keys import key_is_away
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.options import Options, Progress, unseen
 from streamgauge.pipeline.pipeline import Pipeline, input_of
@@ -53,7 +55,7 @@ from streamgauge.server.known_acts import books
 from streamgauge.server.leaving import Leaving
 from streamgauge.server.over import Over
 from streamgauge.server.tally import Tally
-from streamgauge.server.turns import TOLD, NotRunning, Refused, Turn, Turns, Wish
+from streamgauge.server.turns import KEYLESS, TOLD, KeyAway, NotRunning, Refused, Turn, Turns, Wish
 from streamgauge.sources.inbox import Inbox, inbox_of
 from streamgauge.sources.passing_inbox import PassingInbox
 
@@ -115,7 +117,7 @@ class Runner:
         self.failure: Exception | None = None
         self.dropped = Counter[str]()  # exact: records that were no reports, before they could be read
         self.late: dict[int, int] = {}  # acts, by their place, that leave after their time: when
-        self._seen, self._tally = seen, Tally()
+        self._seen, self._tally, self._waits = seen, Tally(), False
         self._gathering = Gathering.of(file)
         self._turns = Turns(self.now, self._gathering.begins)
         self._worry, self._holding = worry, Holding(file)
@@ -190,11 +192,18 @@ class Runner:
 
     def intruding(self, to: Path) -> Future[Announced]:
         """As `intrude`."""
-        return self._turns.ask(Wish(announced=to))
+        return self._in_turn(Wish(announced=to))
 
     def _wished(self, wish: Wish) -> Future[None]:
         if reasons := tuple(never_asked(self.file.stream)):
             raise Refused(reasons)
+        return self._in_turn(wish)
+
+    def _in_turn(self, wish: Wish) -> Future[Any]:
+        """Sets the run down for a wish, unless it could not be taken up again: with pan_private = true it
+        holds no key."""
+        if self.file.stream.pan_private and key_is_away(self.file):
+            raise KeyAway
         return self._turns.ask(wish)
 
     def acts(self) -> tuple[Act, ...]:
@@ -251,6 +260,8 @@ class Runner:
         failure = self._run(turn, idle=idle)
         if failure is None:
             idle = not turn.interrupted
+        elif self._keyless(turn, failure):
+            self._turns.rest(failure)
         elif turn.needed:
             self._fail(failure)
         else:
@@ -259,6 +270,15 @@ class Runner:
             self._leaving.ended()
         self._turns.over(turn, failure)
         return idle
+
+    def _keyless(self, turn: Turn, failure: Exception) -> bool:
+        """Whether a run that was set down waits for its key: all of it is in its store, and nobody gets at
+        that. The curator is told once."""
+        before, self._waits = self._waits, isinstance(failure, KEYLESS) and self.state == "running"
+        waits = self._waits and turn.needed and not turn.done.done()
+        if waits and not before:
+            self._worry(failure)
+        return waits
 
     def _judge(self, turn: Turn) -> None:
         """Tells those at once whom the ledger is against: the turn is of the others."""
@@ -304,7 +324,7 @@ class Runner:
             return hand_over(self._holding, to, clock, noise, self.options.step)
         except Exception as failure:
             refusal = why_not(self._emptied(failure))
-            if refusal.code in ("lost", "failed", "no_room"):
+            if refusal.code in ("lost", "failed", "no_room", "key_away"):
                 self._worry(failure)
             return refusal
 

@@ -31,6 +31,7 @@ from typing import Any
 from streamgauge.pipeline.asked_releases import AskedRelease, AskRefused
 from streamgauge.pipeline.book import TooLate
 from streamgauge.pipeline.clock import SECOND
+from streamgauge.pipeline.store_errors import KeyRefused, WrongKey
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, PrivacyError
 from streamgauge.query import query
@@ -38,6 +39,8 @@ from streamgauge.server.announced import Announced
 
 Verdict = tuple[str, ...] | None  # what is against a wish; None if it is so already
 PACE = 1.0  # seconds between two turns
+REST = 5.0  # seconds between two tries of a run that waits for its key
+KEYLESS = (KeyRefused, WrongKey)
 TOLD = (PrivacyError, TooLate, AskRefused, query.Refused)  # by declarations and the ledger alone
 
 
@@ -53,12 +56,24 @@ class NotRunning(RuntimeError):  # noqa: N818 - the same
     """There is no run that could be asked for anything."""
 
 
+class KeyAway(NotRunning):
+    """The key is not where it should be: a run that is set down could not be taken up again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the curator's key must be there for a run to be set down and taken up again, got none: the run "
+            "goes on, and nothing was charged; ask again once the key is back"
+        )
+
+
 def stops() -> NotRunning:
     return NotRunning("the run must go on to be asked, got one that stops")
 
 
 def refusal_of(failure: BaseException) -> Exception:
     """What may be told of a failure."""
+    if isinstance(failure, KEYLESS):
+        return KeyAway()
     if not isinstance(failure, TOLD):
         return NotRunning("the run could not be opened")
     told = exceeded_text(failure) if isinstance(failure, BudgetExceeded) else str(failure)
@@ -213,6 +228,16 @@ class Turns:
                 wish.settle(failure)
             if not turn.done.done():
                 turn.done.set_exception(failure or stops())
+
+    def rest(self, failure: Exception) -> None:
+        """The run cannot be taken up for now: who waits is told, and it is tried again after a while."""
+        with self._changed:
+            for wish in (*self._alone, *self._asked):
+                wish.settle(failure)
+            self._alone.clear()
+            self._asked.clear()
+            if not self._over:
+                self._changed.wait(REST)
 
     def next(self, *, idle: bool) -> Turn | None:
         """The next turn; where nothing is left to run, only when somebody asks. None when all is over.

@@ -1,0 +1,122 @@
+"""A pan-private run whose key is away: who asks is refused, nothing is charged, and the run goes on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import code_of
+from served import eventually, file_of
+from test_live_intrusions import COUNTS, NOTED, PRIVATE, SERVER, Served, made
+
+from streamgauge.pipeline.keys import create_key, key_is_away
+from streamgauge.pipeline.reading import read_book
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server import runner, turns
+from streamgauge.server.announced import NotHandedOver, place_of
+from streamgauge.server.turns import KeyAway
+
+VISITS = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/4"}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PACE", 0.0)
+    monkeypatch.setattr(turns, "REST", 0.01)
+    NOTED.clear()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Served]:
+    run = Served(file_of(tmp_path, COUNTS, server=SERVER, **PRIVATE), tmp_path)
+    yield run
+    run.runner.stop()
+    run.house.tokens.close()
+
+
+def charged(run: Served) -> set[str]:
+    return set(read_book(run.file.folder, run.file.stream).entries)
+
+
+def test_a_run_is_not_set_down_while_its_key_is_away(run: Served, tmp_path: Path) -> None:
+    key = tmp_path / "v.key"
+    kept = key.rename(tmp_path / "elsewhere.key")
+    asked = run.curator.post("/api/releases", json=VISITS)
+    for reply in (run.intrude("a"), asked):
+        assert (code_of(reply), reply.headers["retry-after"]) == ((503, "key_away"), "10")
+        assert "got none: the run goes on, and nothing was charged" in reply.text
+    assert (run.runner.state, NOTED) == ("running", [])
+    assert run.close(1)
+    kept.rename(key)
+    assert run.intrude("a").status_code == 201
+    assert (made(run), charged(run)) == (1, {"n"})
+    assert run.close(2)
+
+
+def test_a_run_that_was_set_down_waits_for_its_key(
+    run: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes between the look at it and the turn: nobody can know."""
+    monkeypatch.setattr(runner, "key_is_away", lambda file: False)
+    run.send(range(3), 1)
+    key = tmp_path / "v.key"
+    kept = key.rename(tmp_path / "elsewhere.key")
+    with pytest.raises(NotHandedOver) as refusal:
+        run.runner.intrude(place_of(run.file, "a"))
+    assert refusal.value.code == "key_away"
+    for _ in range(2):
+        with pytest.raises(KeyAway):
+            run.runner._turns.ask(turns.Wish(ended=("n",))).result(20)
+    assert run.runner.state == "running"
+    assert [type(each).__name__ for each in NOTED[:2]] == ["KeyRefused", "KeyRefused"]
+    told = len(NOTED)
+    kept.rename(key)
+    assert run.close(1)["count"]["value"] is not None
+    assert run.intrude("a").status_code == 201
+    assert (made(run), charged(run), run.runner.state, len(NOTED)) == (1, {"n"}, "running", told)
+
+
+def test_a_run_that_waits_for_its_key_can_be_stopped(
+    run: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "key_is_away", lambda file: False)
+    monkeypatch.setattr(turns, "REST", 600.0)
+    (tmp_path / "v.key").unlink()
+    create_key(tmp_path / "v.key")
+    with pytest.raises(NotHandedOver, match="got another from"):
+        run.runner.intrude(place_of(run.file, "a"))
+    eventually(lambda: run.runner._waits, "the wait")
+    run.runner.stop()
+    assert run.runner.error == ""
+
+
+def test_a_server_that_never_ran_does_not_wait(tmp_path: Path) -> None:
+    file = file_of(tmp_path, COUNTS, server=SERVER, **PRIVATE)
+    (tmp_path / "v.key").unlink()
+    with pytest.raises(Exception, match="key file must be readable"):
+        Served(file, tmp_path)
+
+
+def keyed(folder: Path, key: str) -> PipelineFile:
+    return file_of(folder, COUNTS, server=SERVER, **{**PRIVATE, "key": key})
+
+
+@pytest.mark.parametrize(
+    ("key", "away"),
+    [
+        ("file:v.key", False),
+        ("file:gone.key", True),
+        ("env:PATH", False),
+        ("env:NO_SUCH_KEY", True),
+        ("command:cat v.key", False),
+        ("command:./there", False),
+        ("command:./not-there", True),
+        ("command:no-such-program-of-ours", True),
+        ("command:'open", True),
+    ],
+)
+def test_what_is_away_is_seen_without_reading_it(tmp_path: Path, key: str, away: bool) -> None:
+    program: Any = tmp_path / "there"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o700)
+    assert key_is_away(keyed(tmp_path, key)) == away
