@@ -11,6 +11,7 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit.kernels import one_person, worst_ratio
 from streamgauge.continual import Binary, HorizonPassed, WindowSum
+from streamgauge.continual.saved import BadSave, pack
 from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate import ContinualDensity, NoIntrusionLeft
 from streamgauge.panprivate import signs as law
@@ -309,3 +310,35 @@ def test_ticks_are_steps() -> None:
     with pytest.raises(TypeError, match=r"^users must be a batch such as an array or a list, got generator$"):
         run.step(user for user in (1, 2))
     assert run.record["releases"] == 0
+
+
+def test_a_save_holds_the_law_and_is_refused_under_another(monkeypatch):
+    """The law is searched for in floats: another search may find another for the same settings."""
+    claim = ContinualDensity(sg.Pure(2), universe=50, intrusions=1)
+    run = claim.start(noise=InsecureNoise(1))
+    run.step(np.arange(20))
+    saved = run.save()
+    again = ContinualDensity(sg.Pure(2), universe=50, intrusions=1)
+    assert again.load(saved).record == run.record
+    other = ContinualDensity(sg.Pure(2), universe=50, intrusions=1)
+    monkeypatch.setitem(
+        other.__dict__, "signs", replace(claim.signs, keep=claim.signs.keep - Fraction(1, 2**20))
+    )
+    assert repr(other) == repr(claim)
+    with pytest.raises(BadSave, match="one without its law is of an earlier version") as refused:
+        other.load(saved)
+    assert str(claim.signs.keep.numerator) in str(refused.value)
+
+
+def test_a_save_holds_the_way_of_its_counter():
+    counter = Binary(sg.Pure(1), horizon=16, pan_private=True)
+    claim = ContinualDensity(sg.Pure(2), universe=50, counter=counter)
+    assert claim.identity().endswith(counter.identity())
+
+
+def test_a_save_of_an_earlier_version_is_refused_and_says_so():
+    claim = ContinualDensity(sg.Pure(2), universe=50)
+    run = claim.start(noise=InsecureNoise(1))
+    earlier = pack(repr(claim), 50, run.record, run._state)
+    with pytest.raises(BadSave, match="one without its law is of an earlier version"):
+        claim.load(earlier)

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from functools import partial
 
 import numpy as np
 
 from streamgauge.noise import Chance, DiscreteLaplace, Ints
 from streamgauge.noise.entropy import Bytes, Wiped
-from streamgauge.panprivate.deviations import Deviation, Drawn, Noise, Responses
-from streamgauge.panprivate.occupancy import Number
+from streamgauge.panprivate.coins import Coins
+from streamgauge.panprivate.deviations import Deviation, Noise, Responses
+from streamgauge.panprivate.occupancy import Number, Occupied
 from streamgauge.panprivate.randomised_response import Response
 from streamgauge.panprivate.table import Table
+from streamgauge.panprivate.taken import Taken
 
 
 def redraw(bits: Bytes, places: Ints, chance: Fraction, noise: Chance) -> None:
@@ -52,15 +54,30 @@ class Count:
 
     def variance(self, part: Number) -> Number:
         """Of `part`, if that is the truth of these entries."""
-        absent, present, gap = (float(p) for p in (self.laws.absent, self.laws.present, self.laws.gap))
-        bits = part * present * (1 - present) + (1 - part) * absent * (1 - absent)
-        return (bits + self.noise.variance / self.entries) / (self.entries * gap * gap)
+        gap = float(self.laws.gap)
+        weight = 1 / (self.entries * gap * gap)
+        return (self._of_a_bit(part) + self.noise.variance / self.entries) * weight
+
+    def _of_a_bit(self, part: Number) -> Number:
+        absent, present = float(self.laws.absent), float(self.laws.present)
+        return part * present * (1 - present) + (1 - part) * absent * (1 - absent)
 
     def deviations(self) -> list[Deviation]:
         weight = 1 / (self.entries * float(self.laws.gap))
         chances = np.array([float(self.laws.absent), float(self.laws.present)])
         return [Responses(self.entries, weight, chances, 0 * chances), Noise(weight, self.noise)]
 
-    def deviations_in_cells(self) -> list[Deviation]:
-        """With those of the part of cells that users, thrown into them at random, take."""
-        return [*self.deviations(), Drawn(1.0, self.entries, inf, 0.25 / self.entries)]
+    def in_cells(self, part: float, occupied: Occupied) -> Taken:
+        """Where the load is, if users were thrown at random into these cells, of which a part is told."""
+        return Taken(occupied, part, partial(self._deviations_in_cells, occupied))
+
+    def _deviations_in_cells(self, occupied: Occupied, low: float, high: float) -> list[Deviation]:
+        """If the mean part of the cells that is taken is between these; ones are coins (`occupancy`)."""
+        absent, gap, m = float(self.laws.absent), float(self.laws.gap), self.entries
+        ends = [self._of_a_bit(part) for part in (low, high)]
+        cells = [(gap * m) ** 2 * each for each in occupied.variances(low, high)]
+        numbers = m * min(ends) + cells[0], m * max(ends) + cells[1]
+        least = min(self._of_a_bit(part) for part in (0.0, 1.0))
+        weight = 1 / (m * gap)
+        coins = Coins(m, weight, (absent + gap * low, absent + gap * high), numbers, least)
+        return [coins, Noise(weight, self.noise)]

@@ -17,13 +17,14 @@ Reference
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, log
+from math import inf, isfinite, log
 
 import numpy as np
 
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.panprivate.deviations import OUTWARDS, Deviation, half_width
+from streamgauge.panprivate.series import weighed_ahead
 
 ENOUGH = 2  # cells, beyond which users are about Poisson
 
@@ -72,25 +73,30 @@ def inverse(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     >>> [each.tolist() for each in inverse(np.array([1.0, 0.0]), np.array([2.0, 1.0]))]
     [[0.5, -1.0], [1.0, -0.0]]
     """
-    least, most = np.zeros(len(low)), np.zeros(len(low))
-    least[0], most[0] = 1 / high[0], 1 / low[0]
-    for j in range(1, len(low)):
-        ends = product((low[1 : j + 1], high[1 : j + 1]), (least[:j][::-1], most[:j][::-1]))
-        down, up = product((ends[0].sum()[None], ends[1].sum()[None]), (least[:1], most[:1]))
-        least[j], most[j] = -up[0], -down[0]
-    return least, most
+    length = len(low)
+    least, most = np.full(length, -inf), np.full(length, inf)  # the last first: products are of neighbours
+    least[-1], most[-1] = 1 / high[0], 1 / low[0]
+    room = np.empty((4, length))
+    for j in range(1, length):
+        done = slice(length - j, length)
+        down, up = summed((low[1 : j + 1], high[1 : j + 1]), (least[done], most[done]), room[:, :j])
+        if not isfinite(up - down):
+            break
+        ends = [total * first for total in (down, up) for first in (float(least[-1]), float(most[-1]))]
+        least[length - 1 - j], most[length - 1 - j] = -max(ends), -min(ends)
+    return least[::-1], most[::-1]
 
 
-def product(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Bounds of products of numbers within bounds."""
-    ways = np.stack([a * b for a in one for b in other])
-    return ways.min(0), ways.max(0)
+def summed(one: tuple[Floats, Floats], other: tuple[Floats, Floats], room: Floats) -> tuple[float, float]:
+    """Bounds of the sum of products of numbers within bounds."""
+    for way, (a, b) in zip(room, ((a, b) for a in one for b in other), strict=True):
+        np.multiply(a, b, out=way)
+    return float(room.min(0).sum()), float(room.max(0).sum())
 
 
 def steepest(weights: Ints, least: Floats, most: Floats) -> Floats:
     """The largest |sum_i w_(i+j) r_i| for r within bounds, for every j."""
-    found = []
-    for j in range(len(weights)):
-        ways = weights[j:] * least[: len(weights) - j], weights[j:] * most[: len(weights) - j]
-        found.append(max(-float(np.minimum(*ways).sum()), float(np.maximum(*ways).sum())))
-    return np.array(found)
+    up, down = np.maximum(weights, 0), np.maximum(-weights, 0)
+    low = weighed_ahead(up, least) - weighed_ahead(down, most)
+    high = weighed_ahead(up, most) - weighed_ahead(down, least)
+    return np.maximum(-low, high)

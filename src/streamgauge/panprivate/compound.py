@@ -13,7 +13,9 @@ Error
     `stddev` is of first order (delta method): the gradient of the value, times the errors of the tails (bits,
     noise), and those of g among the cells that are looked at, less what is counted of users that are there
     for certain. It is infinite where the numbers end. An interval is that of all tails, carried through the
-    logarithm (`carried`). A coefficient beyond what half an empty cell would tell is cut there.
+    logarithm (`carried`). A coefficient beyond what half an empty cell would tell is cut there. Errors of
+    tails that are not small beside what is empty are bent by the logarithm, and now and then by very much: a
+    prediction (`expected`) is then the most that an estimate can be off.
 
 Reference
     Buchmann, Gruebel: Decompounding, Annals of Statistics 31(4), 2003, for the inversion.
@@ -32,6 +34,9 @@ from streamgauge.panprivate.carried import Carried
 from streamgauge.panprivate.deviations import Deviation, Drawn, Noise, Responses
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.randomised_response import Response
+from streamgauge.panprivate.series import inverse_series, log_series, together, weighed_ahead
+
+SMALL = 0.2  # errors of tails, times what they are multiplied by: below it first order is right to a third
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,38 +57,62 @@ class Unfolded:
 
     def value(self, tails: Floats) -> float:
         """sum_j w_j (users per cell who came more than j times)."""
-        return float(self.weights @ -np.cumsum(self.logarithm(tails)))
+        return self.sum_of(self.logarithm(tails))
+
+    def sum_of(self, logarithm: Floats) -> float:
+        return float(self.weights @ -np.cumsum(logarithm))
 
     def gradient(self, tails: Floats) -> Floats:
         """d value / d tails: with r = 1/g as a series, d l = r d g, so that all but one step cancel."""
-        inverse, t = inverse_series(self.chances(tails)), len(tails)
-        return np.array([float(inverse[: t - j] @ self.weights[j:]) for j in range(t)])
+        return weighed_ahead(self.weights, inverse_series(self.chances(tails)))
 
-    def certain(self, tails: Floats) -> float:
+    def certain(self, logarithm: Floats) -> float:
         """Users per cell by the squares of their weights: what Poisson numbers of them would vary by."""
-        logarithm = self.logarithm(tails)
         users = np.append(logarithm[1:], -logarithm.sum())
         return float(users @ np.cumsum(self.weights) ** 2)
 
     def near(self, tails: Floats) -> "Nearby":
         with np.errstate(all="ignore"):
-            return Nearby(tails, self.chances(tails), self.gradient(tails), self.certain(tails))
+            logarithm, chances = self.logarithm(tails), self.chances(tails)
+            inverse = inverse_series(chances)
+            gradient, certain = weighed_ahead(self.weights, inverse), self.certain(logarithm)
+            return Nearby(
+                self.sum_of(logarithm), tails, chances, gradient, certain, together(inverse, inverse)
+            )
+
+    @property
+    def farthest(self) -> float:
+        """How far from 0 a value is at most: each coefficient is cut."""
+        return log(2 * self.entries) * float(np.abs(np.cumsum(self.weights[::-1])).sum())
 
 
 class Nearby(NamedTuple):
-    """Tails, and all that errors near them are made of."""
+    """A value, its tails, and all that errors near them are made of."""
 
+    value: float
     tails: Floats
     chances: Floats
     gradient: Floats
     certain: float
+    steep: float  # the squares of the coefficients of 1/g together
 
 
 @lru_cache(maxsize=16)
-def near_expected(weights: bytes, entries: int, load: float, times: int) -> Nearby:
-    """If so many users per cell came so many times each: the same for all laws, of which many are tried."""
-    unfolded = Unfolded(np.frombuffer(weights, np.int64), entries)
-    return unfolded.near(compounded(load, times, len(unfolded.weights)))
+def near_expected(weights: bytes, load: float, times: int) -> Nearby:
+    """If so many users per cell came so many times each: the same for all laws, of which many are tried.
+
+    The series g is exp(load (z^times - 1)), and 1/g the same of -load, however little of it is empty.
+    """
+    weighed = np.frombuffer(weights, np.int64)
+    chances, inverse = np.zeros(len(weighed)), np.zeros(len(weighed))
+    chances[::times] = poisson(load, (len(weighed) - 1) // times)
+    reached = float(weighed[:times].sum())
+    with np.errstate(all="ignore"):
+        signs = (-1.0) ** np.arange(len(chances[::times]))
+        inverse[::times] = chances[::times] * np.exp(2 * np.float64(load)) * signs
+        gradient, steep = weighed_ahead(weighed, inverse), together(inverse, inverse)
+    tails = compounded(load, times, len(weighed))
+    return Nearby(load * reached, tails, chances, gradient, load * reached * reached, steep)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +136,9 @@ class Compound:
 
     def told(self, tails: Floats, universe: int) -> Estimated:
         """What follows from tails as they were estimated."""
-        value, stddev = self.unfolded.value(tails), self._stddev(self.unfolded.near(tails))
-        within = Carried(value, self.weights, tails, self._of_a_tail(), self.cells)
-        return Estimated(value, stddev, universe, within, highest=inf)
+        near = self.unfolded.near(tails)
+        within = Carried(near.value, self.weights, tails, self._of_a_tail(), self.cells)
+        return Estimated(near.value, self._stddev(near), universe, within, highest=inf)
 
     def _of_a_tail(self) -> list[Deviation]:
         """What is between one tail and its mean: the bits of a t-th of the entries, noise, and which cells
@@ -121,10 +150,29 @@ class Compound:
         return [bits, Noise(self._slope, self.noise), cells]
 
     def stddev_at(self, value: float, times: int) -> float:
-        """If as many users as make this value came so many times each."""
-        reached = int(self.weights[:times].sum())
-        weights = self.weights.astype(np.int64).tobytes()
-        return self._stddev(near_expected(weights, self.entries, value / reached, times))
+        """To first order, if as many users as make this value came so many times each."""
+        return self._stddev(self._near(value / self._reached(times), times))
+
+    def expected(self, value: float, times: int) -> float:
+        """The larger of what is to be expected of users who came so many times and of users who came once: as
+        many as make this value or, if those make none, as many."""
+        once = value / (self._reached(1) or self._reached(times))
+        return max(self._off(self._near(value / self._reached(times), times)), self._off(self._near(once, 1)))
+
+    def _near(self, load: float, times: int) -> Nearby:
+        return near_expected(self.weights.astype(np.int64).tobytes(), load, times)
+
+    def _reached(self, times: int) -> int:
+        return int(self.weights[:times].sum())
+
+    def _off(self, near: Nearby) -> float:
+        """Of first order, unless errors of the tails are so large beside what is empty that this says little:
+        then an estimate may be as far off as it can be."""
+        first, t = self._stddev(near), len(self.weights)
+        tail = self._slope * sqrt(self.entries / t + self.noise.variance)
+        if tail * sqrt(t * near.steep) <= SMALL:
+            return first
+        return max(first, self.unfolded.farthest + abs(near.value))
 
     @property
     def unfolded(self) -> Unfolded:
@@ -143,35 +191,21 @@ class Compound:
         scaled = gradient * self._slope
         absent, gap = float(self.laws.absent), float(self.laws.gap)
         means = np.append(0.0, np.cumsum(scaled)) * 2 * gap / t + (2 * absent - 1) * scaled.sum() / t
-        bits = self.entries * np.maximum(scaled @ scaled / t - chances @ means**2, 0.0)
+        squares = together(scaled, scaled)
+        bits = self.entries * np.maximum(squares / t - together(chances, means**2), 0.0)
         reached = np.append(0.0, np.cumsum(gradient))
-        spread = np.maximum(chances @ reached**2 - (chances @ reached) ** 2, 0.0) / self.entries
-        return float(bits + self.noise.variance * (scaled @ scaled) + spread)
-
-
-def log_series(series: Floats, most: float = inf) -> Floats:
-    """The logarithm of a power series that begins above 0; coefficients beyond `most` are cut there."""
-    found = np.zeros(len(series))
-    found[0] = log(series[0])
-    for j in range(1, len(series)):
-        inner = np.arange(1, j) * found[1:j]
-        exact = (series[j] - float(inner @ series[j - 1 : 0 : -1]) / j) / series[0]
-        found[j] = min(max(exact, -most), most)
-    return found
-
-
-def inverse_series(series: Floats) -> Floats:
-    """One over a power series."""
-    found = np.zeros(len(series))
-    found[0] = 1 / series[0]
-    for j in range(1, len(series)):
-        found[j] = -float(series[1 : j + 1] @ found[j - 1 :: -1][:j]) / series[0]
-    return found
+        centre = together(chances, reached)
+        spread = np.maximum(together(chances, reached**2) - centre * centre, 0.0) / self.entries
+        return float(bits + self.noise.variance * squares + spread)
 
 
 def compounded(load: float, times: int, length: int) -> Floats:
     """P(N > j) for j < length, if users come so many times each and a cell has a Poisson number of them."""
     users = np.arange(length) // times
+    return np.asarray(1 - np.cumsum(poisson(load, int(users[-1])))[users])
+
+
+def poisson(load: float, most: int) -> Floats:
+    """The chances of 0..most users."""
     rate = log(max(load, 1e-300))
-    chances = np.array([exp(n * rate - load - lgamma(n + 1)) for n in range(int(users[-1]) + 1)])
-    return np.asarray(1 - np.cumsum(chances)[users])
+    return np.array([exp(n * rate - load - lgamma(n + 1)) for n in range(most + 1)])

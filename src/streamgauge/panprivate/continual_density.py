@@ -50,14 +50,22 @@ from streamgauge.panprivate.deviations import largest, sampled
 from streamgauge.panprivate.distinct import once
 from streamgauge.panprivate.estimated import Estimated
 from streamgauge.panprivate.occupancy import Occupied
-from streamgauge.panprivate.sign_sums import Stretch, check_counter, estimated
+from streamgauge.panprivate.sign_sums import Stretch, check_counter, estimated, of_bits
 from streamgauge.panprivate.signs import HALF, Signs
 from streamgauge.panprivate.table_claim import RECORD
-from streamgauge.panprivate.table_settings import Hashed, LawName, check_asked, check_chance, check_table
+from streamgauge.panprivate.table_settings import (
+    Hashed,
+    LawName,
+    check_asked,
+    check_chance,
+    check_table,
+    check_told,
+)
 from streamgauge.panprivate.users import LARGE, Cells, Items, Universe, entry_of, pieces
 from streamgauge.privacy import Pure, XAdjacent
 
 EXACT = Fraction(1)
+EARLIER = "one without its law is of an earlier version, one of another law of another search"
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class ContinualDensity:
         check_table(self)
         if self.counter is not None:
             check_counter(self.counter)
-        _ = self.signs
+        check_told(self)
 
     @property
     def unit(self) -> XAdjacent:
@@ -173,22 +181,31 @@ class ContinualDensity:
         check_whole("ticks", slots if ticks is None else ticks, least=0)
         times = slots if ticks is None else ticks
         if value is None:
-            first, last = (self._expected(part, intrusions, slots, times).stddev ** 2 for part in (0.0, 1.0))
+            first, last = (self._expected(part, intrusions, slots, times) ** 2 for part in (0.0, 1.0))
             value = 1.0 if self.hashed else largest(first, last, sampled(self.entries, self.universe))
-        return self._expected(value, intrusions, slots, times).stddev
+        return self._expected(value, intrusions, slots, times)
 
-    def _expected(self, value: float, intrusions: int, slots: int, ticks: int) -> Estimated:
-        """What would be told if all went as it should."""
-        stretches = intrusions + 1
-        taken = Occupied(self.universe, self.entries).taken(value) if self.hashed else value
+    def rough(self, intrusions: int) -> float:
+        """Of one slot: whether there are numbers for it."""
+        return self._expected(0.0, intrusions, slots=1, ticks=1)
+
+    def _expected(self, value: float, intrusions: int, slots: int, ticks: int) -> float:
+        """The standard error if all went as it should; of loads beyond what can be told as of any other."""
+        stretches, occupied = intrusions + 1, Occupied(self.universe, self.entries)
+        taken = float(occupied.taken(value)) if self.hashed else value
         users, each = taken * self.entries / stretches, slots / stretches
         gaps = [float(self.signs.after(done).gap) for done in range(stretches)]
         times = -(-ticks // stretches)
         known = [Stretch(times, each, each / 2 + gap * users, gap, self.counter) for gap in gaps]
-        return estimated(known, self.universe, self.entries, bool(self.hashed))
+        if self.hashed:
+            return occupied.stddev(value, lambda _: of_bits(known, self.entries))
+        return estimated(known, self.universe, self.entries, hashed=False).stddev
 
     def identity(self) -> str:
-        return repr(self)
+        """With the law, which was searched for in floats, and the way of the counter: a run never goes on
+        under others than it began with."""
+        counted = "" if self.counter is None else f" through {self.counter.identity()}"
+        return f"{self!r} by {self.signs!r}{counted}"
 
     def blank(self, width: int) -> Marks:
         shape = (3, self.intrusions + 1)
@@ -204,7 +221,7 @@ class ContinualDensity:
         """The run that `save` wrote; refuses another claim's or an altered one. Load each save once, the
         newest alone: see `TableClaim.load`."""
         check_chance(noise)
-        width, record, state = unpack(saved, self.identity(), self.blank, repr(self))
+        width, record, state = unpack(saved, self.identity(), self.blank, f"{self.identity()} ({EARLIER})")
         if (
             width != self.entries
             or record.keys() != RECORD

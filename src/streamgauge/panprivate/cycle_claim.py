@@ -71,7 +71,13 @@ class CycleClaim(TableClaim[Table, Estimated]):
         return entry_of(self)
 
     def best_split(self) -> Fraction:
-        return best_split(lambda share: replace(self, split=share).stddev(intrusions=self.intrusions))
+        return best_split(lambda share: replace(self, split=share).rough(self.intrusions))
+
+    def rough(self, intrusions: int) -> float:
+        """To first order."""
+        if self.hashed:
+            return self.compound(intrusions).stddev_at(1.0, self.typical)
+        return self.stddev(intrusions=intrusions)
 
     def blank(self, width: int) -> Table:
         return blank(width, np.uint16)
@@ -123,11 +129,12 @@ class CycleClaim(TableClaim[Table, Estimated]):
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
         """The standard error where `value` is the truth (see the claim); without one, where it is largest.
 
-        Hashed: if all users came `typical` times; without a value, at 1.
+        Hashed: if all users came `typical` times, or once, whichever is larger; without a value, at 1. Where
+        first order says little, the most that an estimate can be off.
         """
         check_asked(self, value, intrusions)
         if self.hashed:
-            return self.compound(intrusions).stddev_at(1.0 if value is None else value, self.typical)
+            return self.compound(intrusions).expected(1.0 if value is None else value, self.typical)
         ends = self._response_variance(0.0, intrusions), self._response_variance(self.highest, intrusions)
         bent = self._bent(intrusions) + sampled(self.entries, self.universe) * self.highest**2
         at = largest(*ends, bent) if value is None else value / self.highest

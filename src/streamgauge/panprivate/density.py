@@ -45,7 +45,7 @@ from streamgauge.panprivate.bit_claim import BitClaim
 from streamgauge.panprivate.bits import Count, noisy_ones, redraw
 from streamgauge.panprivate.deviations import Around, drawn, largest, sampled
 from streamgauge.panprivate.estimated import Estimated
-from streamgauge.panprivate.occupancy import Occupied, Taken
+from streamgauge.panprivate.occupancy import Occupied
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table
 from streamgauge.panprivate.table_settings import check_asked
@@ -87,7 +87,7 @@ class Density(BitClaim):
     def _in_cells(self, taken: float, count: Count, intrusions: int) -> Estimated:
         occupied = Occupied(self.universe, self.entries)
         value = occupied.load(taken)
-        within = Taken(occupied, Around(taken, count.deviations_in_cells()))
+        within = count.in_cells(taken, occupied)
         return Estimated(value, self.stddev(value, intrusions), self.universe, within, highest=inf)
 
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:

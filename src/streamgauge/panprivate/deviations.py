@@ -1,10 +1,11 @@
 """How far an estimate is from the truth: sums of independent deviations, and half widths never too narrow.
 
-A half width h has P(|S| > h) <= beta for the actual S, by whichever is least of two bounds:
+A half width h has P(|S| > h) <= beta for the actual S, by whichever is least of these bounds:
 
 Chernoff       from the moment generating functions, each the largest over all that users may have done
 Berry-Esseen   P(|S| > h) <= 2 P(N > h/s) + 2 (0.56) R/s^3 with s^2 the variance and R the sum of third
                absolute moments of the summands, where all are known (Shevtsova 2010): tight for large tables
+both           the latter for what is independent, given all else, and the former for the rest: beta is shared
 
 Variances and moments are not known exactly, since they depend on the users: upper bounds, and for the s of
 the last term a lower one, take their place.
@@ -13,7 +14,7 @@ the last term a lower one, take their place.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isfinite, log, sqrt
+from math import inf, log, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from streamgauge.noise.normal import normal_point
 from streamgauge.noise.numbers import Floats
 
 ESSEEN = 0.56
+SHARES = 1 / 4, 1 / 32, 1 / 256, 1 / 4096  # of beta, for what is not independent
 OUTWARDS = 1 + 1e-9
 
 
@@ -152,17 +154,39 @@ def half_width(parts: Sequence[Deviation], confidence: float) -> float:
     if not parts:
         return 0.0
     beta = 1 - confidence
+    return min(_chernoff(parts, beta), _berry_esseen(parts, beta), _apart(parts, beta)) * OUTWARDS
+
+
+def _chernoff(parts: Sequence[Deviation], beta: float) -> float:
     largest = max(abs(part.weight) for part in parts)
-    chernoff = chernoff_width(lambda tilt: sum(part.log_mgf(tilt) for part in parts), largest, log(2 / beta))
-    return min(chernoff, _berry_esseen(parts, beta)) * OUTWARDS
+    return chernoff_width(lambda tilt: sum(part.log_mgf(tilt) for part in parts), largest, log(2 / beta))
+
+
+def _apart(parts: Sequence[Deviation], beta: float) -> float:
+    """Berry-Esseen's for what is independent, whatever the rest is, and Chernoff's for the rest."""
+    known = [part for part in parts if _third(part) < inf]
+    rest = [part for part in parts if _third(part) == inf]
+    if not known or not rest:
+        return inf
+    return min(_berry_esseen(known, beta * (1 - share)) + _chernoff(rest, beta * share) for share in SHARES)
+
+
+def _third(part: Deviation) -> float:
+    """Infinite where the numbers end, too: Chernoff's bound needs no third moment."""
+    try:
+        return part.third
+    except OverflowError:
+        return inf
 
 
 def _berry_esseen(parts: Sequence[Deviation], beta: float) -> float:
-    third = sum(part.third for part in parts)
-    least, most = (sum(part.variances[i] for part in parts) for i in range(2))
-    if not isfinite(third) or least <= 0:
+    third = sum(map(_third, parts))
+    if third == inf:
         return inf
-    tail = beta / 2 - ESSEEN * third / least**1.5
+    least, most = (sum(part.variances[i] for part in parts) for i in range(2))
+    if least <= 0:
+        return inf
+    tail = beta / 2 - ESSEEN * third / least / sqrt(least)
     return sqrt(most) * normal_point(tail) if 0 < tail < 0.5 else 0.0 if tail >= 0.5 else inf
 
 

@@ -17,7 +17,8 @@ class Within(Protocol):
 @dataclass(frozen=True)
 class Estimated:
     """An estimate; all of it follows from what was released, so that all of it is public. It is unbiased, but
-    of hashed users to first order, and there, as for `MultiplicativeDensity`, cut where no truth can be.
+    of hashed users to first order. Hashed densities and `MultiplicativeDensity` are cut where no truth can
+    be; all else is told as it was found, below 0 too, since a cut would make it biased. Intervals are cut.
 
     `value` is a part of the universe, or a mean over it; `stddev` is the standard error at that value.
     `universe` times as much are `count` and `count_stddev`: users, or events of users.

@@ -97,7 +97,8 @@ class Likeliest:
 
     def first(self, part: float) -> float:
         """The standard error of first order."""
-        return 1 / sqrt(sum(table.known(part) for table in self.tables))
+        with np.errstate(all="ignore"):
+            return 1 / sqrt(sum(table.known(part) for table in self.tables))
 
     def best(self, part: float) -> int:
         """The table that tells best by itself, if a part came."""

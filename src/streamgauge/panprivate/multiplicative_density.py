@@ -45,7 +45,7 @@ from streamgauge.panprivate.deviations import Around
 from streamgauge.panprivate.estimated import Estimated, Within
 from streamgauge.panprivate.hashing import key, mix, reduce
 from streamgauge.panprivate.likeliest import Likeliest, Told
-from streamgauge.panprivate.occupancy import Occupied, Taken
+from streamgauge.panprivate.occupancy import Occupied
 from streamgauge.panprivate.splits import best_split
 from streamgauge.panprivate.table import Table
 from streamgauge.panprivate.table_settings import BEFORE, check_asked
@@ -150,7 +150,7 @@ class MultiplicativeDensity(BitClaim):
         if not self._hashes(number):
             return Around(part, count.deviations())
         size = self.sizes[number]
-        return Taken(Occupied(size, size), Around(part, count.deviations_in_cells()))
+        return count.in_cells(part, Occupied(size, size))
 
     def stddev(self, value: float | None = None, intrusions: int = 0) -> float:
         """The root mean square error where `value` is the truth; without one, where half came (hashed: at

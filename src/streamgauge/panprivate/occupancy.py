@@ -6,17 +6,30 @@ With D users in u cells, of which m are looked at, load = D/u:
     variance  [q + (m - 1) (1 - 2/u)^D]/m - q^2
     load      D/u = log(1 - g)/(u log(1 - 1/u))
 
-Indicators of taken cells are negatively associated (Dubhashi, Ranjan 1998).
+How many of the m cells are empty is, in law, a sum of independent coins (Vatutin, Mikhailov 1982). Proof:
+with x = z - 1, E z^empty is (1 + x)^m to which 1 - (x/u) d/dx was applied D times. Of a polynomial p that is
+-(x^(u+1)/u) d/dx (p/x^u), which has a zero between any two zeros of p, all below 0, and one before the first
+if the degree of p is below u, since p/x^u is then 0 at minus infinity too: all zeros stay real, and below 0.
+In z they are not above 0, since coefficients are chances: each is a factor (1 - c) + c z. So how many are
+taken is such a sum too, of no more coins than there are cells or users; and so is how many of the bits are 1
+that are drawn by one of two laws, as their cells are taken or not.
+
+The variance, as a function of D, is a^D/m + (1 - 1/m) b^D - a^(2 D) with b < a^2 < a: its derivative has two
+zeros at most (Descartes). It is 0 at first and positive at last, so that, cut at 0, it rises to one place and
+falls from there.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import exp, inf, log, log1p, sqrt
 from typing import Any
 
 import numpy as np
 
-from streamgauge.panprivate.estimated import Within
+from streamgauge.noise.chernoff import least
+
+FULLEST = 0.05, 20.0  # loads between which the taken part varies most
 
 Number = Any  # a float, or an array of floats
 
@@ -50,30 +63,30 @@ class Occupied:
         return self._rate * exp(-self._rate * load)
 
     def slope(self, load: float) -> float:
-        """d load / d taken."""
-        return 1 / self.rise(load)
+        """d load / d taken; infinite where the numbers end, so that none is told from another."""
+        rise = self.rise(load)
+        return 1 / rise if rise > 0 else inf
 
     def stddev(self, load: float, variance: Callable[[float], float]) -> float:
         """Of the load, if the taken part is estimated with `variance` beside its own (delta method)."""
-        return sqrt(variance(self.taken(load)) + self.variance(load)) * self.slope(load)
+        return sqrt(variance(float(self.taken(load))) + self.variance(load)) * self.slope(load)
 
     def variance(self, load: Number) -> Number:
         """Of the part of cells that is taken."""
         users, u, m = load * self.cells, self.cells, self.entries
         empty = np.exp(-self._rate * load)
-        # q2 - q^2 with q2 = (1 - 2/u)^D, without cancellation
-        apart = users * (log1p(-2 / u) - 2 * log1p(-1 / u)) if u > 2 else 0.0
-        return np.maximum(0.0, (empty - empty**2) / m + (m - 1) / m * empty**2 * np.expm1(apart))
+        # q2/q^2 = (1 - 1/(u - 1)^2)^D with q2 = (1 - 2/u)^D, without cancellation
+        apart = users * log1p(-1 / (u - 1) ** 2) if u > 2 else 0.0
+        return np.maximum(0.0, (self.taken(load) + (m - 1) * empty * np.expm1(apart)) * empty / m)
 
+    @cached_property
+    def _fullest(self) -> float:
+        """The load at which the taken part varies most."""
+        return least(lambda load: -float(self.variance(load)), *FULLEST)
 
-@dataclass(frozen=True)
-class Taken:
-    """Where the load is, from where the taken part is."""
-
-    occupied: Occupied
-    part: Within
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        low, high = self.part.interval(confidence)
-        last = self.occupied.load(high) if high < 1 - 0.5 / self.occupied.entries else inf
-        return self.occupied.load(max(low, 0.0)), last
+    def variances(self, low: float, high: float) -> tuple[float, float]:
+        """Bounds of it, if the mean part that is taken is between these."""
+        first, last = (-log1p(-part) / self._rate if part < 1 else inf for part in (low, high))
+        most = self.variance(min(max(self._fullest, first), last))
+        fewest = min(self.variance(first), self.variance(last)) if self.cells > 2 else 0.0
+        return float(fewest), float(most)

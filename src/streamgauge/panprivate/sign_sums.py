@@ -10,10 +10,12 @@ import numpy as np
 from streamgauge.continual import Mechanism
 from streamgauge.continual.saved import NoNoise
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.panprivate.deviations import Around, Deviation, Drawn, Responses, drawn, sampled
+from streamgauge.panprivate.coins import Coins
+from streamgauge.panprivate.deviations import Around, Deviation, Responses, drawn, sampled
 from streamgauge.panprivate.draws import Draws
 from streamgauge.panprivate.estimated import Estimated
-from streamgauge.panprivate.occupancy import Occupied, Taken
+from streamgauge.panprivate.occupancy import Occupied
+from streamgauge.panprivate.taken import Taken
 from streamgauge.privacy import Event
 
 TRIED = 3  # ticks that show whether a counter adds up
@@ -52,7 +54,7 @@ class Stretch:
         """Of the estimate, if so many came for the first time."""
         signs = self.slots / 4 - min(max(users, 0.0), self.slots) * self.gap**2
         heard = self.counter.noise_at(self.ticks).variance if self.counter is not None and self.ticks else 0.0
-        return (signs + heard) / self.gap**2
+        return (signs + heard) / self.gap / self.gap
 
     def parts(self, entries: int) -> list[Deviation]:
         """Of the error of users/entries."""
@@ -76,10 +78,15 @@ def laplace(law: object) -> DiscreteLaplace:
     return law
 
 
+def of_bits(stretches: Sequence[Stretch], entries: int) -> float:
+    """The variance of the part of entries that is taken, which cells users fell into aside."""
+    return sum(stretch.variance(stretch.users) for stretch in stretches) / entries**2
+
+
 def estimated(stretches: Sequence[Stretch], universe: int, entries: int, hashed: bool) -> Estimated:
     """The part of the universe that has come, of the sums of all stretches."""
     value = sum(stretch.users for stretch in stretches) / entries
-    variance = sum(stretch.variance(stretch.users) for stretch in stretches) / entries**2
+    variance = of_bits(stretches, entries)
     parts = [part for stretch in stretches for part in stretch.parts(entries)]
     if hashed:
         return of_cells(value, variance, parts, Occupied(universe, entries))
@@ -92,5 +99,11 @@ def of_cells(taken: float, variance: float, parts: list[Deviation], occupied: Oc
     """Users that were hashed: of cells that are taken. How many share them has no end."""
     load = occupied.load(taken)
     stddev = sqrt(variance + occupied.variance(load)) * occupied.slope(load)
-    around = Around(taken, [*parts, Drawn(1.0, occupied.entries, inf, 0.25 / occupied.entries)])
-    return Estimated(load, stddev, occupied.cells, Taken(occupied, around), highest=inf)
+
+    def deviations(low: float, high: float) -> list[Deviation]:
+        """If the mean part of the cells that is taken is between these; signs depend on which were."""
+        numbers = [each * occupied.entries**2 for each in occupied.variances(low, high)]
+        m = occupied.entries
+        return [*parts, Coins(m, 1 / m, (low, high), (numbers[0], numbers[1]), alone=False)]
+
+    return Estimated(load, stddev, occupied.cells, Taken(occupied, taken, deviations), highest=inf)

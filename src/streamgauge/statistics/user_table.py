@@ -115,7 +115,7 @@ class UserTable:
         if not self.hashed:
             return "at most, whoever came"
         reached = self.times if self.kind == "cropped_mean" else 1
-        often = f" who came {self.times} times" if self.times > 1 else ""
+        often = f" who came {self.times} times or once" if self.times > 1 else ""
         return f"at {self._value(events) * self.universe / reached:,.0f} users{often}"
 
     def _value(self, events: float | None) -> float:
