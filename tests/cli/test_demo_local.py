@@ -1,6 +1,7 @@
 """The demo of the local model: the same crowd every time, private reports, estimates beside the truth."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,17 +24,33 @@ def test_the_crowd_is_the_same_every_time_and_its_favourites_rise_and_fall():
     assert (over_time.max(0) > 1.5 * over_time.min(0)).all()
 
 
+ROW = r"^(\S+) +(\w+) +([0-9,]+) +(-?[0-9,]+) +-?[0-9,]+ +([0-9,]+) to ([0-9,]+) +(yes|no)$"
+
+
+def printed(text):
+    """Emoji, name, truth, estimate, the ends of the interval, and whether that is said to hold the truth."""
+    rows = re.findall(ROW, text, re.M)
+    return [(*row[:2], *(int(each.replace(",", "")) for each in row[2:6]), row[6]) for row in rows]
+
+
+def test_an_interval_that_is_cut_at_nobody_holds_the_truth_where_it_is_said_to():
+    """As it is printed, to the last digit."""
+    runs = [printed(told("demo", "--local", "--events", 1000).stdout) for _ in range(5)]
+    assert {len(rows) for rows in runs} == {len(EMOJI)}
+    assert any(low == 0 for rows in runs for *_, low, _, _ in rows)
+    for *_, truth, _, low, high, said in (row for rows in runs for row in rows):
+        assert (low <= truth <= high) == (said == "yes")
+
+
 def test_a_local_demo_shows_estimates_beside_the_truth_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = told("demo", "--local", "--events", 20_000)
     assert found.exit_code == 0, found.stderr
-    rows = re.findall(
-        r"^(\S+) +(\w+) +([0-9,]+) +(-?[0-9,]+) +-?[0-9,]+ +([0-9,]+) +(?:yes|no)$", found.stdout, re.M
-    )
+    rows = printed(found.stdout)
     assert {item: name for item, name, *_ in rows} == EMOJI
-    numbers = np.array([[int(each.replace(",", "")) for each in row[2:]] for row in rows])
-    assert numbers[:, 0].sum() == 20_000
-    assert (np.abs(numbers[:, 0] - numbers[:, 1]) < 4 * numbers[:, 2]).all()  # eight standard errors
+    truth, estimate, low, high = np.array([row[2:6] for row in rows]).T
+    assert truth.sum() == 20_000
+    assert (np.abs(truth - estimate) < 2 * (high - low).max()).all()  # eight standard errors
     assert re.search(r"[0-9]+ of 12 intervals hold the truth", found.stdout)
     assert list(tmp_path.iterdir()) == []
 
@@ -77,3 +94,13 @@ def test_a_live_poll_ends_by_itself_and_a_second_demo_takes_its_folder(tmp_path)
 @pytest.mark.parametrize("options", [("--ticks", 2), ("--local", "--ticks", 2)])
 def test_ticks_are_of_live_demos_alone(options):
     assert "--ticks must be given with --live, got 2" in told("demo", *options).stderr
+
+
+def test_the_readme_begins_with_commands_that_there_are_and_the_poll_is_among_them():
+    root = Path(__file__).parents[2]
+    begin = (
+        root.joinpath("README.md").read_text().partition("## Commands to begin with")[2].partition("## ")[0]
+    )
+    named = set(re.findall(r"^make (\w+)", begin, re.M))
+    assert named >= {"demo", "live", "emoji", "test"}
+    assert named <= set(re.findall(r"^(\w+):", root.joinpath("Makefile").read_text(), re.M))

@@ -15,11 +15,6 @@ from streamgauge.cli.screens import heading, screen
 if TYPE_CHECKING:
     from rich.console import Console
 
-OURS = ("clinic.toml", "visits.jsonl", "releases.jsonl", "plot.html", "plot.png", "clinic.streamgauge")
-POLL = ("emoji.toml", "emoji.streamgauge")
-KEYS = tuple(
-    f"{name}.key{rest}" for name in ("clinic", "emoji") for rest in ("", ".witness", ".witness.lock")
-)
 VISITS = 200_000
 
 Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")]
@@ -67,11 +62,16 @@ def demo(  # noqa: PLR0917 - the options of a command
         from streamgauge.cli.emoji_demo import emoji_demo
 
         emoji_demo(events or VISITS)
-        return
-    prepare(folder)
-    if live:
+    elif live:
         serve_live(folder, port, ticks, local=local)
-        return
+    else:
+        from streamgauge.cli.demo_folder import anew
+
+        with anew(folder):
+            run_clinic(folder, events or VISITS)
+
+
+def run_clinic(folder: Path, visits: int) -> None:
     from streamgauge.cli.clinic import write_clinic
     from streamgauge.cli.demo_tables import show_truth
     from streamgauge.cli.plan_tables import show_plan
@@ -80,7 +80,6 @@ def demo(  # noqa: PLR0917 - the options of a command
     from streamgauge.pipeline.pipeline import Pipeline
 
     console = screen()
-    visits = events or VISITS
     step(console, "1. A clinic", f"{visits:,} visits over 90 days, in {folder}/visits.jsonl")
     write_clinic(folder, visits)
     create_key(folder / "clinic.key")
@@ -97,12 +96,20 @@ def demo(  # noqa: PLR0917 - the options of a command
 
 
 def serve_live(folder: Path, port: int, ticks: int | None, *, local: bool) -> None:
+    """Whatever stands in its way is known before an earlier demo is removed."""
+    from streamgauge.cli.demo_folder import anew
     from streamgauge.query.packages import needs
 
     with needs("starlette and uvicorn", "streamgauge[server]"):
         from streamgauge.cli.live_demo import live_demo
         from streamgauge.cli.live_emoji import live_emoji
-    (live_emoji if local else live_demo)(folder, port, ticks)
+        from streamgauge.server.serving import HOST, PortTaken, listening
+    try:
+        listening(HOST, port).close()
+        with anew(folder):
+            (live_emoji if local else live_demo)(folder, port, ticks)
+    except PortTaken as taken:
+        raise PortTaken(f"{taken}: choose another with --port") from None
 
 
 def step(console: "Console", name: str, rest: str = "") -> None:
@@ -110,33 +117,6 @@ def step(console: "Console", name: str, rest: str = "") -> None:
     console.print()
     heading(console, name, rest)
     console.print()
-
-
-def prepare(folder: Path) -> None:
-    """An empty folder, or what an earlier demo left, removed."""
-    if folder.exists() and not folder.is_dir():
-        bad_argument("--folder", "a folder", folder)
-    if folder.is_dir() and any(folder.iterdir()):
-        if not is_demo(folder):
-            bad_argument("--folder", "an empty folder, or one of an earlier demo", folder)
-        for name in (*OURS, *POLL, *KEYS):
-            remove(folder / name)
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def is_demo(folder: Path) -> bool:
-    from streamgauge.cli.clinic import MARK
-    from streamgauge.cli.emoji_crowd import MARK as POLLED
-
-    files = {folder / "clinic.toml": MARK, folder / "emoji.toml": POLLED}
-    return any(file.is_file() and file.read_bytes().startswith(mark.encode()) for file, mark in files.items())
-
-
-def remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def draw(folder: Path) -> None:

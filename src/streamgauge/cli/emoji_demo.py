@@ -1,5 +1,7 @@
 """`streamgauge demo --local`: a made-up crowd of devices, each with its own noise, and what they tell."""
 
+from math import ceil, floor
+
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +14,7 @@ from streamgauge.localdp import Frequencies
 from streamgauge.noise.numbers import Floats
 
 CONFIDENCE = 0.95
-NUMBERS = ("truth", "estimate", "error", "± 95 %")
+NUMBERS = ("truth", "estimate", "error", "95 % interval")
 
 
 def emoji_demo(people: int) -> None:
@@ -58,13 +60,21 @@ def _table(
     table = grid("", *NUMBERS, "inside", right=NUMBERS)
     low, high = found.interval(CONFIDENCE)
     for place in np.argsort(-found.count):
-        half = float(high[place] - low[place]) / 2
-        shown = (truth[place], found.count[place], found.count[place] - truth[place], half)
+        shown = (truth[place], found.count[place], found.count[place] - truth[place])
+        numbers = [rounded(float(each), float(found.stddev[place])) for each in shown]
         held = Text("yes", "green") if inside[place] else Text("no", "yellow")
-        add_row(
-            table, name_of(str(found.items[place])), *(rounded(float(each), half) for each in shown), held
-        )
+        between = whole_between(float(low[place]), float(high[place]))
+        add_row(table, name_of(str(found.items[place])), *numbers, between, held)
     return table
+
+
+def whole_between(low: float, high: float) -> str:
+    """The counts of an interval: no other whole number is in it.
+
+    >>> whole_between(0.0, 93.4), whole_between(1205.2, 1299.8)
+    ('0 to 93', '1,206 to 1,299')
+    """
+    return f"{ceil(low):,} to {floor(high):,}"
 
 
 def name_of(item: str) -> str:

@@ -16,8 +16,9 @@ export class Crowd {
     byId("truth").addEventListener("change", () => this.draw());
   }
 
-  /** The newest tick of both windows: at the start, and after a break. */
+  /** The newest tick of both windows: at the start, and after a break, behind which ticks may begin anew. */
   async load() {
+    this.newest.clear();
     await Promise.all(WINDOWS.map(async ([name]) => {
       const told = await ask(`/api/releases/${name}?shape=columns&last=1`);
       if (!told.tick.length) return;

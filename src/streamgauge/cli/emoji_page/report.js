@@ -1,21 +1,35 @@
 // What left the device, byte for byte, and how likely it would have been for every other pick.
 
-import { byId, el } from "/page/dom.js";
+import { byId, el, show } from "/page/dom.js";
 import { count, fraction, percent, short } from "/page/numbers.js";
 import { named, sign } from "./signs.js";
 
 const NAMING = 8; // bytes of a message before its reports: a version, and which collection it is for
 
-/** {claim, items, item, report, sent}: what the device sent when the item was picked, now or before. */
+const UNTIL_NOW = { refused: "not taken until now", unanswered: "not answered until now" };
+
+/** {claim, items, item, report, before, fate}: bytes that were sent, what became of them, and what had before. Those of
+ * an earlier visit have no item. */
 export function showReport(told) {
-  byId("sent-body").replaceChildren(road(told), sentence(told), chances(told));
+  const fate = el("p", { id: "fate" }, el("b", {}, fateOf(told)));
+  show(fate, fate.textContent !== "");
+  byId("sent-body").replaceChildren(road(told), fate, sentence(told), chances(told));
 }
 
-function road({ item, report, sent }) {
-  const here = el("div", {}, sign(item), el("small", {}, `${named(item)}: stays here${sent === "before" ? ", and changed nothing" : ""}`));
+function road({ item, report, before }) {
+  const changed = before === "never" ? "" : ", and changed nothing";
+  const here = item === null ? el("div", {}, el("small", {}, "Your pick stays here, and is not kept"))
+    : el("div", {}, sign(item), el("small", {}, `${named(item)}: stays here${changed}`));
   const bytes = [...report].map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
   const left = el("div", { class: "left" }, el("span", { class: "bytes", id: "bytes" }, bytes), el("small", {}, `${count(report.length, "byte")}, behind ${NAMING} that name the poll`));
   return el("div", { class: "road" }, here, el("span", { class: "arrow", "aria-hidden": "true" }, "→"), left);
+}
+
+function fateOf({ item, before, fate }) {
+  if (fate === "refused") return "It left, and the server did not take it.";
+  if (fate === "unanswered") return "No answer came: it may have arrived, or not.";
+  if (item === null) return "Sent before this page was opened.";
+  return before in UNTIL_NOW ? `Drawn for your first pick, ${UNTIL_NOW[before]}.` : "";
 }
 
 /** In words, with the numbers of this report. */
@@ -43,14 +57,20 @@ function chances({ claim, items, item, report }) {
   return el("ul", { class: "chances", "aria-label": "Chance of this answer for each emoji" }, rows);
 }
 
-/** What a device has lost, or would: once, whatever it sends. */
-export function showCost(claim, sent) {
+/** What a device has lost, or would: once, whatever it sends; and what whoever holds it lost as other devices. */
+export function showCost(claim, when, earlier) {
   const epsilon = fraction(claim.epsilon);
   const words = {
     never: "It is drawn once, kept here, and sent again whenever you send, whatever you pick then: charged once.",
-    now: "It is kept here, and sent again whenever you send, whatever you pick then: charged once.",
+    kept: "It is kept here, and the same bytes go out whenever you send, whatever you pick then: charged once.",
     before: "This device has reported before: the same bytes go out again, whatever you pick. Charged once.",
   };
   const bound = `No pick makes a report more than ${short(Math.exp(epsilon))} times as likely as another pick does (e to the ${short(epsilon)}). `;
-  byId("cost").replaceChildren(el("b", {}, `A report costs you ε ${short(epsilon)}, for good. `), bound, words[sent]);
+  byId("cost").replaceChildren(el("b", {}, price(epsilon, when, earlier)), bound, words[when]);
+}
+
+function price(epsilon, when, earlier) {
+  if (!earlier) return `A report costs you ε ${short(epsilon)}, for good. `;
+  if (when === "never") return `To the server you are another device. You are not: another report costs you ε ${short(epsilon)} again. `;
+  return `A report costs you ε ${short(epsilon)}, for good: with those you sent as other devices, ε ${short(epsilon * (earlier + 1))}. `;
 }

@@ -1,0 +1,82 @@
+"""The folder of a demo: what is in it is removed by the next demo, unless that one is refused."""
+
+import re
+import signal
+import socket
+
+import pytest
+from clinics import line_of, started, told
+
+from streamgauge.cli.clinic import MARK
+from streamgauge.pipeline.lock import Lock
+
+POLL = ("--local",)
+CLINIC = ()
+DEMOS = [
+    ("--events", 1000),
+    ("--live", "--ticks", 1, "--port", 0),
+    ("--local", "--live", "--ticks", 1, "--port", 0),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What an earlier demo of each kind left."""
+    found = tmp_path / "demo"
+    for name in ("clinic", "emoji"):
+        (found / f"{name}.streamgauge").mkdir(parents=True)
+        (found / f"{name}.key").write_text("key")
+    (found / "clinic.toml").write_text(MARK)
+    return found
+
+
+def held(folder):
+    """All files, but for locks, and what is in them."""
+    files = (path for path in folder.rglob("*") if path.name != "lock")
+    return {path: path.read_bytes() if path.is_file() else None for path in files}
+
+
+@pytest.mark.parametrize("kind", [POLL, CLINIC])
+def test_a_live_demo_whose_port_is_taken_removes_nothing_and_says_what_to_do(folder, kind):
+    before = held(folder)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = told("demo", *kind, "--live", "--ticks", 1, "--port", port, "--folder", folder)
+    line = line_of(refused, code=1)
+    assert line.endswith(f"got 127.0.0.1:{port}: address already in use: choose another with --port")
+    assert held(folder) == before
+
+
+@pytest.mark.parametrize("store", ["clinic", "emoji"])
+@pytest.mark.parametrize("options", DEMOS)
+def test_a_demo_beside_a_run_of_its_folder_removes_nothing(folder, store, options):
+    before = held(folder)
+    with Lock(folder / f"{store}.streamgauge"):
+        refused = told("demo", *options, "--folder", folder)
+    assert "must be used by one run at a time" in line_of(refused)
+    assert held(folder) == before
+
+
+@pytest.mark.parametrize("kind", [POLL, CLINIC])
+def test_a_second_demo_in_the_folder_of_a_running_one_is_refused_before_anything_is_removed(tmp_path, kind):
+    folder = tmp_path / "demo"
+    running = started("demo", *kind, "--live", "--port", 0, "--folder", folder)
+    try:
+        assert re.search("live at http://127", running.stdout.readline())
+        before = set(held(folder))
+        for second in DEMOS:
+            line = line_of(told("demo", *second, "--folder", folder))
+            assert line.endswith(f"got {folder}, which process {running.pid} is using")
+        assert before <= set(held(folder))
+        assert running.poll() is None
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode == 0
+
+
+def test_a_demo_that_has_ended_keeps_nobody_out(folder):
+    for _ in range(2):
+        ended = told("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
+        assert ended.exit_code == 0, ended.stderr
+    assert not (folder / "clinic.toml").exists()
