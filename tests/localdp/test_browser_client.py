@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import product
 from math import log
 
 import numpy as np
@@ -122,7 +123,10 @@ NO_CLAIM = [
     altered(HASHED, chances={}),
     *(altered(LISTED, items=items) for items in ([], ["a"], ["a", "a"], ["7", 7], "ab", ["a", None], None)),
     *(altered(SPELT, **{name: 0}) for name in ("alphabet", "length", "step")),
-    altered(SPELT, alphabet="aba"),
+    *(altered(SPELT, alphabet=alphabet) for alphabet in ("aba", "a\0")),
+    altered(SPELT, step=3),
+    altered(SPELT, alphabet="".join(map(chr, range(200, 500))), length=9, step=2),
+    *(altered(SPELT, seed=2**53 - 1 - levels) for levels in (0, 1)),
 ]
 
 
@@ -146,7 +150,8 @@ def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fres
     await new client.Device(client.claimOf(each[0]), {again, name: 'm'}).report('a');"""
     kept = [json.dumps({"spent": spent}) for spent in [*NO_LOSS, "-99"]]
     assert refused(fresh, charged, [[told, each] for each in kept]) == {"Error"}
-    assert refused(fresh, charged, [[told, "null"]]) == {"TypeError"}
+    spoilt = ["null", "", "{}", "[]", "7", '"2"', "{", '{"spent": "2", "report": "xyz"}']
+    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"Error"}
 
 
 def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
@@ -228,8 +233,9 @@ def test_a_collector_in_python_counts_what_the_browser_sent_within_its_error(sen
     ids=["missing", "silent"],
 )
 def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fresh, broken):
-    for claim in SMALL:
-        asked = f"{broken} return new client.Device(client.claimOf(given)).report('a');"
+    for claim, again in product(SMALL, ("Repeat()", "Charge('9')")):
+        device = f"new client.Device(client.claimOf(given), {{again: new client.{again}}})"
+        asked = f"{broken} return {device}.report('a');"
         assert fresh(asked, wire.settings(claim)) == {"refused": "NoEntropy"}
     assert fresh("return localStorage.length") == 0
 
@@ -256,7 +262,7 @@ def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_on
     fresh.page.reload()
     for item in ("a", "b"):
         assert fresh(DEVICE + f"return hex(await device.report('{item}'))", settings) == first
-    assert fresh(DEVICE + "return device.spent", settings) == "2/1"
+    assert fresh(DEVICE + "return device.spent", settings) == "2"
     other = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), seed=1))
     assert fresh(DEVICE + "return device.report('a')", other) == {"refused": "OtherCollection"}
     fresh(DEVICE + "device.forget()", settings)
@@ -306,8 +312,8 @@ def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):
     charged = """const spender = new Device(claim, {again: new Charge('1'), name: 'other'});
     const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex(await spender.report('a')));
     const refused = await spender.report('a').catch((error) => error.constructor.name);
-    return [new Set(sent).size, refused];"""
-    assert fresh(DEVICE + charged, settings) == [3, "NoBudgetLeft"]
+    return [new Set(sent).size, refused, spender.spent];"""
+    assert fresh(DEVICE + charged, settings) == [3, "NoBudgetLeft", "1"]
 
 
 def test_what_cannot_be_remembered_is_not_sent(client):

@@ -129,6 +129,9 @@ def test_two_collectors_merged_are_one_of_all_reports(claim):
     assert same(parts[0], whole)
     with pytest.raises(ValueError, match=r"other must be a collector of .*seed=0.*, got one of .*seed=1"):
         whole.merge(replace(claim, seed=1).collector())
+    for nothing in (1, None, claim):
+        with pytest.raises(ValueError, match=r"other must be a collector of .*seed=0.*, got"):
+            whole + nothing
 
 
 @sketches
@@ -157,6 +160,22 @@ def test_a_saved_collector_goes_on_where_it_stopped_and_only_under_its_claim(cla
             other.load(saved)
     with pytest.raises(BadSave, match="truncated or altered"):
         claim.load(saved[:-1] + b"!")
+
+
+@sketches
+def test_a_save_of_numbers_that_no_reports_come_to_is_refused(claim):
+    for change in (
+        {"reports": -1},
+        {"reports": 1},
+        {"dropped": -1},
+        {"table": np.full_like(claim.blank(), 201)},
+        {"table": np.full_like(claim.blank(), -201)},
+    ):
+        spoilt, _ = filled(claim)
+        for name, value in change.items():
+            setattr(spoilt._state, name, value)
+        with pytest.raises(BadSave, match="saved must hold a state of its claim, got another"):
+            claim.load(spoilt.save())
 
 
 @sketches
@@ -199,6 +218,7 @@ def test_top_is_the_candidates_of_the_largest_estimates():
     collector.add(claim.privatise_many(["a"] * 500 + ["b"] * 900 + ["c"] * 50, InsecureNoise(1)))
     assert collector.top(ITEMS, 2).items == ("b", "a")
     assert len(collector.top(ITEMS, 9).count) == 4
+    assert collector.top(["b", "a", "b", "b", 7, "7", np.int8(7)], 9).items == ("b", "a", 7)
 
 
 def test_frequencies_say_shares_and_cut_intervals():
@@ -209,5 +229,9 @@ def test_frequencies_say_shares_and_cut_intervals():
     assert high == pytest.approx([0.92, 100], abs=0.01)
     with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 1"):
         found.interval(1)
-    with pytest.raises(ValueError, match="count must be at least 0, got -1"):
-        found.top(-1)
+    for confidence in ("0.95", None, float("nan")):
+        with pytest.raises(ValueError, match=f"confidence must be above 0 and below 1, got {confidence!r}"):
+            found.interval(confidence)
+    for count in (-1, 2.5, "2"):
+        with pytest.raises(ValueError, match=f"count must be a whole number of at least 0, got {count!r}"):
+            found.top(count)

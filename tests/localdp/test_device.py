@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
 import pytest
 from every_draw import power
 from every_report import keeps, law, worst_ratio
@@ -152,6 +153,34 @@ def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back(
     assert device.spent == Pure(6)
 
 
+@pytest.mark.parametrize("clock", [np.int64, np.int8, np.float64, float, lambda day: day + 0.75])
+def test_a_clock_may_tell_days_in_any_numbers_and_the_memory_is_kept(clock):
+    kept, day = [], [7]
+    settings = {"keep": kept.append, "today": lambda: clock(day[0])}
+    device = Device(COIN, DailyWithoutTotal(Pure(1)), **settings)
+    device.report("A")
+    with pytest.raises(NoBudgetLeft):
+        device.report("A")
+    loaded = Device.loaded(COIN, kept[-1], DailyWithoutTotal(Pure(1)), **settings)
+    with pytest.raises(NoBudgetLeft):
+        loaded.report("A")
+    day[0] = 8
+    loaded.report("A")
+    assert loaded.spent == Pure(2)
+
+
+@pytest.mark.parametrize("day", [None, "19000", float("nan"), float("inf"), True])
+def test_a_clock_that_tells_no_day_is_refused_before_anything_is_charged(day):
+    days = iter([7, day, 8])
+    device = Device(COIN, TWICE, today=lambda: next(days))
+    device.report("A")
+    with pytest.raises(ValueError, match=f"today must tell a number of days, got {day!r}"):
+        device.report("A")
+    assert device.spent == Pure(1)
+    device.report("A")
+    assert device.spent == Pure(2)
+
+
 def sent_by(kind, again, asks=5, full=False):
     """Reports of a device whose power fails after each, and that goes on from what its store has kept."""
     store, sent = [], []
@@ -262,6 +291,21 @@ def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
             r"budget must have room for a report of Pure\(epsilon=1\), got Pure\(epsilon=1/2\)",
         ),
         (lambda: Device(COIN, DailyWithoutTotal(Pure("1/2"))), "budget must have room for a report"),
+        *(
+            (
+                lambda again=again: Device(COIN, again),
+                rf"again must be Repeat\(\), Charge\(total\) or .*, got {words}",
+            )
+            for again, words in (
+                ("repeat", "'repeat'"),
+                (Repeat, "<class"),
+                (None, "None"),
+                (Pure(2), "Pure"),
+            )
+        ),
+        (lambda: Device(COIN, keep=5), "keep must be a function that keeps a memory, or None, got 5"),
+        (lambda: Device(COIN, today=19000), "today must be a function that tells the day, got 19000"),
+        (lambda: Device(COIN, today=None), "today must be a function that tells the day, got None"),
     ],
 )
 def test_budgets_that_promise_nothing_are_refused(made, words):

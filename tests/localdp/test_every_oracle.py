@@ -16,7 +16,7 @@ from streamgauge.localdp import wire
 from streamgauge.testing import InsecureNoise
 
 KNOWN = ["a", "b", "c"]
-ANYTHING = [*KNOWN, "not listed", 7, "", "\ud800", None, 2.5, 10**30, ["a"], True]
+ANYTHING = [*KNOWN, "not listed", 7, "", "\ud800", None, 2.5, 7.0, float("nan"), 10**30, ["a"], True]
 COUNTS = Counter({"a": 2, "b": 1, "c": 0})
 
 
@@ -187,6 +187,23 @@ def test_reports_have_as_many_bits_as_it_takes_and_whole_bytes(cls):
     assert reports.shape == (3, claim.report_size)
     assert len(law(claim, "a")) <= 2**claim.report_bits < 2 * len(law(claim, "a"))
     assert 8 * claim.report_size >= claim.report_bits
+
+
+@every_oracle
+@pytest.mark.parametrize("item", [1.0, np.float64(7), True, None, b"a", 2.5, ["a"]], ids=repr)
+def test_what_is_asked_must_be_texts_or_whole_numbers(cls, item):
+    collector = tiny(cls).collector()
+    for name, ask in (("items", collector.estimate), ("candidates", lambda asked: collector.top(asked, 1))):
+        with pytest.raises(ValueError, match=f"{name} must be texts or whole numbers, got ") as refused:
+            ask(["a", item])
+        assert str(refused.value).endswith(repr(item))
+        with pytest.raises(ValueError, match=rf"{name} must be whole numbers below 2\*\*63, got 9223"):
+            ask([2**63])
+        for word in ("fire", b"fire", 7):
+            with pytest.raises(ValueError, match=f"{name} must be a list of texts and whole numbers, got "):
+                ask(word)
+    with pytest.raises(ValueError, match="copies must be a whole number of at least 1, got 0"):
+        collector.estimate(["a"], 0)
 
 
 @every_oracle

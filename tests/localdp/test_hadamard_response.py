@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_report import keeps, law
+from every_report import keeps, law, moved
 from stated_error import assert_stated_error
 
 from streamgauge import Pure
@@ -91,3 +91,8 @@ def test_it_is_as_wrong_as_the_sketch_without_collisions():
     sketch = HadamardCountMeanSketch(CLAIM.loss, hashes=2**10, width=2**20)
     assert CLAIM.stddev(0, 1000) == pytest.approx(sketch.stddev(0, 1000), rel=1e-5)
     assert CLAIM.stddev(500, 1000) == pytest.approx(sketch.stddev(500, 1000), rel=1e-5)
+
+
+def test_code_0_moves_the_whole_list_at_once_and_no_item_beyond_the_influence():
+    moves = moved(CLAIM, packed(np.array([0]), CLAIM.report_size).tobytes(), list(ITEMS))
+    assert moves == pytest.approx([CLAIM.influence] * len(ITEMS))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from every_report import assert_encoded, assert_exact, assert_squares, keeps, law, worst_ratio
+from every_report import assert_encoded, assert_exact, assert_squares, keeps, law, moved, worst_ratio
 from replicates import assert_coverage, runs, squared_error_fits
 
 from streamgauge import Pure, Zcdp
@@ -135,3 +135,10 @@ def test_apple_s_parameters_send_27_bits_of_which_the_item_touches_one():
 def test_settings_that_make_no_claim_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         HadamardCountMeanSketch(**{"loss": Pure(1), **settings})
+
+
+def test_a_sign_on_line_0_moves_all_items_at_once_and_none_beyond_the_influence():
+    claim = HadamardCountMeanSketch(Pure(2), hashes=4, width=64)
+    moves = moved(claim, (1).to_bytes(claim.report_size, "little"), ITEMS)
+    assert moves == pytest.approx([claim.stretch * (claim.scale - 1 / 64)] * len(ITEMS))
+    assert (moves < claim.influence).all()

@@ -7,11 +7,22 @@ import pytest
 from every_report import through
 from vector_file import FILE, made, written
 
+from streamgauge import Pure, localdp
 from streamgauge.localdp import hashing
 from streamgauge.localdp.hashing import Hashes, text_of
 from streamgauge.localdp.mersenne import P, polynomial, powers_of
+from streamgauge.testing import InsecureNoise
 
 EDGES = [0, 1, 2, 2**30, 2**31 - 1, 2**31, 2**60, P - 2, P - 1]
+CLAIMS = [
+    *(kind(Pure(1), hashes=4, width=16) for kind in (localdp.CountMeanSketch, localdp.LocalHashing)),
+    localdp.HadamardCountMeanSketch(Pure(1), hashes=4, width=16),
+    *(
+        kind(Pure(1), items=(7, 8, "a"))
+        for kind in (localdp.RandomisedResponse, localdp.UnaryEncoding, localdp.HadamardResponse)
+    ),
+    localdp.HeavyHitters(Pure(1), alphabet="0123456789", length=4, hashes=4, width=16),
+]
 
 
 class Hostile(str):
@@ -63,26 +74,38 @@ def test_sums_are_over_the_cells_of_an_item_however_rows_are_cut(monkeypatch):
 
 
 def test_an_item_is_read_by_itself_and_never_raises():
-    items = [
-        "a",
-        Hostile("a"),
-        1,
-        "1",
-        np.int8(1),
-        True,
-        1.0,
-        None,
-        b"a",
-        float("nan"),
-        10**5000,
-        [],
-        "\ud800",
-    ]
-    texts = [b"a", b"a", b"1", b"1", b"1", b"", b"", b"", b"", b"", b"", b"", "\ufffd".encode()]
+    read = {
+        b"a": ["a", Hostile("a")],
+        b"1": [1, "1", np.int8(1), 1.0, np.float32(1)],
+        b"0": [0, 0.0, -0.0],
+        b"-9007199254740991": [1 - 2**53, 1.0 - 2**53],
+        b"9007199254740992": [2**53],
+        b"": [2.0**53, True, np.True_, 1.5, None, b"a", float("nan"), float("-inf"), 1e300, 10**5000, []],
+        "\ufffd".encode(): ["\ud800"],
+    }
+    items, texts = zip(*((item, text) for text, alike in read.items() for item in alike), strict=True)
     family = Hashes(4, 16, 0)
-    assert [text_of(item) for item in items] == texts
+    assert [text_of(item) for item in items] == list(texts)
     assert family.words(items).tolist() == [family.word(item) for item in items]
     assert text_of("\ud83d\udd25") == text_of("🔥")
+
+
+@pytest.mark.parametrize("items", ["the item", b"the item", 7, None])
+def test_what_is_no_list_of_items_is_refused_and_not_shown(items):
+    words = f"items must be a list, one for each device, got {type(items).__name__}$"
+    for claim in CLAIMS:
+        with pytest.raises(ValueError, match=words):
+            claim.privatise_many(items)
+        with pytest.raises(ValueError, match="noise must be a source with coins and uniform, got 5"):
+            claim.privatise_many(["a"], 5)
+
+
+def test_a_column_of_numbers_with_gaps_is_read_as_the_numbers():
+    column = np.array([7, np.nan, 8.0])
+    for claim in CLAIMS:
+        sent = [claim.privatise_many(items, InsecureNoise(1)) for items in (column, [7, "", 8], iter(column))]
+        assert (sent[0] == sent[1]).all()
+        assert (sent[0] == sent[2]).all()
 
 
 def test_a_coefficient_is_never_p(monkeypatch):

@@ -83,8 +83,8 @@ def test_two_sides_are_the_response_of_warner():
 
 
 def test_items_are_one_if_their_texts_are():
-    assert CLAIM.place("7") == CLAIM.place(np.int64(7)) == 3
-    assert CLAIM.place(True) == CLAIM.place(7.0) == -1
+    assert CLAIM.place("7") == CLAIM.place(np.int64(7)) == CLAIM.place(7.0) == CLAIM.place(np.float32(7)) == 3
+    assert CLAIM.place(True) == CLAIM.place(7.5) == CLAIM.place(None) == -1
 
 
 @pytest.mark.parametrize(

@@ -207,3 +207,11 @@ def test_words_of_a_window_have_the_errors_of_their_repeats():
 def test_words_are_found_where_devices_report_words():
     with pytest.raises(TypeError, match="claim must be HeavyHitters to find words, got RandomisedResponse"):
         Windowed(RandomisedResponse(Pure(1), items=("a", "b"))).find()
+
+
+@pytest.mark.parametrize("name", ["tick", "dropped"])
+def test_a_window_that_counts_below_zero_is_refused(name):
+    windowed = Windowed(CLAIMS[0], window=2)
+    setattr(windowed, name, -1)
+    with pytest.raises(BadSave):
+        Windowed.loaded(CLAIMS[0], windowed.save(), window=2)

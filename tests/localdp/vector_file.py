@@ -14,6 +14,7 @@ from streamgauge.localdp import hashing, wire
 
 FILE = Path(__file__).with_name("vectors.json")
 ITEMS = ("", "a", "🔥", "naïve", "\x00", "e" * 200, "lone \ud800 half", "\udc00\ud800", 0, -7, 2**53 - 1)
+ODD = (7.0, -0.0, 2.0**53 - 1, 2.0**53, 2.5, True, False, None)  # whole floats are numbers, the rest is ""
 SEEDS = (0, 7, 2**53 - 1)
 ROWS = (0, 1, 2, 255, 65535)
 WIDTHS = (2, 3, 1024, 1000003)
@@ -24,12 +25,12 @@ def hashed(seed: int) -> dict[str, Any]:
     family = {width: hashing.Hashes(65536, width, seed) for width in WIDTHS}
     return {
         "seed": seed,
-        "words": [str(family[2].word(item)) for item in ITEMS],
+        "words": [str(family[2].word(item)) for item in (*ITEMS, *ODD)],
         "coefficients": {
             str(row): [str(word) for word in hashing.coefficients_of(row, seed)] for row in ROWS
         },
         "columns": {
-            str(width): [[each.column(row, item) for row in ROWS] for item in ITEMS]
+            str(width): [[each.column(row, item) for row in ROWS] for item in (*ITEMS, *ODD)]
             for width, each in family.items()
         },
     }
@@ -87,8 +88,11 @@ def listed() -> list[dict[str, Any]]:
         reported(hashed_columns, *((item, 999, kept, 2) for item in SKETCHES for kept in (0, 1))),
         reported(response, *((item, kept, 2, 0) for item in items for kept in (0, 1)), ("none", 0, 3, 3)),
         reported(many, (299, 0, 298, 0), (0, 0, 0, 0), (7, 1, 7, 0), ("none", 1, 0, 258)),
+        reported(many, *((item, 1, 0, 258) for item in (*ODD, 1.0, 299.0))),
         reported(vector, (0, 1, bits(11, 5)), (0, 0, bits(11, 5, 10)), ("none", 1, bits(11, 2))),
+        reported(vector, *((item, 1, bits(11)) for item in (*ODD, -5.0))),
         reported(hadamard, *cases),
+        reported(hadamard, *((item, 7, 0) for item in (*ODD, -7.0))),
     ]
 
 
@@ -103,7 +107,7 @@ def spelt() -> dict[str, Any]:
 
 def made() -> dict[str, Any]:
     return {
-        "items": list(ITEMS),
+        "items": [*ITEMS, *ODD],
         "rows": list(ROWS),
         "hashes": [hashed(seed) for seed in SEEDS],
         "claims": claims(),

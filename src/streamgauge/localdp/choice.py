@@ -3,7 +3,7 @@
     protocol                   items   variance a report, of a rare item         bits
     RandomisedResponse         known   (e + d - 2)/(e - 1)^2                     log2 d
     UnaryEncoding              known   4 e/(e - 1)^2                             d
-    HadamardResponse           known   ((e + 1)/(e - 1))^2                       log2 d, rounded up
+    HadamardResponse           known   ((e + 1)/(e - 1))^2                       log2(d + 1), rounded up
     LocalHashing               any     4 e/(e - 1)^2 + collisions                log2(hashes width)
     CountMeanSketch            any     r/(r - 1)^2 + 1/width + collisions        width + log2 hashes
     HadamardCountMeanSketch    any     ((e + 1)/(e - 1))^2 + collisions          1 + log2(hashes width)

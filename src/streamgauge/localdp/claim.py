@@ -19,7 +19,7 @@ from streamgauge.continual.settings import check_whole
 from streamgauge.localdp.collector import Collector
 from streamgauge.localdp.oracle import Item, Spread, Table
 from streamgauge.localdp.reports import Reports
-from streamgauge.noise import Chance
+from streamgauge.noise import Chance, EphemeralNoise
 from streamgauge.noise.numbers import Bools, Floats
 from streamgauge.privacy import Pure
 
@@ -84,6 +84,10 @@ class LocalClaim(ABC):
     def hashed(self) -> tuple[int, int] | None:
         return None
 
+    @property
+    def apart(self) -> float:
+        return 0.0
+
     def privatise(self, item: Item, noise: Chance | None = None) -> bytes:
         """One report, `report_size` bytes."""
         return self.privatise_many([item], noise).tobytes()
@@ -107,6 +111,15 @@ class LocalClaim(ABC):
     def identity(self) -> str:
         settings = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
         return f"{type(self).__name__}({settings})"
+
+
+def source(noise: Chance | None) -> Chance:
+    """What a device draws from: the system's generator, unless told otherwise."""
+    if noise is None:
+        return EphemeralNoise()
+    if not (hasattr(noise, "coins") and hasattr(noise, "uniform")):
+        raise ValueError(f"noise must be a source with coins and uniform, got {noise!r}")
+    return noise
 
 
 def keep_whole(claim: LocalClaim, name: str, least: int, most: int) -> None:

@@ -112,7 +112,8 @@ function little(value, size) {
   return new Uint8Array(view.buffer, 0, size);
 }
 
-/** What is neither text nor a whole number below 2^63 (from 2^53 on a BigInt) is the empty text: no item is refused. */
+/** What is neither text nor a whole number below 2^63 (from 2^53 on a BigInt) is the empty text: no item is refused.
+ * 7 and 7.0 are one number here, as they are one item in Python; truth values and what is missing are none. */
 function textOf(item) {
   const small = typeof item === "bigint" && item === BigInt.asIntN(64, item) && item !== -(2n ** 63n);
   return typeof item === "string" || small || Number.isSafeInteger(item) ? String(item) : "";
@@ -191,8 +192,8 @@ const isItem = (item) => typeof item === "string" || Number.isSafeInteger(item);
 const HASHED = { hashes: whole(1, 2 ** 20), width: whole(2, 2 ** 20), seed: whole(0, 2 ** 53 - 1) };
 const LINED = { ...HASHED, width: (width) => HASHED.width(width) && (width & (width - 1)) === 0 };
 const LISTED = { items: (items) => Array.isArray(items) && whole(2, 2 ** 20)(items.length) && items.every(isItem) && distinct(items.map(String)) };
-const SPELT = { ...LINED, length: whole(1, 2 ** 10), step: whole(1, 2 ** 10), seed: whole(0, 2 ** 53 - 1 - 2 ** 10),
-  alphabet: (letters) => typeof letters === "string" && letters !== "" && distinct([...letters]) };
+const SPELT = { ...LINED, length: whole(1, 2 ** 10), step: whole(1, 2 ** 10),
+  alphabet: (letters) => typeof letters === "string" && letters !== "" && distinct([...letters]) && !/[\0\p{Cs}]/u.test(letters) };
 
 class CountMeanSketch {
   static settings = HASHED;
@@ -374,13 +375,16 @@ const PROTOCOLS = { CountMeanSketch, HadamardCountMeanSketch, LocalHashing, Rand
 /** What a collection's settings say, copied and for good; those of no claim, or whose chances lose more than their
  * epsilon, are refused, whoever sent them. */
 export function claimOf(settings) {
-  const told = JSON.parse(JSON.stringify(settings));
+  const told = JSON.parse(JSON.stringify(settings) ?? "null");
+  if (told?.settings !== undefined && told.protocol === undefined) throw new Error("settings must be those of a column, as column.settings has them, got the column");
+  if (told?.constructor !== Object) throw new Error(`settings must be those of a column, as /api/collection tells them, got ${shown(settings)}`);
   if (!Object.hasOwn(PROTOCOLS, told.protocol)) throw new Error(`protocol must be one of ${Object.keys(PROTOCOLS).join(", ")}, got ${told.protocol}`);
   const kind = PROTOCOLS[told.protocol];
   const { protocol, epsilon, chances, fingerprint: print, ...more } = told;
   checkSettings(kind.settings, more);
   const claim = Object.assign(new kind(), { protocol, epsilon, chances, fingerprint: print, ...more });
   checkCells(claim);
+  if (claim instanceof HeavyHitters) checkSpelling(claim);
   checkLoss(claim);
   if (print !== fingerprint(told)) throw new OtherCollection(`fingerprint must be ${fingerprint(told)}, got ${print}`);
   [claim.chances, claim.items ?? [], claim].forEach(Object.freeze);
@@ -396,32 +400,57 @@ function checkCells({ hashes = 1, width = 1, levels = 1 }) {
   if (hashes * width * levels > 2 ** 30) throw new Error(`hashes must be at most 2**30 / (width x levels), got ${hashes}`);
 }
 
+function checkSpelling({ alphabet, length, step, levels, seed }) {
+  if (step > length) throw new Error(`step must be at most the length, ${length}, got ${step}`);
+  if (seed > 2 ** 53 - 1 - levels) throw new Error(`seed must be at most 2**53 - 1 - ${levels} levels, got ${seed}`);
+  let ways = 1;
+  for (let size = 0; size < step && ways <= 2 ** 16; size += 1) ways = ways * [...alphabet].length + 1;
+  if (ways > 2 ** 16) throw new Error(`step must be such that a prefix goes on in at most 2**16 ways, got ${step}`);
+}
+
+/** A threshold that is off by 1 loses 4/2^32 more or so; logarithms are right to some 1e-15. */
+const ROUNDING = 1e-13;
+
 function checkLoss(claim) {
   const [over, under] = fraction(claim.epsilon).map(Number);
   const tossed = Object.values(claim.chances ?? {});
-  if (!(tossed.length && tossed.every(whole(1, WORD - 1)) && claim.loss <= (over / under) * (1 + 1e-9))) throw new Error(`chances must lose at most epsilon ${claim.epsilon}, got others`);
+  const most = over / under + ROUNDING * Math.max(1, over / under);
+  if (!(tossed.length && tossed.every(whole(1, WORD - 1)) && claim.loss <= most)) throw new Error(`chances must lose at most epsilon ${claim.epsilon}, got others`);
 }
 
 // --- Messages: "SGR1", the fingerprint of the settings, reports ---
 
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+/** For the words of errors: what is public as it is, objects and what may be private by their kind. */
+const kind = (value) => (Object(value) === value ? value.constructor?.name ?? "an object" : typeof value);
+const shown = (value) => (typeof value === "function" ? value.name : Object(value) === value ? kind(value) : JSON.stringify(value) ?? String(value));
 const inOrder = (_, value) => (value?.constructor === Object ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value);
 const fingerprint = ({ fingerprint: _, ...settings }) => hex(blake2b(bytesOf(JSON.stringify(settings, inOrder)), { size: 32 }).subarray(0, 4));
 
 export function message(claim, reports) {
+  if (!Array.isArray(reports)) throw new Error(`reports must be a list, as in message(claim, [report]), got ${kind(reports)}`);
+  const wrong = reports.find((report) => !(report instanceof Uint8Array && report.length === claim.size));
+  if (wrong !== undefined) throw new Error(`reports must be Uint8Arrays of ${claim.size} bytes each, got ${kind(wrong)}`);
   return Uint8Array.from([...bytesOf("SGR1"), ...unhex(claim.fingerprint), ...reports.flatMap((report) => [...report])]);
 }
 
 // --- A device over time: what it has sent, or spent, is kept in a storage of its own, which is secret to it ---
 
 /** A loss above 0, "p" or "p/q", and nothing that might be read as less than it is. */
-function fraction(text) {
-  if (typeof text !== "string" || !/^[1-9]\d*(\/[1-9]\d*)?$/.test(text)) throw new Error(`epsilon must be "p" or "p/q" of whole numbers above 0, got ${text}`);
+function fraction(text, name = "epsilon") {
+  if (typeof text !== "string" || !/^[1-9]\d*(\/[1-9]\d*)?$/.test(text)) throw new Error(`${name} must be "p" or "p/q" of whole numbers above 0, as text like "8", got ${shown(text)}`);
   return text.split("/").concat("1").slice(0, 2).map(BigInt);
 }
 
-const plus = ([a, b], [c, d]) => `${a * d + c * b}/${b * d}`;
+const divisor = (a, b) => (b === 0n ? a : divisor(b, a % b));
+const plus = ([a, b], [c, d]) => lowest(a * d + c * b, b * d);
+/** "p/q" in lowest terms, or "p". */
+function lowest(over, under) {
+  const shared = divisor(over, under);
+  return under === shared ? `${over / shared}` : `${over / shared}/${under / shared}`;
+}
+
 /** What a device will have spent after one more report. */
 const after = ({ memory: { spent }, claim }) => plus(spent === undefined ? [0n, 1n] : fraction(spent), fraction(claim.epsilon));
 const beyond = ([a, b], [c, d]) => a * d > c * b;
@@ -442,31 +471,36 @@ export class Repeat {
   }
 }
 
-/** Draws anew each time, and is charged each time, before it is drawn, as long as the total has room. */
+/** Draws anew each time, and is charged each time, before a report is handed out, as long as the total has room. What
+ * cannot be drawn is not charged. */
 export class Charge {
   constructor(total) {
-    fraction(total);
+    fraction(total, "total");
     this.total = total;
   }
 
   report(device, item) {
     const spent = after(device);
     if (beyond(fraction(spent), fraction(this.total))) throw new NoBudgetLeft(`spent must be at most epsilon ${this.total}, got ${spent}`);
+    const drawn = device.claim.privatise(item);
     device.memory = { ...device.memory, spent };
-    return device.claim.privatise(item);
+    return drawn;
   }
 }
 
 /** `name` is what it is asked, not who asks: under one name there is one memory, whatever the settings become. */
 export class Device {
   constructor(claim, { again = new Repeat(), name = "device", storage = globalThis.localStorage } = {}) {
+    if (typeof claim?.privatise !== "function") throw new Error(`claim must be of claimOf(settings), got ${shown(claim)}`);
+    if (typeof again?.report !== "function") throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
+    if (![storage?.getItem, storage?.setItem].every((act) => typeof act === "function")) throw new Error(`storage must have getItem and setItem, as localStorage has, got ${shown(storage)}`);
     Object.assign(this, { claim, again, name: `streamgauge ${name}`, storage });
   }
 
-  /** Epsilon of all reports so far, as "p/q". */
+  /** Epsilon of all reports so far, as "p" or "p/q". */
   get spent() { return this.memory.spent ?? "0"; }
 
-  get memory() { return JSON.parse(this.storage.getItem(this.name) ?? "{}"); }
+  get memory() { return remembered(this.storage.getItem(this.name) ?? null); }
 
   /** What cannot be kept is not sent: a device that forgets would be charged again and not know. */
   set memory(kept) {
@@ -482,4 +516,15 @@ export class Device {
 
   /** From now on it is another device. Who is asked the same again as before loses again. */
   forget() { this.storage.removeItem(this.name); }
+}
+
+/** A memory as it was written; what was spent is in each, so that none is read as less than it is. */
+function remembered(text) {
+  if (text === null) return {};
+  try {
+    const kept = JSON.parse(text);
+    fraction(kept.spent);
+    if (kept.report === undefined || /^([0-9a-f]{2})+$/.test(kept.report)) return kept;
+  } catch { /* said below, of any such text */ }
+  throw new Error("memory must be what this device wrote, got other text");
 }

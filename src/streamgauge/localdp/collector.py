@@ -15,6 +15,8 @@ from typing import Any, Self
 import numpy as np
 
 from streamgauge.continual.saved import ANOTHER, BadSave, pack, unpack
+from streamgauge.continual.settings import check_whole
+from streamgauge.localdp.asked import asked_items, once_each
 from streamgauge.localdp.collisions import Errors
 from streamgauge.localdp.estimates import Frequencies
 from streamgauge.localdp.oracle import Item, Oracle, Table
@@ -77,18 +79,24 @@ class Collector:
     def estimate(self, items: Sequence[Item], copies: int = 1) -> Frequencies:
         """How many reports are of each item, where no report is there more than `copies` times. Ask as
         often as you like: it is post-processing."""
-        asked, total = tuple(items), self.reports
+        return self._estimated(asked_items("items", items), copies)
+
+    def _estimated(self, asked: tuple[Item, ...], copies: int = 1) -> Frequencies:
+        check_whole("copies", copies)
+        total = self.reports
         count = self.claim.counts(self._state.table, total, asked)
         squares = np.clip(self.claim.squares(self._state.table, total, copies), total, float(total) ** 2)
-        errors = Errors(self.claim.spread, self.claim.hashed, total, float(squares), copies)
+        errors = Errors(self.claim.spread, self.claim.hashed, total, float(squares), copies, self.claim.apart)
         return Frequencies(asked, count, errors.stddev(count), total, errors)
 
     def top(self, candidates: Sequence[Item], count: int) -> Frequencies:
-        """The candidates of the largest estimates, largest first."""
-        return self.estimate(candidates).top(count)
+        """The candidates of the largest estimates, largest first, and each once."""
+        return self._estimated(once_each(asked_items("candidates", candidates))).top(count)
 
     def merge(self, other: "Collector") -> None:
         """Takes all reports of another collector of the same claim."""
+        if not isinstance(other, Collector):
+            raise ValueError(f"other must be a collector of {self.claim!r}, got {other!r}")
         if self.claim != other.claim:
             raise ValueError(f"other must be a collector of {self.claim!r}, got one of {other.claim!r}")
         mine, theirs = self._state, other._state
@@ -131,4 +139,12 @@ def _unpacked(claim: Oracle, saved: bytes, like: Table) -> Collected:
     state: Any = unpack(saved, claim.identity(), lambda _: Collected(like, 0, 0), repr(claim))[2]
     if (state.table.shape, state.table.dtype) != (like.shape, like.dtype):
         raise BadSave(ANOTHER)
+    if not _is_sound(state):
+        raise BadSave(ANOTHER)
     return Collected(state.table, state.reports, state.dropped)
+
+
+def _is_sound(state: Collected) -> bool:
+    """What reports may have come to: each moves a cell by 1 at most."""
+    most = int(max(state.table.max(initial=0), -int(state.table.min(initial=0))))
+    return state.dropped >= 0 and most <= state.reports

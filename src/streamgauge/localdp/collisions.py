@@ -39,29 +39,42 @@ beyond = np.frompyfunc(lambda z: erfc(z / sqrt(2)) / 2, 1, 1)
 @dataclass(frozen=True, eq=False)
 class Errors:
     """Of estimates from so many reports, where `squares` is the sum of the squares of all items' counts, no
-    report is there more than `copies` times, and items share cells by hashes of a width, if at all."""
+    report is there more than `copies` times, and items share cells by hashes of a width, if at all. Values of
+    an estimate are by `apart` from each other; half of it is added to what the normal law says."""
 
     spread: Spread
     hashed: tuple[int, int] | None
     reports: int
     squares: float
     copies: int = 1
+    apart: float = 0.0
+
+    def variance(self, count: Any) -> Any:
+        """Of items that have so many reports."""
+        return self.spread.variance(count, self.reports, self._others(count), self.copies)
 
     def stddev(self, count: Floats) -> Floats:
-        """Of items that have so many reports."""
-        variance = self.spread.variance(count, self.reports, self._others(count), self.copies)
-        return np.asarray(np.sqrt(variance))
+        return np.asarray(np.sqrt(self.variance(count)))
 
     def above(self, count: Floats, tail: float) -> Floats:
         """How far above the truth, which is `count`, an estimate is with chance `tail` at most."""
         stddev = self.stddev(count)
         if self.hashed is None:
-            return normal_point(tail) * stddev
+            return normal_point(tail) * stddev + self.halfway
         collided = self.spread.collided(count, self.reports, self._others(count), self.copies)
         share = collided / np.maximum(stddev**2, 1e-9)
-        return np.asarray(point(*self.hashed, tail, share) * stddev)
+        return np.asarray(point(*self.hashed, tail, share) * stddev) + self.halfway
 
-    def _others(self, count: Floats) -> Floats:
+    def below(self, count: Floats, tail: float) -> Floats:
+        """How far below the truth."""
+        return normal_point(tail) * self.stddev(count) + self.halfway
+
+    @property
+    def halfway(self) -> float:
+        """Copies of a report count together."""
+        return self.copies * self.apart / 2
+
+    def _others(self, count: Any) -> Any:
         near = np.clip(count, 0, self.reports)
         return np.clip(self.squares - near**2, 0, (self.reports - near) ** 2)
 

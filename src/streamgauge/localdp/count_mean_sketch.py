@@ -28,10 +28,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.localdp.claim import source
 from streamgauge.localdp.oracle import Item, Spread, Table
 from streamgauge.localdp.reports import Reports, bits_for, bytes_for, packed, unpacked
 from streamgauge.localdp.sketch import SketchClaim, likely_most
-from streamgauge.noise import Chance, EphemeralNoise
+from streamgauge.noise import Chance
 from streamgauge.noise.entropy import Bytes
 from streamgauge.noise.numbers import Bools, Floats
 from streamgauge.noise.responses import flip
@@ -70,6 +71,10 @@ class CountMeanSketch(SketchClaim):
         own = self.stretch**2 * (self.scale**2 - 1) / 4
         return Spread(own, own + 1 / (self.width - 1), self.shared)
 
+    @property
+    def apart(self) -> float:
+        return self.stretch * self.scale
+
     def encode(self, item: Item, row: int, flips: Sequence[int]) -> bytes:
         """The report of an item, given what was drawn: a row and, for each column, whether its sign is
         flipped."""
@@ -78,7 +83,7 @@ class CountMeanSketch(SketchClaim):
         return self._joined(np.array([row]), bits[None, :]).tobytes()
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:
-        chance, words = noise or EphemeralNoise(), self.family.words(items)
+        chance, words = source(noise), self.family.words(items)
         row = chance.uniform(self.hashes, len(words))
         column = self.family.columns(row, words)
         parts = [self._flipped(row[at], column[at], chance) for at in self._pieces(len(words))]

@@ -19,6 +19,7 @@ Privacy
 """
 
 from collections.abc import Callable
+from math import isfinite
 from time import time
 from typing import Any, Self
 
@@ -58,6 +59,11 @@ class Device(Single[Memory]):
         noise: Chance | None = None,
     ) -> None:
         super().__init__(Memory(last=np.empty((0, claim.report_size), np.uint8)))
+        _check_again(again)
+        if keep is not None and not callable(keep):
+            raise ValueError(f"keep must be a function that keeps a memory, or None, got {keep!r}")
+        if not callable(today):
+            raise ValueError(f"today must be a function that tells the day, got {today!r}")
         again.within(claim.loss, 1)  # refuses a budget without room for a single report
         self.claim, self.again = claim, again
         self._keep, self._today, self._noise = keep, today, noise
@@ -98,7 +104,7 @@ class Device(Single[Memory]):
 
     def report(self, item: Item) -> bytes:
         """One report; NoBudgetLeft if it cannot be paid for."""
-        day = self._today()
+        day = _whole_day(self._today())
         with self._taken(lambda memory: self._check(memory, day)) as memory:
             if not (self.again.repeats and memory.drawn):
                 memory.charge(day)
@@ -134,6 +140,21 @@ class Device(Single[Memory]):
 
     def __repr__(self) -> str:
         return f"<device of {self.claim!r}, {self.again!r}>"
+
+
+def _check_again(again: Any) -> None:
+    rule = all(hasattr(again, name) for name in ("repeats", "check", "ever", "within"))
+    if isinstance(again, type) or not rule:
+        rules = "Repeat(), Charge(total) or DailyWithoutTotal(per_day)"
+        raise ValueError(f"again must be {rules}, got {again!r}")
+
+
+def _whole_day(day: Any) -> int:
+    """Of what a clock says, in days; refused before anything is charged."""
+    number = isinstance(day, int | float | np.integer | np.floating) and not isinstance(day, bool)
+    if not (number and isfinite(day)):
+        raise ValueError(f"today must tell a number of days, got {day!r}")
+    return int(day // 1)
 
 
 def _is_sound(memory: Memory) -> bool:

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.localdp.hashing import FARTHEST, text_of
+from streamgauge.localdp.hashing import FARTHEST, SAFE, text_of, texts_of
 from streamgauge.localdp.oracle import Item, Table, blank_table
 from streamgauge.localdp.support import SupportClaim
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 
 MOST_ITEMS = 2**20
-SAFE = 2**53  # whole numbers below it are the same in every client
 OUTSIDE = -1
 
 
@@ -45,7 +44,7 @@ class DomainClaim(SupportClaim):
         return self._at.get(text_of(item), OUTSIDE)
 
     def places(self, items: Sequence[Item]) -> Ints:
-        return np.fromiter((self._at.get(text_of(item), OUTSIDE) for item in items), np.int64, len(items))
+        return np.array([self._at.get(text, OUTSIDE) for text in texts_of(items)], np.int64)
 
     def asked(self, items: Sequence[Item]) -> Ints:
         """The places of items that somebody wants estimates of."""

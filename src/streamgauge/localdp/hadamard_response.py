@@ -16,7 +16,8 @@ Privacy
 Error
     Unbiased; exactly own = c^2 - 1 and other = c^2 with c = 1/(1 - 2 flip) in the formula of `oracle`: as
     `HadamardCountMeanSketch` without collisions. A device whose item is not on the list counts for none,
-    since rows 1 to K - 1 of H have as many -1 as 1.
+    since rows 1 to K - 1 of H have as many -1 as 1. A liar who sends code 0, which supports the whole list,
+    moves all estimates at once, each by `influence`.
 
 Reference
     Acharya, Sun, Zhang: Hadamard response, AISTATS 2019; the version for high privacy, in which a code
@@ -29,13 +30,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from streamgauge.localdp.claim import source
 from streamgauge.localdp.coded import CodedClaim
 from streamgauge.localdp.domain import DomainClaim
 from streamgauge.localdp.hadamard import minus, transformed
 from streamgauge.localdp.oracle import Item, Table, blank_table
 from streamgauge.localdp.reports import Reports, packed
 from streamgauge.localdp.support import Support
-from streamgauge.noise import Chance, EphemeralNoise
+from streamgauge.noise import Chance
 from streamgauge.noise.numbers import Floats
 from streamgauge.noise.responses import flip
 
@@ -63,7 +65,7 @@ class HadamardResponse(DomainClaim, CodedClaim):
         return (code ^ wrong * (row & -row)).to_bytes(self.report_size, "little")
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:
-        chance, row = noise or EphemeralNoise(), self.places(items) + 1
+        chance, row = source(noise), self.places(items) + 1
         code = chance.uniform(self.codes, len(row))
         flipped = chance.coins(self.chances["flip"], len(row))
         return packed(code ^ (minus(code, row) ^ flipped) * (row & -row), self.report_size)

@@ -17,7 +17,9 @@ same chance, whatever the items are, and columns do up to width/p. That is what 
 proved from, in which an item collides with two others. The seed must not be chosen in view of the items;
 two items share a word with chance 2^-61.
 
-What is neither text nor a whole number below 2^63 is the empty text: an item is private, so it never raises.
+An item is private, so it never raises. A float that is whole is that whole number, as columns with gaps have
+them, and as JavaScript cannot tell them apart; from 2^53 on it is not known to be. What is neither text nor a
+whole number below 2^63 is the empty text: other floats, truth values and what is missing as well.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,17 +40,27 @@ Columns = npt.NDArray[np.int64]
 ITEM, HASH = b"sg.localdp.item\0", b"sg.localdp.hash\0"
 MOST_HASHES, MOST_WIDTH, MOST_SEED = 2**20, 2**20, 2**53 - 1
 FARTHEST = 2**63
+SAFE = 2**53  # whole numbers below it are the same in every client
 BLOCK = 1 << 13  # hashes evaluated at once: with these words in the cache a second thread would gain nothing
 FEW = 16  # one row in so many is made by itself
 
 
-def text_of(item: object) -> bytes:
+def text_of(item: Any) -> bytes:
     """An item as bytes; looks at nothing but the item."""
     if isinstance(item, str):
         return _utf8(item)
     if isinstance(item, int | np.integer) and not isinstance(item, bool) and abs(int(item)) < FARTHEST:
         return str(int(item)).encode()
+    if isinstance(item, float | np.floating) and abs(float(item)) < SAFE and float(item).is_integer():
+        return str(int(item)).encode()
     return b""
+
+
+def texts_of(items: Any) -> list[bytes]:
+    """Of a list of items, which may be anything; what is no list is refused, and not shown."""
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        raise ValueError(f"items must be a list, one for each device, got {type(items).__name__}")
+    return [text_of(item) for item in items]
 
 
 def _utf8(text: str) -> bytes:
@@ -93,7 +105,7 @@ class Hashes:
 
     def words(self, items: Iterable[Item]) -> Words:
         """Of every item; each distinct text is digested once."""
-        texts = [text_of(item) for item in items]
+        texts = texts_of(items)
         known = {text: self.word(text.decode()) for text in set(texts)}
         return np.array([known[text] for text in texts], np.uint64)
 

@@ -42,18 +42,18 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.localdp.claim import keep_whole
+from streamgauge.localdp.claim import keep_whole, source
 from streamgauge.localdp.coded import CodedClaim
 from streamgauge.localdp.collisions import point
 from streamgauge.localdp.hadamard_count_mean_sketch import HadamardCountMeanSketch
-from streamgauge.localdp.hashing import MOST_SEED, Hashes, text_of
+from streamgauge.localdp.hashing import MOST_SEED, Hashes, texts_of
 from streamgauge.localdp.oracle import Item, Spread, Table, blank_table
 from streamgauge.localdp.reports import Reports, packed, unpacked
 from streamgauge.localdp.residue import Residue
 from streamgauge.localdp.sketch import MOST_CELLS
 from streamgauge.localdp.spelling import END, Spelling, branches
 from streamgauge.localdp.word_search import SEARCH, Search, WordCollector
-from streamgauge.noise import Chance, EphemeralNoise
+from streamgauge.noise import Chance
 from streamgauge.noise.normal import normal_point
 from streamgauge.noise.numbers import Floats
 
@@ -138,7 +138,7 @@ class HeavyHitters(CodedClaim):
         return (level * sketch.codes + code).to_bytes(self.report_size, "little")
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:
-        chance = noise or EphemeralNoise()
+        chance = source(noise)
         prefixes, place = self._spelt(items)
         drawn = chance.uniform(self.levels, len(place))
         codes = np.zeros(len(place), np.int64)
@@ -150,7 +150,7 @@ class HeavyHitters(CodedClaim):
 
     def _spelt(self, items: Sequence[Item]) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.int64]]:
         """The prefixes of every distinct text, level by level, and which of the texts each item is."""
-        texts = [text_of(item) for item in items]
+        texts = texts_of(items)
         known = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         spelt = np.empty((self.levels, len(known)), object)
         for text, place in known.items():

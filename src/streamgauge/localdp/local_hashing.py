@@ -32,13 +32,13 @@ from math import exp
 
 import numpy as np
 
-from streamgauge.localdp.claim import LocalClaim
+from streamgauge.localdp.claim import LocalClaim, source
 from streamgauge.localdp.coded import CodedClaim, kept_or_other, responded
 from streamgauge.localdp.oracle import Item, Table
 from streamgauge.localdp.reports import Reports, packed
 from streamgauge.localdp.sketch import SketchClaim, likely_most
 from streamgauge.localdp.support import Support, SupportClaim
-from streamgauge.noise import Chance, EphemeralNoise
+from streamgauge.noise import Chance
 from streamgauge.noise.numbers import Floats
 from streamgauge.noise.responses import kept
 
@@ -76,7 +76,7 @@ class LocalHashing(SketchClaim, CodedClaim, SupportClaim):
         return int(row * self.width + column).to_bytes(self.report_size, "little")
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:
-        chance, words = noise or EphemeralNoise(), self.family.words(items)
+        chance, words = source(noise), self.family.words(items)
         row = chance.uniform(self.hashes, len(words))
         kept = chance.coins(self.chances["kept"], len(words)).astype(np.int64)
         other = chance.uniform(self.width - 1, len(words))

@@ -76,6 +76,11 @@ class Oracle(Protocol):
     @property
     def spread(self) -> Spread: ...
 
+    @property
+    def apart(self) -> float:
+        """By what the values of an estimate are apart; 0 where they are anywhere."""
+        ...
+
     def privatise(self, item: Item, noise: Chance | None = None) -> bytes: ...
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:

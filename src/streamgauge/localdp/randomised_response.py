@@ -27,12 +27,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from streamgauge.localdp.claim import source
 from streamgauge.localdp.coded import CodedClaim, kept_or_other, responded
 from streamgauge.localdp.domain import OUTSIDE, DomainClaim
 from streamgauge.localdp.oracle import Item
 from streamgauge.localdp.reports import Reports, packed
 from streamgauge.localdp.support import Support
-from streamgauge.noise import Chance, EphemeralNoise
+from streamgauge.noise import Chance
 from streamgauge.noise.responses import kept
 
 
@@ -60,7 +61,7 @@ class RandomisedResponse(DomainClaim, CodedClaim):
         return int(code).to_bytes(self.report_size, "little")
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:
-        chance, place = noise or EphemeralNoise(), self.places(items)
+        chance, place = source(noise), self.places(items)
         kept = chance.coins(self.chances["kept"], len(place))
         other, instead = (chance.uniform(sides, len(place)) for sides in (self.codes - 1, self.codes))
         place = np.where(place == OUTSIDE, instead, place)

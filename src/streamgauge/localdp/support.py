@@ -67,5 +67,9 @@ class SupportClaim(LocalClaim):
     def spread(self) -> Spread:
         return self.support.spread(self.shared)
 
+    @property
+    def apart(self) -> float:
+        return float(1 / self.support.gap)
+
     def counts(self, table: Table, reports: int, items: Sequence[Item]) -> Floats:
         return self.support.counts(self.supported(table, reports, items), reports)

@@ -26,11 +26,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from streamgauge.localdp.claim import source
 from streamgauge.localdp.domain import OUTSIDE, DomainClaim
 from streamgauge.localdp.oracle import Item, Table
 from streamgauge.localdp.reports import Reports, bytes_for
 from streamgauge.localdp.support import Support
-from streamgauge.noise import Chance, EphemeralNoise, Ints
+from streamgauge.noise import Chance, Ints
 from streamgauge.noise.entropy import Bytes
 from streamgauge.noise.numbers import Bools
 from streamgauge.noise.responses import flip
@@ -66,7 +67,7 @@ class UnaryEncoding(DomainClaim):
         ).tobytes()
 
     def privatise_many(self, items: Sequence[Item], noise: Chance | None = None) -> Reports:
-        chance, place = noise or EphemeralNoise(), self.places(items)
+        chance, place = source(noise), self.places(items)
         own = chance.coins(self.chances["own"], len(place))
         parts = [np.empty((0, self.report_size), np.uint8)]
         for at in self._pieces(len(place)):

@@ -132,7 +132,8 @@ class Windowed:
         nothing = np.empty(0, np.int64)
         blank = Kept(0, 0, nothing, new._joined(()), np.empty((0, 0), np.uint8))
         kept: Any = unpack(saved, new._identity, lambda _: blank, new._identity)[2]
-        if kept.ticks.min(initial=0) < 0 or kept.ticks.sum() != len(kept.reports):
+        counts = (kept.tick, kept.dropped, kept.ticks.min(initial=0))
+        if min(counts) < 0 or kept.ticks.sum() != len(kept.reports):
             raise BadSave(ANOTHER)
         new.tick, new.dropped = kept.tick, kept.dropped
         new._collector = claim.load(kept.table.tobytes())

@@ -1,0 +1,131 @@
+"""Intervals: exact coverage over every sum of reports, and ends that are the outermost counts that fit."""
+
+import numpy as np
+import pytest
+from replicates import FLUKE
+from scipy.stats import binom
+
+from streamgauge import Pure
+from streamgauge.localdp import (
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    HadamardResponse,
+    LocalHashing,
+    RandomisedResponse,
+    UnaryEncoding,
+)
+from streamgauge.localdp.collisions import Errors
+from streamgauge.localdp.ends import largest, least
+from streamgauge.localdp.estimates import Frequencies
+from streamgauge.testing import InsecureNoise
+
+TAIL = 0.025
+LISTS = [RandomisedResponse, UnaryEncoding, HadamardResponse]
+SKETCHES = [HadamardCountMeanSketch, CountMeanSketch, LocalHashing]
+
+
+def listed(kind, epsilon, size):
+    return kind(Pure(epsilon), items=tuple(range(size)))
+
+
+def intervals(claim, reports, **errors):
+    """Of every number of reports that may support an item."""
+    count = claim.support.counts(np.arange(reports + 1.0), reports)
+    told = Errors(claim.spread, None, reports, float(reports), **{"apart": claim.apart, **errors})
+    return Frequencies(tuple(range(reports + 1)), count, told.stddev(count), reports, told)
+
+
+def chances(claim, reports, count):
+    """Of each of these numbers, exactly: own coins and others'."""
+    own, other = (
+        binom(tossed, float(chance)).pmf(np.arange(tossed + 1))
+        for tossed, chance in ((count, claim.support.own), (reports - count, claim.support.other))
+    )
+    return np.convolve(own, other)
+
+
+def coverage(claim, reports, count, ends):
+    low, high = ends
+    return float(chances(claim, reports, count)[(low <= count + 1e-6) & (high >= count - 1e-6)].sum())
+
+
+@pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("epsilon", [1, 4, 8])
+@pytest.mark.parametrize("size", [2, 10, 1000])
+def test_intervals_hold_as_often_as_they_say_however_few_reports_there_are(kind, epsilon, size):
+    claim = listed(kind, epsilon, size)
+    for reports in (1, 10, 100, 1000):
+        ends = intervals(claim, reports).interval(0.95)
+        for count in {0, 1, reports // 20, reports // 2, reports - 1, reports}:
+            assert coverage(claim, reports, count, ends) > 0.94, (reports, count)
+
+
+@pytest.mark.parametrize(
+    ("claim", "reports", "count", "by_estimate"),
+    [
+        (listed(RandomisedResponse, 8, 1000), 1000, 1, 0.79),
+        (listed(UnaryEncoding, 8, 10), 100, 1, 0.52),
+        (listed(RandomisedResponse, 8, 2), 3000, 1500, 0.89),
+    ],
+    ids=["response", "vector", "coin"],
+)
+def test_errors_at_the_estimate_and_values_that_lie_anywhere_would_hold_less_often(
+    claim, reports, count, by_estimate
+):
+    found = intervals(claim, reports)
+    wide = 1.96 * found.stddev
+    assert coverage(claim, reports, count, (found.count - wide, found.count + wide)) < by_estimate
+    assert coverage(claim, reports, count, found.interval(0.95)) > 0.97
+
+
+def test_half_of_what_values_are_apart_is_needed_where_they_are_few():
+    claim = listed(RandomisedResponse, 8, 2)
+    assert coverage(claim, 3000, 1500, intervals(claim, 3000, apart=0.0).interval(0.95)) < 0.89
+
+
+def test_intervals_of_many_reports_are_no_wider_than_the_normal_law_has_them():
+    for kind in LISTS:
+        claim = listed(kind, 1, 10)
+        low, high = intervals(claim, 3000).interval(0.95)
+        normal = 2 * 1.96 * claim.stddev(300, 3000)
+        assert ((high - low) @ chances(claim, 3000, 300)) < normal + 3 * claim.apart
+        assert coverage(claim, 3000, 300, (low, high)) < 0.96
+
+
+@pytest.mark.parametrize("kind", [*LISTS, *SKETCHES], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("copies", [1, 7])
+def test_ends_are_the_outermost_counts_that_would_be_estimated_so(kind, copies):
+    made = {"items": tuple(range(50))} if kind in LISTS else {"hashes": 16, "width": 64}
+    claim, counts = kind(Pure(4), **made), np.arange(1001.0)
+    errors = Errors(claim.spread, claim.hashed, 1000, 3e5, copies, claim.apart)
+    above, below = counts + errors.above(counts, TAIL), counts - errors.below(counts, TAIL)
+    asked = np.linspace(below.min(), above.max(), 60)
+    low, high = least(errors, asked, TAIL), largest(errors, asked, TAIL)
+    for place, estimate in enumerate(asked):
+        assert -1 < counts[above >= estimate][0] - low[place] < 1 + 1e-6
+        assert -1 < high[place] - counts[below <= estimate][-1] < 1 + 1e-6
+
+
+def test_values_of_estimates_are_so_far_apart():
+    for kind in (*LISTS, *SKETCHES):
+        made = {"items": ("a", "b", "c")} if kind in LISTS else {"hashes": 2, "width": 4}
+        claim, found = kind(Pure(1), **made), set()
+        for seed in range(40):
+            collector = claim.collector()
+            collector.add(claim.privatise_many(["a", "b", "c"] * 3, InsecureNoise(seed)))
+            found.add(float(collector.estimate(["a"]).count[0]))
+        steps = np.diff(sorted(found)) / claim.apart
+        assert steps == pytest.approx(steps.round()), kind
+        assert steps.min() == pytest.approx(1), kind
+
+
+def test_intervals_of_a_hash_hold_where_hardly_anybody_reports():
+    held = 0
+    for seed in range(200):
+        claim = LocalHashing(Pure(6), hashes=64, seed=seed)
+        collector = claim.collector()
+        collector.add(claim.privatise_many(["a", *(f"other {one}" for one in range(9))], InsecureNoise(seed)))
+        low, high = collector.estimate(["a"]).interval(0.95)
+        held += int(low[0] <= 1 <= high[0])
+    assert binom(200, 0.95).cdf(held) > FLUKE
+    assert binom(200, 0.6).sf(held - 1) < FLUKE
