@@ -30,7 +30,7 @@ def sending(folder: Path, made: Any, *, at: float = 0, until: float = 40) -> tup
 def test_a_run_by_itself_is_refused_and_told_who_takes_events(tmp_path):
     made = pipeline(tmp_path, tables(**SENT))
     with pytest.raises(
-        RunRefused, match=r"v.toml: source must be .* got events that are sent: streamgauge serve"
+        RunRefused, match=r"v.toml: source must be .* got events, which are sent: use streamgauge serve"
     ):
         run(made)
     assert not made.file.folder.exists()

@@ -12,6 +12,7 @@ import httpx
 
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.options import Progress
+from streamgauge.pipeline.taken import Taken
 from streamgauge.query.pipeline_file import pipeline_of
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.app import app_of
@@ -80,6 +81,7 @@ class Still:
         self.acts_so_far: list[Any] = []
         self.late: dict[int, int] = {}
         self.dropped = Counter[str]()
+        self.taken, self.catching_up = Taken.of([(1, None)]), False
 
     @property
     def state(self) -> str:

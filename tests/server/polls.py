@@ -22,7 +22,9 @@ KEY = "k" * 22
 COLUMN = {"report": "HadamardCountMeanSketch", "epsilon": 2, "values": ["a", "b"], "hashes": 32, "width": 16}
 
 
-def poll(folder: Path, senders: str = "anyone", **server: Any) -> PipelineFile:
+def poll(
+    folder: Path, senders: str = "anyone", release: dict[str, Any] | None = None, **server: Any
+) -> PipelineFile:
     tables = {
         "stream": {
             "name": "poll",
@@ -39,13 +41,8 @@ def poll(folder: Path, senders: str = "anyone", **server: Any) -> PipelineFile:
             },
         },
         "release": [
-            {"name": "emoji", "sql": COUNT, "window": "each"},
-            {
-                "name": "ages",
-                "sql": AGES,
-                "epsilon": 1,
-                "window": "each",
-            },
+            {"name": "emoji", "sql": COUNT, "window": "each", **(release or {})},
+            {"name": "ages", "sql": AGES, "epsilon": 1, "window": "each", **(release or {})},
         ],
         "server": {"rate": 1000, "publish_delay": "4s", "anonymous": True, **server},
     }

@@ -46,12 +46,15 @@ def progress_text(progress: Progress) -> str:
     """
     >>> progress_text(Progress(512, 2160, 20311, {"late": 2, "outside": 0}))
     'tick 512 of 2160, 20311 records, dropped: late 2'
+    >>> progress_text(Progress(4096, None, 0, {}, due=454000))
+    'catching up: tick 4096 of 454000, 0 records'
     """
-    of = "" if progress.ticks is None else f" of {progress.ticks}"
+    far = f"{progress.behind}tick {progress.tick}"
+    tick = far if progress.until is None else f"{far} of {progress.until}"
     if not progress.counts:
-        return f"tick {progress.tick}{of}"
+        return tick
     records = "record" if progress.events == 1 else "records"
-    return f"tick {progress.tick}{of}, {progress.events} {records}{dropped_text(progress)}"
+    return f"{tick}, {progress.events} {records}{dropped_text(progress)}"
 
 
 def dropped_text(progress: Progress) -> str:

@@ -74,5 +74,8 @@ def ticks_text(progress: Seen) -> str:
     """
     >>> ticks_text(Seen(512, 2160, 0, {})), ticks_text(Seen(7, None, 0, {}))
     ('tick 512 of 2,160', 'tick 7')
+    >>> ticks_text(Seen(4096, None, 0, {}, due=454000))
+    'catching up: tick 4,096 of 454,000'
     """
-    return f"tick {progress.tick:,}" + ("" if progress.ticks is None else f" of {progress.ticks:,}")
+    far = f"{progress.behind}tick {progress.tick:,}"
+    return far if progress.until is None else f"{far} of {progress.until:,}"

@@ -14,11 +14,13 @@ import json
 import os
 import sys
 from contextlib import suppress
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any, Self
 
 from streamgauge.cli.curator_log import CuratorLog
-from streamgauge.cli.progress_bar import Bar
+from streamgauge.cli.progress_bar import Bar, ticks_text
 from streamgauge.cli.screens import aside, one_line
 from streamgauge.pipeline.keys import default_key, hidden, key_path, same_file_system
 from streamgauge.pipeline.options import Progress
@@ -27,6 +29,7 @@ from streamgauge.pipeline.report import Report
 from streamgauge.query.settings import PipelineFile
 
 STOPPING = "stopping; Ctrl-C again ends at once, which is safe too"
+AGAIN = 5.0  # seconds between two lines of a run that catches up
 SHOW_CURSOR = "\x1b[?25h"
 NEW_KEY = "keep it, and a copy of it elsewhere: without it the pipeline cannot go on"
 ONE_DISK = "lies on the same file system as the store: whoever has that disk has both"
@@ -41,6 +44,7 @@ class Watching:
         self.bar = Bar(file) if self._shown() else None
         self.key = key_path(file.stream.key or default_key(file.path), file.path.parent)
         self._expected = not self._key_exists  # the first run makes one
+        self._told = -inf  # when it was last told that the run catches up
 
     def _shown(self) -> bool:
         """A bar needs a terminal that nothing else is printed to."""
@@ -87,7 +91,16 @@ class Watching:
         elif not self.quiet:
             self.log.progress(progress)
         if self.as_json:
-            self._line({"event": "progress", "tick": progress.tick, "ticks": progress.ticks})
+            self._line({"event": "progress", "tick": progress.tick, "ticks": progress.ticks, **due(progress)})
+        elif not self.quiet:
+            self._tell_of_catching_up(progress)
+
+    def _tell_of_catching_up(self, progress: Progress) -> None:
+        """Now and then, and as it ends: how far it is follows from the clock and the machine."""
+        last, again = progress.tick == progress.due, monotonic() - self._told >= AGAIN
+        if self.bar is None and progress.due is not None and (last or again):
+            self._told = monotonic()
+            self._say(ticks_text(progress), {})
 
     def note(self, what: str) -> None:
         """Something that a curator said and that needs not be done."""
@@ -145,6 +158,10 @@ class Watching:
     def _line(self, told: dict[str, Any]) -> None:
         sys.stderr.write(json.dumps(told) + "\n")
         sys.stderr.flush()
+
+
+def due(progress: Progress) -> dict[str, int]:
+    return {} if progress.due is None else {"due": progress.due}
 
 
 def _at_once(text: str) -> None:

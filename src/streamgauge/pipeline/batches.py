@@ -56,10 +56,10 @@ class Batches:
     def saved(self) -> dict[str, bytes | None]:
         return {name: part for run in self.runs for name, part in run.saved().items()}
 
-    def seen(self, tick: int) -> None:
-        """Tells the curator how far it is."""
+    def seen(self, tick: int, due: int | None = None) -> None:
+        """Tells the curator how far it is, and up to where it has to catch up."""
         stream = self.opened.file.stream
-        told = Progress(tick, stream.ticks, self.events, dict(self.dropped), not stream.pan_private)
+        told = Progress(tick, stream.ticks, self.events, dict(self.dropped), not stream.pan_private, due)
         self.opened.options.seen(told)
 
     def counted(self, counts: dict[str, int]) -> None:

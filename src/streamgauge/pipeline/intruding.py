@@ -53,7 +53,7 @@ from streamgauge.pipeline.store import Act
 from streamgauge.pipeline.store_errors import AlreadyRunning
 from streamgauge.pipeline.words import loss_text, unit_text
 from streamgauge.query.released import moment
-from streamgauge.query.settings import PipelineFile
+from streamgauge.query.settings import PipelineFile, Stream
 
 HEADS = 2**16  # bytes of a manifest and of the heads of arrays, for each part of the state
 STIRRED = (
@@ -86,9 +86,8 @@ class HandedOver:
 def check_intrusion(file: PipelineFile, to: Path) -> Intrusions:
     """What can be refused without a key; tells how many there were, and are left."""
     name = file.path.name
-    if not file.stream.pan_private:
-        rule = "pan_private must be true to survive an intrusion, got false"
-        raise IntrusionRefused(f"{name}: {rule}: what it remembers is exact, and encrypted")
+    if why := ordinary(file.stream):
+        raise IntrusionRefused(f"{name}: {why}")
     if not (file.folder / STORE).exists():
         raise IntrusionRefused(f"{name}: {NEVER_RAN}")
     check_place(to)
@@ -96,6 +95,19 @@ def check_intrusion(file: PipelineFile, to: Path) -> Intrusions:
     if known.left == 0:
         raise none_left(file)
     return known
+
+
+def ordinary(stream: Stream) -> str | None:
+    """Why a stream cannot be intruded upon, by its file: what it remembers."""
+    if stream.pan_private:
+        return None
+    if not stream.reports:
+        rule = "pan_private must be true to survive an intrusion, got false"
+        return f"{rule}: what it remembers is exact, and encrypted"
+    noise, plain = list(stream.reports), [name for name in stream.columns if name not in stream.reports]
+    told = f"what is kept of {', '.join(noise)} is noise, which the collector has anyway"
+    rest = f"; what is kept of {', '.join(plain)} is exact, and encrypted" if plain else ""
+    return f'source must be other than "reports" to be intruded upon: {told}{rest}'
 
 
 def none_left(file: PipelineFile) -> NoIntrusionLeft:

@@ -20,6 +20,12 @@ Privacy
     which a tick closes does the same whether something came or not: the same queries and commits. What
     analysts can add to it is bounded (`pipeline.work`), for a round before may have had an event.
 
+What devices report counts in the tick that it comes in, or in the first one after it that a release takes:
+where none of those that are open is any release's, nothing is read, and who sent something is told (`rest`).
+So what is acknowledged is in a tick that a release takes.
+
+Ticks that are far behind the clock are closed many at a time, and a stop is heeded after each commit.
+
 Where others wait for their turn (`Options.turn`), the run ends once a round is whole: all that was there is
 read, and all ticks that are due are closed. So however often it is asked to, ticks go on closing. Where a
 release is to end, no tick after its last one closes before that turn (`Options.within`): so its last tick is
@@ -39,6 +45,7 @@ from streamgauge.pipeline.opening import OPENED, Opened
 from streamgauge.pipeline.sealed import overwrite
 from streamgauge.pipeline.set_down import MARKED, take_up
 from streamgauge.query.blocks import Block
+from streamgauge.query.formats import REPORTS
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
 from streamgauge.query.settings import Stream
@@ -71,6 +78,7 @@ class LiveRun:
         self.kept, self.unkept = self.clock.now(), False  # when open ticks were committed; what came since
         self.told = self.newest  # the newest tick of which it was committed that it is open
         self.closing, self.came = False, False  # whether in this round a tick closes; whether anything came
+        self.taken, self.resting = opened.taken, False  # which ticks are releases'; whether nothing is read
         self.memory.restore(opened.state, self.engine)
 
     def ticks(self) -> Iterator[list[Released]]:
@@ -90,6 +98,8 @@ class LiveRun:
                 return
             if self.closing:
                 yield from self._close(due)
+            if self.opened.options.stop.is_set():
+                return
             if self.memory.forgets and self._due() > self.closed:
                 continue
             self._renew()
@@ -128,7 +138,7 @@ class LiveRun:
             self.newest = max(self.newest, allowed)  # whether anything has come or not
             if self.memory.forgets and self.newest > self.told:
                 self._commit(state={})
-            block = self.source.read()
+            block = None if self._rests(allowed) else self.source.read()
             if block is not None:
                 self._add(block, allowed)
             if self.source.caught_up:
@@ -138,6 +148,21 @@ class LiveRun:
         if not self.source.replayable and (self.unkept or self._leaving or self.newest > self.told):
             self._keep()
 
+    def _oldest(self) -> int | None:
+        """The first tick that what is read may count in; None if there is none for what devices report."""
+        first = self.closed + 1
+        return self.taken.next(first) if self.stream.source == REPORTS else first
+
+    def _rests(self, allowed: int) -> bool:
+        """Whether nothing is read, since no release would count it."""
+        oldest, before = self._oldest(), self.resting
+        self.resting = oldest is None or oldest > allowed
+        if self.resting:
+            self.source.rest()
+        elif before:
+            self.source.resume(self.source.position())
+        return self.resting
+
     def _even_out(self) -> None:
         """Does what is done for an event, where there was none."""
         self.engine.idle(self.closed + 1, self._allowed(), self.source.header)
@@ -146,7 +171,8 @@ class LiveRun:
 
     def _add(self, block: Block, allowed: int) -> None:
         carry, header = self.stream.late == "carry", self.source.header
-        answer = self.engine.block(block.data, self.closed + 1, allowed, carry, header)
+        oldest = self._oldest() or self.closed + 1
+        answer = self.engine.block(block.data, oldest, allowed, carry, header)
         self.unkept, self.came = not self.memory.forgets, True
         self.opened.options.step("read")
         self.memory.add(self.engine, block, answer, self.closed + 1)
@@ -165,16 +191,22 @@ class LiveRun:
         self.batches.seen(self.closed)
 
     def _close(self, due: int) -> Iterator[list[Released]]:
-        for begin, end in self.batches.cut(self.closed + 1, due):
+        pieces = list(self.batches.cut(self.closed + 1, due))
+        caught_up = due if len(pieces) > 1 else None
+        if caught_up is not None:
+            self.batches.seen(self.closed, caught_up)
+        for begin, end in pieces:
             released = self.batches.take(self.memory.close(end), begin, end)
             self.opened.options.step("drawn")
             self.closed = end
             self.memory.closed(self.engine, end)
             state = self.memory.whole(self.engine, self._ticks)
             self._commit(tick=end, released=released, state=state)
-            self.batches.seen(end)
+            self.batches.seen(end, caught_up)
             self._renew()
             yield released
+            if self.opened.options.stop.is_set():
+                return
 
     def _commit(self, *, state: State, **what: Any) -> None:
         try:

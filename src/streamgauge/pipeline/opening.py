@@ -33,6 +33,7 @@ from streamgauge.pipeline.running_on import RunningOn, last_of, least_of, plan_o
 from streamgauge.pipeline.sealed import SECRET, overwrite
 from streamgauge.pipeline.shares import check_share
 from streamgauge.pipeline.store import Act
+from streamgauge.pipeline.taken import Taken
 from streamgauge.pipeline.words import loss_text
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.planner import planned
@@ -61,6 +62,10 @@ class Opened:
     def secret(self) -> bytes:
         """Keys the hashes of users; drawn once for each store."""
         return self.state[SECRET]
+
+    @property
+    def taken(self) -> Taken:
+        return Taken.of((run.first, run.last_tick) for run in self.runs)
 
     def forget(self) -> None:
         """Overwrites all state but the secret, whoever else holds it: beside the runs, what they once were is
@@ -192,6 +197,7 @@ class Opening:
         self._let_out()
         opened = Opened(self.file, self.options, self.publisher, self.book, self.state, self.runs)
         self.holding.begun = True
+        self.options.takes(opened.taken)
         self.options.step("opened")
         return opened
 

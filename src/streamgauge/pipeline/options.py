@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamgauge.noise import Noise
 from streamgauge.pipeline.asked_releases import AskedRelease
 from streamgauge.pipeline.clock import Clock, SystemClock
+from streamgauge.pipeline.taken import Taken
 from streamgauge.query.protocols import Live
 
 if TYPE_CHECKING:
@@ -26,6 +27,17 @@ class Progress:
     events: int
     dropped: dict[str, int]
     counts: bool = True  # whether events are counted at all: nowhere with pan_private = true
+    due: int | None = None  # the last tick that is to be caught up with, where that takes several commits
+
+    @property
+    def behind(self) -> str:
+        """Says so where a run catches up."""
+        return "" if self.due is None else "catching up: "
+
+    @property
+    def until(self) -> int | None:
+        """The last tick that is in sight."""
+        return self.ticks if self.due is None else self.due
 
 
 def unseen(progress: Progress) -> None:
@@ -41,6 +53,10 @@ Step = Callable[[str], None]  # told the name of each step of a commit: where te
 
 def nothing(step: str) -> None:
     """Between two steps nothing happens, outside of tests."""
+
+
+def untold(taken: Taken) -> None:
+    """Nobody asks which ticks releases take."""
 
 
 def at_once(due: Callable[[], int]) -> int:
@@ -76,4 +92,5 @@ class Options:
     cut: tuple[str, ...] = ()  # the same, where they are: for what cannot be run
     over: frozenset[str] = frozenset()  # releases that have ended, and whose last tick readers have seen
     moments: Mapping[str, int] = field(default_factory=dict)  # when readers hear of an end, if that is known
+    takes: Callable[[Taken], None] = untold  # told which ticks releases take, before the first is closed
     within: Callable[[Callable[[], int]], int] = at_once  # the last tick that may close, of those due

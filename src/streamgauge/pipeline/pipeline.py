@@ -30,7 +30,7 @@ from streamgauge.pipeline.report import Report
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.words import counted
 from streamgauge.query.blocks import Dropped
-from streamgauge.query.formats import SENT
+from streamgauge.query.formats import REPORTS, SENT
 from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
@@ -113,8 +113,9 @@ class Pipeline:
             return options.inbox
         stream = self.file.stream
         if stream.source in SENT:
-            rule = "source must be one that a run can read by itself"
-            raise RunRefused(f"{self.file.path.name}: {rule}, got events that are sent: streamgauge serve")
+            sent = "reports" if stream.source == REPORTS else "events"
+            rule = f"source must be one that a run can read by itself, got {sent}, which are sent"
+            raise RunRefused(f"{self.file.path.name}: {rule}: use streamgauge serve")
         return (
             input_of(self.file, options) if stream.source == "-" else open_live(stream, self.file.path.parent)
         )

@@ -75,10 +75,17 @@ def errors(plan: Planned) -> list[Error]:
         _error(plan, part, output, tick)
         for part in finest
         for output in part.outputs
-        for tick in shown_ticks(plan)
+        for tick in _told_ticks(plan, part)
     ]
     order = [aggregate.name for aggregate in plan.query.aggregates]
     return sorted(found, key=lambda error: (order.index(error.measure), error.tick))
+
+
+def _told_ticks(plan: Planned, part: Part) -> tuple[int, ...]:
+    """Of reports whose number nobody expects, or that are of one tick, the error is the same at all ticks."""
+    ticks = shown_ticks(plan)
+    same = plan.release.expected is None or plan.release.window == "each"
+    return ticks[:1] if same and isinstance(part.statistic, LocalFrequency) else ticks
 
 
 def events_by(plan: Planned, tick: int) -> float | None:
@@ -166,7 +173,9 @@ def _of_reports(statistic: Any, column: str, tick: int, events: float | None) ->
     """`expected` is of one value: so many of all of them are reports."""
     reports = EVENTS if events is None else max(1.0, events * statistic.channels)
     spread = statistic.stddev(reports)
-    return spread, NORMAL * spread, events, f"of a rare value, at {reports:,.0f} reports of all others alike"
+    note = f"of a value that few have, among {reports:,.0f} reports that are spread evenly over the others"
+    more = "; `expected` tells how many to expect a tick" if events is None else ""
+    return spread, NORMAL * spread, events, note + more
 
 
 def _of_extremes(statistic: Any, column: str, tick: int, events: float | None) -> Told:

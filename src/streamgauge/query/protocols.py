@@ -62,6 +62,10 @@ class Live(Protocol):
         """All that was read is on disk, and all ticks that end by `closed`, in microseconds, are closed."""
         ...
 
+    def rest(self) -> None:
+        """Nothing is read until the next `resume`: whoever waits for that is told."""
+        ...
+
     def close(self) -> None: ...
 
 

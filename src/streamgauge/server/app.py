@@ -75,7 +75,7 @@ def app_of(
     in_front = [
         Middleware(AccessLog, log=access, counted=metrics.answered, forgets=forgets),
         Middleware(SecurityHeaders),
-        Middleware(Shared, paths=public),
+        Middleware(Shared, paths=public, readable=settings.anonymous),
         Middleware(Guard, log=log),
         Middleware(
             Admission,

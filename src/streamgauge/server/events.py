@@ -22,24 +22,23 @@ from starlette.routing import Route
 from streamgauge.pipeline.quarantine import UNCOUNTED
 from streamgauge.query.formats import HTTP
 from streamgauge.query.packages import MissingPackage
+from streamgauge.server.accepting import STOPPING, check_events
 from streamgauge.server.batches import LINES, lines_of
 from streamgauge.server.bodies import media_type, unpacked, whole_body
+from streamgauge.server.emptied import let_go
 from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import TYPE, Metrics, dropped_by
 from streamgauge.server.roles import Role, needs, person_of
-from streamgauge.server.runner import Runner, let_go
+from streamgauge.server.runner import Runner
 from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
 from streamgauge.sources.passing_inbox import PassingInbox
 
 KEY = re.compile(r"[!-~]{1,128}")
 COMMIT_SECONDS = 30.0  # that a commit may take before a client is told to ask again
+LAST_SECONDS = 2.0  # the same, once the server stops: less than replies are given then
+LOOK = 0.5  # seconds after which it is looked whether it does
 AT_ONCE = 2**16  # bytes that are parsed in the event loop; more in a thread
-ENDED = {
-    "ended": "the stream's end has passed",
-    "stopping": "the server is stopping",
-    "failed": "the run failed",
-}
 WAITS = "the batch waits for its commit: send it again, or ask for its fate"
 NO_COMMIT = "the run ended before the commit: send the batch again"
 
@@ -74,7 +73,7 @@ class Events:
             except InboxFull as full:
                 raise later("busy", str(full)) from None
             del body, lines
-        await committed(ticket)
+        await committed(self.runner, ticket)
         return JSONResponse({"batch": key, "durable": inbox.durable, "repeated": ticket.repeated})
 
     async def _lines(self, request: Request, body: bytes) -> bytes:
@@ -104,8 +103,7 @@ class Events:
         if self.runner.inbox is None or self.runner.file.stream.source != HTTP:
             rule = 'stream.source must be "http" where events are posted, got another'
             raise HttpRefusal(409, "no_inbox", rule)
-        if why := not_running(self.runner):
-            raise why
+        check_events(self.runner)
         return self.runner.inbox
 
     async def fate(self, request: Request) -> Response:
@@ -126,13 +124,6 @@ class Events:
         return Response(self.metrics.text(), media_type=TYPE)
 
 
-def not_running(runner: Runner, what: str = "events") -> HttpRefusal | None:
-    """Why nothing can be sent by now, if it cannot."""
-    why = ENDED.get(runner.state)
-    rule = f"{what} must be sent while the run goes on, got some after: {why}"
-    return None if why is None else later("not_running", rule)
-
-
 def key_of(text: str | None) -> str:
     """The key of a batch, if it is one."""
     if text is None or KEY.fullmatch(text) is None:
@@ -148,12 +139,22 @@ def own_key(request: Request, key: str) -> str:
     return f"{person_of(request).name} {key}"
 
 
-async def committed(ticket: Ticket, waits: str = WAITS, ended: str = NO_COMMIT) -> None:
+async def committed(runner: Runner, ticket: Ticket, waits: str = WAITS, ended: str = NO_COMMIT) -> None:
     """Waits for the commit. A client that goes away does not take the batch back."""
-    done = asyncio.wrap_future(ticket.done)
-    try:
-        await asyncio.wait_for(asyncio.shield(done), COMMIT_SECONDS)
-    except TimeoutError:
-        raise later("not_committed", waits) from None
-    except Exception:
-        raise later("not_committed", ended) from None
+    done, now = asyncio.wrap_future(ticket.done), asyncio.get_running_loop().time
+    done.add_done_callback(heard)
+    until, stopping = now() + COMMIT_SECONDS, False
+    while not done.done() and now() < until:
+        if runner.state == "stopping" and not stopping:
+            until, stopping = min(until, now() + LAST_SECONDS), True
+        await asyncio.wait([done], timeout=min(LOOK, max(0.0, until - now())))
+    if not done.done():
+        raise later("not_running", f"{STOPPING}: {waits}") if stopping else later("not_committed", waits)
+    if done.exception() is not None:
+        raise later("not_committed", ended)
+
+
+def heard(done: "asyncio.Future[None]") -> None:
+    """Whatever came of it was looked at, if only by nobody."""
+    if not done.cancelled():
+        done.exception()

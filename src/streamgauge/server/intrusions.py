@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from streamgauge.panprivate import NoIntrusionLeft
 from streamgauge.pipeline.handed_over import PlaceTaken
-from streamgauge.pipeline.intruding import IntrusionRefused, check_intrusion
+from streamgauge.pipeline.intruding import IntrusionRefused, check_intrusion, ordinary
 from streamgauge.server.announced import NAME, Announced, NotHandedOver, place_of, why_not
 from streamgauge.server.asking import Asking
 from streamgauge.server.bodies import json_object
@@ -26,7 +26,6 @@ from streamgauge.server.roles import Role, needs, person_of
 
 BROKEN = {"lost", "failed"}  # another try may be another intrusion, so nobody is told to try again
 LATER = {"no_room", "key_away"}
-ORDINARY = "pan_private must be true to survive an intrusion, got false"
 
 
 class Intrusions:
@@ -41,8 +40,8 @@ class Intrusions:
     async def announce(self, request: Request) -> Response:
         """Holds an announced intrusion, and writes what is handed over to a new folder beside the file."""
         name = name_in(await json_object(request))
-        if not self.runner.file.stream.pan_private:
-            raise HttpRefusal(409, "not_pan_private", ORDINARY)
+        if why := ordinary(self.runner.file.stream):
+            raise HttpRefusal(409, "not_pan_private", why)
         to = place_of(self.runner.file, name)
         await run_in_threadpool(self._check, to)
         try:

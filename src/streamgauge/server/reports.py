@@ -5,9 +5,10 @@
     GET /client.js          a device for browsers (`localdp/client.js`)
 
 **Promise.** A message is refused or taken by rules that look at it alone, at public settings and at the
-clock. What arrives before the stream's start (425) or from its end on (410) is refused, so that what is
-acknowledged is counted: a report that is stamped before the end and comes too late for the last tick is never
-committed, and so never acknowledged. A report that no device can have made is dropped by itself and counted
+clock. What arrives before the stream's start (425), from its end on (410), or in a tick that no release takes
+(503, or 425 where one will), is refused, so that what is acknowledged is in a tick that a release takes. A
+report that is stamped in the last of them and comes too late for it is never committed, and so never
+acknowledged. A report that no device can have made is dropped by itself and counted
 for the curator; any other moves an estimate by no more than an honest one. `"durable": true` is said after
 the commit. A message that is sent again under its key, with the same content, is counted once, as long as
 its key is among the newest that are remembered (`inbox_of`); one without a key is not remembered.
@@ -23,7 +24,6 @@ import re
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
-from math import ceil
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -34,10 +34,11 @@ from streamgauge.localdp import wire
 from streamgauge.pipeline.book import report_as_json
 from streamgauge.pipeline.clock import SECOND
 from streamgauge.query.server_table import MOST_RECORDS
+from streamgauge.server.accepting import arrival_of_reports, check_running
 from streamgauge.server.access_log import CLIENT, COLLECTION, REPORTS
 from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.errors import HttpRefusal, later
-from streamgauge.server.events import AT_ONCE, committed, key_of, not_running, own_key
+from streamgauge.server.events import AT_ONCE, committed, key_of, own_key
 from streamgauge.server.limits import Limits
 from streamgauge.server.page_files import TYPES, PageFile, send
 from streamgauge.server.report_records import Sent, records_of
@@ -48,7 +49,6 @@ from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
 EACH = 2**10  # bytes of a message that anyone sends, for each record that it may have
 MALFORMED = "no report"  # the rule by which records are dropped here
 KEY = re.compile(r"[!-~]{22,128}")  # of strangers: 22 letters and digits have room for 128 bits
-SOON = 3600  # seconds: a start that is worth waiting for
 NO_ROOM = "reports that wait must leave room for others, got too many: send the message again"
 WAITS = "the message waits for its commit: send it again, under the same key"
 NO_COMMIT = "the run ended before the commit: send the message again"
@@ -92,9 +92,8 @@ class Collecting:
     async def post(self, request: Request) -> Response:
         """Takes a message; answers when its records are committed."""
         key, inbox = self._key(request), self._inbox()
-        self._arrival()
-        if why := not_running(self.runner, "reports"):
-            raise why
+        arrival_of_reports(self.runner)
+        check_running(self.runner, "reports")
         with self.limits.holding() as hold:
             body = await whole_body(request, self.largest, seconds=self.limits.body_seconds, hold=hold)
             sent = await self._records(request, body)
@@ -103,28 +102,16 @@ class Collecting:
             if not sent.count:
                 return JSONResponse(told if self.anyone else {**told, "repeated": False})
             ticket = self._put(inbox, key and f"{key} {sha256(body).hexdigest()}", sent)
-        await committed(ticket, WAITS, NO_COMMIT)
+        await committed(self.runner, ticket, WAITS, NO_COMMIT)
         return JSONResponse(told if self.anyone else {**told, "repeated": ticket.repeated})
 
     def _put(self, inbox: Inbox, key: str | None, sent: Sent) -> Ticket:
         """What a stranger sends again is read as if it had come before the start: it counts for nothing."""
         instead = sent.lines(self.stream.start - 1) if self.anyone else None
         try:
-            return inbox.put(key, sent.lines(self._arrival()), instead=instead)
+            return inbox.put(key, sent.lines(arrival_of_reports(self.runner)), instead=instead)
         except InboxFull:
             raise later("busy", NO_ROOM) from None
-
-    def _arrival(self) -> int:
-        """When a message came, by the clock; refused if no tick is there for it."""
-        now, stream = self.runner.now(), self.stream
-        if now < stream.start:
-            wait = ceil((stream.start - now) / SECOND)
-            rule = "reports must be sent from the stream's start on, got some before it"
-            raise HttpRefusal(425, "too_early", rule, {"Retry-After": str(wait)} if wait <= SOON else None)
-        if stream.end is not None and now >= stream.end:
-            rule = "reports must be sent before the stream's end, got some after it"
-            raise HttpRefusal(410, "ended", rule)
-        return now
 
     def _key(self, request: Request) -> str | None:
         """Who does not choose one sends a message that is never taken for another."""

@@ -28,7 +28,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Thread
-from traceback import clear_frames
 from typing import Any
 
 from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
@@ -42,12 +41,14 @@ from streamgauge.pipeline.pipeline import Pipeline, input_of
 from streamgauge.pipeline.reader import Act
 from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.store_errors import NoStore
+from streamgauge.pipeline.taken import Taken
 from streamgauge.query.formats import SENT, STANDARD
 from streamgauge.query.protocols import Live
 from streamgauge.query.settings import PipelineFile
 from streamgauge.server.announced import Announced, Departing, hand_over, why_not
 from streamgauge.server.board import Board, State
 from streamgauge.server.departed import Readers
+from streamgauge.server.emptied import let_go
 from streamgauge.server.gathering import Gathering
 from streamgauge.server.heard import Heard
 from streamgauge.server.judging import verdicts
@@ -79,22 +80,6 @@ def unworried(failure: Exception) -> None:
     """Nobody wants to know."""
 
 
-def let_go(failure: BaseException, *, where: bool) -> None:
-    """Empties a failure, and those it came of, of all that was at work; `where` leaves the lines."""
-    left: list[BaseException | None] = [failure]
-    known: list[BaseException] = []
-    while left:
-        each = left.pop()
-        if each is None or each in known:
-            continue
-        known.append(each)
-        left += [each.__cause__, each.__context__]
-        clear_frames(each.__traceback__)
-        if not where:
-            each.with_traceback(None)
-            each.__cause__ = each.__context__ = None
-
-
 class Runner:
     """A pipeline at work for a server, from `start` to `stop`."""
 
@@ -113,6 +98,7 @@ class Runner:
         self.inbox = self._inbox()
         self.board = Board(Readers(file.folder))
         self.books, self._over = books(file.stream.unit), Over()
+        self.taken = Taken()  # which ticks releases take
         self.progress: Progress | None = None
         self.failure: Exception | None = None
         self.dropped = Counter[str]()  # exact: records that were no reports, before they could be read
@@ -140,6 +126,12 @@ class Runner:
     @property
     def error(self) -> str:
         return "" if self.failure is None else type(self.failure).__name__
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether many ticks are behind the clock."""
+        told = self.progress
+        return told is not None and told.due is not None and told.tick < told.due
 
     def start(self) -> None:
         """Begins; returns when the run is open, and raises what `run` would if it must not be."""
@@ -268,6 +260,8 @@ class Runner:
             self._go_on_after(failure)
         if idle and failure is None:
             self._leaving.ended()
+            if self.inbox is not None:
+                self.inbox.rest()
         self._turns.over(turn, failure)
         return idle
 
@@ -343,7 +337,12 @@ class Runner:
                 self._turns.opened(turn)
 
         own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
-        own |= {"inbox": self._source(), "holding": self._holding, "departs": self._departs(turn)}
+        own |= {
+            "takes": self._takes,
+            "inbox": self._source(),
+            "holding": self._holding,
+            "departs": self._departs(turn),
+        }
         own |= {
             "asked": turn.asked,
             "over": self.over() if turn.asked else frozenset(),
@@ -371,6 +370,9 @@ class Runner:
         if self._input is None and self.file.stream.source == STANDARD:
             self._input = input_of(self.file, self.options)
         return self._input
+
+    def _takes(self, taken: Taken) -> None:
+        self.taken = taken
 
     def _watch(self, progress: Progress) -> None:
         told = self._tally.with_earlier(progress)

@@ -4,7 +4,7 @@
              > the run is stopped after the batch at hand
 
 **Privacy.** Words of uvicorn and asyncio may carry data in tracebacks: the curator's log gets what they say
-without their arguments, and the class of the exception.
+without their arguments, but for numbers, and the class of the exception.
 """
 
 import logging
@@ -122,7 +122,7 @@ class Stoppable(uvicorn.Server):
 
 
 class WithoutWords(logging.Handler):
-    """Takes down what is said, but neither what it is said about nor the text of an exception."""
+    """Takes down what is said; of what it is said about only numbers, and not the text of an exception."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
@@ -130,8 +130,14 @@ class WithoutWords(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0] if record.exc_info else None
-        said = str(record.msg).splitlines()[0] if record.name != "asyncio" else "asyncio"
+        said = words(record).splitlines()[0] if record.name != "asyncio" else "asyncio"
         self.log(f"server: {said}" if kind is None else f"server: {said}: {kind.__name__}")
+
+
+def words(record: logging.LogRecord) -> str:
+    """What a library says; with what it says it about if that is nothing but numbers."""
+    numbers = isinstance(record.args, tuple) and all(isinstance(each, int) for each in record.args)
+    return record.getMessage() if numbers else str(record.msg)
 
 
 @contextmanager

@@ -93,6 +93,9 @@ class FollowedFile:
     def committed(self, closed: int) -> None:
         """Nobody has to be told."""
 
+    def rest(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

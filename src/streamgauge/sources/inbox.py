@@ -60,6 +60,13 @@ class InboxClosed(InboxFull):
         super().__init__("events must be sent while the run goes on, got some after its end")
 
 
+class NotRead(InboxFull):
+    """Nobody reads for now; nothing of the batch was or will be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("events must be sent while a release goes on, got some while none does")
+
+
 @dataclass
 class Ticket:
     """What the sender of a batch waits for: `done` when the batch is on disk."""
@@ -99,6 +106,7 @@ class Inbox:
         self._until = 0  # the last of them that this round of reading goes to
         self._offset = 0
         self._closed = False
+        self._resting = False  # whether nobody reads for now
 
     def put(self, key: str | None, lines: bytes, *, instead: bytes | None = None) -> Ticket:
         """Takes a batch of JSON lines, unless its key is known; raises InboxFull if there is no room.
@@ -115,6 +123,8 @@ class Inbox:
                 ticket.done.set_result(None)
             elif self._closed:
                 raise InboxClosed
+            elif self._resting:
+                raise NotRead
             elif under_way := self._waiting.get(digest) or self._read.get(digest):
                 under_way.tickets.append(ticket)
             else:
@@ -180,7 +190,7 @@ class Inbox:
             again = {**self._read, **self._waiting}
             self._read = {}
             self._waiting = {key: batch for key, batch in again.items() if key not in self._known}
-            self._until = 0
+            self._until, self._resting = 0, False
             found = [batch for key, batch in again.items() if key in self._known]
             self._let_go(found)
         for ticket in [ticket for batch in found for ticket in batch.tickets]:
@@ -198,6 +208,16 @@ class Inbox:
         for batch in done:
             for ticket in batch.tickets:
                 resolved(ticket)
+
+    def rest(self) -> None:
+        """Nothing is taken or read until a run begins; whoever waits is told. What was read is committed."""
+        with self._lock:
+            self._resting = True
+            left = list(self._waiting.values())
+            self._let_go(left)
+            self._waiting = {}
+        for ticket in [ticket for batch in left for ticket in batch.tickets]:
+            resolved(ticket, NotRead())
 
     def close(self) -> None:
         """Nothing more is taken or read; whoever waits is told. What was read may still be committed."""

@@ -101,6 +101,9 @@ class LiveFolder:
     def committed(self, closed: int) -> None:
         """Nobody has to be told."""
 
+    def rest(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

@@ -14,7 +14,7 @@ from itertools import chain
 from threading import Lock
 
 from streamgauge.query.blocks import Block
-from streamgauge.sources.inbox import Fate, InboxClosed, InboxFull, Ticket, resolved
+from streamgauge.sources.inbox import Fate, InboxClosed, InboxFull, NotRead, Ticket, resolved
 from streamgauge.sources.lines import BLOCK, Lines
 from streamgauge.sources.opening import Opening
 
@@ -32,6 +32,7 @@ class PassingInbox:
         self._waiting: deque[tuple[bytes, Ticket]] = deque()  # exact: sent, not read
         self._round = 0  # how many of those that wait were there when this round of reading began
         self._closed = False
+        self._resting = False  # whether nobody reads for now
 
     def put(self, key: str, lines: bytes) -> Ticket:
         """Takes a batch of JSON lines, whatever its key; raises InboxFull if there is no room."""
@@ -39,6 +40,8 @@ class PassingInbox:
         with self._lock:
             if self._closed:
                 raise InboxClosed
+            if self._resting:
+                raise NotRead
             if self._bytes + len(lines) > self._most_waiting:
                 raise InboxFull(f"events that wait must be at most {self._most_waiting:,} bytes, got more")
             self._waiting.append((lines, ticket))
@@ -77,19 +80,28 @@ class PassingInbox:
 
     def resume(self, position: bytes | None) -> None:
         """Goes on with what waits."""
-        self._round = 0
+        self._round, self._resting = 0, False
 
     def committed(self, closed: int = 0) -> None:
         """Nobody was promised anything."""
 
+    def rest(self) -> None:
+        """Nothing is taken or read until a run begins; whoever waits is told."""
+        self._resting = True
+        self._turn_away(NotRead)
+
     def close(self) -> None:
         """Nothing more is taken or read; whoever waits is told."""
+        self._closed = True
+        self._turn_away(InboxClosed)
+
+    def _turn_away(self, why: type[InboxClosed] | type[NotRead]) -> None:
         with self._lock:
-            self._closed, self._round = True, 0
+            self._round = 0
             left = [ticket for _, ticket in self._waiting]
             self._waiting.clear()
         for ticket in left:
-            resolved(ticket, InboxClosed())
+            resolved(ticket, why())
 
     @property
     def _bytes(self) -> int:

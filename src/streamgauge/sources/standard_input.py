@@ -76,6 +76,9 @@ class StandardInput:
     def committed(self, closed: int) -> None:
         """Nobody has to be told."""
 
+    def rest(self) -> None:
+        """Nobody waits."""
+
     def close(self) -> None:
         """Leaves the descriptor to whoever opened it."""
 

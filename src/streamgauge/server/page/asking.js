@@ -136,11 +136,10 @@ export class Asking {
   async #ask() {
     if (!this.plan) return;
     await this.#busy(this.asker, async () => {
-      await post("/api/releases", this.plan);
-      const { name } = this.plan;
+      const granted = grantedText((await post("/api/releases", this.plan)).release);
       this.#stale();
-      this.#show(el("p", { class: "granted" }, `${name} was charged and starts with the next tick. Its chart is above.`));
-      this.say(`${name} was charged and starts with the next tick`);
+      this.#show(el("p", { class: "granted" }, `${granted}. Its chart is above.`));
+      this.say(granted);
       await this.done();
     });
   }
@@ -163,6 +162,10 @@ export class Asking {
     }
   }
 }
+
+/** What came of an ask: what is read off reports costs nothing. */
+export const grantedText = ({ name, column, first_tick: first }) =>
+  `${name} ${column ? "costs nothing" : "was charged"} and starts with tick ${first.toLocaleString("en-GB")}`;
 
 const needsSpan = (window) => window !== "running" && window !== "each";
 

@@ -1,0 +1,56 @@
+"""A live run whose clock is far ahead: it says how far it is, and stops after a commit, not after all."""
+
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+from pipelines import pipeline, run, tables, world
+
+from streamgauge.localdp import HadamardResponse, estimates
+from streamgauge.pipeline.options import Progress
+from streamgauge.pipeline.reader import Reader
+from streamgauge.privacy import Pure
+from streamgauge.statistics.local_frequency import LocalFrequency
+
+HOUR = {"live": True, "end": "2026-01-05T01:00:00Z"}
+MINUTES = HOUR | {"end": "2026-01-05T00:02:30Z"}
+
+
+def test_a_stop_is_heeded_after_each_commit(tmp_path: Path) -> None:
+    made, stop = pipeline(tmp_path, tables(**HOUR)), Flag()
+
+    def seen(progress: Progress) -> None:
+        if progress.tick >= 8:
+            stop.set()
+
+    clock = world(tmp_path, {})
+    clock.sleep(3605 * 10**6)
+    run(made, clock=clock, stop=stop, seen=seen, ticks=4)
+    with Reader.at(made.file.folder) as reader:
+        assert reader.tick == 8
+
+
+def test_how_far_it_is_is_told_from_the_start_and_nothing_where_one_commit_is_enough(tmp_path: Path) -> None:
+    made, told = pipeline(tmp_path, tables(**MINUTES)), list[Progress]()
+    clock = world(tmp_path, {})
+    clock.sleep(125 * 10**6)
+    run(made, clock=clock, seen=told.append, ticks=4)
+    assert [(each.tick, each.due) for each in told[:5]] == [(0, 12), (4, 12), (8, 12), (12, 12), (13, None)]
+    assert {each.due for each in told[4:]} == {None}
+
+
+def test_the_interval_of_ticks_in_which_nothing_changed_is_found_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claim = HadamardResponse(Pure(1), items=("a", "b"))
+    found, calls = claim.collector().estimate(("a", "b")), list[float]()
+    ends = estimates.Frequencies._ends
+
+    def counted(of: estimates.Frequencies, tail: float) -> object:
+        calls.append(tail)
+        return ends(of, tail)
+
+    monkeypatch.setattr(estimates.Frequencies, "_ends", counted)
+    told = LocalFrequency(claim, items=("a", "b"), window="running").told([found] * 50, 0.95)
+    assert told["value"].low.shape == (50, 2)
+    assert len(calls) == 1

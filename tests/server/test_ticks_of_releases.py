@@ -1,0 +1,167 @@
+"""What is sent when no release takes its tick: refused by the clock, never acknowledged, and nobody waits."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import VISIT, House, Still, clinic, code_of
+from polls import AGES, START, message, poll
+from served import Stepped, eventually, running, stepped, turns_at_once
+
+from streamgauge.pipeline.asked import release_of_json, worded
+from streamgauge.pipeline.asked_releases import AskedRelease
+from streamgauge.pipeline.keys import create_key
+from streamgauge.pipeline.reading import read_releases
+from streamgauge.pipeline.taken import Taken
+from streamgauge.query.settings import PipelineFile
+from streamgauge.server import events
+from streamgauge.server.runner import Runner
+from streamgauge.sources.inbox import Inbox, NotRead, Ticket
+
+SECOND = 10**6
+TICK = 10 * SECOND
+BATCH = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
+
+
+def lines(*moments: int) -> bytes:
+    return "".join(
+        json.dumps({"arrived": moment, "emoji": 1, "age": "old"}) + "\n" for moment in moments
+    ).encode()
+
+
+def short(folder: Path) -> PipelineFile:
+    """A poll whose releases have two ticks."""
+    create_key(folder / "poll.key")
+    return poll(folder, release={"horizon": "20s"})
+
+
+TAKEN = [
+    ([(1, 2)], 0, None, None),
+    ([(1, 2)], 2 * TICK - 1, None, None),
+    ([(1, 2)], 2 * TICK, (503, "not_running"), "60"),
+    ([(1, 2), (1, 3)], 2 * TICK, None, None),
+    ([(1, 2), (5, None)], 2 * TICK + SECOND, (425, "too_early"), "19"),
+    ([(1, 2), (5, None)], 4 * TICK, None, None),
+    ([(1, 2), (5, 5)], 5 * TICK, (503, "not_running"), "60"),
+    ([], 0, (503, "not_running"), "60"),
+]
+
+
+@pytest.mark.parametrize(("taken", "now", "refusal", "after"), TAKEN)
+def test_reports_are_taken_in_ticks_that_a_release_takes(
+    tmp_path: Path, taken: Any, now: int, refusal: tuple[int, str] | None, after: str | None
+) -> None:
+    made = House(tmp_path, Still(poll(tmp_path), now=START + now))
+    made.runner.taken = Taken.of(taken)
+    reply = made.client().post("/api/reports", content=message(made, 1))
+    assert (None if reply.status_code == 200 else code_of(reply)) == refusal
+    assert reply.headers.get("retry-after") == after
+    if refusal == (503, "not_running"):
+        assert reply.json()["error"]["message"].endswith("no release goes on")
+
+
+def test_events_are_taken_until_all_ticks_of_all_releases_are_closed(tmp_path: Path) -> None:
+    made = House(tmp_path, Still(clinic(tmp_path, {"lateness": "5s"})))
+    made.runner.taken = Taken.of([(1, 2)])
+
+    def told(now: int) -> Any:
+        made.runner.time = START + now
+        return made.client("curator").post("/api/events", content=VISIT, headers=BATCH)
+
+    assert told(2 * TICK + 5 * SECOND - 1).status_code == 200
+    late = told(2 * TICK + 5 * SECOND)
+    assert (code_of(late), late.headers["retry-after"]) == ((503, "not_running"), "60")
+
+
+@pytest.fixture
+def over(tmp_path: Path) -> Iterator[tuple[Runner, Stepped]]:
+    """A poll all of whose releases are over."""
+    clock = stepped(0)
+    with turns_at_once(), running(short(tmp_path), clock) as runner:
+        clock.to(20)
+        eventually(lambda: runner.inbox._resting, "the end of all releases")
+        yield runner, clock
+
+
+def put(runner: Runner, *moments: int) -> Ticket:
+    """As from a thread that looked at the clock and was then held up."""
+    assert isinstance(runner.inbox, Inbox)
+    return runner.inbox.put(None, lines(*moments))
+
+
+def test_who_sends_once_nobody_reads_is_told_at_once(over: tuple[Runner, Stepped]) -> None:
+    with pytest.raises(NotRead, match="while a release goes on"):
+        put(over[0], START + 2 * TICK - 1)
+
+
+def test_who_waits_as_the_last_release_ends_is_told_at_once() -> None:
+    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    ticket = inbox.put("k", b"{}\n")
+    inbox.rest()
+    assert isinstance(ticket.done.exception(timeout=0), NotRead)
+    assert (inbox.waiting_bytes, inbox.fate("k")) == (0, "unknown")
+    inbox.resume(None)
+    again = inbox.put("k", b"{}\n")
+    assert inbox.read() is not None
+    inbox.committed()
+    assert (again.repeated, again.done.result(timeout=0)) == (False, None)
+
+
+def test_a_release_that_is_asked_for_later_counts_all_that_is_acknowledged(
+    over: tuple[Runner, Stepped],
+) -> None:
+    """Between the end of one release and the first tick of the next nothing is acknowledged."""
+    runner, clock = over
+    release = {"name": "later", "sql": AGES, "window": "each", "epsilon": 1}
+    asked = worded(release_of_json(release, runner.file.stream, 100))
+    clock.to(31)
+    runner.ask(AskedRelease(asked, "ana", None))
+    (first,) = {span.first for span in runner.taken}
+    made = House(runner.file.folder, runner)
+    assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (425, "too_early")
+    eventually(lambda: runner.inbox._resting, "that nothing is read")
+    with pytest.raises(NotRead):
+        put(runner, START + 2 * TICK - 1)
+    clock.to(10 * (first - 1))
+    eventually(lambda: not runner.inbox._resting, "that something is read")
+    sent = {"content": b'{"age": "old"}', "headers": {"Content-Type": "application/json"}}
+    assert made.client().post("/api/reports", **sent).status_code == 200
+    put(runner, START + 2 * TICK - 1).done.result(timeout=10)
+    clock.to(10 * first)
+    eventually(lambda: _counted(runner, first), "the tick")
+    assert _counted(runner, first) == 2
+
+
+def _counted(runner: Runner, tick: int) -> int | None:
+    found = [each for each in read_releases(runner.file.folder, "later") if each.tick == tick]
+    return None if not found else round(float(found[0].value.sum()))
+
+
+def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LAST_SECONDS", 0.05, raising=False)
+    monkeypatch.setattr(events, "COMMIT_SECONDS", 5.0)
+    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    made = House(tmp_path, Still(poll(tmp_path), inbox, now=START))
+
+    async def stopped() -> Any:
+        sent = asyncio.create_task(made.client().asked("POST", "/api/reports", content=message(made, 1)))
+        while not inbox.batches:
+            await asyncio.sleep(0.001)
+        made.runner.board.state = "stopping"
+        return await sent
+
+    reply = asyncio.run(stopped())
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "1")
+    assert "the server is stopping" in reply.json()["error"]["message"]
+
+
+def test_what_is_sent_while_a_run_catches_up_is_refused_for_a_while(tmp_path: Path) -> None:
+    made = House(tmp_path, Still(poll(tmp_path), now=START))
+    made.runner.catching_up = True
+    reply = made.client().post("/api/reports", content=message(made, 1))
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
