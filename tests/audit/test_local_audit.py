@@ -19,8 +19,15 @@ from streamgauge.audit.local_laws import FAR, Evidence, law_of, worst_of
 from streamgauge.audit.local_reports import LocalSubject
 from streamgauge.audit.mutants import Chance, local
 from streamgauge.audit.pipeline_claims import charged
-from streamgauge.localdp import HadamardCountMeanSketch, LocalHashing, RandomisedResponse
+from streamgauge.localdp import (
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    LocalHashing,
+    RandomisedResponse,
+    UnaryEncoding,
+)
 from streamgauge.localdp.oracle import Spread
+from streamgauge.noise.responses import flip
 
 ONE = sg.Pure(1)
 ITEMS = ("a", "b", "c")
@@ -150,7 +157,7 @@ def test_real_reports_are_told_apart_by_no_more_than_claimed_and_by_much_of_it()
     assert 0.6 < measured.amount <= 1
 
 
-def poll(tmp_path: Path) -> Any:
+def poll(tmp_path: Path, protocol: str = "HadamardCountMeanSketch", values: str = "a") -> Any:
     """One column of reports and one that comes as it is; a sink of its own for each release."""
     stream = {
         "name": "poll",
@@ -162,9 +169,9 @@ def poll(tmp_path: Path) -> Any:
         "budget": {"epsilon": 3},
         "columns": {
             "emoji": {
-                "report": "HadamardCountMeanSketch",
+                "report": protocol,
                 "epsilon": 2,
-                "values": ["a"],
+                "values": [*values],
                 "again": "repeat",
                 "reports_per_user": 1,
             },
@@ -180,13 +187,24 @@ def poll(tmp_path: Path) -> Any:
     return sg.Pipeline.of(tables, tmp_path / "poll.toml").file
 
 
-def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "values", "computed"),
+    [
+        ("HadamardCountMeanSketch", "a", "2 (2 x 4)"),
+        ("CountMeanSketch", "a", "2 (2 x 4)"),
+        ("UnaryEncoding", "abcdefgh", "2 (4 values)"),
+        ("UnaryEncoding", "ab", "2"),
+    ],
+)
+def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(
+    tmp_path: Path, protocol: str, values: str, computed: str
+) -> None:
     """They show reports as they came, which are private by themselves."""
-    file = poll(tmp_path)
+    file = poll(tmp_path, protocol, values)
     (verdict,) = of_columns(file)
     assert verdict.subject == "poll.toml: column emoji, a report"
     assert verdict.proved
-    assert verdict.computed == "2 (2 x 4)"
+    assert verdict.computed == computed
     rest = without_reports(file)
     assert [release.name for release in rest.releases] == ["ages"]
     assert [sink.to for sink in rest.sinks] == ["ages.jsonl"]
@@ -197,3 +215,30 @@ def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(tmp
 def test_a_column_whose_coins_are_of_another_loss_is_condemned() -> None:
     claim = local.TwiceTheLoss(ONE, hashes=512, width=512)
     assert column_verdict("poll.toml", "emoji", claim).reasons[0].startswith("computed 2 (2 x 4) > 1 for")
+
+
+class WholeSigns(CountMeanSketch):
+    """Each sign loses all of epsilon: two items differ in two of them."""
+
+    @property
+    def chances(self) -> dict[str, Fraction]:
+        return {"flip": flip(self.loss.epsilon)}
+
+
+class LouderOwn(UnaryEncoding):
+    """The own bit is as sure as the others are."""
+
+    @property
+    def chances(self) -> dict[str, Fraction]:
+        return {"own": 1 - flip(self.loss.epsilon), "flip": flip(self.loss.epsilon)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (WholeSigns(ONE, hashes=512, width=512), "computed 2 (2 x 4) > 1 for"),
+        (LouderOwn(ONE, items=tuple(map(str, range(99)))), "computed 2 (4 values) > 1 for"),
+    ],
+)
+def test_a_column_of_vectors_whose_coins_lose_more_is_condemned(claim: Any, said: str) -> None:
+    assert column_verdict("poll.toml", "emoji", claim).reasons[0].startswith(said)

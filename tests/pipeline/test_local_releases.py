@@ -1,7 +1,7 @@
 """Releases over columns of reports: what came is estimated, whatever died, and is charged once."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from fractions import Fraction
@@ -12,100 +12,38 @@ from typing import Any
 import numpy as np
 import pytest
 from forked import Fault
-from pipelines import Tables, World, pipeline, published, run, world
+from pipelines import Tables, pipeline, published, run, world
+from reported_polls import (
+    COUNT,
+    POLL,
+    PROTOCOLS,
+    WINDOWS,
+    claim,
+    drawn,
+    expected,
+    poll,
+    protocols,
+    said,
+    sending,
+)
 
 from streamgauge import Pipeline, Pure
 from streamgauge.cli.ledger_tables import act_text
 from streamgauge.localdp.estimates import Frequencies
-from streamgauge.localdp.reports import packed, unpacked
-from streamgauge.pipeline import local_part_run, open_ticks
+from streamgauge.localdp.reports import unpacked
+from streamgauge.pipeline import local_part_run
 from streamgauge.pipeline.asked import AskedRelease, asked_before, plan_asked, release_of_json
 from streamgauge.pipeline.keys import key_of
 from streamgauge.pipeline.ledger_json import book_as_json
 from streamgauge.pipeline.local_part_run import LocalPartRun
-from streamgauge.pipeline.open_reports import OpenReports
-from streamgauge.pipeline.open_ticks import Sums
+from streamgauge.pipeline.report_rows import Counted
 from streamgauge.pipeline.store import Store
-from streamgauge.query.measure import Tally
+from streamgauge.query.report_texts import texts_of
 from streamgauge.sources import Inbox, InboxClosed, inbox_of
 from streamgauge.statistics.local_frequency import LocalEstimates
 from streamgauge.testing import InsecureNoise
 
-COUNT = "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
 AGES = "SELECT age, COUNT(*) FROM poll GROUP BY age"
-COLUMN = {"report": "HadamardCountMeanSketch", "epsilon": 2, "hashes": 4, "width": 8, "seed": 7}
-POLL: Tables = {
-    "stream": {
-        "name": "poll",
-        "source": "reports",
-        "senders": "anyone",
-        "tick": "10s",
-        "start": "2026-01-05T00:00:00Z",
-        "unit": "report",
-        "budget": {"epsilon": 3},
-        "key": "file:v.key",
-        "columns": {
-            "emoji": {**COLUMN, "values": ["a", "b", "c"], "again": "charge", "reports_per_user": 30},
-            "age": {"values": ["young", "old"]},
-        },
-    },
-    "release": [
-        {"name": "all", "sql": COUNT},
-        {"name": "now", "sql": COUNT, "window": "each"},
-        {"name": "lately", "sql": COUNT, "window": "sliding 20s"},
-        {
-            "name": "ages",
-            "sql": "SELECT age, COUNT(*) FROM poll GROUP BY age",
-            "epsilon": 1,
-            "window": "each",
-        },
-    ],
-}
-WINDOWS = {"all": 99, "now": 1, "lately": 2}
-Codes = Sequence[Any]
-
-
-def poll(folder: Path, *releases: Tables, **column: Any) -> Pipeline:
-    made = deepcopy(POLL)
-    made["release"] = [*releases] or made["release"]
-    made["stream"]["columns"]["emoji"] |= column
-    return pipeline(folder, made)
-
-
-def claim(made: Pipeline) -> Any:
-    return made.file.stream.reports["emoji"].claim
-
-
-def drawn(made: Pipeline, items: str, seed: int) -> list[int]:
-    """The codes of devices that have these items."""
-    return unpacked(claim(made).privatise_many(list(items), InsecureNoise(seed))).tolist()
-
-
-def said(clock: World, codes: Codes) -> bytes:
-    """Records as the server hands them on."""
-    lines = [{"arrived": clock.now(), "emoji": code, "age": "old"} for code in codes]
-    return "".join(f"{json.dumps(each)}\n" for each in lines).encode()
-
-
-def sending(folder: Path, made: Pipeline, sent: dict[float, Codes], until: float) -> dict[str, Any]:
-    """The settings of a run in which so many come at each second."""
-    clock, stop = world(folder), Flag()
-    inbox = inbox_of(made.file, clock.now)
-    clock.acts[until] = stop.set
-    for second, codes in sent.items():
-        clock.acts[second] = lambda s=second, c=codes: inbox.put(str(s), said(clock, c))
-    return {"clock": clock, "inbox": inbox, "stop": stop}
-
-
-def expected(made: Pipeline, ticks: Sequence[Codes], reach: int) -> list[list[float]]:
-    """What a collector that has seen the last so many ticks would say."""
-    found = []
-    for last in range(1, len(ticks) + 1):
-        collector = claim(made).collector()
-        for codes in ticks[max(0, last - reach) : last]:
-            collector.add(packed(np.array(codes, np.int64), claim(made).report_size))
-        found.append(collector.estimate(["a", "b", "c"]).count.tolist())
-    return found
 
 
 def state_of(made: Pipeline) -> dict[str, int]:
@@ -117,27 +55,30 @@ def state_of(made: Pipeline) -> dict[str, int]:
         store.close()
 
 
+@protocols
 @pytest.mark.parametrize("forgets", [False, True])
 def test_every_window_tells_what_a_collector_of_its_ticks_would(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgets: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgets: bool, column: Tables
 ) -> None:
-    """The broken twin remembers of open ticks which codes came, and not how often, as it does for distinct
-    ones."""
+    """The broken twin remembers of open ticks which reports came, and not how often."""
     if forgets:
-        monkeypatch.setattr(open_ticks, "is_reports", lambda measure: False)
-        monkeypatch.setattr(open_ticks, "is_small", lambda measure, ticks: True)
-        monkeypatch.setattr("streamgauge.pipeline.open_table.is_codes", lambda measure: True)
-    made = poll(tmp_path, *POLL["release"][:3])
+        counted = Counted.of
+        monkeypatch.setattr(Counted, "of", lambda rows, times: counted(rows, np.ones_like(times)))
+    made = poll(tmp_path, *POLL["release"][:3], **column)
     ticks = [drawn(made, "a" * 40 + "b" * 20, seed) for seed in range(3)] + [[]]
+    ticks[1] += ticks[1][:5] * 3
     sent = {2: ticks[0][:30], 4: ticks[0][30:], 12: ticks[1], 29: ticks[2]}
     run(made, **sending(tmp_path, made, sent, 45))
     same = [published(made, name) == expected(made, ticks, reach) for name, reach in WINDOWS.items()]
     assert same == [not forgets] * 3
 
 
+@protocols
 @pytest.mark.parametrize(("step", "at"), [("committed", 3), ("slot written", 13), ("drawn", 13)])
-def test_a_poll_that_dies_goes_on_as_if_it_had_not(tmp_path: Path, step: str, at: int) -> None:
-    made = poll(tmp_path)
+def test_a_poll_that_dies_goes_on_as_if_it_had_not(
+    tmp_path: Path, step: str, at: int, column: Tables
+) -> None:
+    made = poll(tmp_path, **column)
     ticks = [drawn(made, "abca" * 10, seed) for seed in range(3)]
     sent = {2: ticks[0][:9], 4: ticks[0][9:], 12: ticks[1], 22: ticks[2]}
     how = sending(tmp_path, made, sent, 35)
@@ -154,11 +95,13 @@ def test_a_poll_that_dies_goes_on_as_if_it_had_not(tmp_path: Path, step: str, at
     assert published(made, "ages") == [[0, len(codes)] for codes in ticks]
 
 
+@protocols
 def test_a_restart_that_forgot_the_reports_since_its_table_would_be_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Tables
 ) -> None:
     """The broken twin of the promise of `local_part_run`."""
-    made = poll(tmp_path, {"name": "all", "sql": COUNT})
+    monkeypatch.setattr(LocalPartRun, "_is_grown", False)
+    made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
     ticks = [drawn(made, "abc" * 10, seed) for seed in range(2)]
     how = sending(tmp_path, made, {2: ticks[0], 12: ticks[1]}, 11)
     run(made, **how)
@@ -169,10 +112,15 @@ def test_a_restart_that_forgot_the_reports_since_its_table_would_be_seen(
     assert published(made, "all") != expected(made, ticks, 99)
 
 
-def test_a_table_is_written_once_its_reports_would_take_as_much(tmp_path: Path) -> None:
-    made = poll(tmp_path, {"name": "all", "sql": COUNT})
+@pytest.mark.parametrize(
+    ("column", "often"), [({}, (8, 30, 4)), (PROTOCOLS["vectors"], (8, 60, 4))], ids=["codes", "vectors"]
+)
+def test_a_table_is_written_once_its_reports_would_take_as_much(
+    tmp_path: Path, column: Tables, often: tuple[int, int, int]
+) -> None:
+    made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
     table = claim(made).blank().nbytes
-    ticks = [drawn(made, "abc" * (8, 30, 4)[seed], seed) for seed in range(3)]
+    ticks = [drawn(made, "abc" * often[seed], seed) for seed in range(3)]
     how = sending(tmp_path, made, {10 * tick + 2: codes for tick, codes in enumerate(ticks)}, 999)
     lengths = []
     for tick in range(1, 4):
@@ -186,64 +134,48 @@ def test_a_table_is_written_once_its_reports_would_take_as_much(tmp_path: Path) 
     assert not any(name.startswith("run/all/0/open") for name in lengths[-1])
 
 
-def test_reports_of_a_long_tick_are_written_in_few_parts_and_not_over_and_over() -> None:
-    reports, parts, written = OpenReports(), dict[str, bytes](), 0
-    for number in range(500):
-        codes = np.array([number, 7])
-        reports.add(Tally(np.ones(2, np.int64), np.zeros(2, np.int64), codes, np.ones((1, 2), np.int64)))
-        for name, part in reports.changed().items():
-            written += len(part or b"")
-            parts |= {name: part} if part is not None else {}
-            if part is None:
-                del parts[name]
-        assert len(parts) <= 2 * (number + 1).bit_length()
-    assert written < 30 * sum(map(len, parts.values()))
-    again = OpenReports()
-    again.restore_parts(parts)
-    closed, known = again.close(1), reports.close(1)
-    assert sorted(zip(closed.cells, closed.sums[0], strict=True)) == sorted(
-        zip(known.cells, known.sums[0], strict=True)
-    )
-    assert (int(closed.sums.sum()), set(again.changed().values())) == (1000, {None})
-    assert not hasattr(Sums, "changed")
+def test_columns_of_codes_and_of_vectors_come_in_one_record_and_are_counted_each_by_itself(
+    tmp_path: Path,
+) -> None:
+    made = deepcopy(POLL)
+    column = POLL["stream"]["columns"]["emoji"]
+    made["stream"]["columns"] |= {
+        "flag": {**column, **PROTOCOLS["vectors"], "epsilon": "1/2"},
+        "pet": {
+            **{key: column[key] for key in ("values", "again", "reports_per_user")},
+            "report": "UnaryEncoding",
+            "epsilon": "1/2",
+        },
+    }
+    names = ("emoji", "flag", "pet")
+    made["release"] = [{"name": each, "sql": COUNT.replace("emoji", each)} for each in names]
+    mixed = pipeline(tmp_path, made)
+    claims = {name: report.claim for name, report in mixed.file.stream.reports.items()}
+    rows = {name: own.privatise_many([*"aabc"], InsecureNoise(1)) for name, own in claims.items()}
+    told = {name: texts_of(rows[name]) for name in names[1:]} | {"emoji": unpacked(rows["emoji"]).tolist()}
+    records = [{name: told[name][at] for name in names} for at in range(4)]
+    how = sending(tmp_path, mixed, {}, 15)
+    clock = how["clock"]
+    lines = "".join(f"{json.dumps({'arrived': clock.now() + 1, **each})}\n" for each in [*records, {}])
+    clock.acts[2] = lambda: how["inbox"].put("k", lines.encode())
+    run(mixed, **how)
+    for name, own in claims.items():
+        collector = own.collector()
+        collector.add(rows[name])
+        assert published(mixed, name) == [collector.estimate([*"abc"]).count.tolist()]
 
 
-def test_what_no_device_can_have_sent_moves_nothing_and_stops_nobody(tmp_path: Path) -> None:
-    made = poll(tmp_path, {"name": "all", "sql": COUNT})
-    codes = claim(made).codes
-    good = drawn(made, "aab", 1)
-    bad = [codes, -1, 3.5, "x", None, True, [], 10**30, 1e300]
-    run(made, **sending(tmp_path, made, {2: [*bad, *good, *bad]}, 15))
-    assert published(made, "all") == expected(made, [good], 1)
-
-
-def test_codes_as_large_as_apples_come_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = poll(tmp_path, {"name": "now", "sql": COUNT, "window": "each"}, hashes=2**16, width=2**10)
-    codes = claim(made).codes
-    assert codes == 2**27
-    how = sending(tmp_path, made, {2: [codes - 1, codes - 1, codes, 0]}, 9)
-    taken: list[tuple[int, int]] = []
-    seen = OpenReports.add
-
-    def add(self: OpenReports, tally: Tally) -> None:
-        taken.extend(zip(tally.cells.tolist(), tally.sums[0].tolist(), strict=True))
-        seen(self, tally)
-
-    monkeypatch.setattr(OpenReports, "add", add)
-    run(made, **how)
-    assert sorted(taken) == [(0, 1), (2**27 - 1, 2)]
-
-
-def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Path) -> None:
-    made = poll(tmp_path)
+@protocols
+def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Path, column: Tables) -> None:
+    made = poll(tmp_path, **column)
     plan = made.plan()
     assert (plan.refused, plan.spent[1], plan.left[1]) == ((), Pure(3), Pure.nothing())
-    run(made, **sending(tmp_path, made, {2: [1, 2]}, 15))
+    run(made, **sending(tmp_path, made, {2: drawn(made, "ab", 1)}, 15))
     told = book_as_json(made.ledger(), made.file)
     assert [charge["release"] for charge in told["charges"]] == ["column emoji", "ages"]
-    (column,) = told["columns"]
-    assert (column["loss"], column["per_user"]) == ({"epsilon": "2"}, {"epsilon": "60"})
-    fewer = poll(tmp_path, {"name": "late", "sql": COUNT, "window": "sliding 30s"})
+    (charged,) = told["columns"]
+    assert (charged["loss"], charged["per_user"]) == ({"epsilon": "2"}, {"epsilon": "60"})
+    fewer = poll(tmp_path, {"name": "late", "sql": COUNT, "window": "sliding 30s"}, **column)
     changes = str(fewer.plan())
     assert "all ends: what its reports have lost stays lost" in changes
     assert "ages ends: its budget returns" in changes
@@ -293,12 +225,17 @@ def test_what_a_stranger_sends_again_is_read_as_nothing_and_committed(tmp_path: 
     assert published(made, "ages") == [[0, 1]]
 
 
-def test_a_release_of_reports_that_was_asked_for_costs_nothing_and_goes_on(tmp_path: Path) -> None:
-    made = poll(tmp_path, *POLL["release"][::3])  # all of its budget is spent
+@protocols
+def test_a_release_of_reports_that_was_asked_for_costs_nothing_and_goes_on(
+    tmp_path: Path, column: Tables
+) -> None:
+    made = poll(tmp_path, *POLL["release"][::3], **column)  # all of its budget is spent
     body = {"name": "mine", "sql": COUNT, "window": "each"}
     mine = AskedRelease(release_of_json(body, made.file.stream), "ana", Fraction(1, 9))
     assert plan_asked(made.file, mine).refused == ()
-    run(made, **sending(tmp_path, made, {2: [1]}, 15), asked=(mine,))
+    told = drawn(made, "ab", 1)
+    run(made, **sending(tmp_path, made, {2: told}, 15), asked=(mine,))
+    assert published(made, "mine") == expected(made, [told], 1)
     book = made.ledger()
     assert asked_before(made.file, mine, book) is not None
     dear = replace(mine, release=release_of_json({**body, "epsilon": 2}, made.file.stream))

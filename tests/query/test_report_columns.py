@@ -18,6 +18,7 @@ from streamgauge.query.query import Refused
 from streamgauge.query.settings import PipelineFile
 from streamgauge.statistics.local_frequency import LocalFrequency
 
+LISTED = {"hashes": None, "width": None, "seed": None}  # what a protocol of a list has not
 FORM = "can be asked only as SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
 
 
@@ -66,12 +67,48 @@ def test_every_protocol_of_whole_codes_can_be_a_column(tmp_path: Path, protocol:
         assert f"emoji.seed must be left out for {protocol}" in told
 
 
+@pytest.mark.parametrize("protocol", ["CountMeanSketch", "UnaryEncoding"])
+def test_every_protocol_of_vectors_can_be_a_column_of_texts(tmp_path: Path, protocol: str) -> None:
+    gone = {} if protocol == "CountMeanSketch" else LISTED
+    file = poll(tmp_path, emoji(report=protocol, **gone))
+    column = file.stream.columns["emoji"]
+    assert (column.kind, column.report and column.report.is_vector) == ("text", True)
+    claim = file.stream.reports["emoji"].claim
+    measure = planned(file, file.releases[0]).parts[0].measure
+    assert measure.cell is not None
+    assert (measure.cell.size, measure.cell.is_text, measure.key) == (claim.report_size, True, None)
+    assert measure.text == f'CASE WHEN strlen("emoji") = {4 * -(-claim.report_size // 3)} THEN "emoji" END'
+
+
+@pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "CountMeanSketch"])
+def test_no_public_table_is_looked_up_by_reports_though_they_be_texts(tmp_path: Path, protocol: str) -> None:
+    def change(top: dict[str, Any]) -> None:
+        emoji(report=protocol)(top)
+        top["lookup"] = {"sites": {"file": "sites.csv", "on": "emoji"}}
+
+    path_in(tmp_path).with_name("sites.csv").write_text("emoji,room\na,1\n")
+    assert "lookup.sites.on must be a column of text" in refusal(lambda: poll(tmp_path, change))
+
+
+def test_settings_of_a_sketch_of_vectors_are_settled_as_those_of_any_other(tmp_path: Path) -> None:
+    left_out = poll(tmp_path, emoji(report="CountMeanSketch", hashes=None, width=None, seed=None))
+    told = poll(tmp_path, emoji(report="CountMeanSketch", hashes=1024, width=1024, seed=0))
+    assert left_out.stream.columns == told.stream.columns
+
+
 @pytest.mark.parametrize("place", REPORTED_KEYS, ids=lambda place: ".".join(map(str, place)))
 @pytest.mark.parametrize("wrong", [[[]], 10**5000], ids=["array", "huge"])
+@pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "CountMeanSketch", "UnaryEncoding"])
 def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
-    tmp_path: Path, place: tuple[Any, ...], wrong: object
+    tmp_path: Path, place: tuple[Any, ...], wrong: object, protocol: str
 ) -> None:
-    text = refusal(lambda: poll(tmp_path, lambda top: at(top, place[:-1]).update({place[-1]: wrong})))
+    gone = {} if protocol != "UnaryEncoding" else LISTED
+
+    def change(top: dict[str, Any]) -> None:
+        emoji(report=protocol, **gone)(top)
+        at(top, place[:-1]).update({place[-1]: wrong})
+
+    text = refusal(lambda: poll(tmp_path, change))
     assert place[-1] in text.partition(" must be ")[0]
 
 
@@ -89,7 +126,25 @@ def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
         ({"width": 48}, "stream.columns.emoji: width must be a power of 2, got 48"),
         ({"hashes": 2**17, "width": 2**11}, "must have hashes x width of at most 2^27"),
         ({"bounds": [0, 1]}, "emoji.bounds must be left out for HadamardCountMeanSketch"),
-        ({"report": "CountMeanSketch"}, "did you mean HadamardCountMeanSketch?"),
+        ({"report": "CountMeansSketch"}, "did you mean CountMeanSketch?"),
+        ({"report": "HeavyHitters"}, 'or "UnaryEncoding", got "HeavyHitters"'),
+        (
+            {"report": "CountMeanSketch", "width": 2**16 + 1},
+            "emoji.width must be at most 65536, the bits of a report of CountMeanSketch, got 65537",
+        ),
+        (
+            {"report": "CountMeanSketch", "hashes": 2**17, "width": 2**11},
+            "stream.columns.emoji must have hashes x width of at most 2^27, got 131072 x 2048",
+        ),
+        (
+            {"report": "UnaryEncoding", **LISTED, "values": [*range(2**16 + 1)]},
+            "emoji.values must be at most 65536, the bits of a report of UnaryEncoding, got 65537",
+        ),
+        (
+            {"report": "UnaryEncoding", **LISTED, "values": ["a"]},
+            "stream.columns.emoji: items must be at least 2",
+        ),
+        ({"report": "UnaryEncoding"}, "emoji.hashes must be left out for UnaryEncoding"),
         ({"report": None}, "emoji.epsilon must be left out unless there is a report = ..."),
     ],
 )
@@ -201,9 +256,15 @@ def test_reports_of_a_column_can_be_counted_by_value(
         "SELECT age, AVG(CASE WHEN emoji > 5 THEN 1 ELSE 0 END) FROM poll GROUP BY age",
     ],
 )
-def test_nothing_else_can_be_asked_of_reports(tmp_path: Path, sql: str) -> None:
+@pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "CountMeanSketch"])
+def test_nothing_else_can_be_asked_of_reports(tmp_path: Path, sql: str, protocol: str) -> None:
+    def change(top: dict[str, Any]) -> None:
+        emoji(report=protocol)(top)
+        top["release"][0].update(sql=sql, epsilon=1)
+
+    file = poll(tmp_path, change)
     with pytest.raises(Refused, match=r"column emoji is of reports"):
-        plan(tmp_path, sql=sql, epsilon=1)
+        planned(file, file.releases[0])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ report is what is audited, exactly (`local_reports`), and its releases lose noth
 are attacked as if the column were not there: nothing may read it.
 
 A protocol of many rows is enumerated over few: rows, and columns of Hadamard signs, are drawn before an item
-is looked at, and no coin depends on how many there are. Of a long list the first values are taken.
+is looked at, and no coin depends on how many there are. Of a long list the first values are taken. A vector
+has a coin for each bit, all alike but those of the item's own: few bits have all that many of them tell.
 """
 
 from dataclasses import replace
@@ -13,12 +14,13 @@ from typing import Any
 
 from streamgauge.audit.local_reports import LocalSubject
 from streamgauge.audit.verdict import Verdict
-from streamgauge.localdp import HadamardCountMeanSketch
+from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, UnaryEncoding
 from streamgauge.query.planner import planned
 from streamgauge.query.settings import PipelineFile, SinkSettings
 
 ROWS, COLUMNS = 2, 4
 LISTED = 48  # values
+BITS = 4  # of a vector that has one for each value
 TRIED = 3  # items whose reports are compared, beside one that is on no list
 
 
@@ -54,11 +56,10 @@ def column_verdict(file: str, name: str, claim: Any) -> Verdict:
 def of_few(claim: Any) -> Any:
     """The same protocol with few reports."""
     if hasattr(claim, "items"):
-        return replace(claim, items=claim.items[:LISTED])
+        return replace(claim, items=claim.items[: BITS if isinstance(claim, UnaryEncoding) else LISTED])
     few = replace(claim, hashes=min(claim.hashes, ROWS))
-    return (
-        replace(few, width=min(claim.width, COLUMNS)) if isinstance(claim, HadamardCountMeanSketch) else few
-    )
+    by_columns = isinstance(claim, HadamardCountMeanSketch | CountMeanSketch)
+    return replace(few, width=min(claim.width, COLUMNS)) if by_columns else few
 
 
 def sizes(claim: Any) -> str:

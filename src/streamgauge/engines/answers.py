@@ -4,7 +4,7 @@ A scan may be many queries: over several files, block after block, for one part 
 What they add up is inserted into one table for each aggregation, and put together when the table has grown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,9 @@ from streamgauge.engines.aggregation import FRAMES, Aggregation, Frame, aggregat
 from streamgauge.engines.connection import Connection
 from streamgauge.engines.keyed_aggregation import KeyedAggregation
 from streamgauge.engines.passes import Counts, counted
+from streamgauge.localdp.reports import packed
 from streamgauge.query.measure import Measure, Tally
+from streamgauge.query.report_texts import reports_of
 
 GROWN = 2**20  # rows that are never put together
 
@@ -29,8 +31,8 @@ class Answers:
     _rows: dict[int, int] = field(init=False, default_factory=dict)  # when last put together
 
     def __post_init__(self) -> None:
-        placed = [measure for measure in self.measures if measure.key is None]
-        keyed = dict.fromkeys(measure for measure in self.measures if measure.key is not None)
+        placed = [measure for measure in self.measures if measure.text is None]
+        keyed = dict.fromkeys(measure for measure in self.measures if measure.text is not None)
         self.aggregations = (*aggregations(placed, self.frames), *map(KeyedAggregation, keyed))
 
     def narrower(self) -> "Answers":
@@ -58,8 +60,21 @@ class Answers:
 
     def tallies(self, first: int, last: int) -> list[Tally]:
         """The sums of some ticks, one tally for each measure."""
-        tell = {True: self._tally, False: self._keyed}
-        return [tell[measure.key is None](measure, first, last) for measure in self.measures]
+        return [self._told(measure)(measure, first, last) for measure in self.measures]
+
+    def _told(self, measure: Measure) -> Callable[[Measure, int, int], Tally]:
+        if measure.text is None:
+            return self._tally
+        return self._keyed if measure.key is not None else self._vectors
+
+    def _vectors(self, measure: Measure, first: int, last: int) -> Tally:
+        """Reports that are vectors of bits, as their texts tell them; what is no report is left out."""
+        at = self.aggregations.index(KeyedAggregation(measure))
+        chosen = f"FROM answer{at} WHERE tick BETWEEN {first} AND {last} AND key IS NOT NULL"
+        found = self.connection.arrays(f"SELECT tick, key, n {chosen}")
+        rows, good = reports_of(found["key"].tolist(), _size(measure))
+        none = np.zeros(len(rows), np.int64)
+        return Tally(found["tick"], none, none, found["n"][None], reports=rows).only(good)
 
     def _keyed(self, measure: Measure, first: int, last: int) -> Tally:
         """The counts of keys; a place is the number of a key among those of these ticks, in their order."""
@@ -84,7 +99,8 @@ class Answers:
             f"WHERE frame = {asked.frames.index(frame)} AND tick BETWEEN {first} AND {last} AND place >= 0"
         )
         sums = np.stack([found[row] for row in rows])
-        return Tally(found["tick"], found["place"], found["cell"], sums)
+        reports = packed(found["cell"], size) if (size := _size(measure)) else None
+        return Tally(found["tick"], found["place"], found["cell"], sums, reports=reports)
 
     def _put_together(self, at: int, asked: Aggregation | KeyedAggregation) -> None:
         """Equal places become one row, whenever the table has doubled."""
@@ -98,3 +114,8 @@ class Answers:
             f"CREATE OR REPLACE TABLE answer{at} AS SELECT {keys}, {sums} FROM answer{at} GROUP BY {keys}"
         )
         self._rows[at] = int(self.connection.arrays(f"SELECT count(*) AS n FROM answer{at}")["n"][0])
+
+
+def _size(measure: Measure) -> int:
+    """Bytes of a report; 0 where there are none."""
+    return 0 if measure.cell is None else measure.cell.size

@@ -1,4 +1,5 @@
-"""SQL that counts events by tick and key, where groups are discovered: a scan of its own for each measure.
+"""SQL that counts events by tick and text, where groups are discovered, or reports are vectors of bits: a
+scan of its own for each measure.
 
 Promise
     Total, like every aggregation. A record adds one to one key, which is a text of that record alone; one
@@ -14,7 +15,7 @@ from streamgauge.query.measure import Measure
 
 @dataclass(frozen=True)
 class KeyedAggregation:
-    """One measure whose groups are discovered."""
+    """One measure whose events are counted by their texts."""
 
     measure: Measure
     columns: ClassVar[tuple[str, ...]] = ("frame", "tick", "key", "n")  # of the answer
@@ -26,6 +27,6 @@ class KeyedAggregation:
         wanted = [f"{TICK} >= 1", *(matched(each) for each in sorted(self.measure.lookups))]
         if self.measure.where is not None:
             wanted.append(f"({self.measure.where})")
-        key = f"CASE WHEN {' AND '.join(wanted)} THEN {self.measure.key} END"
+        key = f"CASE WHEN {' AND '.join(wanted)} THEN {self.measure.text} END"
         one = f"SELECT {TICK} AS tick, {key} AS key FROM {rows} WHERE {chosen}"
         return f"SELECT 0 AS frame, tick, key, count(*) AS n FROM ({one}) GROUP BY tick, key"

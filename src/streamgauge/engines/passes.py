@@ -65,6 +65,7 @@ def together(parts: Sequence[Pass]) -> Pass:
 
 def joined(tallies: Sequence[Tally]) -> Tally:
     """All of them, one after the other; where groups are discovered, their keys too."""
+    reports = [tally.reports for tally in tallies if tally.reports is not None]
     begins = [0, *accumulate(len(tally.keys) for tally in tallies)]
     return Tally(
         np.concatenate([tally.ticks for tally in tallies]),
@@ -72,6 +73,7 @@ def joined(tallies: Sequence[Tally]) -> Tally:
         np.concatenate([tally.cells for tally in tallies]),
         np.concatenate([tally.sums for tally in tallies], axis=1),
         tuple(key for tally in tallies for key in tally.keys),
+        np.concatenate(reports) if reports else None,
     )
 
 
@@ -84,7 +86,7 @@ def cut(measures: Sequence[Measure], first: int, last: int, room: int = ROOM) ->
 
 def numbers(measure: Measure) -> int:
     """How many numbers the tally of one tick has at most, or is believed to have."""
-    if measure.key is not None:
+    if measure.text is not None:
         return KEYS * 4
     cells = 1 if measure.cell is None else measure.cell.count
     return measure.width * cells * (3 + measure.rows)

@@ -1,6 +1,7 @@
 """Declared columns: from a raw field to what a query may compute with.
 
     text      at most 1024 characters; with `values`, NULL (or "other") unless declared; with `hashed`, a code
+              (a report that is a vector of bits is left whole: its query looks at its length)
     number    a finite DOUBLE within its bounds; what cannot be read, and NaN, is NULL
     boolean   TRUE, FALSE or NULL
     time      what clocks in the stream's time zone show
@@ -96,7 +97,7 @@ class Typed:
         if column.hashed is not None:
             key = keyed_hash.key(self.secret, f"column {column.name}")
             return keyed_hash.code(key, value, column.hashed)
-        return value if self.labelled else f"left({value}, {LONGEST_TEXT})"
+        return value if self.labelled or column.report is not None else f"left({value}, {LONGEST_TEXT})"
 
     def _number(self, own: str) -> str:
         if self.column.bounds is None:

@@ -1,4 +1,4 @@
-"""A part of a release over a column of reports: codes of reports in, estimates out. Nothing here is secret.
+"""A part of a release over a column of reports: reports in, estimates out. Nothing here is secret.
 
 The sums of all reports in the window are one table. It may be large, and a tick's reports few; so commits
 have the reports of their ticks, and the table now and then:
@@ -18,7 +18,7 @@ from typing import Any
 from streamgauge.localdp.collector import Collector
 from streamgauge.localdp.estimates import Frequencies
 from streamgauge.noise import Noise
-from streamgauge.pipeline.report_rows import EACH, Counted, read, written
+from streamgauge.pipeline.report_rows import Counted, read, size, written
 from streamgauge.query.measure import Tally
 from streamgauge.query.parts import Part
 from streamgauge.statistics.told import Columns
@@ -78,8 +78,7 @@ class LocalPartRun:
     @property
     def _is_grown(self) -> bool:
         table: Any = self.part.statistic
-        rows = EACH * sum(map(len, self._rows.values()))
-        return rows >= table.table_bytes or len(self._rows) >= MOST_PARTS
+        return size(self._rows) >= table.table_bytes or len(self._rows) >= MOST_PARTS
 
     def take(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
         """The estimates of `count` ticks from `first`."""
@@ -91,26 +90,28 @@ class LocalPartRun:
         table: Any = self.part.statistic
         for tick in range(first, first + count):
             mine = tally.of(tick)
-            self._come(Counted.of(mine.cells, mine.sums[0]))
+            self._come(None if mine.reports is None else Counted.of(mine.reports, mine.sums[0]))
             if self._known is None:
                 self._known = self.run.estimate(table.items, table.copies)
             yield self._known
             self._leave()
 
-    def _come(self, counted: Counted) -> None:
+    def _come(self, counted: Counted | None) -> None:
         self.tick += 1
-        if len(counted):
+        if counted:
             self._rows[self.tick] = counted
             self._add(counted)
 
     def _leave(self) -> None:
         """What is in no later window is taken out."""
         if self.reach is not None and (gone := self._rows.pop(self.tick - self.reach + 1, None)):
-            self.run.remove(gone.reports(self.run.claim.report_size))
+            for reports in gone.reports():
+                self.run.remove(reports)
             self._known = None
 
     def _add(self, counted: Counted) -> None:
-        self.run.add(counted.reports(self.run.claim.report_size))
+        for reports in counted.reports():
+            self.run.add(reports)
         self._known = None
 
     def absorb(self, tally: Tally) -> None:

@@ -3,7 +3,7 @@
 Sums of secret events are written anew, all of them, whenever something comes, so that how much came is
 hidden. How many reports came is public: only what is new is written, in a part of its own. A part takes in
 the one before if that is at most twice as large; so there are as many parts as a number has digits, and a
-report is written as often.
+report is written as often. Parts of many bytes are left as they are: a store takes 10^9 of them at most.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,11 @@ from streamgauge.pipeline.open_table import Array
 from streamgauge.pipeline.report_rows import ByTick, by_tick, read, size, together, written
 from streamgauge.query.measure import Tally
 
+LARGE = 2**26  # bytes of a part
+
 
 class OpenReports:
-    """Codes by tick, in the parts in which they are written."""
+    """Reports by tick, in the parts in which they are written."""
 
     def __init__(self) -> None:
         self._parts: dict[int, ByTick] = {}  # noisy: those of the last commit, the newest last
@@ -24,8 +26,8 @@ class OpenReports:
         self._gone: list[int] = []
 
     def add(self, tally: Tally) -> None:
-        if len(tally.ticks):
-            self._new.append(by_tick(tally.ticks, tally.cells, tally.sums[0]))
+        if tally.reports is not None and len(tally.reports):
+            self._new.append(by_tick(tally.ticks, tally.reports, tally.sums[0]))
 
     def close(self, last: int) -> Tally:
         """Takes out all ticks up to `last`."""
@@ -41,7 +43,7 @@ class OpenReports:
         number = max([-1, *self._parts, *gone]) + 1
         if self._new:
             part = together(self._new)
-            while self._parts and size(self._parts[max(self._parts)]) <= 2 * size(part):
+            while self._parts and size(self._parts[max(self._parts)]) <= min(2 * size(part), LARGE):
                 before = max(self._parts)
                 part, gone = together([self._parts.pop(before), part]), [*gone, before]
             self._parts[number], self._new = part, []
@@ -63,7 +65,7 @@ class OpenReports:
 def _tally(part: ByTick) -> Tally:
     counts = [len(counted) for counted in part.values()]
     ticks = np.repeat(np.array(list(part), np.int64), counts)
-    none = np.zeros(0, np.uint32)
-    codes = np.concatenate([none, *(counted.codes for counted in part.values())]).astype(np.int64)
-    times = np.concatenate([none, *(counted.times for counted in part.values())]).astype(np.int64)
-    return Tally(ticks, np.zeros(len(ticks), np.int64), codes, times[None])
+    none, each = np.zeros(len(ticks), np.int64), list(part.values())
+    times = np.concatenate([np.zeros(0, np.uint32), *(counted.times for counted in each)]).astype(np.int64)
+    rows = np.concatenate([counted.rows for counted in each]) if each else None
+    return Tally(ticks, none, none, times[None], reports=rows)

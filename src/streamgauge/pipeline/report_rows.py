@@ -1,9 +1,12 @@
-"""Reports of some ticks: how often each code came. They are private already, and written as they are.
+"""Reports of some ticks: which came, and how often. They are private already, and written as they are.
 
-tick, how many codes | the codes | how often each      for each tick, one after the other
+    "SGT1", bytes of a report (4) | for each tick, one after the other: tick, how many | reports | how often
+
+Few bytes are a code: each is there once, with how often it came. Longer ones are vectors of bits, which
+hardly ever come twice: they are kept as they come.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -11,42 +14,59 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.localdp.reports import Reports, packed
+from streamgauge.continual.saved import BadSave
+from streamgauge.localdp.reports import Reports, packed, unpacked
 from streamgauge.noise import Ints
 
-HEAD = Struct("<qQ")
-EACH = 8  # bytes of a code, and of how often it came
+VERSION = b"SGT1"
+HEAD = Struct("<4sI")
+TICK = Struct("<qQ")
+CODE = 4  # bytes, at most, of what is counted
+OFTEN = 4  # bytes of how often
+BESIDE = np.uint64(8 * OFTEN)  # bits: a code and how often it came are sorted as one number
+AT_ONCE = 2**24  # bytes of reports, one by one
+OTHER = (
+    "reports in the store must be as this version writes them, got others: go on with the one that wrote them"
+)
 Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Codes of one tick, each once, and how often they came."""
+    """Reports of one tick, and how often each of them came."""
 
-    codes: Words
+    rows: Reports
     times: Words
 
     @classmethod
-    def of(cls, codes: npt.NDArray[Any], times: npt.NDArray[Any]) -> "Counted":
-        found, where = np.unique(codes, return_inverse=True)
-        sums = np.zeros(len(found), np.int64)
-        np.add.at(sums, where, times)
-        return cls(found.astype(np.uint32), sums.astype(np.uint32))
+    def of(cls, rows: Reports, times: npt.NDArray[Any]) -> "Counted":
+        if rows.shape[1] > CODE or not len(rows):
+            return cls(rows, times.astype(np.uint32))
+        pairs = np.sort(unpacked(rows).astype(np.uint64) << BESIDE | times.astype(np.uint64))
+        codes = pairs >> BESIDE
+        begins = np.flatnonzero(np.diff(codes, prepend=~codes[:1]))
+        sums = np.add.reduceat(pairs.astype(np.uint32), begins, dtype=np.uint32)
+        return cls(packed(codes[begins], rows.shape[1]), sums)
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.rows)
 
-    def reports(self, size: int) -> Reports:
-        """One by one, of so many bytes each."""
-        return packed(np.repeat(self.codes, self.times), size)
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.times.nbytes
+
+    def reports(self) -> Iterator[Reports]:
+        """One by one, some at a time."""
+        each, step = np.repeat(np.arange(len(self)), self.times), AT_ONCE // self.rows.shape[1]
+        return (self.rows[each[at : at + step]] for at in range(0, len(each), step))
 
 
 ByTick = dict[int, Counted]
 
 
-def by_tick(ticks: Ints, codes: Ints, times: Ints) -> ByTick:
+def by_tick(ticks: Ints, rows: Reports, times: Ints) -> ByTick:
     found = np.unique(ticks).tolist()
-    return {tick: Counted.of(codes[ticks == tick], times[ticks == tick]) for tick in found}
+    return {tick: Counted.of(rows[ticks == tick], times[ticks == tick]) for tick in found}
 
 
 def together(parts: Iterable[ByTick]) -> ByTick:
@@ -61,29 +81,32 @@ def together(parts: Iterable[ByTick]) -> ByTick:
 def _added(parts: list[Counted]) -> Counted:
     if len(parts) == 1:
         return parts[0]
-    return Counted.of(np.concatenate([p.codes for p in parts]), np.concatenate([p.times for p in parts]))
+    return Counted.of(np.concatenate([p.rows for p in parts]), np.concatenate([p.times for p in parts]))
 
 
 def size(part: Mapping[int, Counted]) -> int:
-    """How many codes all ticks have."""
-    return sum(map(len, part.values()))
+    """How many bytes all ticks have."""
+    return sum(counted.nbytes for counted in part.values())
 
 
 def written(part: Mapping[int, Counted]) -> bytes:
     """As bytes."""
-    pieces = []
+    pieces = [HEAD.pack(VERSION, next((each.rows.shape[1] for each in part.values()), 1))]
     for tick, counted in part.items():
-        pieces.append(HEAD.pack(tick, len(counted)))
-        pieces += [each.astype("<u4").tobytes() for each in (counted.codes, counted.times)]
+        pieces += [TICK.pack(tick, len(counted)), counted.rows.tobytes()]
+        pieces.append(counted.times.astype("<u4").tobytes())
     return b"".join(pieces)
 
 
 def read(data: bytes) -> ByTick:
-    """What was written."""
-    found, at = {}, 0
+    """What was written; BadSave if another version wrote it."""
+    found, at = {}, HEAD.size
+    version, each = HEAD.unpack_from(data) if len(data) >= at else (b"", 0)
+    if version != VERSION or each == 0:
+        raise BadSave(OTHER)
     while at < len(data):
-        tick, count = HEAD.unpack_from(data, at)
-        numbers = np.frombuffer(data, "<u4", 2 * count, at + HEAD.size)
-        found[tick] = Counted(numbers[:count], numbers[count:])
-        at += HEAD.size + EACH * count
+        tick, count = TICK.unpack_from(data, at)
+        rows = np.frombuffer(data, np.uint8, count * each, at + TICK.size).reshape(count, each)
+        at += TICK.size + count * (each + OFTEN)
+        found[tick] = Counted(rows, np.frombuffer(data, "<u4", count, at - OFTEN * count))
     return found

@@ -1,4 +1,4 @@
-"""From a SELECT to estimates, where a column has codes of reports.
+"""From a SELECT to estimates, where a column has reports.
 
 All releases of a column read the same reports, which lost the column's epsilon when they were made: so none
 of them costs anything beside it, whichever their windows are, and however many there are.
@@ -51,7 +51,7 @@ def local_parts(release: Release, query: Query, stream: Stream) -> tuple[Part, .
         report.claim, items=report.values, window=release.window, horizon=release.horizon
     )
     frequency = replace(frequency, copies=report.copies(frequency.ticks))
-    cell = Cell(codes.sql, codes.universe, reports=True)
+    cell = Cell(codes.sql, codes.universe, size=codes.size)
     measure = Measure(None, (), columns=query.columns, cell=cell)
     return (Part(1, frequency, measure, (Output(0, "value"),)),)
 

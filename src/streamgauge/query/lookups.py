@@ -53,7 +53,8 @@ def _lookup(name: str, table: Table, folder: Path, stream: Stream) -> Lookup:
     path = path_of(table.required("file", PATH), folder)
     on = table.required("on", COLUMN)
     column = stream.columns.get(on, Column(on))
-    if column.kind != "text" or column.hashed is not None or on.casefold() == stream.time.casefold():
+    plain = column.kind == "text" and column.hashed is None and column.report is None
+    if not plain or on.casefold() == stream.time.casefold():
         raise table.bad("on", "a column of text, not hashed and not the time")
     if name == stream.name:
         raise BadFile(f"{table.where} must be named otherwise than the stream, got its name")

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from streamgauge.noise import Ints
+from streamgauge.noise.entropy import Bytes
 from streamgauge.query.query import GroupColumn
 
 
@@ -28,13 +29,25 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Cell:
-    """Where an event lies on an axis or in a universe: from 0 below `count`; NULL is dropped."""
+    """Where an event lies on an axis or in a universe: from 0 below `count`; NULL is dropped.
 
-    sql: str  # BIGINT or NULL
+    A report may be a vector of bits in place of a number: then it is a text (`report_texts`), and `count` 0.
+    """
+
+    sql: str  # BIGINT or NULL; of a text VARCHAR
     count: int
     lower: Fraction | None = None  # with a step: the cell of a DOUBLE, floor((x - lower)/step), cut off
     step: Fraction | None = None
-    reports: bool = False  # whether it is a report: private already, and each of them counts
+    size: int = 0  # bytes, if it is a report
+
+    @property
+    def reports(self) -> bool:
+        """Whether it is a report: private already, and each of them counts."""
+        return self.size > 0
+
+    @property
+    def is_text(self) -> bool:
+        return self.reports and self.count == 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,11 @@ class Measure:
         return int(np.prod([len(group.labels) for group in self.groups], dtype=object)) if self.groups else 1
 
     @property
+    def text(self) -> str | None:
+        """SQL: VARCHAR or NULL, where events are counted by their texts: keys, or vectors of bits."""
+        return self.cell.sql if self.cell is not None and self.cell.is_text else self.key
+
+    @property
     def rows(self) -> int:
         """How many sums there are: of events, and for each value of its items, of i and of i^2."""
         return 1 + sum(1 + value.power for value in self.values)
@@ -65,6 +83,7 @@ class Tally:
     """Exact sums of some ticks, in any order; a (tick, place, cell) may come more than once: add them up.
 
     Where groups are discovered, a place is the number of a key among all that were found in these ticks.
+    Where cells are reports, `reports` has each as bytes.
     """
 
     ticks: Ints
@@ -74,6 +93,7 @@ class Tally:
     keys: tuple[str, ...] = field(
         default=(), repr=False
     )  # where groups are discovered: the text of each place
+    reports: Bytes | None = field(default=None, repr=False)  # (n, bytes of one)
 
     def of(self, tick: int) -> "Tally":
         """The part of one tick."""
@@ -81,4 +101,5 @@ class Tally:
 
     def only(self, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> "Tally":
         at = self.ticks[chosen], self.places[chosen], self.cells[chosen]
-        return Tally(*at, self.sums[:, chosen], self.keys)
+        reports = None if self.reports is None else self.reports[chosen]
+        return Tally(*at, self.sums[:, chosen], self.keys, reports)

@@ -49,11 +49,12 @@ class Value:
 
 @dataclass(frozen=True)
 class Codes:
-    """What COUNT(DISTINCT column) counts: whole numbers below a public one."""
+    """What COUNT(DISTINCT column) counts: whole numbers below a public one. Of reports also vectors."""
 
-    sql: str  # BIGINT or NULL
-    universe: int
+    sql: str  # BIGINT or NULL; of a vector VARCHAR
+    universe: int  # 0 of vectors
     column: str
+    size: int = 0  # bytes of a report
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,16 @@
-"""Columns of reports: codes by which devices answer, private before they are sent.
+"""Columns of reports: codes or vectors by which devices answer, private before they are sent.
 
     emoji = { report = "HadamardCountMeanSketch", epsilon = 2, values = ["a", "b"], hashes = 1024,
               width = 1024, seed = 7, again = "charge", reports_per_user = 30 }
 
     report                                     values                          besides
-    HadamardCountMeanSketch, LocalHashing      what is estimated; a device     hashes, width, seed
-                                               may report anything
-    RandomisedResponse, HadamardResponse       all that a device may report
+    HadamardCountMeanSketch, LocalHashing,     what is estimated; a device     hashes, width, seed
+    CountMeanSketch                            may report anything
+    RandomisedResponse, HadamardResponse,      all that a device may report
+    UnaryEncoding
+
+Reports of CountMeanSketch and UnaryEncoding are vectors of bits, which records have as text
+(`report_texts`); those of the others are whole numbers.
 
 `again` is what a device does that reports again: it sends its first report, whatever its answer became
 ("repeat"), or draws anew and is charged anew ("charge"). `reports_per_user` is how often one reports at most,
@@ -30,14 +34,17 @@ from streamgauge.query.toml_keys import BadFile, Rule, Table, shown
 from streamgauge.query.toml_rules import EPSILON, is_line, one_of, whole
 
 REPORT = "report"
-HASHED = ("HadamardCountMeanSketch", "LocalHashing")
-LISTED = ("RandomisedResponse", "HadamardResponse")
+HASHED = ("HadamardCountMeanSketch", "LocalHashing", "CountMeanSketch")
+LISTED = ("RandomisedResponse", "HadamardResponse", "UnaryEncoding")
+VECTORS = ("CountMeanSketch", "UnaryEncoding")
 SETTINGS = ("hashes", "width", "seed")
 REPORT_KEYS = (REPORT, "epsilon", *SETTINGS, "again", "reports_per_user")
 PROTOCOL = one_of(*HASHED, *LISTED)
 AGAIN: Rule[Literal["repeat", "charge"]] = one_of("repeat", "charge")
 MOST_VALUES = 10**5
 MOST_CODES = 2**28
+MOST_CELLS = 2**27  # of a table
+MOST_BITS = 2**16  # of a vector
 MOST_SEED = 2**53 - 1
 
 
@@ -60,6 +67,11 @@ class ReportColumn:
         """What devices keep to, and collectors count by."""
         given = {"items": self.values} if self.protocol in LISTED else self.settings
         return getattr(localdp, self.protocol)(self.loss, **given)
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether a report is a vector of bits, told as text."""
+        return self.protocol in VECTORS
 
     @property
     def settings(self) -> dict[str, int]:
@@ -122,7 +134,7 @@ def report_column(name: str, table: Table) -> Column:
         reports_per_user=table.required("reports_per_user", whole()),
     )
     _check(table, report)
-    return Column(name, "number", report=report.settled)
+    return Column(name, "text" if report.is_vector else "number", report=report.settled)
 
 
 def _values(table: Table) -> tuple[str | int, ...]:
@@ -140,9 +152,21 @@ def _values(table: Table) -> tuple[str | int, ...]:
 def _check(table: Table, report: ReportColumn) -> None:
     """What the protocol refuses is refused in its words, without a number that is no setting of the file."""
     try:
-        codes = report.claim.codes
+        claim = report.claim
     except ValueError as refusal:
         raise BadFile(f"{table.where}: {refusal}") from None
-    if codes > MOST_CODES:
+    if report.is_vector:
+        _check_vector(table, report)
+    elif claim.codes > MOST_CODES:
         rule = f"{table.where} must have hashes x width of at most 2^27"
-        raise BadFile(f"{rule}, got {codes} codes of reports")
+        raise BadFile(f"{rule}, got {claim.codes} codes of reports")
+
+
+def _check_vector(table: Table, report: ReportColumn) -> None:
+    key, bits = ("values", len(report.values)) if report.protocol in LISTED else ("width", report.claim.width)
+    if bits > MOST_BITS:
+        rule = f"{table.at(key)} must be at most {MOST_BITS}, the bits of a report of {report.protocol}"
+        raise BadFile(f"{rule}, got {bits}")
+    if key == "width" and report.claim.hashes * bits > MOST_CELLS:
+        rule = f"{table.where} must have hashes x width of at most 2^27"
+        raise BadFile(f"{rule}, got {report.claim.hashes} x {bits}")

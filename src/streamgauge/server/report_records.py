@@ -1,11 +1,13 @@
-"""Messages of reports, made into records: each with the codes of its reports, and other columns as they came.
+"""Messages of reports, made into records: each with its reports, and other columns as they came.
 
     application/octet-stream, or none said     "SGR1", the fingerprint of a column, reports: one record each
-    application/x-ndjson, application/json     objects: {"emoji": 4711, "age": "young"}
+    application/x-ndjson, application/json     objects: {"emoji": 4711, "age": "young"}; of protocols whose
+                                               reports are vectors of bits, {"emoji": "AQB7f0Ay"}: base64
 
 A message as a whole is refused for what is public of it: its kind, version, fingerprint and length. A record
-whose code is none, that has nothing declared, or that the engine could not read (a number that is none, half
-of a surrogate pair) is dropped by itself: what is accepted is counted. Nothing but declared columns goes on.
+whose report is none, that has nothing declared, or that the engine could not read (a number that is none,
+half of a surrogate pair) is dropped by itself: what is accepted is counted. Nothing but declared columns
+goes on.
 """
 
 import json
@@ -17,12 +19,14 @@ from streamgauge.localdp import wire
 from streamgauge.localdp.reports import unpacked
 from streamgauge.query.report_columns import ReportColumn
 from streamgauge.query.report_stream import ARRIVED
+from streamgauge.query.report_texts import reports_of, texts_of
 from streamgauge.query.settings import Stream
 from streamgauge.server.batches import LINES, RULE
 from streamgauge.server.bodies import JSON, malformed, unsupported
 from streamgauge.server.errors import HttpRefusal
 
 BINARY = "application/octet-stream"
+Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,11 @@ def records_of(kind: str, body: bytes, stream: Stream, column: str | None, most:
         return _of_message(body, _meant(body, stream.reports, column), most)
     if kind not in (LINES, JSON):
         raise unsupported(BINARY, LINES, JSON)
-    found = [_record(value, stream) for value in (_lines if kind == LINES else _array)(body, most)]
-    kept = [record for record in found if record is not None]
+    found = (_lines if kind == LINES else _array)(body, most)
+    known = [_declared(value, stream) for value in found]
+    for name, report in stream.reports.items():
+        known = _reported(known, name, report)
+    kept = [record for record in map(_written, known) if record is not None]
     return Sent(kept, len(found) - len(kept))
 
 
@@ -77,8 +84,10 @@ def _of_message(body: bytes, meant: tuple[str, ReportColumn], most: int) -> Sent
     except ValueError:
         raise malformed(f"a message of reports of {claim.report_size} bytes each") from None
     _few(len(reports), most)
-    codes, key = unpacked(reports[claim.well_formed(reports)]).tolist(), json.dumps(name)
-    return Sent([f"{key}:{code}}}" for code in codes], len(reports) - len(codes))
+    good, key = reports[claim.well_formed(reports)], json.dumps(name)
+    if meant[1].is_vector:
+        return Sent([f'{key}:"{text}"}}' for text in texts_of(good)], len(reports) - len(good))
+    return Sent([f"{key}:{code}}}" for code in unpacked(good).tolist()], len(reports) - len(good))
 
 
 def _lines(body: bytes, most: int) -> list[Any]:
@@ -103,13 +112,33 @@ def _array(body: bytes, most: int) -> list[Any]:
     return records
 
 
-def _record(value: Any, stream: Stream) -> str | None:
-    """What is declared of a record, if its codes are codes."""
+def _declared(value: Any, stream: Stream) -> Record:
+    """What is declared of a record."""
     if not isinstance(value, dict):
-        return None
-    known = {name: value[name] for name in stream.columns if value.get(name) is not None}
-    codes = [(known[name], report.claim.codes) for name, report in stream.reports.items() if name in known]
-    if not known or not all(type(code) is int and 0 <= code < most for code, most in codes):
+        return {}
+    return {name: value[name] for name in stream.columns if value.get(name) is not None}
+
+
+def _reported(records: list[Record], name: str, report: ReportColumn) -> list[Record]:
+    """The same, with nothing left of those that have a column of reports, and no report in it."""
+    told = [record[name] for record in records if name in record]
+    good = iter((_are_vectors if report.is_vector else _are_codes)(told, report.claim))
+    return [record if name not in record or next(good) else {} for record in records]
+
+
+def _are_codes(told: list[Any], claim: Any) -> list[bool]:
+    most = claim.codes
+    return [type(code) is int and 0 <= code < most for code in told]
+
+
+def _are_vectors(told: list[Any], claim: Any) -> list[bool]:
+    rows, good = reports_of(told, claim.report_size)
+    found: list[bool] = (good & claim.well_formed(rows)).tolist()
+    return found
+
+
+def _written(known: Record) -> str | None:
+    if not known:
         return None
     try:
         json.dumps(known, ensure_ascii=False).encode()  # refuses text that is no Unicode

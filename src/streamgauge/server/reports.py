@@ -33,6 +33,7 @@ from starlette.routing import Route
 from streamgauge.localdp import wire
 from streamgauge.pipeline.book import report_as_json
 from streamgauge.pipeline.clock import SECOND
+from streamgauge.query.report_texts import text_size
 from streamgauge.query.server_table import MOST_RECORDS
 from streamgauge.server.accepting import arrival_of_reports, check_running
 from streamgauge.server.access_log import CLIENT, COLLECTION, REPORTS
@@ -46,7 +47,7 @@ from streamgauge.server.roles import Endpoint, Role, needs
 from streamgauge.server.runner import Runner
 from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
 
-EACH = 2**10  # bytes of a message that anyone sends, for each record that it may have
+EACH = 2**10  # bytes of a message for each record that it may have, beside vectors
 MALFORMED = "no report"  # the rule by which records are dropped here
 KEY = re.compile(r"[!-~]{22,128}")  # of strangers: 22 letters and digits have room for 128 bits
 NO_ROOM = "reports that wait must leave room for others, got too many: send the message again"
@@ -63,7 +64,9 @@ class Collecting:
         self.anyone = self.stream.senders == "anyone"
         settings = runner.file.server
         self.most = settings.max_reports if self.anyone else MOST_RECORDS
-        self.largest = min(settings.max_body, EACH * self.most)
+        vectors = [report for report in self.stream.reports.values() if report.is_vector]
+        each = EACH + sum(text_size(report.claim.report_size) for report in vectors)
+        self.largest = min(settings.max_body, each * self.most)
 
     def routes(self) -> list[Route]:
         return [

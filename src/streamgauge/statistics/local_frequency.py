@@ -25,6 +25,7 @@ from streamgauge.privacy import Pure
 from streamgauge.statistics.told import Columns
 
 VALUE = "value"
+LONG = 32  # bytes of a report, beyond which it is told how many there are
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class LocalEstimates:
         return np.array([[each.reports > 0] for each in self.frequencies])
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        ends = [_uncut(each, confidence) for each in self.frequencies]
+        known = {each: _uncut(each, confidence) for each in dict.fromkeys(self.frequencies)}  # by identity
+        ends = [known[each] for each in self.frequencies]
         return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
 
 
@@ -106,12 +108,13 @@ class LocalFrequency:
     @property
     def hints(self) -> tuple[str, ...]:
         """What is to be known of what it keeps."""
-        size, last = (
-            self.table_bytes / 10**6,
-            "the table once as much has come" if self.window == "running" else "",
-        )
+        size, each = self.table_bytes / 10**6, int(self.counter.report_size)
+        last = "the table once as much has come" if self.window == "running" else ""
         written = ", ".join(filter(None, ("commits write a tick's reports", last)))
-        return (f"its table of sums takes {size:,.1f} MB; {written}",) if size >= 1 else ()
+        until = "the table is written" if self.ticks is None else "its window is over"
+        kept = f"a report takes {each:,} bytes in memory and in commits until {until}"
+        table = f"its table of sums takes {size:,.1f} MB; {written}"
+        return (*([table] if size >= 1 else []), *([kept] if each > LONG else []))
 
     def stddev(self, reports: float) -> float:
         """Of the estimate of a rare item, among so many reports that are spread evenly over the items. Copies

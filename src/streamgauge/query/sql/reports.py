@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from streamgauge.query.query import Aggregate, Codes, GroupColumn, Query, Refused
 from streamgauge.query.report_columns import ReportColumn
+from streamgauge.query.report_texts import text_size
 from streamgauge.query.sql import naming
 from streamgauge.query.sql.expressions import identifier
 from streamgauge.query.sql.grouping import Grouping, Item, grouping_of, items_of
@@ -62,8 +63,7 @@ def _named(grouping: Grouping, counts: list[Item], column: str) -> list[tuple[It
 
 
 def _query(text: str, column: str, report: ReportColumn, name: str, count: str) -> Query:
-    own = identifier(column)
-    code = f"CASE WHEN {own} = floor({own}) THEN {own} END"
+    claim, universe = report.claim, 0 if report.is_vector else report.claim.codes
     return Query(
         text=text,
         groups=(GroupColumn(name, report.values, "NULL"),),
@@ -72,5 +72,13 @@ def _query(text: str, column: str, report: ReportColumn, name: str, count: str) 
         where=None,
         columns=frozenset({column}),
         lookups=frozenset(),
-        report=Codes(code, report.claim.codes, column),
+        report=Codes(_report(column, report), universe, column, claim.report_size),
     )
+
+
+def _report(column: str, report: ReportColumn) -> str:
+    """SQL: a code, or the text of a vector, if it is as long as a text of one."""
+    own = identifier(column)
+    if report.is_vector:
+        return f"CASE WHEN strlen({own}) = {text_size(report.claim.report_size)} THEN {own} END"
+    return f"CASE WHEN {own} = floor({own}) THEN {own} END"
