@@ -19,9 +19,9 @@ chance = np.random.default_rng(2026)
 claim = HadamardCountMeanSketch(sg.Pure(4), hashes=256, width=256)
 print(f"a report has {claim.report_bits} bits; the most that one moves a count is {claim.influence:.2f}")
 
-phone = Device(claim)
+phone = Device(claim, most=4)
 sent = {phone.report(item) for item in ("🔥", "🔥", "🧿", "🙏")}
-print(f"it repeats itself: {len(sent)} report in four days, all of them lose", phone.loss)
+print(f"it repeats itself: {len(sent)} report in four days, {phone.left} are left, all lose", phone.loss)
 
 phone = Device(claim, Charge(total=sg.Pure(8)))
 for item in ("🔥", "🔥", "🧿"):

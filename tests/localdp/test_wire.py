@@ -27,6 +27,12 @@ def test_a_message_brings_its_reports():
     assert wire.reports_of(CLAIM, wire.message(CLAIM, [])).shape == (0, CLAIM.report_size)
 
 
+@pytest.mark.parametrize("given", [REPORTS[0], [REPORTS[0]], [b"1"], REPORTS.tobytes()[1:], REPORTS[:, 1:]])
+def test_a_message_of_reports_of_another_size_is_not_made(given):
+    with pytest.raises(wire.BadLength, match=f"reports must be of {CLAIM.report_size} bytes each"):
+        wire.message(CLAIM, given)
+
+
 @pytest.mark.parametrize(
     ("change", "refusal", "words"),
     [

@@ -67,14 +67,24 @@ def test_the_poll_has_no_script_of_its_own_and_a_picture_for_every_emoji():
         assert not re.search(rb"//(?!www\.w3\.org)[a-z]+\.", file.body)
 
 
-def test_a_pick_leaves_as_one_report_which_is_sent_again_whatever_is_picked(page):
+def test_a_pick_leaves_as_one_report_and_nothing_goes_out_after_it(page):
+    sent = []
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
     report, shown = send(page, "fire")
     assert report.hex(" ") == shown
     told = page.locator(".chances li .n").all_inner_texts()
     assert set(told) <= {"88\u00a0%", "12\u00a0%"}
     assert len(told) == len(EMOJI)
-    assert send(page, "cat") == (report, shown)
-    assert "the same bytes go out again" in page.locator("#cost").inner_text()
+    done = page.get_by_role("button", name="Sent: nothing more to send")
+    done.wait_for()
+    page.get_by_label("cat", exact=True).check()
+    assert done.is_disabled()
+    page.locator("#poll").evaluate("(form) => form.requestSubmit()")
+    page.locator("#fate").get_by_text("Sent before, and not again.").wait_for()
+    assert len(sent) == 1
+    assert re.fullmatch("[0-9a-f]{32}", sent[0].headers["batch-key"])
+    assert page.locator("#bytes").inner_text() == shown
+    assert "there is nothing more to send" in page.locator("#cost").inner_text()
 
 
 def test_estimates_and_the_truth_come_by_themselves(page, tmp_path):
@@ -99,7 +109,7 @@ def test_the_poll_can_be_read_by_day_and_by_night_and_on_a_phone(page, tmp_path)
 
 def test_a_device_remembers_that_it_reported_until_it_is_another_one(page):
     page.reload()
-    page.locator("#cost").get_by_text("has reported before").wait_for()
+    page.locator("#cost").get_by_text("has reported: there is nothing more").wait_for()
     page.get_by_role("button", name="Be another device").click()
     page.locator("#cost").get_by_text("drawn once").wait_for()
     assert page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('streamgauge'))") == []

@@ -40,6 +40,20 @@ window.EventSource = class extends Source {
 FAR = """() => sources.at(-1).dispatchEvent(new MessageEvent("release", { data: JSON.stringify(
   { release: "favourites", tick: 1e6, places: [],
     measures: { count: { value: [], low: [], high: [] } } }) }))"""
+EARLIER = """() => {
+  const name = "streamgauge favourite emoji";
+  const kept = JSON.parse(localStorage.getItem(name));
+  localStorage.setItem(name, JSON.stringify({ ...kept, at: kept.at - 1e6 }));
+}"""  # long before the start
+BEFORE_KEYS = """(fate) => {
+  const { spent, report, collection } = JSON.parse(localStorage.getItem("streamgauge favourite emoji"));
+  localStorage.setItem("streamgauge favourite emoji", JSON.stringify({ spent, report, collection }));
+  const sent = report.match(/../g).map((pair) => parseInt(pair, 16));
+  const told = { earlier: 0, collection, report: sent, fate };
+  localStorage.setItem("favourite emoji: what left", JSON.stringify(told));
+}"""
+FIRST, AGAIN = "Send a private report", "Send it again"
+COUNTED = "The report may have arrived; sent again within ten minutes, the same bytes count once."
 FAILED = ("Failed to load resource",)  # what a browser says of requests that a test lets fail
 
 
@@ -66,20 +80,25 @@ def page(browser, server):
         yield found
 
 
-def pick(page, name):
+def pick(page, name, button=FIRST):
     page.get_by_label(name, exact=True).check()
-    page.get_by_role("button", name="Send a private report").click()
+    page.get_by_role("button", name=button).click()
 
 
-def take(page, name):
-    """Picks, and sends what the server takes; returns the report."""
+def take(page, name, button=FIRST):
+    """Picks, and sends what the server takes; returns the report and its key."""
     with page.expect_response("**/api/reports") as answered:
-        pick(page, name)
+        pick(page, name, button)
     assert answered.value.ok
     page.locator(".road").get_by_text(f"{name}: stays here").wait_for()
     page.locator("#refused").wait_for(state="hidden")
-    (report,) = reports_of(sketch(), answered.value.request.post_data_buffer)
-    return report.tobytes().hex(" ")
+    assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
+    return sent_in(answered.value.request)
+
+
+def sent_in(request):
+    (report,) = reports_of(sketch(), request.post_data_buffer)
+    return report.tobytes().hex(" "), request.headers["batch-key"]
 
 
 def lose(page, name, *, arrives):
@@ -87,7 +106,7 @@ def lose(page, name, *, arrives):
     sent = []
 
     def lost(route):
-        sent.append(route.request.post_data_buffer)
+        sent.append(route.request)
         if arrives:
             assert route.fetch().ok
         route.abort()
@@ -96,8 +115,7 @@ def lose(page, name, *, arrives):
     pick(page, name)
     page.locator("#refused").wait_for()
     page.unroute("**/api/reports")
-    (report,) = reports_of(sketch(), sent[0])
-    return report.tobytes().hex(" ")
+    return sent_in(sent[0])
 
 
 def texts(page, *names):
@@ -106,32 +124,65 @@ def texts(page, *names):
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_report_whose_answer_is_lost_may_have_arrived(page, arrives):
-    sent = lose(page, "fire", arrives=arrives)
+    report, key = lose(page, "fire", arrives=arrives)
     said, shown, fate = texts(page, "refused", "bytes", "fate")
-    assert said == "No answer came. The report may have arrived; sending again sends the same bytes."
-    assert (shown, fate) == (sent, "No answer came: it may have arrived, or not.")
+    assert said == f"No answer came. {COUNTED}"
+    assert (shown, fate) == (report, "No answer came: it may have arrived, or not.")
     page.reload()
     page.locator("#fate").get_by_text("No answer came").wait_for()
-    assert texts(page, "bytes") == [sent]
+    assert texts(page, "bytes") == [report]
+    with page.expect_response("**/api/reports") as answered:
+        page.get_by_role("button", name=AGAIN).click()
+    assert sent_in(answered.value.request) == (report, key)
+    page.locator("#fate").get_by_text("Drawn for your first pick, not answered until now.").wait_for()
+    assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
 
 
 def test_a_report_that_goes_out_late_is_said_to_be_of_the_first_pick(page):
     drawn = lose(page, "fire", arrives=False)
-    assert take(page, "cat") == drawn
+    assert take(page, "cat", AGAIN) == drawn
     assert texts(page, "fate") == ["Drawn for your first pick, not answered until now."]
     assert "cat: stays here, and changed nothing" in page.locator(".road").inner_text()
     assert texts(page, "announcer") == ["The report of your first pick was sent."]
-    assert "has reported before" not in page.locator("#cost").inner_text()
-    assert take(page, "cat") == drawn
-    page.locator("#cost").get_by_text("has reported before").wait_for()
-    assert texts(page, "announcer") == ["The same report was sent again."]
+    page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
+
+
+def test_a_report_that_arrived_and_is_sent_again_is_counted_once(page, server):
+    """What a stranger sends again is read as if it lay before the start."""
+    before = set_aside(server)
+    lose(page, "fire", arrives=True)
+    take(page, "cat", AGAIN)
+    for _ in range(50):
+        if set_aside(server) > before:
+            break
+        page.wait_for_timeout(100)
+    assert set_aside(server) == before + 1
+
+
+def set_aside(server):
+    return server.runner.progress.dropped.get("outside", 0)
+
+
+def test_a_page_that_was_open_while_another_sent_sends_nothing_more(browser, server):
+    with looking(browser, server.address, "/emoji") as page:
+        page.locator("#signs label").first.wait_for()
+        other = page.context.new_page()
+        other.goto(f"{server.address}/emoji")
+        take(other, "fire")
+        sent = []
+        page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+        page.get_by_label("cat", exact=True).check()
+        page.get_by_role("button", name="Sent: nothing more to send").wait_for()
+        page.locator("#poll").evaluate("(form) => form.requestSubmit()")
+        page.locator("#fate").get_by_text("Sent before, and not again.").wait_for()
+        assert sent == []
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
         (429, "The server did not take it: too many."),
-        (503, "The server says: too many. The report may have arrived; sending again sends the same bytes."),
+        (503, f"The server says: too many. {COUNTED}"),
     ],
 )
 def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(page, status, words):
@@ -142,18 +193,41 @@ def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(p
     page.locator("#refused").wait_for()
     assert texts(page, "refused") == [words]
     page.unroute("**/api/reports")
-    take(page, "cat")
+    take(page, "cat", AGAIN)
     until = "taken" if status < 500 else "answered"
     assert texts(page, "fate") == [f"Drawn for your first pick, not {until} until now."]
 
 
-def test_a_report_that_was_sent_is_shown_again_after_a_reload(page):
-    sent = take(page, "fire")
+def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again(page):
+    report, _ = take(page, "fire")
     page.reload()
-    page.locator("#cost").get_by_text("has reported before").wait_for()
-    assert texts(page, "bytes", "fate") == [sent, "Sent before this page was opened."]
+    page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
+    assert texts(page, "bytes", "fate") == [report, "Sent before this page was opened."]
     assert "Nothing yet" not in page.locator("#sent").inner_text()
-    assert take(page, "cat") == sent
+    page.get_by_label("cat", exact=True).check()
+    assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
+
+
+def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing(page):
+    report, key = take(page, "fire")
+    page.evaluate(EARLIER)
+    page.reload()
+    page.locator("#fate").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
+    again, other = take(page, "cat")
+    assert (again, other != key) == (report, True)
+    assert texts(page, "fate") == ["Drawn for your first pick, in an earlier poll."]
+    assert texts(page, "announcer") == ["The same report was sent again."]
+
+
+@pytest.mark.parametrize("fate", ["taken", "unanswered"])
+def test_what_a_page_kept_before_there_were_keys_is_shown_and_not_sent_again(page, fate):
+    report, _ = take(page, "fire")
+    page.evaluate(BEFORE_KEYS, fate)
+    page.reload()
+    words = {"taken": "Sent before this page was opened", "unanswered": "No answer came"}[fate]
+    page.locator("#fate").get_by_text(words).wait_for()
+    assert texts(page, "bytes") == [report]
+    assert page.get_by_role("button", name=re.compile("othing more to send")).is_disabled()
 
 
 def test_another_device_is_told_that_it_is_the_same_somebody_and_pays_again(page):

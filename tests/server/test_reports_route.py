@@ -150,7 +150,7 @@ def test_the_client_for_browsers_is_served_with_streams_of_reports_alone(
     assert ("access-control-allow-origin" in reply.headers) is (senders == "anyone")
 
 
-def test_the_device_of_the_docs_sends_one_report_and_the_same_again(
+def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = house(tmp_path)
@@ -167,8 +167,7 @@ def test_the_device_of_the_docs_sends_one_report_and_the_same_again(
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         exec(block, {"SERVER": "http://poll.example"})
-    first, again = taken(made)
-    assert first == again
+    assert len(taken(made)) == 1
 
 
 def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path) -> None:

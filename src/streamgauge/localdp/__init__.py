@@ -3,6 +3,7 @@ noise."""
 
 from streamgauge.localdp.again import Charge, DailyWithoutTotal, NoBudgetLeft, Repeat
 from streamgauge.localdp.choice import Choice, Choices, TooFewBits, choices, choose
+from streamgauge.localdp.collection import device_of
 from streamgauge.localdp.collector import Collector
 from streamgauge.localdp.count_mean_sketch import CountMeanSketch
 from streamgauge.localdp.device import Device, HandedOver
@@ -12,6 +13,7 @@ from streamgauge.localdp.hadamard_response import HadamardResponse
 from streamgauge.localdp.heavy_hitters import HeavyHitters
 from streamgauge.localdp.local_hashing import LocalHashing
 from streamgauge.localdp.oracle import Oracle
+from streamgauge.localdp.pace import NoReportLeft, TooSoon
 from streamgauge.localdp.randomised_response import RandomisedResponse
 from streamgauge.localdp.unary_encoding import UnaryEncoding
 from streamgauge.localdp.windows import Windowed
@@ -32,14 +34,17 @@ __all__ = [
     "HeavyHitters",
     "LocalHashing",
     "NoBudgetLeft",
+    "NoReportLeft",
     "Oracle",
     "RandomisedResponse",
     "Repeat",
     "Search",
     "TooFewBits",
+    "TooSoon",
     "UnaryEncoding",
     "Windowed",
     "WordCollector",
     "choices",
     "choose",
+    "device_of",
 ]

@@ -28,6 +28,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from streamgauge.localdp.reports import Reports
+from streamgauge.noise.entropy import Bytes
 from streamgauge.privacy import PrivacyError, Pure
 
 
@@ -50,7 +51,10 @@ class Memory:
     drawn: int = 0  # reports that were paid for
     today: int = 0  # of them, on the latest day
     day: int = 0
+    sent: int = 0  # reports that were handed out, those that were repeated among them
+    at: float = 0.0  # when the last was, in seconds since 1970
     last: Reports = field(default_factory=lambda: np.empty((0, 0), np.uint8), repr=False)  # noisy
+    key: Bytes = field(default_factory=lambda: np.empty(0, np.uint8), repr=False)  # of the last, in messages
 
     def charge(self, day: int) -> None:
         """One more report; a day that is over does not come back."""

@@ -1,10 +1,10 @@
 // The device's half of the local model, for browsers: one module that asks for nothing but the platform.
 //
-//   import { claimOf, Device, Repeat, message } from "./client.js";
-//   const { columns } = await (await fetch("/api/collection")).json();
-//   const claim = claimOf(columns.emoji.settings);
-//   const report = await new Device(claim, { again: new Repeat(), name: "favourite emoji" }).report("🔥");
-//   await fetch("/api/reports", { method: "POST", body: message(claim, [report]) });
+//   import { deviceOf, message } from "./client.js";
+//   const collection = await (await fetch("/api/collection")).json();
+//   const device = deviceOf(collection, "emoji", { agreed: "2", name: "favourite emoji" });
+//   const body = message(device.claim, [await device.report("🔥")]);
+//   await fetch("/api/reports", { method: "POST", body, headers: { "Batch-Key": device.key } });
 //
 // Privacy. What leaves is a report, drawn here: for any two items its chances are within e^epsilon of each other.
 // Chances are k/2^32 with the k of the settings, which are rounded towards no information; a coin is one word of
@@ -19,6 +19,9 @@
 export class NoEntropy extends Error {}
 export class OtherCollection extends Error {}
 export class NoBudgetLeft extends Error {}
+export class NoReportLeft extends Error {}
+export class TooSoon extends Error {} // in `wait` seconds there may be a report
+export class NotAgreed extends Error {}
 
 // --- BLAKE2b (RFC 7693), in pairs of 32-bit words: low, high ---
 
@@ -451,23 +454,18 @@ function lowest(over, under) {
   return under === shared ? `${over / shared}` : `${over / shared}/${under / shared}`;
 }
 
-/** What a device will have spent after one more report. */
-const after = ({ memory: { spent }, claim }) => plus(spent === undefined ? [0n, 1n] : fraction(spent), fraction(claim.epsilon));
 const beyond = ([a, b], [c, d]) => a * d > c * b;
+/** What is spent after one more report. */
+const after = (spent, { epsilon }) => plus(spent === undefined ? [0n, 1n] : fraction(spent), fraction(epsilon));
+
+// A rule: next(memory, claim, item) is a report, and what is spent once it is made. It writes nothing.
 
 /** Sends its first report again, whatever the item becomes: all of it together costs epsilon once. */
 export class Repeat {
-  report(device, item) {
-    const { report, collection } = device.memory;
-    if (report === undefined) return this.#first(device, item);
-    if (collection !== device.claim.fingerprint) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${device.claim.fingerprint}`);
-    return unhex(report);
-  }
-
-  #first(device, item) {
-    const drawn = device.claim.privatise(item);
-    device.memory = { spent: after(device), report: hex(drawn), collection: device.claim.fingerprint };
-    return drawn;
+  next({ spent, report, collection }, claim, item) {
+    if (report === undefined) return { report: claim.privatise(item), spent: after(spent, claim) };
+    if (collection !== claim.fingerprint) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${claim.fingerprint}`);
+    return { report: unhex(report), spent };
   }
 }
 
@@ -479,26 +477,38 @@ export class Charge {
     this.total = total;
   }
 
-  report(device, item) {
-    const spent = after(device);
+  next({ spent: before }, claim, item) {
+    const spent = after(before, claim);
     if (beyond(fraction(spent), fraction(this.total))) throw new NoBudgetLeft(`spent must be at most epsilon ${this.total}, got ${spent}`);
-    const drawn = device.claim.privatise(item);
-    device.memory = { ...device.memory, spent };
-    return drawn;
+    return { report: claim.privatise(item), spent };
   }
 }
 
-/** `name` is what it is asked, not who asks: under one name there is one memory, whatever the settings become. */
+/** `name` is what it is asked, not who asks: under one name there is one memory, whatever the settings become.
+ * It makes `most` reports in all, repeated ones too, `every` so many seconds at most one, and none before the moment
+ * `since`, in seconds since 1970; those of before are not counted. None of it bounds anything where it is null. */
 export class Device {
-  constructor(claim, { again = new Repeat(), name = "device", storage = globalThis.localStorage } = {}) {
+  constructor(claim, { again = new Repeat(), name = "device", storage = globalThis.localStorage, most = null, every = null, since = null, now = clock } = {}) {
     if (typeof claim?.privatise !== "function") throw new Error(`claim must be of claimOf(settings), got ${shown(claim)}`);
-    if (typeof again?.report !== "function") throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
+    if (typeof again?.next !== "function") throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
     if (![storage?.getItem, storage?.setItem].every((act) => typeof act === "function")) throw new Error(`storage must have getItem and setItem, as localStorage has, got ${shown(storage)}`);
-    Object.assign(this, { claim, again, name: `streamgauge ${name}`, storage });
+    checkPace({ most, every, since, now });
+    Object.assign(this, { claim, again, name: `streamgauge ${name}`, storage, most, every, since, now });
   }
 
   /** Epsilon of all reports so far, as "p" or "p/q". */
   get spent() { return this.memory.spent ?? "0"; }
+
+  /** How many reports may still be made. */
+  get left() { return this.most === null ? Infinity : Math.max(0, this.most - counted(this, this.memory)); }
+
+  /** The report that was made last, to send it again if no answer came; null if there is none for this collection. */
+  get last() { return this.#lasts ? unhex(this.memory.report) : null; }
+
+  /** Its Batch-Key, under which it is counted once, however often it is sent; null if it was kept without one. */
+  get key() { return this.#lasts ? this.memory.key ?? null : null; }
+
+  get #lasts() { return this.memory.report !== undefined && this.memory.collection === this.claim.fingerprint; }
 
   get memory() { return remembered(this.storage.getItem(this.name) ?? null); }
 
@@ -510,12 +520,46 @@ export class Device {
 
   /** A promise of one report; pages of one site take turns where the platform has locks. */
   async report(item) {
-    const drawn = () => this.again.report(this, item);
-    return globalThis.navigator?.locks ? navigator.locks.request(this.name, drawn) : drawn();
+    const made = () => this.make(item);
+    return globalThis.navigator?.locks ? navigator.locks.request(this.name, made) : made();
+  }
+
+  /** The same without a turn. Whether there may be a report is asked before it is drawn, and never of the item; all is
+   * written at once, before it is handed out. */
+  make(item) {
+    const kept = this.memory;
+    const pace = paced(this, kept);
+    const { report, spent } = this.again.next(kept, this.claim, item);
+    this.memory = { spent, report: hex(report), collection: this.claim.fingerprint, key: freshKey(), ...pace };
+    return report;
   }
 
   /** From now on it is another device. Who is asked the same again as before loses again. */
   forget() { this.storage.removeItem(this.name); }
+}
+
+const clock = () => Date.now() / 1000;
+const freshKey = () => Array.from(words(4), (word) => word.toString(16).padStart(8, "0")).join("");
+
+function checkPace({ most, every, since, now }) {
+  if (most !== null && !whole(1, 2 ** 53 - 1)(most)) throw new Error(`most must be a whole number from 1 on, or null, got ${shown(most)}`);
+  if (every !== null && !(Number.isFinite(every) && every > 0)) throw new Error(`every must be a number of seconds above 0, or null, got ${shown(every)}`);
+  if (since !== null && !Number.isFinite(since)) throw new Error(`since must be seconds since 1970, or null, got ${shown(since)}`);
+  if (typeof now !== "function") throw new Error(`now must be a function that tells the time, got ${shown(now)}`);
+}
+
+/** How many reports count. Memories of before they were counted have one at least, of a moment that is not known. */
+const counted = ({ since }, { spent, sent = spent === undefined ? 0 : 1, at = Infinity }) => (since !== null && at < since ? 0 : sent);
+
+/** What is remembered of one more report, if there may be one. A clock that is set back brings none. */
+function paced(device, kept) {
+  const { most, every, since, now } = device;
+  const [sent, { at = -Infinity }, moment] = [counted(device, kept), kept, now()];
+  if (!Number.isFinite(moment)) throw new Error(`now must tell seconds since 1970, got ${shown(moment)}`);
+  if (most !== null && sent >= most) throw new NoReportLeft(`reports must be at most ${most}, got one more`);
+  const wait = Math.max(since ?? moment, every === null ? moment : at + every) - moment;
+  if (wait > 0) throw Object.assign(new TooSoon(`report must be ${Number(wait.toPrecision(6))} seconds later, got one now`), { wait });
+  return { sent: sent + 1, at: Math.max(at, moment) };
 }
 
 /** A memory as it was written; what was spent is in each, so that none is read as less than it is. */
@@ -524,7 +568,24 @@ function remembered(text) {
   try {
     const kept = JSON.parse(text);
     fraction(kept.spent);
-    if (kept.report === undefined || /^([0-9a-f]{2})+$/.test(kept.report)) return kept;
+    const { report = "00", key = "0".repeat(32), sent = 1, at = 0 } = kept;
+    if (/^([0-9a-f]{2})+$/.test(report) && /^[0-9a-f]{32}$/.test(key) && whole(1, 2 ** 53 - 1)(sent) && Number.isFinite(at)) return kept;
   } catch { /* said below, of any such text */ }
   throw new Error("memory must be what this device wrote, got other text");
+}
+
+/** The device of a column, as /api/collection tells: its rule, its most reports, one a tick, from the start on. Who
+ * collects is not trusted, and might ask for more every day: `agreed` is what all reports may cost, by the page. */
+export function deviceOf(collection, column, { agreed, name = column, storage, now } = {}) {
+  const columns = collection?.columns ?? {};
+  if (!Object.hasOwn(columns, column)) throw new Error(`column must be one of ${Object.keys(columns).join(", ")}, got ${shown(column)}`);
+  const { settings, again, reports_per_user: most } = columns[column];
+  if (!["repeat", "charge"].includes(again)) throw new Error(`again must be repeat or charge, got ${shown(again)}`);
+  if (!whole(1, 2 ** 53 - 1)(most)) throw new Error(`reports_per_user must be a whole number from 1 on, got ${shown(most)}`);
+  const claim = claimOf(settings);
+  const [over, under] = fraction(claim.epsilon);
+  const asked = lowest(over * BigInt(again === "charge" ? most : 1), under);
+  if (beyond(fraction(asked), fraction(agreed, "agreed"))) throw new NotAgreed(`agreed must be at least epsilon ${asked}, which the collection asks for, got ${agreed}`);
+  const { tick: every, start: since } = collection;
+  return new Device(claim, { again: again === "charge" ? new Charge(asked) : new Repeat(), name, storage, most, every, since, now });
 }

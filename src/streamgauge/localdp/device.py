@@ -2,6 +2,11 @@
 
     device = Device(claim, Repeat(), keep=store)     store(memory) returns when the memory is safe
     device.report(item)                              a report, after it was paid for and remembered
+    device.last, device.key                          the same again, and the Batch-Key that counts it once
+
+Every call of `report` makes one that is counted, a repeated one too: `most` in all, `every` seconds apart,
+from the moment `since` on (see `pace`; NoReportLeft, TooSoon). A report whose answer was lost is sent again
+as `last`, under its `key`: 128 random bits that are drawn with each report and kept beside it.
 
 Privacy
     Local: all reports that a device ever makes lose `loss` together, for any two histories of items (see
@@ -9,8 +14,8 @@ Privacy
     out: whenever the power fails, what was sent is remembered. If drawing or keeping fails, the device is
     not gone on with; load what was kept. Without `keep` a device is remembered as long as its process
     lives, and until `save` is stored somewhere: one that is made anew draws, and loses, anew.
-    The memory holds no item, but the last report and how many were made: it links the device to what it sent,
-    and belongs on the device alone.
+    The memory holds no item, but the last report, its key and how many were made: it links the device to what
+    it sent, and belongs on the device alone.
 
     Not promised: an old copy of the memory has the budget that it had. A device cannot tell that it was set
     back (nor that its clock was set forward, which brings the next day's budget): load the newest copy only,
@@ -19,7 +24,6 @@ Privacy
 """
 
 from collections.abc import Callable
-from math import isfinite
 from time import time
 from typing import Any, Self
 
@@ -30,10 +34,13 @@ from streamgauge.continual.single import Single
 from streamgauge.localdp.again import Again, Memory, Repeat
 from streamgauge.localdp.claim import LocalClaim
 from streamgauge.localdp.oracle import Item
+from streamgauge.localdp.pace import Pace, is_number
 from streamgauge.noise import Chance
+from streamgauge.noise.entropy import Bytes, system_key
 from streamgauge.privacy import Pure
 
 DAY = 24 * 60 * 60
+KEY = 16  # bytes, which no stranger guesses
 ONCE = Repeat()
 
 
@@ -54,8 +61,12 @@ class Device(Single[Memory]):
         claim: LocalClaim,
         again: Again = ONCE,
         *,
+        most: int | None = None,
+        every: float | None = None,
+        since: float | None = None,
         keep: Callable[[bytes], object] | None = None,
         today: Callable[[], int] = utc_day,
+        now: Callable[[], float] = time,
         noise: Chance | None = None,
     ) -> None:
         super().__init__(Memory(last=np.empty((0, claim.report_size), np.uint8)))
@@ -64,9 +75,11 @@ class Device(Single[Memory]):
             raise ValueError(f"keep must be a function that keeps a memory, or None, got {keep!r}")
         if not callable(today):
             raise ValueError(f"today must be a function that tells the day, got {today!r}")
+        if not callable(now):
+            raise ValueError(f"now must be a function that tells the time, got {now!r}")
         again.within(claim.loss, 1)  # refuses a budget without room for a single report
-        self.claim, self.again = claim, again
-        self._keep, self._today, self._noise = keep, today, noise
+        self.claim, self.again, self.pace = claim, again, Pace(most, every, since)
+        self._keep, self._today, self._now, self._noise = keep, today, now, noise
         self._handed_over = False
 
     @classmethod
@@ -77,6 +90,8 @@ class Device(Single[Memory]):
             state = unpack(saved, device._identity, lambda _: blank, device._identity)[2]
         if not _is_sound(state):
             raise BadSave(ANOTHER)
+        if state.drawn and not state.sent:  # written before reports were counted
+            state.sent, state.at = state.drawn, _moment(device._now())
         device._state = state
         return device
 
@@ -97,19 +112,34 @@ class Device(Single[Memory]):
         return self.again.within(self.claim.loss, days)
 
     @property
+    def left(self) -> int | None:
+        """How many reports may still be made; None if nothing but the budget bounds them."""
+        with self._alone() as memory:
+            return self.pace.left(memory)
+
+    @property
     def last(self) -> bytes | None:
         """The report that was made last: to send it again, if it was lost on its way, costs nothing."""
         with self._alone() as memory:
             return memory.last.tobytes() or None
 
+    @property
+    def key(self) -> str | None:
+        """The Batch-Key of the last report, under which it is counted once, however often it is sent."""
+        with self._alone() as memory:
+            return memory.key.tobytes().hex() or None
+
     def report(self, item: Item) -> bytes:
-        """One report; NoBudgetLeft if it cannot be paid for."""
-        day = _whole_day(self._today())
-        with self._taken(lambda memory: self._check(memory, day)) as memory:
+        """One report; NoReportLeft or TooSoon if there may be none, NoBudgetLeft if it cannot be paid
+        for."""
+        day, now, key = _whole_day(self._today()), _moment(self._now()), _fresh_key()
+        with self._taken(lambda memory: self._check(memory, day, now)) as memory:
             if not (self.again.repeats and memory.drawn):
                 memory.charge(day)
                 memory.last = self.claim.privatise_many([item], self._noise)
-                self._remember(memory)
+            self.pace.count(memory, now)
+            memory.key = key
+            self._remember(memory)
             return memory.last.tobytes()
 
     def save(self) -> bytes:
@@ -119,8 +149,9 @@ class Device(Single[Memory]):
             self._handed_over = True
             return self._packed(memory)
 
-    def _check(self, memory: Memory, day: int) -> None:
+    def _check(self, memory: Memory, day: int, now: float) -> None:
         self._still_here()
+        self.pace.check(memory, now)
         self.again.check(memory, self.claim.loss, day)
 
     def _still_here(self) -> None:
@@ -151,13 +182,24 @@ def _check_again(again: Any) -> None:
 
 def _whole_day(day: Any) -> int:
     """Of what a clock says, in days; refused before anything is charged."""
-    number = isinstance(day, int | float | np.integer | np.floating) and not isinstance(day, bool)
-    if not (number and isfinite(day)):
+    if not is_number(day):
         raise ValueError(f"today must tell a number of days, got {day!r}")
     return int(day // 1)
 
 
+def _moment(now: Any) -> float:
+    """Of what a clock says, in seconds; refused likewise."""
+    if not is_number(now):
+        raise ValueError(f"now must tell seconds since 1970, got {now!r}")
+    return float(now)
+
+
+def _fresh_key() -> Bytes:
+    return np.frombuffer(system_key()[:KEY], np.uint8).copy()
+
+
 def _is_sound(memory: Memory) -> bool:
     """What a device may have come to: a report in memory if any was made."""
-    counted = 0 <= memory.today <= memory.drawn
-    return counted and len(memory.last) == min(memory.drawn, 1) and memory.last.dtype == np.uint8
+    counted = 0 <= memory.today <= memory.drawn and memory.sent >= 0 and is_number(memory.at)
+    kept = len(memory.last) == min(memory.drawn, 1) and memory.last.dtype == np.uint8
+    return counted and kept and len(memory.key) in {0, KEY} and memory.key.dtype == np.uint8

@@ -129,8 +129,11 @@ def _tuple(value: Any) -> Any:
 
 
 def message(claim: Sent, reports: Given) -> bytes:
-    """Reports in one message; those of another size are left out."""
-    return VERSION + fingerprint(claim) + rows(reports, claim.report_size)[0].tobytes()
+    """Reports in one message; refused if they are not all of the claim's size."""
+    found, others = rows(reports, claim.report_size)
+    if others:
+        raise BadLength(f"reports must be of {claim.report_size} bytes each, got others")
+    return VERSION + fingerprint(claim) + found.tobytes()
 
 
 def reports_of(claim: Sent, sent: bytes) -> Reports:

@@ -89,8 +89,9 @@ class Collecting:
             }
             for name, report in self.stream.reports.items()
         }
-        told = {"name": self.stream.name, "senders": self.stream.senders, "tick": self.stream.tick / SECOND}
-        return JSONResponse({**told, "columns": columns}, headers={"Cache-Control": "no-cache"})
+        told = {"name": self.stream.name, "senders": self.stream.senders}
+        times = {"start": self.stream.start / SECOND, "tick": self.stream.tick / SECOND}
+        return JSONResponse({**told, **times, "columns": columns}, headers={"Cache-Control": "no-cache"})
 
     async def post(self, request: Request) -> Response:
         """Takes a message; answers when its records are committed."""

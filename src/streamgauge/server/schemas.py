@@ -184,6 +184,7 @@ SCHEMAS: dict[str, Schema] = {
             "name": TEXT,
             "senders": {"enum": ["anyone", "curator"]},
             "tick": NUMBER,
+            "start": NUMBER,
             "columns": {
                 "type": "object",
                 "description": "By the name of a column: what a device has to know to report on it.",

@@ -29,16 +29,16 @@ function release(event) {
   shown?.take(event);
 }
 
-function begin({ columns }) {
-  const [[column, { values, settings }]] = Object.entries(columns);
-  const claim = claimOf(settings);
+function begin(collection) {
+  const [[column, { values, settings }]] = Object.entries(collection.columns);
+  const { epsilon: agreed } = claimOf(settings); // it is shown before anything is sent
   const crowd = new Crowd(values, column);
-  deviceOf({ claim, items: values, crowd, status })?.open();
+  pollOf({ collection, column, agreed, items: values, crowd, status })?.open();
   return crowd;
 }
 
-/** The crowd needs none. */
-function deviceOf(told) {
+/** The crowd needs no device. */
+function pollOf(told) {
   try {
     return new Poll(told);
   } catch {

@@ -6,10 +6,10 @@ import { named, sign } from "./signs.js";
 
 const NAMING = 8; // bytes of a message before its reports: a version, and which collection it is for
 
-const UNTIL_NOW = { refused: "not taken until now", unanswered: "not answered until now" };
+const UNTIL_NOW = { earlier: "in an earlier poll", refused: "not taken until now", unanswered: "not answered until now" };
 
-/** {claim, items, item, report, before, fate}: bytes that were sent, what became of them, and what had before. Those of
- * an earlier visit have no item. */
+/** {claim, items, item, report, before, fate}: bytes that were sent, what became of them, and what had before this page
+ * sent them, if it did. Those of an earlier visit have no item. */
 export function showReport(told) {
   const fate = el("p", { id: "fate" }, el("b", {}, fateOf(told)));
   show(fate, fate.textContent !== "");
@@ -25,10 +25,12 @@ function road({ item, report, before }) {
   return el("div", { class: "road" }, here, el("span", { class: "arrow", "aria-hidden": "true" }, "→"), left);
 }
 
-function fateOf({ item, before, fate }) {
+function fateOf({ before, fate }) {
   if (fate === "refused") return "It left, and the server did not take it.";
   if (fate === "unanswered") return "No answer came: it may have arrived, or not.";
-  if (item === null) return "Sent before this page was opened.";
+  if (fate === "earlier") return "Drawn for an earlier poll, and not sent to this one yet.";
+  if (before === null) return "Sent before this page was opened.";
+  if (before === "taken") return "Sent before, and not again.";
   return before in UNTIL_NOW ? `Drawn for your first pick, ${UNTIL_NOW[before]}.` : "";
 }
 
@@ -60,10 +62,13 @@ function chances({ claim, items, item, report }) {
 /** What a device has lost, or would: once, whatever it sends; and what whoever holds it lost as other devices. */
 export function showCost(claim, when, earlier) {
   const epsilon = fraction(claim.epsilon);
+  const kept = "It is kept here. Until the server has taken it the same bytes may be sent again, whatever you pick then: charged once.";
   const words = {
-    never: "It is drawn once, kept here, and sent again whenever you send, whatever you pick then: charged once.",
-    kept: "It is kept here, and the same bytes go out whenever you send, whatever you pick then: charged once.",
-    before: "This device has reported before: the same bytes go out again, whatever you pick. Charged once.",
+    never: "It is drawn once, kept here, and sent once: charged once.",
+    earlier: "This device reported to an earlier poll: the same bytes go out to this one, whatever you pick. Charged once.",
+    refused: kept,
+    unanswered: kept,
+    taken: "This device has reported: there is nothing more to send, whatever you pick. Charged once.",
   };
   const bound = `No pick makes a report more than ${short(Math.exp(epsilon))} times as likely as another pick does (e to the ${short(epsilon)}). `;
   byId("cost").replaceChildren(el("b", {}, price(epsilon, when, earlier)), bound, words[when]);

@@ -1,0 +1,273 @@
+"""A device makes as many reports as are declared, none of two in a tick; and a collection tells it all."""
+
+import copy
+import pickle
+from contextlib import suppress
+from dataclasses import dataclass, make_dataclass
+from itertools import product
+
+import numpy as np
+import pytest
+from every_draw import power
+from every_report import law, worst_ratio
+
+from streamgauge import Pure
+from streamgauge.continual.saved import BadSave, pack
+from streamgauge.localdp import (
+    Charge,
+    Device,
+    HadamardCountMeanSketch,
+    NoBudgetLeft,
+    NoReportLeft,
+    RandomisedResponse,
+    Repeat,
+    TooSoon,
+    device_of,
+    wire,
+)
+from streamgauge.localdp.again import Memory
+from streamgauge.localdp.collection import NotAgreed
+from streamgauge.noise import EntropyError
+
+CLAIM = HadamardCountMeanSketch(Pure(2), hashes=2**16, width=2**10)
+COIN = RandomisedResponse(Pure(1), items=("A", "B"))
+START, TICK = 1_000_000, 10
+RULES = pytest.mark.parametrize("again", [Repeat(), Charge(Pure(6))], ids=lambda again: type(again).__name__)
+
+
+def collection(again="repeat", most=1, **changes):
+    column = {"again": again, "reports_per_user": most, "settings": wire.settings(CLAIM)}
+    return {"name": "poll", "start": START, "tick": TICK, "columns": {"emoji": column | changes}}
+
+
+class Phone:
+    """A device whose power fails after every report, and a clock."""
+
+    def __init__(self, told):
+        self.told, self.kept, self.at = told, [], START
+
+    @property
+    def device(self):
+        kept = {"memory": self.kept[-1] if self.kept else None, "keep": self.kept.append}
+        return device_of(self.told, "emoji", agreed=Pure(99), now=lambda: self.at, **kept)
+
+    def answers(self, moments):
+        """Distinct reports as 0, 1, ..., refusals by their names."""
+        known, said = [], []
+        for self.at in moments:
+            try:
+                report = self.device.report(f"a{self.at}")
+                known += [report] * (report not in known)
+                said.append(known.index(report))
+            except NoReportLeft:
+                said.append("none left")
+            except TooSoon as refused:
+                said.append(refused.wait)
+        return said
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (collection(), [0, *["none left"] * 4]),
+        (collection(most=3), [0, 0, 0, *["none left"] * 2]),
+        (collection("charge", 3), [0, 1, 2, *["none left"] * 2]),
+    ],
+)
+def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(told, said):
+    phone = Phone(told)
+    assert phone.answers([START + TICK * n for n in range(5)]) == said
+    assert phone.device.left == 0
+
+
+def test_no_two_reports_are_within_a_tick_and_a_clock_that_is_set_back_brings_none():
+    moments = [START + at for at in (-3, 5, 5, 14, 0, 15, 16, 5, 25)]
+    assert Phone(collection(most=9)).answers(moments) == [3, 0, 10, 1, 15, 0, 9, 20, 0]
+
+
+def test_reports_a_tick_apart_are_in_ticks_of_their_own_however_far_off_the_clock_is():
+    for off in range(TICK):
+        phone = Phone(collection(most=99))
+        moments = range(START + off, START + 20 * TICK, 3)
+        sent = [at for at, said in zip(moments, phone.answers(moments), strict=True) if said == 0]
+        for beyond in range(TICK):
+            ticks = [(at + beyond) // TICK for at in sent]
+            assert len(set(ticks)) == len(ticks) > 10
+
+
+def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again():
+    phone = Phone(collection())
+    assert phone.answers([START]) == [0]
+    first, key = phone.device.last, phone.device.key
+    phone.told["start"] = START + 1000
+    assert phone.device.left == 1
+    assert phone.answers([START + 999, START + 1000, START + 2000]) == [1, 0, "none left"]
+    assert (phone.device.last, phone.device.spent) == (first, Pure(2))
+    assert phone.device.key != key
+
+
+@RULES
+def test_a_lost_report_is_sent_again_under_the_key_that_is_kept_beside_it(again):
+    kept = []
+    device = Device(CLAIM, again, most=2, keep=kept.append)
+    assert (device.last, device.key, device.left) == (None, None, 2)
+    sent = []
+    for left in (1, 0):
+        sent.append((device.report("a"), device.key))
+        loaded = Device.loaded(CLAIM, kept[-1], again, most=2)
+        assert (device.left, loaded.left) == (left, left)
+        assert (loaded.last, loaded.key) == (device.last, device.key) == sent[-1]
+    assert len({key for _, key in sent}) == 2
+    assert all(len(key) == 32 for _, key in sent)
+
+
+@RULES
+def test_what_cannot_be_remembered_is_not_handed_out_and_a_refusal_changes_nothing(again):
+    kept = []
+
+    def keep(memory):
+        kept.append(memory)
+        if len(kept) == 2:
+            raise OSError
+
+    device = Device(CLAIM, again, most=2, keep=keep)
+    device.report("a")
+    with suppress(OSError):
+        device.report("a")
+    device = Device.loaded(CLAIM, kept[0], again, most=2, keep=keep)
+    device.report("a")
+    for item in ("a", object()):
+        with pytest.raises(NoReportLeft, match="reports must be at most 2, got one more"):
+            device.report(item)
+    assert (len(kept), device.left) == (3, 0)
+
+
+def test_a_device_without_a_pace_is_bound_by_its_budget_alone():
+    device = Device(CLAIM, Charge(Pure(6)))
+    assert device.left is None
+    for _ in range(3):
+        device.report("a")
+    with pytest.raises(NoBudgetLeft):
+        device.report("a")
+
+
+def old_save(drawn):
+    """As it was written before reports were counted."""
+    last = CLAIM.privatise_many(["a"] * min(drawn, 1))
+    fields = {"drawn": drawn, "today": drawn, "day": 9, "last": last}
+    return pack(Device(CLAIM, Charge(Pure(6)))._identity, 1, {}, make_dataclass("Old", fields)(**fields))
+
+
+def test_what_was_written_before_reports_were_counted_counts_what_was_drawn():
+    assert b'"sent"' not in old_save(1)
+    rule = {"most": 2, "every": TICK, "now": lambda: START}
+    for drawn, left in ((0, 2), (1, 1), (2, 0)):
+        device = Device.loaded(CLAIM, old_save(drawn), Charge(Pure(6)), **rule)
+        assert (device.left, device.key) == (left, None)
+    with pytest.raises(TooSoon):
+        Device.loaded(CLAIM, old_save(1), Charge(Pure(6)), **rule).report("a")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sent": -1}, {"at": float("nan")}, {"key": np.zeros(3, np.uint8)}, {"sent": True}]
+)
+def test_a_memory_that_no_device_wrote_is_refused(wrong):
+    device = Device(CLAIM)
+    state = Memory(last=np.empty((0, CLAIM.report_size), np.uint8), **wrong)
+    with pytest.raises(BadSave):
+        Device.loaded(CLAIM, pack(device._identity, 1, {}, state))
+
+
+def test_a_key_is_drawn_by_the_system_or_nothing_is_made(monkeypatch):
+    def failed(size):
+        raise OSError
+
+    device = Device(CLAIM, most=1)
+    monkeypatch.setattr("os.urandom", failed)
+    with pytest.raises(EntropyError):
+        device.report("a")
+    assert device.left == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        *(({"most": most}, "most must be a whole number from 1 on, or None") for most in (0, 1.5, True, "1")),
+        *(
+            ({"every": every}, "every must be a number of seconds above 0")
+            for every in (0, -1, "1", float("nan"))
+        ),
+        ({"since": "now"}, "since must be seconds since 1970, or None, got 'now'"),
+        ({"now": 5}, "now must be a function that tells the time, got 5"),
+    ],
+)
+def test_no_pace_is_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        Device(CLAIM, **settings)
+
+
+@pytest.mark.parametrize("moment", [None, "5", float("nan"), True])
+def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
+    device = Device(CLAIM, most=1, now=lambda: moment)
+    with pytest.raises(ValueError, match="now must tell seconds since 1970"):
+        device.report("a")
+    assert (device.left, device.spent) == (1, Pure.nothing())
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (None, "collection must be what /api/collection tells, got another"),
+        ({}, "collection must be what /api/collection tells, got another"),
+        ({"columns": {"cat": {}}}, "column must be one of cat, got 'emoji'"),
+        (collection("daily"), "again must be repeat or charge, got 'daily'"),
+        *(
+            (collection(most=most), "reports_per_user must be a whole number")
+            for most in (0, True, "1", None)
+        ),
+    ],
+)
+def test_a_collection_that_tells_no_device_is_refused(told, words):
+    with pytest.raises(wire.BadSettings, match=words):
+        device_of(told, "emoji", agreed=Pure(99))
+
+
+def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused():
+    for told, asks in ((collection(most=9), 2), (collection("charge", 3), 6)):
+        assert device_of(told, "emoji", agreed=Pure(asks)).loss == Pure(asks)
+        with pytest.raises(NotAgreed, match=rf"agreed must be at least Pure\(epsilon={asks}\), which"):
+            device_of(told, "emoji", agreed=Pure(asks - 1))
+    with pytest.raises(ValueError, match="agreed must be Pure, got 2"):
+        device_of(collection(), "emoji", agreed=2)
+
+
+def test_refusals_are_gone_on_with_elsewhere():
+    for refused in (NoReportLeft(3), TooSoon(1.5)):
+        for told in (pickle.loads(pickle.dumps(refused)), copy.copy(refused)):
+            assert (str(told), vars(told)) == (str(refused), vars(refused))
+
+
+@dataclass
+class Paced:
+    """All that is seen of a device, refusals too, for a history of items."""
+
+    again: object
+    claim: object = COIN
+
+    def privatise(self, items, chance):
+        moments = iter([0, 1, 2, 3])  # one a tick of two
+        device = Device(COIN, self.again, most=2, every=2, now=lambda: next(moments), noise=chance)
+        return b"".join(seen(device, item) for item in items)
+
+
+def seen(device, item):
+    try:
+        return device.report(item)
+    except (NoReportLeft, TooSoon) as refused:
+        return str(refused).encode()
+
+
+@pytest.mark.parametrize(("again", "reports"), [(Repeat(), 1), (Charge(Pure(2)), 2)])
+def test_refusals_tell_nothing_of_any_two_histories(again, reports):
+    laws = [law(Paced(again), "".join(items)) for items in product("AB", repeat=4)]
+    assert float(worst_ratio(laws)) == pytest.approx(float(power(reports)), rel=1e-8)
