@@ -17,7 +17,9 @@ is not there), with the same numbers for both. Its chance comes from floats of a
 exact and cryptographic.
 
 Lying devices. A part of all devices promotes one rare item: with honest reports of it, or with the report
-that moves its estimate most. Bias is the estimate of all reports less that of the honest ones.
+that moves its estimate most. Bias is the estimate of all reports less that of the honest ones. Error bars are
+told from the sketch: beside them, how much wider those of an item that nobody has become where liars send few
+different reports over and over.
 """
 
 import argparse
@@ -383,6 +385,26 @@ def biases(
     return found
 
 
+def print_bars(loss: Pure) -> None:
+    people = Population.of(500, 10**5)
+    title = (
+        f"Lying devices, epsilon {loss.epsilon}, 10^5 devices: standard error, of that of as many honest ones"
+    )
+    few = (1, 16, 256)
+    titled(title, "", *(f"{part:.0%}, {count} reports" for part in PARTS[1:] for count in few))
+    for claim in [each for each in protocols(loss, people.items, 64, 256) if each.hashed]:
+        row(called(claim), *(f"{widened(claim, people, part, n):.2f}" for part in PARTS[1:] for n in few))
+
+
+def widened(claim: Any, people: Population, part: float, different: int) -> float:
+    """How many times as wide an error bar is where a part of all devices sends so few different reports."""
+    sent = np.asarray(claim.privatise_many(people.devices))
+    liars = round(part * len(sent))
+    told = np.concatenate([sent[liars:], sent[DRAWN.integers(0, different, liars)]])
+    bars = [added(claim.collector(), [each]).estimate(["nobody's"]).stddev[0] for each in (told, sent)]
+    return float(bars[0] / bars[1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer runs and reports")
@@ -391,6 +413,7 @@ def main() -> None:
     print_clients(10**5 if quick else 10**6)
     print_errors(10 if quick else 60, (Pure(2),) if quick else (Pure(1), Pure(2), Pure(4)))
     print_liars(Pure(2), 2 if quick else 10)
+    print_bars(Pure(2))
     for loss in (Pure(1),) if quick else (Pure(1), Pure(3)):
         print_theirs(2_000 if quick else 20_000, 3 if quick else 10, loss)
 
