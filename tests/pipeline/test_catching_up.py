@@ -39,6 +39,17 @@ def test_how_far_it_is_is_told_from_the_start_and_nothing_where_one_commit_is_en
     assert {each.due for each in told[4:]} == {None}
 
 
+def test_a_run_whose_stream_begins_later_sleeps_and_takes_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, clock, turn = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
+    looks, looked = iter(range(1000)), clock.now
+    monkeypatch.setattr(clock, "now", lambda: looked() - 60 * 10**6 + 0 * next(looks))
+    clock.acts[3] = turn.set
+    run(made, clock=clock, turn=turn)
+    assert next(looks) < 900
+
+
 def test_the_interval_of_ticks_in_which_nothing_changed_is_found_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

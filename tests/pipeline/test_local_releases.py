@@ -31,7 +31,7 @@ from streamgauge import Pipeline, Pure
 from streamgauge.cli.ledger_tables import act_text
 from streamgauge.localdp.estimates import Frequencies
 from streamgauge.localdp.reports import unpacked
-from streamgauge.pipeline import local_part_run
+from streamgauge.pipeline import local_part_run, open_reports
 from streamgauge.pipeline.asked import AskedRelease, asked_before, plan_asked, release_of_json
 from streamgauge.pipeline.keys import key_of
 from streamgauge.pipeline.ledger_json import book_as_json
@@ -74,10 +74,14 @@ def test_every_window_tells_what_a_collector_of_its_ticks_would(
 
 
 @protocols
+@pytest.mark.parametrize("large", [2**26, 100])
 @pytest.mark.parametrize(("step", "at"), [("committed", 3), ("slot written", 13), ("drawn", 13)])
 def test_a_poll_that_dies_goes_on_as_if_it_had_not(
-    tmp_path: Path, step: str, at: int, column: Tables
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, at: int, column: Tables, large: int
 ) -> None:
+    """However many parts its ticks are written in."""
+    for module in (local_part_run, open_reports):
+        monkeypatch.setattr(module, "LARGE", large)
     made = poll(tmp_path, **column)
     ticks = [drawn(made, "abca" * 10, seed) for seed in range(3)]
     sent = {2: ticks[0][:9], 4: ticks[0][9:], 12: ticks[1], 22: ticks[2]}

@@ -44,6 +44,21 @@ def test_a_part_of_many_bytes_is_not_written_again(monkeypatch: pytest.MonkeyPat
     assert int(reports.close(1).sums.sum()) == 120
 
 
+@pytest.mark.parametrize("large", [1, 100, 1000])
+def test_no_part_is_larger_than_a_store_takes_however_many_reports_come_at_once(
+    monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    monkeypatch.setattr(open_reports, "LARGE", large)
+    drawn, reports = np.random.default_rng(1).integers(0, 256, (300, 20), np.uint8), OpenReports()
+    for at in range(0, 300, 100):
+        reports.add(tally_of(drawn[at : at + 100]))
+        reports.add(tally_of(drawn[at : at + 5], tick=2))
+        parts = [part for part in reports.changed().values() if part is not None]
+        assert max(map(len, parts)) <= max(large, 24) + 100
+    assert told_by(reports.close(1)) == told_by(tally_of(drawn))
+    assert int(reports.close(2).sums.sum()) == 15
+
+
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 130])
 def test_reports_are_read_as_they_were_written_whatever_their_size(size: int) -> None:
     drawn = np.random.default_rng(size).integers(0, 256, (50, size), np.uint8)

@@ -141,7 +141,7 @@ class LiveRun:
             block = None if self._rests(allowed) else self.source.read()
             if block is not None:
                 self._add(block, allowed)
-            if self.source.caught_up:
+            if self.resting or self.source.caught_up:
                 break
         if self.closing and not self.came and not self._leaving:
             self._even_out()
@@ -154,7 +154,9 @@ class LiveRun:
         return self.taken.next(first) if self.stream.source == REPORTS else first
 
     def _rests(self, allowed: int) -> bool:
-        """Whether nothing is read, since no release would count it."""
+        """Whether nothing is read of what devices report, since no release would count it."""
+        if self.stream.source != REPORTS:
+            return False
         oldest, before = self._oldest(), self.resting
         self.resting = oldest is None or oldest > allowed
         if self.resting:

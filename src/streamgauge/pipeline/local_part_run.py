@@ -4,13 +4,14 @@ The sums of all reports in the window are one table. It may be large, and a tick
 have the reports of their ticks, and the table now and then:
 
     table      the sums at some tick: of running windows, once the reports since would take as much
-    rows/7     the reports of tick 7 since, or those of a sliding window: they leave it as they came
+    rows/7/0   the reports of tick 7 since, or those of a sliding window: they leave it as they came
 
 Promise
     The estimates after a restart are those that there would have been: sums are whole numbers, and reports
     that are added again, in any order, make the same table.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from streamgauge.localdp.collector import Collector
 from streamgauge.localdp.estimates import Frequencies
 from streamgauge.noise import Noise
-from streamgauge.pipeline.report_rows import Counted, read, size, written
+from streamgauge.pipeline.report_rows import LARGE, Counted, pieces, read, size, together, written
 from streamgauge.query.measure import Tally
 from streamgauge.query.parts import Part
 from streamgauge.statistics.told import Columns
@@ -39,7 +40,7 @@ class LocalPartRun:
         table: Any = part.statistic
         self.reach: int | None = table.ticks
         self._rows: dict[int, Counted] = {}  # noisy: in the window, and not in a table that was written
-        self._written: set[int] = set()  # ticks whose rows are in the store
+        self._written = Counter[int]()  # ticks whose rows are in the store, and in how many parts
         self._known: Frequencies | None = None  # the last estimates, while nothing has changed
 
     @classmethod
@@ -52,11 +53,11 @@ class LocalPartRun:
         claim, table = claim_of(part), state.get(name + TABLE)
         collector = claim.collector() if table is None else claim.load(table)
         run = cls(part, collector, *TICK.unpack(state[name]))
-        for data in [data for key, data in state.items() if key.startswith(name + ROWS)]:
-            for tick, counted in read(data).items():
-                run._rows[tick] = counted
-                run._written.add(tick)
-                run._add(counted)
+        found = [read(data) for key, data in state.items() if key.startswith(name + ROWS)]
+        run._rows = together(found)
+        run._written = Counter(tick for part in found for tick in part)
+        for counted in run._rows.values():
+            run._add(counted)
         return run
 
     def parts(self, name: str) -> dict[str, bytes | None]:
@@ -65,15 +66,18 @@ class LocalPartRun:
         if self.reach is None and self._is_grown:
             parts[name + TABLE] = self.run.save()
             self._rows = {}
-        parts |= {f"{name}{ROWS}{tick}": None for tick in self._written - set(self._rows)}
-        new = {tick: counted for tick, counted in self._rows.items() if tick not in self._written}
-        parts |= {f"{name}{ROWS}{tick}": written({tick: counted}) for tick, counted in new.items()}
-        self._written = set(self._rows)
+        for tick in [tick for tick in self._written if tick not in self._rows]:
+            parts |= dict.fromkeys(_names(name, tick, self._written.pop(tick)))
+        for tick in [tick for tick in self._rows if tick not in self._written]:
+            new = [written(piece) for piece in pieces({tick: self._rows[tick]}, LARGE)]
+            self._written[tick] = len(new)
+            parts |= dict(zip(_names(name, tick, len(new)), new, strict=True))
         return parts
 
     def stored(self, name: str) -> list[str]:
         """What the store has under a name."""
-        return [name, name + TABLE, *(f"{name}{ROWS}{tick}" for tick in sorted(self._written))]
+        rows = [each for tick in sorted(self._written) for each in _names(name, tick, self._written[tick])]
+        return [name, name + TABLE, *rows]
 
     @property
     def _is_grown(self) -> bool:
@@ -120,6 +124,11 @@ class LocalPartRun:
 
     def begin_anew(self) -> None:
         """Nothing was drawn here."""
+
+
+def _names(name: str, tick: int, count: int) -> list[str]:
+    """Of the parts in which a tick's rows are written."""
+    return [f"{name}{ROWS}{tick}/{number}" for number in range(count)]
 
 
 def claim_of(part: Part) -> Any:

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from streamgauge.pipeline.open_table import Array
-from streamgauge.pipeline.report_rows import ByTick, by_tick, read, size, together, written
+from streamgauge.pipeline.report_rows import LARGE, ByTick, by_tick, pieces, read, size, together, written
 from streamgauge.query.measure import Tally
-
-LARGE = 2**26  # bytes of a part
 
 
 class OpenReports:
@@ -46,8 +44,9 @@ class OpenReports:
             while self._parts and size(self._parts[max(self._parts)]) <= min(2 * size(part), LARGE):
                 before = max(self._parts)
                 part, gone = together([self._parts.pop(before), part]), [*gone, before]
-            self._parts[number], self._new = part, []
-        new = {} if number not in self._parts else {str(number): written(self._parts[number])}
+            self._parts |= dict(enumerate(pieces(part, LARGE), number))
+            self._new = []
+        new = {str(mine): written(part) for mine, part in self._parts.items() if mine >= number}
         return {**dict.fromkeys(map(str, gone)), **new}
 
     def restore_parts(self, parts: Mapping[str, bytes]) -> None:

@@ -25,6 +25,7 @@ CODE = 4  # bytes, at most, of what is counted
 OFTEN = 4  # bytes of how often
 BESIDE = np.uint64(8 * OFTEN)  # bits: a code and how often it came are sorted as one number
 AT_ONCE = 2**24  # bytes of reports, one by one
+LARGE = 2**26  # bytes of a part that others are not added to, and that it is cut at
 OTHER = (
     "reports in the store must be as this version writes them, got others: go on with the one that wrote them"
 )
@@ -60,6 +61,12 @@ class Counted:
         each, step = np.repeat(np.arange(len(self)), self.times), AT_ONCE // self.rows.shape[1]
         return (self.rows[each[at : at + step]] for at in range(0, len(each), step))
 
+    def cut(self, most: int) -> Iterator["Counted"]:
+        """In parts of so many bytes, or of one report."""
+        step = max(most // (self.rows.shape[1] + OFTEN), 1)
+        places = range(0, len(self), step)
+        return (Counted(self.rows[at : at + step], self.times[at : at + step]) for at in places)
+
 
 ByTick = dict[int, Counted]
 
@@ -87,6 +94,19 @@ def _added(parts: list[Counted]) -> Counted:
 def size(part: Mapping[int, Counted]) -> int:
     """How many bytes all ticks have."""
     return sum(counted.nbytes for counted in part.values())
+
+
+def pieces(part: ByTick, most: int) -> Iterator[ByTick]:
+    """The same in parts of so many bytes at most: a store takes none that is much larger."""
+    piece: ByTick = {}
+    for tick, counted in part.items():
+        for some in counted.cut(most):
+            if piece and (tick in piece or size(piece) + some.nbytes > most):
+                yield piece
+                piece = {}
+            piece[tick] = some
+    if piece:
+        yield piece
 
 
 def written(part: Mapping[int, Counted]) -> bytes:
