@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from replicates import FLUKE
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from streamgauge import Pure
 from streamgauge.localdp import (
@@ -47,6 +47,15 @@ def chances(claim, reports, count):
 def coverage(claim, reports, count, ends):
     low, high = ends
     return float(chances(claim, reports, count)[(low <= count + 1e-6) & (high >= count - 1e-6)].sum())
+
+
+@pytest.mark.parametrize(("confidence", "epsilon"), [(0.95, "3.358"), (0.99, "3.934"), (0.999, "4.439")])
+def test_the_worst_that_is_known_of_intervals_is_as_told(confidence, epsilon):
+    """One report of each of two items, where a sum that is off has the chance 1/(4 z^2)."""
+    claim = listed(RandomisedResponse, epsilon, 2)
+    worst = 1 - 1 / (2 * norm.isf((1 - confidence) / 2)) ** 2
+    found = coverage(claim, 2, 1, intervals(claim, 2).interval(confidence))
+    assert found == pytest.approx(worst, abs=2e-4)
 
 
 @pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from streamgauge.panprivate import ContinualDensity, CroppedMean, Density, HeavyFraction
+from streamgauge.panprivate import (
+    ContinualDensity,
+    CroppedMean,
+    Density,
+    HeavyFraction,
+    MultiplicativeDensity,
+)
 from streamgauge.panprivate.coins import Coins
 from streamgauge.panprivate.compound import compounded
 from streamgauge.panprivate.occupancy import Occupied
@@ -121,3 +127,10 @@ def test_hashed_cycles_are_told_as_they_were_found_and_hashed_densities_are_cut(
     cropped = CroppedMean(Pure(4), limit=1, **settings).compound(0).told(np.array([-0.1]), 1000)
     assert cropped.value < 0
     assert Density(Pure(4), **settings).estimated(np.array([-50]), 0).value == 0
+
+
+def test_a_number_that_several_tables_tell_lies_in_its_own_interval():
+    """What is likeliest by all tables may be outside of what all their intervals have in common."""
+    claim = MultiplicativeDensity(Pure(8), universe=1000, hashed=True, shrink=4, smallest=8)
+    found = claim.estimated(np.array([223, 44, 20, 13]), 0)
+    assert found.interval(0.95)[0] <= found.value <= found.interval(0.95)[1]

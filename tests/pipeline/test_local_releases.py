@@ -73,15 +73,19 @@ def test_every_window_tells_what_a_collector_of_its_ticks_would(
     assert same == [not forgets] * 3
 
 
+@pytest.fixture(params=[2**26, 100])
+def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts of how many bytes ticks are written."""
+    for module in (local_part_run, open_reports):
+        monkeypatch.setattr(module, "LARGE", request.param)
+
+
 @protocols
-@pytest.mark.parametrize("large", [2**26, 100])
+@pytest.mark.usefixtures("_cut")
 @pytest.mark.parametrize(("step", "at"), [("committed", 3), ("slot written", 13), ("drawn", 13)])
 def test_a_poll_that_dies_goes_on_as_if_it_had_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, at: int, column: Tables, large: int
+    tmp_path: Path, step: str, at: int, column: Tables
 ) -> None:
-    """However many parts its ticks are written in."""
-    for module in (local_part_run, open_reports):
-        monkeypatch.setattr(module, "LARGE", large)
     made = poll(tmp_path, **column)
     ticks = [drawn(made, "abca" * 10, seed) for seed in range(3)]
     sent = {2: ticks[0][:9], 4: ticks[0][9:], 12: ticks[1], 22: ticks[2]}

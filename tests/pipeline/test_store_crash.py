@@ -97,6 +97,8 @@ def test_a_commit_that_fails_at_a_step_leaves_a_store_that_goes_on_or_asks_to_be
     else:
         with pytest.raises(StoreUnwritable, match="may or may not have failed"):
             commit(store, 5)
+        with pytest.raises(StoreUnwritable, match="may or may not have failed"):
+            store.state()
         store.close()
         assert found(three, key) == 4
 

@@ -25,10 +25,13 @@ def store(tmp_path, key):
 
 
 def is_at(store, tick):
-    text = b"%d" % tick
+    shows(store, tick)
+    assert store.state() == {"run": b"%d" % tick}
+
+
+def shows(store, tick):
     assert store.tick == tick
-    assert list(store.releases("a"))[-1] == (tick, text)
-    assert store.state() == {"run": text}
+    assert list(store.releases("a"))[-1] == (tick, b"%d" % tick)
 
 
 def after_reopening(store):
@@ -62,7 +65,7 @@ def test_a_limit_on_the_size_of_files_loses_nothing(tmp_path, key, room):
         with pytest.raises(StoreUnwritable, match="a disk that fails or is full"):
             store.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2", "big": b"2" * 400_000})
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        is_at(store, 1)
+        shows(store, 1)
         with after_reopening(store) as again:
             is_at(again, 1)
             again.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2"})
@@ -109,6 +112,8 @@ def test_a_flush_that_fails_leaves_the_state_before_or_after(store, monkeypatch,
     if tick == 2:
         with pytest.raises(StoreUnwritable, match="may or may not have failed"):
             store.commit(tick=3)
+        with pytest.raises(StoreUnwritable, match="may or may not have failed"):
+            store.state()
     with after_reopening(store) as again:
         is_at(again, tick)
 

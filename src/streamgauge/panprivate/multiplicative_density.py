@@ -130,7 +130,7 @@ class MultiplicativeDensity(BitClaim):
         parts = [count.part(int(ones)) for count, ones in zip(counts, released, strict=True)]
         value = float(together.found(np.array(parts)[:, None])[0])
         withins = [self._within(number, part, counts[number]) for number, part in enumerate(parts)]
-        common = Common(withins, together.best(value), self.sizes, self.universe)
+        common = Common(value, withins, together.best(value), self.sizes, self.universe)
         most = inf if self.hashed else 1.0
         return Estimated(value, together.error(value), self.universe, common, highest=most)
 
@@ -162,8 +162,10 @@ class MultiplicativeDensity(BitClaim):
 
 @dataclass(frozen=True)
 class Common:
-    """What the intervals of several tables have in common; that of the best, if it is nothing."""
+    """What the intervals of several tables have in common; that of the best, if it is nothing. The value is
+    taken in, which what it is told by together may have put a little outside."""
 
+    value: float
     withins: Sequence[Within]
     best: int
     sizes: Sequence[int]
@@ -176,4 +178,5 @@ class Common:
             for (low, high), size in zip((w.interval(each) for w in self.withins), self.sizes, strict=True)
         ]
         low, high = max(low for low, _ in scaled), min(high for _, high in scaled)
-        return (low, high) if low <= high else scaled[self.best]
+        low, high = (low, high) if low <= high else scaled[self.best]
+        return min(low, self.value), max(high, self.value)
