@@ -68,7 +68,7 @@ class Still:
 
     demo, error, failure = False, "", None
 
-    def __init__(self, file: PipelineFile, inbox: Inbox | None = None, now: int = 10**15) -> None:
+    def __init__(self, file: PipelineFile, inbox: Inbox | None = None, now: int = 2 * 10**15) -> None:
         self.file, self.time = file, now
         self.inbox = inbox or Prompt(remembered=10**6, most_waiting=10**6, now=lambda: 0)
         self.board = Board(Readers(file.folder))

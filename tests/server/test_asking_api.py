@@ -13,7 +13,7 @@ from streamgauge.pipeline.asked import AskedRelease, release_of_json
 from streamgauge.pipeline.store import Act
 from streamgauge.query.planner import planned
 from streamgauge.server import asking
-from streamgauge.server.turns import NotRunning, Refused
+from streamgauge.server.turns import NotRunning, Refused, Stops
 
 ASKED = {
     "name": "norths",
@@ -181,6 +181,15 @@ def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
     assert "4711" not in reply.text
     assert "SinkFailed" not in reply.text
     assert slept == [0.999999 + asking.MARGIN]
+
+
+def test_that_the_server_stops_is_told_at_once(house: House, slept: list[float]) -> None:
+    def answers() -> None:
+        raise Stops
+
+    house.runner.answers = answers
+    reply = house.client("analyst").post("/api/releases", json=ASKED)
+    assert (code_of(reply), slept) == ((503, "not_running"), [])
 
 
 def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[float]) -> None:

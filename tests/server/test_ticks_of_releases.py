@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from people import VISIT, House, Still, clinic, code_of
 from polls import AGES, START, message, poll
+from polls import taken as taken_by
 from served import Stepped, eventually, running, stepped, turns_at_once
 
 from streamgauge.pipeline.asked import release_of_json, worded
@@ -50,6 +51,45 @@ TAKEN = [
 ]
 
 
+EMOJI, AGE = frozenset({"emoji"}), frozenset({"age"})
+BOTH = [(1, 2, EMOJI), (1, 3, AGE), (5, None, EMOJI)]
+OF_COLUMNS = [
+    (BOTH, 1, [{"emoji": 1}], 1),
+    (BOTH, 1, [{"age": "old"}, {"emoji": 1}], 2),
+    (BOTH, 3, [{"age": "old"}], 1),
+    (BOTH, 3, [{"emoji": 1, "age": "old"}], 1),
+    (BOTH, 3, [{"emoji": 1}, {"age": "old"}, {"emoji": 0}], 1),
+    (BOTH, 3, [{"emoji": 1}, {"emoji": 0}], (425, "too_early")),
+    (BOTH, 5, [{"age": "old"}], (503, "not_running")),
+    ([(1, None)], 5, [{"age": "old"}], 1),
+    ([(1, None, EMOJI)], 1, [{"age": "old"}, {"age": "young"}], (503, "not_running")),
+]
+
+
+@pytest.mark.parametrize(("spans", "tick", "records", "answer"), OF_COLUMNS)
+def test_a_record_is_taken_where_a_release_reads_one_of_its_columns(
+    tmp_path: Path, spans: Any, tick: int, records: list[dict[str, Any]], answer: Any
+) -> None:
+    made = House(tmp_path, Still(poll(tmp_path), now=START + (tick - 1) * TICK))
+    made.runner.taken = Taken.of(spans)
+    reply = made.client().post("/api/reports", json=records)
+    if isinstance(answer, tuple):
+        assert code_of(reply) == answer
+        assert taken_by(made) == []
+        return
+    kept = [each for each in records if set(each) & {"age"} or tick != 3]
+    assert (reply.json(), taken_by(made)) == ({"accepted": answer, "durable": True}, kept)
+    assert made.runner.dropped["no release"] == len(records) - answer
+
+
+def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
+    made = House(tmp_path, Still(poll(tmp_path), now=START + 2 * TICK))
+    made.runner.taken = Taken.of([(1, 2, EMOJI), (1, None, AGE)])
+    reply = made.client().post("/api/reports", content=message(made, 1))
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "60")
+    assert reply.json()["error"]["message"].endswith("no release goes on that reads these columns")
+
+
 @pytest.mark.parametrize(("taken", "now", "refusal", "after"), TAKEN)
 def test_reports_are_taken_in_ticks_that_a_release_takes(
     tmp_path: Path, taken: Any, now: int, refusal: tuple[int, str] | None, after: str | None
@@ -74,6 +114,58 @@ def test_events_are_taken_until_all_ticks_of_all_releases_are_closed(tmp_path: P
     assert told(2 * TICK + 5 * SECOND - 1).status_code == 200
     late = told(2 * TICK + 5 * SECOND)
     assert (code_of(late), late.headers["retry-after"]) == ((503, "not_running"), "60")
+
+
+UNREAD = [
+    (-15, False, (425, "too_early"), "5"),
+    (-7200, False, (425, "too_early"), None),
+    (-10, False, (503, "not_running"), "1"),
+    (-10, True, (503, "not_running"), "1"),
+]
+
+
+@pytest.mark.parametrize(("seconds", "waiting", "refusal", "after"), UNREAD)
+def test_who_posts_while_nothing_is_read_is_told_whether_that_is_before_the_start(
+    tmp_path: Path, seconds: int, waiting: bool, refusal: tuple[int, str], after: str | None
+) -> None:
+    """Events may be a tick early."""
+    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    made = House(tmp_path, Still(clinic(tmp_path), inbox, now=START + seconds * SECOND))
+
+    async def posted() -> Any:
+        if not waiting:
+            inbox.rest()
+        sent = asyncio.create_task(
+            made.client("curator").asked("POST", "/api/events", content=VISIT, headers=BATCH)
+        )
+        while waiting and not inbox.batches:
+            await asyncio.sleep(0.001)
+        inbox.rest()
+        return await sent
+
+    reply = asyncio.run(posted())
+    assert (code_of(reply), reply.headers.get("retry-after")) == (refusal, after)
+    assert "events must be sent" in reply.json()["error"]["message"]
+
+
+def test_a_run_that_has_not_begun_tells_who_posts_to_come_back(tmp_path: Path) -> None:
+    clock = stepped(-20)
+    with running(clinic_of(tmp_path), clock) as runner:
+        posting = House(runner.file.folder, runner).client("curator")
+        reply = posting.post("/api/events", content=VISIT, headers=BATCH)
+        assert (code_of(reply), reply.headers["retry-after"]) == ((425, "too_early"), "10")
+
+
+def clinic_of(folder: Path) -> PipelineFile:
+    create_key(folder / "clinic.key")
+    return clinic(folder)
+
+
+def test_a_report_that_comes_before_the_run_sees_its_tick_may_be_sent_again(tmp_path: Path) -> None:
+    made = House(tmp_path, Still(poll(tmp_path), now=START))
+    made.runner.inbox.rest()
+    reply = made.client().post("/api/reports", content=message(made, 1))
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "1")
 
 
 @pytest.fixture
@@ -129,6 +221,8 @@ def test_a_release_that_is_asked_for_later_counts_all_that_is_acknowledged(
     eventually(lambda: not runner.inbox._resting, "that something is read")
     sent = {"content": b'{"age": "old"}', "headers": {"Content-Type": "application/json"}}
     assert made.client().post("/api/reports", **sent).status_code == 200
+    other = made.client().post("/api/reports", content=message(made, 1))
+    assert code_of(other) == (503, "not_running")  # the release reads ages alone
     put(runner, START + 2 * TICK - 1).done.result(timeout=10)
     clock.to(10 * first)
     eventually(lambda: _counted(runner, first), "the tick")

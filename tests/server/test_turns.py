@@ -12,7 +12,7 @@ from streamgauge.pipeline.book import TooLate
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.shares import ShareExceeded
 from streamgauge.server import turns
-from streamgauge.server.turns import NotRunning, Refused, Turn, Turns, Wish
+from streamgauge.server.turns import NotRunning, Refused, Stops, Turn, Turns, Wish
 from streamgauge.sinks import ForeignSink
 from streamgauge.sources import SourceError
 
@@ -39,6 +39,26 @@ def shared(*wishes: Wish) -> tuple[Turns, Turn]:
     assert turn is not None
     assert turn.wishes == wishes
     return found, turn
+
+
+def test_who_waits_is_told_when_nobody_gets_a_turn_any_more_and_the_run_goes_on() -> None:
+    waits, later = asks("waits"), asks("later")
+    found = Turns()
+    found.opened(found.at_hand)
+    found.ask(waits)
+    found.refuse()
+    assert isinstance(waits.done.exception(timeout=0), Stops)
+    with pytest.raises(Stops):
+        found.ask(later)
+    assert not found.at_hand.stop.is_set()
+
+
+def test_a_turn_that_fails_while_the_server_stops_is_shared_by_nobody_alone() -> None:
+    wishes = asks("a"), asks("b")
+    found, turn = shared(*wishes)
+    found.refuse()
+    found.over(turn, SourceError("gone"))
+    assert all(isinstance(wish.done.exception(timeout=0), NotRunning) for wish in wishes)
 
 
 def after_a_rest(found: Turns) -> Turn:

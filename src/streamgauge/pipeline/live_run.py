@@ -22,7 +22,8 @@ Privacy
 
 What devices report counts in the tick that it comes in, or in the first one after it that a release takes:
 where none of those that are open is any release's, nothing is read, and who sent something is told (`rest`).
-So what is acknowledged is in a tick that a release takes.
+So what is acknowledged is in a tick that a release takes. Which of its columns that one reads is looked at
+where it comes in, by the tick of that moment (`server.accepting`): here one tick is as good as another.
 
 Ticks that are far behind the clock are closed many at a time, and a stop is heeded after each commit.
 

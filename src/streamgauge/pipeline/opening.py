@@ -37,6 +37,7 @@ from streamgauge.pipeline.taken import Taken
 from streamgauge.pipeline.words import loss_text
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.planner import planned
+from streamgauge.query.report_stream import ARRIVED
 from streamgauge.query.settings import PipelineFile
 
 FINGERPRINT = "fingerprint"
@@ -65,7 +66,10 @@ class Opened:
 
     @property
     def taken(self) -> Taken:
-        return Taken.of((run.first, run.last_tick) for run in self.runs)
+        """By the plans: a record's time is of all columns, and makes none that is read."""
+        return Taken.of(
+            (run.first, run.last_tick, run.planned.query.columns - {ARRIVED}) for run in self.runs
+        )
 
     def forget(self) -> None:
         """Overwrites all state but the secret, whoever else holds it: beside the runs, what they once were is

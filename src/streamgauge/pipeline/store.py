@@ -11,7 +11,7 @@ committed is there, and no other.
 
 `commit` may raise before its transaction is tried, and then nothing has changed and the store goes on; once
 it was tried, its fate is unknown to the caller (a disk may fail after it wrote), so the store takes no more
-commits: open it again and look.
+commits, and its state is read no more, for its keys may be of the one before: open it again and look.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,6 +110,7 @@ class Store(Reader):
         """All parts of the state, decrypted: bytes that nobody else holds, for `sealed.overwrite`."""
         if self.sealed:
             raise ValueError("store must be opened again for its state to be read, got one that is sealed")
+        self._refuse_uncertain()
         with refusals(self.folder):
             return dict(opened_parts(self._sql, self.folder, self._head.identity, self._keys))
 
@@ -246,10 +247,13 @@ class Store(Reader):
             self._slots.destroy(after.generation - 1)
         self._steps("slot destroyed")
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _refuse_uncertain(self) -> None:
         if self._uncertain:
             raise StoreUnwritable(self.folder, "a commit that may or may not have failed")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._refuse_uncertain()
         with refusals(self.folder):
             self._sql.execute("BEGIN IMMEDIATE")
             try:

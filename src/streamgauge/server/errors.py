@@ -5,6 +5,7 @@ words of any other exception may carry data: the reply says that it is a bug, an
 name of its class, nothing else.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -15,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BUG = "this is a bug; the curator's log has its name"
+STOPPED = "requests must be answered before the server stops, got one that was not: ask again"
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 Log = Callable[[str], None]  # a line for the curator
@@ -59,7 +61,10 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 class Guard:
-    """Around everything that answers: no exception leaves it with its text."""
+    """Around everything that answers: no exception leaves it with its text.
+
+    Requests are cancelled when the server stops, and by nobody else.
+    """
 
     def __init__(self, app: ASGIApp, log: Log) -> None:
         self.app, self.log = app, log
@@ -76,6 +81,10 @@ class Guard:
             await self.app(scope, receive, sending)
         except ClientDisconnect:
             return
+        except CancelledError:
+            if begun:
+                raise
+            await later("not_running", STOPPED).reply()(scope, receive, send)
         except Exception as error:
             reply = self._reply(error)
             if begun:

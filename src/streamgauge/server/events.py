@@ -22,7 +22,7 @@ from starlette.routing import Route
 from streamgauge.pipeline.quarantine import UNCOUNTED
 from streamgauge.query.formats import HTTP
 from streamgauge.query.packages import MissingPackage
-from streamgauge.server.accepting import STOPPING, check_events
+from streamgauge.server.accepting import STOPPING, check_events, refuse_unread
 from streamgauge.server.batches import LINES, lines_of
 from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.emptied import let_go
@@ -31,7 +31,7 @@ from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import TYPE, Metrics, dropped_by
 from streamgauge.server.roles import Role, needs, person_of
 from streamgauge.server.runner import Runner
-from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
+from streamgauge.sources.inbox import Inbox, InboxFull, NotRead, Ticket
 from streamgauge.sources.passing_inbox import PassingInbox
 
 KEY = re.compile(r"[!-~]{1,128}")
@@ -70,6 +70,8 @@ class Events:
             lines = await self._lines(request, body)
             try:
                 ticket = inbox.put(own_key(request, key), lines)
+            except NotRead:
+                refuse_unread(self.runner, "events")
             except InboxFull as full:
                 raise later("busy", str(full)) from None
             del body, lines
@@ -139,7 +141,9 @@ def own_key(request: Request, key: str) -> str:
     return f"{person_of(request).name} {key}"
 
 
-async def committed(runner: Runner, ticket: Ticket, waits: str = WAITS, ended: str = NO_COMMIT) -> None:
+async def committed(
+    runner: Runner, ticket: Ticket, what: str = "events", waits: str = WAITS, ended: str = NO_COMMIT
+) -> None:
     """Waits for the commit. A client that goes away does not take the batch back."""
     done, now = asyncio.wrap_future(ticket.done), asyncio.get_running_loop().time
     done.add_done_callback(heard)
@@ -150,6 +154,8 @@ async def committed(runner: Runner, ticket: Ticket, waits: str = WAITS, ended: s
         await asyncio.wait([done], timeout=min(LOOK, max(0.0, until - now())))
     if not done.done():
         raise later("not_running", f"{STOPPING}: {waits}") if stopping else later("not_committed", waits)
+    if isinstance(done.exception(), NotRead):
+        refuse_unread(runner, what)
     if done.exception() is not None:
         raise later("not_committed", ended)
 

@@ -218,6 +218,7 @@ def curators() -> Schema:
         taken,
         *BODY,
         409,
+        425,
         503,
         parameters=[BATCH_KEY],
         requestBody=batch,

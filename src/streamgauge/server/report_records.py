@@ -11,9 +11,9 @@ goes on.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from streamgauge.localdp import wire
 from streamgauge.localdp.reports import unpacked
@@ -35,10 +35,18 @@ class Sent:
 
     records: Sequence[str] = field(repr=False)
     dropped: int
+    columns: Sequence[frozenset[str]] = field(repr=False)  # that each of them has
 
     @property
     def count(self) -> int:
         return len(self.records)
+
+    def only(self, takes: Callable[[frozenset[str]], bool]) -> Self:
+        """Those records whose columns are taken."""
+        taken = {columns for columns in set(self.columns) if takes(columns)}
+        pairs = zip(self.records, self.columns, strict=True)
+        kept = [(record, columns) for record, columns in pairs if columns in taken]
+        return replace(self, records=[each for each, _ in kept], columns=[each for _, each in kept])
 
     def lines(self, arrived: int) -> bytes:
         """With the time at which they came."""
@@ -56,8 +64,10 @@ def records_of(kind: str, body: bytes, stream: Stream, column: str | None, most:
     known = [_declared(value, stream) for value in found]
     for name, report in stream.reports.items():
         known = _reported(known, name, report)
-    kept = [record for record in map(_written, known) if record is not None]
-    return Sent(kept, len(found) - len(kept))
+    written = [(record, tuple(each)) for each in known if (record := _written(each)) is not None]
+    alike = {names: frozenset(names) for _, names in written}
+    kept, columns = [record for record, _ in written], [alike[names] for _, names in written]
+    return Sent(kept, len(found) - len(kept), columns)
 
 
 def _meant(body: bytes, reports: Mapping[str, ReportColumn], column: str | None) -> tuple[str, ReportColumn]:
@@ -86,8 +96,10 @@ def _of_message(body: bytes, meant: tuple[str, ReportColumn], most: int) -> Sent
     _few(len(reports), most)
     good, key = reports[claim.well_formed(reports)], json.dumps(name)
     if meant[1].is_vector:
-        return Sent([f'{key}:"{text}"}}' for text in texts_of(good)], len(reports) - len(good))
-    return Sent([f"{key}:{code}}}" for code in unpacked(good).tolist()], len(reports) - len(good))
+        records = [f'{key}:"{text}"}}' for text in texts_of(good)]
+    else:
+        records = [f"{key}:{code}}}" for code in unpacked(good).tolist()]
+    return Sent(records, len(reports) - len(good), [frozenset({name})] * len(good))
 
 
 def _lines(body: bytes, most: int) -> list[Any]:

@@ -6,12 +6,15 @@
 
 **Promise.** A message is refused or taken by rules that look at it alone, at public settings and at the
 clock. What arrives before the stream's start (425), from its end on (410), or in a tick that no release takes
-(503, or 425 where one will), is refused, so that what is acknowledged is in a tick that a release takes. A
-report that is stamped in the last of them and comes too late for it is never committed, and so never
-acknowledged. A report that no device can have made is dropped by itself and counted
-for the curator; any other moves an estimate by no more than an honest one. `"durable": true` is said after
-the commit. A message that is sent again under its key, with the same content, is counted once, as long as
-its key is among the newest that are remembered (`inbox_of`); one without a key is not remembered.
+which reads one of its columns (503, or 425 where one will), is refused; of a message some of whose records
+are taken, the others are left out of `accepted` and counted for the curator. So what is acknowledged came in
+a tick that a release takes which reads it. What is stamped in the last tick of all releases and is read after
+that closed is never committed, and so never acknowledged; in the last tick of those alone that read it, it is
+carried into a later one, where they do not count it. A report that no device can have made is dropped by
+itself and counted for the curator; any other moves an estimate by no more than an honest one. `"durable":
+true` is said after the commit. A message that is sent again under its key, with the same content, is counted
+once, as long as its key is among the newest that are remembered (`inbox_of`); one without a key is not
+remembered.
 
 **Privacy.** Where senders = "anyone", no token is asked, no cookie is looked at, and pages of all sites may
 send (`Shared`). The address of a device is known to the limits and to nothing else: the access log has none.
@@ -35,7 +38,7 @@ from streamgauge.pipeline.book import report_as_json
 from streamgauge.pipeline.clock import SECOND
 from streamgauge.query.report_texts import text_size
 from streamgauge.query.server_table import MOST_RECORDS
-from streamgauge.server.accepting import arrival_of_reports, check_running
+from streamgauge.server.accepting import arrival_of_reports, check_running, refuse_unread
 from streamgauge.server.access_log import CLIENT, COLLECTION, REPORTS
 from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.errors import HttpRefusal, later
@@ -45,10 +48,10 @@ from streamgauge.server.page_files import TYPES, PageFile, send
 from streamgauge.server.report_records import Sent, records_of
 from streamgauge.server.roles import Endpoint, Role, needs
 from streamgauge.server.runner import Runner
-from streamgauge.sources.inbox import Inbox, InboxFull, Ticket
+from streamgauge.sources.inbox import Inbox, InboxFull, NotRead, Ticket
 
 EACH = 2**10  # bytes of a message for each record that it may have, beside vectors
-MALFORMED = "no report"  # the rule by which records are dropped here
+MALFORMED, UNTAKEN = "no report", "no release"  # the rules by which records are dropped here
 KEY = re.compile(r"[!-~]{22,128}")  # of strangers: 22 letters and digits have room for 128 bits
 NO_ROOM = "reports that wait must leave room for others, got too many: send the message again"
 WAITS = "the message waits for its commit: send it again, under the same key"
@@ -102,18 +105,27 @@ class Collecting:
             body = await whole_body(request, self.largest, seconds=self.limits.body_seconds, hold=hold)
             sent = await self._records(request, body)
             self.runner.dropped[MALFORMED] += sent.dropped
-            told = {"accepted": sent.count, "durable": inbox.durable}
             if not sent.count:
-                return JSONResponse(told if self.anyone else {**told, "repeated": False})
-            ticket = self._put(inbox, key and f"{key} {sha256(body).hexdigest()}", sent)
-        await committed(self.runner, ticket, WAITS, NO_COMMIT)
-        return JSONResponse(told if self.anyone else {**told, "repeated": ticket.repeated})
+                return self._told(inbox, 0, repeated=False)
+            arrival = arrival_of_reports(self.runner, sent.columns)
+            taken = sent.only(arrival.takes)
+            if taken.count < sent.count:
+                self.runner.dropped[UNTAKEN] += sent.count - taken.count
+            ticket = self._put(inbox, key and f"{key} {sha256(body).hexdigest()}", taken, arrival.moment)
+        await committed(self.runner, ticket, "reports", WAITS, NO_COMMIT)
+        return self._told(inbox, taken.count, repeated=ticket.repeated)
 
-    def _put(self, inbox: Inbox, key: str | None, sent: Sent) -> Ticket:
+    def _told(self, inbox: Inbox, accepted: int, *, repeated: bool) -> Response:
+        told = {"accepted": accepted, "durable": inbox.durable}
+        return JSONResponse(told if self.anyone else {**told, "repeated": repeated})
+
+    def _put(self, inbox: Inbox, key: str | None, sent: Sent, moment: int) -> Ticket:
         """What a stranger sends again is read as if it had come before the start: it counts for nothing."""
         instead = sent.lines(self.stream.start - 1) if self.anyone else None
         try:
-            return inbox.put(key, sent.lines(arrival_of_reports(self.runner)), instead=instead)
+            return inbox.put(key, sent.lines(moment), instead=instead)
+        except NotRead:
+            refuse_unread(self.runner, "reports")
         except InboxFull:
             raise later("busy", NO_ROOM) from None
 

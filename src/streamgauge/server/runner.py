@@ -101,7 +101,7 @@ class Runner:
         self.taken = Taken()  # which ticks releases take
         self.progress: Progress | None = None
         self.failure: Exception | None = None
-        self.dropped = Counter[str]()  # exact: records that were no reports, before they could be read
+        self.dropped = Counter[str]()  # exact: records at the door, before they could be read
         self.late: dict[int, int] = {}  # acts, by their place, that leave after their time: when
         self._seen, self._tally, self._waits = seen, Tally(), False
         self._gathering = Gathering.of(file)
@@ -143,10 +143,11 @@ class Runner:
             raise self.failure
 
     def let_go(self) -> None:
-        """Live readers are told, and sent home."""
+        """Live readers are told, and sent home; so is who waits for a turn."""
         if self.state != "failed":
             self.board.tell("stopping")
         self.board.close()
+        self._turns.refuse()
 
     def stop(self) -> None:
         """Ends the run after the batch at hand, and waits for that. Live readers are let go first."""

@@ -66,8 +66,11 @@ class KeyAway(NotRunning):
         )
 
 
-def stops() -> NotRunning:
-    return NotRunning("the run must go on to be asked, got one that stops")
+class Stops(NotRunning):
+    """It ends for now, whatever came: who waits is told at once."""
+
+    def __init__(self) -> None:
+        super().__init__("the run must go on to be asked, got one that stops")
 
 
 def refusal_of(failure: BaseException) -> Exception:
@@ -100,7 +103,7 @@ class Wish:
     def settle(self, failure: Exception | None) -> None:
         """Tells that it was never opened."""
         if not self.done.done():
-            self.done.set_exception(stops() if failure is None else refusal_of(failure))
+            self.done.set_exception(Stops() if failure is None else refusal_of(failure))
 
 
 class Due(Flag):
@@ -160,14 +163,15 @@ class Turns:
         self._asked: deque[Wish] = deque()
         self._alone: deque[Wish] = deque()  # of a turn that could not be opened with all of them
         self._over, self._failed = False, False
+        self._refusing = False  # whether nobody gets a turn any more, though the run may go on for a while
         self._changed = Condition()
         self.at_hand = self._turn()
 
     def ask(self, wish: Wish) -> Future[Any]:
         """What is there once the run was opened with what is asked for, or has why not."""
         with self._changed:
-            if self._over:
-                raise stops()
+            if self._refusing:
+                raise Stops
             wish.moment = self._now()
             self._asked.append(wish)
             self.at_hand.due.set()
@@ -220,14 +224,14 @@ class Turns:
                 turn.due.failed = monotonic()
             left = [wish for wish in turn.wishes if not wish.done.done()]
             asks = [wish for wish in left if wish.asked]
-            if asks and len(left) > 1 and not self._over:
+            if asks and len(left) > 1 and not self._refusing:
                 self._alone.extend(asks)
                 self._asked.extendleft(wish for wish in reversed(left) if not wish.asked)
                 return
             for wish in left:
                 wish.settle(failure)
             if not turn.done.done():
-                turn.done.set_exception(failure or stops())
+                turn.done.set_exception(failure or Stops())
 
     def rest(self, failure: Exception) -> None:
         """The run cannot be taken up for now: who waits is told, and it is tried again after a while."""
@@ -252,15 +256,21 @@ class Turns:
             self.at_hand = self._turn(() if self._failed and not idle else self._wishes())
             return self.at_hand
 
-    def close(self) -> None:
-        """Stops the run at hand; nobody gets a turn any more."""
+    def refuse(self) -> None:
+        """Nobody gets a turn any more, and who waits for one is told; the run at hand goes on."""
         with self._changed:
-            self._over = True
-            self.at_hand.stop.set()
+            self._refusing = True
             for wish in (*self._alone, *self._asked):
                 wish.settle(None)
             self._alone.clear()
             self._asked.clear()
+
+    def close(self) -> None:
+        """Stops the run at hand; nobody gets a turn any more."""
+        self.refuse()
+        with self._changed:
+            self._over = True
+            self.at_hand.stop.set()
             self._changed.notify()
 
     def abandon(self, failure: Exception | None) -> None:

@@ -1,0 +1,84 @@
+"""Who asks of a run that catches up, or of a server that stops: told at once, and nobody waits for ever."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import House, code_of
+from served import file_of, running, stepped
+
+from streamgauge.server.errors import Guard
+from streamgauge.server.runner import Runner
+
+PRIVATE = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+RUNNING = {"name": "n", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/2"}
+ASKED = {"name": "asked", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": "1/8"}
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    """Its clock stands still: whoever asks waits for the next multiple of the delay."""
+    with running(file_of(tmp_path), stepped(1)) as found:
+        yield found
+
+
+@pytest.fixture
+def behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Runner, "catching_up", True)
+
+
+@pytest.mark.usefixtures("behind")
+def test_who_asks_while_a_run_catches_up_is_told_to_come_back(runner: Runner) -> None:
+    reply = House(runner.file.folder, runner).client("analyst").post("/api/releases", json=ASKED)
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
+
+
+@pytest.mark.usefixtures("behind")
+def test_an_intrusion_is_not_announced_to_a_run_that_catches_up(tmp_path: Path) -> None:
+    with running(file_of(tmp_path, RUNNING, **PRIVATE), stepped(1)) as runner:
+        curator = House(runner.file.folder, runner).client("curator")
+        reply = curator.post("/api/intrusions", json={"folder": "court"})
+        assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
+
+
+def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runner) -> None:
+    analyst = House(runner.file.folder, runner).client("analyst")
+
+    async def stopped() -> Any:
+        asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
+        while not runner._turns._asked:
+            await asyncio.sleep(0.001)
+        runner.let_go()
+        return await asyncio.wait_for(asked, 2)
+
+    reply = asyncio.run(stopped())
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "10")
+    assert not runner._turns.at_hand.stop.is_set()
+
+
+def test_a_request_that_is_cancelled_as_the_server_stops_is_answered() -> None:
+    sent: list[Any] = []
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def cancelled() -> None:
+        guard = Guard(waits, log=lambda line: None)
+        task = asyncio.ensure_future(guard({"type": "http"}, receive, send))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    asyncio.run(cancelled())
+    begin, body = sent
+    assert begin["status"] == 503
+    assert json.loads(body["body"])["error"]["code"] == "not_running"
