@@ -5,6 +5,8 @@ import pickle
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
+from queue import Queue
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -12,8 +14,7 @@ from every_draw import power
 from every_report import keeps, law, worst_ratio
 
 from streamgauge import Pure, Zcdp
-from streamgauge.continual.saved import BadSave
-from streamgauge.continual.single import RunFailed
+from streamgauge.continual.single import InsideStep, RunFailed
 from streamgauge.localdp import (
     Charge,
     DailyWithoutTotal,
@@ -45,7 +46,7 @@ class Unpaid(Device):
     """A twin that writes down what it has paid when it is asked the next time."""
 
     def _remember(self, memory):
-        if memory.drawn > 1:
+        if memory.sent > 1:
             super()._remember(memory)
 
 
@@ -255,16 +256,76 @@ def test_an_old_copy_has_the_budget_that_it_had_which_no_device_can_tell():
     assert [Device.loaded(COIN, each, TWICE).spent for each in kept] == [Pure(1), Pure(2)]
 
 
-def test_a_memory_is_for_its_claim_and_rule_alone_and_holds_no_item():
-    device = Device(SKETCH, TWICE, noise=InsecureNoise(1))
-    device.report("the item")
-    saved = device.save()
-    assert b"the item" not in saved
-    for claim, again in ((COIN, TWICE), (SKETCH, Charge(Pure(3))), (SKETCH, Repeat())):
-        with pytest.raises(BadSave, match="saved must be a run of Device"):
-            Device.loaded(claim, saved, again)
-    with pytest.raises(BadSave, match="truncated or altered"):
-        Device.loaded(SKETCH, saved[:-1] + b"!", TWICE)
+ASKED = {
+    "key": lambda device: device.key,
+    "last": lambda device: device.last,
+    "left": lambda device: device.left,
+    "spent": lambda device: device.spent,
+    "loss": lambda device: device.loss,
+    "report": lambda device: device.report("B"),
+    "save": lambda device: device.save(),
+    "forget": lambda device: device.forget(),
+}
+PATIENCE = 20  # seconds, in which nobody waits for himself
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_keep_that_asks_its_device_is_told_at_once_and_nothing_is_handed_out(asked):
+    refused, sent = in_time(lambda: reported(asked, suppressed=False))
+    assert isinstance(refused, InsideStep)
+    assert str(refused) == "run must be asked when its step is over, got a call from inside the step"
+    assert sent == []
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_keep_that_asks_and_goes_on_has_one_report_made(asked):
+    refused, sent = in_time(lambda: reported(asked, suppressed=True))
+    assert refused is None
+    assert len(sent) == 1
+
+
+def reported(asked, suppressed):
+    """What a device raised whose `keep` asks it, and what it sent."""
+    sent, kept = [], []
+
+    def keep(memory):
+        kept.append(memory)
+        with suppress(InsideStep if suppressed else ()):
+            ASKED[asked](device)
+
+    device = Device(COIN, TWICE, keep=keep)
+    try:
+        sent.append(device.report("A"))
+    except InsideStep as refused:
+        return refused, sent
+    assert (len(kept), device.spent, device.left, device.last) == (1, Pure(1), 1, sent[0])
+    return None, sent
+
+
+def in_time(act):
+    answers = Queue()
+    Thread(target=lambda: answers.put(act()), daemon=True).start()
+    return answers.get(timeout=PATIENCE)
+
+
+def test_threads_that_ask_while_a_memory_is_kept_wait_for_it():
+    seen, inside, go_on = [], Event(), Event()
+
+    def keep(memory):
+        inside.set()
+        go_on.wait(PATIENCE)
+
+    device = Device(COIN, TWICE, keep=keep)
+    makes = Thread(target=device.report, args=("A",))
+    makes.start()
+    assert inside.wait(PATIENCE)
+    looks = Thread(target=lambda: seen.append((device.left, device.last is None)))
+    looks.start()
+    assert seen == []
+    go_on.set()
+    for each in (makes, looks):
+        each.join(PATIENCE)
+    assert seen == [(1, False)]
 
 
 def test_a_device_is_one_and_stays_where_it_is(monkeypatch):

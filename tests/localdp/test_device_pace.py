@@ -3,18 +3,17 @@
 import copy
 import pickle
 from contextlib import suppress
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
 import pytest
 from every_draw import power
 from every_report import law, worst_ratio
 
 from streamgauge import Pure
-from streamgauge.continual.saved import BadSave, pack
 from streamgauge.localdp import (
     Charge,
+    DailyWithoutTotal,
     Device,
     HadamardCountMeanSketch,
     NoBudgetLeft,
@@ -25,7 +24,6 @@ from streamgauge.localdp import (
     device_of,
     wire,
 )
-from streamgauge.localdp.again import Memory
 from streamgauge.localdp.collection import NotAgreed
 from streamgauge.noise import EntropyError
 
@@ -142,40 +140,32 @@ def test_what_cannot_be_remembered_is_not_handed_out_and_a_refusal_changes_nothi
     assert (len(kept), device.left) == (3, 0)
 
 
-def test_a_device_without_a_pace_is_bound_by_its_budget_alone():
-    device = Device(CLAIM, Charge(Pure(6)))
-    assert device.left is None
-    for _ in range(3):
-        device.report("a")
-    with pytest.raises(NoBudgetLeft):
-        device.report("a")
-
-
-def old_save(drawn):
-    """As it was written before reports were counted."""
-    last = CLAIM.privatise_many(["a"] * min(drawn, 1))
-    fields = {"drawn": drawn, "today": drawn, "day": 9, "last": last}
-    return pack(Device(CLAIM, Charge(Pure(6)))._identity, 1, {}, make_dataclass("Old", fields)(**fields))
-
-
-def test_what_was_written_before_reports_were_counted_counts_what_was_drawn():
-    assert b'"sent"' not in old_save(1)
-    rule = {"most": 2, "every": TICK, "now": lambda: START}
-    for drawn, left in ((0, 2), (1, 1), (2, 0)):
-        device = Device.loaded(CLAIM, old_save(drawn), Charge(Pure(6)), **rule)
-        assert (device.left, device.key) == (left, None)
-    with pytest.raises(TooSoon):
-        Device.loaded(CLAIM, old_save(1), Charge(Pure(6)), **rule).report("a")
-
-
 @pytest.mark.parametrize(
-    "wrong", [{"sent": -1}, {"at": float("nan")}, {"key": np.zeros(3, np.uint8)}, {"sent": True}]
+    ("total", "most", "left"), [(6, None, 3), ("7.99", None, 3), (2, 5, 1), (6, 5, 3), (99, 2, 2)]
 )
-def test_a_memory_that_no_device_wrote_is_refused(wrong):
-    device = Device(CLAIM)
-    state = Memory(last=np.empty((0, CLAIM.report_size), np.uint8), **wrong)
-    with pytest.raises(BadSave):
-        Device.loaded(CLAIM, pack(device._identity, 1, {}, state))
+def test_what_is_left_is_within_the_pace_and_the_budget(total, most, left):
+    device = Device(CLAIM, Charge(Pure(total)), most=most)
+    for still in range(left, 0, -1):
+        assert device.left == still
+        device.report("a")
+    assert device.left == 0
+    with pytest.raises((NoBudgetLeft, NoReportLeft)):
+        device.report("a")
+
+
+def test_what_is_left_of_a_budget_is_told_in_fractions():
+    third = RandomisedResponse(Pure("1/3"), items=("A", "B"))
+    for total, left in ((Pure("1"), 3), (Pure("999999999999999999/1000000000000000000"), 2)):
+        assert Device(third, Charge(total)).left == left
+
+
+def test_nothing_bounds_what_is_repeated_or_paid_anew_every_day_but_a_pace():
+    for again in (Repeat(), DailyWithoutTotal(Pure(2))):
+        device = Device(CLAIM, again)
+        assert device.left is None
+        device.report("a")
+        assert device.left is None
+        assert Device(CLAIM, again, most=3).left == 3
 
 
 def test_a_key_is_drawn_by_the_system_or_nothing_is_made(monkeypatch):

@@ -14,7 +14,7 @@ from streamgauge.continual.run import HorizonPassed, Run
 from streamgauge.continual.saved import BadSave
 from streamgauge.continual.segments import Segments
 from streamgauge.continual.simple import SimpleI, SimpleII
-from streamgauge.continual.single import RunFailed
+from streamgauge.continual.single import InsideStep, RunFailed
 from streamgauge.continual.smooth import SmoothBinary
 from streamgauge.continual.square_root import SquareRoot
 from streamgauge.continual.strategy import Strategy
@@ -34,6 +34,7 @@ __all__ = [
     "ExponentialDecay",
     "HorizonPassed",
     "Hybrid",
+    "InsideStep",
     "Kary",
     "Mechanism",
     "PolynomialDecay",

@@ -2,8 +2,8 @@
 
 A state and its source of chance are a single thread of releases: two copies would draw two noises for one
 sum. So what holds them cannot be copied or pickled and does not go on in a forked child; threads that share
-it take turns; and an act that fails part of the way leaves it failed, since noise may have been drawn
-that the state does not know. `save` and `load` move it.
+it take turns, and what an act calls cannot act on it again; and an act that fails part of the way leaves it
+failed, since noise may have been drawn that the state does not know. `save` and `load` move it.
 
 What is let go of is overwritten first: by `forget`, and where an act failed. NumPy keeps small arrays that
 were freed as they are, for good; beside a run that goes on, what its registers once were is a second look.
@@ -13,12 +13,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 S = TypeVar("S", bound=Any)
+
+
+class InsideStep(RuntimeError):  # noqa: N818 - named for what happened
+    """Something that a step calls asked for the run whose step it is."""
 
 
 class RunFailed(RuntimeError):  # noqa: N818 - named for what happened
@@ -42,7 +46,7 @@ class Single(Generic[S]):
     def __init__(self, state: S) -> None:
         self._state: S | None = state
         self._process = os.getpid()
-        self._turn = Lock()
+        self._turn, self._inside = RLock(), False  # whether an act is under way
 
     def _same_process(self) -> None:
         """Asked before the lock, which another thread may have held when the child was forked."""
@@ -54,9 +58,19 @@ class Single(Generic[S]):
         """The state, while no other thread has it; what happens inside must not draw."""
         self._same_process()
         with self._turn:
+            self._refuse_inside()
             if self._state is None:
                 raise RunFailed("run must be whole to go on, got one whose last step failed")
-            yield self._state
+            try:
+                self._inside = True
+                yield self._state
+            finally:
+                self._inside = False
+
+    def _refuse_inside(self) -> None:
+        """Asked under the lock: so the act is this thread's own, and called what asks."""
+        if self._inside:
+            raise InsideStep("run must be asked when its step is over, got a call from inside the step")
 
     @contextmanager
     def _taken(self, check: Callable[[S], None] = lambda state: None) -> Iterator[S]:
@@ -75,6 +89,7 @@ class Single(Generic[S]):
         """Overwrites all that it holds: it takes no step more."""
         self._same_process()
         with self._turn:
+            self._refuse_inside()
             state, self._state = self._state, None
             forget(state)
 

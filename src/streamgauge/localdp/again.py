@@ -8,7 +8,8 @@ Privacy
     Neighbours: any two histories of a device, however they differ. How often it reports, and when, is not
     protected. Promise: that of `ever`, for all reports of a device together.
     Repeat: epsilon, for ever. All reports are copies of the first, which is drawn from the first item alone.
-    Charge: n reports are n independent draws, and their epsilons add; none is drawn that has no room.
+    Charge: n reports are n independent draws, and their epsilons add; none is drawn that has no room. What
+    was spent under another rule or claim is spent: it is within the total too.
     DailyWithoutTotal: the same day by day, so that n days lose n times as much, and nothing bounds n.
 
     A report that is remembered *for each item* loses everything once the item changes: of the histories AAAA
@@ -22,13 +23,10 @@ Reference
     that is renewed daily, of up to 16 a day, without any total.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import numpy as np
-
-from streamgauge.localdp.reports import Reports
-from streamgauge.noise.entropy import Bytes
+from streamgauge.localdp.memory import Memory
 from streamgauge.privacy import PrivacyError, Pure
 
 
@@ -44,28 +42,6 @@ class NoBudgetLeft(PrivacyError):  # noqa: N818 - named for what happened
         return type(self), (self.asked, self.spent, self.allowed)
 
 
-@dataclass
-class Memory:
-    """All that a device remembers; never an item."""
-
-    drawn: int = 0  # reports that were paid for
-    today: int = 0  # of them, on the latest day
-    day: int = 0
-    sent: int = 0  # reports that were handed out, those that were repeated among them
-    at: float = 0.0  # when the last was, in seconds since 1970
-    last: Reports = field(default_factory=lambda: np.empty((0, 0), np.uint8), repr=False)  # noisy
-    key: Bytes = field(default_factory=lambda: np.empty(0, np.uint8), repr=False)  # of the last, in messages
-
-    def charge(self, day: int) -> None:
-        """One more report; a day that is over does not come back."""
-        self.today = self.used(day) + 1
-        self.day = max(self.day, day)
-        self.drawn += 1
-
-    def used(self, day: int) -> int:
-        return 0 if day > self.day else self.today
-
-
 class Again(Protocol):
     """A rule for reports after the first."""
 
@@ -78,12 +54,16 @@ class Again(Protocol):
         """Refuses a report that there is no budget for."""
         ...
 
-    def ever(self, loss: Pure) -> Pure | None:
-        """What all reports of `loss` each can cost; None if nothing bounds it."""
+    def left(self, memory: Memory, loss: Pure) -> int | None:
+        """For how many reports of `loss` each there will ever be budget; None if it bounds none."""
+        ...
+
+    def ever(self, memory: Memory, loss: Pure) -> Pure | None:
+        """What all reports can cost, those that are remembered too; None if nothing bounds it."""
         ...
 
     def within(self, loss: Pure, days: int) -> Pure:
-        """What those of so many days can cost."""
+        """What those of so many days can cost, if all are of `loss` each."""
         ...
 
 
@@ -96,8 +76,11 @@ class Repeat:
     def check(self, memory: Memory, loss: Pure, day: int) -> None:
         """There is always budget for what was sent already."""
 
-    def ever(self, loss: Pure) -> Pure | None:
-        return loss
+    def left(self, memory: Memory, loss: Pure) -> int | None:
+        return None
+
+    def ever(self, memory: Memory, loss: Pure) -> Pure | None:
+        return memory.loss if memory.reported else loss
 
     def within(self, loss: Pure, days: int) -> Pure:
         return loss
@@ -116,10 +99,14 @@ class Charge:
             raise ValueError(f"total must be Pure ({why}), got {self.total!r}")
 
     def check(self, memory: Memory, loss: Pure, day: int) -> None:
-        _check_room(loss, memory.drawn, self.total)
+        _check_room(loss, memory.loss, self.total)
 
-    def ever(self, loss: Pure) -> Pure | None:
-        return _affordable(loss, self.total)
+    def left(self, memory: Memory, loss: Pure) -> int | None:
+        return max(0, int((self.total.epsilon - memory.loss.epsilon) // loss.epsilon))
+
+    def ever(self, memory: Memory, loss: Pure) -> Pure | None:
+        times = self.left(memory, loss)
+        return memory.loss + loss.group(times) if times else memory.loss
 
     def within(self, loss: Pure, days: int) -> Pure:
         return _affordable(loss, self.total)
@@ -140,7 +127,10 @@ class DailyWithoutTotal:
     def check(self, memory: Memory, loss: Pure, day: int) -> None:
         _check_room(loss, memory.used(day), self.per_day)
 
-    def ever(self, loss: Pure) -> Pure | None:
+    def left(self, memory: Memory, loss: Pure) -> int | None:
+        return None
+
+    def ever(self, memory: Memory, loss: Pure) -> Pure | None:
         return None
 
     def within(self, loss: Pure, days: int) -> Pure:
@@ -155,7 +145,6 @@ def _affordable(loss: Pure, allowed: Pure) -> Pure:
     return loss.group(times)
 
 
-def _check_room(loss: Pure, drawn: int, allowed: Pure) -> None:
-    spent = Pure.from_amount(drawn * loss.epsilon)
+def _check_room(loss: Pure, spent: Pure, allowed: Pure) -> None:
     if spent + loss > allowed:
         raise NoBudgetLeft(loss, spent, allowed)

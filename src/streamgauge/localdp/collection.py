@@ -6,6 +6,12 @@
 `again`, `reports_per_user`, the tick and the start become the device's rule and its pace. Who collects is not
 trusted, and might ask for more every day: `agreed` is what all reports of the device may cost, by whoever
 makes it, and a collection that asks for more is refused.
+
+Privacy
+    All reports lose `agreed` together at most, whatever the collection becomes and however often the device
+    is loaded from its newest memory. What was spent is kept as an exact sum: a rule that charges draws within
+    what is asked now, those of before among it; one that repeats draws if nothing was spent, and sends what
+    was sent last to the same settings again, or nothing (OtherCollection).
 """
 
 from typing import Any

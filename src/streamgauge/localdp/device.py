@@ -12,8 +12,11 @@ Privacy
     Local: all reports that a device ever makes lose `loss` together, for any two histories of items (see
     `again`). A report is paid for before it is drawn, and `keep` has the memory before the report is handed
     out: whenever the power fails, what was sent is remembered. If drawing or keeping fails, the device is
-    not gone on with; load what was kept. Without `keep` a device is remembered as long as its process
+    not gone on with; load what was kept. Until it has returned, `keep` cannot ask the device, which would
+    hand out what is not safe yet (InsideStep). Without `keep` a device is remembered as long as its process
     lives, and until `save` is stored somewhere: one that is made anew draws, and loses, anew.
+    A memory may be loaded under another claim or rule. What was spent is spent, by an exact sum; a last
+    report that is another collection's is neither told nor repeated (OtherCollection).
     The memory holds no item, but the last report, its key and how many were made: it links the device to what
     it sent, and belongs on the device alone.
 
@@ -29,18 +32,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamgauge.continual.saved import ANOTHER, BadSave, pack, unpack
 from streamgauge.continual.single import Single
-from streamgauge.localdp.again import Again, Memory, Repeat
+from streamgauge.localdp.again import Again, Repeat
 from streamgauge.localdp.claim import LocalClaim
+from streamgauge.localdp.memory import KEY, Memory, packed, unpacked
 from streamgauge.localdp.oracle import Item
 from streamgauge.localdp.pace import Pace, is_number
+from streamgauge.localdp.wire import OtherCollection, fingerprint
 from streamgauge.noise import Chance
 from streamgauge.noise.entropy import Bytes, system_key
 from streamgauge.privacy import Pure
 
 DAY = 24 * 60 * 60
-KEY = 16  # bytes, which no stranger guesses
 ONCE = Repeat()
 
 
@@ -69,7 +72,7 @@ class Device(Single[Memory]):
         now: Callable[[], float] = time,
         noise: Chance | None = None,
     ) -> None:
-        super().__init__(Memory(last=np.empty((0, claim.report_size), np.uint8)))
+        super().__init__(Memory())
         _check_again(again)
         if keep is not None and not callable(keep):
             raise ValueError(f"keep must be a function that keeps a memory, or None, got {keep!r}")
@@ -80,63 +83,66 @@ class Device(Single[Memory]):
         again.within(claim.loss, 1)  # refuses a budget without room for a single report
         self.claim, self.again, self.pace = claim, again, Pace(most, every, since)
         self._keep, self._today, self._now, self._noise = keep, today, now, noise
-        self._handed_over = False
+        self._collection, self._handed_over = fingerprint(claim).hex(), False
 
     @classmethod
     def loaded(cls, claim: LocalClaim, saved: bytes, again: Again = ONCE, **settings: Any) -> Self:
-        """The device that `save` ended or `keep` was given. Load the newest, and load it once."""
+        """The device that `save` ended or `keep` was given, whatever its claim and rule were. Load the
+        newest, and load it once."""
         device = cls(claim, again, **settings)
-        with device._alone() as blank:
-            state = unpack(saved, device._identity, lambda _: blank, device._identity)[2]
-        if not _is_sound(state):
-            raise BadSave(ANOTHER)
-        if state.drawn and not state.sent:  # written before reports were counted
-            state.sent, state.at = state.drawn, _moment(device._now())
-        device._state = state
+        device._state = unpacked(saved, claim)
         return device
 
     @property
     def spent(self) -> Pure:
         """What was lost so far."""
         with self._alone() as memory:
-            return Pure.from_amount(memory.drawn * self.claim.loss.epsilon)
+            return memory.loss
 
     @property
     def loss(self) -> Pure | None:
         """What all reports together can ever cost; None if nothing bounds it, which is so for a budget that
         is given back (`loss_within` says what it comes to)."""
-        return self.again.ever(self.claim.loss)
+        with self._alone() as memory:
+            return self.again.ever(memory, self.claim.loss)
 
     def loss_within(self, days: int) -> Pure:
-        """What all reports of so many days can cost."""
-        return self.again.within(self.claim.loss, days)
+        """What all reports of so many days can cost, where a daily budget is all of this claim's."""
+        ever = self.loss
+        return self.again.within(self.claim.loss, days) if ever is None else ever
 
     @property
     def left(self) -> int | None:
-        """How many reports may still be made; None if nothing but the budget bounds them."""
+        """How many reports may still be made, by the pace and by the budget; None if neither bounds them. A
+        daily budget, which comes back, bounds none."""
         with self._alone() as memory:
-            return self.pace.left(memory)
+            if self.again.repeats and self._is_of_another(memory):
+                return 0
+            bounds = self.pace.left(memory), self.again.left(memory, self.claim.loss)
+            return min((each for each in bounds if each is not None), default=None)
 
     @property
     def last(self) -> bytes | None:
-        """The report that was made last: to send it again, if it was lost on its way, costs nothing."""
+        """The report that was made last: to send it again, if it was lost on its way, costs nothing. None
+        if there is none for this collection."""
         with self._alone() as memory:
-            return memory.last.tobytes() or None
+            return None if self._is_of_another(memory) else memory.last.tobytes() or None
 
     @property
     def key(self) -> str | None:
         """The Batch-Key of the last report, under which it is counted once, however often it is sent."""
         with self._alone() as memory:
-            return memory.key.tobytes().hex() or None
+            return None if self._is_of_another(memory) else memory.key.tobytes().hex() or None
 
     def report(self, item: Item) -> bytes:
-        """One report; NoReportLeft or TooSoon if there may be none, NoBudgetLeft if it cannot be paid
-        for."""
+        """One report; NoReportLeft or TooSoon if there may be none, NoBudgetLeft if it cannot be paid for,
+        OtherCollection if it was to be repeated and was made for another."""
         day, now, key = _whole_day(self._today()), _moment(self._now()), _fresh_key()
         with self._taken(lambda memory: self._check(memory, day, now)) as memory:
-            if not (self.again.repeats and memory.drawn):
-                memory.charge(day)
+            if not (self.again.repeats and memory.reported):
+                memory.charge(self.claim.loss, day)
                 memory.last = self.claim.privatise_many([item], self._noise)
+                memory.collection = self._collection
             self.pace.count(memory, now)
             memory.key = key
             self._remember(memory)
@@ -147,12 +153,18 @@ class Device(Single[Memory]):
         with self._alone() as memory:
             self._still_here()
             self._handed_over = True
-            return self._packed(memory)
+            return packed(memory)
 
     def _check(self, memory: Memory, day: int, now: float) -> None:
         self._still_here()
         self.pace.check(memory, now)
+        if self.again.repeats and self._is_of_another(memory):
+            rule = f"collection must be the one that was reported to, {memory.collection}"
+            raise OtherCollection(f"{rule}, got {self._collection}")
         self.again.check(memory, self.claim.loss, day)
+
+    def _is_of_another(self, memory: Memory) -> bool:
+        return memory.reported and memory.collection != self._collection
 
     def _still_here(self) -> None:
         if self._handed_over:
@@ -160,21 +172,14 @@ class Device(Single[Memory]):
 
     def _remember(self, memory: Memory) -> None:
         if self._keep is not None:
-            self._keep(self._packed(memory))
-
-    def _packed(self, memory: Memory) -> bytes:
-        return pack(self._identity, 1, {}, memory)
-
-    @property
-    def _identity(self) -> str:
-        return f"Device({self.claim.identity()}, {self.again!r})"
+            self._keep(packed(memory))
 
     def __repr__(self) -> str:
         return f"<device of {self.claim!r}, {self.again!r}>"
 
 
 def _check_again(again: Any) -> None:
-    rule = all(hasattr(again, name) for name in ("repeats", "check", "ever", "within"))
+    rule = all(hasattr(again, name) for name in ("repeats", "check", "left", "ever", "within"))
     if isinstance(again, type) or not rule:
         rules = "Repeat(), Charge(total) or DailyWithoutTotal(per_day)"
         raise ValueError(f"again must be {rules}, got {again!r}")
@@ -196,10 +201,3 @@ def _moment(now: Any) -> float:
 
 def _fresh_key() -> Bytes:
     return np.frombuffer(system_key()[:KEY], np.uint8).copy()
-
-
-def _is_sound(memory: Memory) -> bool:
-    """What a device may have come to: a report in memory if any was made."""
-    counted = 0 <= memory.today <= memory.drawn and memory.sent >= 0 and is_number(memory.at)
-    kept = len(memory.last) == min(memory.drawn, 1) and memory.last.dtype == np.uint8
-    return counted and kept and len(memory.key) in {0, KEY} and memory.key.dtype == np.uint8

@@ -19,7 +19,8 @@ two items share a word with chance 2^-61.
 
 An item is private, so it never raises. A float that is whole is that whole number, as columns with gaps have
 them, and as JavaScript cannot tell them apart; from 2^53 on it is not known to be. What is neither text nor a
-whole number below 2^63 is the empty text: other floats, truth values and what is missing as well.
+whole number below 2^63 is the empty text: other floats, truth values, what is missing, and what raises when
+it is looked at.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +48,13 @@ FEW = 16  # one row in so many is made by itself
 
 def text_of(item: Any) -> bytes:
     """An item as bytes; looks at nothing but the item."""
+    try:
+        return _text(item)
+    except Exception:
+        return b""
+
+
+def _text(item: Any) -> bytes:
     if isinstance(item, str):
         return _utf8(item)
     if isinstance(item, int | np.integer) and not isinstance(item, bool) and abs(int(item)) < FARTHEST:

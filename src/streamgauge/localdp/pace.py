@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.localdp.again import Memory
+from streamgauge.localdp.memory import Memory
 
 
 class NoReportLeft(RuntimeError):  # noqa: N818 - named for what happened

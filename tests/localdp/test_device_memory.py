@@ -1,0 +1,271 @@
+"""What a device spent stays spent, whatever is asked of it later, and never passes what was agreed."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import pytest
+from every_draw import power
+from every_report import law, worst_ratio
+
+from streamgauge import Pure
+from streamgauge.continual.saved import BadSave, pack
+from streamgauge.localdp import (
+    Charge,
+    DailyWithoutTotal,
+    Device,
+    HadamardCountMeanSketch,
+    NoBudgetLeft,
+    NoReportLeft,
+    RandomisedResponse,
+    Repeat,
+    device_of,
+    wire,
+)
+from streamgauge.localdp.collection import NotAgreed
+from streamgauge.localdp.memory import Memory
+from streamgauge.testing import InsecureNoise
+
+COIN = RandomisedResponse(Pure(1), items=("A", "B"))
+HALF = RandomisedResponse(Pure("1/2"), items=("A", "B"))
+SKETCH = HadamardCountMeanSketch(Pure(1), hashes=1, width=2, seed=4)
+START, TICK = 1_000_000, 10
+REFUSED = (NoBudgetLeft, NoReportLeft, wire.OtherCollection)
+
+
+def asks(again="charge", most=2, claim=COIN, start=START):
+    column = {"again": again, "reports_per_user": most, "settings": wire.settings(claim)}
+    return {"name": "poll", "start": start, "tick": TICK, "columns": {"emoji": column}}
+
+
+class Phone:
+    """A device whose power fails after every act, and whose collection asks for other things each time."""
+
+    def __init__(self, agreed, noise=None):
+        self.agreed, self.noise, self.kept, self.at = Pure(agreed), noise, [], START
+
+    def device(self, told):
+        kept = {"memory": self.kept[-1] if self.kept else None, "keep": self.kept.append}
+        return device_of(told, "emoji", agreed=self.agreed, now=lambda: self.at, noise=self.noise, **kept)
+
+    def report(self, told, item="A"):
+        self.at += TICK
+        return self.device(told).report(item)
+
+
+@pytest.mark.parametrize(
+    ("then", "left", "loss"),
+    [
+        (asks(most=2), 1, 2),
+        (asks(most=3), 2, 3),
+        (asks(most=1), 0, 1),
+        (asks("repeat", 3), 2, 1),
+        (asks(most=9, claim=HALF), 7, "9/2"),
+        (asks(most=2, claim=HALF), 0, 1),
+        (asks(most=2, claim=SKETCH), 1, 2),
+        (asks("repeat", 3, HALF), 0, 1),
+        (asks(most=2, start=START + 1000), 1, 2),
+    ],
+)
+def test_a_device_goes_on_when_its_collection_changes_and_what_was_spent_is_spent(then, left, loss):
+    phone = Phone(99)
+    first = phone.report(asks())
+    phone.at += 1000
+    device = phone.device(then)
+    assert (device.spent, device.left, device.loss) == (Pure(1), left, Pure(loss))
+    assert device.last == (first if device.claim == COIN else None)
+    assert (device.key is None) == (device.last is None)
+    for _ in range(left):
+        phone.report(then)
+    with pytest.raises(REFUSED):
+        phone.report(then)
+    assert phone.device(then).spent == phone.device(then).loss == Pure(loss)
+
+
+def test_what_was_charged_is_sent_again_by_a_rule_that_repeats():
+    phone = Phone(4)
+    sent = [phone.report(asks(most=2)), phone.report(asks(most=2))]
+    assert [phone.report(asks("repeat", 9), item) for item in "AB"] == [sent[-1]] * 2
+    assert phone.device(asks("repeat", 9)).spent == Pure(2)
+
+
+def test_a_device_that_repeats_itself_does_so_for_one_collection_alone():
+    phone = Phone(99)
+    phone.report(asks("repeat", 9))
+    told = f"collection must be the one that was reported to, {wire.fingerprint(COIN).hex()}, got "
+    for claim in (HALF, SKETCH, replace(COIN, items=("B", "A"))):
+        with pytest.raises(wire.OtherCollection, match=told + wire.fingerprint(claim).hex()):
+            phone.report(asks("repeat", 9, claim))
+        device = phone.device(asks("repeat", 9, claim))
+        assert (device.left, device.last, device.key, device.spent) == (0, None, None, Pure(1))
+    assert phone.device(asks("repeat", 9)).left == 8
+
+
+def test_losses_of_several_claims_add_up_exactly():
+    phone = Phone(99)
+    parts = [RandomisedResponse(Pure(part), items=("A", "B")) for part in ("1/3", "1/7", "0.1")]
+    for claim in parts:
+        phone.report(asks(most=99, claim=claim))
+    assert phone.device(asks()).spent == Pure("121/210")
+    almost = Charge(Pure("121/210") + Pure("1/3"))
+    assert Device.loaded(parts[0], phone.kept[-1], almost).left == 1
+    less = Charge(Pure.from_amount(almost.total.epsilon - Pure("1e-30").epsilon))
+    assert Device.loaded(parts[0], phone.kept[-1], less).left == 0
+
+
+EVERY = [
+    *(asks(again, most) for again, most in (("charge", 1), ("charge", 2), ("repeat", 3))),
+    *(
+        asks(again, most, HALF)
+        for again, most in (("charge", 2), ("charge", 4), ("charge", 9), ("repeat", 1))
+    ),
+    *(asks(again, most, SKETCH) for again, most in (("charge", 2), ("repeat", 3))),
+]
+
+
+def test_no_order_of_collections_brings_more_than_was_agreed_and_what_is_left_is_so(monkeypatch):
+    drawn = []
+    for kind in (RandomisedResponse, HadamardCountMeanSketch):
+        plain = kind.privatise_many
+        monkeypatch.setattr(kind, "privatise_many", noted(plain, drawn))
+    most = Pure.nothing()
+    for order in product(EVERY, repeat=3):
+        drawn.clear()
+        phone = Phone(2, InsecureNoise(1))
+        for told in order:
+            for _ in range(2):
+                with suppress(NotAgreed):
+                    asked_of(phone, told)
+        spent = Pure.from_amount(sum(loss.epsilon for loss in drawn))
+        assert spent <= phone.agreed
+        assert not phone.kept or phone.device(asks("repeat", 1)).spent == spent
+        most = max(most, spent)
+    assert most == Pure(2)
+
+
+def noted(plain, drawn):
+    def privatise_many(claim, items, noise=None):
+        drawn.append(claim.loss)
+        return plain(claim, items, noise)
+
+    return privatise_many
+
+
+def asked_of(phone, told):
+    device = phone.device(told)
+    left, bound = device.left, device.loss
+    try:
+        phone.report(told)
+        left -= 1
+    except REFUSED:
+        assert left == 0
+    device = phone.device(told)
+    assert (device.left, device.loss) == (left, bound)
+    assert device.spent <= bound
+
+
+@dataclass
+class Asked:
+    """All that is seen of a device whose collection changes, for a history of items."""
+
+    order: tuple
+
+    def privatise(self, items, chance):
+        phone = Phone(2, chance)
+        return b"".join(seen(phone, told, item) for told, item in zip(self.order, items, strict=True))
+
+
+def seen(phone, told, item):
+    try:
+        return phone.report(told, item)
+    except REFUSED as refused:
+        return type(refused).__name__.encode()
+
+
+@pytest.mark.parametrize(
+    ("order", "lost"),
+    [
+        ((asks(most=2), asks(most=1), asks(most=2)), 2),
+        ((asks(most=2), asks("repeat", 3), asks("repeat", 3)), 1),
+        ((asks("repeat", 1), asks("charge", 2), asks("charge", 2)), 2),
+        ((asks("repeat", 1), asks("repeat", 3, SKETCH), asks("charge", 4, HALF)), "3/2"),
+        ((asks("charge", 4, HALF), asks("charge", 2, SKETCH), asks("charge", 2)), "3/2"),
+    ],
+)
+def test_reports_to_collections_that_change_tell_of_two_histories_what_was_spent(order, lost):
+    laws = [law(Asked(order), items) for items in product("AB", repeat=3)]
+    ratio = worst_ratio(laws)
+    assert ratio <= power(Pure(lost).epsilon)
+    assert float(ratio) == pytest.approx(float(power(Pure(lost).epsilon)), rel=1e-8)
+
+
+def test_a_day_s_budget_is_what_all_claims_of_the_day_spent():
+    kept, day = [], [7]
+    daily, settings = DailyWithoutTotal(Pure("3/2")), {"keep": kept.append, "today": lambda: day[0]}
+    Device(COIN, Charge(Pure(9)), **settings).report("A")
+    with pytest.raises(NoBudgetLeft, match="on top of"):
+        Device.loaded(COIN, kept[-1], daily, **settings).report("A")
+    Device.loaded(HALF, kept[-1], daily, **settings).report("A")
+    with pytest.raises(NoBudgetLeft):
+        Device.loaded(HALF, kept[-1], daily, **settings).report("A")
+    day[0] = 8
+    Device.loaded(COIN, kept[-1], daily, **settings).report("A")
+    loaded = Device.loaded(COIN, kept[-1], daily, **settings)
+    assert (loaded.spent, loaded.loss, loaded.loss_within(2)) == (Pure("5/2"), None, Pure(2))
+
+
+def sound(**changes):
+    """A memory of one report of COIN."""
+    device = Device(COIN)
+    device.report("A")
+    with device._alone() as memory:
+        return replace(memory, **changes)
+
+
+def test_a_memory_holds_no_item_and_is_whole():
+    device = Device(SKETCH, Charge(Pure(2)), noise=InsecureNoise(1))
+    device.report("the item")
+    saved = device.save()
+    assert b"the item" not in saved
+    with pytest.raises(BadSave, match="truncated or altered"):
+        Device.loaded(SKETCH, saved[:-1] + bytes([saved[-1] ^ 1]), Charge(Pure(2)))
+    assert Device.loaded(COIN, pack("Device", 1, {}, sound())).spent == Pure(1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"spent": text} for text in ("0", "-1", "2/2", "01", "1.0", "1e9", "1/0", " 1", "", "9" * 5000, 1)),
+        *({"today": text} for text in ("2", "-1", "x", 0)),
+        *({"sent": sent} for sent in (-1, 0, True, 1.0)),
+        *({"at": at} for at in (float("nan"), float("inf"), 1)),
+        {"day": "7"},
+        {"collection": ""},
+        {"collection": None},
+        {"last": np.empty((0, 1), np.uint8)},
+        {"last": np.zeros((2, 1), np.uint8)},
+        {"last": np.zeros((1, 2), np.uint8)},
+        {"last": np.zeros((1, 1), np.float64)},
+        {"key": np.zeros(3, np.uint8)},
+        {"key": np.zeros(16, np.float64)},
+    ],
+)
+@pytest.mark.parametrize("again", [Repeat(), Charge(Pure(9))], ids=lambda again: type(again).__name__)
+def test_a_memory_that_no_device_wrote_is_refused(wrong, again):
+    with pytest.raises(BadSave):
+        Device.loaded(COIN, pack("Device", 1, {}, sound(**wrong)), again)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"spent": "1"}, {"sent": 1}, {"sent": -1}, {"collection": "00"}, {"today": "1"}]
+)
+def test_a_memory_of_nothing_that_has_something_is_refused(wrong):
+    with pytest.raises(BadSave):
+        Device.loaded(COIN, pack("Device", 1, {}, Memory(**wrong)))
+
+
+def test_what_another_kind_of_thing_saved_is_refused():
+    for saved in (COIN.collector().save(), pack("Device of another kind", 1, {}, sound()), b"", None):
+        with pytest.raises(BadSave):
+            Device.loaded(COIN, saved)

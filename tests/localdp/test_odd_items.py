@@ -1,0 +1,57 @@
+"""An item is private: whatever it does when it is looked at, a device sends a report of the empty text."""
+
+import numpy as np
+import pytest
+
+from streamgauge import Pure
+from streamgauge.localdp import (
+    CountMeanSketch,
+    Device,
+    HadamardCountMeanSketch,
+    HadamardResponse,
+    HeavyHitters,
+    LocalHashing,
+    RandomisedResponse,
+    UnaryEncoding,
+)
+from streamgauge.localdp.hashing import text_of
+from streamgauge.testing import InsecureNoise
+
+ITEMS = ("", "a", 7)
+CLAIMS = [
+    *(kind(Pure(2), items=ITEMS) for kind in (RandomisedResponse, UnaryEncoding, HadamardResponse)),
+    *(kind(Pure(2), hashes=4, width=8) for kind in (CountMeanSketch, HadamardCountMeanSketch, LocalHashing)),
+    HeavyHitters(Pure(2), length=4),
+]
+
+
+def odd(kind, *names):
+    """A number of a kind of its own, that tells itself when it is looked at."""
+
+    def raises(self, *_):
+        raise RuntimeError(f"the item is {kind.__repr__(self)}")
+
+    return type("Odd", (kind,), dict.fromkeys(names, raises))(7)
+
+
+class NoClass:
+    @property
+    def __class__(self):
+        raise RuntimeError("the item")
+
+
+ODD = [
+    odd(int, "__int__", "__abs__", "__index__"),
+    odd(float, "__float__", "__abs__"),
+    odd(np.int64, "__int__"),
+    odd(np.float64, "__float__"),
+    NoClass(),
+]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
+def test_an_item_that_raises_is_the_empty_text_and_raises_nothing(claim):
+    for item in ODD:
+        assert text_of(item) == b""
+        sent = [Device(claim, noise=InsecureNoise(1)).report(each) for each in (item, "")]
+        assert sent[0] == sent[1]
