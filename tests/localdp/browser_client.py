@@ -11,6 +11,7 @@ from streamgauge.localdp import wire
 
 sys.path.append(str(Path(__file__).parents[1] / "server"))
 from page_servers import chromium
+from poll_memory import CLEAR, KEPT
 
 SITE = "https://client.test/"
 SOURCE = files("streamgauge.localdp").joinpath("client.js").read_text(encoding="utf-8")
@@ -34,17 +35,35 @@ class Client:
     def __call__(self, body: str, given: Any = None) -> Any:
         return self.page.evaluate(CALL, [body, given])
 
+    def clear(self) -> None:
+        """Nothing is remembered any more."""
+        self.page.evaluate(CLEAR)
+
+    def kept(self) -> dict[str, str]:
+        """All that is remembered, by name."""
+        found: dict[str, str] = self.page.evaluate(KEPT)
+        return found
+
 
 @contextmanager
 def client_page() -> Iterator[Client]:
     """The module in a page; where there is no Chromium, its tests are left out."""
     with chromium() as browser:
         tabs = browser.new_context()
-        tabs.route(f"{SITE}client.js", lambda sent: sent.fulfill(body=SOURCE, content_type="text/javascript"))
-        tabs.route(SITE, lambda sent: sent.fulfill(body="<!doctype html>", content_type="text/html"))
-        page = tabs.new_page()
-        page.goto(SITE)
-        yield Client(page)
+        host(tabs)
+        yield opened(tabs)
+
+
+def host(tabs: Any) -> None:
+    """The site, for all pages of a context."""
+    tabs.route(f"{SITE}client.js", lambda sent: sent.fulfill(body=SOURCE, content_type="text/javascript"))
+    tabs.route(SITE, lambda sent: sent.fulfill(body="<!doctype html>", content_type="text/html"))
+
+
+def opened(tabs: Any) -> Client:
+    page = tabs.new_page()
+    page.goto(SITE)
+    return Client(page)
 
 
 def altered(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:

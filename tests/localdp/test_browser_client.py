@@ -7,7 +7,7 @@ from math import log
 
 import numpy as np
 import pytest
-from browser_client import SOURCE, altered, client_page
+from browser_client import SOURCE, altered
 from every_report import law
 from scipy import stats
 from vector_file import FILE
@@ -35,16 +35,10 @@ EACH = pytest.mark.parametrize("claim", SMALL, ids=lambda claim: type(claim).__n
 WORDS = """crypto.getRandomValues = (array) => { array.fill(1); array[0] = given.shift(); return array; };"""
 
 
-@pytest.fixture(scope="module")
-def client():
-    with client_page() as found:
-        yield found
-
-
 @pytest.fixture
 def fresh(client):
     """The same page, with its own generator and nothing in its storage, before and after."""
-    client("localStorage.clear()")
+    client.clear()
     yield client
     client.page.reload()
 
@@ -113,6 +107,24 @@ def test_chances_that_lose_more_than_the_epsilon_are_refused_whoever_sent_them(c
 
 HASHED, LISTED, SPELT = (wire.settings(SMALL[place]) for place in (1, 3, 6))
 NO_LOSS = ["-8/-1", "1/-1", "4/", "4/ ", "1/0", "0", "", "0x8", "1/1/9", " 4", "4.5", "1e3", 4, True, None]
+MEMORY = {
+    "spent": "2",
+    "report": "00",
+    "collection": "0" * 8,
+    "key": "0" * 32,
+    "sent": 1,
+    "at": 0,
+    "taken": False,
+    "open": 1,
+    "tried": 0,
+}
+NO_MEMORY = [
+    *({each: value for each, value in MEMORY.items() if each != name} for name in MEMORY),
+    *(MEMORY | {"report": report} for report in ("xyz", "0", "")),
+    *(MEMORY | {"sent": sent} for sent in (0, 1.5, "1")),
+    *(MEMORY | {"open": tries} for tries in (-1, 0.5, None)),
+    *(MEMORY | {name: None} for name in ("at", "tried", "taken", "collection", "key")),
+]
 NO_CLAIM = [
     *(altered(HASHED, hashes=value) for value in (0, 2**40, 1.5, "2", True, None)),
     *(altered(HASHED, width=value) for value in (0, 1, 12, 2**21, None)),
@@ -145,13 +157,14 @@ def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fres
     claims = [altered(told, epsilon=epsilon) for epsilon in NO_LOSS]
     assert refused(fresh, "client.claimOf(each);", claims) == {"Error"}
     assert refused(fresh, "new client.Charge(each);", NO_LOSS) == {"Error"}
-    charged = """localStorage.setItem('streamgauge m', each[1]);
+    charged = """await client.disk.update('streamgauge m', () => each[1]);
     const again = new client.Charge('99');
     await new client.Device(client.claimOf(each[0]), {again, name: 'm'}).report('a');"""
-    kept = [json.dumps({"spent": spent}) for spent in [*NO_LOSS, "-99"]]
-    assert refused(fresh, charged, [[told, each] for each in kept]) == {"Error"}
-    spoilt = ["null", "", "{}", "[]", "7", '"2"', "{", '{"spent": "2", "report": "xyz"}']
-    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"Error"}
+    assert refused(fresh, charged, [[told, json.dumps(MEMORY)]]) == {None}
+    kept = [json.dumps(MEMORY | {"spent": spent}) for spent in [*NO_LOSS, "-99"]]
+    assert refused(fresh, charged, [[told, each] for each in kept]) == {"BadMemory"}
+    spoilt = ["null", "", "{}", "[]", "7", '"2"', "{", *map(json.dumps, NO_MEMORY)]
+    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"BadMemory"}
 
 
 def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
@@ -237,7 +250,7 @@ def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fre
         device = f"new client.Device(client.claimOf(given), {{again: new client.{again}}})"
         asked = f"{broken} return {device}.report('a');"
         assert fresh(asked, wire.settings(claim)) == {"refused": "NoEntropy"}
-    assert fresh("return localStorage.length") == 0
+    assert fresh.kept() == {}
 
 
 def forbidden(source):
@@ -255,73 +268,26 @@ def test_there_is_no_other_chance_in_the_file_and_it_asks_nobody():
 
 DEVICE = """const claim = client.claimOf(given); const {Device, Repeat, Charge} = client;
 const device = new Device(claim, {again: new Repeat(), name: 'emoji'}); """
+SPENT = "return (await device.remembered()).spent;"
 
 
 def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_once(fresh):
     settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
-    first = fresh(DEVICE + "return hex(await device.report('a'))", settings)
+    first = fresh(DEVICE + "return hex((await device.report('a')).report)", settings)
     fresh.page.reload()
     for item in ("a", "b"):
-        assert fresh(DEVICE + f"return hex(await device.report('{item}'))", settings) == first
-    assert fresh(DEVICE + "return device.spent", settings) == "2"
+        assert fresh(DEVICE + f"return hex((await device.report('{item}')).report)", settings) == first
+    assert fresh(DEVICE + SPENT, settings) == "2"
     other = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), seed=1))
     assert fresh(DEVICE + "return device.report('a')", other) == {"refused": "OtherCollection"}
-    fresh(DEVICE + "device.forget()", settings)
-    assert fresh(DEVICE + "return device.spent", settings) == "0"
-
-
-SLOW = """const claim = client.claimOf(given);
-await new Promise((begun) => {
-  class Slow extends client.Device {
-    async make(item) {
-      const seen = this.memory;
-      await new Promise((go) => { globalThis.go = go; begun(); });
-      const drawn = seen.report ? unhex(seen.report) : claim.privatise(item);
-      this.memory = {spent: '2/1', report: hex(drawn), collection: claim.fingerprint};
-      return drawn;
-    }
-  }
-  globalThis.sent = new Slow(claim, {name: 'emoji'}).report('a').then(hex);
-});"""
-WAITS = """globalThis.sent = device.report('b').then(hex);
-return navigator.locks ? (await navigator.locks.query()).pending.length : globalThis.sent.then(() => 0);"""
-
-
-def from_two_tabs(first, locks):
-    """Whether one waits for another that has looked at the memory and not yet written, and what both
-    send."""
-    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=2**16, width=2**14))
-    first(SLOW, settings)
-    with first.page.expect_popup() as opened:
-        first.page.evaluate("() => { open('/'); }")
-    second = type(first)(opened.value)
-    if not locks:
-        second("Object.defineProperty(navigator, 'locks', {value: undefined});")
-    waits = second(DEVICE + WAITS, settings)
-    first("globalThis.go();")
-    sent = {each("return globalThis.sent;") for each in (first, second)}
-    second.page.close()
-    return waits, len(sent)
-
-
-def test_two_tabs_at_once_draw_one_report_between_them(fresh):
-    assert from_two_tabs(fresh, locks=True) == (1, 1)
-    fresh("localStorage.clear();")
-    assert from_two_tabs(fresh, locks=False) == (0, 2)
+    fresh(DEVICE + "await device.forget()", settings)
+    assert fresh(DEVICE + SPENT, settings) == "0"
 
 
 def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):
     settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure("1/3"), hashes=2**16))
     charged = """const spender = new Device(claim, {again: new Charge('1'), name: 'other'});
-    const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex(await spender.report('a')));
+    const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex((await spender.report('a')).report));
     const refused = await spender.report('a').catch((error) => error.constructor.name);
-    return [new Set(sent).size, refused, spender.spent];"""
+    return [new Set(sent).size, refused, (await spender.remembered()).spent];"""
     assert fresh(DEVICE + charged, settings) == [3, "NoBudgetLeft", "1"]
-
-
-def test_what_cannot_be_remembered_is_not_sent(client):
-    settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
-    for again in ("Repeat", "Charge"):
-        asked = f"""const storage = {{getItem: () => null, setItem: () => null}};
-        return new Device(claim, {{storage, again: new {again}('9')}}).report('a');"""
-        assert client(DEVICE + asked, settings) == {"refused": "Error"}

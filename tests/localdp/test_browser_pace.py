@@ -1,7 +1,8 @@
 """client.js keeps to what a collection declares: so many reports, one a tick, within what was agreed to."""
 
+import json
+
 import pytest
-from browser_client import client_page
 
 import streamgauge as sg
 from streamgauge.localdp import wire
@@ -15,33 +16,20 @@ def collection(again="repeat", most=1, **changes):
     return {"name": "poll", "start": START, "tick": TICK, "columns": {"emoji": column | changes}}
 
 
-@pytest.fixture(scope="module")
-def client():
-    with client_page() as found:
-        yield found
-
-
-@pytest.fixture
-def fresh(client):
-    client("localStorage.clear()")
-    return client
-
-
-MADE = """const [collection, settings, moments, kept] = given;
-if (kept) localStorage.setItem('streamgauge emoji', kept);
+MADE = """const [collection, settings, moments] = given;
 const device = (at) => client.deviceOf(collection, 'emoji', {agreed: '99', ...settings, now: () => at});
 const said = [];
 for (const at of moments) {
-  try { said.push(hex(await device(at).report('a' + at))); }
+  try { said.push(hex((await device(at).report('a' + at)).report)); }
   catch (error) { said.push(error.constructor.name + ('wait' in error ? ` ${error.wait}` : '')); }
 }
 """
 SENT = MADE + "return said;"
 
 
-def asked(client, told, moments, kept=None):
+def asked(client, told, moments):
     """What a device answers that is made anew each time, with distinct reports as 0, 1, ..."""
-    said = client(SENT, [told, {}, moments, kept])
+    said = client(SENT, [told, {}, moments])
     reports = list(dict.fromkeys(each for each in said if not each[0].isupper()))
     return [reports.index(each) if each in reports else each for each in said]
 
@@ -49,9 +37,9 @@ def asked(client, told, moments, kept=None):
 def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(fresh):
     later = [START + TICK * n for n in range(5)]
     assert asked(fresh, collection(), later) == [0, *["NoReportLeft"] * 4]
-    fresh("localStorage.clear()")
+    fresh.clear()
     assert asked(fresh, collection(most=3), later) == [0, 0, 0, *["NoReportLeft"] * 2]
-    fresh("localStorage.clear()")
+    fresh.clear()
     assert asked(fresh, collection("charge", 3), later) == [0, 1, 2, *["NoReportLeft"] * 2]
 
 
@@ -65,13 +53,13 @@ def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again(f
     told = collection()
     assert asked(fresh, told, [START]) == [0]
     next_one = told | {"start": START + 1000}
-    first = fresh("return JSON.parse(localStorage.getItem('streamgauge emoji'))")
+    first = json.loads(fresh.kept()["streamgauge emoji"])
     assert asked(fresh, next_one, [START + 999, START + 1000, START + 2000]) == [
         "TooSoon 1",
         0,
         "NoReportLeft",
     ]
-    second = fresh("return JSON.parse(localStorage.getItem('streamgauge emoji'))")
+    second = json.loads(fresh.kept()["streamgauge emoji"])
     assert (first["report"], first["spent"]) == (second["report"], second["spent"])
     assert first["key"] != second["key"]
 
@@ -79,30 +67,24 @@ def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again(f
 def test_the_last_report_and_its_key_are_kept_to_be_sent_again(fresh):
     told = fresh(
         MADE
-        + """const seen = () => [device(0).left, device(0).last && hex(device(0).last), device(0).key];
-        const before = seen();
+        + """const seen = async () => {
+          const {left, last, key} = await device(0).remembered();
+          return [left, last && hex(last), key];
+        };
+        const before = await seen();
         const sent = [];
-        for (const at of [1e6, 2e6]) { sent.push([hex(await device(at).report('a')), ...seen()]); }
+        for (const at of [1e6, 2e6]) {
+          const {report, key} = await device(at).report('a');
+          sent.push([hex(report), key, ...await seen()]);
+        }
         return [before, ...sent];""",
         [collection("charge", 2), {}, []],
     )
     (left, last, key), one, other = told
     assert (left, last, key) == (2, None, None)
-    for (report, left, last, key), expected in ((one, 1), (other, 0)):
-        assert (left, last, len(key)) == (expected, report, 32)
-    assert (one[0] != other[0], one[3] != other[3]) == (True, True)
-
-
-def test_what_was_written_before_reports_were_counted_is_one_at_least(fresh):
-    report = SKETCH.privatise("a").hex()
-    kept = {
-        "repeated": f'{{"spent":"2","report":"{report}","collection":"{wire.fingerprint(SKETCH).hex()}"}}',
-        "charged": '{"spent":"2"}',
-    }
-    later = [START, START + TICK]
-    assert asked(fresh, collection(), later, kept["repeated"]) == ["NoReportLeft"] * 2
-    assert fresh(SENT, [collection(most=2), {}, later, kept["repeated"]]) == [report, "NoReportLeft"]
-    assert asked(fresh, collection("charge", 2), later, kept["charged"]) == [0, "NoReportLeft"]
+    for (report, key, *seen), expected in ((one, 1), (other, 0)):
+        assert (seen, len(key)) == ([expected, report, key], 32)
+    assert (one[0] != other[0], one[1] != other[1]) == (True, True)
 
 
 @pytest.mark.parametrize("again", ["repeat", "charge"])
@@ -110,15 +92,18 @@ def test_a_report_that_was_made_was_counted_before_it_was_handed_out(fresh, agai
     """Once written it counts; what cannot be written is not handed out, and not counted."""
     told = fresh(
         """const kept = new Map(); let full = true;
-        const setItem = (name, text) => { if (full) throw new Error('full'); kept.set(name, text); };
-        const storage = {getItem: (name) => kept.get(name) ?? null, setItem};
+        const write = (name, text) => { if (full) throw new Error('full'); kept.set(name, text); };
+        const storage = {async update(name, change) {
+          const text = change(kept.get(name));
+          if (text !== undefined) write(name, text);
+        }};
         const device = client.deviceOf(given, 'emoji', {agreed: '2', storage});
         const first = await device.report('a').catch((error) => error.message);
         full = false;
         await device.report('a');
         const written = kept.size;
         const refused = await device.report('b').catch((error) => error.constructor.name);
-        return [first, written, device.left, refused];
+        return [first, written, (await device.remembered()).left, refused];
         """,
         collection(again),
     )
@@ -181,4 +166,4 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(fresh):
     for moment in (None, "5"):
         kind, said = fresh(SAID % act, [collection(), moment])
         assert (kind, said[:33]) == ("Error", "now must tell seconds since 1970,")
-    assert fresh("return localStorage.length") == 0
+    assert fresh.kept() == {}

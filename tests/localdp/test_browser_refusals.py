@@ -1,7 +1,7 @@
 """client.js refuses thresholds that are off by one, and says plainly what a page has got wrong."""
 
 import pytest
-from browser_client import altered, client_page
+from browser_client import altered
 
 import streamgauge as sg
 from streamgauge.localdp import wire
@@ -18,12 +18,6 @@ MADE = {
     "HeavyHitters": {"alphabet": "ab", "length": 2, "step": 1, "hashes": 2, "width": 4},
 }
 SKETCH = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=16, width=16)
-
-
-@pytest.fixture(scope="module")
-def client():
-    with client_page() as found:
-        yield found
 
 
 def accepted(client, settings):
@@ -86,8 +80,9 @@ COLLECTION = "settings must be those of a column, as /api/collection tells them,
         ("new Device(given)", "claim must be of claimOf(settings), got Object"),
         (
             "new Device(claim, {storage: null})",
-            "storage must have getItem and setItem, as localStorage has, got null",
+            "storage must have update(name, change), got null",
         ),
+        ("new Device(claim, {storage: localStorage})", "storage must have update(name, change), got Storage"),
         (
             "client.message(claim, claim.privatise('a'))",
             "reports must be a list, as in message(claim, [report]), got Uint8Array",
@@ -105,11 +100,11 @@ COLLECTION = "settings must be those of a column, as /api/collection tells them,
             "reports must be Uint8Arrays of 2 bytes each, got Uint8Array",
         ),
         (
-            "await new Device(claim, {storage: {getItem: () => 'null', setItem() {}}}).report('a')",
+            "await new Device(claim, {storage: {async update(_, change) { change('null'); }}}).report('a')",
             "memory must be what this device wrote, got other text",
         ),
         (
-            "return new Device(claim, {storage: {getItem: () => '{', setItem() {}}}).spent",
+            "await new Device(claim, {storage: {async update(_, change) { change('{'); }}}).remembered()",
             "memory must be what this device wrote, got other text",
         ),
     ],
@@ -121,14 +116,22 @@ def test_what_a_page_got_wrong_is_said(client, act, words):
 def test_what_was_spent_is_told_in_lowest_terms_and_read_as_it_was_written_before(client):
     settings = wire.settings(sg.localdp.HadamardCountMeanSketch(sg.Pure("1/6"), hashes=16, width=16))
     told = client(
-        """const kept = new Map([['streamgauge old', '{"spent":"2/12"}']]);
-        const storage = {getItem: (name) => kept.get(name), setItem: (name, text) => kept.set(name, text)};
-        const again = new client.Charge('9');
+        """const again = new client.Charge('9');
+        const kept = new Map();
+        const storage = {async update(name, change) {
+          const text = change(kept.get(name));
+          if (text) kept.set(name, text);
+        }};
         const device = (name) => new client.Device(client.claimOf(given), {name, storage, again});
         const spent = [];
-        for (let i = 0; i < 6; i += 1) { await device('new').report('a'); spent.push(device('new').spent); }
+        for (let i = 0; i < 6; i += 1) {
+          await device('new').report('a');
+          spent.push((await device('new').remembered()).spent);
+        }
+        const [[, memory]] = kept;
+        kept.set('streamgauge old', JSON.stringify({...JSON.parse(memory), spent: '2/12'}));
         await device('old').report('a');
-        return [...spent, device('old').spent];""",
+        return [...spent, (await device('old').remembered()).spent];""",
         settings,
     )
     assert told == ["1/6", "1/3", "1/2", "2/3", "5/6", "1", "1/3"]

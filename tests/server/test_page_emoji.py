@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from page_scripts import BEYOND, CONTRAST
 from page_servers import PHONE, chromium, looking, serving, shot
+from poll_memory import KEPT
 
 from streamgauge.cli.emoji_crowd import EMOJI, sketch
 from streamgauge.cli.live_clinic import SECOND
@@ -112,5 +113,5 @@ def test_a_device_remembers_that_it_reported_until_it_is_another_one(page):
     page.locator("#cost").get_by_text("has reported: there is nothing more").wait_for()
     page.get_by_role("button", name="Be another device").click()
     page.locator("#cost").get_by_text("drawn once").wait_for()
-    assert page.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('streamgauge'))") == []
+    assert page.evaluate(KEPT) == {"favourite emoji: devices before": "1"}
     assert page.locator("#signs input").first.evaluate("(input) => input === document.activeElement")

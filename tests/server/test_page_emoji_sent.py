@@ -2,59 +2,24 @@
 than it was drawn, of one that is kept, and where a browser keeps nothing."""
 
 import re
-import time
 
 import pytest
 from page_scripts import BEYOND, CONTRAST
-from page_servers import PHONE, chromium, looking, serving, shot
+from page_servers import PHONE, chromium, looking, shot
+from poll_memory import BEFORE, CLEAR, DEVICE, change_memory, write_memory
+from poll_pages import AGAIN, COUNTED, FAILED, SOURCES, TICKS, lose, pick, polling, sent_in, take, texts
 
-from streamgauge.cli.emoji_crowd import EMOJI, sketch
-from streamgauge.cli.live_clinic import SECOND
-from streamgauge.cli.live_emoji import Poll, write_poll
-from streamgauge.localdp.wire import reports_of
-from streamgauge.pipeline.keys import create_key
-from streamgauge.query.pipeline_file import read_pipeline
+from streamgauge.cli.emoji_crowd import EMOJI
 
-DENIED = """
-Object.defineProperty(window, "localStorage", {get() { throw new DOMException("No.", "SecurityError") }});
-"""
-FULL = (
-    "Storage.prototype.setItem = () => { throw new DOMException('The store is full.', 'QuotaExceededError') }"
-)
-TORN = "localStorage.setItem('streamgauge favourite emoji', '{')"
-TORN_FATE = "localStorage.setItem('favourite emoji: what left', '{')"
+DENIED = "IDBFactory.prototype.open = () => { throw new DOMException('No.', 'SecurityError') };"
+MISSING = "Object.defineProperty(window, 'indexedDB', {value: undefined});"
+FULL = "IDBObjectStore.prototype.put = () => { throw new DOMException('The store is full.') };"
+NOTHING_KEPT = "This browser keeps nothing for this page, so it sends nothing."
 UNREADABLE = "What this browser keeps for this page cannot be read, so it sends nothing."
 CROWD = "The crowd is shown all the same."
-TICKS = "() => /^Tick [0-9]/.test(document.getElementById('crowd-when').textContent)"
-SOURCES = """
-window.sources = [];
-const Source = EventSource;
-window.EventSource = class extends Source {
-  constructor(...told) {
-    super(...told);
-    sources.push(this);
-    this.addEventListener("open", () => this.dispatchEvent(new MessageEvent("reset")));
-  }
-};
-"""  # every stream that a page opens; each tells twice that it is open
 FAR = """() => sources.at(-1).dispatchEvent(new MessageEvent("release", { data: JSON.stringify(
   { release: "favourites", tick: 1e6, places: [],
     measures: { count: { value: [], low: [], high: [] } } }) }))"""
-EARLIER = """() => {
-  const name = "streamgauge favourite emoji";
-  const kept = JSON.parse(localStorage.getItem(name));
-  localStorage.setItem(name, JSON.stringify({ ...kept, at: kept.at - 1e6 }));
-}"""  # long before the start
-BEFORE_KEYS = """(fate) => {
-  const { spent, report, collection } = JSON.parse(localStorage.getItem("streamgauge favourite emoji"));
-  localStorage.setItem("streamgauge favourite emoji", JSON.stringify({ spent, report, collection }));
-  const sent = report.match(/../g).map((pair) => parseInt(pair, 16));
-  const told = { earlier: 0, collection, report: sent, fate };
-  localStorage.setItem("favourite emoji: what left", JSON.stringify(told));
-}"""
-FIRST, AGAIN = "Send a private report", "Send it again"
-COUNTED = "The report may have arrived; sent again within ten minutes, the same bytes count once."
-FAILED = ("Failed to load resource",)  # what a browser says of requests that a test lets fail
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +31,7 @@ def browser():
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The poll, without a crowd."""
-    folder = tmp_path_factory.mktemp("poll")
-    create_key(folder / "emoji.key")
-    start = time.time_ns() // 1000 // SECOND * SECOND
-    file = read_pipeline(write_poll(folder, start, None))
-    with serving(file, Poll(file)) as found:
+    with polling(tmp_path_factory.mktemp("poll")) as found:
         yield found
 
 
@@ -78,48 +39,6 @@ def server(tmp_path_factory):
 def page(browser, server):
     with looking(browser, server.address, "/emoji", expected=FAILED, color_scheme="light") as found:
         yield found
-
-
-def pick(page, name, button=FIRST):
-    page.get_by_label(name, exact=True).check()
-    page.get_by_role("button", name=button).click()
-
-
-def take(page, name, button=FIRST):
-    """Picks, and sends what the server takes; returns the report and its key."""
-    with page.expect_response("**/api/reports") as answered:
-        pick(page, name, button)
-    assert answered.value.ok
-    page.locator(".road").get_by_text(f"{name}: stays here").wait_for()
-    page.locator("#refused").wait_for(state="hidden")
-    assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
-    return sent_in(answered.value.request)
-
-
-def sent_in(request):
-    (report,) = reports_of(sketch(), request.post_data_buffer)
-    return report.tobytes().hex(" "), request.headers["batch-key"]
-
-
-def lose(page, name, *, arrives):
-    """Picks and sends; no answer comes, whether the report arrived or not."""
-    sent = []
-
-    def lost(route):
-        sent.append(route.request)
-        if arrives:
-            assert route.fetch().ok
-        route.abort()
-
-    page.route("**/api/reports", lost)
-    pick(page, name)
-    page.locator("#refused").wait_for()
-    page.unroute("**/api/reports")
-    return sent_in(sent[0])
-
-
-def texts(page, *names):
-    return [page.locator(f"#{name}").inner_text() for name in names]
 
 
 @pytest.mark.parametrize("arrives", [True, False])
@@ -202,7 +121,7 @@ def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again
     report, _ = take(page, "fire")
     page.reload()
     page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
-    assert texts(page, "bytes", "fate") == [report, "Sent before this page was opened."]
+    assert texts(page, "bytes", "fate") == [report, "Sent from this browser before."]
     assert "Nothing yet" not in page.locator("#sent").inner_text()
     page.get_by_label("cat", exact=True).check()
     assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
@@ -210,24 +129,13 @@ def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again
 
 def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing(page):
     report, key = take(page, "fire")
-    page.evaluate(EARLIER)
+    change_memory(page, lambda kept: {"at": kept["at"] - 1e6})  # long before the start
     page.reload()
     page.locator("#fate").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
     again, other = take(page, "cat")
     assert (again, other != key) == (report, True)
     assert texts(page, "fate") == ["Drawn for your first pick, in an earlier poll."]
     assert texts(page, "announcer") == ["The same report was sent again."]
-
-
-@pytest.mark.parametrize("fate", ["taken", "unanswered"])
-def test_what_a_page_kept_before_there_were_keys_is_shown_and_not_sent_again(page, fate):
-    report, _ = take(page, "fire")
-    page.evaluate(BEFORE_KEYS, fate)
-    page.reload()
-    words = {"taken": "Sent before this page was opened", "unanswered": "No answer came"}[fate]
-    page.locator("#fate").get_by_text(words).wait_for()
-    assert texts(page, "bytes") == [report]
-    assert page.get_by_role("button", name=re.compile("othing more to send")).is_disabled()
 
 
 def test_another_device_is_told_that_it_is_the_same_somebody_and_pays_again(page):
@@ -242,22 +150,32 @@ def test_another_device_is_told_that_it_is_the_same_somebody_and_pays_again(page
     page.locator("#cost").get_by_text("with those you sent as other devices, ε 4.").wait_for()
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        (DENIED, "This browser keeps nothing for this page, so it sends nothing."),
-        (TORN, UNREADABLE),
-        (TORN_FATE, UNREADABLE),
-    ],
-)
-def test_a_browser_that_keeps_nothing_sends_nothing_and_shows_the_crowd(browser, server, script, words):
+def without(page, words):
+    """The page sends nothing, and shows the crowd."""
+    page.wait_for_function(TICKS)
+    page.locator("#without").wait_for()
+    assert texts(page, "poll", "sent-body", "cost") == [f"{words} {CROWD}", "Nothing.", ""]
+    assert page.locator("#rows tr").count() == len(EMOJI)
+    assert page.locator("#banner").is_hidden()
+
+
+@pytest.mark.parametrize("script", [DENIED, MISSING])
+def test_a_browser_that_keeps_nothing_sends_nothing_and_shows_the_crowd(browser, server, script):
     with looking(
         browser, server.address, "/emoji", prepare=lambda page: page.add_init_script(script)
     ) as page:
-        page.wait_for_function(TICKS)
-        assert texts(page, "poll", "sent-body") == [f"{words} {CROWD}", "Nothing."]
-        assert page.locator("#rows tr").count() == len(EMOJI)
-        assert page.locator("#banner").is_hidden()
+        without(page, NOTHING_KEPT)
+
+
+@pytest.mark.parametrize("name", [DEVICE, BEFORE])
+def test_a_memory_that_cannot_be_read_sends_nothing_and_shows_the_crowd(page, name):
+    take(page, "fire")
+    write_memory(page, "{", name)
+    page.reload()
+    without(page, UNREADABLE)
+    page.evaluate(CLEAR)
+    page.reload()
+    take(page, "cat")
 
 
 @pytest.mark.parametrize(("script", "signs"), [("", len(EMOJI)), (DENIED, 0)])

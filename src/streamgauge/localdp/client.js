@@ -3,8 +3,12 @@
 //   import { deviceOf, message } from "./client.js";
 //   const collection = await (await fetch("/api/collection")).json();
 //   const device = deviceOf(collection, "emoji", { agreed: "2", name: "favourite emoji" });
-//   const body = message(device.claim, [await device.report("🔥")]);
-//   await fetch("/api/reports", { method: "POST", body, headers: { "Batch-Key": device.key } });
+//   const due = await device.due("🔥"); // { report, key }, or null: there is nothing to send
+//   if (due) {
+//     const body = message(device.claim, [due.report]);
+//     const { ok, status } = await fetch("/api/reports", { method: "POST", body, headers: { "Batch-Key": due.key } });
+//     if (status < 500) await device.answered(due.key, ok);
+//   }
 //
 // Privacy. What leaves is a report, drawn here: for any two items its chances are within e^epsilon of each other.
 // Chances are k/2^32 with the k of the settings, which are rounded towards no information; a coin is one word of
@@ -22,6 +26,7 @@ export class NoBudgetLeft extends Error {}
 export class NoReportLeft extends Error {}
 export class TooSoon extends Error {} // in `wait` seconds there may be a report
 export class NotAgreed extends Error {}
+export class BadMemory extends Error {}
 
 // --- BLAKE2b (RFC 7693), in pairs of 32-bit words: low, high ---
 
@@ -455,18 +460,20 @@ function lowest(over, under) {
 }
 
 const beyond = ([a, b], [c, d]) => a * d > c * b;
-/** What is spent after one more report. */
-const after = (spent, { epsilon }) => plus(spent === undefined ? [0n, 1n] : fraction(spent), fraction(epsilon));
+const ratio = (spent) => (spent === undefined ? [0n, 1n] : fraction(spent));
 
-// A rule: next(memory, claim, item) is a report, and what is spent once it is made. It writes nothing.
+// A rule: next(memory, claim, item) is a report, and what is spent once it is made; it writes nothing. left(memory,
+// claim) is for how many more there is budget.
 
 /** Sends its first report again, whatever the item becomes: all of it together costs epsilon once. */
 export class Repeat {
   next({ spent, report, collection }, claim, item) {
-    if (report === undefined) return { report: claim.privatise(item), spent: after(spent, claim) };
+    if (spent === undefined) return { report: claim.privatise(item), spent: lowest(...fraction(claim.epsilon)) };
     if (collection !== claim.fingerprint) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${claim.fingerprint}`);
     return { report: unhex(report), spent };
   }
+
+  left({ spent, collection }, { fingerprint: own }) { return spent === undefined || collection === own ? Infinity : 0; }
 }
 
 /** Draws anew each time, and is charged each time, before a report is handed out, as long as the total has room. What
@@ -478,64 +485,125 @@ export class Charge {
   }
 
   next({ spent: before }, claim, item) {
-    const spent = after(before, claim);
+    const spent = plus(ratio(before), fraction(claim.epsilon));
     if (beyond(fraction(spent), fraction(this.total))) throw new NoBudgetLeft(`spent must be at most epsilon ${this.total}, got ${spent}`);
     return { report: claim.privatise(item), spent };
   }
+
+  left({ spent }, { epsilon }) {
+    const [[a, b], [c, d], [e, f]] = [fraction(this.total), ratio(spent), fraction(epsilon)];
+    return Math.max(0, Number(((a * d - c * b) * f) / (b * d * e)));
+  }
 }
+
+const STORE = "memories";
+
+function opened() {
+  if (!globalThis.indexedDB) throw new Error("storage must keep what is written, got a platform without indexedDB");
+  const asked = indexedDB.open("streamgauge", 1);
+  asked.onupgradeneeded = () => asked.result.createObjectStore(STORE);
+  return new Promise((done, failed) => {
+    asked.onsuccess = () => done(asked.result);
+    asked.onerror = asked.onblocked = () => failed(asked.error ?? new Error("storage must be opened, got one that is blocked"));
+  });
+}
+
+/** Where a device remembers: update(name, change) reads the text under a name, or null, and writes what change(text) is,
+ * undefined being nothing and null that it is removed. It is a promise, which is kept once all is on disk; no other page
+ * of the site reads or writes in between. Here that is one transaction: the platform has them wait for each other. */
+export const disk = {
+  async update(name, change) {
+    const database = await opened();
+    const turn = database.transaction(STORE, "readwrite", { durability: "strict" });
+    database.close(); // once the turn is over
+    const [store, wrong] = [turn.objectStore(STORE), []];
+    const found = store.get(name);
+    found.onsuccess = () => {
+      try {
+        const text = change(found.result ?? null);
+        if (text !== undefined) text === null ? store.delete(name) : store.put(text, name);
+      } catch (error) {
+        wrong.push(error);
+        turn.abort();
+      }
+    };
+    await new Promise((done, failed) => {
+      turn.oncomplete = done;
+      turn.onabort = () => failed(wrong[0] ?? new Error(`storage must keep what is written, got ${turn.error?.name ?? "one that was closed"}`));
+    });
+  },
+};
 
 /** `name` is what it is asked, not who asks: under one name there is one memory, whatever the settings become.
  * It makes `most` reports in all, repeated ones too, `every` so many seconds at most one, and none before the moment
  * `since`, in seconds since 1970; those of before are not counted. None of it bounds anything where it is null. */
 export class Device {
-  constructor(claim, { again = new Repeat(), name = "device", storage = globalThis.localStorage, most = null, every = null, since = null, now = clock } = {}) {
+  constructor(claim, { again = new Repeat(), name = "device", storage = disk, most = null, every = null, since = null, now = clock } = {}) {
     if (typeof claim?.privatise !== "function") throw new Error(`claim must be of claimOf(settings), got ${shown(claim)}`);
-    if (typeof again?.next !== "function") throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
-    if (![storage?.getItem, storage?.setItem].every((act) => typeof act === "function")) throw new Error(`storage must have getItem and setItem, as localStorage has, got ${shown(storage)}`);
+    if (![again?.next, again?.left].every((act) => typeof act === "function")) throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
+    if (typeof storage?.update !== "function") throw new Error(`storage must have update(name, change), got ${shown(storage)}`);
     checkPace({ most, every, since, now });
     Object.assign(this, { claim, again, name: `streamgauge ${name}`, storage, most, every, since, now });
   }
 
-  /** Epsilon of all reports so far, as "p" or "p/q". */
-  get spent() { return this.memory.spent ?? "0"; }
-
-  /** How many reports may still be made. */
-  get left() { return this.most === null ? Infinity : Math.max(0, this.most - counted(this, this.memory)); }
-
-  /** The report that was made last, to send it again if no answer came; null if there is none for this collection. */
-  get last() { return this.#lasts ? unhex(this.memory.report) : null; }
-
-  /** Its Batch-Key, under which it is counted once, however often it is sent; null if it was kept without one. */
-  get key() { return this.#lasts ? this.memory.key ?? null : null; }
-
-  get #lasts() { return this.memory.report !== undefined && this.memory.collection === this.claim.fingerprint; }
-
-  get memory() { return remembered(this.storage.getItem(this.name) ?? null); }
-
-  /** What cannot be kept is not sent: a device that forgets would be charged again and not know. */
-  set memory(kept) {
-    this.storage.setItem(this.name, JSON.stringify(kept));
-    if (this.storage.getItem(this.name) !== JSON.stringify(kept)) throw new Error("storage must keep what is written, got one that does not");
+  /** A promise of {spent, left, last, key, fate, again}: epsilon of all reports so far, as "p" or "p/q"; how many may
+   * still be made; and of the last one for this collection the bytes and the Batch-Key, whether it was "taken",
+   * "refused" each time or is "unanswered", and for how many seconds it may still be sent again. */
+  async remembered() {
+    return this.#turn((kept) => {
+      const { spent = "0", report, key, taken, open } = kept;
+      const left = Math.max(0, Math.min(this.again.left(kept, this.claim), (this.most ?? Infinity) - counted(this, kept)));
+      if (kept.collection !== this.claim.fingerprint) return [{ spent, left, last: null, key: null, fate: null, again: 0 }];
+      const fate = taken ? "taken" : open ? "unanswered" : "refused";
+      return [{ spent, left, last: unhex(report), key, fate, again: lasting(this, kept) }];
+    });
   }
 
-  /** A promise of one report; pages of one site take turns where the platform has locks. */
-  async report(item) {
-    const made = () => this.make(item);
-    return globalThis.navigator?.locks ? navigator.locks.request(this.name, made) : made();
+  /** A promise of {report, key}: one more report, and the Batch-Key by which a server counts it once. */
+  async report(item) { return this.#handed((kept) => this.#made(kept, item)); }
+
+  /** A promise of {report, key} that is to be sent now: the last one again, while it is not taken and counts once, or
+   * one more; of null if there may be none. */
+  async due(item) {
+    return this.#handed((kept) => (lasting(this, kept) > 0 ? tried(this, kept) : this.#made(kept, item))).catch((error) => {
+      if ([NoReportLeft, NoBudgetLeft, TooSoon].some((kind) => error instanceof kind)) return null;
+      throw error;
+    });
   }
 
-  /** The same without a turn. Whether there may be a report is asked before it is drawn, and never of the item; all is
-   * written at once, before it is handed out. */
-  make(item) {
-    const kept = this.memory;
-    const pace = paced(this, kept);
-    const { report, spent } = this.again.next(kept, this.claim, item);
-    this.memory = { spent, report: hex(report), collection: this.claim.fingerprint, key: freshKey(), ...pace };
-    return report;
+  /** An answer came to the report of a key: it was taken or, for certain, not. */
+  async answered(key, taken = true) {
+    const noted = (kept) => ({ ...kept, ...(taken ? { taken: true } : { open: Math.max(0, kept.open - 1) }) });
+    await this.#turn((kept) => [null, kept.key === key ? noted(kept) : undefined]);
   }
 
   /** From now on it is another device. Who is asked the same again as before loses again. */
-  forget() { this.storage.removeItem(this.name); }
+  async forget() { await this.storage.update(this.name, () => null); }
+
+  /** Whether there may be a report is asked before it is drawn, and never of the item. */
+  #made(kept, item) {
+    const pace = paced(this, kept);
+    const { report, spent } = this.again.next(kept, this.claim, item);
+    return { spent, report: hex(report), collection: this.claim.fingerprint, key: freshKey(), ...pace };
+  }
+
+  /** What cannot be kept is not handed out: a device that forgets would be charged again and not know. */
+  async #handed(change) {
+    const sent = await this.#turn((kept) => { const next = change(kept); return [{ report: unhex(next.report), key: next.key }, next]; });
+    if (!sent || !(await this.#turn(({ spent }) => [spent]))) throw new Error("storage must keep what is written, got one that does not");
+    return sent;
+  }
+
+  /** change(memory) is what is told, and the memory from then on if it is another. */
+  async #turn(change) {
+    let told;
+    await this.storage.update(this.name, (text) => {
+      const [said, next] = change(memoryOf(text ?? null));
+      told = said;
+      return next && JSON.stringify(next);
+    });
+    return told;
+  }
 }
 
 const clock = () => Date.now() / 1000;
@@ -548,30 +616,49 @@ function checkPace({ most, every, since, now }) {
   if (typeof now !== "function") throw new Error(`now must be a function that tells the time, got ${shown(now)}`);
 }
 
-/** How many reports count. Memories of before they were counted have one at least, of a moment that is not known. */
-const counted = ({ since }, { spent, sent = spent === undefined ? 0 : 1, at = Infinity }) => (since !== null && at < since ? 0 : sent);
+function momentOf({ now }) {
+  const moment = now();
+  if (!Number.isFinite(moment)) throw new Error(`now must tell seconds since 1970, got ${shown(moment)}`);
+  return moment;
+}
+
+/** How many reports count: those of before `since` do not. */
+const counted = ({ since }, { sent = 0, at }) => (since !== null && at < since ? 0 : sent);
 
 /** What is remembered of one more report, if there may be one. A clock that is set back brings none. */
 function paced(device, kept) {
-  const { most, every, since, now } = device;
-  const [sent, { at = -Infinity }, moment] = [counted(device, kept), kept, now()];
-  if (!Number.isFinite(moment)) throw new Error(`now must tell seconds since 1970, got ${shown(moment)}`);
+  const { most, every, since } = device;
+  const [sent, { at = -Infinity }, moment] = [counted(device, kept), kept, momentOf(device)];
   if (most !== null && sent >= most) throw new NoReportLeft(`reports must be at most ${most}, got one more`);
   const wait = Math.max(since ?? moment, every === null ? moment : at + every) - moment;
   if (wait > 0) throw Object.assign(new TooSoon(`report must be ${Number(wait.toPrecision(6))} seconds later, got one now`), { wait });
-  return { sent: sent + 1, at: Math.max(at, moment) };
+  return { sent: sent + 1, at: Math.max(at, moment), taken: false, open: 1, tried: moment };
 }
 
+// Of the last report: `open` attempts to send it have no answer, and the first of them was `tried` at a moment. A server
+// remembers its key for ten minutes after that, of which one is left to the road: later it might be counted twice.
+const AGAIN = 540;
+
+/** For how many seconds the last report may be sent again. */
+function lasting(device, { collection, at, taken, open, tried: first }) {
+  if (collection !== device.claim.fingerprint || taken || (device.since !== null && at < device.since)) return 0;
+  const waited = open ? momentOf(device) - first : -Infinity;
+  return open && waited < 0 ? 0 : Math.max(0, AGAIN - waited);
+}
+
+const tried = (device, kept) => ({ ...kept, open: kept.open + 1, tried: kept.open ? kept.tried : momentOf(device) });
+
 /** A memory as it was written; what was spent is in each, so that none is read as less than it is. */
-function remembered(text) {
+function memoryOf(text) {
   if (text === null) return {};
   try {
     const kept = JSON.parse(text);
     fraction(kept.spent);
-    const { report = "00", key = "0".repeat(32), sent = 1, at = 0 } = kept;
-    if (/^([0-9a-f]{2})+$/.test(report) && /^[0-9a-f]{32}$/.test(key) && whole(1, 2 ** 53 - 1)(sent) && Number.isFinite(at)) return kept;
+    const texts = /^([0-9a-f]{2})+ [0-9a-f]{8} [0-9a-f]{32}$/.test(`${kept.report} ${kept.collection} ${kept.key}`);
+    const numbers = whole(1, 2 ** 53 - 1)(kept.sent) && whole(0, 2 ** 53 - 1)(kept.open) && [kept.at, kept.tried].every(Number.isFinite);
+    if (texts && numbers && typeof kept.taken === "boolean") return kept;
   } catch { /* said below, of any such text */ }
-  throw new Error("memory must be what this device wrote, got other text");
+  throw new BadMemory("memory must be what this device wrote, got other text");
 }
 
 /** The device of a column, as /api/collection tells: its rule, its most reports, one a tick, from the start on. Who

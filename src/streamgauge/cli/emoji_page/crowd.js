@@ -8,12 +8,18 @@ import { named, sign } from "./signs.js";
 const WINDOWS = [["favourites", "Since the start"], ["favourites_now", "Last minute"]];
 
 export class Crowd {
-  constructor(items, column) {
-    Object.assign(this, { column, shown: WINDOWS[0][0], newest: new Map(), drawn: 0 });
-    this.rows = new Map(items.map((item) => [item, this.#row(item)]));
-    byId("rows").replaceChildren(...[...this.rows.values()].map(({ node }) => node));
+  constructor() {
+    Object.assign(this, { column: null, shown: WINDOWS[0][0], newest: new Map(), drawn: 0, rows: new Map() });
     byId("windows").replaceChildren(choice("Window", WINDOWS, this.shown, (name) => { this.shown = name; this.draw(); }));
     byId("truth").addEventListener("change", () => this.draw());
+  }
+
+  /** What is estimated from now on. */
+  begin(items, column) {
+    this.column = column;
+    this.newest.clear();
+    this.rows = new Map(items.map((item) => [item, this.#row(item)]));
+    byId("rows").replaceChildren(...[...this.rows.values()].map(({ node }) => node));
   }
 
   /** The newest tick of both windows: at the start, and after a break, behind which ticks may begin anew. */

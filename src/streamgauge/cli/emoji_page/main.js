@@ -3,47 +3,41 @@
 import { ask } from "/page/api.js";
 import { Live } from "/page/live.js";
 import { Status } from "/page/status.js";
-import { claimOf } from "./client.js";
 import { Crowd } from "./crowd.js";
-import { Poll, withoutDevice } from "./poll.js";
+import { Poll } from "./poll.js";
 import { sentence } from "./words.js";
 
 const status = new Status(() => live.start());
 const live = new Live({ opened, lost: () => status.set("lost"), release, reset: opened, ledger: () => null, status: ({ state }) => status.set(state) });
-let begun = null; // a promise of the crowd, once it was asked what is collected
-let shown = null;
+const crowd = new Crowd();
+const poll = new Poll({ crowd, status, changed });
+let shown = null; // what is collected, as text
 
 async function opened() {
   try {
-    shown = await (begun ??= ask("/api/collection").then(begin));
-    await shown.load();
+    await changed();
+    await crowd.load();
     status.note("load", "");
   } catch (error) {
-    if (!shown) begun = null;
     status.note("load", sentence(error.message), "bad");
   }
 }
 
+/** Whether another poll is there than the one that is shown; it is shown then. A server may have been restarted. */
+async function changed() {
+  const collection = await ask("/api/collection");
+  const told = JSON.stringify(collection);
+  if (told === shown) return false;
+  const [[column, { values }]] = Object.entries(collection.columns);
+  crowd.begin(values, column);
+  poll.open(collection, column, values);
+  shown = told;
+  return true;
+}
+
 function release(event) {
   status.tick(event.tick);
-  shown?.take(event);
-}
-
-function begin(collection) {
-  const [[column, { values, settings }]] = Object.entries(collection.columns);
-  const { epsilon: agreed } = claimOf(settings); // it is shown before anything is sent
-  const crowd = new Crowd(values, column);
-  pollOf({ collection, column, agreed, items: values, crowd, status })?.open();
-  return crowd;
-}
-
-/** The crowd needs no device. */
-function pollOf(told) {
-  try {
-    return new Poll(told);
-  } catch {
-    return withoutDevice();
-  }
+  if (shown !== null) crowd.take(event);
 }
 
 live.start();

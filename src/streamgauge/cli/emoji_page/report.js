@@ -8,8 +8,8 @@ const NAMING = 8; // bytes of a message before its reports: a version, and which
 
 const UNTIL_NOW = { earlier: "in an earlier poll", refused: "not taken until now", unanswered: "not answered until now" };
 
-/** {claim, items, item, report, before, fate}: bytes that were sent, what became of them, and what had before this page
- * sent them, if it did. Those of an earlier visit have no item. */
+/** {claim, items, item, report, before, fate}: bytes that were sent, what became of them, and what had before they were
+ * sent just now, if they were. Those of an earlier visit have no item. */
 export function showReport(told) {
   const fate = el("p", { id: "fate" }, el("b", {}, fateOf(told)));
   show(fate, fate.textContent !== "");
@@ -28,8 +28,9 @@ function road({ item, report, before }) {
 function fateOf({ before, fate }) {
   if (fate === "refused") return "It left, and the server did not take it.";
   if (fate === "unanswered") return "No answer came: it may have arrived, or not.";
+  if (fate === "late") return "No answer came, and it is too late to send it again: it may have arrived, or not.";
   if (fate === "earlier") return "Drawn for an earlier poll, and not sent to this one yet.";
-  if (before === null) return "Sent before this page was opened.";
+  if (before === null) return "Sent from this browser before.";
   if (before === "taken") return "Sent before, and not again.";
   return before in UNTIL_NOW ? `Drawn for your first pick, ${UNTIL_NOW[before]}.` : "";
 }
@@ -62,12 +63,13 @@ function chances({ claim, items, item, report }) {
 /** What a device has lost, or would: once, whatever it sends; and what whoever holds it lost as other devices. */
 export function showCost(claim, when, earlier) {
   const epsilon = fraction(claim.epsilon);
-  const kept = "It is kept here. Until the server has taken it the same bytes may be sent again, whatever you pick then: charged once.";
   const words = {
     never: "It is drawn once, kept here, and sent once: charged once.",
     earlier: "This device reported to an earlier poll: the same bytes go out to this one, whatever you pick. Charged once.",
-    refused: kept,
-    unanswered: kept,
+    refused: "It is kept here. Until the server has taken it the same bytes may be sent again, whatever you pick then: charged once.",
+    unanswered: "It is kept here. For nine minutes the same bytes may be sent again, whatever you pick then: charged once.",
+    late: "The server forgets after some ten minutes which reports it has had: sent again, this one might count twice, so it is not. Charged once.",
+    other: "This device reported to a poll of other settings, and was charged there: it sends nothing here, and this poll costs it nothing.",
     taken: "This device has reported: there is nothing more to send, whatever you pick. Charged once.",
   };
   const bound = `No pick makes a report more than ${short(Math.exp(epsilon))} times as likely as another pick does (e to the ${short(epsilon)}). `;

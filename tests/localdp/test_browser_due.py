@@ -1,0 +1,199 @@
+"""client.js says what is to be sent: a report, again while it has no answer and counts once, and no more than
+pace and budget leave."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import streamgauge as sg
+from streamgauge.localdp import wire
+
+SKETCH = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=2**16, width=2**10)
+OTHER = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=2**16, width=2**10, seed=1)
+START, TICK, AGAIN = 1_000_000, 10, 540
+
+ACTS = """const said = [], keys = [], reports = [];
+const place = (list, one) => { if (!list.includes(one)) list.push(one); return list.indexOf(one); };
+let key = null;
+for (const [collection, at, act, ...more] of given) {
+  const device = client.deviceOf(collection, 'emoji', {agreed: '99', now: () => at});
+  try {
+    if (act === 'due') {
+      const due = await device.due('a' + at);
+      if (due) key = due.key;
+      said.push(due && [place(reports, hex(due.report)), place(keys, due.key)]);
+    } else if (act === 'answered') await device.answered(key, ...more);
+    else if (act === 'forgotten') await device.forget();
+    else said.push(await device.remembered().then(({left, fate, again}) => [left, fate, again]));
+  } catch (error) { said.push(error.constructor.name); }
+}
+return said;"""
+
+
+def collection(again="repeat", most=1, claim=SKETCH, start=START):
+    column = {"again": again, "reports_per_user": most, "settings": wire.settings(claim)}
+    return {"name": "poll", "start": start, "tick": TICK, "columns": {"emoji": column}}
+
+
+def acts(client, told, *acts):
+    """What a device says, of acts (moment, act, ...), with reports and keys numbered as they come."""
+    return client(ACTS, [[told, START + at, *act] for at, *act in acts])
+
+
+def test_a_report_without_an_answer_is_due_again_under_its_key_while_that_is_remembered(fresh):
+    said = acts(fresh, collection(), *((at, "due") for at in (0, 1, AGAIN - 1, AGAIN, AGAIN + 1, 10**6)))
+    assert said == [[0, 0]] * 3 + [None] * 3
+
+
+def test_what_was_taken_is_not_due_again(fresh):
+    told = (
+        (0, "due"),
+        (1, "seen"),
+        (2, "answered"),
+        (3, "due"),
+        (4, "seen"),
+        (5, "answered", False),
+        (6, "due"),
+    )
+    assert acts(fresh, collection(), *told) == [
+        [0, 0],
+        [0, "unanswered", AGAIN - 1],
+        None,
+        [0, "taken", 0],
+        None,
+    ]
+
+
+def test_what_was_refused_each_time_is_due_whenever_it_goes_and_its_time_begins_then(fresh):
+    day = 86_400
+    told = (
+        *((0, "due"), (1, "answered", False), (2, "seen"), (day, "due"), (day, "seen")),
+        *((day + AGAIN - 1, "due"), (day + AGAIN, "due")),
+    )
+    said = [[0, 0], [0, "refused", float("inf")], [0, 0], [0, "unanswered", AGAIN], [0, 0], None]
+    assert acts(fresh, collection(), *told) == said
+
+
+def test_an_attempt_that_was_lost_stays_lost_whatever_is_answered_to_another(fresh):
+    told = (0, "due"), (5, "due"), (6, "answered", False), (7, "seen"), (AGAIN, "due"), (AGAIN, "seen")
+    said = [[0, 0], [0, 0], [0, "unanswered", AGAIN - 7], None, [0, "unanswered", 0]]
+    assert acts(fresh, collection(), *told) == said
+
+
+def test_a_clock_that_is_set_back_sends_nothing_again(fresh):
+    assert acts(fresh, collection(), (100, "due"), (99, "due"), (101, "due")) == [[0, 0], None, [0, 0]]
+
+
+@pytest.mark.parametrize(("again", "next_report"), [("repeat", 0), ("charge", 1)])
+def test_once_it_was_answered_one_more_is_due_at_its_pace(fresh, again, next_report):
+    told = (0, "due"), (3, "due"), (3, "answered"), (9, "due"), (10, "due"), (10, "answered"), (20, "due")
+    assert acts(fresh, collection(again, 2), *told) == [[0, 0], [0, 0], None, [next_report, 1], None]
+
+
+def test_one_that_was_lost_for_good_makes_room_for_the_next(fresh):
+    told = (0, "due"), (AGAIN, "due"), (AGAIN + 1, "due"), (3 * AGAIN, "due")
+    assert acts(fresh, collection(most=2), *told) == [[0, 0], [0, 1], [0, 1], None]
+
+
+def test_a_poll_that_begins_anew_gets_the_same_report_under_a_key_of_its_own(fresh):
+    """Under the old key it would be one that this poll's pace does not count."""
+    later = collection(start=START + 60)
+    given = [[collection(), START, "due"], [later, START + 61, "due"], [later, START + 62, "due"]]
+    assert fresh(ACTS, given) == [[0, 0], [0, 1], [0, 1]]
+
+
+def test_an_answer_to_another_report_changes_nothing(fresh):
+    told = (0, "due"), (0, "forgotten"), (1, "due"), (2, "seen")
+    assert acts(fresh, collection(), *told) == [[0, 0], [1, 1], [0, "unanswered", AGAIN - 1]]
+    fresh("await client.deviceOf(given, 'emoji', {agreed: '2'}).answered('0'.repeat(32));", collection())
+    assert acts(fresh, collection(), (2, "seen")) == [[0, "unanswered", AGAIN - 1]]
+
+
+@pytest.mark.parametrize("again", ["repeat", "charge"])
+def test_a_device_of_another_collection_tells_nothing_of_it(fresh, again):
+    """One that repeats has none left; one that is charged pays for another."""
+    for claim, most in ((SKETCH, 2), (OTHER, 2)):
+        told = collection(again, most, claim)
+        before = acts(fresh, told, (0, "seen"))
+        assert before == [[2, None, 0]] if claim == SKETCH else [[0 if again == "repeat" else 1, None, 0]]
+        acts(fresh, told, (0, "due"), (0, "answered"))
+    told = collection(again, 2, OTHER)
+    assert acts(fresh, told, (TICK, "due")) == ["OtherCollection" if again == "repeat" else [0, 0]]
+
+
+LEFT = """const [settings, total, most] = given;
+const again = new client.Charge(total);
+const device = new client.Device(client.claimOf(settings), {again, most});
+const left = async () => (await device.remembered()).left;
+const said = [await left()];
+while (await device.report('a').catch(() => null)) said.push(await left());
+return said;"""
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "total", "most", "left"),
+    [
+        ("2", "2", 5, [1, 0]),
+        ("2", "2", None, [1, 0]),
+        ("2", "9", 2, [2, 1, 0]),
+        ("2", "9", None, [4, 3, 2, 1, 0]),
+        ("1/3", "1", None, [3, 2, 1, 0]),
+        ("1/3", "99/100", None, [2, 1, 0]),
+        ("2", "1", 5, [0]),
+    ],
+)
+def test_as_many_are_left_as_pace_and_budget_leave(fresh, epsilon, total, most, left):
+    claim = sg.localdp.HadamardCountMeanSketch(sg.Pure(epsilon), hashes=16, width=16)
+    assert fresh(LEFT, [wire.settings(claim), total, most]) == left
+
+
+def test_what_was_spent_without_a_report_that_is_kept_is_not_drawn_for_again(fresh):
+    act = """await client.disk.update('streamgauge emoji', () => '{"spent":"6"}');
+    const device = client.deviceOf(given, 'emoji', {agreed: '6'});
+    const refused = async (act) => act.then(() => null, (error) => error.constructor.name);
+    return Promise.all([device.report('a'), device.due('a'), device.remembered()].map(refused));"""
+    for again in ("repeat", "charge"):
+        assert fresh(act, collection(again, 2)) == ["BadMemory"] * 3
+    rule = """const claim = client.claimOf(given), again = new client.Repeat();
+    try { return again.next({spent: '6'}, claim, 'a'); }
+    catch (error) { return [error.constructor.name, again.left({spent: '6'}, claim)]; }"""
+    assert fresh(rule, wire.settings(SKETCH)) == ["OtherCollection", 0]
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+VISIT = """const {deviceOf, message} = client, sent = [], [collection, answer, visit, at] = given;
+Date.now = () => 1000 * at;
+const fetch = async (path, {headers} = {}) => {
+  if (!headers) return {json: async () => collection};
+  sent.push(headers['Batch-Key']);
+  if (answer === null) throw new TypeError('lost');
+  return {ok: answer < 300, status: answer};
+};
+const Async = Object.getPrototypeOf(async () => 0).constructor;
+const went = await new Async('deviceOf', 'message', 'fetch', visit)(deviceOf, message, fetch)
+  .then(() => 'well', (error) => error.message);
+return [went, sent];"""
+
+
+@pytest.mark.parametrize("page", ["localdp.md", "server.md"])
+def test_what_the_documents_say_to_run_at_every_visit_sends_a_report_that_counts_once(fresh, page):
+    (code,) = re.findall(r"```js\n(import \{ deviceOf.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert len(code.strip().splitlines()) <= 10
+
+    def visit(at, answer):
+        went, sent = fresh(VISIT, [collection(), answer, re.sub(r"import .*", "", code), START + at])
+        assert went == ("lost" if sent and answer is None else "well")
+        return sent
+
+    first = [visit(at, answer) for at, answer in ((0, None), (60, 503), (120, None))]
+    assert first == [first[0]] * 3
+    assert len(first[0]) == 1
+    assert [visit(at, 200) for at in (AGAIN, 2 * AGAIN)] == [[], []]
+    fresh.page.reload()
+    fresh.clear()
+    kept = [
+        visit(at, answer) for at, answer in ((0, 429), (10**6, 429), (2 * 10**6, 200), (2 * 10**6 + 1, 200))
+    ]
+    assert kept == [*[kept[0]] * 3, []]
+    fresh.page.reload()
