@@ -4,7 +4,7 @@ from pathlib import Path
 from threading import Event as Flag
 
 import pytest
-from pipelines import pipeline, run, tables, world
+from pipelines import START, pipeline, run, tables, world
 
 from streamgauge.localdp import HadamardResponse, estimates
 from streamgauge.pipeline.options import Progress
@@ -35,8 +35,24 @@ def test_how_far_it_is_is_told_from_the_start_and_nothing_where_one_commit_is_en
     clock = world(tmp_path, {})
     clock.sleep(125 * 10**6)
     run(made, clock=clock, seen=told.append, ticks=4)
-    assert [(each.tick, each.due) for each in told[:5]] == [(0, 12), (4, 12), (8, 12), (12, 12), (13, None)]
-    assert {each.due for each in told[4:]} == {None}
+    found = list(dict.fromkeys((each.tick, each.due) for each in told))
+    assert found[:5] == [(0, 12), (4, 12), (8, 12), (12, 12), (13, None)]
+    assert {due for _, due in found[4:]} == {None}
+
+
+def test_that_a_run_is_behind_is_told_before_it_is_open_and_before_anything_is_read(tmp_path: Path) -> None:
+    """Who could see when it is told would learn how long it took to read what came."""
+    made, told = pipeline(tmp_path, tables(**MINUTES)), list[str]()
+    clock = world(tmp_path, {1: [{"ts": START + 1}]})
+    clock.sleep(125 * 10**6)
+
+    def seen(progress: Progress) -> None:
+        told.append(f"due {progress.due}")
+
+    run(made, clock=clock, seen=seen, step=told.append, ticks=4)
+    assert told.index("due 12") < told.index("opened") < told.index("read")
+    after = told[told.index("opened") :]
+    assert after.index("due 12") < after.index("read")
 
 
 def test_a_run_whose_stream_begins_later_sleeps_and_takes_turns(

@@ -36,12 +36,13 @@ def test_reports_of_a_long_tick_are_written_in_few_parts_and_not_over_and_over()
 def test_a_part_of_many_bytes_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store has no room for one of all vectors of a long tick."""
     monkeypatch.setattr(open_reports, "LARGE", 1000)
-    reports, longest = OpenReports(), 0
-    for number in range(60):
-        reports.add(tally_of(np.full((2, 20), number, np.uint8)))
-        longest = max(longest, *(len(part or b"") for part in reports.changed().values()))
-    assert longest < 2 * 1000 + 100
-    assert int(reports.close(1).sums.sum()) == 120
+    reports, commits = OpenReports(), list[int]()
+    for number in range(600):
+        reports.add(tally_of(np.full((2, 20), number % 256, np.uint8)))
+        commits.append(sum(len(part or b"") for part in reports.changed().values()))
+    assert max(commits) < 2 * 1000 + 100
+    assert sum(commits) < 10 * 600 * 2 * 24
+    assert int(reports.close(1).sums.sum()) == 1200
 
 
 @pytest.mark.parametrize("large", [1, 100, 1000])

@@ -10,6 +10,7 @@ import pytest
 from people import House, code_of
 from served import file_of, running, stepped
 
+from streamgauge.pipeline.options import Progress
 from streamgauge.server.errors import Guard
 from streamgauge.server.runner import Runner
 
@@ -42,6 +43,29 @@ def test_an_intrusion_is_not_announced_to_a_run_that_catches_up(tmp_path: Path) 
         curator = House(runner.file.folder, runner).client("curator")
         reply = curator.post("/api/intrusions", json={"folder": "court"})
         assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
+
+
+def test_who_waits_for_a_turn_as_a_run_falls_behind_is_told_to_come_back(runner: Runner) -> None:
+    analyst = House(runner.file.folder, runner).client("analyst")
+    far = Progress(1, None, 0, {}, due=10**6)
+
+    async def put_off() -> Any:
+        asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
+        while not runner._turns._asked:
+            await asyncio.sleep(0.001)
+        runner._watch(far)
+        return await asyncio.wait_for(asked, 2)
+
+    reply = asyncio.run(put_off())
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
+    assert runner.catching_up
+    assert "asked" not in runner.names()
+
+
+def test_a_run_that_is_over_is_not_behind(runner: Runner) -> None:
+    runner._watch(Progress(1, None, 0, {}, due=10**6))
+    runner.stop()
+    assert not runner.catching_up
 
 
 def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runner) -> None:

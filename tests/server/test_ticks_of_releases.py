@@ -82,6 +82,26 @@ def test_a_record_is_taken_where_a_release_reads_one_of_its_columns(
     assert made.runner.dropped["no release"] == len(records) - answer
 
 
+@pytest.mark.parametrize("senders", ["anyone", "curator"])
+def test_what_was_left_out_of_a_message_is_taken_when_it_comes_again_and_the_rest_is_not(
+    tmp_path: Path, senders: str
+) -> None:
+    made = House(tmp_path, Still(poll(tmp_path, senders=senders), now=START))
+    records = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}, {"age": "old"}]
+
+    def told(*spans: Any) -> tuple[int, list[Any]]:
+        made.runner.taken = Taken.of(spans)
+        client = made.client(None if senders == "anyone" else "curator")
+        reply = client.post("/api/reports", json=records, headers={"Batch-Key": "k" * 22})
+        return reply.json()["accepted"], sorted(taken_by(made), key=str)
+
+    reads_age, reads_both = (1, None, AGE), (1, None, EMOJI | AGE)
+    assert told((1, None, EMOJI)) == (2, sorted([records[0], records[2]], key=str))
+    assert told(reads_both) == (4, sorted(records, key=str))
+    assert told(reads_both) == (4, sorted(records, key=str))
+    assert told(reads_age) == (3, sorted(records, key=str))
+
+
 def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + 2 * TICK))
     made.runner.taken = Taken.of([(1, 2, EMOJI), (1, None, AGE)])

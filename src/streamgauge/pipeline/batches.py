@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from streamgauge.pipeline.opening import Opened
 from streamgauge.pipeline.options import Progress
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.room import places_of
 from streamgauge.query.measure import Measure, Tally
 from streamgauge.query.released import Released
 
+if TYPE_CHECKING:
+    from streamgauge.pipeline.opening import Opened
+
 
 @dataclass
 class Batches:
     """The runs of some releases, and the scan that all of them need."""
 
-    opened: Opened
+    opened: "Opened"
     runs: Sequence[ReleaseRun]
     events: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
@@ -34,12 +37,24 @@ class Batches:
         """Places of the vectors of one tick, all parts together."""
         return places_of(part for run in self.runs for part in run.planned.parts)
 
+    @property
+    def at_once(self) -> int:
+        """Ticks that one commit has at most."""
+        options = self.opened.options
+        return max(1, min(options.ticks, options.batch // max(1, self.places)))
+
     def cut(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The ticks from `first` to `last` in pieces that are committed at once."""
-        options = self.opened.options
-        size = max(1, min(options.ticks, options.batch // max(1, self.places)))
+        size = self.at_once
         for begin in range(first, last + 1, size):
             yield begin, min(last, begin + size - 1)
+
+    def behind(self, tick: int, due: int) -> int | None:
+        """The tick that is due, where that is further than one commit away: the curator is told so."""
+        if due - tick <= self.at_once:
+            return None
+        self.seen(tick, due)
+        return due
 
     def take(self, answers: Sequence[Tally], first: int, last: int) -> list[Released]:
         """Lets every release take its ticks of these."""

@@ -94,11 +94,12 @@ class LiveRun:
         while not self._over():
             due = self._due()
             self.closing, self.came = due > self.closed, False
+            behind = self.batches.behind(self.closed, due)  # before anything is read: by the clock
             self._read_all()
             if self.opened.options.stop.is_set():
                 return
             if self.closing:
-                yield from self._close(due)
+                yield from self._close(due, behind)
             if self.opened.options.stop.is_set():
                 return
             if self.memory.forgets and self._due() > self.closed:
@@ -193,19 +194,15 @@ class LiveRun:
         self._commit(state={**state, **(MARKED if forgets else {})}, entered=forgets)
         self.batches.seen(self.closed)
 
-    def _close(self, due: int) -> Iterator[list[Released]]:
-        pieces = list(self.batches.cut(self.closed + 1, due))
-        caught_up = due if len(pieces) > 1 else None
-        if caught_up is not None:
-            self.batches.seen(self.closed, caught_up)
-        for begin, end in pieces:
+    def _close(self, due: int, behind: int | None) -> Iterator[list[Released]]:
+        for begin, end in self.batches.cut(self.closed + 1, due):
             released = self.batches.take(self.memory.close(end), begin, end)
             self.opened.options.step("drawn")
             self.closed = end
             self.memory.closed(self.engine, end)
             state = self.memory.whole(self.engine, self._ticks)
             self._commit(tick=end, released=released, state=state)
-            self.batches.seen(end, caught_up)
+            self.batches.seen(end, behind)
             self._renew()
             yield released
             if self.opened.options.stop.is_set():

@@ -11,7 +11,6 @@ Promise
     that are added again, in any order, make the same table.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any
@@ -40,7 +39,7 @@ class LocalPartRun:
         table: Any = part.statistic
         self.reach: int | None = table.ticks
         self._rows: dict[int, Counted] = {}  # noisy: in the window, and not in a table that was written
-        self._written = Counter[int]()  # ticks whose rows are in the store, and in how many parts
+        self._written: dict[int, list[str]] = {}  # ticks whose rows are in the store, and under which names
         self._known: Frequencies | None = None  # the last estimates, while nothing has changed
 
     @classmethod
@@ -53,9 +52,9 @@ class LocalPartRun:
         claim, table = claim_of(part), state.get(name + TABLE)
         collector = claim.collector() if table is None else claim.load(table)
         run = cls(part, collector, *TICK.unpack(state[name]))
-        found = [read(data) for key, data in state.items() if key.startswith(name + ROWS)]
-        run._rows = together(found)
-        run._written = Counter(tick for part in found for tick in part)
+        found = {key: read(data) for key, data in state.items() if key.startswith(name + ROWS)}
+        run._rows = together(found.values())
+        run._written = {tick: [key for key, part in found.items() if tick in part] for tick in run._rows}
         for counted in run._rows.values():
             run._add(counted)
         return run
@@ -67,17 +66,16 @@ class LocalPartRun:
             parts[name + TABLE] = self.run.save()
             self._rows = {}
         for tick in [tick for tick in self._written if tick not in self._rows]:
-            parts |= dict.fromkeys(_names(name, tick, self._written.pop(tick)))
+            parts |= dict.fromkeys(self._written.pop(tick))
         for tick in [tick for tick in self._rows if tick not in self._written]:
             new = [written(piece) for piece in pieces({tick: self._rows[tick]}, LARGE)]
-            self._written[tick] = len(new)
-            parts |= dict(zip(_names(name, tick, len(new)), new, strict=True))
+            self._written[tick] = [f"{name}{ROWS}{tick}/{number}" for number in range(len(new))]
+            parts |= dict(zip(self._written[tick], new, strict=True))
         return parts
 
     def stored(self, name: str) -> list[str]:
         """What the store has under a name."""
-        rows = [each for tick in sorted(self._written) for each in _names(name, tick, self._written[tick])]
-        return [name, name + TABLE, *rows]
+        return [name, name + TABLE, *(each for tick in sorted(self._written) for each in self._written[tick])]
 
     @property
     def _is_grown(self) -> bool:
@@ -124,11 +122,6 @@ class LocalPartRun:
 
     def begin_anew(self) -> None:
         """Nothing was drawn here."""
-
-
-def _names(name: str, tick: int, count: int) -> list[str]:
-    """Of the parts in which a tick's rows are written."""
-    return [f"{name}{ROWS}{tick}/{number}" for number in range(count)]
 
 
 def claim_of(part: Part) -> Any:

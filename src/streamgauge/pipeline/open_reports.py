@@ -3,7 +3,8 @@
 Sums of secret events are written anew, all of them, whenever something comes, so that how much came is
 hidden. How many reports came is public: only what is new is written, in a part of its own. A part takes in
 the one before if that is at most twice as large; so there are as many parts as a number has digits, and a
-report is written as often. Parts of many bytes are left as they are: a store takes 10^9 of them at most.
+report is written as often. Parts are cut where they are large, and left as they are from half of that on:
+a store takes 10^9 bytes in one at most, and a commit is not much longer than what is new.
 """
 
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ class OpenReports:
         number = max([-1, *self._parts, *gone]) + 1
         if self._new:
             part = together(self._new)
-            while self._parts and size(self._parts[max(self._parts)]) <= min(2 * size(part), LARGE):
+            while self._parts and size(self._parts[max(self._parts)]) <= min(2 * size(part), LARGE // 2):
                 before = max(self._parts)
                 part, gone = together([self._parts.pop(before), part]), [*gone, before]
             self._parts |= dict(enumerate(pieces(part, LARGE), number))

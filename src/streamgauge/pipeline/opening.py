@@ -19,8 +19,9 @@ from streamgauge.pipeline.asked_releases import (
     room_refused,
     with_asked,
 )
+from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.book import Book, Entry, base_name
-from streamgauge.pipeline.by_clock import newest_tick
+from streamgauge.pipeline.by_clock import closed_tick, newest_tick
 from streamgauge.pipeline.discovered_run import DiscoveredRun
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.holding import Holding
@@ -201,9 +202,17 @@ class Opening:
         self._let_out()
         opened = Opened(self.file, self.options, self.publisher, self.book, self.state, self.runs)
         self.holding.begun = True
+        self._tell_behind(opened)
         self.options.takes(opened.taken)
         self.options.step("opened")
         return opened
+
+    def _tell_behind(self, opened: Opened) -> None:
+        """Before anybody is told that it is open: who sends or asks would wait for long."""
+        stream = self.file.stream
+        if stream.arrival == "live" and self.runs:
+            due = closed_tick(stream, self.options.clock.now())
+            Batches(opened, self.runs).behind(self.store.tick, due)
 
     def _lost(self) -> Rollback:
         """What a newer copy of the store has; there is none of a store that was held since it was looked."""

@@ -69,7 +69,11 @@ def check_begun(runner: Runner, what: str) -> None:
 def check_caught_up(runner: Runner, rule: str) -> None:
     """Refuses what would wait for as long as a run catches up."""
     if runner.catching_up:
-        raise later("catching_up", rule, seconds=BEHIND)
+        raise catching_up(rule)
+
+
+def catching_up(rule: str) -> HttpRefusal:
+    return later("catching_up", rule, seconds=BEHIND)
 
 
 def check_events(runner: Runner) -> None:

@@ -5,8 +5,9 @@ the run is set down and taken up again, which takes as long as the data makes it
 the clock (`gathering`), when the ledger shows the charge, and the ledger that is planned with is that of the
 last departure. A plan begins by the clock: the tick that the store has open would show that events came. What
 went wrong in the run is told as its state, never in its words. That the server stops is told at once, and so
-is that a run catches up: both are the machine's. Plans take processor time from the run, so one is made at a
-time, and their number is bounded (`max_plans_per_minute`): rounds stay even (`work`).
+is that a run catches up: by the clock when that begins, by how long it took when it ends (docs/limits.md).
+Plans take processor time from the run, so one is made at a time, and their number is bounded
+(`max_plans_per_minute`): rounds stay even (`work`).
 
 **Promise.** Nobody who waits for the run holds a thread, and planning has one of its own, with a short queue
 (`WAITING`): readers never wait behind analysts. Who asks again for what was charged to them, in the same
@@ -43,18 +44,17 @@ from streamgauge.pipeline.plan_json import release_as_json
 from streamgauge.pipeline.planning import PlannedRelease
 from streamgauge.privacy import Loss
 from streamgauge.query.toml_keys import BadFile
-from streamgauge.server.accepting import check_caught_up
+from streamgauge.server.accepting import catching_up, check_caught_up
 from streamgauge.server.bodies import json_object
 from streamgauge.server.errors import HttpRefusal, later
 from streamgauge.server.limits import Limits
 from streamgauge.server.public_ledger import PublicLedger
 from streamgauge.server.roles import Person, Role, needs, person_of
 from streamgauge.server.runner import Runner
-from streamgauge.server.turns import KeyAway, NotRunning, Refused, Stops
+from streamgauge.server.turns import Behind, KeyAway, NotRunning, Refused, Stops
 
 WAITING = 64  # plans and asks that may wait for the one thread that plans
 Found = TypeVar("Found")
-BEHIND = "the run must have caught up with the clock to be asked, got one that has not: ask again"
 NO_RUN = "the run must go on to be asked, got one that does not"
 MARGIN = 0.01  # seconds: a clock that is set in small steps may be behind the one that wakes us
 
@@ -159,7 +159,7 @@ class Asking:
 
     async def in_turn(self, person: Person, act: Callable[..., Future[Found]], *told: Any) -> Found:
         """Does what the run has to be stopped for; whatever comes of it is told on the clock."""
-        check_caught_up(self.runner, BEHIND)
+        check_caught_up(self.runner, str(Behind()))
         self.limits.ask(person.client)
         heard: int | None = self.heard(self.now())
         try:
@@ -168,6 +168,9 @@ class Asking:
             raise refused(refusal.reasons) from None
         except KeyAway as away:
             raise later("key_away", str(away), seconds=10) from None
+        except Behind as behind:
+            heard = None
+            raise catching_up(str(behind)) from None
         except Stops:
             heard = None
             raise later("not_running", NO_RUN, seconds=10) from None

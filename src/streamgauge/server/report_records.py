@@ -11,7 +11,7 @@ goes on.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -43,9 +43,18 @@ class Sent:
 
     def only(self, takes: Callable[[frozenset[str]], bool]) -> Self:
         """Those records whose columns are taken."""
-        taken = {columns for columns in set(self.columns) if takes(columns)}
+        kinds = set(self.columns)
+        taken = {columns for columns in kinds if takes(columns)}
+        return self if taken == kinds else self._those(taken)
+
+    def alike(self) -> dict[frozenset[str], Self]:
+        """By the columns that they have."""
+        kinds = dict.fromkeys(self.columns)
+        return {columns: self if len(kinds) == 1 else self._those({columns}) for columns in kinds}
+
+    def _those(self, columns: Collection[frozenset[str]]) -> Self:
         pairs = zip(self.records, self.columns, strict=True)
-        kept = [(record, columns) for record, columns in pairs if columns in taken]
+        kept = [pair for pair in pairs if pair[1] in columns]
         return replace(self, records=[each for each, _ in kept], columns=[each for _, each in kept])
 
     def lines(self, arrived: int) -> bytes:

@@ -13,8 +13,8 @@ that closed is never committed, and so never acknowledged; in the last tick of t
 carried into a later one, where they do not count it. A report that no device can have made is dropped by
 itself and counted for the curator; any other moves an estimate by no more than an honest one. `"durable":
 true` is said after the commit. A message that is sent again under its key, with the same content, is counted
-once, as long as its key is among the newest that are remembered (`inbox_of`); one without a key is not
-remembered.
+once, as long as its key is among the newest that are remembered (`inbox_of`), and what was left out of it is
+counted then if a release reads it by now; one without a key is not remembered.
 
 **Privacy.** Where senders = "anyone", no token is asked, no cookie is looked at, and pages of all sites may
 send (`Shared`). The address of a device is known to the limits and to nothing else: the access log has none.
@@ -23,7 +23,9 @@ not by the reply, nor by when it comes (`Inbox.put`), nor by the public number o
 too long to be guessed.
 """
 
+import json
 import re
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
@@ -111,9 +113,11 @@ class Collecting:
             taken = sent.only(arrival.takes)
             if taken.count < sent.count:
                 self.runner.dropped[UNTAKEN] += sent.count - taken.count
-            ticket = self._put(inbox, key and f"{key} {sha256(body).hexdigest()}", taken, arrival.moment)
-        await committed(self.runner, ticket, "reports", WAITS, NO_COMMIT)
-        return self._told(inbox, taken.count, repeated=ticket.repeated)
+            batches = batches_of(taken, key and f"{key} {sha256(body).hexdigest()}")
+            tickets = [self._put(inbox, own, some, arrival.moment) for own, some in batches]
+        for ticket in tickets:
+            await committed(self.runner, ticket, "reports", WAITS, NO_COMMIT)
+        return self._told(inbox, taken.count, repeated=all(ticket.repeated for ticket in tickets))
 
     def _told(self, inbox: Inbox, accepted: int, *, repeated: bool) -> Response:
         told = {"accepted": accepted, "durable": inbox.durable}
@@ -155,6 +159,16 @@ class Collecting:
 
         at_once = len(body) <= AT_ONCE and not encoding
         return made() if at_once else await run_in_threadpool(made)
+
+
+def batches_of(sent: Sent, key: str | None) -> Iterator[tuple[str | None, Sent]]:
+    """The records of a message as they are put, and under which key: those that have the same columns are
+    taken or left out together, so what is known of one key is true of all its records."""
+    if key is None:
+        yield None, sent
+        return
+    for columns, some in sent.alike().items():
+        yield f"{key} {json.dumps(sorted(columns))}", some
 
 
 def public_paths(runner: Runner) -> frozenset[str]:

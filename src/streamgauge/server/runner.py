@@ -292,6 +292,7 @@ class Runner:
 
     def _run(self, turn: Turn, *, idle: bool) -> Exception | None:
         """One turn, to its end or until it is stopped; returns what went wrong."""
+        self._tally.opened()
         try:
             heard = Heard(self.file, self._leaving, self.late)
             self._hand_over(turn, heard)
@@ -303,7 +304,14 @@ class Runner:
                     heard.commit(released)
         except Exception as failure:
             return self._emptied(failure)
+        finally:
+            self._behind_no_more()
         return None
+
+    def _behind_no_more(self) -> None:
+        """A run that is over catches up with nothing: the next one tells anew."""
+        if self.progress is not None:
+            self.progress = replace(self.progress, due=None)
 
     def _hand_over(self, turn: Turn, heard: Heard) -> None:
         """Holds the intrusions that were announced: who announced one is told what came of it."""
@@ -333,7 +341,6 @@ class Runner:
             if name == "opened":
                 heard.opening(first=self.state == "starting", begun=self._begun(turn))
                 self.options = replace(self.options, **ONCE)
-                self._tally.opened()
                 self.board.tell("running")
                 self._turns.opened(turn)
 
@@ -379,6 +386,8 @@ class Runner:
         told = self._tally.with_earlier(progress)
         self.progress = replace(told, dropped={**told.dropped, **self.dropped})
         self._seen(self.progress)
+        if self.catching_up:
+            self._turns.put_off()
 
     def _fail(self, failure: Exception) -> None:
         """The world is not as a run needs it: readers go on, nobody else."""

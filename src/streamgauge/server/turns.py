@@ -66,6 +66,15 @@ class KeyAway(NotRunning):
         )
 
 
+class Behind(NotRunning):
+    """It has to catch up with the clock, which takes long: who waits is told at once."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the run must have caught up with the clock to be asked, got one that has not: ask again"
+        )
+
+
 class Stops(NotRunning):
     """It ends for now, whatever came: who waits is told at once."""
 
@@ -75,6 +84,8 @@ class Stops(NotRunning):
 
 def refusal_of(failure: BaseException) -> Exception:
     """What may be told of a failure."""
+    if isinstance(failure, Behind):
+        return failure
     if isinstance(failure, KEYLESS):
         return KeyAway()
     if not isinstance(failure, TOLD):
@@ -236,12 +247,20 @@ class Turns:
     def rest(self, failure: Exception) -> None:
         """The run cannot be taken up for now: who waits is told, and it is tried again after a while."""
         with self._changed:
-            for wish in (*self._alone, *self._asked):
-                wish.settle(failure)
-            self._alone.clear()
-            self._asked.clear()
+            self._put_off(failure)
             if not self._over:
                 self._changed.wait(REST)
+
+    def put_off(self) -> None:
+        """The run has to catch up: who waits is told."""
+        with self._changed:
+            self._put_off(Behind())
+
+    def _put_off(self, failure: Exception | None) -> None:
+        for wish in (*self._alone, *self._asked):
+            wish.settle(failure)
+        self._alone.clear()
+        self._asked.clear()
 
     def next(self, *, idle: bool) -> Turn | None:
         """The next turn; where nothing is left to run, only when somebody asks. None when all is over.
@@ -260,10 +279,7 @@ class Turns:
         """Nobody gets a turn any more, and who waits for one is told; the run at hand goes on."""
         with self._changed:
             self._refusing = True
-            for wish in (*self._alone, *self._asked):
-                wish.settle(None)
-            self._alone.clear()
-            self._asked.clear()
+            self._put_off(None)
 
     def close(self) -> None:
         """Stops the run at hand; nobody gets a turn any more."""
