@@ -43,6 +43,8 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/sparse.py --quick
 	@$(BIN)/python -P benchmarks/panprivate.py --quick
 	@$(BIN)/python -P benchmarks/localdp.py --quick
+	@$(BIN)/python -P benchmarks/liars.py --quick
+	@$(BIN)/python -P benchmarks/reports.py
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) build dist streamgauge-demo streamgauge-audit .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

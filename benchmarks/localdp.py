@@ -1,4 +1,4 @@
-"""The local model: speed, memory, error against theory, pure-ldp, and what lying devices can do.
+"""The local model: speed, memory, error against theory, and pure-ldp.
 
     python benchmarks/localdp.py            # some minutes
     python benchmarks/localdp.py --quick    # fewer runs, a tenth of pure-ldp's reports: a minute or two
@@ -15,11 +15,6 @@ that ratio is known from how it varies from run to run, since errors of one sket
 pure-ldp is the package of that name (left out where it, or scikit-learn and statsmodels, which it imports,
 is not there), with the same numbers for both. Its chance comes from floats of a Mersenne twister, ours is
 exact and cryptographic.
-
-Lying devices. A part of all devices promotes one rare item: with honest reports of it, or with the report
-that moves its estimate most. Bias is the estimate of all reports less that of the honest ones. Error bars are
-told from the sketch: beside them, how much wider those of an item that nobody has become where liars send few
-different reports over and over.
 """
 
 import argparse
@@ -54,7 +49,6 @@ SETTLED = 0.015  # the error of a ratio, of 1
 SAME = """Flips, widths and corrections of pure-ldp are ours, as floats, but for HR: above epsilon 1 it is
 the general version, whose codes support fewer items. Its hashes are xxHash of seeds 0, 1, 2, ..: the same in
 every run, so that collisions are the luck of the items. A collector's time has all estimates in it."""
-PARTS = (0.001, 0.01, 0.1)
 DRAWN = np.random.default_rng(9)
 
 
@@ -325,86 +319,6 @@ def run_ours(claim: Any, people: Population) -> Run:
     return sent.cpu, taken.cpu, found.count
 
 
-def forged(claim: Any, item: int, count: int) -> list[bytes]:
-    """Reports that move the estimate of an item up the most."""
-    if isinstance(claim, HadamardCountMeanSketch):
-        places = zip(
-            *(DRAWN.integers(0, most, count).tolist() for most in (claim.hashes, claim.width)), strict=True
-        )
-        return [claim.encode(item, place, line, 0) for place, line in places]
-    if isinstance(claim, CountMeanSketch):
-        nothing = [0] * claim.width
-        return [
-            claim.encode(item, place, nothing) for place in DRAWN.integers(0, claim.hashes, count).tolist()
-        ]
-    if isinstance(claim, LocalHashing):
-        return [claim.encode(item, place, 1, 0) for place in DRAWN.integers(0, claim.hashes, count).tolist()]
-    if isinstance(claim, UnaryEncoding):
-        return [claim.encode(item, 1, [0] * len(claim.items))] * count
-    if isinstance(claim, HadamardResponse):
-        return [claim.encode(item, code, 0) for code in DRAWN.integers(0, claim.codes, count).tolist()]
-    return [claim.encode(item, 1, 0)] * count
-
-
-def print_liars(loss: Pure, runs: int) -> None:
-    devices = 10**5
-    people = Population.of(500, devices)
-    target, truth = people.items[-1], float(people.counts[-1])
-    title = (
-        f"Lying devices, epsilon {loss.epsilon}, 10^5 devices, one item of {truth:.0f}: bias for each of them"
-    )
-    columns = [f"{part:.1%} {how}" for part in PARTS for how in ("honest reports", "forged")]
-    titled(title, "", "influence", *columns)
-    for claim in protocols(loss, people.items, 64, 256):
-        cells = [
-            f"{np.mean(found):.2f}" for part in PARTS for found in biases(claim, people, target, part, runs)
-        ]
-        row(called(claim), f"{claim.influence:.2f}", *cells)
-    print("\nWhat that makes of a share of the item, by theory: part x influence, in standard errors of it")
-    for claim in protocols(loss, people.items, 64, 256):
-        error = float(people.stddevs(claim)[-1])
-        told = ", ".join(f"{part:.1%}: {part * devices * claim.influence / error:.1f}" for part in PARTS)
-        print(f"- {called(claim)}: {told}")
-
-
-def biases(
-    claim: Any, people: Population, item: int, part: float, runs: int
-) -> tuple[list[float], list[float]]:
-    """For each liar, of runs: with honest reports of the item, and with forged ones."""
-    liars = round(part * people.counts.sum())
-    honest = people.devices[: len(people.devices) - liars]
-    found: tuple[list[float], list[float]] = ([], [])
-    for run in range(runs):
-        mine = seeded(claim, run)
-        before = added(mine.collector(), [mine.privatise_many(honest)])
-        for kind, sent in zip(
-            found, (mine.privatise_many([item] * liars), forged(mine, item, liars)), strict=True
-        ):
-            after = added(before + mine.collector(), [sent])
-            kind.append(float(after.estimate([item]).count[0] - before.estimate([item]).count[0]) / liars)
-    return found
-
-
-def print_bars(loss: Pure) -> None:
-    people = Population.of(500, 10**5)
-    title = (
-        f"Lying devices, epsilon {loss.epsilon}, 10^5 devices: standard error, of that of as many honest ones"
-    )
-    few = (1, 16, 256)
-    titled(title, "", *(f"{part:.0%}, {count} reports" for part in PARTS[1:] for count in few))
-    for claim in [each for each in protocols(loss, people.items, 64, 256) if each.hashed]:
-        row(called(claim), *(f"{widened(claim, people, part, n):.2f}" for part in PARTS[1:] for n in few))
-
-
-def widened(claim: Any, people: Population, part: float, different: int) -> float:
-    """How many times as wide an error bar is where a part of all devices sends so few different reports."""
-    sent = np.asarray(claim.privatise_many(people.devices))
-    liars = round(part * len(sent))
-    told = np.concatenate([sent[liars:], sent[DRAWN.integers(0, different, liars)]])
-    bars = [added(claim.collector(), [each]).estimate(["nobody's"]).stddev[0] for each in (told, sent)]
-    return float(bars[0] / bars[1])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer runs and reports")
@@ -412,8 +326,6 @@ def main() -> None:
     print_server(4 if quick else 12)
     print_clients(10**5 if quick else 10**6)
     print_errors(10 if quick else 60, (Pure(2),) if quick else (Pure(1), Pure(2), Pure(4)))
-    print_liars(Pure(2), 2 if quick else 10)
-    print_bars(Pure(2))
     for loss in (Pure(1),) if quick else (Pure(1), Pure(3)):
         print_theirs(2_000 if quick else 20_000, 3 if quick else 10, loss)
 
