@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 for room in ("laws", "localdp", "panprivate"):
     sys.path.insert(0, str(Path(__file__).parent / room))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the cores: more threads wait in circles
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 

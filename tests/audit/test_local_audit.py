@@ -36,7 +36,7 @@ SUBJECTS = {
     for name in (*local_claims.oracles(), local_claims.DEVICE)
     for entry in entries(name)
 }
-TWINS = {twins.name: twins for twins in local.every_twin(Chance())}
+TWINS = {twins.name: twins for twins in local.every_twin(Chance.seeded("local"))}
 
 
 def test_every_oracle_of_the_room_is_on_the_list() -> None:

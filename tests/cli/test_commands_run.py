@@ -17,7 +17,7 @@ from streamgauge.pipeline.reader import Reader
 from streamgauge.pipeline.store_errors import NoStore
 
 STDOUT = '\n[[sink]]\nto = "-"\nformat = "jsonl"\n'
-SECONDS = 30
+SECONDS = 120
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,13 @@ from clinics import line_of, started, told
 
 from streamgauge.cli.served import Worry
 
-NOW = datetime.now(UTC)
-TOML = f"""
+TOML = """
 [stream]
 name = "visits"
 source = "http"
 time = "ts"
 tick = "1s"
-start = "{NOW - timedelta(seconds=2):%Y-%m-%dT%H:%M:%SZ}"
+start = "{start:%Y-%m-%dT%H:%M:%SZ}"
 lateness = "0s"
 unit = "event"
 budget = {{ epsilon = 1.0 }}
@@ -50,7 +49,7 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "clinic.toml"
-        self.file.write_text(TOML)
+        self.file.write_text(TOML.format(start=datetime.now(UTC) - timedelta(seconds=2)))
         assert told("key", "create", folder / "clinic.key").exit_code == 0
         roles = {"reader": (), "analyst": ("--share", "1/2"), "curator": ()}
         made = {
@@ -127,9 +126,9 @@ def test_a_token_that_is_revoked_is_known_no_more(served: Served) -> None:
     secret = told("token", "create", served.file, "guest", "--role", "reader").stdout.strip()
     headers = {"Authorization": f"Bearer {secret}"}
     url = f"{served.address}/api/ledger"
-    assert httpx.get(url, headers=headers, trust_env=False).status_code == 200
+    assert httpx.get(url, headers=headers, timeout=30, trust_env=False).status_code == 200
     assert told("token", "revoke", served.file, "guest").exit_code == 0
-    assert httpx.get(url, headers=headers, trust_env=False).status_code == 401
+    assert httpx.get(url, headers=headers, timeout=30, trust_env=False).status_code == 401
 
 
 def test_a_second_server_and_a_port_in_use_are_one_line(served: Served, tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_a_second_server_and_a_port_in_use_are_one_line(served: Served, tmp_path
     assert (second.returncode, "must be used by one run at a time" in said, "\n" in said) == (2, True, False)
     port = served.address.rpartition(":")[2]
     other = tmp_path / "other.toml"
-    other.write_text(TOML)
+    other.write_text(served.file.read_text())
     third = started("serve", other, "--port", port, "--quiet")
     said = third.communicate()[1].strip()
     assert (third.returncode, "\n" in said) == (1, False)

@@ -130,7 +130,11 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 @given(st.lists(st.one_of(TEXTS, st.none(), st.integers(), st.booleans()), max_size=12), TEXTS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_one_record_moves_one_key_by_one_and_no_other(running: Any, notes: list[Any], more: str) -> None:
     def told(some: list[Any]) -> Keyed:
         data = "".join(f"{line({'hours': 1, 'note': note})}\n" for note in some)

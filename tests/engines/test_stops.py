@@ -20,7 +20,9 @@ from streamgauge.query.measure import Measure
 from streamgauge.query.stopped import Stopped
 from streamgauge.sources.clean import is_clean
 
-SLOW = Measure('list_sum(list_transform(range(80), lambda x: x * "$tick")) > 0', ())
+SLOW, SLOWER = (
+    Measure(f'list_sum(list_transform(range({steps}), lambda x: x * "$tick")) > 0', ()) for steps in (80, 500)
+)
 VISITS = 300_000  # DuckDB looks for signals after some hundred thousand
 
 
@@ -41,7 +43,7 @@ def soon_after_a_query_begins(monkeypatch: pytest.MonkeyPatch, act: Any) -> None
     monkeypatch.setattr(Answers, "add", add)
 
 
-def scanned(path: Path, stop: Flag | None, measure: Measure = SLOW) -> list[Any]:
+def scanned(path: Path, stop: Flag | None, measure: Measure = SLOWER) -> list[Any]:
     with engine(stream(), [measure], threads=1) as duck:
         return list(duck.finished([part(path)], 1, TICKS, stop))
 

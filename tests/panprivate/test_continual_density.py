@@ -268,7 +268,7 @@ def test_the_newest_estimate_is_told_again_for_nothing() -> None:
 
 def test_announced_intrusions_begin_another_counter_and_are_limited() -> None:
     counter = Binary(sg.Pure("1/100"), horizon=7, pan_private=True)
-    run = ContinualDensity(sg.Pure(4), universe=9, intrusions=1, counter=counter).start()
+    run = ContinualDensity(sg.Pure(4), universe=9, intrusions=1, counter=counter).start(InsecureNoise(1))
     for _ in range(7):
         run.step([1])
     with pytest.raises(HorizonPassed, match=r"^tick must be at most the counter's horizon 7, got 8$"):

@@ -43,6 +43,7 @@ SMOOTH = {
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "running"}
 LATEST = {**COUNTS, "name": "latest", "window": "sliding 30s"}
 DENSITY = {"name": "density", "sql": "SELECT DENSITY(u) FROM v", "window": "running", "epsilon": 6}
+DENSITIES = tuple({**DENSITY, "name": f"density_{place}", "epsilon": 1} for place in range(8))
 RELEASES = (EACH, RUNNING, DISTINCT, SLIDING, SHORT)
 BRIEF = (EACH, RUNNING)
 OF_USERS = (EACH, RUNNING, SEEN, SLIDING, SHORT)
@@ -50,11 +51,13 @@ PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smo
     "counts": 2,
     "latest": 2,
     "density": 1,
+    **{str(each["name"]): 1 for each in DENSITIES},
 }
 MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3} | {
     "counts": 1,
     "latest": 1,
     "density": 1,
+    **{str(each["name"]): 1 for each in DENSITIES},
 }
 SHORT_TICKS = 7
 SINKS = ({"to": "out.jsonl"}, {"to": "out.parquet"}, {"to": "short.csv", "releases": ["short"]})
@@ -171,6 +174,16 @@ KINDS = {
         "live",
         {"user": "u"},
         releases=(DENSITY,),
+        sinks=SINKS[:1],
+        private=True,
+        silent=False,
+    ),
+    "private often": Kind(  # of which no tick is equal in two draws by chance
+        5,
+        "http",
+        "live",
+        {"user": "u"},
+        releases=DENSITIES,
         sinks=SINKS[:1],
         private=True,
         silent=False,

@@ -27,7 +27,7 @@ FOLDERS = {
     **{f"XDG_{kind}_HOME": f"home/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")},
     "XDG_RUNTIME_DIR": "home/runtime",
 }
-PATIENCE = 60.0  # seconds until a run that does not come to the point fails the test
+PATIENCE = 300.0  # seconds until a run that does not come to the point fails the test
 WRITES = os.O_WRONLY | os.O_RDWR
 
 
@@ -84,8 +84,10 @@ class House:
         path = self.folder / "v.streamgauge" / "store.db"
         if not path.exists():
             return False
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as sql:
+        held = suppress(sqlite3.OperationalError)  # by the run, for a while
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as sql, held:
             return bool(sql.execute("SELECT 1 FROM parts WHERE name = 'waiting'").fetchall())
+        return False
 
 
 class Seized:
@@ -96,10 +98,12 @@ class Seized:
 
     def wait_until(self, happened: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
+        over = False  # known before it is looked: what happens as it ends has happened
         while not happened():
-            if self.process.poll() is not None or time.monotonic() > deadline:
+            if over:
                 pytest.fail(f"the run is at no such point: {(self.house.folder / 'told').read_text()[-500:]}")
             time.sleep(0.005)
+            over = self.process.poll() is not None or time.monotonic() > deadline
 
     def at_work(self) -> None:
         """Waits until it holds the lock."""

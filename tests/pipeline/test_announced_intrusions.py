@@ -31,7 +31,7 @@ from streamgauge.pipeline.store_errors import WrongKey
 from streamgauge.query.measure import Tally
 from streamgauge.query.planner import planned
 from streamgauge.sources.passing_inbox import PassingInbox
-from streamgauge.testing import SilentNoise
+from streamgauge.testing import InsecureNoise, SilentNoise
 
 PRIVATE: Tables = {"source": "http", "arrival": "live", "pan_private": True}
 COUNTS: Tables = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "running"}
@@ -149,13 +149,13 @@ def test_a_counter_whose_run_was_lost_begins_anew_before_it_is_handed_over(tmp_p
 def test_the_error_of_a_table_grows_as_its_claim_predicts_and_the_reserve_is_not_overdrawn(
     tmp_path: Path,
 ) -> None:
-    made = users(tmp_path, 2)
+    made, noise = users(tmp_path, 2), InsecureNoise(1)
     claim = planned(made.file, made.file.releases[0]).parts[0].statistic.counter
-    run(made, 0, 13)
+    run(made, 0, 13, noise=noise)
     for number, until in ((1, 24), (2, 34)):
         assert made.plan().intrusions.left == 3 - number
-        intrude(made.file, tmp_path / f"{number}")
-        run(made, until - 11, until)
+        intrude(made.file, tmp_path / f"{number}", noise=noise)
+        run(made, until - 11, until, noise=noise)
     for number, each in enumerate(made.releases("here")):
         assert abs(each.value[0, 0] - 0.75) < 8 * each.stddev[0, 0]
         value = min(max(each.value[0, 0], 0), 1)

@@ -53,7 +53,7 @@ def test_tables_of_users_that_were_killed_publish_every_tick_once_and_from_one_d
 
 def test_releases_that_leave_before_their_commit_are_caught():
     with (
-        Watched("private users", twin="publish_first") as run,
+        Watched("private often", twin="publish_first") as run,
         pytest.raises(AssertionError, match="must have one value"),
     ):
         killed(run, ("packed", 4))

@@ -108,7 +108,7 @@ def test_bad_sources_are_refused_by_their_rule_and_no_digit_of_a_key_is_told(
 def test_a_command_that_does_not_end_is_not_waited_for_even_if_its_child_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(keys, "PATIENCE", 0.2)
     with pytest.raises(KeyRefused, match=r"must end in 0.2 s, got .* running"):
-        load_key("command:sh -c 'sleep 3 & sleep 3'", tmp_path)
+        load_key("command:sh -c 'sleep 60 & sleep 60'", tmp_path)
 
 
 def test_a_key_does_not_show_itself(tmp_path):

@@ -228,7 +228,7 @@ def test_users_are_estimated_from_tables_that_can_be_seized(tmp_path: Path) -> N
     everybody = [event(2, "ab"[i % 2], u=f"u{i}") for i in range(600)]
     clock.acts |= {2: lambda: inbox.put("k", lines(*everybody)), 12: lambda: inbox.put("k", again)}
     again = lines(*(event(12, "a", u=f"u{i}") for i in range(0, 600, 2)), event(12, u="nobody"))
-    made.run(clock=clock, inbox=inbox, stop=stop)
+    made.run(clock=clock, inbox=inbox, stop=stop, noise=InsecureNoise(1))
     truth = {"r0": [[600, 0.6], [600, 0.6]], "r1": [[0], [0.3]], "r2": [[0.6], [0.9]]}
     for name, ticks in truth.items():
         for one, exact in zip(made.releases(name), ticks, strict=True):

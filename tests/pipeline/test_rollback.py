@@ -25,7 +25,7 @@ from streamgauge.pipeline.store import STEPS
 from streamgauge.pipeline.witness import RolledBack, StoreGone, Unwitnessed, Witness
 from streamgauge.privacy import BudgetExceeded
 
-EPSILON = Fraction(1, 50)  # noise so wide that two draws are never equal by chance
+EPSILON = Fraction(1, 10**6)  # noise so wide that two draws are never equal by chance
 SALE = "SELECT g, SUM(x) FROM v GROUP BY g"
 tmp_path = pytest.fixture(in_memory, name="tmp_path")
 

@@ -122,11 +122,12 @@ def test_a_store_that_dies_while_it_is_made_is_made_again(folder, key, step, end
 def test_killed_at_random_instants_a_store_always_opens_and_loses_nothing_that_was_told(folder, key, waits):
     chance = random.Random(7)
     Store.open(folder, key, create=True).close()
-    tick, kills = 0, 0
+    tick, kills, longest = 0, 0, 0.015  # seconds, or as long as a commit takes
     while kills < (50 if waits else 10) or (waits and tick < 25):
-        told = killed_run(folder, key, waits, chance.random() * 0.015)
+        told = killed_run(folder, key, waits, chance.random() * longest)
         found_tick = found(folder, key)
         assert found_tick in ((told, told + 1) if told else (tick, tick + 1))
+        longest *= 1 if found_tick > tick else 1.1
         tick, kills = found_tick, kills + 1
 
 

@@ -295,7 +295,7 @@ cells = plain | st.sampled_from(strings) | st.just([1]) | st.just({"a": 1})
 record = st.dictionaries(st.sampled_from(["a", "A", "time", "user", "b c", 'q"', ""]), cells, max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(record, max_size=8))
 def test_any_records_make_a_draft_that_can_be_read_or_are_refused(tmp_path: Path, records: Records) -> None:
     timed = [{"ts": "2026-01-05T00:00:00Z", **one} for one in records * 3]

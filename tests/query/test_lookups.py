@@ -150,7 +150,7 @@ def test_a_table_of_keys_alone_has_empty_rows(tmp_path: Path) -> None:
     assert read(tmp_path, "sensor\na\nb\n").rows == ((), ())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.binary(max_size=60) | st.text('sensor,x\n\r"1a', max_size=60))
 def test_any_bytes_are_a_table_or_refused(tmp_path: Path, data: bytes | str) -> None:
     head = b"sensor,x\n"

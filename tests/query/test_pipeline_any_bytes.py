@@ -51,7 +51,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         read_pipeline(tmp_path / ("a" * 300))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=200)
 @given(st.binary(max_size=80) | st.text("[]{}=.\"'#\n abstream019-:T", max_size=80))
 def test_any_bytes_are_a_pipeline_or_refused_in_one_line(tmp_path: Path, data: bytes | str) -> None:
     refusal(lambda: written(tmp_path, data))
@@ -74,7 +74,7 @@ anything = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=400)
 @given(st.lists(st.tuples(st.sampled_from(list(places(EVERYTHING))), anything), min_size=1, max_size=2))
 def test_any_tables_are_a_pipeline_or_refused_in_one_line(
     tmp_path: Path, changes: list[tuple[tuple[Any, ...], object]]

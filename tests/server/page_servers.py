@@ -12,8 +12,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
@@ -43,7 +43,7 @@ STREAM: dict[str, Any] = {
     "budget": {"epsilon": 1},
     "key": "file:v.key",
 }  # of the files that the page is tested with
-PATIENCE = 20_000  # milliseconds: no machine needs them
+PATIENCE = 60_000  # milliseconds: no machine needs them
 RECORD = """
 window.heard = []; window.forbidden = [];
 document.addEventListener("securitypolicyviolation", (event) => forbidden.push(event.violatedDirective));
@@ -96,8 +96,11 @@ def serving(file: PipelineFile, beside: Any = None, **options: Any) -> Iterator[
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    """One that no system gives to who asks for any, so that it is still free when it is used again."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_768):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("a port must be free, got none")
 
 
 class Process:
@@ -110,7 +113,7 @@ class Process:
 
     def wait(self) -> None:
         """Until it answers."""
-        for _ in range(2000):
+        for _ in range(6000):
             try:
                 urlopen(f"{self.address}/healthz", timeout=5).close()
                 return
@@ -193,6 +196,15 @@ def looking(
         watched.check()
     finally:
         context.close()
+
+
+def until(page: Any, holds: Callable[[], Any]) -> None:
+    """Waits for what a page, or its server, tells this process."""
+    for _ in range(PATIENCE // 10):
+        if holds():
+            return
+        page.wait_for_timeout(10)
+    raise AssertionError("it must come to pass, got nothing of it")
 
 
 def sign_in(page: Any, token: str) -> None:

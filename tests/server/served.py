@@ -95,7 +95,7 @@ def stepped(second: float = 0) -> Stepped:
 
 def eventually(holds: Callable[[], Any], what: str = "it") -> None:
     """Waits for another thread; gives up after a time that no machine needs."""
-    for _ in range(20_000):
+    for _ in range(60_000):
         if holds():
             return
         time.sleep(0.001)

@@ -54,7 +54,7 @@ def test_who_waits_for_a_turn_as_a_run_falls_behind_is_told_to_come_back(runner:
         while not runner._turns._asked:
             await asyncio.sleep(0.001)
         runner._watch(far)
-        return await asyncio.wait_for(asked, 2)
+        return await asyncio.wait_for(asked, 20)
 
     reply = asyncio.run(put_off())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
@@ -76,7 +76,7 @@ def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runne
         while not runner._turns._asked:
             await asyncio.sleep(0.001)
         runner.let_go()
-        return await asyncio.wait_for(asked, 2)
+        return await asyncio.wait_for(asked, 20)
 
     reply = asyncio.run(stopped())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "10")

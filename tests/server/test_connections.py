@@ -67,9 +67,15 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where an answer must come before the time is over."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 2.0)
+def answered(monkeypatch: pytest.MonkeyPatch) -> Route:
+    """Where an answer must come before the time is over: it is short from then on."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 30.0)
+
+    async def answer(request: Request) -> Response:
+        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+        return PlainTextResponse("here")
+
+    return Route("/answered", answer, methods=["GET", "POST"])
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", GET, GET + b"X-Slow: "])
@@ -79,27 +85,32 @@ def test_a_head_that_is_not_whole_in_time_ends_the_connection(begun: bytes) -> N
         assert everything(line) == b""
 
 
-@pytest.mark.usefixtures("patient")
-def test_a_second_head_has_its_own_time() -> None:
-    with serving() as (where, _), socket.create_connection(where, timeout=30) as line:
-        line.sendall(GET + b"\r\n" + GET)
+def test_a_second_head_has_its_own_time(answered: Route) -> None:
+    with serving(answered) as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(GET.replace(b"/ ", b"/answered ", 1) + b"\r\n" + GET)
         assert everything(line).endswith(b"here")
 
 
-@pytest.mark.usefixtures("patient")
-def test_a_body_that_nobody_reads_ends_the_connection() -> None:
-    with serving() as (where, _), socket.create_connection(where, timeout=30) as line:
-        line.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\nabc")
+def test_a_body_that_nobody_reads_ends_the_connection(answered: Route) -> None:
+    with serving(answered) as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(b"POST /answered HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\nabc")
         assert everything(line).endswith(b"here")
 
 
-def test_a_reply_that_nobody_takes_ends_the_connection() -> None:
+def test_a_reply_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, ended = connections.Connection.connection_lost, Flag()
+
+    def noticed(line: connections.Connection, failure: Exception | None) -> None:
+        lost(line, failure)
+        ended.set()
+
+    monkeypatch.setattr(connections.Connection, "connection_lost", noticed)
     with serving() as (where, _), socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(30)
         line.connect(where)
         line.sendall(b"GET /long HTTP/1.1\r\nHost: here\r\n\r\n")
-        Flag().wait(1.0)
+        assert ended.wait(30)
         assert len(everything(line)) < LONG
 
 

@@ -45,7 +45,7 @@ def test_where_others_stand_in_front_any_name_is_good_until_the_file_names_them(
 def house_of(folder: Path, hosts: Hosts) -> House:
     house = House(folder, anonymous=True, rate=1)
     house.app = app_of(house.runner, house.tokens, house.file.server, hosts=hosts)
-    return house
+    return house.at_one_moment()
 
 
 def test_a_page_whose_name_was_made_to_lead_here_reads_nothing_and_is_counted(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_second_look_breaks_the_promise_of_both():
 
 
 def test_ordinary_memory_tells_and_pan_private_memory_does_not():
-    told = rehearsed(20)
+    told = rehearsed(200)
     low, high = told["bounds"]["chance"]
     for kind in ("counter", "table"):
         plain = told[kind]["plain"]

@@ -19,6 +19,7 @@ from streamgauge.query.settings import PipelineFile
 from streamgauge.server import announced, turns
 from streamgauge.server.announced import NotHandedOver, place_of
 from streamgauge.server.runner import Runner
+from streamgauge.testing import InsecureNoise
 
 PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
 USERS: dict[str, Any] = {
@@ -101,7 +102,7 @@ def test_a_look_is_handed_over_while_the_server_goes_on_and_later_errors_are_as_
     tmp_path: Path, served: Any
 ) -> None:
     file = users(tmp_path)
-    run = served(file)
+    run = served(file, noise=InsecureNoise(5))
     run.send(range(200), 1)
     reply = run.intrude("for-the-court")
     assert reply.status_code == 201, reply.text

@@ -1,7 +1,7 @@
 """The poll sends a report again where it counts once: not twice at a time, not late, not to another poll."""
 
 import pytest
-from page_servers import chromium, looking, told
+from page_servers import chromium, looking, told, until
 from poll_memory import BEFORE, KEPT, change_memory, memory
 from poll_pages import AGAIN, FAILED, FIRST, SOURCES, TICKS, lose, pick, polling, take, texts
 
@@ -76,6 +76,7 @@ def test_a_report_that_is_on_its_way_cannot_be_sent_once_more(page, posted):
         page.locator("#poll").evaluate("(form) => form.requestSubmit()")
     page.get_by_label("cat", exact=True).check()
     assert page.locator("#send").is_disabled()
+    until(page, lambda: waiting)
     page.wait_for_timeout(200)
     assert len(waiting) == 1
     waiting[0].continue_()
@@ -91,7 +92,7 @@ def test_an_answer_that_another_page_lost_does_not_undo_one_that_came(page):
     other.get_by_role("button", name=AGAIN).wait_for()
     waiting = held(other)
     other.get_by_role("button", name=AGAIN).click()
-    other.locator("#send[aria-busy]").wait_for()
+    until(other, lambda: waiting)
     take(page, "cat", AGAIN)
     waiting[0].abort()
     assert disabled(other, DONE)

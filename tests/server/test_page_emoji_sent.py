@@ -5,7 +5,7 @@ import re
 
 import pytest
 from page_scripts import BEYOND, CONTRAST
-from page_servers import PHONE, chromium, looking, shot
+from page_servers import PHONE, chromium, looking, shot, until
 from poll_memory import BEFORE, CLEAR, DEVICE, change_memory, write_memory
 from poll_pages import AGAIN, COUNTED, FAILED, SOURCES, TICKS, lose, pick, polling, sent_in, take, texts
 
@@ -66,16 +66,16 @@ def test_a_report_that_goes_out_late_is_said_to_be_of_the_first_pick(page):
     page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
 
 
-def test_a_report_that_arrived_and_is_sent_again_is_counted_once(page, server):
+def test_a_report_that_arrived_and_is_sent_again_is_counted_once(browser, tmp_path):
     """What a stranger sends again is read as if it lay before the start."""
-    before = set_aside(server)
-    lose(page, "fire", arrives=True)
-    take(page, "cat", AGAIN)
-    for _ in range(50):
-        if set_aside(server) > before:
-            break
-        page.wait_for_timeout(100)
-    assert set_aside(server) == before + 1
+    with (
+        polling(tmp_path) as server,
+        looking(browser, server.address, "/emoji", expected=FAILED) as page,
+    ):
+        lose(page, "fire", arrives=True)
+        take(page, "cat", AGAIN)
+        until(page, lambda: set_aside(server))
+        assert set_aside(server) == 1
 
 
 def set_aside(server):

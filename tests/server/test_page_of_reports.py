@@ -75,7 +75,7 @@ def asked(page: Any, sql: str) -> tuple[bool, str]:
     shown = page.locator("input[name=epsilon]").is_visible()
     with page.expect_response("**/api/plan"):
         page.get_by_role("button", name="See cost and error").click()
-    page.locator(".answer dl, .answer .refusal").first.wait_for()
+    page.locator(".answer:not([data-stale=true]) > *").first.wait_for()
     return shown, page.locator(".answer").inner_text()
 
 

@@ -84,7 +84,7 @@ def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_
         kept = "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
         assert reader not in page.evaluate(kept)
         assert page.evaluate("document.cookie") == ""
-        assert page.get_by_text("Your token reads only").is_visible()
+        page.get_by_text("Your token reads only").wait_for()
         page.get_by_role("button", name="Apart").click()
         page.wait_for_function("() => document.querySelectorAll('.subplot').length === 2")
         assert page.locator("main img").count() == 0
@@ -151,14 +151,14 @@ def test_a_first_load_that_fails_is_told_and_can_be_tried_again(browser, finishe
         page.unroute("**/api/releases", fail)
         page.get_by_role("button", name="Retry").click()
         page.locator('[data-release="counts"] .main-svg').first.wait_for()
-        assert state(page) == "ended"
+        page.locator("#state[data-state=ended]").wait_for()
 
 
 def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_told(browser, tmp_path):
     """One server for both: its stream begins in a hundred years, and then its run fails."""
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address) as page:
         page.get_by_text("Starts at 2126-01-05 00:00 UTC").wait_for()
-        assert state(page) == "running"
+        page.locator("#state[data-state=running]").wait_for()
         page.screenshot(path=tmp_path / "empty.png", full_page=True)
         server.runner.board.tell("failed")
         page.locator("#banner-text", has_text="The run behind this page has failed").wait_for()

@@ -177,7 +177,7 @@ def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path)
 
 
 def test_a_flood_from_one_address_is_held_back_and_others_are_not(tmp_path: Path) -> None:
-    made = house(tmp_path, rate=2)
+    made = house(tmp_path, rate=2).at_one_moment()
     flood = [made.client().post("/api/reports", content=message(made, 1)) for _ in range(6)]
     assert code_of(flood[-1]) == (429, "rate")
     assert flood[-1].headers["access-control-allow-origin"] == "*"

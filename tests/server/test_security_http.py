@@ -256,7 +256,7 @@ def test_an_oversized_body_is_refused_before_it_is_held(tmp_path: Path) -> None:
 
 
 def test_a_client_that_asks_too_often_is_told_to_wait_and_nobody_else(tmp_path: Path) -> None:
-    house = House(tmp_path, rate=1, anonymous=True)
+    house = House(tmp_path, rate=1, anonymous=True).at_one_moment()
     found = [house.client(address="10.0.0.1").get("/healthz") for _ in range(4)]
     assert [reply.status_code for reply in found] == [200, 200, 429, 429]
     assert int(found[-1].headers["Retry-After"]) >= 1
@@ -265,21 +265,21 @@ def test_a_client_that_asks_too_often_is_told_to_wait_and_nobody_else(tmp_path: 
 
 
 def test_guesses_are_counted_too(tmp_path: Path) -> None:
-    house = House(tmp_path, rate=1)
+    house = House(tmp_path, rate=1).at_one_moment()
     guess = {"Authorization": "Bearer guess"}
     found = [house.client().get("/api/ledger", headers=guess).status_code for _ in range(4)]
     assert found == [401, 401, 429, 429]
 
 
 def test_what_other_sites_send_is_counted_too(tmp_path: Path) -> None:
-    house = House(tmp_path, rate=1, anonymous=True)
+    house = House(tmp_path, rate=1, anonymous=True).at_one_moment()
     theirs = {"Sec-Fetch-Site": "cross-site"}
     found = [house.client().post("/api/plan", json=ASKED, headers=theirs).status_code for _ in range(4)]
     assert found == [403, 403, 429, 429]
 
 
 def test_a_head_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> None:
-    house = House(tmp_path, rate=1, anonymous=True)
+    house = House(tmp_path, rate=1, anonymous=True).at_one_moment()
     assert house.client().get("/api/ledger?" + "a" * 15_000).status_code == 200
     reply = house.client().get("/api/ledger?" + "a" * 20_000)
     assert (code_of(reply), reply.headers["Connection"]) == ((431, "head"), "close")

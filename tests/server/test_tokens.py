@@ -19,7 +19,7 @@ def test_a_secret_names_its_role_and_is_not_on_disk(tmp_path: Path) -> None:
     tokens.close()
     written = b"".join(path.read_bytes() for path in tokens.path.parent.iterdir())
     assert secret.encode() not in written
-    assert secret.rpartition("_")[2].encode() not in written
+    assert secret.removeprefix("sg_analyst_").encode() not in written
     assert sha256(secret.encode()).digest() in written
 
 

@@ -78,16 +78,16 @@ def test_users_of_every_type_are_told_apart_and_what_names_no_one_is_dropped() -
 def test_what_is_remembered_of_users_is_not_their_names() -> None:
     claim = Count(sg.Pure(1), horizon=9, unit=sg.User(1, 3))
     run = claim.start(noise=SilentNoise())
-    run.step(groups=[0, 0], users=["patient-4711", "patient-4712"])
+    run.step(groups=[0, 0], users=["patient-471147114711", "patient-471147114712"])
     saved = run.save()
-    assert b"4711" not in saved
+    assert b"471147114711" not in saved
     twin = claim.load(saved, SilentNoise())
     for _ in range(3):
         assert (
-            twin.step(groups=[0], users=["patient-4711"]).value
-            == run.step(groups=[0], users=["patient-4711"]).value
+            twin.step(groups=[0], users=["patient-471147114711"]).value
+            == run.step(groups=[0], users=["patient-471147114711"]).value
         )
-    assert twin.step(groups=[0], users=["patient-4711"]).value == 4
+    assert twin.step(groups=[0], users=["patient-471147114711"]).value == 4
     assert claim.start().save() != claim.start().save()  # a key of its own
 
 
