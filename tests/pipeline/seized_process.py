@@ -15,12 +15,14 @@ from raw_memory import in_raw_memory
 
 from streamgauge.continual import single
 from streamgauge.noise import entropy
+from streamgauge.pipeline import freed
 from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
 from streamgauge.pipeline.options import Options
 from streamgauge.server import turns
 from streamgauge.server.runner import Runner
 from streamgauge.testing import HandClock, SilentNoise
 
+SIZES = (2_000, 20_000, 100_000)  # of which the allocator keeps none aside
 BODY = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
 
 
@@ -37,7 +39,8 @@ def taken_up_and_asked(
     """What is found after a start and a batch, and after a turn and another."""
     made, clock = pipeline(folder, tables), Standing(time=(START + 17) * 1_000_000)
     runner = Runner(made.file, Options(clock=clock, noise=SilentNoise()))
-    with mock.patch.object(turns, "PACE", 0.0), _as_told(wiped):
+    quick, by_themselves = mock.patch.object(turns, "PACE", 0.0), mock.patch.object(freed, "overwrite_freed")
+    with quick, by_themselves, _as_told(wiped):
         runner.start()
         try:
             return [_after(runner, batches[0], marks), _after(_asked(runner), batches[1], marks)]
@@ -66,3 +69,18 @@ def _after(runner: Runner, batch: bytes, marks: Mapping[str, bytes]) -> set[str]
     for each in (batch, b"{}"):
         runner.inbox.put("", each).done.result(20)
     return in_raw_memory(marks)
+
+
+def freed_and_looked_for(marks: Mapping[str, bytes], *, overwritten: bool) -> set[str]:
+    """Which of the blocks that were freed, each full of its mark, are still there: many of each size."""
+    if overwritten:
+        assert freed.overwrite_freed()
+    sizes = list(zip(SIZES, marks.values(), strict=True)) * 200
+    held = [[_filled(mark, size), bytes(size)] for size, mark in sizes]
+    for pair in held:
+        del pair[0]  # what stays keeps the system from taking it back
+    return in_raw_memory({name: 3 * mark for name, mark in marks.items()})
+
+
+def _filled(mark: bytes, size: int) -> bytes:
+    return bytes((byte - 1) % 256 for byte in mark) * (size // len(mark))

@@ -15,6 +15,7 @@ from fcntl import F_GETFL, fcntl
 from pathlib import Path
 from typing import Any
 
+from streamgauge.pipeline import freed
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.finished_run import finished_run
 from streamgauge.pipeline.input_run import input_run
@@ -95,6 +96,8 @@ class Pipeline:
         chosen = replace(options or Options(), **settings)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         stream, base = self.file.stream, self.file.path.parent
+        if stream.pan_private:
+            freed.overwrite_freed()
         if stream.arrival == "live" or stream.source == "-":
             source = self._live(chosen)
             try:
