@@ -19,6 +19,7 @@ of processor time, since what else a machine does is no matter here; one thread 
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from math import sqrt
 from time import process_time
 from typing import Any
@@ -277,6 +278,8 @@ def main() -> None:
     asked = parser.parse_args()
     universes = [asked.universe] if asked.universe else [10**4, 10**5] if asked.quick else list(RUNS)
     loss = Pure(asked.epsilon)
+    if find_spec("datasketches") is None:
+        print("left out: HyperLogLog (pip install datasketches)")
     print_speed(loss)
     print_prices(universes)
     print_few([each for each in universes if each > 10**4] or universes, loss)

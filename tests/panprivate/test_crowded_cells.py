@@ -54,6 +54,17 @@ def test_errors_of_first_order_are_infinite_where_the_numbers_end(name):
     assert STDDEVS[name](1e6) == inf
 
 
+@pytest.mark.parametrize(("cells", "intrusions", "enough"), [(20_000, 0, True), (2_000, 1, False)])
+@pytest.mark.parametrize("cycle", [partial(HeavyFraction, at_least=2), partial(Incidence, exactly=1)])
+def test_an_estimate_says_where_first_order_says_little(cycle, cells, intrusions, enough):
+    claim = cycle(Pure(4), universe=cells, hashed="before", intrusions=intrusions)
+    run = claim.start(InsecureNoise(3))
+    run.add(np.repeat(np.arange(cells // 4), 2))
+    for _ in range(intrusions):
+        run.intrude()
+    assert run.estimate().enough == enough
+
+
 def logarithm_as_defined(series, most):
     found = [log(series[0])]
     for j in range(1, len(series)):

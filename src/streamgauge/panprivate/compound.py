@@ -14,8 +14,8 @@ Error
     noise), and those of g among the cells that are looked at, less what is counted of users that are there
     for certain. It is infinite where the numbers end. An interval is that of all tails, carried through the
     logarithm (`carried`). A coefficient beyond what half an empty cell would tell is cut there. Errors of
-    tails that are not small beside what is empty are bent by the logarithm, and now and then by very much: a
-    prediction (`expected`) is then the most that an estimate can be off.
+    tails that are not small beside what is empty are bent by the logarithm, and now and then by very much: an
+    estimate is then not `enough`, and a prediction (`expected`) the most that an estimate can be off.
 
 Reference
     Buchmann, Gruebel: Decompounding, Annals of Statistics 31(4), 2003, for the inversion.
@@ -138,7 +138,8 @@ class Compound:
         """What follows from tails as they were estimated."""
         near = self.unfolded.near(tails)
         within = Carried(near.value, self.weights, tails, self._of_a_tail(), self.cells)
-        return Estimated(near.value, self._stddev(near), universe, within, highest=inf)
+        enough = self._is_straight(near)
+        return Estimated(near.value, self._stddev(near), universe, within, highest=inf, enough=enough)
 
     def _of_a_tail(self) -> list[Deviation]:
         """What is between one tail and its mean: the bits of a t-th of the entries, noise, and which cells
@@ -168,11 +169,16 @@ class Compound:
     def _off(self, near: Nearby) -> float:
         """Of first order, unless errors of the tails are so large beside what is empty that this says little:
         then an estimate may be as far off as it can be."""
-        first, t = self._stddev(near), len(self.weights)
-        tail = self._slope * sqrt(self.entries / t + self.noise.variance)
-        if tail * sqrt(t * near.steep) <= SMALL:
+        first = self._stddev(near)
+        if self._is_straight(near):
             return first
         return max(first, self.unfolded.farthest + abs(near.value))
+
+    def _is_straight(self, near: Nearby) -> bool:
+        """Whether errors of the tails are small beside what is empty."""
+        t = len(self.weights)
+        tail = self._slope * sqrt(self.entries / t + self.noise.variance)
+        return bool(tail * sqrt(t * near.steep) <= SMALL)
 
     @property
     def unfolded(self) -> Unfolded:

@@ -21,7 +21,9 @@ class Estimated:
     be; all else is told as it was found, below 0 too, since a cut would make it biased. Intervals are cut.
 
     `value` is a part of the universe, or a mean over it; `stddev` is the standard error at that value.
-    `universe` times as much are `count` and `count_stddev`: users, or events of users.
+    `universe` times as much are `count` and `count_stddev`: users, or events of users. `enough` is False of
+    hashed users where first order says little: what is told is then off by more than `stddev`, and not as
+    often to one side as to the other. Intervals hold all the same.
     """
 
     value: float
@@ -30,6 +32,7 @@ class Estimated:
     within: Within = field(repr=False)
     lowest: float = 0.0
     highest: float = 1.0
+    enough: bool = True
 
     @property
     def count(self) -> float:

@@ -49,7 +49,7 @@ class UserEstimates:
 
     @property
     def enough(self) -> Bools:
-        return np.ones((len(self.estimates), 1), np.bool_)
+        return np.array([each.enough for each in self.estimates], np.bool_)[:, None]
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         ends = [each.interval(confidence) for each in self.estimates]
