@@ -134,3 +134,10 @@ def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):
     for kind in ("counter", "table"):
         assert len(found[kind]["chance"]) == 60
         assert found[kind]["worst_odds"] <= found["bounds"]["odds"][1]
+
+
+def test_a_rehearsal_tells_of_a_file_that_is_none_and_hands_over_nothing(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr(intrude, "REHEARSALS", 2)
+    assert told("intrude", ran, "--rehearse").exit_code == 0
+    assert "no.toml" in line_of(told("intrude", tmp_path / "no.toml", "--rehearse"))
+    assert "--to must be left out of a rehearsal" in line_of(told("intrude", "--rehearse", "--to", tmp_path))

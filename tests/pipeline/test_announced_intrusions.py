@@ -19,7 +19,7 @@ from streamgauge.audit.forked_chance import Forked, every_way
 from streamgauge.noise.enclosure import exp_minus
 from streamgauge.panprivate import Density, NoIntrusionLeft
 from streamgauge.pipeline import handed_over
-from streamgauge.pipeline.handed_over import NoPlace, PlaceTaken
+from streamgauge.pipeline.handed_over import NoPlace, PlaceTaken, WithinStore
 from streamgauge.pipeline.intruded_state import ReleaseSeen
 from streamgauge.pipeline.intruding import Intrusion, IntrusionRefused, StillRunning, intrude
 from streamgauge.pipeline.keys import create_key, load_key
@@ -280,11 +280,15 @@ def test_while_a_run_goes_on_the_refusal_says_what_to_do(tmp_path: Path) -> None
         intrude(made.file, tmp_path / "over")
 
 
-def test_a_folder_that_exists_and_another_key_are_refused(tmp_path: Path) -> None:
+def test_a_folder_that_exists_or_is_the_store_s_and_another_key_are_refused(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 3)
     with pytest.raises(PlaceTaken, match="hand-over must go to a new folder"):
         intrude(made.file, tmp_path)
+    (tmp_path / "link").symlink_to(made.file.folder)
+    for inside in (made.file.folder / "over", tmp_path / "link" / "a" / "over"):
+        with pytest.raises(WithinStore, match="outside of the store's own"):
+            intrude(made.file, inside)
     (tmp_path / "v.key").rename(tmp_path / "old.key")
     create_key(tmp_path / "v.key")
     with pytest.raises(WrongKey):

@@ -258,6 +258,7 @@ def refused(folder: Path, *releases: Tables, **stream: Any) -> str:
         ({"unit": {"user": "u", "max_ticks": 3}}, "stream.unit.max_ticks must be left out with pan_private"),
         ({"pan_private": False, "intrusions": 1}, "stream.intrusions must be left out unless pan_private"),
         ({"pan_private": "yes"}, "stream.pan_private must be true or false"),
+        ({"intrusions": 1}, "stream.intrusions must be left out unless unit = { user = ... } (counters"),
         ({"intrusions": -1}, "stream.intrusions must be a whole number from 0 to 1000"),
     ],
     ids=str,
@@ -345,9 +346,10 @@ def test_pan_private_is_pinned_with_the_stream(tmp_path: Path) -> None:
             [
                 {"live": True, "source": "http"},
                 PRIVATE,
-                {**PRIVATE, "intrusions": 2},
+                {**PRIVATE, **USERS},
+                {**PRIVATE, **USERS, "intrusions": 2},
             ]
         )
     ]
-    assert len(set(blocks)) == 3
+    assert len(set(blocks)) == 4
     assert "pan_private" not in blocks[0], "streams that were charged before go on"

@@ -38,13 +38,15 @@ def intrude(
     the server that runs it: POST /api/intrusions); later releases have larger errors, and say so. Tables of
     users survive as many as the file reserves.
 
-    With --rehearse nothing is read and nobody is real: it shows what an intruder may think of one person
-    after looking, with pan-privacy and without.
+    With --rehearse nothing is handed over and nobody is real: it shows what an intruder may think of one
+    person after looking, with pan-privacy and without.
 
     Example: `streamgauge intrude clinic.toml --to for-the-court`
     """
     if rehearse:
-        _rehearse(json)
+        if to is not None:
+            bad_argument("--to", "left out of a rehearsal, which hands over nothing", to)
+        _rehearse(file, json)
         return
     if file is None or to is None:
         missing, rule = ("FILE", "a pipeline file") if file is None else ("--to", "a new folder")
@@ -52,10 +54,14 @@ def intrude(
     _intrude(file, to, yes, json)
 
 
-def _rehearse(json: bool) -> None:
+def _rehearse(file: Path | None, json: bool) -> None:
+    """Of a file that is named anyway it is told if it is none."""
     from streamgauge.cli.rehearsed_tables import show_rehearsal
     from streamgauge.panprivate.rehearsal import rehearsed
+    from streamgauge.query.pipeline_file import read_pipeline
 
+    if file is not None:
+        read_pipeline(file)
     told = rehearsed(REHEARSALS)
     if json:
         _print(told)

@@ -46,6 +46,19 @@ def partial_of(to: Path) -> Path:
     return to.with_name(to.name + ".partial")
 
 
+class WithinStore(StoreError):  # noqa: N818 - refusals are named by what they say
+    """A hand-over into the folder of the store that it is of."""
+
+    def __init__(self, to: Path) -> None:
+        super().__init__(f"hand-over must go to a folder outside of the store's own, got {to}")
+
+
+def check_outside(to: Path, own: Path) -> None:
+    """Refuses a folder in the one that the store owns."""
+    if Path(os.path.realpath(to)).is_relative_to(os.path.realpath(own)):
+        raise WithinStore(to)
+
+
 def check_place(to: Path) -> None:
     """Refuses a folder that exists, one that was begun, and one in something else than a folder."""
     beside = () if to.parent.is_dir() else (to.parent,)

@@ -35,7 +35,7 @@ from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.clock import Clock, SystemClock
 from streamgauge.pipeline.database import STORE
 from streamgauge.pipeline.edits import edits
-from streamgauge.pipeline.handed_over import check_place, hand_over, place
+from streamgauge.pipeline.handed_over import check_outside, check_place, hand_over, place
 from streamgauge.pipeline.holding import Holding
 from streamgauge.pipeline.intruded_state import Named, ReleaseSeen, described, on_disk
 from streamgauge.pipeline.intrusions import INTRUSION, Intrusions, goes_on
@@ -90,6 +90,7 @@ def check_intrusion(file: PipelineFile, to: Path) -> Intrusions:
         raise IntrusionRefused(f"{name}: {why}")
     if not (file.folder / STORE).exists():
         raise IntrusionRefused(f"{name}: {NEVER_RAN}")
+    check_outside(to, file.folder)
     check_place(to)
     known = Intrusions.of(read_book(file.folder, file.stream), file.stream, read_tick(file.folder))
     if known.left == 0:

@@ -8,13 +8,14 @@
                   { user = ... }       without bounds, which someone had to remember: releases are estimates
                                        from the tables of `panprivate`
 
-`intrusions` is how many announced intrusions are reserved by the plan, where each takes of the loss.
+`intrusions` is how many announced intrusions are reserved by the plan, where each takes of the loss: for
+tables. Counters survive any number, and reserve none.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from streamgauge.privacy import XAdjacent
+from streamgauge.privacy import Unit, XAdjacent
 from streamgauge.query.durations import spelled
 from streamgauge.query.formats import HTTP, STANDARD
 from streamgauge.query.mechanism_names import AUTO
@@ -34,7 +35,7 @@ def is_private(table: Table) -> bool:
     return table.optional("pan_private", SWITCH, False)
 
 
-def private_settings(table: Table, source: dict[str, Any]) -> dict[str, Any]:
+def private_settings(table: Table, source: dict[str, Any], unit: Unit) -> dict[str, Any]:
     """The settings of a stream that pan-privacy decides; refuses what it cannot go with."""
     if not is_private(table):
         if "intrusions" in table:
@@ -46,6 +47,10 @@ def private_settings(table: Table, source: dict[str, Any]) -> dict[str, Any]:
             why = "one tick is open at a time"
             raise BadFile(f'{table.at(name)} must be "0s" {WITH} ({why}), got "{spelled(length)}"')
     reserved = table.optional("intrusions", whole(least=0, most=MOST_INTRUSIONS), 0)
+    if reserved and not isinstance(unit, XAdjacent):
+        why = "counters survive any number"
+        rule = f"must be left out unless unit = {{ user = ... }} ({why})"
+        raise BadFile(f"{table.at('intrusions')} {rule}, got {reserved}")
     return {"pan_private": True, "earliness": 0, "intrusions": reserved}
 
 

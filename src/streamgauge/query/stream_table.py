@@ -69,7 +69,7 @@ def stream_of(top: Table) -> Stream:
         why = "events of several ticks would be carried into one"
         raise BadFile(f'{table.at("late")} must be "drop" under a w-event unit ({why}), got "carry"')
     source = _source(table)
-    private = private_settings(table, source)
+    private = private_settings(table, source, who.unit)
     columns = columns_of(table, reserved)
     return Stream(
         name=name,
