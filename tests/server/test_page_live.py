@@ -31,7 +31,9 @@ def clinic(tmp_path_factory, browser):
     folder = tmp_path_factory.mktemp("live")
     create_key(folder / "clinic.key")
     start = time.time_ns() // 1000 // SECOND * SECOND
-    file = read_pipeline(write_live_clinic(folder, start, None))
+    written = write_live_clinic(folder, start, None)
+    written.write_text(written.read_text().replace('lateness = "2s"', 'lateness = "12s"'))  # none is late
+    file = read_pipeline(written)
     beside = Clinic(file)
     with serving(file, beside, noise=SilentNoise()) as server, server.fed_by(beside):
         yield server
