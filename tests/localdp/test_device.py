@@ -263,6 +263,8 @@ ASKED = {
     "spent": lambda device: device.spent,
     "loss": lambda device: device.loss,
     "report": lambda device: device.report("B"),
+    "due": lambda device: device.due("B"),
+    "answered": lambda device: device.answered("0" * 32),
     "save": lambda device: device.save(),
     "forget": lambda device: device.forget(),
 }
@@ -364,7 +366,10 @@ def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
                 (Pure(2), "Pure"),
             )
         ),
-        (lambda: Device(COIN, keep=5), "keep must be a function that keeps a memory, or None, got 5"),
+        (
+            lambda: Device(COIN, keep=5),
+            "keep must be a MemoryFile, a function that keeps a memory, or None, got 5",
+        ),
         (lambda: Device(COIN, today=19000), "today must be a function that tells the day, got 19000"),
         (lambda: Device(COIN, today=None), "today must be a function that tells the day, got None"),
     ],

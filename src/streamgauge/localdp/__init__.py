@@ -2,6 +2,7 @@
 noise."""
 
 from streamgauge.localdp.again import Charge, DailyWithoutTotal, NoBudgetLeft, Repeat
+from streamgauge.localdp.attempts import Due, taken_by
 from streamgauge.localdp.choice import Choice, Choices, TooFewBits, choices, choose
 from streamgauge.localdp.collection import device_of
 from streamgauge.localdp.collector import Collector
@@ -12,6 +13,7 @@ from streamgauge.localdp.hadamard_count_mean_sketch import HadamardCountMeanSket
 from streamgauge.localdp.hadamard_response import HadamardResponse
 from streamgauge.localdp.heavy_hitters import HeavyHitters
 from streamgauge.localdp.local_hashing import LocalHashing
+from streamgauge.localdp.memory_file import MemoryFile, MemoryInUse
 from streamgauge.localdp.oracle import Oracle
 from streamgauge.localdp.pace import NoReportLeft, TooSoon
 from streamgauge.localdp.randomised_response import RandomisedResponse
@@ -27,12 +29,15 @@ __all__ = [
     "CountMeanSketch",
     "DailyWithoutTotal",
     "Device",
+    "Due",
     "Frequencies",
     "HadamardCountMeanSketch",
     "HadamardResponse",
     "HandedOver",
     "HeavyHitters",
     "LocalHashing",
+    "MemoryFile",
+    "MemoryInUse",
     "NoBudgetLeft",
     "NoReportLeft",
     "Oracle",
@@ -47,4 +52,5 @@ __all__ = [
     "choices",
     "choose",
     "device_of",
+    "taken_by",
 ]

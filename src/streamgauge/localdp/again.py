@@ -24,7 +24,7 @@ Reference
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from streamgauge.localdp.memory import Memory
 from streamgauge.privacy import PrivacyError, Pure
@@ -148,3 +148,10 @@ def _affordable(loss: Pure, allowed: Pure) -> Pure:
 def _check_room(loss: Pure, spent: Pure, allowed: Pure) -> None:
     if spent + loss > allowed:
         raise NoBudgetLeft(loss, spent, allowed)
+
+
+def check_rule(again: Any) -> None:
+    rule = all(hasattr(again, name) for name in ("repeats", "check", "left", "ever", "within"))
+    if isinstance(again, type) or not rule:
+        rules = "Repeat(), Charge(total) or DailyWithoutTotal(per_day)"
+        raise ValueError(f"again must be {rules}, got {again!r}")

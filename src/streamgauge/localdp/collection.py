@@ -1,6 +1,6 @@
 """What a collection tells (`GET /api/collection`), as a device that keeps to it.
 
-    device = device_of(collection, "emoji", agreed=Pure(2), keep=store)
+    device = device_of(collection, "emoji", agreed=Pure(2), keep=MemoryFile("emoji.memory"))
     device = device_of(collection, "emoji", agreed=Pure(2), keep=store, memory=kept)
 
 `again`, `reports_per_user`, the tick and the start become the device's rule and its pace. Who collects is not
@@ -29,7 +29,8 @@ class NotAgreed(ValueError):  # noqa: N818 - named for what happened
 def device_of(
     collection: Any, column: str, *, agreed: Pure, memory: bytes | None = None, **settings: Any
 ) -> Device:
-    """The device of a column, blank or with the memory that it kept; settings are those of `Device`."""
+    """The device of a column, blank or with the memory that it kept; settings are those of `Device`, whose
+    `keep` may be a file that has the memory."""
     told = _told(collection, column)
     claim, most = claim_of(told.get("settings")), told.get("reports_per_user")
     if not (type(most) is int and most >= 1):

@@ -1,12 +1,13 @@
 """A device over time: one claim, a rule for what happens when it is asked again, and a memory.
 
-    device = Device(claim, Repeat(), keep=store)     store(memory) returns when the memory is safe
-    device.report(item)                              a report, after it was paid for and remembered
-    device.last, device.key                          the same again, and the Batch-Key that counts it once
+    device = Device(claim, Repeat(), keep=MemoryFile(path))   or keep=store: it returns when a memory is safe
+    device.due(item)                         what is to be sent now, a report and its Batch-Key, or None
+    device.answered(key, taken)              that it was taken or, for certain, not
+    device.report(item)                      one report more, in any case
 
-Every call of `report` makes one that is counted, a repeated one too: `most` in all, `every` seconds apart,
-from the moment `since` on (see `pace`; NoReportLeft, TooSoon). A report whose answer was lost is sent again
-as `last`, under its `key`: 128 random bits that are drawn with each report and kept beside it.
+Every report that is made is counted, a repeated one too: `most` in all, `every` seconds apart, from the
+moment `since` on (see `pace`; NoReportLeft, TooSoon). Each has a key of 128 random bits, which are kept
+beside it: while no answer came it is sent again under that key, and counted once (see `attempts`).
 
 Privacy
     Local: all reports that a device ever makes lose `loss` together, for any two histories of items (see
@@ -22,8 +23,8 @@ Privacy
 
     Not promised: an old copy of the memory has the budget that it had. A device cannot tell that it was set
     back (nor that its clock was set forward, which brings the next day's budget): load the newest copy only,
-    and only once. `save` therefore ends a device; it cannot be copied, pickled or gone on with after a fork.
-    Two devices of one person, or two collections of one item, add up.
+    and only once, of which a MemoryFile takes care. `save` therefore ends a device; it cannot be copied,
+    pickled or gone on with after a fork. Two devices of one person, or two collections of one item, add up.
 """
 
 from collections.abc import Callable
@@ -33,23 +34,21 @@ from typing import Any, Self
 import numpy as np
 
 from streamgauge.continual.single import Single
-from streamgauge.localdp.again import Again, Repeat
+from streamgauge.localdp import attempts
+from streamgauge.localdp.again import Again, NoBudgetLeft, Repeat, check_rule
+from streamgauge.localdp.attempts import Due
 from streamgauge.localdp.claim import LocalClaim
+from streamgauge.localdp.clocks import moment, utc_day, whole_day
 from streamgauge.localdp.memory import KEY, Memory, packed, unpacked
+from streamgauge.localdp.memory_file import MemoryFile
 from streamgauge.localdp.oracle import Item
-from streamgauge.localdp.pace import Pace, is_number
+from streamgauge.localdp.pace import NoReportLeft, Pace, TooSoon
 from streamgauge.localdp.wire import OtherCollection, fingerprint
 from streamgauge.noise import Chance
 from streamgauge.noise.entropy import Bytes, system_key
 from streamgauge.privacy import Pure
 
-DAY = 24 * 60 * 60
 ONCE = Repeat()
-
-
-def utc_day() -> int:
-    """Whole days since 1970, by the system's clock."""
-    return int(time() // DAY)
 
 
 class HandedOver(RuntimeError):  # noqa: N818 - named for what happened
@@ -67,30 +66,38 @@ class Device(Single[Memory]):
         most: int | None = None,
         every: float | None = None,
         since: float | None = None,
-        keep: Callable[[bytes], object] | None = None,
+        keep: Callable[[bytes], object] | MemoryFile | None = None,
         today: Callable[[], int] = utc_day,
         now: Callable[[], float] = time,
         noise: Chance | None = None,
     ) -> None:
         super().__init__(Memory())
-        _check_again(again)
-        if keep is not None and not callable(keep):
-            raise ValueError(f"keep must be a function that keeps a memory, or None, got {keep!r}")
+        check_rule(again)
+        if not (keep is None or callable(keep) or isinstance(keep, MemoryFile)):
+            rule = "a MemoryFile, a function that keeps a memory, or None"
+            raise ValueError(f"keep must be {rule}, got {keep!r}")
         if not callable(today):
             raise ValueError(f"today must be a function that tells the day, got {today!r}")
         if not callable(now):
             raise ValueError(f"now must be a function that tells the time, got {now!r}")
         again.within(claim.loss, 1)  # refuses a budget without room for a single report
         self.claim, self.again, self.pace = claim, again, Pace(most, every, since)
-        self._keep, self._today, self._now, self._noise = keep, today, now, noise
+        self._today, self._now, self._noise = today, now, noise
         self._collection, self._handed_over = fingerprint(claim).hex(), False
+        self._keep = keep.store if isinstance(keep, MemoryFile) else keep
+        saved = keep.load() if isinstance(keep, MemoryFile) else None
+        if saved is not None:
+            self._state = self._unpacked(saved)
 
     @classmethod
     def loaded(cls, claim: LocalClaim, saved: bytes, again: Again = ONCE, **settings: Any) -> Self:
         """The device that `save` ended or `keep` was given, whatever its claim and rule were. Load the
         newest, and load it once."""
         device = cls(claim, again, **settings)
-        device._state = unpacked(saved, claim)
+        with device._alone() as begun:
+            if begun.reported:
+                raise ValueError("keep must have no memory where another is loaded, got a file that has one")
+        device._state = device._unpacked(saved)
         return device
 
     @property
@@ -135,18 +142,27 @@ class Device(Single[Memory]):
             return None if self._is_of_another(memory) else memory.key.tobytes().hex() or None
 
     def report(self, item: Item) -> bytes:
-        """One report; NoReportLeft or TooSoon if there may be none, NoBudgetLeft if it cannot be paid for,
-        OtherCollection if it was to be repeated and was made for another."""
-        day, now, key = _whole_day(self._today()), _moment(self._now()), _fresh_key()
-        with self._taken(lambda memory: self._check(memory, day, now)) as memory:
-            if not (self.again.repeats and memory.reported):
-                memory.charge(self.claim.loss, day)
-                memory.last = self.claim.privatise_many([item], self._noise)
-                memory.collection = self._collection
-            self.pace.count(memory, now)
-            memory.key = key
-            self._remember(memory)
-            return memory.last.tobytes()
+        """One report more; NoReportLeft or TooSoon if there may be none, NoBudgetLeft if it cannot be paid
+        for, OtherCollection if it was to be repeated and was made for another."""
+        return self._handed(item, lambda memory, now: False).report
+
+    def due(self, item: Item) -> Due | None:
+        """What is to be sent now: the last report again, while it is not taken and counts once (see
+        `attempts`), or one more; None if there may be none."""
+        try:
+            return self._handed(item, self._lasts)
+        except (NoReportLeft, TooSoon, NoBudgetLeft):
+            return None
+
+    def answered(self, key: str, taken: bool | None = True) -> None:
+        """What became of the report of a key: it was taken (True), for certain not (False), or nobody knows
+        (None), which is so until there is an answer. See `attempts.taken_by`."""
+        if not (taken is None or isinstance(taken, bool)):
+            raise ValueError(f"taken must be True, False or None, got {taken!r}")
+        with self._taken(lambda _: self._still_here()) as memory:
+            if taken is not None and memory.reported and memory.key.tobytes().hex() == key:
+                attempts.answer(memory, taken)
+                self._remember(memory)
 
     def save(self) -> bytes:
         """Hands the device over to `loaded`: this one makes no report any more."""
@@ -155,16 +171,45 @@ class Device(Single[Memory]):
             self._handed_over = True
             return packed(memory)
 
-    def _check(self, memory: Memory, day: int, now: float) -> None:
+    def _handed(self, item: Item, lasts: Callable[[Memory, float], bool]) -> Due:
+        """The last report, if it lasts, or one more; it is remembered before it is handed out."""
+        day, now, key = whole_day(self._today()), moment(self._now()), _fresh_key()
+        with self._taken(lambda memory: self._check(memory, day, now, lasts)) as memory:
+            if lasts(memory, now):
+                attempts.begin_again(memory, now)
+            else:
+                self._make(memory, item, day)
+                self.pace.count(memory, now)
+                attempts.begin(memory, now)
+                memory.key = key
+            self._remember(memory)
+            return Due.of(memory)
+
+    def _make(self, memory: Memory, item: Item, day: int) -> None:
+        if not (self.again.repeats and memory.reported):
+            memory.charge(self.claim.loss, day)
+            memory.last = self.claim.privatise_many([item], self._noise)
+            memory.collection = self._collection
+
+    def _check(self, memory: Memory, day: int, now: float, lasts: Callable[[Memory, float], bool]) -> None:
         self._still_here()
-        self.pace.check(memory, now)
         if self.again.repeats and self._is_of_another(memory):
             rule = f"collection must be the one that was reported to, {memory.collection}"
             raise OtherCollection(f"{rule}, got {self._collection}")
-        self.again.check(memory, self.claim.loss, day)
+        if not lasts(memory, now):
+            self.pace.check(memory, now)
+            self.again.check(memory, self.claim.loss, day)
+
+    def _lasts(self, memory: Memory, now: float) -> bool:
+        """Whether the last report is this collection's and in its count, and may be sent again."""
+        own = self.pace.sent(memory) > 0 and not self._is_of_another(memory)
+        return own and attempts.lasting(memory, now) > 0
 
     def _is_of_another(self, memory: Memory) -> bool:
         return memory.reported and memory.collection != self._collection
+
+    def _unpacked(self, saved: bytes) -> Memory:
+        return unpacked(saved, self._collection, self.claim.report_size)
 
     def _still_here(self) -> None:
         if self._handed_over:
@@ -176,27 +221,6 @@ class Device(Single[Memory]):
 
     def __repr__(self) -> str:
         return f"<device of {self.claim!r}, {self.again!r}>"
-
-
-def _check_again(again: Any) -> None:
-    rule = all(hasattr(again, name) for name in ("repeats", "check", "left", "ever", "within"))
-    if isinstance(again, type) or not rule:
-        rules = "Repeat(), Charge(total) or DailyWithoutTotal(per_day)"
-        raise ValueError(f"again must be {rules}, got {again!r}")
-
-
-def _whole_day(day: Any) -> int:
-    """Of what a clock says, in days; refused before anything is charged."""
-    if not is_number(day):
-        raise ValueError(f"today must tell a number of days, got {day!r}")
-    return int(day // 1)
-
-
-def _moment(now: Any) -> float:
-    """Of what a clock says, in seconds; refused likewise."""
-    if not is_number(now):
-        raise ValueError(f"now must tell seconds since 1970, got {now!r}")
-    return float(now)
 
 
 def _fresh_key() -> Bytes:

@@ -1,4 +1,4 @@
-"""What a device remembers: what it has spent, and its last report. Never an item.
+"""What a device remembers: what it has spent, its last report, and what became of that. Never an item.
 
 Memories belong to a device, not to a claim or a rule: whoever collects may ask for other things tomorrow, and
 what was spent on them before is spent. `spent` is an exact sum, whatever the claims were; `collection` tells
@@ -13,9 +13,7 @@ from math import isfinite
 import numpy as np
 
 from streamgauge.continual.saved import ANOTHER, BadSave, pack, unpack
-from streamgauge.localdp.claim import LocalClaim
 from streamgauge.localdp.reports import Reports
-from streamgauge.localdp.wire import fingerprint
 from streamgauge.noise.entropy import Bytes
 from streamgauge.privacy import Pure
 
@@ -44,6 +42,9 @@ class Memory:
     collection: str = ""  # whose report the last is: a fingerprint
     last: Reports = field(default_factory=no_report, repr=False)  # noisy
     key: Bytes = field(default_factory=no_key, repr=False)  # of the last, in messages
+    taken: bool = False  # whether somebody said that the last was taken
+    open: int = 0  # attempts to send the last that have no answer
+    tried: float = 0.0  # when the first of them was
 
     @property
     def reported(self) -> bool:
@@ -68,24 +69,28 @@ def packed(memory: Memory) -> bytes:
     return pack(KIND, 1, {}, memory)
 
 
-def unpacked(saved: bytes, claim: LocalClaim) -> Memory:
-    """The memory that was packed; BadSave if no device wrote it."""
+def unpacked(saved: bytes, collection: str, size: int) -> Memory:
+    """The memory that was packed; BadSave if no device wrote it, or a report of the collection is not of so
+    many bytes."""
     memory: Memory = unpack(saved, KIND, lambda _: Memory())[2]
-    if not is_sound(memory, claim):
+    own = memory.collection != collection or memory.last.shape[1] == size
+    if not (own and is_sound(memory)):
         raise BadSave(ANOTHER)
     return memory
 
 
-def is_sound(memory: Memory, claim: LocalClaim) -> bool:
+def is_sound(memory: Memory) -> bool:
     """What a device may have come to: something spent, sent and kept, or nothing of it."""
     if not (_is_sum(memory.spent) and _is_sum(memory.today)):
         return False
     begun = memory.spent != "0"
-    counted = Fraction(memory.today) <= Fraction(memory.spent) and isfinite(memory.at)
-    whole = (memory.sent > 0, memory.collection != "", len(memory.last)) == (begun, begun, int(begun))
-    own = memory.collection != fingerprint(claim).hex() or memory.last.shape[1] == claim.report_size
-    plain = memory.last.dtype == memory.key.dtype == np.uint8 and len(memory.key) in {0, KEY}
-    return counted and whole and memory.sent >= 0 and own and plain
+    parts = memory.sent > 0, memory.collection != "", len(memory.last), len(memory.key)
+    whole = parts == (begun, begun, int(begun), KEY * begun)
+    counted = Fraction(memory.today) <= Fraction(memory.spent) and memory.sent >= 0 and memory.open >= 0
+    answered = begun or not (memory.taken or memory.open)
+    timed = isfinite(memory.at) and isfinite(memory.tried)
+    plain = memory.last.dtype == memory.key.dtype == np.uint8
+    return whole and counted and answered and timed and plain
 
 
 def _is_sum(text: str) -> bool:

@@ -13,11 +13,8 @@ Privacy
 """
 
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any
 
-import numpy as np
-
+from streamgauge.localdp.clocks import is_number
 from streamgauge.localdp.memory import Memory
 
 
@@ -80,8 +77,3 @@ class Pace:
     def count(self, memory: Memory, now: float) -> None:
         memory.sent = self.sent(memory) + 1
         memory.at = max(memory.at, now)
-
-
-def is_number(value: Any) -> bool:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return number and isfinite(value)

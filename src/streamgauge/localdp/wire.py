@@ -99,10 +99,13 @@ def claim_of(told: Any) -> LocalClaim:
         raise BadSettings(str(refusal)) from None
     known = _told(claim)
     for name in sorted(known.keys() | given):
-        if name not in known or known[name] != given.get(name):
-            raise BadSettings(f"{name} must be {known.get(name)!r} by the others, got {given.get(name)!r}")
-    if told.get("fingerprint", fingerprint(claim).hex()) != fingerprint(claim).hex():
-        raise OtherCollection(f"fingerprint must be {fingerprint(claim).hex()}, got {told['fingerprint']!r}")
+        if name not in known:
+            raise BadSettings(f"settings must be {', '.join(known)} and no others, got {name!r}")
+        if known[name] != given.get(name):
+            raise BadSettings(f"{name} must be {known[name]!r} by the others, got {given.get(name)!r}")
+    own = _digest(known).hex()
+    if told.get("fingerprint", own) != own:
+        raise OtherCollection(f"fingerprint must be {own}, got {told['fingerprint']!r}")
     return claim
 
 

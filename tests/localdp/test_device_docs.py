@@ -1,0 +1,77 @@
+"""The device of docs/server.md, run at every visit: its report counts once, whatever becomes of it."""
+
+import json
+import re
+import urllib.request
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+
+import pytest
+from failing_phone import AGAIN, START, collection
+
+from streamgauge import localdp
+from streamgauge.localdp import MemoryInUse, device_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "server.md"
+BEGUN = b'{"error": {"code": "not_running", "taken": false}}'
+
+
+class Visits:
+    """Runs what the page says, at a moment, before a server that gives an answer or none."""
+
+    def __init__(self, patch):
+        (self.code,) = re.findall(r"```\n(import json, urllib.request\n.*?)```", PAGE.read_text(), re.DOTALL)
+        self.sent, self.patch = [], patch
+        patch.setattr(urllib.request, "urlopen", self.urlopen)
+
+    def __call__(self, at, answer, body=b""):
+        self.sent, self.answer, self.body = [], answer, body
+        self.patch.setattr(localdp, "device_of", partial(device_of, now=lambda: START + at))
+        try:
+            exec(self.code, {"SERVER": "http://poll.example"})
+        except URLError:
+            assert answer is None
+        return self.sent
+
+    def urlopen(self, asked):
+        if isinstance(asked, str):
+            return BytesIO(json.dumps(collection(most=1)).encode())
+        assert Path("emoji.memory").stat().st_mode & 0o777 == 0o600
+        self.sent.append((asked.headers["Batch-key"], asked.data))
+        if self.answer is None:
+            raise URLError("lost")
+        if self.answer >= 300:
+            raise HTTPError(asked.full_url, self.answer, "", {}, BytesIO(self.body))
+        return BytesIO(b"{}")
+
+
+@pytest.fixture
+def visit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Visits(monkeypatch)
+
+
+def test_what_has_no_answer_is_sent_again_under_its_key_for_nine_minutes(visit):
+    sent = [visit(at, answer) for at, answer in ((0, None), (60, 503), (120, None))]
+    assert sent == [sent[0]] * 3
+    assert len(sent[0]) == 1
+    assert [visit(at, 200) for at in (AGAIN, 2 * AGAIN)] == [[], []]
+
+
+def test_what_was_taken_is_sent_once(visit):
+    assert [len(visit(at, 200)) for at in (0, 1, 10**6)] == [1, 0, 0]
+
+
+def test_what_was_refused_for_certain_is_sent_whenever_the_server_takes_it(visit):
+    answers = (0, 429, b""), (10**6, 503, BEGUN), (2 * 10**6, 200, b""), (2 * 10**6 + 1, 200, b"")
+    sent = [visit(*each) for each in answers]
+    assert sent == [*[sent[0]] * 3, []]
+
+
+def test_a_second_process_is_refused_before_it_sends(visit):
+    with localdp.MemoryFile("emoji.memory"), pytest.raises(MemoryInUse):
+        visit(0, 200)
+    assert visit.sent == []
+    assert len(visit(0, 200)) == 1

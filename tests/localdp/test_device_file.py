@@ -1,0 +1,271 @@
+"""A memory in a file is one device's at a time, its owner's alone, and what is no memory is no new device."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from failing_phone import SKETCH, START, collection
+
+from streamgauge import Pure
+from streamgauge.continual.saved import BadSave
+from streamgauge.continual.single import RunFailed
+from streamgauge.localdp import Charge, Device, MemoryFile, MemoryInUse, device_of, memory_file, wire
+
+TWICE = Charge(Pure(4))
+CHILD = """
+import sys
+from streamgauge import Pure
+from streamgauge.localdp import Charge, CountMeanSketch, Device, MemoryFile, MemoryInUse
+claim = CountMeanSketch(Pure(2), width=64)
+try:
+    device = Device(claim, Charge(Pure(4)), keep=MemoryFile(sys.argv[1]))
+    print("open", device.left, flush=True)
+    for line in sys.stdin:
+        print(device.report(line).hex(), flush=True)
+except MemoryInUse as refused:
+    print(refused, flush=True)
+"""
+
+
+class Child:
+    """Another process that has the memory, or would have it: it makes a report for each line it is told."""
+
+    def __init__(self, path):
+        command = [sys.executable, "-c", CHILD, str(path)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(command, **pipes)
+        self.said = self.process.stdout.readline().strip()
+
+    def report(self):
+        self.process.stdin.write("a\n")
+        self.process.stdin.flush()
+        return bytes.fromhex(self.process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "emoji.memory"
+
+
+def test_a_device_goes_on_from_its_file_and_what_was_spent_is_spent(path):
+    sent = []
+    for left in (2, 1, 0):
+        with MemoryFile(path) as memory:
+            device = Device(SKETCH, TWICE, keep=memory)
+            assert (device.left, device.last) == (left, sent[-1] if sent else None)
+            if left:
+                sent.append(device.report("a"))
+    with MemoryFile(str(path)) as memory:
+        told = collection("charge", 9)
+        device = device_of(told, "emoji", agreed=Pure(18), keep=memory, now=lambda: START + 10**6)
+        assert (device.spent, device.left, device.last) == (Pure(4), 7, sent[-1])
+
+
+def test_a_memory_is_one_process_s_at_a_time_until_that_is_killed(path):
+    words = "memory must be one device's, got emoji.memory, which another has open"
+    with Child(path) as child:
+        assert child.said == "open 2"
+        sent = child.report()
+        for _ in range(2):
+            with pytest.raises(MemoryInUse, match=words):
+                MemoryFile(path)
+        with Child(path) as second:
+            assert second.said == words
+        child.process.send_signal(signal.SIGKILL)
+        child.process.wait()
+        with MemoryFile(path) as memory:
+            device = Device(SKETCH, TWICE, keep=memory)
+            assert (device.left, device.last) == (1, sent)
+            with Child(path) as second:
+                assert second.said == words
+    with Child(path) as child:
+        assert child.said == "open 1"
+
+
+def test_in_one_process_it_is_one_device_s_too(path, tmp_path):
+    (tmp_path / "link").symlink_to(path)
+    with MemoryFile(path) as memory:
+        for name in (path, tmp_path / "link", tmp_path / "." / "emoji.memory"):
+            with pytest.raises(MemoryInUse):
+                MemoryFile(name)
+        Device(SKETCH, TWICE, keep=memory).report("a")
+        with pytest.raises(MemoryInUse, match=r"must be one device's, got emoji.memory for a second one"):
+            Device(SKETCH, TWICE, keep=memory)
+    with MemoryFile(path), pytest.raises(MemoryInUse):
+        MemoryFile(path)
+
+
+def drawn_by_two(kind, path):
+    """How much is spent on reports of two devices, both of which were there before either reported."""
+    sent = []
+    try:
+        devices = [Device(SKETCH, Charge(Pure(2)), keep=kind(path)) for _ in range(2)]
+        sent = [device.report("a") for device in devices]
+    except MemoryInUse:
+        pass
+    return len(set(sent))
+
+
+class Unlocked(MemoryFile):
+    """A twin that locks nothing."""
+
+    def __init__(self, path):
+        self._path, self._lock = path, os.open(os.devnull, os.O_RDONLY)
+        self._once = memory_file.Lock()
+
+
+def test_a_twin_that_does_not_lock_draws_twice(path, tmp_path):
+    assert drawn_by_two(MemoryFile, path) == 0
+    assert drawn_by_two(Unlocked, tmp_path / "other.memory") == 2
+
+
+def test_a_file_that_was_closed_has_no_report_handed_out(path):
+    with MemoryFile(path) as memory:
+        device = Device(SKETCH, TWICE, keep=memory)
+        device.report("a")
+    memory.close()
+    with pytest.raises(ValueError, match=r"memory must be open, got emoji.memory, which was closed"):
+        device.report("a")
+    with pytest.raises(RunFailed):
+        device.report("a")
+    with pytest.raises(ValueError, match="which was closed"):
+        Device(SKETCH, keep=memory)
+    with MemoryFile(path) as memory:
+        assert Device(SKETCH, TWICE, keep=memory).left == 1
+
+
+def test_all_files_are_their_owner_s_alone_whatever_was_there_before(path):
+    path.with_name("emoji.memory.new").write_bytes(b"what a crash has left")
+    for _ in range(2):
+        with MemoryFile(path) as memory:
+            Device(SKETCH, TWICE, keep=memory).report("a")
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+        assert modes == {"emoji.memory": 0o600, "emoji.memory.lock": 0o600}
+        path.chmod(0o644)
+
+
+@pytest.mark.parametrize("wrong", [b"", b"x", "half", "altered", "collector"])
+def test_what_is_no_memory_is_refused_and_no_new_device(path, wrong):
+    if wrong == "collector":
+        path.write_bytes(SKETCH.collector().save())
+    elif isinstance(wrong, bytes):
+        path.write_bytes(wrong)
+    else:
+        with MemoryFile(path) as memory:
+            Device(SKETCH, keep=memory).report("a")
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2] if wrong == "half" else whole[:-1] + bytes([whole[-1] ^ 1]))
+    there = path.read_bytes()
+    for _ in range(2):
+        with MemoryFile(path) as memory, pytest.raises(BadSave):
+            Device(SKETCH, keep=memory)
+    assert path.read_bytes() == there
+
+
+def test_another_memory_is_loaded_into_a_file_that_has_none(path, tmp_path):
+    device = Device(SKETCH, TWICE)
+    device.report("a")
+    saved = device.save()
+    with MemoryFile(path) as memory:
+        Device.loaded(SKETCH, saved, TWICE, keep=memory).report("a")
+    with (
+        MemoryFile(path) as memory,
+        pytest.raises(ValueError, match="keep must have no memory where another"),
+    ):
+        Device.loaded(SKETCH, saved, TWICE, keep=memory)
+    with MemoryFile(path) as memory:
+        assert Device(SKETCH, TWICE, keep=memory).left == 0
+
+
+def test_settings_that_are_refused_leave_the_file_as_it_is(path):
+    with MemoryFile(path) as memory:
+        with pytest.raises(ValueError, match="budget must have room"):
+            Device(SKETCH, Charge(Pure(1)), keep=memory)
+        with pytest.raises(ValueError, match="agreed must be at least"):
+            device_of(collection(), "emoji", agreed=Pure(1), keep=memory)
+        assert not path.exists()
+        assert Device(SKETCH, TWICE, keep=memory).left == 2
+
+
+def test_a_repeated_report_is_for_the_collection_that_it_was_made_for(path):
+    with MemoryFile(path) as memory:
+        Device(SKETCH, keep=memory).report("a")
+    with MemoryFile(path) as memory:
+        told = collection(claim=replace(SKETCH, seed=7))
+        other = device_of(told, "emoji", agreed=Pure(2), keep=memory)
+        with pytest.raises(wire.OtherCollection):
+            other.due("a")
+
+
+def test_a_folder_that_is_not_there_is_told_and_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        MemoryFile(tmp_path / "nowhere" / "emoji.memory")
+
+
+FORKED = """
+import os, signal, sys
+from streamgauge.localdp import MemoryFile
+memory = MemoryFile(sys.argv[1])
+ready, told = os.pipe()
+if os.fork() == 0:
+    try:
+        memory.store(b"")
+    except ValueError as refused:
+        print(refused, flush=True)
+    os.write(told, b".")
+    sys.stdin.readline()
+    os._exit(0)
+os.read(ready, 1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_forked_child_keeps_nothing_and_keeps_nobody_out_when_its_parent_is_killed(path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", FORKED, str(path)], **pipes) as process:
+        assert process.stdout.readline().strip() == "memory must be open, got emoji.memory, which was closed"
+        assert process.wait() == -signal.SIGKILL  # its child lives on, until it is told
+        with MemoryFile(path) as memory:
+            assert memory.load() is None
+        process.stdin.close()
+
+
+def test_where_files_cannot_be_locked_opening_is_refused_and_all_else_works(path, monkeypatch):
+    monkeypatch.setattr(memory_file, "fcntl", None)
+    with pytest.raises(NotImplementedError, match=r"memory must be where fcntl locks files .*, got \w+"):
+        MemoryFile(path)
+    Device(SKETCH, keep=lambda memory: None).report("a")
+    assert list(path.parent.iterdir()) == []
+
+
+def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it_can_be(path, monkeypatch):
+    """macOS: fsync alone leaves it there; file systems that know fsync alone are told by that."""
+    for fails in (False, True):
+        told = []
+
+        def full(descriptor, act, told=told, fails=fails):
+            told.append(act)
+            if fails:
+                raise OSError
+
+        plain = os.fsync
+        with monkeypatch.context() as patch:
+            patch.setattr(memory_file, "FULL_SYNC", 51)
+            patch.setattr(memory_file.fcntl, "fcntl", full)
+            patch.setattr(os, "fsync", lambda descriptor: (told.append("fsync"), plain(descriptor)))  # noqa: B023
+            with MemoryFile(path) as memory:
+                memory.store(b"")
+        assert told == [51, "fsync", 51, "fsync"] if fails else [51, 51]

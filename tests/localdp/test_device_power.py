@@ -1,0 +1,210 @@
+"""Whenever the power fails or a process is killed, what was handed out is remembered; a memory is whole."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+from failing_phone import SKETCH, START
+from power_cuts import Disk, Killed, Noted
+
+from streamgauge import Pure
+from streamgauge.continual.saved import BadSave
+from streamgauge.localdp import Charge, Device, MemoryFile, memory_file
+
+OFTEN = Charge(Pure(99))
+
+
+def reports(kind, path, times):
+    """What a device in a file hands out, with all acts on the disk; `handed` among them, and memories."""
+    noted, sent, kept = Noted(), [], [None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_file, "os", noted)
+        for number in range(times):
+            with kind(path) as memory:
+                device = Device(SKETCH, OFTEN, keep=memory, now=lambda: START)
+                sent.append(device.report("a"))
+                noted.note("handed", number)
+            kept.append(path.read_bytes())
+    return noted.acts, sent, kept
+
+
+def remembers(kind, tmp_path):
+    """Whether at every moment, on every disk, the memory is whole and knows all that was handed out."""
+    acts, sent, kept = reports(kind, tmp_path / "emoji.memory", 3)
+    assert len(set(sent)) == 3
+    seen = set()
+    for end in range(len(acts) + 1):
+        handed = sum(act[0] == "handed" for act in acts[:end])
+        for disk in Disk(tmp_path.name, acts[:end]).after_a_cut():
+            found = disk.get("emoji.memory")
+            if found not in kept[handed : handed + 2]:
+                return False
+            seen.add(kept.index(found))
+    assert seen == {0, 1, 2, 3}
+    return True
+
+
+class InPlace(MemoryFile):
+    """A twin that writes over what there is."""
+
+    def store(self, memory):
+        system = memory_file.os
+        descriptor = system.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        memory_file._write_all(descriptor, memory)
+        memory_file._sync(descriptor)
+        system.close(descriptor)
+        self._sync_names()
+
+
+class NotFlushed(MemoryFile):
+    """A twin that leaves it to the system when names are written."""
+
+    def _sync_names(self):
+        pass
+
+
+class NamedFirst(MemoryFile):
+    """A twin that flushes names, and not what is under them."""
+
+    def store(self, memory):
+        system, fresh = memory_file.os, self._beside(".new")
+        descriptor = system.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        memory_file._write_all(descriptor, memory)
+        system.close(descriptor)
+        system.replace(fresh, self._path)
+        self._sync_names()
+
+
+def test_whenever_the_power_fails_a_memory_is_whole_and_knows_what_was_handed_out(tmp_path):
+    assert remembers(MemoryFile, tmp_path)
+
+
+@pytest.mark.parametrize("twin", [InPlace, NotFlushed, NamedFirst])
+def test_twins_that_write_in_place_or_do_not_flush_are_caught(twin, tmp_path):
+    assert not remembers(twin, tmp_path)
+
+
+def every_end(kind, folder):
+    """Of processes that end before one of their acts, each a bit later: the path, all acts on the disk since
+    there was no file, what the process before had handed out, and what this one had."""
+    for end in range(100):
+        path = folder / f"{end}" / "emoji.memory"
+        path.parent.mkdir()
+        acts, before, _ = reports(kind, path, 1)
+        noted, sent = Noted(ends_before=end), []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory_file, "os", noted)
+            with suppress(Killed), kind(path) as memory:
+                sent.append(Device(SKETCH, OFTEN, keep=memory, now=lambda: START).report("a"))
+        yield path, [*acts, *noted.acts, ("ended",)], before, sent
+        if len(noted.acts) < end:
+            assert end > 10
+            return
+
+
+def test_what_a_process_leaves_that_ends_before_any_act_is_gone_on_with(tmp_path):
+    for path, _, before, sent in every_end(MemoryFile, tmp_path):
+        with MemoryFile(path) as memory:
+            device = Device(SKETCH, OFTEN, keep=memory, now=lambda: START)
+            assert device.spent in ({Pure(4)} if sent else {Pure(2), Pure(4)})
+            assert not sent or device.last == sent[0]
+            assert ([device.last] == before) == (device.spent == Pure(2))
+            assert device.report("a") not in {*before, *sent}
+
+
+def tells_what_is_safe(kind, folder):
+    """Whether no power cut takes away what a device has loaded, whatever the process before it left."""
+    for path, acts, _, _ in every_end(kind, folder):
+        noted = Noted()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory_file, "os", noted)
+            with kind(path) as memory:
+                Device(SKETCH, OFTEN, keep=memory)
+        there = path.read_bytes()
+        for disk in Disk(path.parent.name, [*acts, *noted.acts]).after_a_cut():
+            if disk.get("emoji.memory") != there:
+                return False
+    return True
+
+
+class LoadedAtOnce(MemoryFile):
+    """A twin that tells what it finds, whether its name is on disk or not."""
+
+    def load(self):
+        return self._path.read_bytes() if self._path.exists() else None
+
+
+def test_what_a_device_has_loaded_is_on_disk_before_it_tells(tmp_path):
+    for name, kind, safe in (("ours", MemoryFile, True), ("twin", LoadedAtOnce, False)):
+        (tmp_path / name).mkdir()
+        assert tells_what_is_safe(kind, tmp_path / name) is safe
+
+
+@pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
+def test_a_disk_that_fails_has_nothing_handed_out_and_the_file_is_gone_on_with(call, tmp_path, monkeypatch):
+    path = tmp_path / "emoji.memory"
+    (first,) = reports(MemoryFile, path, 1)[1]
+
+    def fails(*told, **more):
+        raise OSError
+
+    with MemoryFile(path) as memory:
+        device = Device(SKETCH, OFTEN, keep=memory)
+        with monkeypatch.context() as patch:
+            full = Noted()
+            setattr(full, call, fails)
+            patch.setattr(memory_file, "os", full)
+            with pytest.raises(OSError):  # noqa: PT011 - it is one without words
+                device.report("a")
+    with MemoryFile(path) as memory:
+        assert Device(SKETCH, OFTEN, keep=memory).last == first
+
+
+CHILD = """
+import os, signal, sys
+from streamgauge import Pure
+from streamgauge.localdp import Charge, CountMeanSketch, Device, MemoryFile
+name, at = sys.argv[2], int(sys.argv[3])
+plain, seen = getattr(os, name), []
+
+def killing(*told):
+    seen.append(told)
+    if len(seen) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(*told)
+
+device = Device(CountMeanSketch(Pure(2), width=64), Charge(Pure(99)), keep=MemoryFile(sys.argv[1]))
+setattr(os, name, killing)
+while True:
+    print(device.report("a").hex(), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "at"), [("write", 3), ("fsync", 3), ("replace", 2), ("fsync", 6), ("close", 4)]
+)
+def test_a_process_that_is_killed_remembers_what_it_had_handed_out(call, at, tmp_path):
+    """At the n-th call of a report: some before it has its name, some behind."""
+    path = tmp_path / "emoji.memory"
+    command = [sys.executable, "-c", CHILD, str(path), call, str(at)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    sent = [bytes.fromhex(line) for line in ended.stdout.split()]
+    assert sent
+    with MemoryFile(path) as memory:
+        device = Device(SKETCH, OFTEN, keep=memory)
+        times = device.spent.epsilon // 2
+        assert times in (len(sent), len(sent) + 1)
+        assert (device.last == sent[-1]) == (times == len(sent))
+
+
+def test_a_memory_that_was_written_in_place_and_torn_is_refused_at_every_load(tmp_path):
+    path = tmp_path / "emoji.memory"
+    reports(MemoryFile, path, 1)
+    path.write_bytes(path.read_bytes()[:100])
+    for _ in range(2):
+        with MemoryFile(path) as memory, pytest.raises(BadSave):
+            Device(SKETCH, keep=memory)
