@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from functools import partial
+from itertools import permutations, product
 from math import inf, log
 from typing import Any
 
@@ -19,9 +20,9 @@ from streamgauge.audit.mutants import Chance
 from streamgauge.audit.mutants.seized import every_twin
 from streamgauge.audit.seized import OneKey, SeizedSubject
 from streamgauge.audit.seized_counters import one_slot
-from streamgauge.audit.seized_evidence import law_of_rows
-from streamgauge.audit.seized_kernels import ESTIMATE, SeizedKernel, cut_laplace
-from streamgauge.audit.seized_search import FREE, Streams, product_of, worst_seizure
+from streamgauge.audit.seized_evidence import Seizure, law_of_rows
+from streamgauge.audit.seized_kernels import ESTIMATE, INTRUDE, SeizedKernel, cut_laplace
+from streamgauge.audit.seized_search import LOOK, Story, Streams, product_of, worst_seizure
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.panprivate import ContinualDensity, Density, ModularIncidence
 from streamgauge.panprivate.signs import worst_ratio
@@ -43,6 +44,7 @@ TIGHT = {  # whose whole claim an intruder can use
     "ContinualDensity(counter=items cut)",
     "ContinualDensity(counter=items cut, intrusions=1)",
     "Incidence(exactly=1)",
+    "Incidence(exactly=1, intrusions=1)",
     "ModularIncidence(modulus=3)",
     "ModularIncidence(modulus=2, releases=2)",
     "ContinualDensity",
@@ -89,6 +91,50 @@ def test_broken_tables_are_condemned_by_computation(twins: Any) -> None:
     assert honest.proved
 
 
+def one_by_one(claim: Any, order: tuple[str, ...]) -> float:
+    """The worst of one order, every two streams by themselves, from the law of all that is seen of each."""
+    kernel, places = SeizedKernel(claim), range(len(order))
+    laws = []
+    for comes in product(((), (0,)), repeat=len(order)):
+        acts = [act for place in places for act in (comes[place], order[place]) if act != LOOK]
+        laws.append(law_of_rows(kernel, Seizure(tuple(acts), 2 * order.index(LOOK) + 1)))
+    assert all(one.keys() == other.keys() for one, other in product(laws, repeat=2))
+    return max(log(max(one[row] / other[row] for row in one)) for one, other in product(laws, repeat=2))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        Density(ONE, universe=1, intrusions=1),
+        Density(ONE, universe=1, law="paper", intrusions=1, split="1/2"),
+        ModularIncidence(ONE, universe=1, modulus=2, intrusions=1, split="1/2"),
+    ],
+    ids=["density", "paper", "residues"],
+)
+def test_the_worst_is_that_of_all_orders_of_what_is_seen_gone_through_one_by_one(claim: Any) -> None:
+    orders = {order: one_by_one(claim, order) for order in permutations((LOOK, INTRUDE, ESTIMATE))}
+    assert SeizedSubject(claim).worst().amount == max(orders.values())
+    assert max(orders.values()) <= 1
+
+
+def test_an_estimate_before_a_hand_over_loses_more_than_one_after_it() -> None:
+    """Users who come later are drawn from a law that tells less; the last estimate alone tells no worst."""
+    claim = Density(ONE, universe=1, intrusions=1)
+    before, after = (
+        one_by_one(claim, order) for order in ((LOOK, ESTIMATE, INTRUDE), (LOOK, INTRUDE, ESTIMATE))
+    )
+    assert before == pytest.approx(0.8637, abs=1e-4)
+    assert after == pytest.approx(0.6452, abs=1e-4)
+
+
+def test_half_the_noise_is_found_out_by_estimates_before_a_hand_over() -> None:
+    twins = next(each for each in every_twin(Chance()) if "half the noise" in each.name)
+    assert isinstance(twins.broken, SeizedSubject)
+    assert audit(twins.broken, 0).exact == pytest.approx(1.7504, abs=1e-4)
+    last = (ESTIMATE, LOOK, INTRUDE, ESTIMATE)
+    assert one_by_one(twins.broken.claim, last) < 1
+
+
 def test_noise_after_scaling_loses_nearly_four_where_one_was_claimed() -> None:
     verdict = audit(next(every_twin(Chance())).broken, 0)
     assert verdict.exact == pytest.approx(3.8286, abs=1e-4)
@@ -127,8 +173,8 @@ def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(ti
 )
 def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[Any, ...]) -> None:
     """An entry that differs between two looks was touched in between: nobody can promise more than one."""
-    kernel, acts = SeizedKernel(claim), (FREE, FREE)
-    once, twice = (worst_seizure(kernel, acts, product_of(free), looks=looks)[0] for looks in (1, 2))
+    kernel = SeizedKernel(claim)
+    once, twice = (worst_seizure(kernel, Story({LOOK: looks}), product_of(free))[0] for looks in (1, 2))
     assert log(once) <= 1
     assert twice == inf
 
@@ -165,7 +211,7 @@ class Scaled(Density):
 def test_a_release_that_is_no_sum_under_noise_is_not_believed() -> None:
     kernel = SeizedKernel(Scaled(ONE, universe=1))
     with pytest.raises(TypeError, match=r"^release must be sums under noise"):
-        worst_seizure(kernel, (ESTIMATE,), [])
+        worst_seizure(kernel, Story({ESTIMATE: 1}), product_of([()]))
 
 
 def test_real_runs_have_the_law_that_was_enumerated() -> None:

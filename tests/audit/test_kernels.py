@@ -67,11 +67,26 @@ def test_the_memory_alone_loses_what_a_bit_loses() -> None:
     assert worst_ratio(table, PEOPLE, TOLD, one_person, peeks=False).ratio == 1
 
 
-def test_announced_intrusions_lose_one_bit_more_each() -> None:
-    table = Density(**{**TABLE, "people": 1, "told_at": 2})
-    for asked in range(3):
-        worst = worst_ratio(table, (None, 0), 2, one_person, asked=asked)
-        assert worst.ratio <= CLAIM * STATE_DOWN
+@pytest.mark.parametrize("told_at", [1, TOLD])
+@pytest.mark.parametrize("asked", range(TOLD + 1))
+def test_announced_intrusions_lose_one_bit_more_each_before_and_after_the_count_is_told(
+    told_at: int, asked: int
+) -> None:
+    table = Density(**{**TABLE, "people": 1, "told_at": told_at, "reach": 1})
+    worst = worst_ratio(table, (None, 0), TOLD, one_person, asked=asked)
+    assert worst.ratio <= CLAIM * STATE_DOWN
+
+
+def test_who_looks_at_the_time_of_an_announced_intrusion_may_do_so_before_or_after_it() -> None:
+    """After it: the bit is known, and the count of the next tick is told of it or of another."""
+    table = Density(**{**TABLE, "people": 1, "told_at": 1})
+    alone = ratio_of(table, (0,), (None,), peek=0)
+    assert alone == Fraction(5, 8) * NOISE + Fraction(3, 8)
+    assert ratio_of(table, (0,), (None,), peek=0, asked=0) == alone
+    assert ratio_of(table, (0,), (None,), asked=0) < alone
+
+
+def test_a_kernel_that_answers_no_announced_intrusion_says_so() -> None:
     with pytest.raises(TypeError, match=r"^kernel must answer announced intrusions, got RandomisedResponse$"):
         worst_ratio(RandomisedResponse(), (0, 1), 1, asked=1)
 

@@ -1,6 +1,7 @@
 """All that a run can show, with exact probabilities: every coin and die falls every way."""
 
 from collections import defaultdict
+from copy import deepcopy
 from dataclasses import fields
 from fractions import Fraction
 
@@ -52,32 +53,68 @@ def memory(state):
     return tuple(np.asarray(getattr(state, each.name)).tobytes() for each in fields(state))
 
 
-def shown(claim, acts, path):
-    """One way through the acts: its probability, what was seen, and the sums before noise."""
-    chance = EveryWay(path)
-    run = TableRun.new(claim, chance)
-    seen, sums = [], []
-    for act in acts:
-        match act:
-            case "see":
-                seen.append(memory(run._state))
-            case "intrude":
-                seen.append(memory(run.intrude()))
-            case "release":
-                sums.append(tuple(claim.release(run._state, chance).tolist()))
-            case users:
-                run.add(np.array(users, np.int64))
-    return chance, tuple(seen), tuple(sums)
+def shown(run, chance, act):
+    """What one act shows: tables, and sums before noise."""
+    match act:
+        case "see":
+            return (memory(run._state),), ()
+        case "intrude":
+            return (memory(run.intrude()),), ()
+        case "release":
+            return (), (tuple(run.claim.release(run._state, chance).tolist()),)
+        case users:
+            run.add(np.array(users, np.int64))
+            return (), ()
+
+
+def every_way(act):
+    """(probability, what came of it), once for each way that chance may take."""
+    path = []
+    while path is not None:
+        chance = EveryWay(path)
+        found = act(chance)
+        if chance.probability:
+            yield chance.probability, found
+        path = following(chance.left)
+
+
+def acted(claim, state, intrusions, act):
+    """All that one act may make of a state, and show."""
+
+    def once(chance):
+        run = TableRun(claim, deepcopy(state), chance, intrusions=intrusions)
+        told = shown(run, chance, act)
+        return run._state, told
+
+    return list(every_way(once))
+
+
+def gone_on(claim, ways, intrusions, act):
+    """One more act, after each way; ways that lead to the same state and showed the same are one."""
+    later, known = {}, {}
+    for (place, seen, sums), (probability, state) in ways.items():
+        if place not in known:
+            known[place] = acted(claim, state, intrusions, act)
+        for chance, (after, (tables, numbers)) in known[place]:
+            put(later, (memory(after), seen + tables, sums + numbers), probability * chance, after)
+    return later
+
+
+def put(ways, key, probability, state):
+    before, _ = ways.get(key, (Fraction(0), None))
+    ways[key] = before + probability, state
 
 
 def views(claim, acts):
     """(what was seen) -> (sums before noise) -> probability."""
-    found, path = defaultdict(lambda: defaultdict(Fraction)), []
-    while path is not None:
-        chance, seen, sums = shown(claim, acts, path)
-        if chance.probability:
-            found[seen][sums] += chance.probability
-        path = following(chance.left)
+    ways = {}
+    for probability, state in every_way(claim.initial):
+        put(ways, (memory(state), (), ()), probability, state)
+    for done, act in enumerate(acts):
+        ways = gone_on(claim, ways, acts[:done].count("intrude"), act)
+    found = defaultdict(lambda: defaultdict(Fraction))
+    for (_, seen, sums), (probability, _) in ways.items():
+        found[seen][sums] += probability
     return found
 
 
@@ -89,7 +126,7 @@ def power(epsilon):
 def worst(one, two, scale):
     """The largest ratio of probabilities of (seen, noisy outputs), over all outputs, both ways.
 
-    Beyond the sums the two sides fall alike, so outputs from below the least to above the largest are all.
+    Beyond the sums the two sides fall alike, so outputs from the least to the largest are all.
     """
     ratio = Fraction(0)
     decay = Fraction(exp_minus(1 / Fraction(scale), 64).high, 2**64)
@@ -106,7 +143,7 @@ def worst(one, two, scale):
 def outputs(sides):
     """Every vector of outputs within the range of the sums."""
     sums = np.array([np.concatenate([*key]) if key else [] for side in sides for key in side], np.int64)
-    grids = [range(int(low) - 1, int(high) + 2) for low, high in zip(sums.min(0), sums.max(0), strict=True)]
+    grids = [range(int(low), int(high) + 1) for low, high in zip(sums.min(0), sums.max(0), strict=True)]
     return np.array(np.meshgrid(*grids)).reshape(len(grids), -1).T.tolist() if grids else [[]]
 
 

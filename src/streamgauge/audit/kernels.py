@@ -3,7 +3,8 @@
 A kernel is a mechanism with finitely many states and outputs: randomised response, tables of noisy bits,
 counters modulo k. What is computed is the largest of P(seen | x) / P(seen | x') over all streams x of a few
 ticks, all their neighbours x', and all that can be seen: every output, and the state after one tick of the
-intruder's choice, unannounced; with `asked`, also what an announced intruder is handed.
+intruder's choice, unannounced; with `asked`, also what an announced intruder is handed after that tick. Where
+both come after the same tick, either may be first.
 
 By dynamic programming over beliefs: after each tick, what has been seen leaves each state with a weight in
 either world; two histories with weights in the same proportions have the same future, and are one.
@@ -15,7 +16,7 @@ Promise
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from math import inf, log
 from typing import Any, Protocol, runtime_checkable
 
@@ -110,11 +111,21 @@ def ratio_of(
         if tick:
             values = one[tick - 1], other[tick - 1]
             beliefs = set(moved(beliefs, lambda state, world: kernel.step(state, values[world])))  # noqa: B023 - used at once
-        if tick == peek:
-            beliefs = set(seen(beliefs))
-        if tick == asked:
-            beliefs = set(moved(beliefs, lambda state, world: answered(kernel, state)))
+        beliefs = set(intruded(kernel, beliefs, looks=tick == peek, asks=tick == asked))
     return max(quotient(belief) for belief in beliefs)
+
+
+def intruded(kernel: Kernel, beliefs: Iterable[Belief], *, looks: bool, asks: bool) -> Iterable[Belief]:
+    """What is believed after one who looks, one who asks, or both, in either order."""
+    if looks and asks:
+        return chain(seen(handed(kernel, beliefs)), handed(kernel, seen(beliefs)))
+    if asks:
+        return handed(kernel, beliefs)
+    return seen(beliefs) if looks else beliefs
+
+
+def handed(kernel: Kernel, beliefs: Iterable[Belief]) -> Iterator[Belief]:
+    return moved(beliefs, lambda state, world: answered(kernel, state))
 
 
 def answered(kernel: Any, state: State) -> Mapping[tuple[State, Output], Chance]:
@@ -128,13 +139,20 @@ def moved(
 ) -> Iterator[Belief]:
     """What is believed after one more output, for every output that there may be."""
     for belief in beliefs:
-        after: dict[Output, Weights] = {}
-        for state, *weights in belief:
-            for world, weight in enumerate(weights):
-                for (later, output), chance in step(state, world).items():
-                    told = after.setdefault(output, {})
-                    told[later] = added(told.get(later, (0, 0)), world, weight * chance)
-        yield from (normal(told) for told in after.values() if any(map(any, told.values())))
+        yield from (normal(told) for told in outcomes(belief, step) if any(map(any, told.values())))
+
+
+def outcomes(
+    belief: Belief, step: Callable[[State, int], Mapping[tuple[State, Output], Chance]]
+) -> Iterable[Weights]:
+    """What one more output leaves of the weights, for every output that there may be."""
+    after: dict[Output, Weights] = {}
+    for state, *weights in belief:
+        for world, weight in enumerate(weights):
+            for (later, output), chance in step(state, world).items():
+                told = after.setdefault(output, {})
+                told[later] = added(told.get(later, (0, 0)), world, weight * chance)
+    return after.values()
 
 
 def added(weights: tuple[Chance, Chance], world: int, more: Chance) -> tuple[Chance, Chance]:

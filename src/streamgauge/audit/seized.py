@@ -1,10 +1,9 @@
 """A pan-private estimator under audit: attacked by one who sees all releases, and once the memory.
 
-Exactly: the real code is run along all ways of chance (`seized_kernels`), over all streams of a few acts in
-which one user comes or not, as often as it likes, all moments of the unannounced look, and all that
-announced intruders are handed (`seized_search`). By experiment: real runs on the two streams that lose
-most, what is seen of each in a row. The acts are public, and so are the same in both streams but for who
-comes.
+Exactly: the real code is run along all ways of chance (`seized_kernels`). All estimates, all announced
+intrusions and one unannounced look come in every order, and between any two of them one user comes or not,
+as often as it likes (`seized_search`). By experiment: real runs on the two streams that lose most, what is
+seen of each in a row. The acts are public, and so are the same in both streams but for who comes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.exact import Worst
-from streamgauge.audit.kernels import Value
 from streamgauge.audit.seized_evidence import Evidence, Seizure, memory, told
 from streamgauge.audit.seized_kernels import ESTIMATE, INTRUDE, Overheard, SeizedKernel, shown
-from streamgauge.audit.seized_search import FREE, Pairs, Streams, product_of, worst_seizure
+from streamgauge.audit.seized_search import LOOK, Pairs, Story, Streams, product_of, worst_seizure
 from streamgauge.audit.subject import Pair
 from streamgauge.noise import Chance, Ints, Keystream
 from streamgauge.noise.chance import throw, toss
@@ -32,7 +30,7 @@ from streamgauge.panprivate import TableClaim
 from streamgauge.privacy import Loss
 
 NOBODY, SOMEBODY, ANOTHER = -1, 0, 1
-OFTEN = 2  # times that one user comes in one act, at most
+OFTEN = 3  # times that one user comes in one act, at most: once round a cycle of 2, and on to any step of it
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class SeizedSubject:
             tick for tick, (a, b) in enumerate(zip(streams.one, streams.other, strict=True), 1) if a != b
         )
         entries, acts = self.claim.entries, len(streams.one)
-        how = f"all ways of chance, {acts} acts, {entries} entr{'ies' if entries > 1 else 'y'}"
+        how = f"all ways of chance, all orders of {acts} acts, {entries} entr{'ies' if entries > 1 else 'y'}"
         return Worst(pattern, inf if ratio == inf else log(ratio), looked(streams.peek), how=how)
 
     @cached_property
@@ -95,15 +93,17 @@ class SeizedSubject:
                 yield from memory(self.claim, run.save())
 
 
-def story(claim: Any) -> tuple[Value, ...]:
-    """Acts enough for the worst: a user may come before and after each time that something is seen, so that
-    there is an estimate between a look and a return where several are paid for."""
+def story(claim: Any) -> Story:
+    """All that is paid for, beside one look, in every order.
+
+    Before each time that something is seen a user may come; there are two ticks, which are seen themselves,
+    so that the user may come in one of them here and in the other there. Where a user is replaced by another
+    there is one act more, for either of the two to come besides.
+    """
+    more = 1 if claim.replace else 0
     if isinstance(claim, TableClaim):
-        early = (ESTIMATE, FREE) * (claim.releases - 1)
-        return FREE, FREE, *early, *(INTRUDE, FREE) * claim.intrusions, ESTIMATE
-    if claim.intrusions:
-        return FREE, FREE, *(INTRUDE, FREE, FREE) * claim.intrusions
-    return (FREE,) * 4
+        return Story({LOOK: 1, INTRUDE: claim.intrusions, ESTIMATE: claim.releases}, free=1 + more)
+    return Story({LOOK: 1, INTRUDE: claim.intrusions}, free=2 + more, last=2 + more)
 
 
 def choices(claim: Any, often: int) -> Pairs:

@@ -29,8 +29,13 @@ SETTINGS: dict[str, Sequence[Settings]] = {
     ),
     "MultiplicativeDensity": ({"universe": 4, "shrink": 2, "smallest": 2},),
     "CroppedMean": ({"limit": 2}, {"limit": 2, "intrusions": 1}, {"limit": 2, "releases": 2}),
-    "HeavyFraction": ({"at_least": 2}, {"at_least": 2, "law": "paper"}, {"at_least": 2, "hashed": True}),
-    "Incidence": ({"exactly": 1}, {"exactly": 0, "releases": 2}),
+    "HeavyFraction": (
+        {"at_least": 2},
+        {"at_least": 2, "law": "paper"},
+        {"at_least": 2, "hashed": True},
+        {"at_least": 2, "intrusions": 1},
+    ),
+    "Incidence": ({"exactly": 1}, {"exactly": 0, "releases": 2}, {"exactly": 1, "intrusions": 1}),
     "ModularIncidence": ({"modulus": 3}, {"modulus": 2, "intrusions": 2}, {"modulus": 2, "releases": 2}),
     "ContinualDensity": (
         {},
@@ -42,7 +47,8 @@ SETTINGS: dict[str, Sequence[Settings]] = {
         {"counter": one_slot(), "intrusions": 1},
     ),
 }
-ONCE = ("MultiplicativeDensity",)  # whose tables are too many for a user who comes twice at a time
+# Its tables have too many ways for a user who comes twice at a time, and for announced intrusions.
+ONCE = ("MultiplicativeDensity",)
 
 
 def estimators() -> dict[str, type[Any]]:

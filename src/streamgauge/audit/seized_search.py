@@ -1,24 +1,54 @@
-"""The worst that a seized memory can show, over all streams at once: dynamic programming over beliefs.
+"""The worst that a seized memory can show, over all streams and orders at once: dynamic programming.
 
-A story is a list of acts, some of which are free: at those, what happens in either world is one of some
-pairs. At every moment, before the first act and after each, an intruder may look, unannounced and once. All
-pairs of streams, all that can be seen and all moments of the look are gone through together: two histories
-that leave states in the same proportions in both worlds have the same future, and are one.
+A story says how often each thing is seen: estimates, announced intrusions, and the look that nobody
+announced. They come in every order that there is, with free acts before each of them and after the last: at
+those, what happens in either world is one of some pairs. All orders, all pairs of streams and all that can
+be seen are gone through together, by how often each thing was seen so far:
+
+    a belief     how likely each state is in either world, given all that was seen
+    a ratio      how much likelier that was in the first world than in the second
+
+What comes after depends on the belief alone, and multiplies the ratio: of all histories that lead to one
+belief, the one with the largest ratio is enough.
 
 Promise
-    The largest ratio of likelihoods in either direction, exactly, of all streams that the free acts allow.
+    The largest ratio of likelihoods in either direction, exactly, of all orders and all streams that the free
+    acts allow. To see less never tells more, so that of stories with fewer acts it is no larger.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain, product
+from math import inf
 from typing import Any
 
-from streamgauge.audit.kernels import Belief, Kernel, Value, moved, normal, quotient, seen
+from streamgauge.audit.kernels import Belief, Chance, Kernel, Output, State, Value, Weights, outcomes
 
-FREE = "free"  # an act that may be another in either world
+LOOK = "look"  # the memory is seen, and nobody has announced it
 Pairs = Sequence[tuple[Value, Value]]
+Place = tuple[int, ...]  # how often each act of a story was done
+Law = Mapping[tuple[State, Output], Chance]
+
+
+@dataclass(frozen=True)
+class Story:
+    """How often each act is done that shows something, and the free acts around them."""
+
+    seen: Mapping[Value, int]
+    free: int = 1  # before each
+    last: int = 0  # and after all: none where free acts show nothing
+
+    def places(self) -> Iterator[Place]:
+        """How often each was done so far, at all moments of all orders: what leads to a place first."""
+        return product(*(range(times + 1) for times in self.seen.values()))
+
+    def led_to(self, place: Place) -> Iterator[tuple[Value, Place]]:
+        """The acts that may have been the last, and where they were done."""
+        for at, act in enumerate(self.seen):
+            if place[at]:
+                yield act, (*place[:at], place[at] - 1, *place[at + 1 :])
 
 
 @dataclass(frozen=True)
@@ -30,67 +60,103 @@ class Streams:
     peek: int | None = None
 
     def then(self, one: Value, other: Value) -> "Streams":
+        if one == LOOK:
+            return replace(self, peek=len(self.one))
         return replace(self, one=(*self.one, one), other=(*self.other, other))
 
 
-Found = dict[Belief, Streams]
+Ratio = Fraction | float
+Worst = tuple[Ratio, Streams]
+Found = dict[Belief, Worst]
 
 
-def worst_seizure(
-    kernel: Kernel, story: Sequence[Value], pairs: Pairs, *, looks: int = 1
-) -> tuple[Fraction | float, Streams]:
-    """The largest ratio, and the streams that it is of; `looks` is how many may be unannounced."""
-    start = normal({state: (chance, chance) for state, chance in kernel.initial().items()})
-    found: list[Found] = [{start: Streams()}, *({} for _ in range(looks))]  # by how many looks there were
-    for done in range(len(story) + 1):
-        if done:
-            choices = pairs if story[done - 1] == FREE else [(story[done - 1], story[done - 1])]
-            found = [gone_on(kernel, each, choices) for each in found]
-        for number in range(looks):
-            found[number + 1] = {**looked(found[number], done), **found[number + 1]}
-    ratios = ((larger(belief), streams) for each in found for belief, streams in each.items())
-    return max(ratios, key=lambda known: known[0])
+def worst_seizure(kernel: Kernel, story: Story, pairs: Pairs) -> Worst:
+    """The largest ratio, and the streams that it is of."""
+    mirrored = [(other, one) for one, other in pairs]
+    ways = [pairs] if set(mirrored) == set(pairs) else [pairs, mirrored]
+    return max((worst_one_way(kernel, story, each) for each in ways), key=ratio_of)
+
+
+def worst_one_way(kernel: Kernel, story: Story, pairs: Pairs) -> Worst:
+    """Where it is in favour of the first world."""
+    *_, end = story.places()
+    known: dict[Place, Found] = {}
+    for place in story.places():
+        done = [gone_on(kernel, known[before], [(act, act)]) for act, before in story.led_to(place)]
+        found = merged(done or [begun(kernel)])
+        for _ in range(story.last if place == end else story.free):
+            found = gone_on(kernel, found, pairs)
+        known[place] = found
+    return max(known[end].values(), key=ratio_of)
+
+
+def begun(kernel: Kernel) -> Found:
+    return {frozenset((state, each, each) for state, each in kernel.initial().items()): (1, Streams())}
 
 
 def gone_on(kernel: Kernel, found: Found, choices: Pairs) -> Found:
     """One more act, in all ways that it may be."""
     later: Found = {}
-    half = halves(choices)
-    for belief, streams in found.items():
-        for values in half if alike(belief) else choices:
-            for after in moved([belief], partial(law_of, kernel, values)):
-                later.setdefault(after, streams.then(*values))
+    choices = unlike(kernel, {state for belief in found for state, *_ in belief}, choices)
+    for belief, (ratio, streams) in found.items():
+        for values in choices:
+            after = streams.then(*values)
+            for weights in outcomes(belief, partial(law_in, kernel, values)):
+                one, other = totals(weights)
+                if one:
+                    odds = ratio * one / other if other else inf
+                    keep(later, each_by_itself(weights, one, other), (odds, after))
     return later
 
 
-def alike(belief: Belief) -> bool:
-    """Whether nothing has happened yet that tells the worlds apart."""
-    return all(one == other for _, one, other in belief)
-
-
-def halves(choices: Pairs) -> Pairs:
-    """One of each two pairs that are mirrors of each other; all of them, unless each has its mirror. Where
-    worlds are alike, mirrors lead to the same ratios the other way round."""
-    if {(other, one) for one, other in choices} != set(choices):
-        return choices
-    return [pair for place, pair in enumerate(choices) if pair[::-1] not in choices[:place]]
-
-
-def law_of(kernel: Kernel, values: tuple[Value, Value], state: Value, world: int) -> Any:
-    return kernel.step(state, values[world])
-
-
-def looked(found: Found, peek: int) -> Found:
-    """What is believed by one who looks now."""
-    return {
-        after: replace(streams, peek=peek) for belief, streams in found.items() for after in seen([belief])
+def unlike(kernel: Kernel, states: Iterable[State], choices: Pairs) -> Pairs:
+    """One of all pairs that do the same to every state."""
+    every = list(states)
+    laws = {
+        value: frozenset((state, *known) for state in every for known in law_of(kernel, state, value).items())
+        for value in dict.fromkeys(chain.from_iterable(choices))
     }
+    kept: dict[Any, tuple[Value, Value]] = {}
+    for one, other in choices:
+        kept.setdefault((laws[one], laws[other]), (one, other))
+    return list(kept.values())
 
 
-def larger(belief: Belief) -> Fraction | float:
-    """The ratio in the direction in which it is above 1."""
-    forth = quotient(belief)
-    return max(forth, 1 / forth) if forth else float("inf")
+def law_in(kernel: Kernel, values: tuple[Value, Value], state: State, world: int) -> Law:
+    return law_of(kernel, state, values[world])
+
+
+def law_of(kernel: Kernel, state: State, value: Value) -> Law:
+    return {(state, state): 1} if value == LOOK else kernel.step(state, value)
+
+
+def totals(weights: Weights) -> tuple[Any, Any]:
+    """How likely it is in either world."""
+    ones, others = zip(*weights.values(), strict=True)
+    return sum(ones), sum(others)
+
+
+def each_by_itself(weights: Weights, one: Any, other: Any) -> Belief:
+    """What is believed in either world, where weights have these totals."""
+    return frozenset((state, a / one, b / other if other else 0) for state, (a, b) in weights.items())
+
+
+def keep(found: Found, belief: Belief, worst: Worst) -> None:
+    """Unless it was come by with as large a ratio."""
+    if belief not in found or found[belief][0] < worst[0]:
+        found[belief] = worst
+
+
+def merged(several: Iterable[Found]) -> Found:
+    """The worst of all."""
+    found: Found = {}
+    for belief, worst in chain.from_iterable(each.items() for each in several):
+        keep(found, belief, worst)
+    return found
+
+
+def ratio_of(worst: Worst) -> Ratio:
+    return worst[0]
 
 
 def product_of(one: Iterable[Value]) -> Pairs:

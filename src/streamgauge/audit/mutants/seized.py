@@ -76,6 +76,15 @@ class NoiseBeforeOnly(ModularIncidence):
             super().rerandomise(state, before, noise)
 
 
+class HalfNoise(Density):
+    """Noise as for twice the loss, which is heard best by who looked before an estimate, and is handed bits
+    after it."""
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(super().noise.scale / 2)
+
+
 class OneBin(ModularIncidence):
     """Noise for a user who moves one bin."""
 
@@ -143,6 +152,17 @@ def releases() -> Iterator[Broken]:
         ModularIncidence(ONE, modulus=2, releases=2, **settings),
         Streams((NOBODY, COMES, ESTIMATE, ESTIMATE), (NOBODY, NOBODY, ESTIMATE, ESTIMATE), 0),
         1.5 + SLACK,
+        FEW,
+    )
+    beside: dict[str, Any] = {"universe": 1, "intrusions": 1, "releases": 2, "split": "1/3"}
+    seen = (ESTIMATE, NOBODY, ESTIMATE, NOBODY, INTRUDE)
+    yield Broken(
+        "Density table, half the noise beside a hand-over",
+        "what is handed over later tells which bit the estimates were of",
+        HalfNoise(ONE, **beside),
+        Density(ONE, **beside),
+        Streams((NOBODY, COMES, *seen), (COMES, NOBODY, *seen), 1),
+        1.7505,
         FEW,
     )
     yield Broken(
