@@ -54,8 +54,8 @@ class Prompt(Inbox):
 
     taken: list[bytes]
 
-    def put(self, key: str | None, lines: bytes, *, instead: bytes | None = None) -> Ticket:
-        ticket = super().put(key, lines, instead=instead)
+    def put(self, key: str | None, lines: bytes, **told: Any) -> Ticket:
+        ticket = super().put(key, lines, **told)
         block = self.read()
         if block is not None:
             self.taken = [*getattr(self, "taken", []), block.data]
@@ -188,6 +188,6 @@ class Client:
 def code_of(reply: httpx.Response) -> tuple[int, str]:
     """The status of an error, and its code; its form is always the same."""
     told = reply.json()["error"]
-    assert set(told) <= {"code", "message", "reasons"}
+    assert set(told) <= {"code", "message", "reasons", "taken"}
     assert told["message"]
     return reply.status_code, told["code"]

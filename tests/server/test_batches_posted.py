@@ -41,6 +41,13 @@ def test_an_object_is_one_line_however_it_is_laid_out() -> None:
     assert lines(b'\r\n{\r\n "a": 1,\n "b": "x\\ny"}\n') == b'{   "a": 1,  "b": "x\\ny"}\n'
 
 
+def test_a_number_of_any_length_is_the_text_that_was_sent() -> None:
+    """Its record is dropped or not by itself, as it would be on a line of its own."""
+    record = b'{"a": -%s}' % (b"9" * 5000)
+    assert lines(record) == lines(record + b"\n", LINES) == record + b"\n"
+    assert lines(b'[{"a": 1}, %s]' % record) == b'{"a": 1}\n' + record + b"\n"
+
+
 def test_an_empty_array_has_no_lines() -> None:
     assert lines(b" [ ] ") == b""
 

@@ -1,15 +1,20 @@
 """Reports that are sent again, too early, too late or too many: what is counted, and what anybody learns."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from threading import current_thread
 from typing import Any
 
 import pytest
-from people import code_of
-from polls import KEY, START, house, message, taken
+from people import House, Still, code_of
+from polls import KEY, NOW, START, house, message, poll, taken
 
 from streamgauge.server import reports
+from streamgauge.server.events import AT_ONCE
+from streamgauge.server.report_records import Sent
 from streamgauge.sources.inbox import entries_of
 
 
@@ -72,12 +77,88 @@ def test_a_gateway_is_told_what_it_sent_before_and_another_message_under_a_key_i
     assert [each["emoji"] for each in taken(made)] == [1, 2]
 
 
+def test_the_same_bytes_for_another_column_are_another_message(tmp_path: Path) -> None:
+    file = poll(tmp_path)
+    columns = {**file.stream.columns, "other": file.stream.columns["emoji"]}
+    made = House(tmp_path, Still(replace(file, stream=replace(file.stream, columns=columns)), now=NOW))
+    for name in ("emoji", "other", "emoji"):
+        sent = made.client(Batch_Key=KEY).post(f"/api/reports?column={name}", content=message(made, 1))
+        assert sent.json()["accepted"] == 1
+    assert taken(made) == [{"emoji": 1}, {"other": 1}]
+
+
 def test_keys_that_the_server_would_have_to_draw_are_not_remembered(tmp_path: Path) -> None:
     made = house(tmp_path)
     for _ in range(3):
         made.client().post("/api/reports", content=message(made, 1))
     made.client().post("/api/reports", content=message(made, 1), headers={"Batch-Key": KEY})
     assert (len(taken(made)), len(entries_of(made.runner.inbox.position()))) == (4, 1)
+
+
+KINDS = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}]
+
+
+@pytest.mark.parametrize("senders", ["anyone", "curator"])
+def test_a_message_takes_one_of_the_remembered_keys_whatever_columns_its_records_have(
+    tmp_path: Path, senders: str
+) -> None:
+    made = house(tmp_path, senders)
+    client = made.client(None if senders == "anyone" else "curator", Batch_Key=KEY)
+    for sent in (KINDS, KINDS[:2]):
+        assert client.post("/api/reports", json=sent).json()["accepted"] == len(sent)
+    assert len(entries_of(made.runner.inbox.position())) == 2
+
+
+class Walked(list[Any]):
+    """Counts how often somebody goes through it."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_records_are_gone_through_as_often_whatever_columns_they_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, read = house(tmp_path), reports.records_of
+
+    def times(sent: list[Any]) -> tuple[int, int]:
+        walked: list[Walked] = []
+
+        def found(*told: Any) -> Any:
+            made_of = read(*told)
+            walked.extend([Walked(made_of.records), Walked(made_of.columns)])
+            return replace(made_of, records=walked[0], columns=walked[1])
+
+        monkeypatch.setattr(reports, "records_of", found)
+        assert made.client(Batch_Key=KEY).post("/api/reports", json=sent).json()["accepted"] == 3
+        return walked[0].times, walked[1].times
+
+    assert times(KINDS) == times([KINDS[0]] * 3)
+
+
+def test_a_large_message_is_read_sorted_and_written_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, threads, many = house(tmp_path, "curator"), set[Any](), AT_ONCE // 15
+
+    def noted(act: Any) -> Any:
+        def there(*told: Any, **settings: Any) -> Any:
+            threads.add(current_thread())
+            return act(*told, **settings)
+
+        return there
+
+    for name in ("only", "lines"):
+        monkeypatch.setattr(Sent, name, noted(getattr(Sent, name)))
+    for name in ("records_of", "sha256"):
+        monkeypatch.setattr(reports, name, noted(getattr(reports, name)))
+    client = made.client("curator", Batch_Key="k")
+    assert client.post("/api/reports", json=KINDS * many).json()["accepted"] == 3 * many
+    assert threads
+    assert current_thread() not in threads
 
 
 OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [

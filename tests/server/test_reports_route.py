@@ -114,13 +114,17 @@ def test_a_message_is_refused_for_what_is_public_of_it_whatever_others_have_sent
     assert {reply.headers["access-control-allow-origin"] for reply in before} == {"*"}
 
 
-def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path) -> None:
-    """NaN is no JSON, and half of a surrogate pair no text: the engine would drop the record."""
-    made = house(tmp_path)
+@pytest.mark.parametrize(("kind", "form"), [("x-ndjson", b"%s"), ("json", b"[%s]")])
+def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path, kind: str, form: bytes) -> None:
+    """NaN is no JSON, and half of a surrogate pair no text: the engine would drop the record. A number of
+    thousands of digits cannot be read either."""
+    made, long = house(tmp_path), b"9" * 5000
     bad = [b'{"emoji": 1, "age": NaN}', b'{"age": -Infinity}', b'{"age": "\\ud800"}', b'{"age": ["\\udfff"]}']
-    kind = {"Content-Type": "application/x-ndjson"}
-    good = b'{"age": "\\ud83d\\ude00"}'
-    reply = made.client().post("/api/reports", content=b"\n".join([*bad, good]), headers=kind)
+    bad += [b'{"emoji": %s}' % long, b'{"emoji": 1, "age": -%s}' % long, b'{"age": [%s]}' % long]
+    good = b'{"age": "\\ud83d\\ude00", "other": %s}' % long
+    records = (b"\n" if kind == "x-ndjson" else b",").join([*bad, good])
+    headers = {"Content-Type": f"application/{kind}"}
+    reply = made.client().post("/api/reports", content=form % records, headers=headers)
     assert reply.json()["accepted"] == 1
     assert taken(made) == [{"age": "😀"}]
     assert made.runner.dropped == {"no report": len(bad)}

@@ -53,6 +53,22 @@ def test_a_batch_is_acknowledged_by_a_commit_and_not_before():
     assert (ticket.done.result(0), ticket.repeated, inbox.fate("a")) == (None, False, "committed")
 
 
+def test_who_sends_a_batch_again_is_told_how_many_records_were_taken_the_first_time():
+    """While it waits, once it was read, once it is committed, and by a later run."""
+    inbox, later = an_inbox(), an_inbox()
+
+    def told(of, key="a"):
+        return of.put(key, b"1\n2\n3\n", records=3).records
+
+    first, after = inbox.put("a", b"1\n2\n", records=2), [told(inbox)]
+    assert everything(inbox) == b"1\n2\n"
+    after.append(told(inbox))
+    inbox.committed()
+    later.resume(inbox.position())
+    assert (first.records, [*after, told(inbox), told(later)]) == (2, [2] * 4)
+    assert (told(later, "b"), everything(later)) == (3, b"1\n2\n3\n")
+
+
 def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
     inbox = an_inbox()
     first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")

@@ -50,7 +50,7 @@ def _elements(text: str) -> list[str]:
     >>> _elements(' [{"a": 1.50} , {"a": "]"}] ')
     ['{"a": 1.50}', '{"a": "]"}']
     """
-    decode, at = json.JSONDecoder().raw_decode, _after_blanks(text, 0)
+    decode, at = json.JSONDecoder(parse_int=str).raw_decode, _after_blanks(text, 0)  # numbers of any length
     if not text.startswith("[", at):
         return [text[at : _ended(text, decode(text, at)[1])].rstrip()]
     found: list[str] = []

@@ -6,7 +6,8 @@ name of its class, nothing else.
 """
 
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -49,6 +50,16 @@ class ReplyBroken(Exception):  # noqa: N818 - the same
 def later(code: str, message: str, *, status: int = 503, seconds: int = 1) -> HttpRefusal:
     """A refusal that may be asked again."""
     return HttpRefusal(status, code, message, {"Retry-After": str(seconds)})
+
+
+@contextmanager
+def nothing_taken() -> Iterator[None]:
+    """Around all that is done with what was sent before any of it is taken: refusals say that none was."""
+    try:
+        yield
+    except HttpRefusal as refusal:
+        refusal.more = {**refusal.more, "taken": False}
+        raise
 
 
 async def http_error(request: Request, error: Exception) -> Response:

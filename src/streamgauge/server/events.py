@@ -1,8 +1,9 @@
 """Events by HTTP: the curator's systems post batches, and hear when each is on disk.
 
 **Promise.** `"durable": true` is said after the commit that has the batch's sums and its key, never before; a
-batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again. Keys are
-those of the name on a token: two senders that choose the same one do not know of each other.
+batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again; a refusal
+that says `"taken": false` is certain. Keys are those of the name on a token: two senders that choose the same
+one do not know of each other.
 
 With pan_private = true nothing is durable before a tick's end, and `"durable": false` says so; no key is
 kept, and a batch that is sent again is counted again.
@@ -26,7 +27,7 @@ from streamgauge.server.accepting import STOPPING, check_events, refuse_unread
 from streamgauge.server.batches import LINES, lines_of
 from streamgauge.server.bodies import media_type, unpacked, whole_body
 from streamgauge.server.emptied import let_go
-from streamgauge.server.errors import HttpRefusal, later
+from streamgauge.server.errors import HttpRefusal, later, nothing_taken
 from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import TYPE, Metrics, dropped_by
 from streamgauge.server.roles import Role, needs, person_of
@@ -63,9 +64,9 @@ class Events:
 
     async def post(self, request: Request) -> Response:
         """Takes a batch; answers when it is committed."""
-        key = key_of(request.headers.get("batch-key"))
-        inbox = self._inbox()
-        with self.limits.holding() as hold:
+        with nothing_taken(), self.limits.holding() as hold:
+            key = key_of(request.headers.get("batch-key"))
+            inbox = self._inbox()
             body = await whole_body(request, self.limits.body, seconds=self.limits.body_seconds, hold=hold)
             lines = await self._lines(request, body)
             try:
@@ -155,7 +156,8 @@ async def committed(
     if not done.done():
         raise later("not_running", f"{STOPPING}: {waits}") if stopping else later("not_committed", waits)
     if isinstance(done.exception(), NotRead):
-        refuse_unread(runner, what)
+        with nothing_taken():
+            refuse_unread(runner, what)
     if done.exception() is not None:
         raise later("not_committed", ended)
 

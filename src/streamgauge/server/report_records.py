@@ -11,7 +11,8 @@ goes on.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -45,16 +46,9 @@ class Sent:
         """Those records whose columns are taken."""
         kinds = set(self.columns)
         taken = {columns for columns in kinds if takes(columns)}
-        return self if taken == kinds else self._those(taken)
-
-    def alike(self) -> dict[frozenset[str], Self]:
-        """By the columns that they have."""
-        kinds = dict.fromkeys(self.columns)
-        return {columns: self if len(kinds) == 1 else self._those({columns}) for columns in kinds}
-
-    def _those(self, columns: Collection[frozenset[str]]) -> Self:
-        pairs = zip(self.records, self.columns, strict=True)
-        kept = [pair for pair in pairs if pair[1] in columns]
+        if taken == kinds:
+            return self
+        kept = [pair for pair in zip(self.records, self.columns, strict=True) if pair[1] in taken]
         return replace(self, records=[each for each, _ in kept], columns=[each for _, each in kept])
 
     def lines(self, arrived: int) -> bytes:
@@ -119,9 +113,17 @@ def _lines(body: bytes, most: int) -> list[Any]:
 
 def _parsed(text: bytes) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_whole)
     except (ValueError, RecursionError):
         return None
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; one of thousands of digits, which Python refuses to read, is none."""
+    try:
+        return int(digits)
+    except ValueError:
+        return math.nan
 
 
 def _array(body: bytes, most: int) -> list[Any]:

@@ -12,20 +12,21 @@ a tick that a release takes which reads it. What is stamped in the last tick of 
 that closed is never committed, and so never acknowledged; in the last tick of those alone that read it, it is
 carried into a later one, where they do not count it. A report that no device can have made is dropped by
 itself and counted for the curator; any other moves an estimate by no more than an honest one. `"durable":
-true` is said after the commit. A message that is sent again under its key, with the same content, is counted
-once, as long as its key is among the newest that are remembered (`inbox_of`), and what was left out of it is
-counted then if a release reads it by now; one without a key is not remembered.
+true` is said after the commit; a refusal that says `"taken": false` was said before any of the message was
+taken. A message that is sent again under its key, with the same content, is counted once, as long as its key
+is among the newest that are remembered (`inbox_of`), and answered as the first time: what was left out of it
+stays left out. One without a key is not remembered.
 
 **Privacy.** Where senders = "anyone", no token is asked, no cookie is looked at, and pages of all sites may
 send (`Shared`). The address of a device is known to the limits and to nothing else: the access log has none.
 Nobody is told whether a message was sent before, for whoever guesses one would learn of its plain columns:
-not by the reply, nor by when it comes (`Inbox.put`), nor by the public number of reports, since keys must be
-too long to be guessed.
+not by the reply, as long as releases read the same columns, nor by when it comes (`Inbox.put`), nor by the
+public number of reports, since keys must be too long to be guessed.
 """
 
-import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
@@ -43,7 +44,7 @@ from streamgauge.query.server_table import MOST_RECORDS
 from streamgauge.server.accepting import arrival_of_reports, check_running, refuse_unread
 from streamgauge.server.access_log import CLIENT, COLLECTION, REPORTS
 from streamgauge.server.bodies import media_type, unpacked, whole_body
-from streamgauge.server.errors import HttpRefusal, later
+from streamgauge.server.errors import HttpRefusal, later, nothing_taken
 from streamgauge.server.events import AT_ONCE, committed, key_of, own_key
 from streamgauge.server.limits import Limits
 from streamgauge.server.page_files import TYPES, PageFile, send
@@ -58,6 +59,17 @@ KEY = re.compile(r"[!-~]{22,128}")  # of strangers: 22 letters and digits have r
 NO_ROOM = "reports that wait must leave room for others, got too many: send the message again"
 WAITS = "the message waits for its commit: send it again, under the same key"
 NO_COMMIT = "the run ended before the commit: send the message again"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a message brings to the inbox."""
+
+    content: str  # stands for all that was sent, and the column that it was sent for
+    records: int
+    dropped: Counter[str]  # records, by the rule
+    lines: bytes = field(repr=False)
+    instead: bytes | None = field(default=None, repr=False)  # if the message was sent before
 
 
 class Collecting:
@@ -100,34 +112,26 @@ class Collecting:
 
     async def post(self, request: Request) -> Response:
         """Takes a message; answers when its records are committed."""
-        key, inbox = self._key(request), self._inbox()
-        arrival_of_reports(self.runner)
-        check_running(self.runner, "reports")
-        with self.limits.holding() as hold:
+        with nothing_taken(), self.limits.holding() as hold:
+            key, inbox = self._key(request), self._inbox()
+            arrival_of_reports(self.runner)
+            check_running(self.runner, "reports")
             body = await whole_body(request, self.largest, seconds=self.limits.body_seconds, hold=hold)
-            sent = await self._records(request, body)
-            self.runner.dropped[MALFORMED] += sent.dropped
-            if not sent.count:
+            batch = await self._batch(request, body)
+            self.runner.dropped += batch.dropped
+            if not batch.records:
                 return self._told(inbox, 0, repeated=False)
-            arrival = arrival_of_reports(self.runner, sent.columns)
-            taken = sent.only(arrival.takes)
-            if taken.count < sent.count:
-                self.runner.dropped[UNTAKEN] += sent.count - taken.count
-            batches = batches_of(taken, key and f"{key} {sha256(body).hexdigest()}")
-            tickets = [self._put(inbox, own, some, arrival.moment) for own, some in batches]
-        for ticket in tickets:
-            await committed(self.runner, ticket, "reports", WAITS, NO_COMMIT)
-        return self._told(inbox, taken.count, repeated=all(ticket.repeated for ticket in tickets))
+            ticket = self._put(inbox, key and f"{key} {batch.content}", batch)
+        await committed(self.runner, ticket, "reports", WAITS, NO_COMMIT)
+        return self._told(inbox, ticket.records, repeated=ticket.repeated)
 
     def _told(self, inbox: Inbox, accepted: int, *, repeated: bool) -> Response:
         told = {"accepted": accepted, "durable": inbox.durable}
         return JSONResponse(told if self.anyone else {**told, "repeated": repeated})
 
-    def _put(self, inbox: Inbox, key: str | None, sent: Sent, moment: int) -> Ticket:
-        """What a stranger sends again is read as if it had come before the start: it counts for nothing."""
-        instead = sent.lines(self.stream.start - 1) if self.anyone else None
+    def _put(self, inbox: Inbox, key: str | None, batch: Batch) -> Ticket:
         try:
-            return inbox.put(key, sent.lines(moment), instead=instead)
+            return inbox.put(key, batch.lines, records=batch.records, instead=batch.instead)
         except NotRead:
             refuse_unread(self.runner, "reports")
         except InboxFull:
@@ -150,25 +154,27 @@ class Collecting:
             raise HttpRefusal(409, "no_inbox", rule)
         return inbox
 
-    async def _records(self, request: Request, body: bytes) -> Sent:
+    async def _batch(self, request: Request, body: bytes) -> Batch:
         kind, encoding = media_type(request), request.headers.get("content-encoding", "")
         column, most = request.query_params.get("column"), self.most
 
-        def made() -> Sent:
-            return records_of(kind, unpacked(body, encoding, self.largest), self.stream, column, most)
+        def made() -> Batch:
+            sent = records_of(kind, unpacked(body, encoding, self.largest), self.stream, column, most)
+            return self._stamped(sent, f"{sha256(body).hexdigest()} {column}")
 
         at_once = len(body) <= AT_ONCE and not encoding
         return made() if at_once else await run_in_threadpool(made)
 
-
-def batches_of(sent: Sent, key: str | None) -> Iterator[tuple[str | None, Sent]]:
-    """The records of a message as they are put, and under which key: those that have the same columns are
-    taken or left out together, so what is known of one key is true of all its records."""
-    if key is None:
-        yield None, sent
-        return
-    for columns, some in sent.alike().items():
-        yield f"{key} {json.dumps(sorted(columns))}", some
+    def _stamped(self, sent: Sent, content: str) -> Batch:
+        """The records that are taken now. What a stranger sends again is read as if it had come before the
+        start: it counts for nothing."""
+        if not sent.count:
+            return Batch(content, 0, Counter({MALFORMED: sent.dropped}), b"")
+        arrival = arrival_of_reports(self.runner, sent.columns)
+        taken = sent.only(arrival.takes)
+        dropped = Counter({MALFORMED: sent.dropped, UNTAKEN: sent.count - taken.count})
+        instead = taken.lines(self.stream.start - 1) if self.anyone else None
+        return Batch(content, taken.count, dropped, taken.lines(arrival.moment), instead)
 
 
 def public_paths(runner: Runner) -> frozenset[str]:

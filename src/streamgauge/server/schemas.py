@@ -154,9 +154,14 @@ RELEASE = shape(
     }
 )
 
+TAKEN: Schema = {
+    "const": False,
+    "description": "Of what was sent with this request nothing was or will be taken, for certain.",
+}
+
 SCHEMAS: dict[str, Schema] = {
     "Error": shape(
-        {"error": shape({"code": TEXT, "message": TEXT}, {"reasons": listed(TEXT)})},
+        {"error": shape({"code": TEXT, "message": TEXT}, {"reasons": listed(TEXT), "taken": TAKEN})},
         examples=[{"error": {"code": "wrong_role", "message": "role must be curator or more, got reader"}}],
     ),
     "Health": shape({"status": {"enum": ["ok", "ended", "failed"]}}),

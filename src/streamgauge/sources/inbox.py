@@ -11,12 +11,13 @@ Promise
     is sent. Proof: a batch is acknowledged after the commit that has its sums; its key is in the very same
     commit (`position`), and a batch whose key is known is not read. A key is forgotten when all ticks that
     its batch can have counted in are closed (`inbox_of`): sent again, its events are late. Where late events
-    are carried, that is a day after.
+    are carried, that is a day after. Who sends a batch again is told how many records were taken of it the
+    first time (`Ticket.records`): those count, whatever would be taken of it by now.
 
 **Privacy.** Keys and batches are secret, for the sender may have written anything into them. What is kept of
-a key is a hash and a time, sealed with the state, in a number that tells no more than a power of two. Where
-strangers send, nobody may learn whether a batch was there before: it is read again as something that counts
-for nothing (`instead`), waits for its own commit and needs the same room, as if it were new.
+a key is a hash, that number and a time, sealed with the state, in a number that tells no more than a power of
+two. Where strangers send, nobody may learn whether a batch was there before: it is read again as something
+that counts for nothing (`instead`), waits for its own commit and needs the same room, as if it were new.
 
 An inbox outlives the runs that read it: one that goes on from a commit gets again what was read after it.
 """
@@ -42,8 +43,8 @@ MOST_KEYS = 2**16  # that are remembered
 SENDERS_KEYS = 2**14  # of reports: beyond them the oldest is forgotten
 AGAIN = 600_000_000  # microseconds: how long after it was read a report may be sent again
 FEWEST_KEYS = 2**10  # that a position has room for
-DIGEST = 16  # bytes that stand for a key
-COUNT, ENTRY = Struct("<8sQ"), Struct("<16sq")
+DIGEST = 12  # bytes that stand for a key
+COUNT, ENTRY = Struct("<8sQ"), Struct("<12sIq")  # an entry: the key, how many records, when it was read
 MAGIC = b"SGINBOX1"
 
 Fate = Literal["unknown", "waiting", "committed"]
@@ -72,6 +73,7 @@ class Ticket:
     """What the sender of a batch waits for: `done` when the batch is on disk."""
 
     repeated: bool  # whether a batch of that key was there before
+    records: int  # that were taken of it, then or now
     done: Future[None] = field(default_factory=Future)
 
 
@@ -80,6 +82,7 @@ class _Batch:
     key: bytes  # the hash of its key
     number: int
     lines: bytes = field(repr=False)
+    records: int  # that were taken of it, as its sender counts
     tickets: list[Ticket]
     remembered: bool = True  # whether its key is, once it is committed
     entry: bytes = b""  # what is remembered of it, once it was read
@@ -108,7 +111,7 @@ class Inbox:
         self._closed = False
         self._resting = False  # whether nobody reads for now
 
-    def put(self, key: str | None, lines: bytes, *, instead: bytes | None = None) -> Ticket:
+    def put(self, key: str | None, lines: bytes, *, records: int = 0, instead: bytes | None = None) -> Ticket:
         """Takes a batch of JSON lines, unless its key is known; raises InboxFull if there is no room.
 
         One without a key is never taken for another, nor remembered. Where something is to be read `instead`
@@ -116,7 +119,8 @@ class Inbox:
         """
         digest = unknown() if key is None else hashed(key)
         with self._lock:
-            ticket = Ticket(repeated=self._fate(digest) != "unknown")
+            before = self._records(digest)
+            ticket = Ticket(before is not None, records if before is None else before)
             if ticket.repeated and instead is not None:
                 digest, key, lines = unknown(), None, instead
             if digest in self._known:
@@ -125,7 +129,7 @@ class Inbox:
                 raise InboxClosed
             elif self._resting:
                 raise NotRead
-            elif under_way := self._waiting.get(digest) or self._read.get(digest):
+            elif under_way := self._under_way(digest):
                 under_way.tickets.append(ticket)
             else:
                 self._take(digest, lines, ticket, remembered=key is not None)
@@ -136,10 +140,20 @@ class Inbox:
         with self._lock:
             return self._fate(hashed(key))
 
+    def _records(self, digest: bytes) -> int | None:
+        """How many were taken of a batch that is known or under way."""
+        if entry := self._known.get(digest):
+            return int(ENTRY.unpack(entry)[1])
+        under_way = self._under_way(digest)
+        return None if under_way is None else under_way.records
+
+    def _under_way(self, digest: bytes) -> _Batch | None:
+        return self._waiting.get(digest) or self._read.get(digest)
+
     def _fate(self, digest: bytes) -> Fate:
         if digest in self._known:
             return "committed"
-        return "waiting" if digest in self._waiting or digest in self._read else "unknown"
+        return "waiting" if self._under_way(digest) else "unknown"
 
     @property
     def batches(self) -> int:
@@ -172,7 +186,7 @@ class Inbox:
                 self._until = self._numbered
             batches = list(self._next())
             for batch in batches:
-                batch.entry = ENTRY.pack(batch.key, self._now())
+                batch.entry = ENTRY.pack(batch.key, batch.records, self._now())
                 self._read[batch.key] = self._waiting.pop(batch.key)
         return self._block(batches) if batches else None
 
@@ -244,7 +258,7 @@ class Inbox:
             raise InboxFull(f"events that wait must be at most {self._most_waiting:,} bytes, got more")
         self._numbered += 1
         self._bytes += len(lines)
-        self._waiting[digest] = _Batch(digest, self._numbered, lines, [ticket], remembered)
+        self._waiting[digest] = _Batch(digest, self._numbered, lines, ticket.records, [ticket], remembered)
 
     def _next(self) -> Iterator[_Batch]:
         length = 0
@@ -272,8 +286,8 @@ class Inbox:
     def _forget(self, closed: int) -> None:
         """The keys are in the order in which they were read."""
         entries = self._known.values()
-        over = takewhile(lambda entry: ENTRY.unpack(entry)[1] + self._remembered < closed, entries)
-        for key, _ in map(ENTRY.unpack, list(over)):
+        over = takewhile(lambda entry: ENTRY.unpack(entry)[2] + self._remembered < closed, entries)
+        for key, _, _ in map(ENTRY.unpack, list(over)):
             del self._known[key]
         many = 0 if self._keys is None else max(0, len(self._known) - self._keys)
         for key in list(islice(self._known, many)):
@@ -310,7 +324,7 @@ def entries_of(position: bytes) -> dict[bytes, bytes]:
     if magic != MAGIC:
         raise ValueError("position must be of an inbox, got another")
     entries = (position[at : at + ENTRY.size] for at in range(COUNT.size, len(position), ENTRY.size))
-    return {entry[:16]: entry for _, entry in zip(range(count), entries, strict=False)}
+    return {entry[:DIGEST]: entry for _, entry in zip(range(count), entries, strict=False)}
 
 
 def resolved(ticket: Ticket, failure: Exception | None = None) -> None:

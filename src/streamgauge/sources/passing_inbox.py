@@ -36,7 +36,7 @@ class PassingInbox:
 
     def put(self, key: str, lines: bytes) -> Ticket:
         """Takes a batch of JSON lines, whatever its key; raises InboxFull if there is no room."""
-        ticket = Ticket(repeated=False)
+        ticket = Ticket(repeated=False, records=0)
         with self._lock:
             if self._closed:
                 raise InboxClosed

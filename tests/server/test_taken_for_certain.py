@@ -1,0 +1,122 @@
+"""A refusal says whether it is certain that nothing of what was sent was taken: by that a device decides what
+it may send again."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import VISIT, House, Still, clinic
+from polls import NOW, START, message, poll
+
+from streamgauge.server import events
+from streamgauge.sources.inbox import Inbox
+
+SECOND = 10**6
+Act = Callable[[House], None]
+
+
+def house(folder: Path, source: str) -> House:
+    """A server whose inbox nobody reads by itself."""
+    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    file = poll(folder) if source == "reports" else clinic(folder)
+    return House(folder, Still(file, inbox, now=NOW))
+
+
+async def sent(made: House, source: str) -> Any:
+    if source == "reports":
+        return await made.client().asked("POST", "/api/reports", content=message(made, 1))
+    headers = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
+    return await made.client("curator").asked("POST", "/api/events", content=VISIT, headers=headers)
+
+
+def stopping(made: House) -> None:
+    made.runner.board.state = "stopping"
+
+
+def behind(made: House) -> None:
+    made.runner.catching_up = True
+
+
+def full(made: House) -> None:
+    made.runner.inbox._most_waiting = 3
+
+
+def held(made: House) -> None:
+    object.__setattr__(made.file.server, "max_waiting", 3)
+
+
+def early(made: House) -> None:
+    made.runner.time = START - 3600 * SECOND
+
+
+def resting(made: House) -> None:
+    made.runner.inbox.rest()
+
+
+def closing(made: House) -> None:
+    made.runner.inbox.close()
+
+
+BEFORE: list[tuple[Act, int, str]] = [
+    (stopping, 503, "not_running"),
+    (behind, 503, "catching_up"),
+    (full, 503, "busy"),
+    (held, 503, "busy"),
+    (early, 425, "too_early"),
+    (resting, 503, "not_running"),
+    (closing, 503, "busy"),
+]
+
+
+@pytest.mark.parametrize("source", ["reports", "events"])
+@pytest.mark.parametrize(("act", "status", "code"), BEFORE)
+def test_what_is_refused_before_it_is_put_was_not_taken_for_certain(
+    tmp_path: Path, source: str, act: Act, status: int, code: str
+) -> None:
+    made = house(tmp_path, source)
+    act(made)
+    reply = asyncio.run(sent(made, source))
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"], error["taken"]) == (status, code, False)
+    assert made.runner.inbox.batches == 0
+
+
+def nothing(made: House) -> None:
+    """No commit comes."""
+
+
+def read(made: House) -> None:
+    """It is read, and the run ends before the commit; or after it, and who sent it cannot know."""
+    assert made.runner.inbox.read() is not None
+    made.runner.inbox.close()
+
+
+WAITING: list[tuple[Act, str, bool | None]] = [
+    (resting, "not_running", False),
+    (read, "not_committed", None),
+    (stopping, "not_running", None),
+    (nothing, "not_committed", None),
+]
+
+
+@pytest.mark.parametrize("source", ["reports", "events"])
+@pytest.mark.parametrize(("act", "code", "taken"), WAITING)
+def test_what_was_put_and_is_not_acknowledged_may_be_taken_unless_nobody_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, *, act: Act, code: str, taken: bool | None
+) -> None:
+    monkeypatch.setattr(events, "COMMIT_SECONDS", 0.2 if act is nothing else 60.0)
+    monkeypatch.setattr(events, "LAST_SECONDS", 0.01)
+    made = house(tmp_path, source)
+
+    async def waited() -> Any:
+        posted = asyncio.create_task(sent(made, source))
+        while not made.runner.inbox.batches:
+            await asyncio.sleep(0.001)
+        act(made)
+        return await posted
+
+    reply = asyncio.run(waited())
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"], error.get("taken")) == (503, code, taken)
