@@ -122,6 +122,15 @@ def test_a_device_of_another_collection_tells_nothing_of_it(fresh, again):
     assert acts(fresh, told, (TICK, "due")) == ["OtherCollection" if again == "repeat" else [0, 0]]
 
 
+def test_a_device_of_another_collection_hears_so_though_it_has_no_report_left(fresh):
+    """That is not the same as that all was sent."""
+    acts(fresh, collection(), (0, "due"), (0, "answered"))
+    assert acts(fresh, collection(claim=OTHER), (0, "due"), (TICK, "due")) == ["OtherCollection"] * 2
+    assert acts(fresh, collection(), (0, "due"), (TICK, "due")) == [None] * 2
+    act = "await client.deviceOf(given, 'emoji', {agreed: '2'}).report('a');"
+    assert fresh(act, collection(claim=OTHER)) == {"refused": "OtherCollection"}
+
+
 LEFT = """const [settings, total, most] = given;
 const again = new client.Charge(total);
 const device = new client.Device(client.claimOf(settings), {again, most});
@@ -162,18 +171,22 @@ def test_what_was_spent_without_a_report_that_is_kept_is_not_drawn_for_again(fre
 
 
 DOCS = Path(__file__).parents[2] / "docs"
-VISIT = """const {deviceOf, message} = client, sent = [], [collection, answer, visit, at] = given;
+VISIT = """const {deviceOf} = client, sent = [], [collection, answer, visit, at] = given;
 Date.now = () => 1000 * at;
 const fetch = async (path, {headers} = {}) => {
   if (!headers) return {json: async () => collection};
   sent.push(headers['Batch-Key']);
   if (answer === null) throw new TypeError('lost');
-  return {ok: answer < 300, status: answer};
+  const [status, body] = answer;
+  return new Response(body, {status});
 };
 const Async = Object.getPrototypeOf(async () => 0).constructor;
-const went = await new Async('deviceOf', 'message', 'fetch', visit)(deviceOf, message, fetch)
+const went = await new Async('deviceOf', 'fetch', visit)(deviceOf, fetch)
   .then(() => 'well', (error) => error.message);
 return [went, sent];"""
+CERTAIN = '{"error": {"code": "catching_up", "message": "later", "taken": false}}'
+OPEN = '{"error": {"code": "not_committed", "message": "later"}}'
+TAKEN, MANY, BEHIND = [200, "{}"], [429, OPEN], [503, CERTAIN]
 
 
 @pytest.mark.parametrize("page", ["localdp.md", "server.md"])
@@ -186,14 +199,33 @@ def test_what_the_documents_say_to_run_at_every_visit_sends_a_report_that_counts
         assert went == ("lost" if sent and answer is None else "well")
         return sent
 
-    first = [visit(at, answer) for at, answer in ((0, None), (60, 503), (120, None))]
-    assert first == [first[0]] * 3
+    lost = None, [503, OPEN], [502, "a proxy's words"], [500, '{"error": {}}'], BEHIND
+    first = [visit(60 * at, answer) for at, answer in enumerate(lost)]
+    assert first == [first[0]] * len(lost)
     assert len(first[0]) == 1
-    assert [visit(at, 200) for at in (AGAIN, 2 * AGAIN)] == [[], []]
+    assert [visit(at, TAKEN) for at in (AGAIN, 2 * AGAIN)] == [[], []]
     fresh.page.reload()
     fresh.clear()
-    kept = [
-        visit(at, answer) for at, answer in ((0, 429), (10**6, 429), (2 * 10**6, 200), (2 * 10**6 + 1, 200))
-    ]
-    assert kept == [*[kept[0]] * 3, []]
+    kept = [visit(10**6 * at, answer) for at, answer in enumerate((MANY, BEHIND, BEHIND, TAKEN, TAKEN))]
+    assert kept == [*[kept[0]] * 4, []]
     fresh.page.reload()
+
+
+SENT = """const [collection, status, body] = given, asked = [];
+const post = async (...told) => { asked.push(told); return new Response(body, {status}); };
+const device = client.deviceOf(collection, 'emoji', {agreed: '2', now: () => collection.start});
+const reply = await device.send('a', post);
+if (reply === null) return [null, asked.length];
+const [[sent, under]] = asked, {last, key, fate} = await device.remembered();
+return [hex(sent) === hex(client.message(device.claim, [last])), under === key, fate, await reply.text()];"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "fate"),
+    [(TAKEN, "taken"), (MANY, "refused"), (BEHIND, "refused"), ([503, OPEN], "unanswered")],
+)
+def test_a_device_that_sends_knows_by_the_answer_what_became_of_its_report(fresh, answer, fate):
+    """And the page still has all of the answer to read."""
+    assert fresh(SENT, [collection(), *answer]) == [True, True, fate, answer[1]]
+    if fate == "taken":
+        assert fresh(SENT, [collection(), *answer]) == [None, 0]

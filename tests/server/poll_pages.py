@@ -15,7 +15,7 @@ from streamgauge.localdp.wire import reports_of
 from streamgauge.pipeline.keys import create_key
 from streamgauge.query.pipeline_file import read_pipeline
 
-FIRST, AGAIN = "Send a private report", "Send it again"
+FIRST, SAME, AGAIN = "Send a private report", "Send the same report", "Send it again"
 COUNTED = (
     "The report may have arrived; sent again within nine minutes, the same bytes are usually counted once."
 )

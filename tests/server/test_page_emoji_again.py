@@ -3,7 +3,7 @@
 import pytest
 from page_servers import chromium, looking, told, until
 from poll_memory import BEFORE, KEPT, change_memory, memory
-from poll_pages import AGAIN, FAILED, FIRST, SOURCES, TICKS, lose, pick, polling, take, texts
+from poll_pages import AGAIN, FAILED, FIRST, SAME, SOURCES, TICKS, lose, pick, polling, sent_in, take, texts
 
 from streamgauge.cli.emoji_crowd import EPSILON, HASHES, SEED, WIDTH
 from streamgauge.localdp import HadamardCountMeanSketch, wire
@@ -64,6 +64,11 @@ def held(page):
 def disabled(page, name):
     page.get_by_role("button", name=name).wait_for()
     return page.get_by_role("button", name=name).is_disabled()
+
+
+def silence(page):
+    """From now on other pages are not told what this one does."""
+    page.evaluate("BroadcastChannel.prototype.postMessage = () => null")
 
 
 def test_a_report_that_is_on_its_way_cannot_be_sent_once_more(page, posted):
@@ -188,7 +193,7 @@ def test_an_open_page_learns_of_a_poll_that_was_restarted(page, server):
     restart(page, collection(server, later=now + 1 - told(server, "/api/collection")["start"]))
     page.locator("#fate").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
     page.wait_for_timeout(1500)
-    again, other = take(page, "cat")
+    again, other = take(page, "cat", SAME)
     assert (again, other != key) == (report, True)
     assert page.locator("#signs label").count() == page.locator("#rows tr").count() == 12
 
@@ -241,6 +246,7 @@ def test_a_button_does_what_it_says_whatever_other_pages_did_meanwhile(page, pos
     lose(page, "fire", arrives=True)
     other = page.context.new_page()
     other.goto(page.url)
+    silence(other)
     other.get_by_role("button", name="Be another device").click()
     other.locator("#cost").get_by_text("another report costs you").wait_for()
     posted.clear()
@@ -260,7 +266,50 @@ def test_another_device_is_counted_once_however_many_pages_ask_for_it(page):
     other = page.context.new_page()
     other.goto(page.url)
     other.get_by_role("button", name="Be another device").wait_for()
+    silence(page)
     for each in (page, other):
         each.get_by_role("button", name="Be another device").click()
         each.locator("#sent-body").get_by_text("1 report was sent from here before").wait_for()
     other.close()
+
+
+def test_a_page_learns_by_itself_what_another_one_did(page, posted):
+    lose(page, "fire", arrives=False)
+    other = page.context.new_page()
+    other.goto(page.url)
+    take(other, "cat", AGAIN)
+    assert disabled(page, DONE)
+    assert texts(page, "fate") == ["Sent from this browser before."]
+    assert "there is nothing more to send" in page.locator("#cost").inner_text()
+    other.get_by_role("button", name="Be another device").click()
+    page.locator("#sent-body").get_by_text("As another device, nothing yet.").wait_for()
+    assert len(posted) == 1
+    other.close()
+
+
+def test_the_report_of_an_earlier_poll_goes_out_whatever_is_picked_and_the_button_says_so(page):
+    report, _ = take(page, "fire")
+    change_memory(page, lambda kept: {"at": kept["at"] - 1e6})  # long before the start
+    page.reload()
+    assert not disabled(page, SAME)
+    assert "the same bytes go out to this one, whatever you pick" in page.locator("#cost").inner_text()
+    with page.expect_response("**/api/reports") as answered:
+        page.get_by_role("button", name=SAME).click()
+    assert sent_in(answered.value.request)[0] == report
+    assert disabled(page, DONE)
+
+
+def test_a_certain_refusal_leaves_the_report_to_be_sent_whenever_the_server_takes_it(page):
+    """A run that catches up takes nothing, and says so."""
+    error = {"code": "catching_up", "message": "later", "taken": False}
+    page.route("**/api/reports", lambda route: route.fulfill(status=503, json={"error": error}))
+    pick(page, "fire")
+    page.locator("#refused", has_text="did not take it").wait_for()
+    with page.expect_response("**/api/reports"):
+        page.get_by_role("button", name=AGAIN).click()
+    page.locator("#send:not([aria-busy])").wait_for()
+    assert memory(page)["open"] == 0
+    change_memory(page, lambda kept: {"tried": kept["tried"] - 10 * MINUTES})
+    page.unroute("**/api/reports")
+    page.reload()
+    take(page, "cat", AGAIN)

@@ -2,12 +2,13 @@
 than it was drawn, of one that is kept, and where a browser keeps nothing."""
 
 import re
+from contextlib import ExitStack
 
 import pytest
 from page_scripts import BEYOND, CONTRAST
 from page_servers import PHONE, chromium, looking, shot, until
 from poll_memory import BEFORE, CLEAR, DEVICE, change_memory, write_memory
-from poll_pages import AGAIN, COUNTED, FAILED, SOURCES, TICKS, lose, pick, polling, sent_in, take, texts
+from poll_pages import AGAIN, COUNTED, FAILED, SAME, SOURCES, TICKS, lose, pick, polling, sent_in, take, texts
 
 from streamgauge.cli.emoji_crowd import EMOJI
 
@@ -98,22 +99,22 @@ def test_a_page_that_was_open_while_another_sent_sends_nothing_more(browser, ser
 
 
 @pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "more", "words"),
     [
-        (429, "The server did not take it: too many."),
-        (503, f"The server says: too many. {COUNTED}"),
+        (429, {}, "The server did not take it: too many."),
+        (503, {"taken": False}, "The server did not take it: too many."),
+        (503, {}, f"The server says: too many. {COUNTED}"),
     ],
 )
-def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(page, status, words):
-    page.route(
-        "**/api/reports", lambda route: route.fulfill(status=status, json={"error": {"message": "too many."}})
-    )
+def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(page, status, more, words):
+    error = {"message": "too many.", **more}
+    page.route("**/api/reports", lambda route: route.fulfill(status=status, json={"error": error}))
     pick(page, "fire")
     page.locator("#refused").wait_for()
     assert texts(page, "refused") == [words]
     page.unroute("**/api/reports")
     take(page, "cat", AGAIN)
-    until = "taken" if status < 500 else "answered"
+    until = "answered" if COUNTED in words else "taken"
     assert texts(page, "fate") == [f"Drawn for your first pick, not {until} until now."]
 
 
@@ -132,7 +133,7 @@ def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing
     change_memory(page, lambda kept: {"at": kept["at"] - 1e6})  # long before the start
     page.reload()
     page.locator("#fate").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
-    again, other = take(page, "cat")
+    again, other = take(page, "cat", SAME)
     assert (again, other != key) == (report, True)
     assert texts(page, "fate") == ["Drawn for your first pick, in an earlier poll."]
     assert texts(page, "announcer") == ["The same report was sent again."]
@@ -214,6 +215,23 @@ def test_a_full_store_sends_nothing_and_says_so_with_one_stop(browser, server):
         page.locator("#refused").wait_for()
         assert texts(page, "refused") == ["Nothing was sent: The store is full."]
         assert sent == []
+
+
+DRAWN = "() => [...document.querySelectorAll('svg.sign use')].map((use) => use.getBBox().width > 10)"
+
+
+def test_signs_are_drawn_when_the_server_is_gone(browser, tmp_path):
+    with ExitStack() as at_work:
+        server = at_work.enter_context(polling(tmp_path))
+        with looking(browser, server.address, "/emoji", expected=FAILED, color_scheme="light") as page:
+            page.get_by_label("fire", exact=True).check()
+            page.wait_for_function(TICKS)
+            at_work.close()
+            page.get_by_role("button", name="Send a private report").click()
+            page.locator("#refused").wait_for()
+            shot(page, tmp_path, "gone")
+            drawn = page.evaluate(DRAWN)  # to pick from, of the crowd, of the report's chances; and the pick
+            assert drawn == [True] * (3 * len(EMOJI) + 1)
 
 
 def test_what_is_said_can_be_read_by_day_by_night_and_on_a_phone(page, tmp_path):

@@ -1,14 +1,10 @@
 // The device's half of the local model, for browsers: one module that asks for nothing but the platform.
 //
-//   import { deviceOf, message } from "./client.js";
+//   import { deviceOf } from "./client.js";
 //   const collection = await (await fetch("/api/collection")).json();
 //   const device = deviceOf(collection, "emoji", { agreed: "2", name: "favourite emoji" });
-//   const due = await device.due("🔥"); // { report, key }, or null: there is nothing to send
-//   if (due) {
-//     const body = message(device.claim, [due.report]);
-//     const { ok, status } = await fetch("/api/reports", { method: "POST", body, headers: { "Batch-Key": due.key } });
-//     if (status < 500) await device.answered(due.key, ok);
-//   }
+//   const post = (body, key) => fetch("/api/reports", { method: "POST", body, headers: { "Batch-Key": key } });
+//   await device.send("🔥", post); // at every visit: sends what is due, if anything is
 //
 // Privacy. What leaves is a report, drawn here: for any two items its chances are within e^epsilon of each other.
 // Chances are k/2^32 with the k of the settings, which are rounded towards no information; a coin is one word of
@@ -463,14 +459,18 @@ const beyond = ([a, b], [c, d]) => a * d > c * b;
 const ratio = (spent) => (spent === undefined ? [0n, 1n] : fraction(spent));
 
 // A rule: next(memory, claim, item) is a report, and what is spent once it is made; it writes nothing. left(memory,
-// claim) is for how many more there is budget.
+// claim) is for how many more there is budget. check(memory, claim), if it is there, refuses a collection at any pace.
 
 /** Sends its first report again, whatever the item becomes: all of it together costs epsilon once. */
 export class Repeat {
-  next({ spent, report, collection }, claim, item) {
-    if (spent === undefined) return { report: claim.privatise(item), spent: lowest(...fraction(claim.epsilon)) };
-    if (collection !== claim.fingerprint) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${claim.fingerprint}`);
-    return { report: unhex(report), spent };
+  check({ spent, collection }, { fingerprint: own }) {
+    if (spent !== undefined && collection !== own) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${own}`);
+  }
+
+  next(memory, claim, item) {
+    this.check(memory, claim);
+    const { spent, report } = memory;
+    return spent === undefined ? { report: claim.privatise(item), spent: lowest(...fraction(claim.epsilon)) } : { report: unhex(report), spent };
   }
 
   left({ spent, collection }, { fingerprint: own }) { return spent === undefined || collection === own ? Infinity : 0; }
@@ -571,8 +571,19 @@ export class Device {
     });
   }
 
-  /** An answer came to the report of a key: it was taken or, for certain, not. */
+  /** Has the page send what is due, and remembers what became of it: a promise of the answer, of null if nothing was
+   * due. post(body, key) is a promise of a Response, and fails if none comes; so does this. */
+  async send(item, post) {
+    const due = await this.due(item);
+    if (due === null) return null;
+    const reply = await post(message(this.claim, [due.report]), due.key);
+    await this.answered(due.key, await takenBy(reply));
+    return reply;
+  }
+
+  /** What became of the report of a key: it was taken (true), for certain not (false), or nobody knows (null). */
   async answered(key, taken = true) {
+    if (taken === null) return;
     const noted = (kept) => ({ ...kept, ...(taken ? { taken: true } : { open: Math.max(0, kept.open - 1) }) });
     await this.#turn((kept) => [null, kept.key === key ? noted(kept) : undefined]);
   }
@@ -582,6 +593,7 @@ export class Device {
 
   /** Whether there may be a report is asked before it is drawn, and never of the item. */
   #made(kept, item) {
+    this.again.check?.(kept, this.claim);
     const pace = paced(this, kept);
     const { report, spent } = this.again.next(kept, this.claim, item);
     return { spent, report: hex(report), collection: this.claim.fingerprint, key: freshKey(), ...pace };
@@ -604,6 +616,14 @@ export class Device {
     });
     return told;
   }
+}
+
+/** Whether a server took what was sent, by its answer: true; false for certain; null if it may have, or there is none. */
+export async function takenBy(reply) {
+  if (!reply || reply.ok) return reply ? true : null;
+  if (reply.status >= 400 && reply.status < 500) return false;
+  const told = await reply.clone().json().catch(() => null);
+  return told?.error?.taken === false ? false : null;
 }
 
 const clock = () => Date.now() / 1000;

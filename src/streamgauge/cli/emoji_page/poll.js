@@ -5,14 +5,14 @@
 import { Refusal } from "/page/api.js";
 import { byId, el, show } from "/page/dom.js";
 import { count } from "/page/numbers.js";
-import { BadMemory, claimOf, deviceOf, message } from "./client.js";
+import { BadMemory, claimOf, deviceOf, message, takenBy } from "./client.js";
 import { earlier, oneMore } from "./kept.js";
 import { showCost, showReport } from "./report.js";
 import { named, sign } from "./signs.js";
 import { sentence } from "./words.js";
 
 const AGAIN = "The report may have arrived; sent again within nine minutes, the same bytes are usually counted once.";
-const SEND = { never: "Send a private report", earlier: "Send a private report", refused: "Send it again", unanswered: "Send it again", taken: "Sent: nothing more to send" };
+const SEND = { never: "Send a private report", earlier: "Send the same report", refused: "Send it again", unanswered: "Send it again", taken: "Sent: nothing more to send" };
 const SAID = { never: "A private report was sent.", earlier: "The same report was sent again." };
 const OTHER = "This device reported to a poll of other settings; it sends nothing here.";
 
@@ -25,13 +25,15 @@ function fateOf({ spent, left, last, fate, again }) {
   return fate === "unanswered" && again === 0 ? "late" : fate;
 }
 
-/** Whether there is something to send: a report for a pick, or the same again. */
-const sends = (fate, item) => (["never", "earlier"].includes(fate) ? item !== null : ["refused", "unanswered"].includes(fate));
+/** Whether there is something to send: a report for a pick, or the same again, whatever is picked. */
+const sends = (fate, item) => (fate === "never" ? item !== null : ["earlier", "refused", "unanswered"].includes(fate));
 
 export class Poll {
   /** changed(): asks what is collected, and whether that is another poll than was opened. */
   constructor({ crowd, status, changed }) {
     Object.assign(this, { crowd, status, changed, device: null, items: [], known: null, busy: false, turn: 0, timer: 0 });
+    this.others = new BroadcastChannel("favourite emoji"); // pages of this browser, who tell each other that they acted
+    this.others.addEventListener("message", () => this.known && this.#look());
     byId("signs").addEventListener("change", () => (this.busy ? this.#offer() : this.#look()));
     byId("poll").addEventListener("submit", (event) => { event.preventDefault(); this.send(); });
     byId("forget").addEventListener("click", () => this.forget());
@@ -73,13 +75,13 @@ export class Poll {
       return { before, wrong: sentence(`Nothing was sent: ${error.message}`) };
     }
     if (due === null) return { before, wrong: "" };
-    const { status, wrong } = await sendBytes(message(device.claim, [due.report]), due.key);
+    const { status, taken, wrong } = await sendBytes(message(device.claim, [due.report]), due.key);
     try {
-      if (status < 500) await device.answered(due.key, status < 300);
+      await device.answered(due.key, taken);
     } catch (error) {
       return { before, wrong: sentence(`An answer came, which this browser cannot remember: ${error.message}`) };
     }
-    if (status < 300) this.#celebrate(item, before);
+    if (taken) this.#celebrate(item, before);
     const other = status === 400 && (await this.changed().catch(() => false));
     return { before, wrong: other ? "The poll changed before the report arrived, and did not take it." : wrong };
   }
@@ -110,6 +112,7 @@ export class Poll {
     byId("send").setAttribute("aria-busy", "true");
     this.#offer();
     await act().catch((error) => this.#without(whyOf(error)));
+    this.others.postMessage(null);
     this.busy = false;
     byId("send").removeAttribute("aria-busy");
     this.#offer();
@@ -162,6 +165,7 @@ export class Poll {
   /** The crowd needs no device. */
   #without(why) {
     this.known = null;
+    this.turn += 1;
     for (const id of ["signs", "acts", "refused"]) show(byId(id), false);
     byId("signs").replaceChildren(byId("signs").querySelector("legend"));
     byId("without").textContent = `${why}, so it sends nothing. The crowd is shown all the same.`;
@@ -183,14 +187,14 @@ const tellNone = (words) => byId("sent-body").replaceChildren(el("p", { class: "
 const nothing = (others) => (others ? `As another device, nothing yet. ${count(others, "report")} ${others === 1 ? "was" : "were"} sent from here before, and cannot be called back.`
   : "Nothing yet. A report will be shown here, byte for byte.");
 
-/** The status of an answer, and what went wrong if anything did; a server that fails may have taken it before. */
+/** The status of an answer, whether the report was taken, and what went wrong if anything did. */
 async function sendBytes(body, key) {
   const headers = { "Content-Type": "application/octet-stream", "Batch-Key": key };
   const answer = await fetch("/api/reports", { method: "POST", headers, body, credentials: "omit" }).catch(() => null);
-  if (answer === null) return { status: Infinity, wrong: `No answer came. ${AGAIN}` };
-  const { status, ok } = answer;
-  if (ok) return { status, wrong: "" };
+  const [taken, status] = [await takenBy(answer), answer?.status];
+  if (taken) return { status, taken, wrong: "" };
+  if (answer === null) return { status, taken, wrong: `No answer came. ${AGAIN}` };
   const { message: why } = new Refusal(status, (await answer.json().catch(() => ({}))).error);
-  if (status < 500) return { status, wrong: sentence(`The server did not take it: ${why}`) };
-  return { status, wrong: `${sentence(`The server says: ${why}`)} ${AGAIN}` };
+  if (taken === false) return { status, taken, wrong: sentence(`The server did not take it: ${why}`) };
+  return { status, taken, wrong: `${sentence(`The server says: ${why}`)} ${AGAIN}` };
 }

@@ -7,10 +7,10 @@ export const NAMES = {
   "⭐": "star", "🐱": "cat", "😡": "angry", "🌈": "rainbow", "😴": "asleep", "🎈": "balloon",
 };
 
-/** A picture, or the letters of what there is no picture of. */
+/** A picture, which the page has drawn, or the letters of what there is no picture of. */
 export function sign(item) {
   if (!(item in NAMES)) return el("span", { "aria-hidden": "true" }, item);
-  return svg("svg", { class: "sign", "aria-hidden": "true" }, svg("use", { href: `/emoji/signs.svg#${NAMES[item]}` }));
+  return svg("svg", { class: "sign", "aria-hidden": "true" }, svg("use", { href: `#${NAMES[item]}` }));
 }
 
 export const named = (item) => NAMES[item] ?? item;
