@@ -117,7 +117,9 @@ def test_what_may_be_asked_for_is_what_a_file_may_say(house: House) -> None:
 
 def test_releases_are_listed_as_the_document_says_with_groups_that_are_discovered_too(house: House) -> None:
     schema = document()["components"]["schemas"]["Releases"]["properties"]["releases"]["items"]
-    (listed,) = house.client("reader").get("/api/releases").json()["releases"]
+    listed, *_ = (
+        house.client("reader").get("/api/releases").json()["releases"]
+    )  # the file's; others were asked
     assert set(listed) == set(schema["required"])
     jsonschema_rs.validate(schema, listed | {"places": None, "discovered": True, "delta": "1/1000"})
 
