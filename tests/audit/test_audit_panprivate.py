@@ -18,7 +18,7 @@ from streamgauge.audit.forked_chance import Forked, every_way
 from streamgauge.audit.measuring import measure
 from streamgauge.audit.mutants import Chance
 from streamgauge.audit.mutants.seized import every_twin
-from streamgauge.audit.seized import OneKey, SeizedSubject
+from streamgauge.audit.seized import OneKey, SeizedSubject, story
 from streamgauge.audit.seized_counters import one_slot
 from streamgauge.audit.seized_evidence import Seizure, law_of_rows
 from streamgauge.audit.seized_kernels import ESTIMATE, INTRUDE, SeizedKernel, cut_laplace
@@ -177,6 +177,28 @@ def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[An
     once, twice = (worst_seizure(kernel, Story({LOOK: looks}), product_of(free))[0] for looks in (1, 2))
     assert log(once) <= 1
     assert twice == inf
+
+
+class Buffered:
+    """Keeps who came in one tick of so many, as it is, until the next."""
+
+    def __init__(self, every: int, tick: int) -> None:
+        self.every, self.tick = every, tick
+
+    def initial(self) -> dict[Any, Any]:
+        return {(0, None): Fraction(1)}
+
+    def step(self, state: Any, value: Any) -> dict[Any, Any]:
+        ticks = state[0] + 1
+        return {((ticks, value if ticks % self.every == self.tick else None), None): Fraction(1)}
+
+
+@pytest.mark.parametrize(("every", "tick"), [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
+def test_memory_that_is_exact_after_some_ticks_alone_is_caught_whichever_they_are(
+    every: int, tick: int
+) -> None:
+    acts = story(ContinualDensity(ONE, universe=1))
+    assert worst_seizure(Buffered(every, tick), acts, product_of([(-1,), (0,)]))[0] == inf
 
 
 def test_ways_of_chance_add_up_and_are_all_different() -> None:

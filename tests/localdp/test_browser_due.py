@@ -87,7 +87,7 @@ def test_a_clock_that_is_set_back_sends_nothing_again(fresh):
 
 @pytest.mark.parametrize(("again", "next_report"), [("repeat", 0), ("charge", 1)])
 def test_once_it_was_answered_one_more_is_due_at_its_pace(fresh, again, next_report):
-    told = (0, "due"), (3, "due"), (3, "answered"), (9, "due"), (10, "due"), (10, "answered"), (20, "due")
+    told = (0, "due"), (3, "due"), (3, "answered"), (12, "due"), (13, "due"), (13, "answered"), (23, "due")
     assert acts(fresh, collection(again, 2), *told) == [[0, 0], [0, 0], None, [next_report, 1], None]
 
 

@@ -59,7 +59,7 @@ def test_a_clock_that_is_set_back_sends_nothing_again():
 
 @RULES
 def test_once_it_was_answered_one_more_is_due_at_its_pace(again):
-    told = (0, "due"), (3, "due"), (3, "answered"), (9, "due"), (10, "due"), (10, "answered"), (20, "due")
+    told = (0, "due"), (3, "due"), (3, "answered"), (12, "due"), (13, "due"), (13, "answered"), (23, "due")
     following = [1 if again == "charge" else 0, 1]
     assert said(collection(again), *told) == [[0, 0], [0, 0], None, following, None]
 
@@ -117,7 +117,7 @@ def test_an_answer_that_leaves_it_open_changes_nothing():
         (503, b'{"error": {"code": "not_running", "taken": false}}', False),
         *(
             (503, body, None)
-            for body in (b"{", b"\xff", b"[]", b"null", b"7", b'{"error": 1}', b'{"error": {}}')
+            for body in (b"{", b"\xff", b"[]", b"null", b"7", b'{"error": 1}', b'{"error": {}}', b"[" * 10**5)
         ),
         *((500, b'{"error": {"taken": %s}}' % each, None) for each in (b"0", b"null", b"true", b'"false"')),
     ],

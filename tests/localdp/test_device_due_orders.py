@@ -32,14 +32,9 @@ def expected(again: str, most: int, history: list[Attempt], at: int) -> list[int
     taken = any(each.fate == "taken" for each in mine)
     if mine and not taken and (not unknown or unknown[0] <= at < unknown[0] + AGAIN):
         return [number if again == "charge" else 0, number]
-    made = [each.at for place, each in enumerate(history) if each.number not in numbers(history[:place])]
-    if len(made) == most or (made and at < max(made) + TICK):
+    if number + 1 == most or (history and at < max(each.at for each in history) + TICK):
         return None
     return [number + 1 if again == "charge" else 0, number + 1]
-
-
-def numbers(history: list[Attempt]) -> set[int]:
-    return {each.number for each in history}
 
 
 STEPS = -1, 1, TICK, AGAIN - 1, AGAIN

@@ -1,11 +1,14 @@
 """A memory in a file is one device's at a time, its owner's alone, and what is no memory is no new device."""
 
+import gc
 import os
 import signal
 import stat
 import subprocess
 import sys
 from dataclasses import replace
+from threading import Event as Flag
+from threading import Thread
 
 import pytest
 from failing_phone import SKETCH, START, collection
@@ -124,7 +127,7 @@ class Unlocked(MemoryFile):
 
     def __init__(self, path):
         self._path, self._lock = path, os.open(os.devnull, os.O_RDONLY)
-        self._once = memory_file.Lock()
+        self._once, self._turn = memory_file.Lock(), memory_file.Lock()
 
 
 def test_a_twin_that_does_not_lock_draws_twice(path, tmp_path):
@@ -269,3 +272,41 @@ def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it
             with MemoryFile(path) as memory:
                 memory.store(b"")
         assert told == [51, "fsync", 51, "fsync"] if fails else [51, 51]
+
+
+def test_a_file_is_not_let_go_of_while_a_memory_is_written(path, monkeypatch):
+    memory, written, open_again = MemoryFile(path), Flag(), Flag()
+    device, sync = Device(SKETCH, keep=memory), memory_file._sync
+
+    def slowly(descriptor):
+        written.set()
+        open_again.wait(60)
+        sync(descriptor)
+
+    monkeypatch.setattr(memory_file, "_sync", slowly)
+    acts = [Thread(target=act) for act in (lambda: device.report("a"), memory.close)]
+    acts[0].start()
+    assert written.wait(60)
+    acts[1].start()
+    acts[1].join(0.2)
+    with pytest.raises(MemoryInUse):
+        MemoryFile(path)
+    open_again.set()
+    for act in acts:
+        act.join()
+    with MemoryFile(path) as again:
+        assert Device(SKETCH, keep=again).spent == Pure(2)
+
+
+def test_a_file_that_is_dropped_can_be_opened_again(path):
+    device = Device(SKETCH, keep=MemoryFile(path))
+    device.report("a")
+    del device
+    gc.collect()
+    with MemoryFile(path) as again:
+        assert Device(SKETCH, keep=again).spent == Pure(2)
+
+
+def test_a_device_whose_memory_is_in_a_file_is_not_saved_besides(path):
+    with MemoryFile(path) as memory, pytest.raises(ValueError, match="must have its memory in no file"):
+        Device(SKETCH, keep=memory).save()

@@ -18,7 +18,7 @@ import numpy as np
 from streamgauge.audit.exact import Worst
 from streamgauge.audit.seized_evidence import Evidence, Seizure, memory, told
 from streamgauge.audit.seized_kernels import ESTIMATE, INTRUDE, Overheard, SeizedKernel, shown
-from streamgauge.audit.seized_search import LOOK, Pairs, Story, Streams, product_of, worst_seizure
+from streamgauge.audit.seized_search import FREE, LOOK, Pairs, Story, Streams, product_of, worst_seizure
 from streamgauge.audit.subject import Pair
 from streamgauge.noise import Chance, Ints, Keystream
 from streamgauge.noise.chance import throw, toss
@@ -96,14 +96,16 @@ class SeizedSubject:
 def story(claim: Any) -> Story:
     """All that is paid for, beside one look, in every order.
 
-    Before each time that something is seen a user may come; there are two ticks, which are seen themselves,
-    so that the user may come in one of them here and in the other there. Where a user is replaced by another
-    there is one act more, for either of the two to come besides.
+    Before each time that something is seen a user may come. Ticks are seen themselves, and are among what
+    comes in every order: two for each thing beside them and two more, so that the user may come in one of
+    them here and in the other there. Where a user is replaced by another there is one act more each time, for
+    either of the two to come besides.
     """
     more = 1 if claim.replace else 0
     if isinstance(claim, TableClaim):
         return Story({LOOK: 1, INTRUDE: claim.intrusions, ESTIMATE: claim.releases}, free=1 + more)
-    return Story({LOOK: 1, INTRUDE: claim.intrusions}, free=2 + more, last=2 + more)
+    ticks = (2 + more) * (2 + claim.intrusions)
+    return Story({LOOK: 1, INTRUDE: claim.intrusions, FREE: ticks}, free=0)
 
 
 def choices(claim: Any, often: int) -> Pairs:

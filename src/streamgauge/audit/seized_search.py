@@ -1,9 +1,9 @@
 """The worst that a seized memory can show, over all streams and orders at once: dynamic programming.
 
-A story says how often each thing is seen: estimates, announced intrusions, and the look that nobody
-announced. They come in every order that there is, with free acts before each of them and after the last: at
-those, what happens in either world is one of some pairs. All orders, all pairs of streams and all that can
-be seen are gone through together, by how often each thing was seen so far:
+A story says how often each thing is seen: estimates or ticks, announced intrusions, and the look that nobody
+announced. They come in every order that there is, with free acts before each of them: at those, and at ticks,
+what happens in either world is one of some pairs. All orders, all pairs of streams and all that can be seen
+are gone through together, by how often each thing was seen so far:
 
     a belief     how likely each state is in either world, given all that was seen
     a ratio      how much likelier that was in the first world than in the second
@@ -27,6 +27,7 @@ from typing import Any
 from streamgauge.audit.kernels import Belief, Chance, Kernel, Output, State, Value, Weights, outcomes
 
 LOOK = "look"  # the memory is seen, and nobody has announced it
+FREE = "free"  # an act that may be another in either world, where that is seen itself: a tick
 Pairs = Sequence[tuple[Value, Value]]
 Place = tuple[int, ...]  # how often each act of a story was done
 Law = Mapping[tuple[State, Output], Chance]
@@ -34,11 +35,10 @@ Law = Mapping[tuple[State, Output], Chance]
 
 @dataclass(frozen=True)
 class Story:
-    """How often each act is done that shows something, and the free acts around them."""
+    """How often each act is done that shows something, and the free acts before each that show nothing."""
 
     seen: Mapping[Value, int]
-    free: int = 1  # before each
-    last: int = 0  # and after all: none where free acts show nothing
+    free: int = 1
 
     def places(self) -> Iterator[Place]:
         """How often each was done so far, at all moments of all orders: what leads to a place first."""
@@ -82,9 +82,12 @@ def worst_one_way(kernel: Kernel, story: Story, pairs: Pairs) -> Worst:
     *_, end = story.places()
     known: dict[Place, Found] = {}
     for place in story.places():
-        done = [gone_on(kernel, known[before], [(act, act)]) for act, before in story.led_to(place)]
+        done = [
+            gone_on(kernel, known[before], pairs if act == FREE else [(act, act)])
+            for act, before in story.led_to(place)
+        ]
         found = merged(done or [begun(kernel)])
-        for _ in range(story.last if place == end else story.free):
+        for _ in range(0 if place == end else story.free):
             found = gone_on(kernel, found, pairs)
         known[place] = found
     return max(known[end].values(), key=ratio_of)

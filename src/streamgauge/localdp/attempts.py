@@ -8,7 +8,8 @@
 
 A server counts a report once while it remembers its key, which is ten minutes. Of those AGAIN leaves one to
 the road: later it might count twice, and is lost. An answer to one attempt says nothing of the others, and a
-clock that is set back to before the first of them tells no time: nothing is sent that might count twice.
+clock that is set back to before the first of them tells no time: nothing is sent that might count twice. One
+that is set back by less is believed.
 
 Privacy
     What is sent again was sent before, and costs nothing. Whether it is depends on the clock and on answers,
@@ -42,7 +43,8 @@ def begin(memory: Memory, now: float) -> None:
 
 
 def begin_again(memory: Memory, now: float) -> None:
-    """One more attempt to send the same."""
+    """One more attempt to send the same; it may be the one that arrives, so the pace goes on from it."""
+    memory.at = max(memory.at, now)
     memory.tried = memory.tried if memory.open else now
     memory.open += 1
 
@@ -65,7 +67,7 @@ def taken_by(status: int, body: bytes) -> bool | None:
         return False
     try:
         return False if json.loads(body)["error"]["taken"] is False else None
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

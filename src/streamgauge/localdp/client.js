@@ -666,7 +666,11 @@ function lasting(device, { collection, at, taken, open, tried: first }) {
   return open && waited < 0 ? 0 : Math.max(0, AGAIN - waited);
 }
 
-const tried = (device, kept) => ({ ...kept, open: kept.open + 1, tried: kept.open ? kept.tried : momentOf(device) });
+/** One more attempt; it may be the one that arrives, so the pace goes on from it. */
+function tried(device, kept) {
+  const moment = momentOf(device);
+  return { ...kept, at: Math.max(kept.at, moment), open: kept.open + 1, tried: kept.open ? kept.tried : moment };
+}
 
 /** A memory as it was written; what was spent is in each, so that none is read as less than it is. */
 function memoryOf(text) {

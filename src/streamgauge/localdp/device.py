@@ -84,6 +84,7 @@ class Device(Single[Memory]):
         self.claim, self.again, self.pace = claim, again, Pace(most, every, since)
         self._today, self._now, self._noise = today, now, noise
         self._collection, self._handed_over = fingerprint(claim).hex(), False
+        self._in_file = isinstance(keep, MemoryFile)
         self._keep = keep.store if isinstance(keep, MemoryFile) else keep
         saved = keep.load() if isinstance(keep, MemoryFile) else None
         if saved is not None:
@@ -165,7 +166,12 @@ class Device(Single[Memory]):
                 self._remember(memory)
 
     def save(self) -> bytes:
-        """Hands the device over to `loaded`: this one makes no report any more."""
+        """Hands the device over to `loaded`: this one makes no report any more. One whose memory is in a file
+        has no need of it, and would be two."""
+        if self._in_file:
+            raise ValueError(
+                "device must have its memory in no file to be saved, got one that has: open that"
+            )
         with self._alone() as memory:
             self._still_here()
             self._handed_over = True

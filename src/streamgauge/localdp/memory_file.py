@@ -17,8 +17,8 @@ Privacy
     is the same device, which sends what is due, and may have it for as long as its process lives.
 
     Not promised: whoever removes the file, or puts an old copy in its place, has another device, which loses
-    anew; whoever removes the lock lets a second one in. Network file systems may lose both. Where files
-    cannot be locked so (Windows), opening is refused.
+    anew; whoever removes the lock lets a second one in, and so does a second hard link to the file. Network
+    file systems may lose all of it. Where files cannot be locked so (Windows), opening is refused.
 """
 
 import os
@@ -46,10 +46,13 @@ class MemoryInUse(RuntimeError):  # noqa: N818 - named for what happened
 class MemoryFile:
     """A memory under a name, open and locked; see the module's claim."""
 
+    _lock: int | None = None
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(os.path.realpath(path))  # the file's own name: it is replaced, and locked, by that
-        self._lock: int | None = _locked(self._beside(".lock"), self._path.name)
+        self._lock = _locked(self._beside(".lock"), self._path.name)
         self._once = Lock()  # taken by the one device, and never given back
+        self._turn = Lock()  # a memory that is being written is not let go of
         renew_after_fork(self)
 
     def load(self) -> bytes | None:
@@ -68,7 +71,11 @@ class MemoryFile:
 
     def store(self, memory: bytes) -> None:
         """Returns when the disk has it in the place of the one before."""
-        self._refuse_closed()
+        with self._turn:
+            self._refuse_closed()
+            self._store(memory)
+
+    def _store(self, memory: bytes) -> None:
         fresh = self._beside(".new")
         with suppress(FileNotFoundError):
             os.unlink(fresh)
@@ -83,11 +90,16 @@ class MemoryFile:
 
     def close(self) -> None:
         """Lets others open it; its device makes no report any more."""
+        with self._turn:
+            self._let_go()
+
+    def _let_go(self) -> None:
         descriptor, self._lock = self._lock, None
         if descriptor is not None:
             os.close(descriptor)
 
-    renew = close  # in the child of a fork: closing a copy leaves the parent's lock alone
+    renew = _let_go  # in the child of a fork: closing a copy leaves the parent's lock alone
+    __del__ = _let_go
 
     def __enter__(self) -> Self:
         return self

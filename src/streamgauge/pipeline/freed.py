@@ -2,9 +2,9 @@
 
 Events are read once and dropped. What they were in (a request, its lines, the engine's buffers) is freed by
 libraries that overwrite nothing, and would be there until something else is written over it by chance. glibc
-overwrites every block as it is freed if it is asked to: M_PERTURB, once for the whole process, for good.
-Small objects of Python's own (below 512 bytes) lie in pools that it does not see; docs/deploy.md has the
-settings of the environment by which there are none.
+overwrites blocks as they are freed if it is asked to: M_PERTURB, once for the whole process, for good. Beyond
+that are a few blocks of up to 1,032 bytes that a thread keeps aside, and small objects of Python's own (below
+512 bytes), which lie in pools; docs/deploy.md has the settings of the environment by which there are none.
 """
 
 import ctypes

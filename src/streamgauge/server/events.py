@@ -2,8 +2,8 @@
 
 **Promise.** `"durable": true` is said after the commit that has the batch's sums and its key, never before; a
 batch that is sent again under its key is counted once. Who hears nothing, or 503, sends it again; a refusal
-that says `"taken": false` is certain. Keys are those of the name on a token: two senders that choose the same
-one do not know of each other.
+that says `"taken": false` is certain of this request, and says nothing of one before under the same key. Keys
+are those of the name on a token: two senders that choose the same one do not know of each other.
 
 With pan_private = true nothing is durable before a tick's end, and `"durable": false` says so; no key is
 kept, and a batch that is sent again is counted again.

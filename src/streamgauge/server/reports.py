@@ -12,7 +12,7 @@ a tick that a release takes which reads it. What is stamped in the last tick of 
 that closed is never committed, and so never acknowledged; in the last tick of those alone that read it, it is
 carried into a later one, where they do not count it. A report that no device can have made is dropped by
 itself and counted for the curator; any other moves an estimate by no more than an honest one. `"durable":
-true` is said after the commit; a refusal that says `"taken": false` was said before any of the message was
+true` is said after the commit; a refusal that says `"taken": false` was said before any of this request was
 taken. A message that is sent again under its key, with the same content, is counted once, as long as its key
 is among the newest that are remembered (`inbox_of`), and answered as the first time: what was left out of it
 stays left out. One without a key is not remembered.
