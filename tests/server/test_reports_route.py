@@ -159,7 +159,7 @@ def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_cou
 ) -> None:
     made = house(tmp_path)
 
-    def urlopen(asked: Any) -> Any:
+    def urlopen(asked: Any, timeout: float | None = None) -> Any:
         told = urllib.request.Request(asked) if isinstance(asked, str) else asked
         path = told.full_url.removeprefix("http://poll.example")
         headers = {name: str(value) for name, value in told.header_items()}
