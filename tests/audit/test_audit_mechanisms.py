@@ -44,7 +44,7 @@ def test_what_a_mechanism_writes_down_is_what_it_does(case: Case) -> None:
     read, done = written(claim.strategy(7)), subject.tried
     assert done is not None
     assert not done.odd
-    assert subject.alike
+    assert not subject.unlike
     np.testing.assert_allclose(done.by_data, read.by_data, atol=1e-6)
     for move in np.eye(7):
         expected = cost_of(read, move, currency)

@@ -132,7 +132,9 @@ def test_a_leak_at_a_late_tick_is_found_by_trying_and_attacked() -> None:
     subject = MechanismSubject(Late(sg.Pure(1)), 40, InsecureNoise(3))
     worst = subject.worst()
     assert (worst.pattern, worst.amount) == ((20,), float("inf"))
-    assert worst.how.startswith("matrices of 40 ticks; the code of 40 was tried; of step, which is another, ")
+    assert worst.how.startswith(
+        "matrices of 40 ticks; the code of 40 was tried; by step, which releases other numbers, "
+    )
     assert any(pair.name == "a unit in tick 20" for pair in subject.pairs())
     assert audit(subject, 4000, SURE).measured.amount > 1  # type: ignore[union-attr]
     assert audit(subject, runs=0).as_json()["computed_from"] == worst.how

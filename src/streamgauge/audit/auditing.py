@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streamgauge.audit.live_steps import alike
+from streamgauge.audit.layouts import find_unlike
 from streamgauge.audit.measuring import CONFIDENCE, RUNS, Watch, measure, unseen
 from streamgauge.audit.mechanisms import LONG, MechanismSubject
 from streamgauge.audit.pan_private import PanPrivateSubject
@@ -41,14 +41,15 @@ def audit_mechanism(
     """A counter's claim over its first ticks; where it is pan-private, its memory is attacked as well.
 
     An (epsilon, delta) is attacked as stated, but for pan-private mechanisms: those by the rho they keep.
-    Releases are made by `feed` and, where they are others, by `step`.
+    Runs of other widths, by `step`, in feeds of other lengths and with groups that are added must release
+    the same; those that do not are attacked as well (see `layouts`).
     """
     stated = mechanism.loss.currency == "approximate"
     plain = (StatedSubject if stated else MechanismSubject)(mechanism, ticks, noise=noise)
     if not mechanism.pan_private:
         return audit(plain, runs, confidence, watch)
     seen = PanPrivateSubject(mechanism, ticks, noise=noise)  # tick by tick
-    if alike(mechanism, min(ticks, LONG)):
+    if not find_unlike(mechanism, min(ticks, LONG)):
         return audit(seen, runs, confidence, watch)
     both = [audit(each, runs, 1 - (1 - confidence) / 2, watch) for each in (seen, plain)]
     return next((verdict for verdict in both if verdict.condemned), both[1])

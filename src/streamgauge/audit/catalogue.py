@@ -3,7 +3,8 @@
     counter         all releases of a mechanism, exactly and by experiment; as stated, if in (epsilon, delta)
     unit            the same claimed for windows and for users, where a mechanism can
     memory          the same with the memory of a pan-private one, which an intruder sees
-    way             the same of runs that are saved and loaded, and of groups and measures beside others
+    way             the same of runs that are saved and loaded, of groups and measures beside others, and in
+                    every layout: widths, lengths of feeds, groups that are added
     adversary       the same to one who chooses the stream in view of past releases, of both kinds
     adapting        all that a mechanism which adapts to its data releases, with its memory if pan-private
     vectors         all that a statistic's counter releases
@@ -28,6 +29,7 @@ from streamgauge.audit.chasing import ChasedSubject
 from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
 from streamgauge.audit.exact import covered
 from streamgauge.audit.happenings import Given, as_users, as_values
+from streamgauge.audit.layouts import ALL_TICKS
 from streamgauge.audit.local_claims import DEVICE, device_claims, local_claims, oracles
 from streamgauge.audit.mechanisms import MechanismSubject
 from streamgauge.audit.mutants import every_twin
@@ -196,6 +198,8 @@ def _counters(cls: type[Mechanism[Any]], asked: Asked) -> Iterator[Entry]:
         if (claim.loss, claim.pan_private) not in driven:  # in its first settings
             driven.add((claim.loss, claim.pan_private))
             yield from _driven(claim, called, ticks)
+            if asked.ticks is None:
+                yield _laid_out(cls, claim, called, asked)
         if claim.pan_private:
             yield Entry("memory", f"{title}, pan-private", PanPrivateSubject(claim, run, asked_ticks=ticks))
             continue
@@ -238,6 +242,17 @@ def _driven(claim: Mechanism[Any], title: str, ticks: int) -> Iterator[Entry]:
     if not claim.pan_private:
         beside = DrivenSubject(claim, min(ticks, 2), BESIDE, asked=ticks)
         yield Entry("way", f"{words}, {BESIDE.name}", beside, runs=BESIDE_RUNS)
+
+
+def _laid_out(cls: type[Mechanism[Any]], claim: Mechanism[Any], title: str, asked: Asked) -> Entry:
+    """Build the same claim over as many ticks as all layouts need."""
+    wanted = claim.loss, claim.pan_private
+    longer = next(
+        each for each, _ in _claims(cls, ALL_TICKS, asked) if (each.loss, each.pan_private) == wanted
+    )
+    words = f"{title}, pan-private" if claim.pan_private else title
+    subject = MechanismSubject(longer, ALL_TICKS, run=COUNTER_TICKS)
+    return Entry("way", f"{words}, in every layout", subject, runs=SAVED_RUNS)
 
 
 def _other_claims(cls: type[Mechanism[Any]]) -> Iterator[Entry]:

@@ -44,10 +44,10 @@ def strip(finding: Finding) -> str:
     for end in sorted(set(finding.verdict.ends or ())):
         x = across(end / finding.verdict.claimed if isfinite(end) else MOST)
         parts.append(f'<path class="exact" d="M{x - 5:.1f} 2h10l-5 7z"/>')
-    if finding.ratio is not None:
-        x = across(finding.ratio)
-        parts += [mark(finding, x, middle, 4.5), arrow(middle) if finding.ratio > MOST else ""]
-    name = escape(f"{finding.title}: measured {spoken(finding.ratio)} of the claim; {finding.words}")
+    if finding.verdict.ratio is not None:
+        x = across(finding.verdict.ratio)
+        parts += [mark(finding, x, middle, 4.5), arrow(middle) if finding.verdict.ratio > MOST else ""]
+    name = escape(f"{finding.title}: measured {spoken(finding.verdict.ratio)} of the claim; {finding.words}")
     return svg(WIDTH, HEIGHT, name, f"<title>{name}</title>{''.join(parts)}")
 
 
@@ -90,8 +90,8 @@ def overview(findings: Sequence[Finding]) -> str:
     heaps: Counter[int] = Counter()
     placed = []
     for finding in sorted(findings, key=lambda each: (each.guilty, each.title)):
-        if finding.ratio is not None:
-            column = min(BINS, int(finding.ratio / MOST * BINS))
+        if finding.verdict.ratio is not None:
+            column = min(BINS, int(finding.verdict.ratio / MOST * BINS))
             placed.append((finding, (column + 0.5) * MOST / BINS, heaps[column]))
             heaps[column] += 1
     tallest = max(heaps.values(), default=1)

@@ -113,7 +113,7 @@ class LinearView:
         if self.gaussian and other.gaussian:
             wide = [view.by_noise * view.deviations for view in (self, other)]
             return alike(wide[0] @ wide[0].T, wide[1] @ wide[1].T)
-        unit = float(np.abs(other.by_noise).max(initial=0.0))
+        unit = float(np.abs(other.by_noise).max(initial=0.0)) or 1.0
         return self._draws(unit) == other._draws(unit)
 
     def _draws(self, unit: float) -> Counter[tuple[bytes, Distribution]]:
@@ -140,9 +140,10 @@ def alike(one: Floats, other: Floats) -> bool:
 
 
 def written(strategy: Strategy) -> LinearView:
-    """All releases, as a mechanism writes them down."""
+    """All releases, as a mechanism writes them down; a row that is never drawn has no noise."""
     drawn = Counter(strategy.draws)
-    rows = [row for row in range(len(strategy.distributions)) if strategy.decode[:, row].any()]
+    decoded = [bool(column.any()) for column in strategy.decode.T]
+    rows = [row for row in range(len(strategy.distributions)) if decoded[row] and drawn[row]]
     grids = np.array(strategy.grids, np.float64)
     sources = tuple(Source(strategy.distributions[row], drawn[row]) for row in rows)
     return LinearView(strategy.workload, (strategy.decode / grids)[:, rows], sources)

@@ -1,8 +1,8 @@
 """A continual mechanism under audit: readers see all its releases, from the first tick to the last.
 
 Many runs are the groups of one run, since groups share nothing but the code; where one unit moves several
-numbers of a tick's vector, a run is as many groups. Releases are made by `feed`, and where `step` does not
-release the same under the same noise, by `step` as well: both are tried and both are attacked.
+numbers of a tick's vector, a run is as many groups. Releases are made by one `feed`. Every layout that does
+not release the same under the same noise (see `layouts`) is tried and attacked as well.
 
 What is computed is what is written down and, over the first ticks (LONG), also what is done: each event and
 each draw is fed to the code by itself, and sums of them together (see `trying`). Later ticks are believed.
@@ -14,17 +14,28 @@ Evidence is the exact log-likelihood ratio where releases tell all draws, else t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 from streamgauge.audit.exact import Worst, worst_neighbour, worst_of
+from streamgauge.audit.layouts import (
+    ALL_TICKS,
+    BY_STEP,
+    MAX_ADDED_TICKS,
+    LaidOut,
+    Layout,
+    feed_all,
+    find_unlike,
+    run_alone,
+    run_layout,
+)
 from streamgauge.audit.linear import LinearView, written
-from streamgauge.audit.live_steps import Live, alike, by_feed, by_step, released
 from streamgauge.audit.neighbours import neighbours, odd_neighbours
 from streamgauge.audit.probing import tried_at_once
 from streamgauge.audit.subject import Pair
 from streamgauge.audit.trying import tried
-from streamgauge.audit.worst_views import is_quick, not_linear, unknown, worst_in
+from streamgauge.audit.worst_views import is_quick, not_linear, unknown, worst_in, worst_tried
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats
@@ -32,6 +43,9 @@ from streamgauge.privacy import Loss
 
 SHORT = 16  # ticks up to which the code is tried draw by draw
 LONG = 256  # and up to which all at once
+MAX_UNLIKE = 4  # layouts that are computed by themselves if there are more than SHORT ticks
+MAX_ATTACKED = 2  # layouts that are attacked by themselves
+PAIRS_OF_A_LAYOUT = 3
 
 
 @dataclass(frozen=True)
@@ -45,10 +59,11 @@ class MechanismSubject:
     ticks: int
     noise: Noise | None = field(default=None, repr=False)
     run: int | None = None
+    title: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.mechanism!r}"
+        return self.title or f"{self.mechanism!r}"
 
     @property
     def loss(self) -> Loss:
@@ -68,17 +83,17 @@ class MechanismSubject:
     @cached_property
     def tried(self) -> LinearView | None:
         """What `feed` does over the first ticks."""
-        return self._tried(by_feed)
+        return self._tried(feed_all)
 
     @cached_property
-    def alike(self) -> bool:
-        """Whether `step` releases what `feed` does."""
-        return alike(self.mechanism, min(self.ticks, LONG))
+    def unlike(self) -> tuple[Layout, ...]:
+        """Layouts that do not release what one `feed` of many groups does."""
+        return find_unlike(self.mechanism, min(self.ticks, LONG))
 
     @cached_property
     def agrees(self) -> bool:
         """Whether the code does what is written down, as far as it was tried."""
-        if self.tried is None or self.tried.odd or not self.alike:
+        if self.tried is None or self.tried.odd or self.unlike:
             return False
         return self.tried.agrees(written(self.mechanism.strategy(min(self.ticks, LONG))))
 
@@ -97,10 +112,22 @@ class MechanismSubject:
     @cached_property
     def _worst(self) -> Worst:
         fed = self._worst_of(self.tried)
-        if self.alike:
+        if not self.unlike:
             return fed
-        stepped = replace(self._worst_of(self._tried(by_step)), seen="by step")
-        return replace(worst_of([fed, stepped]), how=f"{fed.how}; of step, which is another, {stepped.how}")
+        computed = self.unlike if self.ticks <= SHORT else self.unlike[:MAX_UNLIKE]
+        others = [self._worst_in(layout) for layout in computed]
+        how = f"{fed.how}; {computed[0].name}, which releases other numbers, {others[0].how}"
+        if len(computed) < len(self.unlike):
+            others.append(unknown(fed.pattern, "not computed: many layouts release other numbers"))
+            how = f"{how}; {others[-1].how}"
+        return replace(worst_of([fed, *others]), how=how)
+
+    def _worst_in(self, layout: Layout) -> Worst:
+        """Compute the worst loss of a layout that releases other numbers."""
+        if layout == BY_STEP:
+            return replace(self._worst_of(self._tried(layout.drive)), seen=layout.name)
+        ticks = min(self.ticks, MAX_ADDED_TICKS if layout.first_tick > 1 else ALL_TICKS)
+        return worst_tried(self.mechanism, partial(run_alone, self.mechanism, layout), ticks, layout.name)
 
     def _worst_of(self, linear: LinearView | None) -> Worst:
         """Of code that was tried, if it was."""
@@ -124,14 +151,23 @@ class MechanismSubject:
         found = list(neighbours(self.mechanism, self.run_ticks, self.view, dear))
         if self.tried is not None and self.tried.odd:
             found += odd_neighbours(self.mechanism, self.view, dear, self.tried.odd)
-        if self.alike:
-            return found
-        return [pair for fed in found for pair in (fed, live(fed))]
+        for layout in self.unlike[:MAX_ATTACKED]:
+            reached = (pair for pair in found if has_units_from(pair, layout.first_tick))
+            found += [lay_out(pair, layout) for pair in islice(reached, PAIRS_OF_A_LAYOUT)]
+        return found
 
-    def views(self, data: Ints | Live, runs: int) -> Floats:
-        return released(self.mechanism, data, runs, self.noise)
+    def views(self, data: Ints | LaidOut, runs: int) -> Floats:
+        return run_layout(self.mechanism, data, runs, self.noise)
 
 
-def live(pair: Pair) -> Pair:
-    """The same streams, taken by `step`."""
-    return replace(pair, name=f"{pair.name}, by step", one=Live(pair.one), other=Live(pair.other))
+def has_units_from(pair: Pair, tick: int) -> bool:
+    """Whether two plain streams differ at no tick before `tick`."""
+    plain = not isinstance(pair.one, LaidOut)
+    return plain and not (pair.one[:, : tick - 1] != pair.other[:, : tick - 1]).any()
+
+
+def lay_out(pair: Pair, layout: Layout) -> Pair:
+    """Build the pair of the same streams in a layout; the evidence is that of streams without gaps."""
+    one, other = (LaidOut(streams, layout) for streams in (pair.one, pair.other))
+    evidence = pair.evidence if layout.first_tick == 1 else None
+    return Pair(f"{pair.name}, {layout.name}", one, other, evidence)

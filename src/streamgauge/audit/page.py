@@ -108,7 +108,7 @@ def told(finding: Finding) -> Iterator[tuple[str, bool]]:
     yield f"{CURRENCIES[verdict.loss.currency]} {verdict.claimed:.4g}", False
     yield verdict.computed, True
     yield "" if measured is None else number(measured.amount), True
-    yield "" if finding.ratio is None else number(finding.ratio, 2), True
+    yield "" if finding.verdict.ratio is None else number(finding.verdict.ratio, 2), True
     yield "" if measured is None else measured.score, False
     yield "" if measured is None else f"{measured.runs:,}", True
 

@@ -21,7 +21,7 @@ from streamgauge.noise.numbers import Floats
 from streamgauge.testing import CountedNoise, SilentNoise
 
 MOST_DRAWS = 4096
-EACH = 8  # streams of each kind whose sums are checked
+EACH = 10  # streams of each kind whose sums are checked: as many groups as in `layouts`
 
 Feed = Callable[[Ints, Noise], Floats]  # of values (ticks, groups): releases (ticks, groups)
 

@@ -22,15 +22,13 @@ from streamgauge.audit.verdict import Verdict
 FEWEST_PUBLISHED, PUBLISHED = 2_000, 10  # one run in so many, where each is made event by event
 ADAPTING = 10  # and where nothing is linear, so that many neighbours are tried
 UNITS_EACH = 4  # one run in so many, of claims that are attacked for one event as well
-UNKNOWN = "not computed"
-WEAK = 0.5  # of the claim: an attack that shows less saw little
 
 TITLES = {  # of all kinds of findings, in the order in which they are shown
     "pipeline": "pipeline files, end to end",
     "counter": "mechanisms: all releases",
     "unit": "mechanisms, claimed for windows and for users: all releases",
     "memory": "pan-private mechanisms: all releases, and the memory",
-    "way": "mechanisms: saved and loaded, and beside other groups and measures",
+    "way": "mechanisms: saved and loaded, beside other groups and measures, and in every layout",
     "adversary": "mechanisms under an adversary who chooses the stream",
     "adapting": "mechanisms that adapt to their data: all releases",
     "vectors": "statistics: what their counters release",
@@ -62,35 +60,11 @@ class Finding:
         return self.verdict.condemned == self.guilty
 
     @property
-    def ratio(self) -> float | None:
-        """What was measured, of the claim."""
-        measured = self.verdict.measured
-        return None if measured is None else measured.amount / self.verdict.claimed
-
-    @property
     def words(self) -> str:
         """The verdict in a word or two."""
         if self.guilty:
             return "found out" if self.verdict.condemned else "missed"
-        if self.verdict.condemned:
-            return "condemned"
-        doubts = [self._undecided] if self.verdict.undecided else []
-        doubts += self.verdict.doubts
-        doubts += ["weak: the audit saw little"] if self.weak else []
-        return f"holds ({'; '.join(doubts)})" if doubts else "holds"
-
-    @property
-    def _undecided(self) -> str:
-        """Why computation says nothing."""
-        how = self.verdict.how
-        if UNKNOWN not in how:
-            return "undecided by computation"
-        return how[how.index(UNKNOWN) :].replace(";", ",").partition(",")[0]
-
-    @property
-    def weak(self) -> bool:
-        """The attack showed less than half of a claim: that it holds says little."""
-        return self.ratio is not None and self.ratio < WEAK
+        return self.verdict.words
 
     def as_json(self) -> dict[str, Any]:
         told = {"kind": self.kind, "title": self.title, "guilty": self.guilty, "why": self.why}

@@ -82,7 +82,7 @@ class StatedSubject:
     def _priced(self) -> LinearView | None:
         """The view whose moves and laws are those of the code, if it tells all draws of Gaussian noise."""
         subject = self.kept
-        tried = subject.tried if subject.alike and self.ticks <= LONG else None
+        tried = subject.tried if not subject.unlike and self.ticks <= LONG else None
         view = written(self.mechanism.strategy(self.ticks)) if subject.agrees else tried
         if view is None or view.odd or not (view.gaussian and view.injective):
             return None

@@ -27,9 +27,9 @@ from streamgauge.audit.happenings import (
     neighbouring,
     vectors,
 )
+from streamgauge.audit.layouts import run_layout
 from streamgauge.audit.likelihood import Likelihood, fixed
 from streamgauge.audit.linear import LinearView, written
-from streamgauge.audit.live_steps import released
 from streamgauge.audit.subject import Pair
 from streamgauge.continual import Strategy
 from streamgauge.noise import Ints, Noise
@@ -103,7 +103,7 @@ class StatisticSubject:
         return vectors(self.statistic, stream, self.width, self.given)
 
     def views(self, data: Ints, runs: int) -> Floats:
-        return released(self.statistic.linear, data, runs, self.noise)
+        return run_layout(self.statistic.linear, data, runs, self.noise)
 
 
 def padded(one: Ints, other: Ints) -> tuple[Ints, Ints]:

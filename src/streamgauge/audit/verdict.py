@@ -12,6 +12,9 @@ from typing import Any
 from streamgauge.audit.exact import ROUNDING, Worst
 from streamgauge.privacy import Loss
 
+UNKNOWN = "not computed"
+WEAK = 0.5  # of the claim: an attack that shows less saw little
+
 
 @dataclass(frozen=True)
 class Point:
@@ -50,9 +53,13 @@ class Measured:
         return tuple(point for point in self.points if point.refuted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
-    """A claim, what was computed of it and what was measured; at least one of the two."""
+    """A claim, what was computed of it and what was measured; at least one of the two.
+
+    Printed, it says the verdict first: "holds: SimpleII(...): claimed Pure(epsilon=1), computed 1, measured
+    at least 0.98 with confidence 0.999", or "condemned: ..." with the reasons.
+    """
 
     subject: str
     loss: Loss
@@ -126,6 +133,41 @@ class Verdict:
             told = f"delta {shown(point.shown)} > {shown(point.delta)} at epsilon {shown(point.epsilon)}"
             found.append(f"measured {told} for {measured.points_pair}")
         return found
+
+    @property
+    def ratio(self) -> float | None:
+        """The measured loss as a part of the claim."""
+        return None if self.measured is None else self.measured.amount / self.claimed
+
+    @property
+    def weak(self) -> bool:
+        """The attack showed less than half of a claim: that it holds says little."""
+        return self.ratio is not None and self.ratio < WEAK
+
+    @property
+    def words(self) -> str:
+        """The verdict in a word or two: "condemned", or "holds" with every doubt."""
+        if self.condemned:
+            return "condemned"
+        doubts = [self._undecided] if self.undecided else []
+        doubts += self.doubts
+        doubts += ["weak: the audit saw little"] if self.weak else []
+        return f"holds ({'; '.join(doubts)})" if doubts else "holds"
+
+    @property
+    def _undecided(self) -> str:
+        """The reason why computation says nothing."""
+        if UNKNOWN not in self.how:
+            return "undecided by computation"
+        return self.how[self.how.index(UNKNOWN) :].replace(";", ",").partition(",")[0]
+
+    def __repr__(self) -> str:
+        numbers = [f"claimed {self.loss}"]
+        numbers += [f"computed {self.computed}"] if self.computed else []
+        if self.measured is not None:
+            sure = f"with confidence {self.measured.confidence:.12g}"
+            numbers.append(f"measured at least {shown(self.measured.amount)} {sure}")
+        return "\n  ".join([f"{self.words}: {self.subject}: {', '.join(numbers)}", *self.reasons])
 
     @property
     def _limit(self) -> float:

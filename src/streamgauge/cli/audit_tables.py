@@ -35,7 +35,7 @@ def _table(console: Console, findings: list[Finding]) -> None:
             loss_text(verdict.loss),
             verdict.computed,
             "" if measured is None else shown(measured.amount),
-            "" if finding.ratio is None else f"{finding.ratio:.2f}",
+            "" if finding.verdict.ratio is None else f"{finding.verdict.ratio:.2f}",
             "" if measured is None else measured.score,
             "" if measured is None else f"{measured.runs:,}",
             Text(finding.words, "green" if finding.as_it_must_be else "bold red"),

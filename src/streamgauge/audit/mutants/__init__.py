@@ -4,6 +4,7 @@
     reuse        noise used twice, data noised twice
     values       bounds and scales that come too late
     floats       noise that is large enough, in floats that tell
+    layouts      noise that is missing at one width, in one length of feed, or for groups that are added
     memory       registers that an intruder finds exact
     presence     what is shown at all
     thresholds   the sparse vector technique, published wrong
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from streamgauge.audit.mutants import (
     constants,
     floats,
+    layouts,
     local,
     memory,
     pegasus,
@@ -42,6 +44,7 @@ FAMILIES = (
     reuse,
     values,
     floats,
+    layouts,
     memory,
     presence,
     thresholds,
