@@ -196,6 +196,11 @@ class Statistic(ABC, Generic[R]):
         return True
 
     @property
+    def hash_cells(self) -> int | None:
+        """The size of the hash table whose occupied cells are counted; None if nothing is hashed."""
+        return None
+
+    @property
     def counts_are_public(self) -> bool:
         """Whether a run keeps the exact number of events, which its curator has declared public."""
         return False
