@@ -125,8 +125,10 @@ class Distinct(Statistic[Estimate]):
             return
         HashCells(self.size_of_universe)
         if isinstance(self.unit, User):
-            why = "several of them may share a cell, whose groups are bounded together"
-            raise ValueError(f"unit must not be Users where they are hashed ({why}), got {self.unit!r}")
+            why = "several users may share a cell, whose groups would be bounded together"
+            raise ValueError(
+                f"unit must be events or ticks where values are hashed ({why}), got {self.unit!r}"
+            )
 
     @property
     def hash_cells(self) -> int | None:

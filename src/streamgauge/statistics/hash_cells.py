@@ -153,7 +153,8 @@ class HashCells:
         for row, (noise, half, stddev) in enumerate(zip(noises, halves, stddevs, strict=True)):
             table = _acceptance(self, noise, float(half), float(stddev), confidence)
             low[row], high[row] = table.bounds(counts[row], counts[row])
-        return low, high
+        values = self.values(counts)  # rounding must not leave them outside
+        return np.minimum(low, values), np.maximum(high, values)
 
     def predict(self, values: float, bar: Bar, confidence: float = 0.95) -> tuple[float, float]:
         """Return the standard error and the half width to expect, if there are so many values."""
