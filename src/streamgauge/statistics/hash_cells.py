@@ -118,6 +118,10 @@ class HashCells:
         found = self.cells * self._occupied.load(np.asarray(counts) / self.cells)
         return np.asarray(np.where(np.less(counts, 0), np.asarray(counts) / self._rate, found))[()]
 
+    def counts(self, values: Floats) -> Floats:
+        """Return the counts whose estimates are these, as far as they were not cut."""
+        return np.where(values < 0, values * self._rate, self.mean(values))
+
     def stddev(self, values: Floats | float, noise: Floats | float) -> Floats:
         """Return the first-order error of an estimate, if `noise` is the spread of the count's noise."""
         load = np.clip(np.asarray(values) / self.cells, 0.0, self._occupied.most)
