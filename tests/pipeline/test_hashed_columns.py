@@ -113,6 +113,18 @@ def test_a_plan_without_an_expected_number_says_so(tmp_path: Path) -> None:
     assert release.errors[0].half_width == np.inf
 
 
+def test_tables_of_users_are_planned_for_as_many_as_are_expected(tmp_path: Path) -> None:
+    sql = "SELECT COUNT(DISTINCT u), HEAVY_FRACTION(u, 3) FROM v"
+    release = {"name": "r", "sql": sql, "window": "running", "expected": 1000}
+    stream = {"pan_private": True, "unit": {"user": "u"}, "source": "http", "arrival": "live"}
+    for users, note in ((None, "at 1,000 users"), (200, "at 200 users")):
+        declared = {} if users is None else {"expected_distinct": users}
+        made = pipeline(tmp_path, tables(release, columns=columns(hashed=4096, **declared), **stream))
+        error, *_, heavy = made.plan().releases[0].errors
+        assert error.note == note
+        assert heavy.note == f"at {200 if users else 3333:,} users who came 3 times or once"
+
+
 def test_what_is_expected_of_a_column_is_not_pinned(tmp_path: Path) -> None:
     write(tmp_path, [event(5, u="u1")])
     stream = {"columns": columns(hashed=CELLS, expected_distinct=10)}

@@ -122,7 +122,8 @@ def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
     if _cells(part) is not None:
         return Error(aggregate.name, tick, *_of_cells(plan, part, tick))
     tell = next((tell for kind, tell in how if isinstance(part.statistic, kind)), _of_counter)
-    return Error(aggregate.name, tick, *tell(part.statistic, output.column, tick, events_by(plan, tick)))
+    events = _events_of_users(plan, part, tick) if tell is _of_users else events_by(plan, tick)
+    return Error(aggregate.name, tick, *tell(part.statistic, output.column, tick, events))
 
 
 def _of_keys(measure: str, statistic: TopK, tick: int, events: float | None) -> Error:
@@ -141,11 +142,25 @@ def _of_counter(statistic: Any, column: str, tick: int, events: float | None) ->
     return spread, half, events if not hasattr(statistic, "lower") else None, ""
 
 
-def values_by(plan: Planned, part: Part, tick: int) -> tuple[float, str]:
-    """Return how many values of a hashed column to expect at a tick, and the key that says so."""
+def _expected_distinct(plan: Planned, part: Part) -> int | None:
+    """Return how many values of the column of a part its curator has declared to expect."""
     codes = plan.query.aggregates[part.outputs[0].aggregate].codes
     column = None if codes is None else plan.stream.columns.get(codes.column)
-    declared, events = None if column is None else column.expected_distinct, events_by(plan, tick)
+    return None if column is None else column.expected_distinct
+
+
+def _events_of_users(plan: Planned, part: Part, tick: int) -> float | None:
+    """Return the events by a tick that count for a table of users: no more than so many users need."""
+    events, users, table = events_by(plan, tick), _expected_distinct(plan, part), part.statistic
+    if users is None or not isinstance(table, UserTable):
+        return events
+    enough = users * (table.times if table.kind == "heavy_fraction" else 1)
+    return enough if events is None else min(events, enough)
+
+
+def values_by(plan: Planned, part: Part, tick: int) -> tuple[float, str]:
+    """Return how many values of a hashed column to expect at a tick, and the key that says so."""
+    declared, events = _expected_distinct(plan, part), events_by(plan, tick)
     if declared is not None:
         return min(declared, inf if events is None else events), "expected_distinct"
     return (EVENTS, "") if events is None else (events, "expected")
