@@ -38,6 +38,7 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/counters.py
 	@$(BIN)/python -P benchmarks/statistics.py
 	@$(BIN)/python -P benchmarks/coverage.py
+	@$(BIN)/python -P benchmarks/distinct.py --runs 2000
 	@$(BIN)/python -P benchmarks/pipeline.py
 	@$(BIN)/python -P benchmarks/adaptive.py --runs 1
 	@$(BIN)/python -P benchmarks/sparse.py --quick

@@ -71,12 +71,13 @@ def test_other_units_are_acquitted_by_computation(unit: Any) -> None:
         assert not verdict.condemned, verdict.reasons
 
 
+@pytest.mark.parametrize("hashed", [False, True])
 @pytest.mark.parametrize("unit", [sg.Event(), sg.Event(replace=True), sg.WEvent(2), sg.Tick(2)], ids=repr)
 @pytest.mark.parametrize("window", ["running", "each"])
 def test_distinct_is_driven_to_its_claim_by_units_of_several_users_who_come_again(
-    unit: Any, window: str
+    unit: Any, window: str, hashed: bool
 ) -> None:
-    claim = Distinct(sg.Pure(1), universe=9, horizon=3, unit=unit, window=window)
+    claim = Distinct(sg.Pure(1), universe=9, horizon=3, unit=unit, window=window, hashed=hashed)
     subject = StatisticSubject(claim, 3, (0, 1, 20), 2, as_users)
     verdict = audit(subject, runs=0)
     assert verdict.exact == pytest.approx(1)

@@ -349,6 +349,27 @@ def test_a_count_and_a_mean_are_read_back_as_what_their_counter_released(tmp_pat
     np.testing.assert_allclose(channels, part.statistic.of_power_sums(3, 24), atol=1e-6)
 
 
+@pytest.mark.parametrize("window", ["each", "running"])
+def test_distinct_values_of_a_hashed_column_are_acquitted(tmp_path: Path, window: str) -> None:
+    release = {"name": "d", "sql": "SELECT COUNT(DISTINCT u) FROM v", "epsilon": 1, "window": window}
+    file = file_of(tmp_path, release, columns={"u": {"hashed": 3}})
+    for verdict in verdicts(file):
+        assert not verdict.condemned, verdict.reasons
+        assert verdict.exact is None or verdict.exact <= verdict.claimed + 1e-9
+
+
+def test_distinct_values_of_a_hashed_column_are_read_back_as_cells(tmp_path: Path) -> None:
+    release = {"name": "d", "sql": "SELECT COUNT(DISTINCT u) FROM v", "epsilon": 1}
+    file = file_of(tmp_path, release, columns={"u": {"hashed": 3}})
+    with private_folder() as folder:
+        trial = Trial.of(file, 2, folder)
+        view = trial.view()
+        views = trial.silent(view, [tuple(Line(1, (("u", name),)) for name in "aab")])
+        (reading,) = readings(view.parts[0]) or ()
+        (cells,) = reading.channels(views)[0]
+    assert cells.tolist() in ([1, 0], [2, 0])
+
+
 def test_candidates_reach_what_the_sql_asks_for(tmp_path: Path) -> None:
     picky = {"name": "p", "sql": "SELECT COUNT(*) FROM v WHERE note LIKE '%flu%' AND x BETWEEN 6 AND 6.5"}
     columns = {"note": {"type": "text"}, "x": {"bounds": [0, 10], "grid": 0.5}}

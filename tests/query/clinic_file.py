@@ -58,7 +58,7 @@ EVERYTHING: dict[str, Any] = {
             "region": {"values": ["north", "south"], "other": True, "type": "text"},
             "body heat": {"bounds": [35, Decimal("42.0")], "grid": Decimal("0.1")},
             "sensor": {"max_groups": 100},
-            "device": {"hashed": 65536},
+            "device": {"hashed": 65536, "expected_distinct": 500},
         },
     },
     "lookup": {"sites": {"file": "sites.csv", "on": "sensor"}},

@@ -262,10 +262,10 @@ def test_counts_of_an_expression_share_its_value_or_say_that_it_is_there() -> No
 def test_distinct_counts_have_a_universe() -> None:
     hashed, declared = query("SELECT COUNT(DISTINCT patient), COUNT(DISTINCT ward) FROM visits").aggregates
     assert hashed == Aggregate(
-        "count_distinct_patient", "distinct", codes=Codes('"patient"', 1000, "patient")
+        "count_distinct_patient", "distinct", codes=Codes('"patient"', 1000, "patient", hashed=True)
     )
     assert declared.codes is not None
-    assert (declared.codes.universe, declared.codes.column) == (3, "ward")
+    assert (declared.codes.universe, declared.codes.column, declared.codes.hashed) == (3, "ward", False)
     (joined,) = query("SELECT COUNT(DISTINCT room) FROM visits JOIN sites USING (sensor)").aggregates
     assert joined.codes is not None
     assert joined.codes.universe == 3

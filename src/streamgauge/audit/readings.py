@@ -1,6 +1,7 @@
 """From what is published back to what a counter released, where that can be had: the evidence of a pipeline.
 
     COUNT, SUM            as they are
+    COUNT(DISTINCT) each  as it is; of a hashed column, the count of cells that it was estimated from
     COUNT and AVG, SUM    the two channels that a mean is made of (see `streamgauge.statistics.moments`)
     anything else         not read: trained scores look at it
 
@@ -22,7 +23,10 @@ from streamgauge.audit.subject import Score
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Part
 from streamgauge.statistics import Count, Sum, Summary
+from streamgauge.statistics.hash_cells import HashCells
 from streamgauge.statistics.ratio import Sums
+
+DIGITS = 6  # of counts of cells, which are mostly whole
 
 Channels = Callable[[Floats], Floats]  # (runs, places of a view) to (runs, channels x groups, ticks)
 
@@ -61,7 +65,10 @@ def _reading(seen: Seen, part: Part) -> Reading | None:
     values = {name: partial(_value, seen, part, aggregate) for name, aggregate in columns.items()}
     statistic = part.statistic
     if isinstance(statistic, Count | Sum):
-        return Reading(_view(seen, part), partial(_single, values["value"], statistic.scale))
+        counts = partial(_single, values["value"], statistic.scale)
+        if statistic.hash_cells is not None:
+            counts = partial(_occupied, HashCells(statistic.hash_cells), counts)
+        return Reading(_view(seen, part), counts)
     if isinstance(statistic, Summary) and not statistic.squares and {"count"} < values.keys():
         return Reading(_view(seen, part), partial(_pair, statistic, values))
     return None
@@ -82,6 +89,11 @@ def _value(seen: Seen, part: Part, aggregate: int, views: Floats) -> Floats:
 
 def _single(value: Callable[[Floats], Floats], scale: float, views: Floats) -> Floats:
     return value(views) / scale
+
+
+def _occupied(table: HashCells, value: Channels, views: Floats) -> Floats:
+    """Cells that were counted; full tables are read as one of them."""
+    return np.round(table.counts(value(views)), DIGITS)
 
 
 def _pair(statistic: Summary, values: Mapping[str, Callable[[Floats], Floats]], views: Floats) -> Floats:

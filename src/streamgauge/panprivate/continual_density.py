@@ -198,7 +198,7 @@ class ContinualDensity:
         times = -(-ticks // stretches)
         known = [Stretch(times, each, each / 2 + gap * users, gap, self.counter) for gap in gaps]
         if self.hashed:
-            return occupied.stddev(value, lambda _: of_bits(known, self.entries))
+            return float(occupied.stddev(value, lambda _: of_bits(known, self.entries)))
         return estimated(known, self.universe, self.entries, hashed=False).stddev
 
     def identity(self) -> str:

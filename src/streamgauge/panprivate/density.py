@@ -97,7 +97,7 @@ class Density(BitClaim):
         count = self.count(intrusions)
         if self.hashed:
             load = 1.0 if value is None else value
-            return Occupied(self.universe, self.entries).stddev(load, count.variance)
+            return float(Occupied(self.universe, self.entries).stddev(load, count.variance))
         ends = count.variance(0.0), count.variance(1.0)
         bent = sampled(self.entries, self.universe)
         at = largest(*ends, bent) if value is None else value

@@ -22,7 +22,7 @@ falls from there.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, inf, log, log1p, sqrt
+from math import inf, log, log1p
 from typing import Any
 
 import numpy as np
@@ -54,22 +54,23 @@ class Occupied:
     def taken(self, load: Number) -> Number:
         return -np.expm1(-self._rate * load)
 
-    def load(self, taken: float) -> float:
+    def load(self, taken: Number) -> Number:
         """Of the part of cells that is taken, cut to what half a cell can tell."""
-        return min(max(-log1p(-min(taken, 1 - 0.5 / self.entries)) / self._rate, 0.0), self.most)
+        load = -np.log1p(-np.minimum(taken, 1 - 0.5 / self.entries)) / self._rate
+        return np.minimum(np.maximum(load, 0.0), self.most)
 
-    def rise(self, load: float) -> float:
+    def rise(self, load: Number) -> Number:
         """d taken / d load."""
-        return self._rate * exp(-self._rate * load)
+        return self._rate * np.exp(-self._rate * load)
 
-    def slope(self, load: float) -> float:
+    def slope(self, load: Number) -> Number:
         """d load / d taken; infinite where the numbers end, so that none is told from another."""
-        rise = self.rise(load)
-        return 1 / rise if rise > 0 else inf
+        with np.errstate(divide="ignore", over="ignore"):
+            return 1 / np.asarray(self.rise(load), np.float64)[()]
 
-    def stddev(self, load: float, variance: Callable[[float], float]) -> float:
+    def stddev(self, load: Number, variance: Callable[[Number], Number]) -> Number:
         """Of the load, if the taken part is estimated with `variance` beside its own (delta method)."""
-        return sqrt(variance(float(self.taken(load))) + self.variance(load)) * self.slope(load)
+        return np.sqrt(variance(self.taken(load)) + self.variance(load)) * self.slope(load)
 
     def variance(self, load: Number) -> Number:
         """Of the part of cells that is taken."""

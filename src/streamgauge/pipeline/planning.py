@@ -27,7 +27,7 @@ from streamgauge.query.hints import depends_of, hints_of, lost_of
 from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
-from streamgauge.query.predicted import Error, errors
+from streamgauge.query.predicted import Error, crowded_of, errors
 from streamgauge.query.settings import PipelineFile
 from streamgauge.statistics import Count
 
@@ -228,7 +228,7 @@ def _choice(plan: Planned, part: Part, found: Sequence[Error]) -> Choice:
     others = () if statistic.depends else tuple(_runners_up(part))
     mechanism = described(statistic.counter)
     certain = any(isfinite(error.half_width) for error in found if error.measure in names)
-    hints = (*lost_of(statistic, plan.query), *hints_of(statistic, certain=certain))
+    hints = (*lost_of(statistic, plan.query), *hints_of(statistic, certain=certain), *crowded_of(plan, part))
     told = (depends_of(statistic), _reason(plan, part), hints)
     return Choice(names, part.level, statistic.loss, mechanism, others[:RUNNERS_UP], *told)
 

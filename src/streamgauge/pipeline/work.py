@@ -5,6 +5,7 @@
     SQL             1 for every TEXT characters; LAMBDA for each function in it (NULLIF, a division), which
                     an engine binds anew for all that it is nested in
     a part          PART: its noise, its intervals; 1 for every PLACES numbers of a tick
+    a hashed column HASH_TABLE: its distinct values, whose intervals are worked out once for each law of noise
     reports         1 for every HASHED values that are hashed for an estimate
     an alert        PART: what it looks back at
     a commit        1 for every BYTES, since what waits for open ticks is committed whenever something comes
@@ -27,6 +28,7 @@ from streamgauge.query.measure import Measure
 from streamgauge.query.planner import Planned
 
 FRAME, AXIS, KEYED, PART, LAMBDA = 3, 2, 5, 3, 2
+HASH_TABLE = 20
 TEXT, PLACES, BYTES, HASHED = 2**7, 2**14, 2**17, 2**11
 
 
@@ -39,6 +41,7 @@ def work_of(plan: Planned) -> int:
         + places_of(plan.parts) // PLACES
         + saved_bytes(plan) // BYTES
     )
+    parts += HASH_TABLE * sum(getattr(part.statistic, "hash_cells", None) is not None for part in plan.parts)
     parts += sum(getattr(part.statistic, "hashed", 0) for part in plan.parts) // HASHED
     return parts + sum(work_of_measure(coded(each, typed)) for each in measures)
 

@@ -1,6 +1,7 @@
 """The canonical text of each block of a pipeline file: what the store pins.
 
-    stream         what is fixed after the first charge: time, tick, start, unit, columns, pan_private
+    stream         what is fixed after the first charge: time, tick, start, unit, columns (not what is
+                   expected of them), pan_private
     budget         what one unit may lose in all
     source         where events come from, and until when: the rest of [stream]
     lookup.NAME    a public table: its key and columns, and a hash of its cells
@@ -25,6 +26,7 @@ SOURCE = (
     *("name", "source", "format", "compression", "arrival", "end", "lateness", "earliness", "late"),
     "max_users",
 )
+UNPINNED = ("name", "expected_distinct")  # of a column
 ASKED = ("sql", "window", "horizon", "mechanism", "max_groups")
 
 
@@ -68,7 +70,8 @@ def _source(stream: Stream) -> dict[str, Any]:
 
 def _column(column: Column) -> dict[str, Any]:
     """What was declared of a column; what was not is left out, so that new ways to declare change no text."""
-    declared = {field.name: getattr(column, field.name) for field in fields(column) if field.name != "name"}
+    names = [field.name for field in fields(column) if field.name not in UNPINNED]
+    declared = {name: getattr(column, name) for name in names}
     declared["report"] = column.report and column.report.declared()
     return {name: value for name, value in declared.items() if value is not None and value is not False}
 

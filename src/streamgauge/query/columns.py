@@ -2,7 +2,7 @@
 
     region = { values = ["north", "south"], other = true }    all groups that there are
     temperature = { bounds = [35.0, 42.0], grid = 0.1 }        numbers, clamped
-    sensor = { hashed = 65536 }                                any text, known by a keyed hash
+    sensor = { hashed = 65536, expected_distinct = 4000 }      any text, known by a keyed hash
     diagnosis = { max_groups = 1000 }                          groups that are found, for a delta
     note = { type = "text" }                                   read by expressions only
     emoji = { report = "LocalHashing", ... }                   private already: see `report_columns`
@@ -21,9 +21,12 @@ from streamgauge.query.settings import Column, Kind
 from streamgauge.query.toml_keys import BadFile, Rule, Table, joined, must, shown
 from streamgauge.query.toml_rules import COLUMN, MOST, NUMBER, SWITCH, is_line, label_number, one_of, whole
 
-COLUMN_KEYS = ("values", "other", "bounds", "grid", "type", "hashed", "max_groups", *REPORT_KEYS)
+COLUMN_KEYS = (
+    *("values", "other", "bounds", "grid", "type", "hashed", "expected_distinct", "max_groups"),
+    *REPORT_KEYS,
+)
 WAYS = ("values", "bounds", "hashed", "max_groups")
-BELONGS = {"other": "values", "grid": "bounds"}
+BELONGS = {"other": "values", "grid": "bounds", "expected_distinct": "hashed"}
 TYPE: Rule[Kind] = one_of("text", "number", "boolean")
 MOST_VALUES = 10**6
 OTHER = "other"
@@ -77,7 +80,8 @@ def _typed(name: str, table: Table) -> Column:
 
 
 def _hashed(name: str, table: Table) -> Column:
-    return Column(name, hashed=table.required("hashed", whole(2, MOST)))
+    cells = table.required("hashed", whole(2, MOST))
+    return Column(name, hashed=cells, expected_distinct=table.optional("expected_distinct", whole(1)))
 
 
 def _discovered(name: str, table: Table) -> Column:

@@ -294,15 +294,16 @@ def distinct_of(codes: Codes, asked: Asked) -> Count | Distinct:
     Users may share a code: a hash, or "other". So codes are never bounded as if they were users; the engine
     has bounded the users. One of them is in so many groups at most, each of which gets one more code at the
     user's ticks or, running, has one code's first appearance moved from a later tick, as by one event.
+    Estimates of hashed columns are of the values, corrected for those that share a code.
     """
     given, unit = asked.given(), asked.unit
     if asked.window == "each":
         if isinstance(unit, User):
             given["unit"] = User(min(asked.width, unit.max_events_per_tick), unit.max_ticks)
-        return Count(asked.loss, **given)
+        return Count(asked.loss, cells=codes.universe if codes.hashed else None, **given)
     if isinstance(unit, User):
         given["unit"] = WEvent(min(asked.width, unit.max_events_per_tick * unit.max_ticks))
-    return Distinct(asked.loss, universe=codes.universe, **given)
+    return Distinct(asked.loss, universe=codes.universe, hashed=codes.hashed, **given)
 
 
 def axis_of(sort: Sort) -> Axis:

@@ -1,6 +1,7 @@
 """How wrong a release will be, before anything is read: from its claims, and what its curator expects.
 
     count, sum, distinct     exact: the noise is known, and depends on no data
+    distinct, hashed         noise and shared cells, at the number of values that is expected, or at 1,000
     mean, variance, stddev   depend on the data: at the number of events that is expected, or at 1,000, of
                              values that are spread evenly over their bounds
     quantile, min, max       in ranks: how many events lie between the answer and the truth, at most
@@ -8,9 +9,10 @@
     groups discovered        exact, with the noisy count that a group needs to be published
     mechanisms that adapt    depend on the data: what is certain whatever they are, or that nothing is
 
-`expected` is what a curator declares: the number of events of one group in one tick. It decides the numbers
-printed here and, where the mechanism of a running count is left to be chosen, whether one for few events
-counts (see `few_events`).
+`expected` is what a curator declares: the number of events of one group in one tick. For a hashed column
+`expected_distinct` is the number of its values; without it, each expected event may bring one. `expected`
+decides the numbers printed here and, where the mechanism of a running count is left to be chosen, whether one
+for few events counts (see `few_events`).
 
 Promise
     Under what a note says of the data, the error of a mean or a spread is within 0.8 to 1.25 times what is
@@ -21,7 +23,7 @@ Promise
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, nan
+from math import ceil, floor, inf, isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,9 @@ from streamgauge.noise.normal import normal_point
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Output, Part
 from streamgauge.query.planner import Planned
+from streamgauge.query.toml_rules import MOST
 from streamgauge.statistics import Extremes, Quantile, Summary, TopK
+from streamgauge.statistics.hash_cells import HashCells
 from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.ranking import CONFIDENCE
 from streamgauge.statistics.top_k import AMONG
@@ -41,6 +45,7 @@ EVENTS = 1000.0  # the number of events that errors are shown at, if nobody expe
 WHATEVER, UNBOUNDED = "whatever the data", "no bound before there are data"
 NORMAL = normal_point(0.025)  # of a normal law: for what has no exact one before the data are there
 CLEAR = {"mean": 5.0, "variance": 12.0, "stddev": 12.0}  # spreads of noise that a count must be clear of
+CROWDED = 0.01  # of the number of values: an error of shared cells that needs no warning
 FEWEST = {"mean": 2, "variance": 30, "stddev": 30}  # events whose own spread is near what is expected
 
 
@@ -114,8 +119,11 @@ def _error(plan: Planned, part: Part, output: Output, tick: int) -> Error:
     )
     if isinstance(part.statistic, TopK):
         return _of_keys(aggregate.name, part.statistic, tick, events_by(plan, tick))
+    if _cells(part) is not None:
+        return Error(aggregate.name, tick, *_of_cells(plan, part, tick))
     tell = next((tell for kind, tell in how if isinstance(part.statistic, kind)), _of_counter)
-    return Error(aggregate.name, tick, *tell(part.statistic, output.column, tick, events_by(plan, tick)))
+    events = _events_of_users(plan, part, tick) if tell is _of_users else events_by(plan, tick)
+    return Error(aggregate.name, tick, *tell(part.statistic, output.column, tick, events))
 
 
 def _of_keys(measure: str, statistic: TopK, tick: int, events: float | None) -> Error:
@@ -132,6 +140,77 @@ def _of_counter(statistic: Any, column: str, tick: int, events: float | None) ->
     if statistic.depends:
         return spread, half, None, WHATEVER if isfinite(half) else _unbounded(widths)
     return spread, half, events if not hasattr(statistic, "lower") else None, ""
+
+
+def _expected_distinct(plan: Planned, part: Part) -> int | None:
+    """Return how many values of the column of a part its curator has declared to expect."""
+    codes = plan.query.aggregates[part.outputs[0].aggregate].codes
+    column = None if codes is None else plan.stream.columns.get(codes.column)
+    return None if column is None else column.expected_distinct
+
+
+def _events_of_users(plan: Planned, part: Part, tick: int) -> float | None:
+    """Return the events by a tick that count for a table of users: no more than so many users need."""
+    events, users, table = events_by(plan, tick), _expected_distinct(plan, part), part.statistic
+    if users is None or not isinstance(table, UserTable):
+        return events
+    enough = users * (table.times if table.kind == "heavy_fraction" else 1)
+    return enough if events is None else min(events, enough)
+
+
+def values_by(plan: Planned, part: Part, tick: int) -> tuple[float, str]:
+    """Return how many values of a hashed column to expect at a tick, and the key that says so."""
+    declared, events = _expected_distinct(plan, part), events_by(plan, tick)
+    if declared is not None:
+        return min(declared, inf if events is None else events), "expected_distinct"
+    return (EVENTS, "") if events is None else (events, "expected")
+
+
+def _of_cells(plan: Planned, part: Part, tick: int) -> Told:
+    """The error of noise and of values that share a cell."""
+    statistic, (values, source) = part.statistic, values_by(plan, part, tick)
+    table = HashCells(_cells(part) or 0)
+    spread, half = table.predict(values, statistic.bar_at(tick))
+    if not isfinite(half) and statistic.depends:
+        return spread, half, None, UNBOUNDED
+    note = f"at {values:,.0f} values in {table.cells:,} cells"
+    note += {"expected": ", one for each event", "": "; expected_distinct states how many to expect"}.get(
+        source, ""
+    )
+    if not isfinite(half):
+        return nan, half, None, f"{note}: nearly all occupied, so that there is a lower bound only"
+    return spread, half, values if source == "expected_distinct" else None, note
+
+
+def crowded_of(plan: Planned, part: Part) -> tuple[str, ...]:
+    """Return a warning if the hash table is too small for the values that are expected."""
+    cells = _cells(part)
+    if cells is None:
+        return ()
+    tick = shown_ticks(plan)[-1]
+    values, source = values_by(plan, part, tick)
+    most = max(float(np.nan_to_num(part.statistic.stddev(tick))), CROWDED * values, 1.0)
+    table = HashCells(cells)
+    if not source or table.error_of_sharing(values) <= most:
+        return ()
+    while cells < MOST and HashCells(cells).error_of_sharing(values) > most / 2:
+        cells = 1 << cells.bit_length()
+    size, error = (
+        table.error_of_sharing(values),
+        "nearly all cells will be occupied: only a lower bound is known",
+    )
+    if isfinite(size):
+        error = f"the error from shared cells is ± {NORMAL * size:,.4g}"
+    each = ", one for each expected event (declare expected_distinct if there are fewer)"
+    rule = (
+        f"hashed = {table.cells} is too small for {values:,.0f} values{each if source == 'expected' else ''}"
+    )
+    return (f"{rule}: {error}; use at least {cells}",)
+
+
+def _cells(part: Part) -> int | None:
+    """Return the size of the hash table that a part counts in, if it does."""
+    return getattr(part.statistic, "hash_cells", None)
 
 
 def _unbounded(widths: Floats) -> str:

@@ -55,6 +55,7 @@ class Codes:
     universe: int  # 0 of vectors
     column: str
     size: int = 0  # bytes of a report
+    hashed: bool = False  # cells of a hash table, which values may share
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ class Column:
     bounds: tuple[Fraction, Fraction] | None = None  # numbers are clamped to them
     grid: Fraction | None = None
     hashed: int | None = None  # any text, known by a keyed hash below this number
+    expected_distinct: int | None = (
+        None  # values of a hashed column that the curator expects, for predictions
+    )
     max_groups: int | None = None  # groups are discovered, at most so many
     report: "ReportColumn | None" = None  # codes of reports, which devices have made private
 

@@ -22,9 +22,14 @@ Privacy
     For "each": an event moves its group's users of one tick by 1 at most. A User is in at most `max_groups`
     groups at each of the bounded ticks.
 
+Hashed
+    With `hashed`, users are numbers of cells of a hash table of `universe` cells, which several values may
+    share. The estimate is of the distinct values, and its error has the chance of the hash (`hash_cells`).
+    Cells are no users, so that Users cannot be the unit.
+
 Error
-    Unbiased; the standard error is that of the counter, and depends on no data. To protect whole users is
-    cheaper than to protect events: a user comes first once.
+    Unbiased, unless hashed; the standard error is that of the counter, and depends on no data. To protect
+    whole users is cheaper than to protect events: a user comes first once.
 
 Reference
     Dwork, Naor, Pitassi, Rothblum, Yekhanin: Pan-private streaming algorithms, ICS 2010, estimates the
@@ -44,6 +49,7 @@ from streamgauge.statistics.columns import Column, whole_numbers
 from streamgauge.statistics.contributions import rank
 from streamgauge.statistics.estimate import Estimate, linear
 from streamgauge.statistics.events import Events
+from streamgauge.statistics.hash_cells import HashCells
 from streamgauge.statistics.reaches import unit_reach
 from streamgauge.statistics.settings import declared
 from streamgauge.statistics.statistic import MOST, Marks, Statistic, Told
@@ -97,6 +103,7 @@ class Distinct(Statistic[Estimate]):
     mechanism: AskedMechanism = None
     pan_private: bool = False
     unit: Unit = Event()
+    hashed: bool = False
 
     def check(self) -> None:
         check_whole("universe", declared("universe", self.universe, "users are numbered from 0 below it"))
@@ -105,12 +112,27 @@ class Distinct(Statistic[Estimate]):
             raise ValueError(f"universe must be at most 2**31, got {self.universe}")
         if self.max_groups > 1 and not isinstance(self.unit, User):
             raise ValueError(f"max_groups must be 1 unless units are Users, got {self.max_groups}")
+        self._check_hashed()
         if self.window not in ("running", "each"):
             why = "a user who comes again leaves one window for another, at ticks without end"
             raise ValueError(f'window must be "running" or "each" ({why}), got {self.window!r}')
         if self.pan_private and self.remembers:
             why = "its memory is who has come: pan-private estimators are a room of their own"
             raise ValueError(f"pan_private must be False for running Distinct ({why}), got True")
+
+    def _check_hashed(self) -> None:
+        if not self.hashed:
+            return
+        HashCells(self.size_of_universe)
+        if isinstance(self.unit, User):
+            why = "several users may share a cell, whose groups would be bounded together"
+            raise ValueError(
+                f"unit must be events or ticks where values are hashed ({why}), got {self.unit!r}"
+            )
+
+    @property
+    def hash_cells(self) -> int | None:
+        return self.universe if self.hashed else None
 
     @property
     def size_of_universe(self) -> int:
@@ -176,7 +198,8 @@ class Distinct(Statistic[Estimate]):
         return events[rank(users[events]) + before < self.max_groups]
 
     def release(self, told: Told) -> Estimate:
-        return linear(told.sums, told.noises, 1.0)
+        counts = linear(told.sums, told.noises, 1.0)
+        return HashCells(self.size_of_universe).estimate(counts, told.noises) if self.hashed else counts
 
 
 def moved(unit: Unit) -> Reach:

@@ -34,6 +34,7 @@ from streamgauge.statistics.adapted import Scaled, adapted
 from streamgauge.statistics.asked_counter import asked_counter
 from streamgauge.statistics.columns import Column, column
 from streamgauge.statistics.estimate import Estimate, Floats, linear, stacked
+from streamgauge.statistics.hash_cells import HashCells
 from streamgauge.statistics.power_sums import Weights, channels_of
 from streamgauge.statistics.settings import check_claim
 from streamgauge.statistics.tuned import AskedMechanism, linear_of, tuned
@@ -194,6 +195,11 @@ class Statistic(ABC, Generic[R]):
     def signed(self) -> bool:
         """Whether what is counted can be negative."""
         return True
+
+    @property
+    def hash_cells(self) -> int | None:
+        """The size of the hash table whose occupied cells are counted; None if nothing is hashed."""
+        return None
 
     @property
     def counts_are_public(self) -> bool:
@@ -362,14 +368,17 @@ class Statistic(ABC, Generic[R]):
         """The standard error of a measure at `tick`, before any data.
 
         Where it depends on the data, that to be expected of so many events of such a mean and variance, as
-        `stddev` of that statistic says; NaN where there is no such thing.
+        `stddev` of that statistic says; NaN where there is no such thing. Of hashed values `count` is their
+        number.
         """
         if measure not in self.measures:
             raise ValueError(f"measure must be one of {', '.join(self.measures)}, got {measure!r}")
         return self._predicted(measure, tick, Expected(count, mean, variance))
 
     def _predicted(self, measure: str, tick: int, expected: Expected) -> float:
-        return self.stddev(tick)
+        if self.hash_cells is None:
+            return self.stddev(tick)
+        return float(HashCells(self.hash_cells).stddev(expected.count, self.stddev(tick)))
 
     def identity(self) -> str:
         """All that a saved run must share with the claim that goes on with it."""

@@ -39,7 +39,7 @@ def group(name: str, expression: Expression, asked: str) -> GroupColumn:
 def distinct(column: str, expression: Expression, universe: int | None) -> Codes:
     """What COUNT(DISTINCT column) counts: hashes below a public number, or labels."""
     if universe is not None:
-        return Codes(expression.sql, universe, column)
+        return Codes(expression.sql, universe, column, hashed=True)
     if expression.kind == "text" and expression.labels is None:
         raise Refused(
             f"COUNT(DISTINCT {column}) needs a universe: declare values or hashed for column {column}"

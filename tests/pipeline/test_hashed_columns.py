@@ -1,0 +1,152 @@
+"""COUNT(DISTINCT x) of hashed columns in pipelines: values that share a cell count, in plans and releases."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pipelines import Tables, event, lines, pipeline, run, tables, write
+
+from streamgauge.pipeline import Plan
+from streamgauge.query.toml_keys import BadFile
+from streamgauge.statistics.hash_cells import HashCells
+
+CELLS, VALUES = 1024, 1200
+ALL, BY_GROUP = "SELECT COUNT(DISTINCT u) FROM v", "SELECT g, COUNT(DISTINCT u) FROM v GROUP BY g"
+USERS = {"user": "u", "max_events_per_tick": 1, "max_ticks": 2}
+SURE = 8  # standard errors: fewer than one run in 10^14 is farther off
+
+
+def columns(**hashed: Any) -> Tables:
+    return {"g": {"values": ["a", "b"]}, "u": hashed}
+
+
+def planned(folder: Path, *releases: Tables, hashed: int = CELLS, **declared: Any) -> Plan:
+    stream = {"columns": columns(hashed=hashed, **declared), "budget": {"epsilon": 200}}
+    return pipeline(folder, tables(*releases, **stream)).plan()
+
+
+@pytest.mark.parametrize("unit", ["event", USERS], ids=["event", "user"])
+@pytest.mark.parametrize("sql", [ALL, BY_GROUP], ids=["all", "groups"])
+@pytest.mark.parametrize("window", ["each", "running"])
+def test_values_that_share_a_cell_are_published(tmp_path: Path, window: str, sql: str, unit: Any) -> None:
+    """The hash is fresh in every run; 706 of 1,024 cells are occupied by 1,200 values, give or take 14."""
+    write(tmp_path, [event(5, "ab"[i // VALUES], u=f"u{i}") for i in range(2 * VALUES)])
+    release = {"name": "r", "sql": sql, "window": window, "epsilon": 50}
+    stream = {"unit": unit, "budget": {"epsilon": 50}, "columns": columns(hashed=CELLS)}
+    made = pipeline(tmp_path, tables(release, **stream))
+    run(made)
+    published, truth = made.releases("r"), 2 * VALUES if sql == ALL else VALUES
+    assert np.all(np.abs(published.values("count_distinct_u")[0] - truth) < SURE * published[0].stddev[0])
+    own = HashCells(CELLS).stddev(published[0].value[0], 0.0)
+    assert np.all(published[0].stddev[0] >= own)
+    assert np.all(published[0].high[0] - published[0].low[0] > 3 * own)
+    later = published.values("count_distinct_u")[1:]
+    assert np.all(later == (published[0].value[0] if window == "running" else 0.0))
+
+
+def test_declared_values_are_counted_as_they_are(tmp_path: Path) -> None:
+    names = [f"u{i}" for i in range(50)]
+    write(tmp_path, [event(5, u=name) for name in names])
+    made = pipeline(tmp_path, tables({"name": "r", "sql": ALL, "epsilon": 1}, columns=columns(values=names)))
+    run(made)
+    first = made.releases("r")[0]
+    assert (first.value[0, 0], first.low[0, 0], first.high[0, 0]) == (50.0, 47.0, 53.0)
+
+
+def test_a_full_table_is_published_with_a_lower_bound_only(tmp_path: Path) -> None:
+    """All of 4 cells are occupied by 400 values but once in 10^49."""
+    write(tmp_path, [event(5, u=f"u{i}") for i in range(400)])
+    release = {"name": "r", "sql": ALL, "epsilon": 50}
+    stream = {"budget": {"epsilon": 50}, "columns": columns(hashed=4)}
+    made = pipeline(tmp_path, tables(release, **stream))
+    run(made)
+    first = lines(tmp_path / "out.jsonl")[0]["count_distinct_u"]
+    assert (first["high"], first["enough"]) == (None, False)
+    assert 3.9 < first["low"] <= first["value"] <= 400
+    assert made.releases("r")[0].high[0, 0] == np.inf
+
+
+@pytest.mark.parametrize("window", ["each", "running"])
+@pytest.mark.parametrize("epsilon", [1, 50])
+def test_the_plan_predicts_noise_and_shared_cells(tmp_path: Path, window: str, epsilon: int) -> None:
+    release = {"name": "r", "sql": ALL, "window": window, "epsilon": epsilon}
+    (counted,) = planned(tmp_path, release, expected_distinct=VALUES).releases
+    (without,) = planned(tmp_path, release, hashed=2**30, expected_distinct=VALUES).releases
+    table = HashCells(CELLS)
+    for error, noise in zip(counted.errors, without.errors, strict=True):
+        assert error.stddev == pytest.approx(table.stddev(VALUES, noise.stddev), rel=1e-3)
+        assert error.half_width > 1.9 * error.stddev
+        assert (error.note, error.level) == ("at 1,200 values in 1,024 cells", VALUES)
+
+
+def hints(folder: Path, expected: int | None = None, epsilon: int = 1, **declared: Any) -> list[str]:
+    release = {"name": "r", "sql": ALL, "window": "running", "epsilon": epsilon}
+    plan = planned(folder, release | ({} if expected is None else {"expected": expected}), **declared)
+    (choice,) = plan.releases[0].choices
+    assert all(hint in str(plan) for hint in choice.hints)
+    return list(choice.hints)
+
+
+def test_the_plan_says_when_a_table_is_too_small(tmp_path: Path) -> None:
+    small = "hashed = 4096 is too small for 4,000 values: the error from shared cells is ± 103.3; "
+    assert hints(tmp_path, hashed=4096, expected_distinct=4000) == [f"{small}use at least 32768"]
+    assert hints(tmp_path, hashed=32768, expected_distinct=4000) == []
+    events = "hashed = 4096 is too small for 4,000 values, one for each expected event "
+    (hint,) = hints(tmp_path, hashed=4096, expected=400)
+    assert hint.startswith(f"{events}(declare expected_distinct if there are fewer)")
+    assert hints(tmp_path, hashed=4096, expected=400, expected_distinct=100) == []
+    full = "nearly all cells will be occupied: only a lower bound is known; use at least 32768"
+    rule = "hashed = 4 is too small for 4,000 values"
+    assert hints(tmp_path, hashed=4, expected_distinct=4000) == [f"{rule}: {full}"]
+    assert hints(tmp_path, hashed=4) == [], "nothing is expected"
+
+
+def test_a_plan_without_an_expected_number_says_so(tmp_path: Path) -> None:
+    (release,) = planned(tmp_path, {"name": "r", "sql": ALL, "expected": 300}).releases
+    assert release.errors[0].note == "at 300 values in 1,024 cells, one for each event"
+    (release,) = planned(tmp_path, {"name": "r", "sql": ALL}).releases
+    note = "at 1,000 values in 1,024 cells; expected_distinct states how many to expect"
+    assert release.errors[0].note == note
+    (release,) = planned(tmp_path, {"name": "r", "sql": ALL}, hashed=4, expected_distinct=999).releases
+    assert release.errors[0].note.endswith("nearly all occupied, so that there is a lower bound only")
+    assert release.errors[0].half_width == np.inf
+
+
+def test_tables_of_users_are_planned_for_as_many_as_are_expected(tmp_path: Path) -> None:
+    sql = "SELECT COUNT(DISTINCT u), HEAVY_FRACTION(u, 3) FROM v"
+    release = {"name": "r", "sql": sql, "window": "running", "expected": 1000}
+    stream = {"pan_private": True, "unit": {"user": "u"}, "source": "http", "arrival": "live"}
+    for users, note in ((None, "at 1,000 users"), (200, "at 200 users")):
+        declared = {} if users is None else {"expected_distinct": users}
+        made = pipeline(tmp_path, tables(release, columns=columns(hashed=4096, **declared), **stream))
+        error, *_, heavy = made.plan().releases[0].errors
+        assert error.note == note
+        assert heavy.note == f"at {200 if users else 3333:,} users who came 3 times or once"
+
+
+def test_what_is_expected_of_a_column_is_not_pinned(tmp_path: Path) -> None:
+    write(tmp_path, [event(5, u="u1")])
+    stream = {"columns": columns(hashed=CELLS, expected_distinct=10)}
+    run(pipeline(tmp_path, tables({"name": "r", "sql": ALL}, **stream)))
+    stream = {"columns": columns(hashed=CELLS, expected_distinct=500)}
+    again = pipeline(tmp_path, tables({"name": "r", "sql": ALL}, **stream)).plan()
+    assert (again.refused, again.edits.new, again.edits.kept) == ((), (), ("r",))
+    assert again.releases[0].errors[0].level == 500
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (
+            {"values": ["a"], "expected_distinct": 5},
+            "expected_distinct must be left out unless there are hashed",
+        ),
+        ({"hashed": 9, "expected_distinct": 0}, "expected_distinct must be a whole number from 1"),
+    ],
+)
+def test_expected_numbers_without_a_meaning_are_refused(
+    tmp_path: Path, declared: Tables, message: str
+) -> None:
+    with pytest.raises(BadFile, match=message):
+        pipeline(tmp_path, tables(columns=columns(**declared)))
