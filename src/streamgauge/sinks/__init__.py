@@ -7,6 +7,7 @@ from streamgauge.sinks.line_file import LineFile
 from streamgauge.sinks.opening import open_sink
 from streamgauge.sinks.parquet_parts import ParquetParts
 from streamgauge.sinks.standard_output import StandardOutput
+from streamgauge.sinks.wide_csv import WideCsv
 
 __all__ = [
     "CsvLines",
@@ -18,5 +19,6 @@ __all__ = [
     "SinkFailed",
     "SinkInUse",
     "StandardOutput",
+    "WideCsv",
     "open_sink",
 ]
