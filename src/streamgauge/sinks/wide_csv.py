@@ -51,7 +51,7 @@ class WideCsv:
 
     @property
     def header(self) -> bytes:
-        return (",".join(map(quoted, self.columns)) + "\n").encode()
+        return (",".join(map(_to_cell, self.columns)) + "\n").encode()
 
     def lines(self, released: Released, stamp: str | None = None) -> bytes:
         """Return a line for each place of a tick.
