@@ -68,6 +68,12 @@ def test_a_rolled_up_release_has_levels_and_empty_keys_above() -> None:
     assert [(record["level"], record["ward"]) for record in records] == [("1", "a"), ("0", "")]
 
 
+def test_a_group_column_may_be_called_level_without_a_rollup() -> None:
+    shape = Shape("floods", ("count",), tuple(Place(1, (("level", each),)) for each in ("low", "high")))
+    records = read(WideCsv([shape]).header + WideCsv([shape]).lines(released(shape, 1)))
+    assert [record["level"] for record in records] == ["low", "high"]
+
+
 def test_an_empty_text_differs_from_a_key_above_its_level() -> None:
     shape = Shape("rolled", ("count",), (Place(1, (("ward", ""),)), Place(0, ())))
     lines = WideCsv([shape]).lines(released(shape, 1)).decode().splitlines()

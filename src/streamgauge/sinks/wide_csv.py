@@ -72,8 +72,8 @@ class WideCsv:
         if known is not shape:
             self._check(shape)
             labels = [dict(place.labels) for place in shape.places]
-            cells = {name: [_to_cell(each.get(name)) for each in labels] for name in shape.columns}
-            cells["level"] = [str(place.level) for place in shape.places]
+            cells = {"level": [str(place.level) for place in shape.places]}
+            cells |= {name: [_to_cell(each.get(name)) for each in labels] for name in shape.columns}
             self._cells[shape.release] = shape, cells
         return cells
 
