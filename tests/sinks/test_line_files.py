@@ -17,7 +17,15 @@ import pytest
 from examples import HOSTILE, ROLLED, TORN, WARDS, Wide, released, writes
 
 from streamgauge.query.settings import SinkSettings
-from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, SinkFailed, open_sink
+from streamgauge.sinks import (
+    CsvLines,
+    ForeignSink,
+    JsonLines,
+    LineFile,
+    SinkColumnsError,
+    SinkFailed,
+    open_sink,
+)
 from streamgauge.sinks.csv_file import LONG
 
 FORMS = {"jsonl": JsonLines, "csv": CsvLines, "wide": Wide}
@@ -271,3 +279,16 @@ def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
         assert (tmp_path / settings.to).read_bytes().startswith(form.opening)
     with pytest.raises(ValueError, match="format must be jsonl or csv for standard output, got parquet"):
         open_sink(SinkSettings("-", "parquet"), tmp_path)
+
+
+@pytest.mark.parametrize("first", [b'"', b"x" * 200_000, b"x" * 100_000, b"\xff\0", b"other"])
+def test_a_csv_file_with_another_header_is_refused_in_one_line(tmp_path: Path, first: bytes) -> None:
+    made = sink(tmp_path, Wide)
+    made.path.write_bytes(b"release,tick,start,end," + first + b",chain\n")
+    before = made.path.read_bytes()
+    with pytest.raises(ValueError, match=r"sink (releases )?must") as refused:
+        made.resume(None)
+    assert isinstance(refused.value, ForeignSink | SinkColumnsError)
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(str(refused.value)) < 1000
+    assert made.path.read_bytes() == before

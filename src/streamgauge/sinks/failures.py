@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from streamgauge.query.toml_keys import one_line
 
-MAX_COLUMNS_SHOWN = 6
+MAX_COLUMNS_SHOWN, MAX_NAME_SHOWN = 6, 60  # columns, and characters of each
 
 
 class SinkFailed(RuntimeError):  # noqa: N818 - named for what it is
@@ -51,7 +51,8 @@ def describe_columns(name: str, before: Sequence[str], after: Sequence[str]) -> 
     """Return the refusal of a sink whose header has other columns than its releases."""
     changes = [f"+{column}" for column in after if column not in before]
     changes += [f"-{column}" for column in before if column not in after]
-    shown = ", ".join(map(one_line, changes[:MAX_COLUMNS_SHOWN])) or "another order"
+    names = [one_line(change[:MAX_NAME_SHOWN]) for change in changes[:MAX_COLUMNS_SHOWN]]
+    shown = ", ".join(names) or "another order"
     more = ", ..." if len(changes) > MAX_COLUMNS_SHOWN else ""
     return (
         f"sink {name} must keep the columns of its header, got a change ({shown}{more}): undo the edit, or "

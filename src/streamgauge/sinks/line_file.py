@@ -20,7 +20,7 @@ import csv
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from streamgauge.query.durable import sync, write_all
@@ -69,10 +69,11 @@ class LineFile:
 
     def _refuse_columns(self, content: mmap.mmap) -> None:
         """Refuse a CSV sink of ours that has another header."""
-        line, header = content[: max(content.find(b"\n"), 0)], self.form.header.rstrip(b"\n")
-        if all(each.startswith(TIMES) and each.endswith(LAST) for each in (line, header)):
-            before, after = csv.reader([line.decode(errors="replace"), header.decode()])
-            raise SinkColumnsError(describe_columns(self.name, before, after))
+        lines = content[: max(content.find(b"\n"), 0)], self.form.header.rstrip(b"\n")
+        if all(each.startswith(TIMES) and each.endswith(LAST) for each in lines):
+            with suppress(csv.Error):  # no header of ours
+                before, after = (next(csv.reader([each.decode(errors="replace")])) for each in lines)
+                raise SinkColumnsError(describe_columns(self.name, before, after))
 
     def astray(self, knows: Callable[[Trace], bool]) -> str | None:
         with failing(self.name):
