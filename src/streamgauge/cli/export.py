@@ -63,6 +63,7 @@ def export(  # noqa: PLR0917 - the options of a command
 
     with Stored(checked.folder) as stored:
         names = stored.names(release)
-        wide = None if shape == CsvShape.LONG else [stored.shapes[name] for name in names]
+        charged = [each for name, each in stored.shapes.items() if name in names]  # in the order of the file
+        wide = None if shape == CsvShape.LONG else charged
         count = write((item for name in names for item in stored.ticks(name, first, last)), to, wide)
     aside().print(f"{to} has {counted(count, 'tick')} of {', '.join(names) or 'no release'}", soft_wrap=True)
