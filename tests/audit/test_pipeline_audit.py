@@ -275,6 +275,7 @@ def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, mo
         {"time_format": "iso"},
         {"time_format": "epoch ns"},
         {"sinks": [{"to": "o.csv"}]},
+        {"sinks": [{"to": "o.csv", "shape": "long"}]},
         {"sinks": [{"to": "-"}]},
         {"sinks": [{"to": "-", "format": "csv"}]},
         {"sinks": [{"to": "o.parquet"}]},
@@ -287,6 +288,32 @@ def test_whatever_a_file_reads_and_writes_its_readers_see_the_records(tmp_path: 
     seen = silent(file_of(tmp_path, COUNTS, **settings), (), (Line(1, here), Line(2, there), Line(2, there)))
     assert seen[0, ..., 0].tolist() == [[0, 0], [0, 0]]
     assert seen[1, ..., 0].tolist() == [[1, 0], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT level, COUNT(*), SUM(x) FROM v GROUP BY level",
+        "SELECT g, n, COUNT(*), AVG(x) FROM v GROUP BY ROLLUP(g, n)",
+        "SELECT g, COUNT(*) FROM v GROUP BY g",
+        "SELECT b, COUNT(*) FROM v GROUP BY b",
+    ],
+)
+def test_wide_csv_shows_the_same_numbers_as_json_lines(tmp_path: Path, sql: str) -> None:
+    columns = {
+        **{"g": {"values": ["a", 'q"', ""]}, "n": {"values": [1, 2.5]}, "x": {"bounds": [0, 10], "grid": 1}},
+        **{"level": {"values": ["low", "high"]}, "b": {"values": [True, False]}},
+    }
+    cells = (("g", 'q"'), ("n", 2.5), ("x", 3), ("level", "high"), ("b", True))
+    line = Line(2, cells)
+    release, other = {"name": "r", "sql": sql, "epsilon": "1/2"}, {**COUNTS, "name": "o", "epsilon": "1/2"}
+    seen = [
+        silent(file_of(tmp_path, release, other, columns=columns, sinks=[{"to": to}]), (), (line, line))
+        for to in ("o.jsonl", "o.csv")
+    ]
+    assert np.isfinite(seen[0]).any()
+    assert np.nanmax(seen[0][1] - seen[0][0]) >= 2
+    np.testing.assert_array_equal(*seen)
 
 
 def test_groups_that_are_discovered_are_run_under_many_names(tmp_path: Path) -> None:

@@ -25,16 +25,19 @@ from streamgauge.query.settings import PipelineFile
 from streamgauge.sinks.csv_file import CsvLines
 from streamgauge.sinks.json_lines import JsonLines
 from streamgauge.sinks.parquet_parts import ParquetParts
+from streamgauge.sinks.wide_csv import WideCsv
 from streamgauge.testing import InsecureNoise
 
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
-SINKS = ("o.jsonl", "o.csv", "o.parquet")
+SINKS = ("o.jsonl", "o.csv", "o.csv long", "o.parquet")
 DOUBT = 1e-9
 
 
 def file_of(folder: Path, sink: str = "o.jsonl", **settings: Any) -> PipelineFile:
     release = {**COUNTS, "epsilon": 1, **settings.pop("loss", {})}
-    return Pipeline.of(tables(release, sinks=[{"to": sink}], **settings), folder / "v.toml").file
+    to, _, shape = sink.partition(" ")
+    sinks = [{"to": to, "shape": shape} if shape else {"to": to}]
+    return Pipeline.of(tables(release, sinks=sinks, **settings), folder / "v.toml").file
 
 
 @pytest.fixture
@@ -93,14 +96,34 @@ def test_honest_sinks_tell_nothing_but_numbers(tmp_path: Path, trial_of: Any, si
         (CsvLines, lambda text: text.replace(b",count,", b',"count",')),
         (CsvLines, lambda text: text.replace(b"true,", b"true, ")),
         (CsvLines, lambda text: text.replace(b"\n", b"\r\n")),
+        (WideCsv, lambda text: text.replace(b"counts,", b'"counts",')),
+        (WideCsv, lambda text: text.replace(b"true,", b"true, ")),
+        (WideCsv, lambda text: text.replace(b".0,", b".00,")),
+        (WideCsv, lambda text: b"".join(reversed(text.splitlines(True)))),
+        (WideCsv, lambda text: text.replace(b"\n", b",\n")),
+        (WideCsv, lambda text: text.replace(b"\n", b"\n\n", 1)),
     ],
-    ids=["space", "field", "order", "format", "time", "line", "chain", "quotes", "space in CSV", "line ends"],
+    ids=[
+        *(
+            "space",
+            "field",
+            "order",
+            "format",
+            "time",
+            "line",
+            "chain",
+            "quotes",
+            "space in CSV",
+            "line ends",
+        ),
+        *("wide quotes", "wide space", "wide format", "wide order", "wide field", "wide line"),
+    ],
 )
 def test_a_text_that_depends_on_the_data_is_suspected(
     tmp_path: Path, monkeypatch: Any, trial_of: Any, form: Any, how: Any
 ) -> None:
     rewritten(monkeypatch, form, how)
-    sink = "o.csv" if form is CsvLines else "o.jsonl"
+    sink = {JsonLines: "o.jsonl", CsvLines: "o.csv long", WideCsv: "o.csv"}[form]
     assert suspects(trial_of(file_of(tmp_path, sink)))
 
 

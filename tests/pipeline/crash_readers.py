@@ -178,11 +178,22 @@ def of_row(row: Mapping[str, Any]) -> Iterator[Row]:
             yield (row["release"], row["tick"], group, name), tuple(said[each] for each in SAID)
 
 
-def of_csv(line: bytes) -> Iterator[Row]:
-    ((release, tick, _, _, _, group, measure, *numbers, enough, _),) = csv.reader([line.decode()])
-    if release != "release":
-        said = (*(known(float(number or "nan")) for number in numbers), enough == "true")
-        yield (release, int(tick), json.dumps(json.loads(group)), measure), said
+def records(path: Path) -> Iterator[bytes]:
+    """The whole lines of CSV, each with its header before it."""
+    header, *rest = list(lines(path)) or [b""]
+    yield from (header + line for line in rest)
+
+
+def of_csv(lines: bytes) -> Iterator[Row]:
+    (record,) = csv.DictReader(io.StringIO(lines.decode(), newline=""))
+    names = list(record)
+    measures = [name for name in names if record.get(f"{name}_enough")]
+    keys = names[4 : min(names.index(name) for name in measures)]
+    group = json.dumps({name: record[name] for name in keys})
+    for name in measures:
+        numbers = [record[name + ending] for ending in ("", "_stddev", "_low", "_high")]
+        said = (*(known(float(number or "nan")) for number in numbers), record[f"{name}_enough"] == "true")
+        yield (record["release"], int(record["tick"]), group, name), said
 
 
 def of_parquet(part: bytes) -> Iterator[Row]:
@@ -197,10 +208,10 @@ def known(number: float | None) -> float | None:
     return number if number is not None and isfinite(number) else None
 
 
-FORMS = {
+FORMS: dict[str, tuple[Any, Any]] = {
     "jsonl": (lines, of_json),
     "-": (lines, of_json),
-    "csv": (lines, of_csv),
+    "csv": (records, of_csv),
     "parquet": (parts, of_parquet),
 }
 

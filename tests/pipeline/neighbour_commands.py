@@ -6,6 +6,7 @@ Numbers of releases are left out of it, for they are drawn anew; so are the time
 import csv
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,18 @@ def shapes_of(text: str) -> list[Any]:
 
 
 def keys_of(path: Path) -> list[tuple[str, ...]]:
-    """The lines of a CSV file without their numbers."""
+    """The lines of a wide CSV file without their numbers, and which measures each of them has."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
-        return [tuple(row[name] for name in KEYS) for row in csv.DictReader(file)]
+        return [tuple(_key(row)) for row in csv.DictReader(file)]
+
+
+def _key(row: dict[str, str]) -> Iterator[str]:
+    measures = [name for name in row if f"{name}_enough" in row]
+    numbers = {name + ending for name in measures for ending in ("", "_stddev", "_low", "_high", "_enough")}
+    yield from (f"{name}={cell}" for name, cell in row.items() if name not in numbers and name != "chain")
+    yield from (name for name in measures if row[f"{name}_enough"])
 
 
 def parts_of(folder: Path) -> list[Any]:

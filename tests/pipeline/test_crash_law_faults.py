@@ -37,7 +37,7 @@ def test_where_the_store_has_no_room_a_run_ends_with_a_line_and_goes_on_when_the
 
 def test_where_a_sink_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is():
     with Watched("finished") as run:
-        for room, sink in ((0, "out.jsonl"), (1000, "out.jsonl"), (2700, "out.parquet"), (5000, "out.jsonl")):
+        for room, sink in ((0, "out.jsonl"), (1000, "out.jsonl"), (2400, "out.parquet"), (5000, "out.jsonl")):
             fails(run, SINK_FAILED.format(sink), room_in_sinks=room)
         goes_on(run)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pipelines import TABLES, Tables, lines, one_a_second, pipeline, run, tables, write
+from pipelines import TABLES, Tables, one_a_second, pipeline, run, tables, write
 
 from streamgauge.query.toml_keys import BadFile
 from streamgauge.sinks import ForeignSink, SinkInUse
@@ -53,22 +53,6 @@ def test_two_runs_at_once_do_not_share_a_sink_even_a_new_one(folder: Path, sink:
     assert len(list(running)) == 9
     with pytest.raises(ForeignSink):
         run(second)
-
-
-def test_a_sink_that_was_written_before_stamps_told_the_store_goes_on(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from streamgauge.pipeline import holding
-    from streamgauge.sinks import open_sink
-
-    longer = tables(end="2026-01-05T00:01:40Z")
-    with monkeypatch.context() as earlier:
-        earlier.setattr(holding, "open_sink", lambda settings, base, owner: open_sink(settings, base))
-        run(pipeline(folder, longer))
-    assert {line["chain"].count(":") for line in lines(folder / "out.jsonl")} == {1}
-    longer["release"].append({"name": "more", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/4"})
-    run(pipeline(folder, longer))
-    assert [line["chain"].count(":") for line in lines(folder / "out.jsonl")] == [1] * 20 + [2] * 10
 
 
 def test_no_two_files_share_a_store(tmp_path: Path) -> None:

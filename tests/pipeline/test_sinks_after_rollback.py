@@ -38,7 +38,10 @@ class Published(Curator):
         if path.suffix == ".jsonl":
             rows = map(json.loads, path.read_text().splitlines())
             return sorted((row["tick"], str(row["group"]), row["sum_x"]["value"]) for row in rows)
-        read = {".csv": f"read_csv('{path}')", ".parquet": f"'{path}/*.parquet'"}[path.suffix]
+        if path.suffix == ".csv":
+            rows = duckdb.connect().sql(f"SELECT tick, g, sum_x FROM read_csv('{path}')").fetchall()
+            return sorted((tick, str({"g": group}), value) for tick, group, value in rows)
+        read = f"'{path}/*.parquet'"
         rows = duckdb.connect().sql(f'SELECT tick, "group", value FROM {read}').fetchall()
         return sorted((tick, str(json.loads(group)), value) for tick, group, value in rows)
 

@@ -8,6 +8,7 @@ import pytest
 from forked import forked, killed_at
 
 from streamgauge.pipeline.keys import create_key, load_key
+from streamgauge.pipeline.rollback import _list_unknown
 from streamgauge.pipeline.store import Act, Reader, Store, Trace
 from streamgauge.pipeline.store_errors import DamagedWitness, StoreUnwritable
 from streamgauge.pipeline.witness import Overtaken, RolledBack, Witness, ahead, place, refuse_rollback
@@ -202,3 +203,32 @@ def test_a_witness_that_cannot_be_written_is_told(store, key, monkeypatch):
     witness = Witness(key.path / "not a folder", store)
     with pytest.raises(StoreUnwritable, match="not a directory"):
         witness.write(store.trace)
+
+
+def test_a_store_knows_the_beginning_of_its_chain_that_a_sink_has(store, key, tmp_path):
+    commit(store, 1)
+    commit(store, 2)
+    tick, chain = store.trace
+    other = chain[:15] + ("0" if chain[15] != "0" else "1")
+    assert store.knows(Trace(tick, chain[:16]))
+    wrong = [chain[:15], chain[:17], "", other, other + chain[16:], chain[:16] + "0" * 48]
+    assert not any(store.knows(Trace(tick, each)) for each in wrong)
+    assert not store.knows(Trace(1, chain[:16]))
+
+
+def test_traces_of_one_history_match_however_short_one_is():
+    chain = "9f86d081884c7d65" + "a" * 48
+    whole, short = Trace(7, chain), Trace(7, chain[:16])
+    assert whole.matches(short)
+    assert short.matches(whole)
+    assert short.matches(Trace(7, chain[:16]))
+    for other in (Trace(8, chain[:16]), Trace(7, "0" * 16), Trace(7, chain[:8]), Trace(7, "")):
+        assert not whole.matches(other)
+        assert not short.matches(other)
+
+
+def test_a_history_that_witness_and_sinks_tell_of_is_unknown_once_and_paid_once(store):
+    lost, paid = Trace(9, "ab" * 32), Trace(8, "cd" * 32)
+    found = [lost, Trace(9, "ab" * 8), Trace(9, "ef" * 8), Trace(8, "cd" * 8), store.trace]
+    assert _list_unknown(store, found, {paid}) == [lost, Trace(9, "ef" * 8)]
+    assert _list_unknown(store, found, {paid, Trace(9, "ab" * 8), Trace(9, "ef" * 8)}) == []

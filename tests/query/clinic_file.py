@@ -80,7 +80,7 @@ EVERYTHING: dict[str, Any] = {
         {"name": "two", "sql": "SELECT COUNT(*) FROM visits", "share": "1/3"},
         {"name": "three", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.25},
     ],
-    "sink": [{"to": "-", "format": "csv", "releases": ["one", "two"]}],
+    "sink": [{"to": "-", "format": "csv", "shape": "long", "releases": ["one", "two"]}],
     "server": {
         "anonymous": True,
         "https": True,

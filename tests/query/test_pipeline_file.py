@@ -76,6 +76,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert (one.loss, two.loss, three.loss) == (Zcdp("0.01"), left.part("1/3"), Pure("1/4"))
     assert two.horizon is None
     assert read.sinks[0].releases == ("one", "two")
+    assert read.sinks[0].shape == "long"
 
 
 def test_a_byte_order_mark_is_no_harm(tmp_path: Path) -> None:

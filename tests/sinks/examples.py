@@ -3,6 +3,7 @@
 import numpy as np
 
 from streamgauge.query.released import Place, Released, Shape
+from streamgauge.sinks import WideCsv
 
 HOUR = 3_600 * 10**6
 HOSTILE = (
@@ -23,6 +24,13 @@ ROLLED = Shape("rolled", ("count",), (Place(1, (("ward", "a"),)), Place(0, ())))
 TORN = Shape("torn", ("count",), tuple(Place(1, (("ward", x),)) for x in ('"', "東\n")))
 
 
+class Wide(WideCsv):
+    """The wide form of all examples, as a sink has it."""
+
+    def __init__(self) -> None:
+        super().__init__([WARDS, ROLLED, TORN], stamped=True)
+
+
 def released(shape: Shape, tick: int) -> Released:
     """Whole numbers, fractions, and what is not known."""
     size = (len(shape.measures), len(shape.places))
@@ -40,4 +48,4 @@ def writes(
     ticks: int = 3, shapes: tuple[Shape, ...] = (WARDS, ROLLED)
 ) -> list[tuple[list[Released], int, str]]:
     """What a run gives to a sink: the releases of some ticks, a number and a chain."""
-    return [([released(shape, t) for shape in shapes], t, f"{t:064x}") for t in range(1, ticks + 1)]
+    return [([released(shape, t) for shape in shapes], t, f"{t:016x}{t:048x}") for t in range(1, ticks + 1)]

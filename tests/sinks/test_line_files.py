@@ -8,18 +8,27 @@ import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from examples import HOSTILE, ROLLED, TORN, WARDS, released, writes
+from examples import HOSTILE, ROLLED, TORN, WARDS, Wide, released, writes
 
 from streamgauge.query.settings import SinkSettings
-from streamgauge.sinks import CsvLines, ForeignSink, JsonLines, LineFile, SinkFailed, open_sink
+from streamgauge.sinks import (
+    CsvLines,
+    ForeignSink,
+    JsonLines,
+    LineFile,
+    SinkColumnsError,
+    SinkFailed,
+    open_sink,
+)
 from streamgauge.sinks.csv_file import LONG
 
-FORMS = {"jsonl": JsonLines, "csv": CsvLines}
+FORMS = {"jsonl": JsonLines, "csv": CsvLines, "wide": Wide}
 always = bool  # every trace is known
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
@@ -98,7 +107,7 @@ def test_a_file_torn_at_any_byte_ends_as_if_nothing_had_happened(tmp_path: Path,
         again = sink(tmp_path, form)
         newest = again.resume(positions[0])
         whole_line = contents[1][:cut].count(b"\n") > contents[0].count(b"\n")
-        assert newest == ((2, f"{2:064x}") if whole_line else (1, f"{1:064x}"))
+        assert newest == ((2, f"{2:016x}") if whole_line else (1, f"{1:016x}"))
         assert again.write(*writes(shapes=(TORN,))[1]) == positions[1]
         again.close()
         assert made.path.read_bytes() == contents[1]
@@ -107,12 +116,12 @@ def test_a_file_torn_at_any_byte_ends_as_if_nothing_had_happened(tmp_path: Path,
 @every_form
 def test_a_first_write_torn_at_any_byte_is_written_again(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form, 1, shapes=(TORN,))
-    lines_without_release = form.header.count(b"\n")
+    lines_without_release = form().header.count(b"\n")
     for cut in range(len(contents[0]) + 1):
         made.path.write_bytes(contents[0][:cut])
         again = sink(tmp_path, form)
         whole_line = contents[0][:cut].count(b"\n") > lines_without_release
-        assert again.resume(None) == ((1, f"{1:064x}") if whole_line else None)
+        assert again.resume(None) == ((1, f"{1:016x}") if whole_line else None)
         assert again.write(*writes(shapes=(TORN,))[0]) == positions[0]
         again.close()
         assert made.path.read_bytes() == contents[0]
@@ -122,7 +131,7 @@ def test_a_twin_that_does_not_cut_is_caught(tmp_path: Path, monkeypatch: pytest.
     made, positions, contents = written(tmp_path, JsonLines)
     made.path.write_bytes(contents[1] + contents[1][:9])
     monkeypatch.setattr(os, "ftruncate", lambda *_: None)
-    assert made.resume(positions[0]) == (2, f"{2:064x}")
+    assert made.resume(positions[0]) == (2, f"{2:016x}")
     made.write(*writes()[1])
     made.close()
     assert made.path.read_bytes() != contents[1]
@@ -133,8 +142,8 @@ def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) 
     """The store went back: it knows the first write only, and the file tells of the second each time."""
     made, positions, contents = written(tmp_path, form)
     for _ in range(2):
-        assert made.resume(positions[0]) == (2, f"{2:064x}")
-        assert made.resume(None) == (2, f"{2:064x}")
+        assert made.resume(positions[0]) == (2, f"{2:016x}")
+        assert made.resume(None) == (2, f"{2:016x}")
         made.close()
     assert made.path.read_bytes() == contents[1]
 
@@ -146,7 +155,7 @@ def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -
     late = contents[1].splitlines()[-1].replace(b"2:00", b"9" * 30 + b":00") + b"\n"
     assert late + b"\n" not in contents[1]
     made.path.write_bytes(contents[1] + bytes(5000) + b"\n\xff\xfe\n{}\n" + deep + late)
-    assert made.resume(positions[0]) == (2, f"{2:064x}")
+    assert made.resume(positions[0]) == (2, f"{2:016x}")
     made.close()
 
 
@@ -166,7 +175,7 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: 
 def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     made.path.write_bytes(contents[0])
-    assert made.resume(positions[1]) == (1, f"{1:064x}")  # what it tells is told in any case
+    assert made.resume(positions[1]) == (1, f"{1:016x}")  # what it tells is told in any case
     assert re.search(r"must have the \d+ bytes that were written to it, got \d+", str(made.astray(always)))
     made.close()
     made.path.unlink()
@@ -205,7 +214,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 @every_form
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form, 1)
-    assert made.resume(positions[0]) == (1, f"{1:064x}")
+    assert made.resume(positions[0]) == (1, f"{1:016x}")
     with full_disk(len(contents[0]) + 100), pytest.raises(SinkFailed) as failure:
         made.write(*writes()[1])
     assert str(failure.value) == "sink releases could not be used: File too large"
@@ -259,9 +268,10 @@ def test_a_write_of_nothing_is_a_position(tmp_path: Path) -> None:
 
 
 def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
-    for format_, form in FORMS.items():
-        settings = SinkSettings(f"out/releases.{format_}", format_)  # type: ignore[arg-type]  # one of three
-        made = open_sink(settings, tmp_path)
+    for name, form in FORMS.items():
+        settings = SinkSettings(f"out/releases.{name}", "jsonl" if name == "jsonl" else "csv")
+        settings = replace(settings, shape="wide" if name == "wide" else "long")
+        made = open_sink(settings, tmp_path, shapes=[WARDS, ROLLED])
         assert made.resume(None) is None
         made.write(*writes()[0])
         made.close()
@@ -269,3 +279,16 @@ def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
         assert (tmp_path / settings.to).read_bytes().startswith(form.opening)
     with pytest.raises(ValueError, match="format must be jsonl or csv for standard output, got parquet"):
         open_sink(SinkSettings("-", "parquet"), tmp_path)
+
+
+@pytest.mark.parametrize("first", [b'"', b"x" * 200_000, b"x" * 100_000, b"\xff\0", b"other"])
+def test_a_csv_file_with_another_header_is_refused_in_one_line(tmp_path: Path, first: bytes) -> None:
+    made = sink(tmp_path, Wide)
+    made.path.write_bytes(b"release,tick,start,end," + first + b",chain\n")
+    before = made.path.read_bytes()
+    with pytest.raises(ValueError, match=r"sink (releases )?must") as refused:
+        made.resume(None)
+    assert isinstance(refused.value, ForeignSink | SinkColumnsError)
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(str(refused.value)) < 1000
+    assert made.path.read_bytes() == before

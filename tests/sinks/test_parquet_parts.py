@@ -19,7 +19,7 @@ from streamgauge.query.settings import SinkSettings
 from streamgauge.sinks import CsvLines, ForeignSink, ParquetParts, SinkFailed, open_sink, parquet_parts
 from streamgauge.sinks.csv_file import LONG
 
-CHAINS = [(t, f"{t:064x}") for t in range(5)]
+CHAINS = [(t, f"{t:016x}") for t in range(5)]
 
 
 def sink(folder: Path) -> ParquetParts:
@@ -46,7 +46,7 @@ def names(made: ParquetParts) -> list[str]:
 def as_csv(count: int) -> list[list[str]]:
     """What CSV says of the same writes."""
     items: list[tuple[Released, str]] = [
-        (item, f"{number}:{chain}") for releases, number, chain in writes(count) for item in releases
+        (item, f"{number}:{chain[:16]}") for releases, number, chain in writes(count) for item in releases
     ]
     form = CsvLines()
     text = form.header + b"".join(form.lines(item, stamp) for item, stamp in items)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples import writes
+from examples import ROLLED, WARDS, Wide, released, writes
 
 from streamgauge.query.settings import SinkSettings
 from streamgauge.sinks import (
@@ -25,6 +25,7 @@ Made = Callable[[Path, str], Any]
 KINDS: dict[str, Made] = {
     "jsonl": lambda folder, owner: LineFile("out", folder / "out", JsonLines(), owner),
     "csv": lambda folder, owner: LineFile("out", folder / "out", CsvLines(), owner),
+    "wide": lambda folder, owner: LineFile("out", folder / "out", Wide(), owner),
     "parquet": lambda folder, owner: ParquetParts("out", folder / "out", owner),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -43,13 +44,30 @@ def written(kind: Made, folder: Path, owner: str, count: int = 2) -> bytes:
     return bytes(positions[-1])
 
 
-def test_a_stamp_tells_number_chain_and_owner_and_earlier_ones_tell_no_owner() -> None:
-    for stamp in (Stamp(17, "9f86"), Stamp(17, "9f86", OURS)):
-        assert Stamp.of(str(stamp)) == stamp
-    assert str(Stamp(17, "9f86")) == "17:9f86"
-    wrong = ("", "17", "x:9f", "1:2:3:4", f"{2**62}:9f", f"{'9' * 30}:9f", f"{'9' * 5000}:9f")
-    assert [Stamp.of(text) for text in wrong] == [None] * 7
-    assert Stamp.of(f"{2**62 - 1}:9f") == Stamp(2**62 - 1, "9f")
+def test_a_stamp_tells_number_and_beginnings_of_chain_and_owner() -> None:
+    chain = "9f86d081884c7d65" + "0" * 48
+    assert str(Stamp(17, chain, OURS)) == f"17:9f86d081884c7d65:{OURS[:8]}"
+    assert Stamp.of(str(Stamp(17, chain, OURS))) == Stamp(17, chain[:16], OURS[:8])
+    assert Stamp.of(str(Stamp(17, chain))) == Stamp(17, chain[:16])
+    short = chain[:16]
+    assert Stamp.of(f"{2**62 - 1}:{short}") == Stamp(2**62 - 1, short)
+    wrong = ("", "17", "17:", f"x:{short}", f"1:{short}:3:4", f"{2**62}:{short}", f"{'9' * 5000}:{short}")
+    wrong += (f"1:{short[:-1]}", f"1:{chain}", f"1:{short}:", f"1:{short}:{OURS}", f"\u0661:{short}")
+    assert [Stamp.of(text) for text in wrong] == [None] * len(wrong)
+
+
+@every_kind
+def test_a_line_spends_at_most_forty_bytes_on_its_stamp(kind: Made, tmp_path: Path) -> None:
+    """Ticks of 8 digits among them; whole chains and owners took 106."""
+    assert len(str(Stamp(10_000_000, "f" * 64, OURS))) <= 40
+    made = kind(tmp_path, OURS)
+    position = made.write([released(ROLLED, 1)], 10_000_000, "f" * 64)
+    assert made.resume(position) == (10_000_000, "f" * 16)
+    made.close()
+    stored = b"".join(content(tmp_path).values())
+    assert b"f" * 16 in stored
+    assert b"f" * 17 not in stored
+    assert OURS[:9].encode() not in stored
 
 
 @every_kind
@@ -66,9 +84,9 @@ def test_a_sink_of_another_store_is_refused_with_what_to_do_and_kept(kind: Made,
 def test_a_sink_that_was_written_before_stamps_had_owners_goes_on(kind: Made, tmp_path: Path) -> None:
     position = written(kind, tmp_path, "")
     made = kind(tmp_path, OURS)
-    assert made.resume(position) == (2, f"{2:064x}")
+    assert made.resume(position) == (2, f"{2:016x}")
     position = made.write(*writes(3)[2])
-    assert made.resume(position) == (3, f"{3:064x}")
+    assert made.resume(position) == (3, f"{3:016x}")
     made.close()
     with pytest.raises(ForeignSink):
         kind(tmp_path, THEIRS).resume(position)
@@ -94,7 +112,7 @@ def test_a_sink_that_is_open_is_not_opened_again_until_it_is_closed(kind: Made, 
             use()
     position = first.write(*writes(1)[0])
     first.close()
-    assert second.resume(position) == (1, f"{1:064x}")
+    assert second.resume(position) == (1, f"{1:016x}")
     second.close()
 
 
@@ -116,7 +134,7 @@ def test_what_stands_at_the_position_is_known_or_else_the_sink_is_astray(kind: M
     position = written(kind, tmp_path, OURS, 3)
     made = kind(tmp_path, OURS)
     made.resume(position)
-    assert made.astray({(3, f"{3:064x}")}.__contains__) is None
+    assert made.astray({(3, f"{3:016x}")}.__contains__) is None
     assert "sink out must be as this pipeline left it, got another content" in made.astray({}.__contains__)
     made.resume(None)
     assert made.astray({}.__contains__) is None
@@ -128,15 +146,17 @@ def test_a_write_of_nothing_leaves_a_sink_where_it_stands(kind: Made, tmp_path: 
     made = kind(tmp_path, OURS)
     made.resume(written(kind, tmp_path, OURS, 1))
     made.resume(made.write([], 9, "cd"))
-    assert made.astray({(1, f"{1:064x}")}.__contains__) is None
+    assert made.astray({(1, f"{1:016x}")}.__contains__) is None
     made.close()
 
 
 @every_kind
 def test_a_start_that_is_refused_leaves_a_link_to_nothing_as_it_was(kind: Made, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    format_ = {id(made): name for name, made in KINDS.items()}[id(kind)]
-    made = open_sink(SinkSettings("link", format_), tmp_path)  # type: ignore[arg-type]  # one of three
+    name = {id(made): name for name, made in KINDS.items()}[id(kind)]
+    format_ = "csv" if name == "wide" else name
+    settings = SinkSettings("link", format_, (), "wide" if name == "wide" else "long")  # type: ignore[arg-type]
+    made = open_sink(settings, tmp_path, shapes=[WARDS, ROLLED])
     assert made.resume(None) is None
     made.close()
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
@@ -167,7 +187,7 @@ def test_a_file_that_lost_its_name_is_not_what_was_locked(
     written(kind, tmp_path, OURS, 1)
     assert (tmp_path / "elsewhere").is_dir() or not (tmp_path / "elsewhere").stat().st_size
     made = kind(tmp_path, OURS)
-    assert made.resume(None) == (1, f"{1:064x}")
+    assert made.resume(None) == (1, f"{1:016x}")
     made.close()
 
 

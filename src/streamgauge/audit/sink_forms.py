@@ -1,12 +1,15 @@
 """What a sink has, taken apart: the numbers that were measured, and all other bytes.
 
     {"release":"fever","tick":1,...,"count":{"value":12.0,...},"chain":"2:9f86...:58c3..."}
-    {"release":"fever","tick":1,...,"count":{"value":0,...},"chain":"2:64:32"}                  its text
+    {"release":"fever","tick":1,...,"count":{"value":0,...},"chain":"2:16:8"}                   its text
 
 The text of a sink is all of it but the five numbers of each measure and the digits of chains and owners,
 which are hashes of what was published and of nothing else; how many digits they have stays. So order, names,
 times, white space and quotes are in the text, and must be the same whatever the data are. How a number is
 written is looked at by itself (`oddities`): it must be the shortest text that means it.
+
+Wide CSV is read by its header: a measure has five columns in a row. The text of a row names each of its
+cells, so that the label of a copy can be removed from it as from JSON.
 """
 
 import csv
@@ -23,13 +26,16 @@ from streamgauge.audit.file_copies import Group
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.settings import SinkSettings
+from streamgauge.query.shapes import ENDINGS
 
 PARTS = ("value", "stddev", "low", "high", "enough")
 JSONL = re.compile(b",".join(b'"%s":([^,{}]*)' % part.encode() for part in PARTS))
 CSV = re.compile(rb",([^,\n]*),([^,\n]*),([^,\n]*),([^,\n]*),(true|false)(?=,)")
 BLANKS = {"jsonl": b",".join(b'"%s":0' % part.encode() for part in PARTS), "csv": b",0,0,0,0,0"}
 TOKENS = {"jsonl": JSONL, "csv": CSV}
-STAMP = re.compile(rb"\b(\d+):([0-9a-f]{16,})(?::([0-9a-f]{16,}))?")
+STAMP = re.compile(rb"\b(\d+):([0-9a-f]{16,})(?::([0-9a-f]{8,}))?")
+FIELD = re.compile(rb'(?:^|,)("(?:[^"]|"")*"[^,]*|[^,]*)')  # a raw field of a CSV line
+TIMES = ("release", "tick", "start", "end")
 WORDS = {b"": b"nan", b"null": b"nan", b"true": b"1", b"false": b"0"}
 
 
@@ -81,11 +87,67 @@ def taken_apart(sink: SinkSettings, where: Path, printed: bytes) -> Found:
     if sink.format == "parquet":
         return of_parquet(where)
     data = printed if sink.to == STANDARD else where.read_bytes() if where.exists() else b""
+    if sink.format == "csv" and sink.shape == "wide":
+        return of_wide(data)
     pieces = TOKENS[sink.format].split(data)
     step = len(PARTS) + 1
     tokens = [token for place, token in enumerate(pieces) if place % step]
     text = BLANKS[sink.format].join(pieces[::step])
     return Found(sink.format, unstamped(text), numbers_of(tokens), tokens)
+
+
+def of_wide(data: bytes) -> Found:
+    """Split wide CSV into its numbers and its text; the header says which cells are numbers."""
+    header, *rest = data.split(b"\n")
+    firsts = [first for first, _ in measures_in(names_in(header))]
+    tokens, lines = [], [header]
+    for line in rest:
+        cells = FIELD.findall(line)
+        for first in firsts:
+            if first + len(PARTS) <= len(cells) and cells[first + len(PARTS) - 1] in (b"true", b"false"):
+                tokens += cells[first : first + len(PARTS)]
+                cells[first : first + len(PARTS)] = [b"0"] * len(PARTS)
+        lines.append(b",".join(cells))
+    return Found("wide", unstamped(b"\n".join(lines)), numbers_of(tokens), tokens)
+
+
+def names_in(header: bytes) -> list[str]:
+    """Return the column names of a header."""
+    return next(csv.reader([header.decode(errors="replace")]), [])
+
+
+def measures_in(names: Sequence[str]) -> list[tuple[int, str]]:
+    """Return where each measure begins in a wide header, and its name."""
+    found = []
+    for first, name in enumerate(names):
+        if tuple(names[first : first + len(PARTS)]) == tuple(name + ending for ending in ENDINGS):
+            found.append((first, name))
+    return found
+
+
+def _wide(text: bytes) -> tuple[list[Row], bytes]:
+    header, _, rest = text.partition(b"\n")
+    names = names_in(header)
+    found, others = _lines(rest, lambda line: _wide_row(names, line))
+    return found, header + b"\n" + others
+
+
+def _wide_row(names: Sequence[str], line: bytes) -> Row:
+    """Return a line as a row; its group has the level, if there is one, as its last pair."""
+    cells, measures = FIELD.findall(line), measures_in(names)
+    plain = next(csv.reader([line.decode()], strict=True))
+    told = dict(zip(names, plain, strict=True))
+    keys = range(len(TIMES), min(first for first, _ in measures))
+    group = [(names[key], label_in(plain[key])) for key in keys if cells[key]]
+    own = tuple(name for first, name in measures if cells[first : first + len(PARTS)] == [b"0"] * len(PARTS))
+    text = b",".join(b'"%s":"%s"' % (name.encode(), cell) for name, cell in zip(names, cells, strict=True))
+    ordered = tuple(sorted(group, key=lambda pair: pair[0] == "level"))
+    return Row(told["release"], int(told["tick"]), ordered, own, text)
+
+
+def label_in(cell: str) -> str:
+    """Return the text of a label; a cell that begins with a quotation mark is JSON."""
+    return str(json.loads(cell)) if cell.startswith('"') else cell
 
 
 def unstamped(text: bytes) -> bytes:
@@ -178,4 +240,4 @@ def _reader(opened: Callable[[bytes], Row]) -> Callable[[bytes], tuple[list[Row]
     return lambda text: _lines(text, opened)
 
 
-READERS = {"jsonl": _reader(_jsonl), "csv": _reader(_csv), "parquet": _reader(_parquet)}
+READERS = {"jsonl": _reader(_jsonl), "csv": _reader(_csv), "parquet": _reader(_parquet), "wide": _wide}

@@ -8,10 +8,11 @@
 Texts are the same in almost all runs: where everything lies is worked out once for each of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from streamgauge.audit.sink_forms import PARTS, Found, Row
 from streamgauge.noise import Ints
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.planner import Planned, shape_of
+from streamgauge.query.shapes import text
 
 BESIDES = 2  # numbers of a release that were not measured: how much there is, and its text
 MOST_TEXTS = 32  # that are remembered
@@ -67,6 +69,11 @@ def groups_of(plan: Planned) -> tuple[Group, ...]:
     return tuple(place.labels for place in shape_of(plan.name, plan.layout).places)
 
 
+def spelled(group: Iterable[tuple[str, Any]]) -> Group:
+    """Return labels as wide CSV has them, texts all, in the order of their columns."""
+    return tuple(sorted((name, label if type(label) is str else text(label)) for name, label in group))
+
+
 @dataclass(frozen=True)
 class View:
     """All that is looked at."""
@@ -99,13 +106,21 @@ class View:
     def index(self) -> dict[tuple[int, str, int, Group, str], int]:
         """Where the five numbers of an entry begin."""
         return {
-            (part.sink, part.plan.name, tick + 1, group, measure): part.first
+            (part.sink, part.plan.name, tick + 1, spelled(group), measure): part.first
             + len(PARTS) * ((tick * len(part.groups) + place) * len(part.measures) + column)
             for part in self.parts
             for tick in range(part.ticks)
             for place, group in enumerate(part.groups)
             for column, measure in enumerate(part.measures)
         }
+
+    def find(self, sink: int, name: str, tick: int, group: Group, measure: str) -> int | None:
+        """Return where an entry begins; a level in its group is no label, unless a column has that name."""
+        for labels in (group, [pair for pair in group if pair[0] != "level"]):
+            place = self.index.get((sink, name, tick, spelled(labels), measure))
+            if place is not None:
+                return place
+        return None
 
     @cached_property
     def known(self) -> dict[bytes, "Laid"]:
@@ -150,7 +165,7 @@ def laid_out(view: View, copies: Copies, sink: int, found: Found) -> Laid:
     rows = found.rows()[0]
     owners = [copies.place(row.release, row.group) for row in rows]
     places = [
-        (copy * view.size, view.index.get((sink, name, row.tick, group, measure)))
+        (copy * view.size, view.find(sink, name, row.tick, group, measure))
         for row, (copy, name, group) in zip(rows, owners, strict=True)
         for measure in row.measures
     ]

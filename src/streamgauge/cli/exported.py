@@ -1,6 +1,6 @@
 """Releases as one file, in the forms of the sinks.
 
-    .csv      the long form: a line per tick, group and measure
+    .csv      wide: a line per tick and group; or long: a line per tick, group and measure
     .jsonl    an object per tick and group, one a line; .json is the same as one array
     .parquet  the long form
 
@@ -9,23 +9,27 @@ its place and renamed.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamgauge.query.released import Released
-from streamgauge.sinks import CsvLines, JsonLines, ParquetParts
+from streamgauge.cli.failures import BadArgument
+from streamgauge.query.released import Released, Shape
+from streamgauge.sinks import CsvLines, JsonLines, ParquetParts, WideCsv
 
 AT_ONCE = 256  # ticks that are in memory when Parquet is written
 
 
-def write(ticks: Iterable[Released], to: Path) -> int:
-    """Writes all of them; returns how many there were."""
+def write(ticks: Iterable[Released], to: Path, wide: Sequence[Shape] | None = None) -> int:
+    """Write all ticks and return their number; CSV is wide if shapes are given."""
     unfinished = to.with_name(f".{to.name}.unfinished")
     counted = Counted(ticks)
     try:
-        WRITERS[to.suffix](counted, unfinished)
+        if to.suffix == ".csv":
+            _csv(counted, unfinished, CsvLines() if wide is None else build_wide(wide))
+        else:
+            WRITERS[to.suffix](counted, unfinished)
         os.replace(unfinished, to)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -45,8 +49,15 @@ class Counted:
             yield item
 
 
-def _csv(ticks: Iterable[Released], path: Path) -> None:
-    form = CsvLines()
+def build_wide(shapes: Sequence[Shape]) -> WideCsv:
+    """Return the wide form of some releases; refuse column names with two meanings."""
+    try:
+        return WideCsv(shapes)
+    except ValueError as refusal:
+        raise BadArgument(f"--shape: {refusal}") from None
+
+
+def _csv(ticks: Iterable[Released], path: Path, form: CsvLines | WideCsv) -> None:
     with path.open("wb") as file:
         file.write(form.header)
         file.writelines(form.lines(item, None) for item in ticks)
@@ -93,7 +104,6 @@ def _joined(parts: Path, path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Iterable[Released], Path], None]] = {
-    ".csv": _csv,
     ".json": _json,
     ".jsonl": _json_lines,
     ".parquet": _parquet,

@@ -15,7 +15,7 @@ from typing import Self
 
 from streamgauge.pipeline.keys import Key, key_of
 from streamgauge.pipeline.lock import Lock
-from streamgauge.pipeline.publishing import Outlet, Publisher
+from streamgauge.pipeline.publishing import Outlet, Publisher, outline_shapes
 from streamgauge.pipeline.store import Steps, Store
 from streamgauge.pipeline.store_errors import refusals
 from streamgauge.pipeline.witness import Witness
@@ -62,7 +62,8 @@ class Holding:
             undone.callback(store.close)
             outlets = []
             for each in self.file.sinks:
-                sink = open_sink(each, self.file.path.parent, store.identity)
+                shapes = outline_shapes(self.file, store.acts(), each)
+                sink = open_sink(each, self.file.path.parent, store.identity, shapes)
                 undone.callback(sink.close)
                 outlets.append(Outlet(sink, each.releases))
             publisher = Publisher(store, Witness.beside(key, store), outlets, step)

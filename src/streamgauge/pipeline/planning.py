@@ -17,6 +17,8 @@ from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book, collected_in
 from streamgauge.pipeline.edits import Edits, edits
 from streamgauge.pipeline.intrusions import Intrusions, growth_lines
+from streamgauge.pipeline.publishing import outline_shapes
+from streamgauge.pipeline.reader import Act
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened, read_tick
 from streamgauge.pipeline.room import needed_bytes, no_memory
 from streamgauge.pipeline.running_on import last_of
@@ -29,6 +31,7 @@ from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.predicted import Error, crowded_of, errors
 from streamgauge.query.settings import PipelineFile
+from streamgauge.sinks import SinkColumnsError, build_form
 from streamgauge.statistics import Count
 
 RUNNERS_UP = 3
@@ -111,9 +114,11 @@ class Plan:
 
 def plan_of(file: PipelineFile) -> Plan:
     """Plans all releases of a file, and those that were asked for; what is refused is told, not raised."""
-    book = Book.read(read_acts(file.folder), file.stream.unit)
+    acts = read_acts(file.folder)
+    book = Book.read(acts, file.stream.unit)
     file = with_asked(file, book)
     plans, refused = _planned(file, book)
+    refused = refused or _check_sinks(file, acts)
     changed = edits(file, plans, book)
     before = _state(book)
     first = first_tick(file)
@@ -146,6 +151,17 @@ def _planned(file: PipelineFile, book: Book) -> tuple[list[Planned], list[str]]:
         except ValueError as refusal:
             refused.append(str(refusal))
     return plans, refused
+
+
+def _check_sinks(file: PipelineFile, acts: Sequence[Act]) -> list[str]:
+    """Return the refusals of sinks whose releases have columns that do not go together."""
+    refused = []
+    for sink in (each for each in file.sinks if each.format == "csv"):
+        try:
+            build_form(sink, outline_shapes(file, acts, sink))
+        except SinkColumnsError as refusal:
+            refused.append(f"{file.path.name}: {refusal}")
+    return refused
 
 
 def _state(book: Book) -> tuple[Loss | None, Loss | None]:

@@ -25,9 +25,10 @@ from streamgauge.pipeline.options import Step, nothing
 from streamgauge.pipeline.spent import spent_by
 from streamgauge.pipeline.store import Act, Store, Trace
 from streamgauge.pipeline.witness import KEPT, WITNESSED, Witness
-from streamgauge.query.planner import shape_of
+from streamgauge.query.planner import outline_layout, outline_shape, shape_of
 from streamgauge.query.protocols import Sink
 from streamgauge.query.released import Released, Shape
+from streamgauge.query.settings import PipelineFile, SinkSettings
 from streamgauge.sinks import ForeignSink
 
 STAMPED = ""  # among the releases of a sink: the commit that its stamps begin with
@@ -185,6 +186,26 @@ def written_of(mark: bytes | None, wanted: Iterable[str]) -> dict[str, int]:
     """What `entry_of` was given; earlier versions noted one commit for all releases."""
     told = json.loads(mark or b"{}")
     return dict(told) if isinstance(told, dict) else dict.fromkeys(wanted, int(told))
+
+
+def outline_shapes(file: PipelineFile, acts: Sequence[Act], sink: SinkSettings) -> list[Shape]:
+    """Return the columns of all releases that a sink gets: charged ones, then those of the file.
+
+    Releases that have ended stay in it, so a header changes only if a release with other columns comes.
+    """
+
+    def wanted(name: str) -> bool:
+        return not sink.releases or base_name(name) in sink.releases
+
+    found = {
+        act.body["release"]: shape_of(act.body["release"], outline_layout(act.body["layout"]))
+        for act in acts
+        if act.kind == "charge" and "asked" not in act.body and wanted(act.body["release"])
+    }
+    for release in file.releases:
+        if release.asked is None and release.name not in found and wanted(release.name):
+            found[release.name] = outline_shape(file, release)
+    return list(found.values())
 
 
 def shapes_of(acts: Sequence[Act]) -> dict[str, Shape]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from streamgauge.pipeline import database, schema
 from streamgauge.pipeline.store_errors import DamagedStore, NoStore, refusals
+from streamgauge.sinks.lines import CHAIN_DIGITS
 
 AT_ONCE = 16  # payloads that one short reading holds
 SHOWN = "shown"  # the mark of the last entry that readers may see
@@ -21,10 +22,20 @@ NEVER = b"%d" % 2**62  # stores of earlier versions have no such mark
 
 
 class Trace(NamedTuple):
-    """Where a history was: at this last tick it had this chain, which no other history ever has."""
+    """Where a history was: at this last tick it had this chain, which no other history ever has.
+
+    A trace that was found in a sink has the first digits of the chain.
+    """
 
     tick: int
     chain: str
+
+    def matches(self, other: "Trace") -> bool:
+        """Return whether both are of one history, as far as the shorter chain tells."""
+        short, long = sorted((self.chain, other.chain), key=len)
+        return self.tick == other.tick and (
+            short == long or (len(short) == CHAIN_DIGITS and long.startswith(short))
+        )
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,8 @@ class Reader:
 
     def knows(self, trace: Trace) -> bool:
         """Whether a trace is of this history."""
-        query = "SELECT count(*) FROM entries WHERE tick = ? AND chain = ?"
-        return bool(self._one(query, *trace))
+        own = self._rows("SELECT tick, chain FROM entries WHERE tick = ?", trace.tick)
+        return any(trace.matches(Trace(*each)) for each in own)
 
     def acts(self) -> tuple[Act, ...]:
         with refusals(self.folder):

@@ -17,7 +17,7 @@ Promise
     its charges are not known: then whatever is in the store or new in the file is charged again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.publishing import Publisher
 from streamgauge.pipeline.reader import Act, Trace
 from streamgauge.pipeline.spent import Spent, spent_by
+from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.witness import RolledBack, StoreGone, Told, Unwitnessed
 from streamgauge.query.settings import Stream
 
@@ -94,8 +95,8 @@ def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options:
     sinks, seen, others = publisher.resume(), witness.traces(), witness.others()
     gone = witness.missing(store)
     paid = {Trace(*told) for act in book.acts if act.kind == PAID for told in act.body["traces"]}
-    unknown = sorted(trace for trace in {*sinks, *seen} - paid if not store.knows(trace))
-    replaced = [each for each in others if _drawn(each) and each.trace not in paid]
+    unknown = _list_unknown(store, [*seen, *sinks], paid)
+    replaced = [each for each in others if _drawn(each) and not any(map(each.trace.matches, paid))]
     _refuse(publisher, options, unknown, [each.trace for each in replaced], gone=gone)
     blind = gone and (options.rolled_back or not options.newest)
     if not unknown and not replaced and not blind:
@@ -112,6 +113,18 @@ def look_for_rollback(publisher: Publisher, book: Book, stream: Stream, options:
         newest=gone and not blind,
         open=opened,
     )
+
+
+def _list_unknown(store: Store, traces: Sequence[Trace], paid: Collection[Trace]) -> list[Trace]:
+    """Return the traces of histories that are neither the store's nor paid for, each history once.
+
+    The witness has whole chains and comes first; a sink has the beginning of one.
+    """
+    unknown: list[Trace] = []
+    for trace in traces:
+        if not store.knows(trace) and not any(map(trace.matches, (*paid, *unknown))):
+            unknown.append(trace)
+    return sorted(unknown)
 
 
 def _refuse(

@@ -45,6 +45,11 @@ def shape_of(release: str, layout: Layout) -> Shape:
     return Shape(release, tuple(layout["measures"]), () if found else tuple(places), found)
 
 
+def outline_layout(layout: Layout) -> Layout:
+    """Return a layout of the same columns and levels with one label for each column."""
+    return {**layout, "groups": [(name, labels[:1]) for name, labels in layout["groups"]]}
+
+
 @dataclass(frozen=True)
 class Planned:
     """A release that can be run."""
@@ -64,11 +69,7 @@ class Planned:
     @property
     def layout(self) -> Layout:
         """What readers see at every tick, in short."""
-        groups = [(group.name, list(group.labels)) for group in self.query.groups]
-        names = [aggregate.name for aggregate in self.query.aggregates]
-        names += [alert.name(names) for alert in self.alerts]
-        layout: Layout = {"measures": names, "groups": groups, "levels": list(self.query.levels)}
-        return layout if self.query.key is None else {**layout, "discovered": self.query.key.name}
+        return build_layout(self.query, self.alerts)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -101,6 +102,22 @@ class Planned:
         return None if self.release.horizon is None else first + self.release.horizon - 1
 
 
+def build_layout(query: Query, alerts: tuple[Watched, ...]) -> Layout:
+    """Return what readers see of a query and its alerts at every tick."""
+    groups = [(group.name, list(group.labels)) for group in query.groups]
+    names = [aggregate.name for aggregate in query.aggregates]
+    names += [alert.name(names) for alert in alerts]
+    layout: Layout = {"measures": names, "groups": groups, "levels": list(query.levels)}
+    return layout if query.key is None else {**layout, "discovered": query.key.name}
+
+
+def outline_shape(file: PipelineFile, release: Release) -> Shape:
+    """Return the columns of a release without planning it: a shape with one place a level."""
+    query = parse(release.sql, file.stream, file.lookups)
+    layout = build_layout(query, watched_of(query, release.alerts))
+    return shape_of(release.name, outline_layout(layout))
+
+
 def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = None) -> Planned:
     """Plans one release; refuses what cannot be kept, naming the release and the rule.
 
@@ -131,7 +148,7 @@ def _parts(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:
 def _check_names(file: PipelineFile, plan: Planned) -> None:
     """Refuses columns that readers could not tell apart, before anything is charged."""
     layout, columns = plan.layout, len(plan.query.aggregates)
-    few: Layout = {**layout, "groups": [(name, labels[:1]) for name, labels in layout["groups"]]}
+    few = outline_layout(layout)
     own: Layout = {**few, "measures": few["measures"][:columns]}
     for told, way in ((own, RENAME), (few, "give the alert a name of its own, name = ...")):
         try:

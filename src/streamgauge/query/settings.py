@@ -123,6 +123,7 @@ class SinkSettings:
     to: str  # a path relative to the pipeline file, or "-" for standard output
     format: Literal["jsonl", "csv", "parquet"]
     releases: tuple[str, ...] = ()  # their names; all if there are none
+    shape: Literal["wide", "long"] = "wide"  # of CSV; the other formats have one shape each
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Shape:
         for name in (self.release, *self.measures):
             if not name or not name.isprintable():
                 raise ValueError(f"name of a release or measure must be printable, got {name!r}")
-        for twice in _repeated((*FIELDS, *self.measures), self.wide):
+        for twice in _repeated((*FIELDS, *self.measures), ("release", *self.wide, "chain")):
             raise ValueError(
                 f"columns of release {self.release!r} must have different names, "
                 f"got {twice!r} twice: {RENAME}"

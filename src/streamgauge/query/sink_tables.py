@@ -6,15 +6,17 @@ Places are compared, not names: `~`, links and dots evade nothing (`paths`).
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from streamgauge.query.formats import STANDARD, Format, compression_of, format_of
 from streamgauge.query.paths import path_of, real_path
 from streamgauge.query.settings import SinkSettings
 from streamgauge.query.stream_table import FORMAT
-from streamgauge.query.toml_keys import Table, must
-from streamgauge.query.toml_rules import PATH
+from streamgauge.query.toml_keys import Rule, Table, must
+from streamgauge.query.toml_rules import PATH, one_of
 
-SINK_KEYS = ("to", "format", "releases")
+SINK_KEYS = ("to", "format", "releases", "shape")
+SHAPE: Rule[Literal["wide", "long"]] = one_of("wide", "long")
 
 
 def sinks_of(
@@ -25,7 +27,10 @@ def sinks_of(
     sinks = []
     for number, value in enumerate(top.array("sink", "tables"), 1):
         table = Table.of(f"sink {number}", value, SINK_KEYS)
-        sink = SinkSettings(table.required("to", PATH), _format(table), _releases(table, names))
+        format, shape = _format(table), table.optional("shape", SHAPE, "wide")
+        if format != "csv" and "shape" in table:
+            raise table.bad("shape", "left out unless the format is csv")
+        sink = SinkSettings(table.required("to", PATH), format, _releases(table, names), shape)
         place = Path(STANDARD) if sink.to == STANDARD else real_path(path_of(sink.to, folder))
         for what, other in others.items():
             if place.is_relative_to(other) or other.is_relative_to(place):

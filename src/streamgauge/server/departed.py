@@ -74,8 +74,8 @@ class Departed(Reader):
         return next((chain for (chain,) in self._rows(query, tick, self.shown)), None)
 
     def knows(self, trace: Trace) -> bool:
-        query = "SELECT count(*) FROM entries WHERE tick = ? AND chain = ? AND number <= ?"
-        return bool(self._one(query, *trace, self.shown))
+        query = "SELECT tick, chain FROM entries WHERE tick = ? AND number <= ?"
+        return any(trace.matches(Trace(*each)) for each in self._rows(query, trace.tick, self.shown))
 
     def acts(self) -> tuple[Act, ...]:
         return self.known.first(self.act_count, self.acts_after)

@@ -1,12 +1,13 @@
 """Where releases go, each tick once and whole: files of lines, Parquet parts, standard output."""
 
 from streamgauge.sinks.csv_file import CsvLines
-from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkFailed, SinkInUse
+from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkColumnsError, SinkFailed, SinkInUse
 from streamgauge.sinks.json_lines import JsonLines
 from streamgauge.sinks.line_file import LineFile
-from streamgauge.sinks.opening import open_sink
+from streamgauge.sinks.opening import build_form, open_sink
 from streamgauge.sinks.parquet_parts import ParquetParts
 from streamgauge.sinks.standard_output import StandardOutput
+from streamgauge.sinks.wide_csv import WideCsv
 
 __all__ = [
     "CsvLines",
@@ -15,8 +16,11 @@ __all__ = [
     "LineFile",
     "ParquetParts",
     "ReaderGone",
+    "SinkColumnsError",
     "SinkFailed",
     "SinkInUse",
     "StandardOutput",
+    "WideCsv",
+    "build_form",
     "open_sink",
 ]

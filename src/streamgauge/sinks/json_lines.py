@@ -1,7 +1,7 @@
 """JSON lines: an object per tick and place, its measures side by side.
 
     {"release":"fever","tick":7,"start":"...","end":"...","group":{"region":"north"},
-     "count":{"value":12.0,"stddev":3.1,"low":6.0,"high":18.0,"enough":true},"chain":"17:9f86d0..."}
+     "count":{"value":12.0,"stddev":3.1,"low":6.0,"high":18.0,"enough":true},"chain":"17:9f86d081884c7d65:3b1c77aa"}
 
 Promise
     A line is `Released.rows()` as compact JSON, and one physical line whatever the labels are.

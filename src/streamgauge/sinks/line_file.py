@@ -16,17 +16,28 @@ Promise
     that ends there has a stamp, and a stamp that the store knows has only what the store knows before it.
 """
 
+import csv
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from streamgauge.query.durable import sync, write_all
 from streamgauge.query.released import Released
-from streamgauge.sinks.failures import ForeignSink, SinkFailed, failing, lacking, of_another_history
+from streamgauge.sinks.failures import (
+    ForeignSink,
+    SinkColumnsError,
+    SinkFailed,
+    describe_columns,
+    failing,
+    lacking,
+    of_another_history,
+)
 from streamgauge.sinks.lines import Form, Stamp, Trace, in_order, length_of, told
 from streamgauge.sinks.place import Place
+
+TIMES, LAST = b"release,tick,start,end,", b",chain"  # of every CSV header
 
 
 class LineFile:
@@ -51,9 +62,18 @@ class LineFile:
     def _newest(self) -> Trace | None:
         with self._content() as content:
             if not begins_like(content, self.form):
+                self._refuse_columns(content)
                 raise ForeignSink(f"sink must be a new file or one of ours, got {self.name}")
             found = newest(content, self.form, len(content))
             return found and found.of_owner(self.owner, self.name)
+
+    def _refuse_columns(self, content: mmap.mmap) -> None:
+        """Refuse a CSV sink of ours that has another header."""
+        lines = content[: max(content.find(b"\n"), 0)], self.form.header.rstrip(b"\n")
+        if all(each.startswith(TIMES) and each.endswith(LAST) for each in lines):
+            with suppress(csv.Error):  # no header of ours
+                before, after = (next(csv.reader([each.decode(errors="replace")])) for each in lines)
+                raise SinkColumnsError(describe_columns(self.name, before, after))
 
     def astray(self, knows: Callable[[Trace], bool]) -> str | None:
         with failing(self.name):

@@ -1,12 +1,20 @@
 """Releases as lines of text, and what all sinks share: what goes into them, and how far they are.
 
 The pair that tells a rolled-back store from a good one, a number and the chain that goes with it, is in the
-lines themselves, as a *stamp*: "17:9f86d0...:3b1c77...". All lines of a write have its stamp, so that any
-whole line tells, even if the write was torn after it. Its last part is the identity of the store that the
-sink belongs to: a sink has one owner for ever. Stamps of earlier versions tell none, and are anybody's.
+lines themselves, as a *stamp*: "17:9f86d081884c7d65:3b1c77aa". All lines of a write have its stamp, so that
+any whole line tells, even if the write was torn after it. Its last part is of the identity of the store that
+the sink belongs to: a sink has one owner for ever. A sink that was written without an owner is any store's.
+
+A stamp has the first 64 bits of the chain and the first 32 of the identity; store and witness have all of
+them. Two histories that differ agree in 64 bits of SHA-256 with probability 2^-64 for each comparison. Stamps
+guard against accident: a copy that was put back, a second run. They do not guard against a person who can
+write the sink or has the key: that person could as well cut the file, or change all stamps, of any length.
+If two stores agree in 32 bits of identity, the chain of the other one is still unknown, and the start is
+refused as a rollback.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -17,12 +25,16 @@ from streamgauge.query.released import Bools, Released
 from streamgauge.sinks.failures import ForeignSink
 
 FARTHEST = 2**62  # ticks that any store can count
+CHAIN_DIGITS, OWNER_DIGITS = 16, 8  # hexadecimal digits in a stamp
+TEXT = re.compile(
+    rf"(\d{{1,{len(str(FARTHEST))}}}):([0-9a-f]{{{CHAIN_DIGITS}}})(?::([0-9a-f]{{{OWNER_DIGITS}}}))?"
+)
 Trace = tuple[int, str]
 Column = str | Sequence[str]
 
 
 class Stamp(NamedTuple):
-    """What a line tells of its write."""
+    """What a line tells of its write: a tick, and the beginnings of chain and owner."""
 
     number: int
     chain: str
@@ -31,16 +43,17 @@ class Stamp(NamedTuple):
     @classmethod
     def of(cls, text: str) -> "Stamp | None":
         """What `str` gave; nothing if it was not."""
-        number, *rest = text.split(":")
-        known = number.isdecimal() and len(number) <= len(str(FARTHEST)) and len(rest) in (1, 2)
-        return cls(int(number), *rest) if known and int(number) < FARTHEST else None
+        found = TEXT.fullmatch(text)
+        known = found is not None and found[0].isascii() and int(found[1]) < FARTHEST
+        return cls(int(found[1]), found[2], found[3] or "") if found and known else None
 
     def __str__(self) -> str:
-        return ":".join([str(self.number), self.chain, *filter(None, [self.owner])])
+        parts = (str(self.number), self.chain[:CHAIN_DIGITS], self.owner[:OWNER_DIGITS])
+        return ":".join(filter(None, parts))
 
     def of_owner(self, owner: str, name: str) -> Trace:
         """The trace, unless another store wrote it."""
-        if self.owner and owner and self.owner != owner:
+        if self.owner and owner and self.owner != owner[:OWNER_DIGITS]:
             raise ForeignSink(
                 f"sink {name} must be this pipeline's own, got one that another store wrote: name another; "
                 "or, if that store was this pipeline's, bring it back, for what it published is spent"

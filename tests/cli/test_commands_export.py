@@ -1,0 +1,96 @@
+"""Export: wide CSV by default, long on request, and every row in every format."""
+
+import csv
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+from clinics import TICKS, TOML, clinic, line_of, told
+
+DISTRICTS = 300  # in 48 ticks: more rows than any page of the server has
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = clinic(tmp_path_factory.mktemp("exported"))
+    assert told("run", file).exit_code == 0
+    return file
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = clinic(tmp_path_factory.mktemp("many"))
+    values = ", ".join(f'"d{number:03d}"' for number in range(DISTRICTS))
+    wide = TOML.replace("[stream.columns]", f"[stream.columns]\ndistrict = {{ values = [{values}] }}")
+    release = (
+        '[[release]]\nname = "districts"\nsql = "SELECT district, COUNT(*) FROM visits GROUP BY district"\n'
+    )
+    file.write_text(f'{wide}\n{release}window = "each"\nepsilon = 0.25\n')
+    assert told("run", file).exit_code == 0
+    return file
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def test_one_release_is_a_wide_table(ran: Path, tmp_path: Path) -> None:
+    found = told("export", ran, "--to", tmp_path / "fever.csv", "--release", "fever")
+    assert (found.exit_code, found.stdout) == (0, "")
+    records = read(tmp_path / "fever.csv")
+    assert list(records[0])[:8] == [
+        *("release", "tick", "start", "end", "region"),
+        *("count", "count_stddev", "count_low"),
+    ]
+    assert "chain" not in records[0]
+    assert [(record["tick"], record["region"]) for record in records] == [
+        (str(tick), region) for tick in range(1, TICKS + 1) for region in ("north", "south")
+    ]
+
+
+def test_all_releases_share_one_header(ran: Path, tmp_path: Path) -> None:
+    told("export", ran, "--to", tmp_path / "all.csv")
+    told("export", ran, "--to", tmp_path / "all.jsonl")
+    records = read(tmp_path / "all.csv")
+    objects = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert len(records) == len(objects) == 3 * TICKS
+    for record, row in zip(records, objects, strict=True):
+        assert (record["release"], record["region"]) == (row["release"], row["group"].get("region", ""))
+        assert float(record["count"]) == row["count"]["value"]
+        assert bool(record["avg_temperature_enough"]) == ("avg_temperature" in row)
+
+
+def test_the_long_shape_has_a_line_per_measure(ran: Path, tmp_path: Path) -> None:
+    assert told("export", ran, "--to", tmp_path / "long.csv", "--shape", "long").exit_code == 0
+    assert len(read(tmp_path / "long.csv")) == TICKS * (2 * 2 + 1)
+    wrong = told("export", ran, "--to", tmp_path / "a.jsonl", "--shape", "wide")
+    assert "--shape must be left out unless --to ends with .csv, got wide" in line_of(wrong)
+    assert wrong.exit_code == 2
+
+
+def test_no_format_loses_a_row_of_a_large_release(many: Path, tmp_path: Path) -> None:
+    keys = [(tick, f"d{number:03d}") for tick in range(1, TICKS + 1) for number in range(DISTRICTS)]
+    assert len(keys) > 10_000
+    for name in ("wide.csv", "rows.json", "rows.jsonl", "rows.parquet"):
+        found = told("export", many, "--to", tmp_path / name, "--release", "districts")
+        assert found.stderr.endswith(f"has {TICKS} ticks of districts\n")
+    told("export", many, "--to", tmp_path / "long.csv", "--release", "districts", "--shape", "long")
+    assert [(int(row["tick"]), row["district"]) for row in read(tmp_path / "wide.csv")] == keys
+    long = [(int(row["tick"]), json.loads(row["group"])["district"]) for row in read(tmp_path / "long.csv")]
+    assert long == keys
+    objects = json.loads((tmp_path / "rows.json").read_text())
+    assert [(row["tick"], row["group"]["district"]) for row in objects] == keys
+    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == objects
+    rows = duckdb.connect().sql(f"SELECT tick, \"group\" FROM '{tmp_path}/rows.parquet'").fetchall()
+    assert [(tick, json.loads(group)["district"]) for tick, group in rows] == keys
+
+
+def test_screens_and_pictures_say_how_much_they_leave_out(many: Path, tmp_path: Path) -> None:
+    shown = told("releases", many, "districts").stdout
+    rows = sum(line.startswith("d") and line[1:4].isdigit() for line in shown.splitlines())
+    assert f"and {DISTRICTS - rows} more groups: streamgauge export has all" in shown
+    assert "trends over 48 ticks" in shown
+    assert told("plot", many, "--to", tmp_path / "plot.html", "--release", "districts").exit_code == 0
+    assert f"The first 12 of {DISTRICTS} groups." in (tmp_path / "plot.html").read_text()

@@ -1,0 +1,177 @@
+"""Wide CSV: a line per tick and place, readable back, with one meaning for each column."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from examples import LABELS, ROLLED, WARDS, released
+
+from streamgauge.query.released import Place, Released, Shape
+from streamgauge.sinks import WideCsv
+
+ENDINGS = {"": "value", "_stddev": "stddev", "_low": "low", "_high": "high"}
+
+
+def read(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode(), newline=""), strict=True))
+
+
+def parse_label(cell: str) -> Any:
+    return json.loads(cell) if cell.startswith('"') else cell
+
+
+def number(cell: str) -> float:
+    return float(cell) if cell else float("nan")
+
+
+def test_a_line_per_place_has_every_number_of_the_tick() -> None:
+    form, item = WideCsv([WARDS]), released(WARDS, 3)
+    data = form.header + form.lines(item)
+    records = read(data)
+    assert len(records) == len(WARDS.places) == data.count(b"\n") - 1
+    assert list(records[0]) == ["release", *WARDS.wide]
+    for place, record in enumerate(records):
+        assert record["release"] == WARDS.release
+        assert (record["tick"], record["start"]) == ("3", "1970-01-01T02:00:00Z")
+        for row, measure in enumerate(WARDS.measures):
+            for ending, part in ENDINGS.items():
+                expected = getattr(item, part)[row, place]
+                assert np.array_equal(number(record[measure + ending]), expected, equal_nan=True)
+            assert record[f"{measure}_enough"] == str(item.enough[row, place]).lower()
+
+
+def test_hostile_labels_are_read_back_and_differ() -> None:
+    form = WideCsv([WARDS])
+    cells = [record["ward"] for record in read(form.header + form.lines(released(WARDS, 1)))]
+    texts = [parse_label(cell) for cell, label in zip(cells, LABELS, strict=True) if isinstance(label, str)]
+    assert texts == [label for label in LABELS if isinstance(label, str)]
+    assert cells[-3:] == ["7", "0.5", "true"]
+
+
+def test_a_json_cell_is_never_the_cell_of_another_text() -> None:
+    labels = ("a\nb", '"a\\nb"', "a\\nb", "", '""')
+    shape = Shape("fever", ("count",), tuple(Place(1, (("ward", each),)) for each in labels))
+    form = WideCsv([shape])
+    cells = [record["ward"] for record in read(form.header + form.lines(released(shape, 1)))]
+    assert len(set(cells)) == len(labels)
+    assert tuple(map(parse_label, cells)) == labels
+
+
+def test_a_rolled_up_release_has_levels_and_empty_keys_above() -> None:
+    form = WideCsv([ROLLED])
+    records = read(form.header + form.lines(released(ROLLED, 1)))
+    assert [(record["level"], record["ward"]) for record in records] == [("1", "a"), ("0", "")]
+
+
+def test_a_group_column_may_be_called_level_without_a_rollup() -> None:
+    shape = Shape("floods", ("count",), tuple(Place(1, (("level", each),)) for each in ("low", "high")))
+    records = read(WideCsv([shape]).header + WideCsv([shape]).lines(released(shape, 1)))
+    assert [record["level"] for record in records] == ["low", "high"]
+
+
+def test_an_empty_text_differs_from_a_key_above_its_level() -> None:
+    shape = Shape("rolled", ("count",), (Place(1, (("ward", ""),)), Place(0, ())))
+    lines = WideCsv([shape]).lines(released(shape, 1)).decode().splitlines()
+    assert lines[0].split(",")[5] == '""'
+    assert lines[1].split(",")[5] == ""
+
+
+def test_some_places_of_a_rolled_up_release_keep_the_columns_of_all() -> None:
+    form, item = WideCsv([ROLLED]), released(ROLLED, 1)
+    top = replace(ROLLED, places=ROLLED.places[1:])
+    arrays = {name: getattr(item, name)[:, 1:] for name in ("value", "stddev", "low", "high", "enough")}
+    some = Released(top, item.tick, item.start, item.end, **arrays)
+    assert form.lines(some) == b"".join(form.lines(item).splitlines(keepends=True)[1:])
+
+
+def test_several_releases_share_a_header_and_leave_others_empty() -> None:
+    by_age = Shape("ages", ("mean",), tuple(Place(1, (("age", age),)) for age in (7, 8)))
+    form = WideCsv([ROLLED, by_age])
+    records = read(form.header + form.lines(released(ROLLED, 1)) + form.lines(released(by_age, 1)))
+    assert list(records[0])[:7] == ["release", "tick", "start", "end", "level", "ward", "age"]
+    assert [record["age"] for record in records] == ["", "", "7", "8"]
+    assert (records[2]["level"], records[2]["ward"], records[2]["count"]) == ("1", "", "")
+    assert (records[0]["mean"], records[0]["mean_enough"]) == ("", "")
+    assert float(records[2]["mean_stddev"]) == 3.125
+
+
+def test_discovered_groups_have_the_lines_of_their_tick() -> None:
+    shape = Shape("words", ("count",), (), "word")
+    form = WideCsv([shape])
+    assert form.header.startswith(b"release,tick,start,end,word,count,")
+    assert form.lines(released(shape.having(["=1+1", "b"]), 1)).count(b"\n") == 2
+    records = read(form.header + form.lines(released(shape.having(["c"]), 2)))
+    assert [record["word"] for record in records] == ["c"]
+    none = np.zeros((1, 0))
+    assert form.lines(Released(shape, 1, 0, 1, none, none, none, none, none)) == b""
+
+
+def test_the_number_of_lines_is_the_shapes_alone() -> None:
+    form, item = WideCsv([WARDS], stamped=True), released(WARDS, 1)
+    unknown = {name: np.full(item.value.shape, np.nan) for name in ("value", "stddev", "low", "high")}
+    nothing = replace(item, **unknown, enough=np.zeros(item.value.shape, bool))
+    extreme = replace(item, low=np.full(item.value.shape, -np.inf), value=item.value * 1e300)
+    counts = {form.lines(each, "1:a:b").count(b"\n") for each in (item, nothing, extreme)}
+    assert counts == {len(WARDS.places)}
+    fields = {len(line) for line in csv.reader(io.StringIO(form.lines(nothing).decode(), newline=""))}
+    assert fields == {len(form.columns)}
+
+
+def test_infinite_bounds_and_unknown_values_are_told_apart() -> None:
+    shape = Shape("extremes", ("max",), (Place(0, ()),))
+    one = np.ones((1, 1))
+    item = Released(shape, 1, 0, 1, one * np.nan, one * np.nan, one * -np.inf, one * np.inf, one > 1)
+    (record,) = read(WideCsv([shape]).header + WideCsv([shape]).lines(item))
+    assert [record[f"max{end}"] for end in (*ENDINGS, "_enough")] == ["", "", "-inf", "inf", "false"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "name"),
+    [
+        ([("a", "count", "x"), ("b", "x", "y")], "'x' as group column x and as measure x"),
+        ([("a", "n", "x"), ("b", "n_low", "x")], "'n_low' as measure n and as measure n_low"),
+        ([("a", "n", "level"), ("rolled", "n", "ward")], "'level' as the level of a line and as group"),
+    ],
+)
+def test_a_name_with_two_meanings_is_refused(shapes: list[tuple[str, str, str]], name: str) -> None:
+    made = [
+        Shape(release, (measure,), (Place(1, ((group, "a"),)), *([Place(0, ())] * (release == "rolled"))))
+        for release, measure, group in shapes
+    ]
+    with pytest.raises(ValueError, match=f"one meaning each, got {name}.*rename one with AS"):
+        WideCsv(made)
+
+
+@pytest.mark.parametrize("name", ["release", "tick", "chain", "count_low"])
+def test_a_group_column_called_like_another_column_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"got '{name}' twice: rename one with AS"):
+        Shape("fever", ("count",), (Place(1, ((name, "a"),)),))
+
+
+def test_a_release_with_columns_beside_the_header_is_refused() -> None:
+    with pytest.raises(ValueError, match="columns of fever, by ward must be in the header, got 'mean"):
+        WideCsv([ROLLED]).lines(released(WARDS, 1))
+
+
+def test_the_stamp_is_the_last_column_and_read_back() -> None:
+    form = WideCsv([WARDS], stamped=True)
+    lines = form.lines(released(WARDS, 1), f"17:{'ab' * 8}:{'cd' * 4}").splitlines()
+    assert form.header.endswith(b",chain\n")
+    assert {form.stamp(line) for line in lines} == {(17, "ab" * 8, "cd" * 4)}
+    assert form.stamp(lines[0][:-7]) is None
+    assert form.stamp(b'"' + lines[0]) is None
+
+
+def test_other_readers_read_it_as_it_was_meant(tmp_path: Any) -> None:
+    form, path = WideCsv([WARDS]), tmp_path / "wide.csv"
+    path.write_bytes(form.header + form.lines(released(WARDS, 1)))
+    found = duckdb.connect().sql(f"SELECT * FROM read_csv('{path}')")
+    assert tuple(found.columns) == form.columns
+    cells = [cell for (cell,) in found.project("ward").fetchall()]
+    assert [parse_label(cell or "") for cell in cells][:10] == list(LABELS[:10])
+    assert cells[-3:] == ["7", "0.5", "true"]
