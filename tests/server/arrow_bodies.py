@@ -16,7 +16,7 @@ import pyarrow as arrow
 
 MOST = 2**20  # as [server] max_body
 LONG = "x" * (MOST - 4096)  # a text that a body may have
-HUGE = 64 * MOST
+HUGE = 16 * MOST
 REGION = "region"  # a declared column
 
 
