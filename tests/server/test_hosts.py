@@ -7,7 +7,8 @@ from people import House, code_of
 
 from streamgauge.query.settings import ServerSettings
 from streamgauge.server.app import app_of
-from streamgauge.server.hosts import Hosts, hosts_of
+from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.hosts import Hosts, hosts_of, name_of
 
 LOOPBACK = hosts_of(ServerSettings(), "127.0.0.1", proxied=False)
 
@@ -25,6 +26,86 @@ def test_loopback_goes_by_its_own_names(host: str) -> None:
 )
 def test_no_other_name_leads_to_loopback(host: str) -> None:
     assert not LOOPBACK.knows(host)
+
+
+STRICT = [
+    ("localhost", "localhost"),
+    ("LocalHost:8765", "localhost"),
+    ("a_b-c.example.:65535", "a_b-c.example"),
+    ("xn--bcher-kva.example:0", "xn--bcher-kva.example"),
+    ("127.0.0.1:80", "127.0.0.1"),
+    ("127.0.0.1.", "127.0.0.1"),
+    ("[::1]", "::1"),
+    ("[0:0:0:0:0:0:0:1]:443", "::1"),
+    ("[::FFFF:10.0.0.7]", "::ffff:a00:7"),
+]
+MALFORMED = [
+    *("", " ", ":", ":80", ".", "a..b", "-a.example", "a-.example", "a" * 64, ".".join(["a" * 49] * 6)),
+    *("evil@localhost", "evil:pass@localhost", "localhost@evil.test", "@localhost", "evil%40localhost"),
+    *("localhost:", "localhost:80:80", "localhost:65536", "localhost:999999", "localhost:-1", "localhost:8o"),
+    *("localhost/evil", "localhost?evil", "localhost#evil", "localhost\\evil", "http://localhost"),
+    *(" localhost", "localhost ", "local host", "localhost\t", "localhost\n", "localhost,evil.test"),
+    *(
+        "localhost;evil",
+        "l\u00f6calhost",
+        "loc\u0430lhost",
+        "\u212aa.example",
+        "*",
+        "*.localhost",
+        "(localhost)",
+    ),
+    *(
+        "127.1",
+        "127.0.0.256",
+        "127.0.0.01",
+        "2130706433",
+        "0x7f000001",
+        "127.0.0.0x1",
+        "1.2.3.4.5",
+    ),
+    *("\u0661.example", "a.\u0661", "localhost:\u0661"),
+    *(
+        "::1",
+        "[::1",
+        "::1]",
+        "[::1]x",
+        "[::1]:",
+        "[]",
+        "[localhost]",
+        "[127.0.0.1]",
+        "[::1%lo]",
+        "[::1%25lo]",
+    ),
+    *("[v1.a]", "[[::1]]", "[12345::]"),
+]
+
+
+@pytest.mark.parametrize(("host", "name"), STRICT)
+def test_host_is_a_name_or_an_address(host: str, name: str) -> None:
+    assert name_of(host) == name
+    Hosts().check(host)
+
+
+@pytest.mark.parametrize("host", MALFORMED)
+@pytest.mark.parametrize("hosts", [LOOPBACK, Hosts()])
+def test_host_that_is_malformed_is_refused_wherever_the_server_listens(hosts: Hosts, host: str) -> None:
+    with pytest.raises(
+        HttpRefusal, match=r"^host must be a name or an address, with a port or without"
+    ) as found:
+        hosts.check(host)
+    assert (found.value.status, found.value.code) == (400, "malformed")
+
+
+def test_host_that_is_missing_is_good() -> None:
+    """HTTP/1.0 has none, and no browser leaves it out."""
+    LOOPBACK.check(None)
+    assert name_of("clinic.example") == "clinic.example"
+
+
+@pytest.mark.parametrize("origin", ["http://evil@clinic.example", "http://clinic.example:x", "null", ""])
+def test_origin_that_is_malformed_is_another_s(origin: str) -> None:
+    assert Hosts().same("http://clinic.example:443", "clinic.example")
+    assert not Hosts().same(origin, "clinic.example")
 
 
 def test_where_others_stand_in_front_any_name_is_good_until_the_file_names_them() -> None:

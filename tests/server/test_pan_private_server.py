@@ -37,7 +37,7 @@ def test_a_batch_is_not_durable_and_counts_again_when_it_is_sent_again(house: Ho
         reply = client.post("/api/events", content=VISIT, headers=LINES)
         assert (reply.status_code, reply.json()["durable"], reply.json()["repeated"]) == (200, False, False)
     fate = client.get("/api/events/ward-7").json()
-    assert fate["fate"] == "unknown"
+    assert fate["fate"] == "untracked"
 
 
 def test_nothing_remembers_that_events_came(house: House) -> None:

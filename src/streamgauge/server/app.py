@@ -21,6 +21,7 @@ from streamgauge.server.access_log import AccessLog
 from streamgauge.server.asking import Asking
 from streamgauge.server.errors import Guard, Log, http_error
 from streamgauge.server.events import Events
+from streamgauge.server.folded_log import FoldedLog
 from streamgauge.server.hosts import Hosts
 from streamgauge.server.intrusions import Intrusions
 from streamgauge.server.limits import Limits
@@ -76,7 +77,7 @@ def app_of(
         Middleware(AccessLog, log=access, counted=metrics.answered, forgets=forgets),
         Middleware(SecurityHeaders),
         Middleware(Shared, paths=public, readable=settings.anonymous),
-        Middleware(Guard, log=log),
+        Middleware(Guard, log=FoldedLog(log).line),
         Middleware(
             Admission,
             tokens=tokens,

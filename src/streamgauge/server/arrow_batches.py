@@ -3,8 +3,12 @@
 Times become ISO texts, in UTC if they have a zone, or whole numbers where the stream's time is an epoch;
 decimals become numbers, digit by digit; NaN, which JSON has no word for, and times before year 1 or after
 9999 become null, each by itself. A declared column of any other type (bytes, lists, times of day) refuses the
-whole, by its schema, before a value of it is looked at. A batch is checked whole before it is read, and its
-lines are bounded, since a dictionary can repeat one long text a million times.
+whole, by its schema, before a value of it is looked at. No other column is read. A batch is checked whole
+before it is read.
+
+**Promise.** Memory is bounded by a small multiple of the longest body, however a stream is made. It is
+measured before it is decoded (`arrow_sizes`). Rows are made into lines a few at a time if one long text may
+stand in many of them, by a dictionary or by views.
 """
 
 import json
@@ -14,13 +18,18 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from streamgauge.query.packages import needs
 from streamgauge.query.settings import Stream
+from streamgauge.server.arrow_sizes import check_sizes
 from streamgauge.server.bodies import malformed
 from streamgauge.server.errors import HttpRefusal
 from streamgauge.server.limits import too_large
 
 ROWS = 1000  # made into lines at a time
+TEXT_BYTES = 2**20  # of one column that are, unless one value is longer
+VIEW_BYTES = 16  # of a text view, the first four of which are its length
 LONGEST = 100  # characters of a type that are told
 PLAIN = (
     *("null", "boolean", "integer", "floating", "decimal", "timestamp", "date"),
@@ -36,7 +45,7 @@ def arrow_lines(body: bytes, stream: Stream, most: int) -> bytes:
         import pyarrow as arrow
     parts, length = [], 0
     try:
-        for part in _parts(arrow, body, stream):
+        for part in _parts(arrow, body, stream, most):
             length += len(part)
             if length > most:
                 raise too_large(most)
@@ -48,19 +57,44 @@ def arrow_lines(body: bytes, stream: Stream, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _parts(arrow: Any, body: bytes, stream: Stream) -> Iterator[bytes]:
-    with arrow.ipc.open_stream(body) as reader:
-        known = [name for name in _declared(stream) if reader.schema.names.count(name) == 1]
-        epochs = {stream.time: EPOCHS.get(stream.time_format)}
-        for name in known:
-            _check(arrow, reader.schema.field(name))
+def _parts(arrow: Any, body: bytes, stream: Stream, most: int) -> Iterator[bytes]:
+    schema = check_sizes(arrow, body, most)
+    known = [name for name in _declared(stream) if schema.names.count(name) == 1]
+    epochs = {stream.time: EPOCHS.get(stream.time_format)}
+    for name in known:
+        _check(arrow, schema.field(name))
+    if not known:  # nothing of it would be read, and pyarrow takes no field for all fields
+        return
+    shortest = len(_line(known, (0,) * len(known))) + 1
+    fields = [schema.get_field_index(name) for name in known]
+    options = arrow.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+    with arrow.ipc.open_stream(body, options=options) as reader:
         for batch in reader:
             batch.validate(full=True)
-            for start in range(0, batch.num_rows, ROWS):
-                part = batch.select(known).slice(start, ROWS)
+            if batch.num_rows * shortest > most:
+                raise too_large(most)
+            step = min(_rows_at_once(arrow, column) for column in batch.columns)
+            for start in range(0, batch.num_rows, step):
+                part = batch.slice(start, step)
                 columns = [_texts(arrow, part.column(name), epochs.get(name)) for name in known]
                 lines = (_line(known, values) for values in zip(*columns, strict=True))
                 yield "".join(f"{line}\n" for line in lines).encode()
+
+
+def _rows_at_once(arrow: Any, column: Any) -> int:
+    """Return how many rows are made into lines at a time: few if one long text may stand in many."""
+    types = arrow.types
+    values = column.dictionary if types.is_dictionary(column.type) else column
+    if types.is_string_view(values.type):
+        lengths = np.frombuffer(values.buffers()[1] or b"", "<i4")[:: VIEW_BYTES // 4]
+        longest = int(lengths[values.offset : values.offset + len(values)].max(initial=0))
+    elif values is not column and (types.is_string(values.type) or types.is_large_string(values.type)):
+        from pyarrow import compute
+
+        longest = compute.max(compute.binary_length(values)).as_py() or 0
+    else:
+        return ROWS
+    return max(1, min(ROWS, TEXT_BYTES // max(1, longest)))
 
 
 def _check(arrow: Any, field: Any) -> None:
@@ -81,7 +115,7 @@ def _texts(arrow: Any, column: Any, epoch: str | None) -> list[Any]:
     """The values of a column, of which Python may not have some times; as numbers of an epoch's units, if
     the file's time format means these."""
     types, kind = arrow.types, column.type
-    if types.is_dictionary(kind):
+    if types.is_dictionary(kind) and not types.is_string_view(kind.value_type):  # pyarrow decodes no views
         return _texts(arrow, column.dictionary_decode(), epoch)
     if types.is_date(kind):
         return [text and text[:10] for text in _times(column.cast(arrow.timestamp("s"), safe=False))]

@@ -5,7 +5,8 @@
     a reply that nobody takes  TAKEN_SECONDS that it may stand still
     connections                as many as `doors` has room for
 
-Bodies that are read have a time of their own (`bodies`). What is no HTTP at all gets our own error.
+Bodies that are read have a time of their own (`bodies`). What is no HTTP at all gets our own error, and so
+does a head that another parser may read differently (`strict_heads`).
 
 **Privacy.** How many batches came is data, and when, and with which heads. So nothing here counts requests:
 the server's own number of them is kept at 0, and names of tasks have none. A request that was answered is let
@@ -14,12 +15,14 @@ go with its head, though its connection stays open for another.
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamgauge.server.doors import BESIDES, Doors
+from streamgauge.server.strict_heads import make_strict
 
 HEAD_SECONDS = 10.0
 TAKEN_SECONDS = 10.0
@@ -33,17 +36,29 @@ def unnumbered(loop: asyncio.AbstractEventLoop, work: Any, **settings: Any) -> a
     return asyncio.Task(work, loop=loop, name=name, **settings)
 
 
+def send_at_once(transport: asyncio.BaseTransport) -> None:
+    """Set TCP_NODELAY: else the body of a reply waits for the client's delayed acknowledgement of its head.
+
+    asyncio sets it for sockets of protocol 6 only, and `socket.create_server` makes one of protocol 0.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 class Connection(H11Protocol):
     """uvicorn's own protocol, with clocks and a door, and no memory."""
 
     def __init__(self, *told: Any, doors: Doors | None = None, **settings: Any) -> None:
         super().__init__(*told, **settings)
+        make_strict(self.conn)
         self.doors = doors or Doors(BESIDES, BESIDES)
         self._heads: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        send_at_once(transport)
         self.loop.set_task_factory(unnumbered)
         if self.doors.enter(self, self.client[0] if self.client else ""):
             self._watch()
@@ -100,6 +115,9 @@ class Connection(H11Protocol):
             self._heads = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()  # a reply has begun: no other can
+            return
         body = json.dumps(NO_HTTP).encode()
         headers = [
             ("content-type", "application/json"),

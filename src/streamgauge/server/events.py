@@ -6,7 +6,9 @@ that says `"taken": false` is certain of this request, and says nothing of one b
 are those of the name on a token: two senders that choose the same one do not know of each other.
 
 With pan_private = true nothing is durable before a tick's end, and `"durable": false` says so; no key is
-kept, and a batch that is sent again is counted again.
+kept, and a batch that is sent again is counted again. So a batch that the run does not read in time, or whose
+client disconnects, is withdrawn before the reply: the 503 says `"taken": false`. Only such a refusal invites
+to send the batch again. If the run reads the batch at that moment, the reply is 200.
 
 **Privacy.** All roads here are the curator's: what they tell, how full the inbox is too, depends on data. A
 batch that is refused is gone with its answer.
@@ -16,7 +18,7 @@ import asyncio
 import re
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -42,6 +44,7 @@ LOOK = 0.5  # seconds after which it is looked whether it does
 AT_ONCE = 2**16  # bytes that are parsed in the event loop; more in a thread
 WAITS = "the batch waits for its commit: send it again, or ask for its fate"
 NO_COMMIT = "the run ended before the commit: send the batch again"
+WITHDRAWN = "the run did not read the batch, nothing of it is counted: send it again"
 
 
 class Events:
@@ -76,7 +79,10 @@ class Events:
             except InboxFull as full:
                 raise later("busy", str(full)) from None
             del body, lines
-        await committed(self.runner, ticket)
+        if isinstance(inbox, PassingInbox):
+            await wait_until_read(self.runner, request, inbox, ticket)
+        else:
+            await committed(self.runner, ticket)
         return JSONResponse({"batch": key, "durable": inbox.durable, "repeated": ticket.repeated})
 
     async def _lines(self, request: Request, body: bytes) -> bytes:
@@ -146,13 +152,7 @@ async def committed(
     runner: Runner, ticket: Ticket, what: str = "events", waits: str = WAITS, ended: str = NO_COMMIT
 ) -> None:
     """Waits for the commit. A client that goes away does not take the batch back."""
-    done, now = asyncio.wrap_future(ticket.done), asyncio.get_running_loop().time
-    done.add_done_callback(heard)
-    until, stopping = now() + COMMIT_SECONDS, False
-    while not done.done() and now() < until:
-        if runner.state == "stopping" and not stopping:
-            until, stopping = min(until, now() + LAST_SECONDS), True
-        await asyncio.wait([done], timeout=min(LOOK, max(0.0, until - now())))
+    done, stopping = await settle(runner, ticket)
     if not done.done():
         raise later("not_running", f"{STOPPING}: {waits}") if stopping else later("not_committed", waits)
     if isinstance(done.exception(), NotRead):
@@ -160,6 +160,58 @@ async def committed(
             refuse_unread(runner, what)
     if done.exception() is not None:
         raise later("not_committed", ended)
+
+
+async def wait_until_read(runner: Runner, request: Request, inbox: PassingInbox, ticket: Ticket) -> None:
+    """Wait until the run has read a batch; withdraw it if the run is late, or the client disconnects.
+
+    Raises:
+        HttpRefusal: The batch was not read and never will be. It says `"taken": false`.
+        ClientDisconnect: The client is gone. The batch is withdrawn unless the run has read it.
+    """
+    with nothing_taken():
+        try:
+            done, stopping = await settle(runner, ticket, request)
+        except ClientDisconnect:
+            inbox.withdraw(ticket)
+            raise
+        except asyncio.CancelledError:
+            if inbox.withdraw(ticket):
+                raise withdrawn(stopping=True) from None
+            raise
+        if not done.done():
+            if inbox.withdraw(ticket):
+                raise withdrawn(stopping=stopping)
+            await asyncio.wait([done])  # it is being read: not longer than one block takes
+        if isinstance(done.exception(), NotRead):
+            refuse_unread(runner, "events")
+        if done.exception() is not None:
+            raise withdrawn(stopping=stopping)
+
+
+def withdrawn(*, stopping: bool) -> HttpRefusal:
+    """Build the refusal of a batch that was not read."""
+    return later("not_running", f"{STOPPING}: {WITHDRAWN}") if stopping else later("not_committed", WITHDRAWN)
+
+
+async def settle(
+    runner: Runner, ticket: Ticket, request: Request | None = None
+) -> tuple["asyncio.Future[None]", bool]:
+    """Wait until a batch is settled, as long as it may take. Return its future, and whether the server stops.
+
+    Raises:
+        ClientDisconnect: The client of `request` is gone.
+    """
+    done, now = asyncio.wrap_future(ticket.done), asyncio.get_running_loop().time
+    done.add_done_callback(heard)
+    until, stopping = now() + COMMIT_SECONDS, False
+    while not done.done() and now() < until:
+        if runner.state == "stopping" and not stopping:
+            until, stopping = min(until, now() + LAST_SECONDS), True
+        await asyncio.wait([done], timeout=min(LOOK, max(0.0, until - now())))
+        if request is not None and not done.done() and await request.is_disconnected():
+            raise ClientDisconnect
+    return done, stopping
 
 
 def heard(done: "asyncio.Future[None]") -> None:

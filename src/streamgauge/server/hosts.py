@@ -8,9 +8,15 @@ it asks here for its own. It says that name as Host, so a server that knows its 
     left out, behind a proxy or beyond     any: what is in front knows the names
 
 Addresses in numbers are always good, since no name leads there; so are requests that name no host.
+
+A Host is a name, an IPv4 address or `[IPv6]`, with a port or without. Anything else in it (a user, blanks, a
+path, an empty port) makes it malformed. Such a Host is refused wherever the server listens, since parsers
+disagree on whose name `evil@localhost` is.
 """
 
+import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
 from streamgauge.query.settings import ServerSettings
@@ -18,6 +24,14 @@ from streamgauge.server.addresses import numeric
 from streamgauge.server.errors import HttpRefusal
 
 LOCAL = "localhost"
+MAX_NAME = 253  # characters
+MAX_PORT = 65535
+LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+HOST = re.compile(
+    rf"(?:(?P<name>{LABEL}(?:\.{LABEL})*)\.?|\[(?P<six>[0-9a-f:.]{{2,45}})\])(?::(?P<port>[0-9]{{1,5}}))?",
+    re.ASCII | re.IGNORECASE,
+)
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)  # a last label that makes a name an address
 
 
 @dataclass(frozen=True)
@@ -26,9 +40,12 @@ class Hosts:
 
     names: frozenset[str] | None = None
 
-    def check(self, told: str) -> None:
-        """Refuses a Host that is another's."""
-        if not self.knows(told):
+    def check(self, told: str | None) -> None:
+        """Refuses a Host that is malformed, or another's; None is a request of HTTP/1.0 without one."""
+        if told is not None and not name_of(told):
+            rule = "host must be a name or an address, with a port or without, got something else"
+            raise HttpRefusal(400, "malformed", rule)
+        if not self.knows(told or ""):
             rule = "host must be localhost, an address or one of [server] hosts, got another"
             raise HttpRefusal(403, "host", rule)
 
@@ -56,11 +73,25 @@ def hosts_of(settings: ServerSettings, listening: str, *, proxied: bool) -> Host
 
 
 def name_of(told: str) -> str:
-    """The name in a Host, without its port; nothing of what is none."""
+    """Return the name or address in a Host, without its port; empty if it is malformed.
+
+    >>> [name_of(host) for host in ("Clinic.example.:443", "[::1]:80", "127.0.0.1")]
+    ['clinic.example', '::1', '127.0.0.1']
+    >>> [name_of(host) for host in ("evil@localhost", "127.1", "")]
+    ['', '', '']
+    """
+    found = HOST.fullmatch(told)
+    if found is None or int(found["port"] or 0) > MAX_PORT:
+        return ""
     try:
-        return (urlsplit(f"//{told}").hostname or "").rstrip(".")
+        if found["six"] is not None:
+            return str(IPv6Address(found["six"]))
+        name = found["name"].lower()
+        if NUMBER.fullmatch(name.rpartition(".")[2]):
+            return str(IPv4Address(name))
     except ValueError:
         return ""
+    return name if len(name) <= MAX_NAME else ""
 
 
 def urlsplit_host(origin: str) -> str:

@@ -128,7 +128,7 @@ class Admission:
     def _counted(self, request: Request) -> Person:
         try:
             short_head(request)
-            self.hosts.check(request.headers.get("host", ""))
+            self.hosts.check(request.headers.get("host"))
             person = self._person(request)
         except HttpRefusal:
             self.limits.turn(address(request))

@@ -197,7 +197,15 @@ SCHEMAS: dict[str, Schema] = {
             },
         }
     ),
-    "Fate": shape({"batch": TEXT, "fate": {"enum": ["unknown", "waiting", "committed"]}}),
+    "Fate": shape(
+        {
+            "batch": TEXT,
+            "fate": {
+                "enum": ["unknown", "waiting", "committed", "untracked"],
+                "description": "`untracked`: pan-private, so a batch that is sent again counts again.",
+            },
+        }
+    ),
     "Quarantine": shape(
         {
             "records": or_null(WHOLE),

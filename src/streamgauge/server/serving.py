@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from streamgauge.server.connections import Connection
 from streamgauge.server.doors import AT_ONCE, BESIDES, doors_of
 from streamgauge.server.errors import Log
+from streamgauge.server.folded_log import FoldedLog
 from streamgauge.server.limits import LARGEST_HEAD
 
 HOST, PORT = "127.0.0.1", 8765
@@ -89,7 +90,7 @@ def serve(
         h11_max_incomplete_event_size=LARGEST_HEAD,
         backlog=AT_ONCE,
     )
-    with heard(log):
+    with heard(FoldedLog(log).line):
         Stoppable(config, stop, ending, glance).run([listener])
 
 

@@ -47,7 +47,7 @@ DIGEST = 12  # bytes that stand for a key
 COUNT, ENTRY = Struct("<8sQ"), Struct("<12sIq")  # an entry: the key, how many records, when it was read
 MAGIC = b"SGINBOX1"
 
-Fate = Literal["unknown", "waiting", "committed"]
+Fate = Literal["unknown", "waiting", "committed", "untracked"]
 
 
 class InboxFull(Exception):  # noqa: N818 - refusals are named by what they say

@@ -5,6 +5,9 @@
 A batch waits until the run's next round reads it; it is let go as it is read. There are no keys: a batch that
 is sent again is counted again. What was read since the last tick's end is lost if the run dies.
 
+**Promise.** A batch is read or withdrawn, never both: one lock decides. A ticket that ends with an exception
+is of a batch that was not read and never will be.
+
 **Privacy.** What waits is on its way, as in a socket: who looks then sees it. Nothing here remembers what was
 read: no key, no number of batches or bytes, no position.
 """
@@ -47,9 +50,19 @@ class PassingInbox:
             self._waiting.append((lines, ticket))
         return ticket
 
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Remove a batch that waits. Return whether it was removed: else it was read, or is being read."""
+        with self._lock:
+            for place, (_, waiting) in enumerate(self._waiting):
+                if waiting is ticket:
+                    del self._waiting[place]
+                    self._round -= place < self._round
+                    return True
+        return False
+
     def fate(self, key: str) -> Fate:
-        """Nothing is remembered of any batch."""
-        return "unknown"
+        """Return `untracked`: no record of any batch exists."""
+        return "untracked"
 
     @property
     def caught_up(self) -> bool:
@@ -70,10 +83,11 @@ class PassingInbox:
             self._round = self._round or len(self._waiting)
             taken = self._next()
             self._round -= len(taken)
-        block = block_of([lines for lines, _ in taken]) if taken else None
-        for _, ticket in taken:
-            resolved(ticket)
-        return block
+        try:
+            return block_of([lines for lines, _ in taken]) if taken else None
+        finally:  # also if it fails: no sender may wait for ever
+            for _, ticket in taken:
+                resolved(ticket)
 
     def position(self) -> bytes:
         return b""

@@ -1,0 +1,146 @@
+"""Arrow streams that ask for much memory: refused before it is allocated, and columns that are read."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import arrow_bodies
+import pyarrow as arrow
+import pytest
+from arrow_bodies import MOST, REGION, repeated, schema, stream, views
+from people import VISIT, House, clinic
+
+from streamgauge.server.arrow_batches import arrow_lines
+from streamgauge.server.arrow_sizes import check_sizes
+from streamgauge.server.batches import ARROW
+from streamgauge.server.errors import HttpRefusal
+
+DECLARED = clinic(Path("/nowhere")).stream
+BODIES = arrow_bodies.bodies()
+PROGRAM = Path(arrow_bodies.__file__)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | None, int]]:
+    """What a process of its own says of all bodies: their statuses, and what pyarrow allocated by then."""
+    folder = tmp_path_factory.mktemp("bodies")
+    for number, (body, _) in enumerate(BODIES.values()):
+        (folder / f"{number:03}").write_bytes(body)
+    path = os.pathsep.join(filter(None, [str(PROGRAM.parent), os.environ.get("PYTHONPATH")]))
+    found = subprocess.run(
+        [sys.executable, PROGRAM, folder],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    names = list(BODIES)
+    return {names[int(number)]: (status, peak) for number, status, peak in lines}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_hostile_body_is_answered_within_a_bound_of_memory(
+    measured: dict[str, tuple[int | None, int]], name: str
+) -> None:
+    status, peak = measured[name]
+    assert status == BODIES[name][1]
+    assert peak <= 4 * MOST
+
+
+def test_hostile_bodies_are_small() -> None:
+    """None is refused for its own length."""
+    assert max(len(body) for body, _ in BODIES.values()) < 2 * MOST
+    assert min(len(body) for body, status in BODIES.values() if status == 413) < 300
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        arrow.array(["north", None, "south"]),
+        arrow.array(["north", None, "south"]).dictionary_encode(),
+        arrow.array(["north", None, "south"], arrow.large_string()),
+        arrow.array(["north", None, "south"], arrow.string_view()),
+        arrow.DictionaryArray.from_arrays(
+            arrow.array([0, None, 1], arrow.int8()), arrow.array(["north", "south"], arrow.string_view())
+        ),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_texts_of_every_kind_are_read(column: Any, compression: str | None) -> None:
+    other = ("other", arrow.array([[1], [2], [3]]))
+    body = stream(other, (REGION, column), compression=compression)
+    lines = arrow_lines(body, DECLARED, MOST).splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"region": "north"},
+        {"region": None},
+        {"region": "south"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "column", [repeated("y" * 50_000, 20), views("y" * 50_000, 20)], ids=["dictionary", "views"]
+)
+def test_long_texts_are_read_a_few_rows_at_a_time(column: Any) -> None:
+    lines = arrow_lines(stream((REGION, column)), DECLARED, 2 * MOST).splitlines()
+    assert [len(json.loads(line)["region"]) for line in lines] == [50_000] * 20
+
+
+def test_column_that_is_not_declared_is_not_read() -> None:
+    """It may even be malformed: texts whose offsets go backwards are none of ours."""
+    offsets = arrow.py_buffer(b"\x00\x00\x00\x00\x09\x00\x00\x00\x01\x00\x00\x00")
+    torn = arrow.Array.from_buffers(arrow.string(), 2, [None, offsets, arrow.py_buffer(b"ab")])
+    body = stream((REGION, arrow.array(["north", "south"])), ("other", torn))
+    assert arrow_lines(body, DECLARED, MOST) == b'{"region": "north"}\n{"region": "south"}\n'
+    with pytest.raises(HttpRefusal, match="must be an Arrow stream"):
+        arrow_lines(stream((REGION, torn)), DECLARED, MOST)
+
+
+@pytest.mark.parametrize("version", [arrow.ipc.MetadataVersion.V4, arrow.ipc.MetadataVersion.V5])
+def test_streams_of_both_versions_are_read(version: Any) -> None:
+    body = stream((REGION, arrow.array(["north"])), metadata_version=version)
+    assert arrow_lines(body, DECLARED, MOST) == b'{"region": "north"}\n'
+
+
+def test_bound_counts_compressed_buffers_by_their_stated_length() -> None:
+    body = stream((REGION, arrow.array(["x" * 100_000])), compression="zstd")
+    assert check_sizes(arrow, body, 101_000).names == ["region"]
+    with pytest.raises(HttpRefusal) as found:
+        check_sizes(arrow, body, 100_000)
+    assert (found.value.status, found.value.code) == (413, "too_large")
+
+
+def test_stream_that_is_cut_or_changed_anywhere_is_refused_or_read() -> None:
+    """Never another exception: whatever the metadata say."""
+    whole = stream((REGION, repeated("north", 3)), ("ts", arrow.array(["a", "b", "c"])), compression="lz4")
+    answers = set()
+    for place in range(len(whole)):
+        for body in (whole[:place], whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]):
+            try:
+                answers.add(type(arrow_lines(body, DECLARED, MOST)))
+            except HttpRefusal as refusal:
+                answers.add(refusal.status)
+    assert answers <= {bytes, 400, 413, 422}
+    assert {bytes, 400, 413} <= answers
+
+
+def test_number_of_references_counts_not_the_length_of_the_schema() -> None:
+    assert check_sizes(arrow, schema(fields=3), MOST).names == ["n", "n", "n"]
+    assert check_sizes(arrow, schema(depth=3), MOST).field(0).type.num_fields == 2
+    with pytest.raises(HttpRefusal):
+        check_sizes(arrow, schema(fields=3000), MOST)
+
+
+def test_server_refuses_a_hostile_body_and_goes_on(tmp_path: Path) -> None:
+    client = House(tmp_path, max_body="1MiB").client("curator")
+    headers = {"Content-Type": ARROW, "Batch-Key": "k"}
+    for name in ("a compressed dictionary", "a compressed column that is not declared", "nulls"):
+        reply = client.post("/api/events", content=BODIES[name][0], headers=headers)
+        error = reply.json()["error"]
+        assert (reply.status_code, error["code"], error["taken"]) == (413, "too_large", False)
+    lines = {"Content-Type": "application/x-ndjson", "Batch-Key": "k"}
+    assert client.post("/api/events", content=VISIT, headers=lines).status_code == 200

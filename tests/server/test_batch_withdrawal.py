@@ -1,0 +1,294 @@
+"""Batches of a pan-private server: read or withdrawn, never both, and the reply says which."""
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+import pytest
+from people import VISIT, House, Still, clinic
+from served import Stepped, committed, eventually, file_of, stepped
+
+from streamgauge.pipeline.options import Options
+from streamgauge.query.blocks import Block
+from streamgauge.server import events
+from streamgauge.server.runner import Runner
+from streamgauge.sources import passing_inbox
+from streamgauge.sources.inbox import InboxClosed
+from streamgauge.sources.lines import BLOCK
+from streamgauge.sources.passing_inbox import PassingInbox
+from streamgauge.testing import SilentNoise
+
+HEADERS = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
+COUNT = {"name": "n", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/2"}
+PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A server whose inbox is read by the test alone."""
+    return House(tmp_path, Still(clinic(tmp_path, {"pan_private": True}), PassingInbox(most_waiting=10**6)))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "COMMIT_SECONDS", 0.05)
+
+
+async def post_and(house: House, act: Any) -> Any:
+    """Post a batch, act once it waits, return the reply."""
+    posted = asyncio.create_task(
+        house.client("curator").asked("POST", "/api/events", content=VISIT, headers=HEADERS)
+    )
+    while not house.runner.inbox.pressing:
+        await asyncio.sleep(0.001)
+    act()
+    return await posted
+
+
+def verdict(reply: Any) -> tuple[int, str, bool | None]:
+    error = reply.json()["error"]
+    return reply.status_code, error["code"], error.get("taken")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_batch_that_no_run_reads_in_time_is_withdrawn(house: House) -> None:
+    reply = house.client("curator").post("/api/events", content=VISIT, headers=HEADERS)
+    assert verdict(reply) == (503, "not_committed", False)
+    assert reply.json()["error"]["message"] == (
+        "the run did not read the batch, nothing of it is counted: send it again"
+    )
+    assert (house.runner.inbox.pressing, house.runner.inbox.read()) == (False, None)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_batch_that_is_being_read_as_time_runs_out_is_accepted(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has the batch, and is slow: the sender waits for it and gets no invitation to resend."""
+    reading, finish, found = Flag(), Flag(), list[Block | None]()
+    build = passing_inbox.block_of
+
+    def slow(batches: list[bytes]) -> Block:
+        reading.set()
+        assert finish.wait(30)
+        return build(batches)
+
+    monkeypatch.setattr(passing_inbox, "block_of", slow)
+    inbox = house.runner.inbox
+    reader = Thread(target=lambda: found.append(inbox.read()))
+    tried: list[bool] = []
+    withdraw = inbox.withdraw
+
+    def try_to_withdraw(ticket: Any) -> bool:
+        tried.append(withdraw(ticket))
+        finish.set()
+        return tried[-1]
+
+    inbox.withdraw = try_to_withdraw
+    reply = asyncio.run(post_and(house, lambda: (reader.start(), reading.wait(30))))
+    reader.join()
+    assert (reply.status_code, reply.json()["durable"], tried) == (200, False, [False])
+    assert found[0] is not None
+    assert found[0].data == VISIT + b"\n"
+
+
+def test_batch_that_waits_as_the_server_stops_is_withdrawn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LAST_SECONDS", 0.01)
+
+    def stop() -> None:
+        house.runner.board.state = "stopping"
+
+    reply = asyncio.run(post_and(house, stop))
+    assert verdict(reply) == (503, "not_running", False)
+    assert house.runner.inbox.read() is None
+
+
+def test_batch_that_waits_as_the_run_ends_was_not_taken(house: House) -> None:
+    reply = asyncio.run(post_and(house, house.runner.inbox.close))
+    assert verdict(reply) == (503, "not_committed", False)
+
+
+def test_batch_that_waits_as_the_run_rests_was_not_taken(house: House) -> None:
+    reply = asyncio.run(post_and(house, house.runner.inbox.rest))
+    assert verdict(reply) == (503, "not_running", False)
+
+
+class Wire:
+    """One POST of a batch by ASGI's own words."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.said = house, list[Any]()
+        self.gone, self._sent = asyncio.Event(), False
+
+    async def receive(self) -> dict[str, Any]:
+        if self._sent:
+            await self.gone.wait()
+            return {"type": "http.disconnect"}
+        self._sent = True
+        return {"type": "http.request", "body": VISIT, "more_body": False}
+
+    async def send(self, message: Any) -> None:
+        self.said.append(message)
+
+    def scope(self) -> dict[str, Any]:
+        told = {**HEADERS, "Authorization": f"Bearer {self.house.secrets['curator']}", "Host": "clinic.test"}
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/api/events",
+            "raw_path": b"/api/events",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in told.items()],
+            "client": ("10.0.0.7", 4711),
+            "server": ("clinic.test", 80),
+        }
+
+    async def post(self) -> "asyncio.Task[None]":
+        """Begin the request, and wait until its batch waits."""
+        task = asyncio.create_task(self.house.app(self.scope(), self.receive, self.send))
+        while not self.house.runner.inbox.pressing:
+            await asyncio.sleep(0.001)
+        return task
+
+
+def test_batch_of_a_client_that_disconnects_is_withdrawn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that got no reply is likely to retry."""
+    monkeypatch.setattr(events, "LOOK", 0.001)
+
+    async def disconnect() -> list[Any]:
+        wire = Wire(house)
+        task = await wire.post()
+        wire.gone.set()
+        await asyncio.wait_for(task, 20)
+        return wire.said
+
+    assert asyncio.run(disconnect()) == []
+    assert house.runner.inbox.read() is None
+
+
+def test_request_that_is_cancelled_withdraws_its_batch(house: House) -> None:
+    """So does the server when replies take longer than its last seconds."""
+
+    async def cancel() -> list[Any]:
+        wire = Wire(house)
+        task = await wire.post()
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await task
+        return wire.said
+
+    start, body = asyncio.run(cancel())
+    assert (start["status"], json.loads(body["body"])["error"]["taken"]) == (503, False)
+    assert house.runner.inbox.read() is None
+
+
+def test_withdrawal_within_a_round_leaves_the_others_of_the_round() -> None:
+    inbox = PassingInbox(most_waiting=10 * BLOCK)
+    half = b" " * (BLOCK // 2 + 1) + b"{}"
+    tickets = [inbox.put("k", half) for _ in range(3)]
+    assert inbox.read() is not None
+    late = inbox.put("k", half)
+    assert (inbox.withdraw(tickets[0]), inbox.withdraw(tickets[1]), inbox.withdraw(tickets[1])) == (
+        False,
+        True,
+        False,
+    )
+    assert inbox.caught_up is False
+    assert inbox.read() is not None
+    assert (tickets[2].done.done(), late.done.done(), inbox.caught_up) == (True, False, True)
+    assert inbox.withdraw(late)
+    assert (inbox.caught_up, inbox.read()) == (True, None)
+    inbox.close()
+    with pytest.raises(InboxClosed):
+        inbox.put("k", half)
+
+
+def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
+    """Six senders that lose their patience at random, against one reader."""
+    inbox, over = PassingInbox(most_waiting=10**8), Flag()
+    read, kept, withdrawn = Counter[str](), list[str](), list[str]()
+
+    def send(sender: int) -> None:
+        chance = Random(sender)
+        for number in range(2000):
+            name = f"{sender}.{number}"
+            ticket = inbox.put("k", json.dumps({"n": name}).encode())
+            for _ in range(chance.randrange(4)):
+                ticket.done.done()
+            (withdrawn if inbox.withdraw(ticket) else kept).append(name)
+
+    def receive() -> None:
+        while not over.is_set() or inbox.pressing:
+            block = inbox.read()
+            if block is not None:
+                read.update(json.loads(line)["n"] for line in block.data.splitlines())
+
+    senders = [Thread(target=send, args=(number,)) for number in range(6)]
+    reader = Thread(target=receive)
+    for thread in (reader, *senders):
+        thread.start()
+    for thread in senders:
+        thread.join()
+    over.set()
+    reader.join()
+    assert len(kept) + len(withdrawn) == 12_000
+    assert read == Counter(kept)
+
+
+class Gated(PassingInbox):
+    """Is read when a gate is open: a run that is busy with something else."""
+
+    def __init__(self, gate: Flag) -> None:
+        super().__init__(most_waiting=10**6)
+        self.gate = gate
+
+    def read(self) -> Block | None:
+        return super().read() if self.gate.is_set() else None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_visit_that_is_sent_again_after_a_refusal_counts_once(tmp_path: Path) -> None:
+    """A real run, which is busy for longer than a sender waits."""
+    gate, clock = Flag(), stepped(1)
+    file = file_of(tmp_path, COUNT, server={"publish_delay": "20ms"}, **PRIVATE)
+    runner = Runner(file, Options(noise=SilentNoise(), clock=clock))
+    runner.inbox = runner._input = Gated(gate)
+    runner.start()
+    try:
+        curator = House(tmp_path, runner).client("curator")
+        visit = {"content": json.dumps({"ts": 1_767_571_201, "g": "a"}), "headers": HEADERS}
+        assert verdict(curator.post("/api/events", **visit)) == (503, "not_committed", False)
+        gate.set()
+        eventually(lambda: curator.post("/api/events", **visit).status_code == 200, "a batch that is read")
+        assert count_of(runner, clock, curator) == 1
+    finally:
+        runner.stop()
+
+
+def count_of(runner: Runner, clock: Stepped, client: Any) -> float:
+    """The first tick's count, as readers get it."""
+    clock.to(10.001)
+    eventually(lambda: committed(runner)[1] == 1, "the commit of tick 1")
+    clock.to(11)
+    found: list[Any] = []
+
+    def published() -> bool:
+        found.extend(client.get("/api/releases/n?from=1&to=1").json().get("rows", ()))
+        return bool(found)
+
+    eventually(published, "the release of tick 1")
+    value: float = found[0]["count"]["value"]
+    return value
