@@ -26,7 +26,7 @@ from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.room import no_room
 from streamgauge.pipeline.shares import check_share, share_left
 from streamgauge.pipeline.words import exceeded_text
-from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.privacy import BudgetExceeded, Loss, Remainder
 from streamgauge.query.local_parts import is_unpriced
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile, Release
@@ -54,8 +54,8 @@ class PlannedAsk:
 
     plan: PlannedRelease | None  # none where the SQL cannot be answered
     refused: tuple[str, ...]
-    left_after: Loss | None  # of the budget, from the tick on where it would begin
-    share_left_after: Loss | None  # of the share of who asks
+    left_after: Loss | Remainder | None  # of the budget, from the tick on where it would begin
+    share_left_after: Loss | Remainder | None  # of the share of who asks
 
 
 def plan_asked(
@@ -76,7 +76,7 @@ def plan_asked(
     first = first_tick(file) if first is None else first
     share = asked.share if share is None else share
     plan, refused = _judged(file, replace(asked, share=share), book, first, over)
-    left = None if book.ledger is None else book.ledger.left(first)
+    left = None if book.ledger is None else book.ledger.remainder(first)
     told = None if plan is None else told_of(plan, book, first)
     return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
 
