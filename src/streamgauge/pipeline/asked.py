@@ -21,6 +21,7 @@ from streamgauge.pipeline.asked_releases import (
     with_asked,
 )
 from streamgauge.pipeline.book import Book, block_hash
+from streamgauge.pipeline.gaussian_hints import gaussian_hints
 from streamgauge.pipeline.planning import PlannedRelease, first_tick, told_of
 from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.room import no_room
@@ -77,7 +78,8 @@ def plan_asked(
     share = asked.share if share is None else share
     plan, refused = _judged(file, replace(asked, share=share), book, first, over)
     left = None if book.ledger is None else book.ledger.remainder(first)
-    told = None if plan is None else told_of(plan, book, first)
+    hints = {} if plan is None or refused else gaussian_hints([plan], book)
+    told = None if plan is None else told_of(plan, book, first, hints.get(plan.name, ""))
     return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
 
 

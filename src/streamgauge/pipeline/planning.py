@@ -6,7 +6,6 @@ nothing.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -17,23 +16,23 @@ from streamgauge.pipeline.as_charged import planned_as_charged
 from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book, collected_in
 from streamgauge.pipeline.edits import Edits, edits
+from streamgauge.pipeline.gaussian_hints import gaussian_hints
 from streamgauge.pipeline.intrusions import Intrusions, growth_lines
 from streamgauge.pipeline.reading import read_acts, read_last_released, read_opened, read_tick
 from streamgauge.pipeline.room import needed_bytes, no_memory
 from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
-from streamgauge.privacy import Approx, BudgetExceeded, Loss, Pure, Remainder, Zcdp
+from streamgauge.privacy import BudgetExceeded, Loss, Remainder
 from streamgauge.query.few_events import expected_at, reason
 from streamgauge.query.hints import depends_of, hints_of, lost_of
 from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
-from streamgauge.query.planner import Planned, replanned
+from streamgauge.query.planner import Planned
 from streamgauge.query.predicted import Error, errors
 from streamgauge.query.settings import PipelineFile
 from streamgauge.statistics import Count
 
 RUNNERS_UP = 3
-SMALLER = 0.9  # times the error: less of a gain is not worth a word
 TELLING = (
     *("branching", "refine", "window", "half_life", "buffers", "split", "theta", "smoother", "prune"),
     *("threshold", "segments", "ratio"),
@@ -121,7 +120,8 @@ def plan_of(file: PipelineFile) -> Plan:
     first = first_tick(file)
     refused += _charged(file, plans, book, changed, first)
     after = _state(book)
-    told = tuple(told_of(plan, book, first) for plan in plans)
+    hints = gaussian_hints([plan for plan in plans if plan.name in changed.new], book)
+    told = tuple(told_of(plan, book, first, hints.get(plan.name, "")) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed)
     if changed.new and (refusal := no_memory(plans)):
         refused.append(f"{file.path.name}: {refusal}")
@@ -197,13 +197,12 @@ def is_charged(plan: Planned, book: Book) -> bool:
     return plan.query.report is None or plan.query.report.column in book.columns
 
 
-def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
+def told_of(plan: Planned, book: Book, first: int, hint: str = "") -> PlannedRelease:
     """What is told of a planned release, which begins at `first` unless it was charged."""
     entry = book.latest().get(plan.name)
     begin, found = first if entry is None else entry.first, tuple(errors(plan))
     choices = tuple(_choice(plan, part, found) for part in plan.parts)
-    taken = Fraction(plan.release.delta or 0) if book.ledger is None else book.ledger.delta_spent()
-    if hint := gaussian_hint(plan, found, taken):
+    if hint:
         choices = (replace(choices[0], hints=(*choices[0].hints, hint)), *choices[1:])
     return PlannedRelease(
         plan.name,
@@ -221,33 +220,6 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
         _alerts(plan),
         None if plan.query.report is None else plan.query.report.column,
     )
-
-
-def gaussian_hint(plan: Planned, found: Sequence[Error], taken: Fraction) -> str:
-    """Return a hint at a rho that costs no more than a pure release and errs less, if there is one.
-
-    The rho is at most epsilon^2/2, and converts to at most epsilon at what deltas leave. The conversion is
-    concave in rho. So beside other releases it adds at most epsilon too (and -ln(1 - delta)), whichever part
-    of the ledger's split the pure release is in.
-    """
-    loss, budget = plan.release.loss, plan.stream.budget
-    if not (isinstance(loss, Pure) and isinstance(budget, Approx)) or plan.query.report is not None:
-        return ""
-    left = budget.delta - taken
-    if left <= 0 or not loss.epsilon:
-        return ""
-    digits = Context(prec=3, rounding=ROUND_FLOOR)
-    most = min(Approx(loss.epsilon, left).kept_as.rho, loss.as_zcdp().rho)
-    rho = digits.create_decimal(f"{float(most):.9g}")
-    try:
-        others = errors(replanned(plan, Zcdp(rho)))
-    except ValueError:  # no such noise for its mechanism, or for its unit
-        return ""
-    pairs = [(b.half_width, a.half_width) for a, b in zip(found, others, strict=True)]
-    if not pairs or not all(isfinite(b) and isfinite(a) and 0 < b <= SMALLER * a for b, a in pairs):
-        return ""
-    times = max(b / a for b, a in pairs)
-    return f"rho = {rho:f} in place of epsilon costs no more under this delta, and has {times:.2f} times the error"
 
 
 def _alerts(plan: Planned) -> tuple[str, ...]:
