@@ -86,7 +86,7 @@ def best_order(rho: float, delta: Fraction) -> float:
     """alpha - 1 at the root of rho (alpha-1)^2 = ln(1 / (alpha delta)): left side rises, right side falls."""
     log_delta = log_fraction(delta)
     low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
-    for _ in range(200):
+    for _ in range(60):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if rho * middle**2 < -log_delta - log1p(middle) else (low, middle)
     return high
@@ -94,7 +94,14 @@ def best_order(rho: float, delta: Fraction) -> float:
 
 def _order_of_epsilon(epsilon: float, delta: Fraction) -> float:
     """alpha - 1 at which the best bound is the given epsilon, by bisection: epsilon falls as alpha rises."""
-    return float(_bisect(np.array([epsilon]), np.array([log_fraction(delta)]), _epsilon_at)[0])
+    log_delta = log_fraction(delta)
+    low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
+    for _ in range(60):
+        order = (low * high) ** 0.5
+        slack = log_delta + log1p(order)
+        found = -(order + 1) * slack / order**2 - log1p(1 / order) - slack / order
+        low, high = (order, high) if found > epsilon else (low, order)
+    return high
 
 
 def estimate_epsilons(rhos: Floats, log_deltas: Floats) -> Floats:
@@ -123,7 +130,7 @@ def _bisect(targets: Floats, log_deltas: Floats, falling: Callable[[Floats, Floa
     """Return the orders at which a falling function has its targets."""
     low = np.full(targets.shape, log(1e-12))
     high = np.minimum(np.minimum(-log_deltas, 700.0), log(1e12))
-    for _ in range(70):
+    for _ in range(45):
         middle = (low + high) / 2
         above = falling(np.exp(middle), log_deltas) > targets
         low, high = np.where(above, middle, low), np.where(above, high, middle)

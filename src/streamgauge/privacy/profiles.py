@@ -31,8 +31,8 @@ from math import inf
 from streamgauge.privacy.terms import Span, Term
 from streamgauge.privacy.units import Unit
 
-LIMIT = 2000  # profiles of a list that is made start by start, or tick by tick
-MAX_TERMS = 150  # charges, or segments, of a list that is made tick by tick
+LIMIT = 1000  # profiles of a list that is made start by start, or tick by tick
+MAX_TERMS = 100  # charges, or segments, of a list that is made tick by tick
 ZERO = Fraction(0)
 
 
@@ -86,7 +86,7 @@ def _sweep_jumps(terms: Terms, w: int, touching: Span) -> Iterator[Profile]:
             for weight in term.weights:
                 start, after = max(weight.first - w + 1, low), weight.end + 1
                 if start <= high and after > low:
-                    amount = term.peak * weight.q ** (2 if kind == 1 else 1)
+                    amount = term.peak if weight.q == 1 else term.peak * weight.q ** (2 if kind == 1 else 1)
                     ups[start].append((kind, amount))
                     downs[after].append((kind, amount))
     pure: Counter[Fraction] = Counter()
@@ -146,16 +146,22 @@ def _window_weight(term: Term, start: int, w: int) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A stretch of ticks with the same weights; one tick of it is enough if all its charges are native."""
+    """A stretch of ticks with the same charges: a bit for each, and weights unless they are native."""
 
     length: float
+    charges: int
     weights: tuple[Fraction, ...]
-    native: bool
+
+    @property
+    def native(self) -> bool:
+        """Whether one tick is enough, since all its charges are native."""
+        return not any(self.weights)
 
     def dominates(self, other: "_Segment", k: int) -> bool:
         """Return whether ticks of the other segment lose at least as much here."""
-        pairs = zip(self.weights, other.weights, strict=True)
-        return (self.native or self.length >= k) and all(own >= others for own, others in pairs)
+        if other.charges & ~self.charges or not (self.native or self.length >= k):
+            return False
+        return all(own >= others for own, others in zip(self.weights, other.weights, strict=True))
 
 
 def _list_sets(terms: Terms, k: int) -> list[Profile] | None:
@@ -187,14 +193,17 @@ def _find_common(terms: Sequence[Term], k: int) -> list[Fraction] | None:
 
 
 def _cut_segments(terms: Sequence[Term]) -> list[_Segment]:
-    weights = [weight for term in terms for weight in term.weights]
-    cuts = {weight.first for weight in weights} | {w.last + 1 for w in weights if w.last is not None}
-    found = []
-    for start, end in pairwise([*sorted(cuts), inf]):
-        here = tuple(term.weight(int(start)) for term in terms)
-        native = all(term.native for term, q in zip(terms, here, strict=True) if q)
-        if any(here):
-            found.append(_Segment(end - start, here, native))
+    changes: defaultdict[float, int] = defaultdict(int)
+    for i, term in enumerate(terms):
+        for weight in term.weights:
+            changes[weight.first] += 1 << i
+            changes[weight.end + 1] -= 1 << i
+    rates = [term for term in terms if not term.native]
+    charges, found = 0, []
+    for start, end in pairwise(sorted({*changes, inf})):
+        charges += changes[start]
+        if charges:
+            found.append(_Segment(end - start, charges, tuple(rate.weight(int(start)) for rate in rates)))
     return found
 
 
@@ -221,10 +230,10 @@ def _place(lengths: Sequence[float], ticks: int) -> Iterator[tuple[int, ...]]:
 
 def _set_weights(terms: Sequence[Term], segments: Sequence[_Segment], ticks: Sequence[int]) -> list[Fraction]:
     """Return Q of every term for so many ticks in each segment."""
-    placed = [(segment.weights, n) for segment, n in zip(segments, ticks, strict=True) if n]
-    return [
-        Fraction(any(weights[i] for weights, _ in placed))
-        if term.native
-        else sum((weights[i] * n for weights, n in placed), ZERO)
-        for i, term in enumerate(terms)
-    ]
+    placed = [(segment, n) for segment, n in zip(segments, ticks, strict=True) if n]
+    touched = 0
+    for segment, _ in placed:
+        touched |= segment.charges
+    columns = zip(*(segment.weights for segment, _ in placed), strict=True)
+    rates = (sum((q * n for q, (_, n) in zip(column, placed, strict=True)), ZERO) for column in columns)
+    return [Fraction(touched >> i & 1) if term.native else next(rates) for i, term in enumerate(terms)]

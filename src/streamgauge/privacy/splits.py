@@ -67,7 +67,7 @@ from streamgauge.privacy.units import Unit
 
 ZERO = Fraction(0)
 TRIED = 3  # sets whose bounds are worked out exactly
-MAX_THRESHOLDS = 16  # if both sums are taken over all units
+THRESHOLDS = 3  # none, half and all add up, if both sums are taken over all units
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def split_profile(profile: Profile) -> list[Split]:
 def _split_terms(terms: Terms, unit: Unit, touching: Span) -> Iterable[Split]:
     """Yield thresholds for all units at once: both sums are the largest over units."""
     ordered = sorted(terms.pure, key=lambda term: unit.dearest((term,), 1, touching), reverse=True)
-    cuts = np.unique(np.linspace(0, len(ordered), MAX_THRESHOLDS).astype(int)) if ordered else [0]
+    cuts = np.unique(np.linspace(0, len(ordered), THRESHOLDS).astype(int)) if ordered else [0]
     for cut in map(int, cuts):
         rest = [*terms.zcdp, *(replace(term, peak=rho_of_epsilon(term.peak)) for term in ordered[cut:])]
         yield Split(unit.dearest(ordered[:cut], 1, touching), unit.dearest(rest, 2, touching))
