@@ -81,7 +81,7 @@ def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
 
 def test_what_is_left_of_a_budget_with_a_delta_is_told_as_alternatives(page):
     told = "async (left) => (await import('/page/asking.js')).leftText({left}, {arrival: 'live', end: null})"
-    assert page.evaluate(told, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or ρ 0.01 left."
+    assert page.evaluate(told, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or \u03c1 0.01 left."
     assert page.evaluate(told, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
 
 
