@@ -35,6 +35,7 @@ audit: $(VENV)/plot ## attack every claim of the package: a page and JSON in str
 bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, NumPy and the bounds (minutes)
 	@$(BIN)/python -P benchmarks/noise.py
 	@$(BIN)/python -P benchmarks/accuracy.py
+	@$(BIN)/python -P benchmarks/accounting.py
 	@$(BIN)/python -P benchmarks/counters.py
 	@$(BIN)/python -P benchmarks/statistics.py
 	@$(BIN)/python -P benchmarks/coverage.py

@@ -27,7 +27,7 @@ from reported_polls import (
     sending,
 )
 
-from streamgauge import Pipeline, Pure
+from streamgauge import Approx, Pipeline, Pure
 from streamgauge.cli.ledger_tables import act_text
 from streamgauge.localdp.estimates import Frequencies
 from streamgauge.localdp.reports import unpacked
@@ -265,9 +265,17 @@ def test_estimates_lie_within_their_own_intervals_whatever_counts_can_be() -> No
     assert low[2] == pytest.approx(5 - 1.96 * 4, abs=0.01)
 
 
-def test_a_budget_that_is_no_epsilon_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_budget_with_a_delta_takes_reports_at_their_epsilon(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     made["stream"]["budget"], made["release"] = {"epsilon": 3, "delta": 1e-6}, POLL["release"][:1]
+    plan = pipeline(tmp_path, made).plan()
+    assert plan.refused == ()
+    assert plan.spent[1] == Approx(2, 1e-6)
+
+
+def test_a_budget_that_is_no_epsilon_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    made = deepcopy(POLL)
+    made["stream"]["budget"], made["release"] = {"rho": 1}, POLL["release"][:1]
     told = str(pipeline(tmp_path, made).plan())
     assert "stream.columns (use a pure budget, { epsilon = ... }): charge must be at most" in told
 

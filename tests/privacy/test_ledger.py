@@ -28,6 +28,8 @@ from streamgauge.privacy import (
     WEvent,
     Zcdp,
 )
+from streamgauge.privacy.profiles import Terms
+from streamgauge.privacy.splits import Load, Split
 from streamgauge.privacy.terms import Span, Term
 
 law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
@@ -210,8 +212,8 @@ def test_every_tick_of_an_interval_counts_and_no_other() -> None:
 class SumsRho(Ledger):
     """A broken twin: a unit that touches n ticks pays n rho."""
 
-    def _dearest(self, terms: Iterable[Term], touching: Span) -> Fraction:
-        return self.unit.dearest(tuple(terms), 1, touching)
+    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
+        return [Load((Split(Fraction(0), self.unit.dearest(terms.zcdp, 1, touching)),))]
 
 
 class ForgetsTheLastTick(Ledger):

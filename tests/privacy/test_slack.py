@@ -2,10 +2,10 @@
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from math import inf, log, log1p
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +26,9 @@ from streamgauge.privacy import (
     Zcdp,
 )
 from streamgauge.privacy.conversions import epsilon_of_rho, rho_of_approx
-from streamgauge.privacy.terms import Span, Term
+from streamgauge.privacy.profiles import Terms
+from streamgauge.privacy.splits import Load
+from streamgauge.privacy.terms import Span
 
 law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 BUDGET = Approx(1, 1e-6)
@@ -226,31 +228,37 @@ def test_units_on_either_side_of_a_delta_are_told_apart_to_the_tick(unit: Unit) 
             ledger.charge("too near", Zcdp("1e-9"), tick, tick, native=True, delta=1e-9)
 
 
-def test_pure_counters_beside_a_delta_count_as_half_their_square() -> None:
+def test_pure_counters_beside_a_delta_add_up_or_count_as_half_their_square() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("keys", Pure("1/10"), delta=5e-7)
-    assert ledger.left().rho == Approx(1, 5e-7).kept_as.rho - Fraction(1, 200)
+    assert ledger.left().rho == Approx("9/10", 5e-7).kept_as.rho
+    small = Ledger(BUDGET, Event())
+    small.charge("keys", Pure("1/1000"), delta=5e-7)
+    assert small.left().rho == Approx(1, 5e-7).kept_as.rho - Fraction(1, 2_000_000)
 
 
 class ForgetsDeltas(Ledger):
     """A broken twin: rhos add up, deltas are not looked at."""
 
-    def _loads(self, terms: Iterable[Term], slacks: Sequence[Term], touching: Span) -> Any:
-        return super()._loads(terms, (), touching)
+    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
+        return super()._loads(replace(terms, slacks=()), touching)
 
 
 class ConvertsAtAllOfDelta(Ledger):
     """A broken twin: deltas must fit, but rho is converted as if none of delta were taken."""
 
-    def _affordable(self, loads: Iterable[Any]) -> bool:
-        return all(load.amount <= self._limit.amount and load.delta < DELTA for load in loads)
+    def _affordable(self, loads: Iterable[Load]) -> bool:
+        found = list(loads)
+        whole = [replace(load, delta=Fraction(0)) for load in found]
+        return super()._affordable(whole) and all(load.delta < DELTA for load in found)
 
 
 class TakesTheLargestDelta(Ledger):
     """A broken twin: deltas are shared, as if all releases failed together."""
 
-    def _loads(self, terms: Iterable[Term], slacks: Sequence[Term], touching: Span) -> Any:
-        return super()._loads(terms, sorted(slacks, key=lambda term: term.peak)[-1:], touching)
+    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
+        largest = sorted(terms.slacks, key=lambda term: term.peak)[-1:]
+        return super()._loads(replace(terms, slacks=tuple(largest)), touching)
 
 
 @pytest.mark.parametrize("twin", [ForgetsDeltas, ConvertsAtAllOfDelta, TakesTheLargestDelta])
@@ -298,6 +306,8 @@ def test_a_delta_is_a_number_that_is_not_negative() -> None:
     for all_of_it in (1e-6, 1, 7):
         with pytest.raises(BudgetExceeded):
             ledger.charge("keys", Zcdp("1e-30"), delta=all_of_it)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("keys", Pure("1/10"), delta=1.1e-6)
     with pytest.raises(WrongCurrency):
         ledger.charge("keys", Approx(1, 1e-7), delta=1e-7)
     assert ledger.entries == ()

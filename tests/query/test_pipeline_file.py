@@ -72,7 +72,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     )
     assert (one.delta, one.expected, one.title) == (Fraction(1, 10**9), 100.0, "One")
     budget = Approx(1, "1e-6")
-    left = budget.kept_beside(Fraction("1e-9"))  # of the deltas that are declared
+    left = Approx("3/4", budget.delta).kept_beside(Fraction("1e-9"))  # of what epsilons and deltas leave
     assert (one.loss, two.loss, three.loss) == (Zcdp("0.01"), left.part("1/3"), Pure("1/4"))
     assert two.horizon is None
     assert read.sinks[0].releases == ("one", "two")

@@ -79,6 +79,12 @@ def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
     assert page.evaluate(told, stream) == words
 
 
+def test_what_is_left_of_a_budget_with_a_delta_is_told_as_alternatives(page):
+    told = "async (left) => (await import('/page/asking.js')).leftText({left}, {arrival: 'live', end: null})"
+    assert page.evaluate(told, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or \u03c1 0.01 left."
+    assert page.evaluate(told, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
+
+
 def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
     told = """async ([ticks]) => { const {everyNth, thinned} = await import('/page/thinning.js');
         const tick = Array.from({length: ticks}, (_, i) => i + 1);

@@ -29,7 +29,7 @@ def show_book(console: Console, book: Book, file: PipelineFile) -> None:
     console.print()
     console.print(_charges(book.ledger, file.stream.ticks))
     console.print()
-    spent, left = loss_text(book.ledger.spent()), loss_text(book.ledger.left())
+    spent, left = loss_text(book.ledger.spent()), loss_text(book.ledger.remainder())
     console.print(Text.assemble("spent ", (spent, "bold"), "   left ", (left, "bold green")))
     for name, report in file.stream.reports.items():
         console.print(cell(f"{name}, local: {report}"))

@@ -21,12 +21,13 @@ from streamgauge.pipeline.asked_releases import (
     with_asked,
 )
 from streamgauge.pipeline.book import Book, block_hash
+from streamgauge.pipeline.gaussian_hints import gaussian_hints
 from streamgauge.pipeline.planning import PlannedRelease, first_tick, told_of
 from streamgauge.pipeline.reading import read_book
 from streamgauge.pipeline.room import no_room
 from streamgauge.pipeline.shares import check_share, share_left
 from streamgauge.pipeline.words import exceeded_text
-from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.privacy import BudgetExceeded, Loss, Remainder
 from streamgauge.query.local_parts import is_unpriced
 from streamgauge.query.planner import Planned, planned
 from streamgauge.query.settings import PipelineFile, Release
@@ -54,8 +55,8 @@ class PlannedAsk:
 
     plan: PlannedRelease | None  # none where the SQL cannot be answered
     refused: tuple[str, ...]
-    left_after: Loss | None  # of the budget, from the tick on where it would begin
-    share_left_after: Loss | None  # of the share of who asks
+    left_after: Loss | Remainder | None  # of the budget, from the tick on where it would begin
+    share_left_after: Loss | Remainder | None  # of the share of who asks
 
 
 def plan_asked(
@@ -76,8 +77,9 @@ def plan_asked(
     first = first_tick(file) if first is None else first
     share = asked.share if share is None else share
     plan, refused = _judged(file, replace(asked, share=share), book, first, over)
-    left = None if book.ledger is None else book.ledger.left(first)
-    told = None if plan is None else told_of(plan, book, first)
+    left = None if book.ledger is None else book.ledger.remainder(first)
+    hints = {} if plan is None or refused else gaussian_hints([plan], book)
+    told = None if plan is None else told_of(plan, book, first, hints.get(plan.name, ""))
     return PlannedAsk(told, tuple(refused), left, share_left(book, asked.by, share, first))
 
 

@@ -30,6 +30,7 @@ from streamgauge.privacy import (
     Loss,
     PrivacyError,
     Pure,
+    Remainder,
     Tick,
     Unit,
     User,
@@ -42,7 +43,7 @@ from streamgauge.query.report_columns import ReportColumn
 from streamgauge.query.settings import Stream
 
 
-def loss_as_json(loss: Loss) -> dict[str, str]:
+def loss_as_json(loss: Loss | Remainder) -> dict[str, str]:
     """
     >>> loss_as_json(Pure(0.5)), loss_of_json({"rho": "1/8"})
     ({'epsilon': '1/2'}, Zcdp(rho=1/8))
@@ -64,7 +65,7 @@ def reports_as_json(stream: Stream) -> list[dict[str, Any]]:
 
 def collected_in(where: str, budget: Loss) -> str:
     """Where a column of reports is charged, with the way out where it takes much more than its epsilon."""
-    return where if isinstance(budget, Pure) else f"{where} (use a pure budget, {{ epsilon = ... }})"
+    return f"{where} (use a pure budget, {{ epsilon = ... }})" if isinstance(budget, Zcdp) else where
 
 
 def loss_of_json(body: Mapping[str, str]) -> Loss:

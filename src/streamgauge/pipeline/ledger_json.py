@@ -16,7 +16,8 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
 
     `asked` tells who asked for a release, `columns` what reports lose, each and all of one user. `timeline`
     tells, for runs of ticks, what a unit that touches them has lost and will lose in all, at most, by what is
-    charged now, and what it can still lose.
+    charged now, and what it can still lose. Under an (epsilon, delta) budget `left` has an epsilon, for a
+    release that is pure, and a rho, for another one: alternatives, not both.
     """
     ledger = book.ledger
     return {
@@ -24,7 +25,7 @@ def book_as_json(book: Book, file: PipelineFile) -> dict[str, Any]:
         "budget": None if ledger is None else loss_as_json(ledger.budget),
         "spent": None if ledger is None else loss_as_json(ledger.spent()),
         "delta_spent": None if ledger is None else str(ledger.delta_spent()),
-        "left": None if ledger is None else loss_as_json(ledger.left()),
+        "left": None if ledger is None else loss_as_json(ledger.remainder()),
         "charges": [] if ledger is None else [_charge_as_json(charge) for charge in ledger.entries],
         "asked": {name: entry.asked for name, entry in book.entries.items() if entry.asked is not None},
         "columns": reports_as_json(file.stream),
@@ -60,7 +61,7 @@ def _timeline(ledger: Ledger) -> Iterator[dict[str, Any]]:
             continue
         if last is not None:
             yield last
-        last = {"from": begin, "to": end, "spent": spent, "left": loss_as_json(ledger.left(begin, end))}
+        last = {"from": begin, "to": end, "spent": spent, "left": loss_as_json(ledger.remainder(begin, end))}
     if last is not None:
         yield last
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from streamgauge.pipeline.book import loss_as_json, reports_as_json
 from streamgauge.pipeline.planning import Choice, Plan, PlannedRelease
-from streamgauge.privacy import Loss
+from streamgauge.privacy import Loss, Remainder
 from streamgauge.query.predicted import Error
 
 
@@ -44,7 +44,7 @@ def _budget_as_json(plan: Plan) -> dict[str, Any] | None:
     return {"before": before, "after": after}
 
 
-def _ledger_as_json(spent: Loss | None, left: Loss | None) -> dict[str, Any]:
+def _ledger_as_json(spent: Loss | None, left: Loss | Remainder | None) -> dict[str, Any]:
     return {
         "spent": None if spent is None else loss_as_json(spent),
         "left": None if left is None else loss_as_json(left),

@@ -5,7 +5,7 @@ nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -16,6 +16,7 @@ from streamgauge.pipeline.as_charged import planned_as_charged
 from streamgauge.pipeline.asked_releases import with_asked
 from streamgauge.pipeline.book import Book, collected_in
 from streamgauge.pipeline.edits import Edits, edits
+from streamgauge.pipeline.gaussian_hints import gaussian_hints
 from streamgauge.pipeline.intrusions import Intrusions, growth_lines
 from streamgauge.pipeline.publishing import outline_shapes
 from streamgauge.pipeline.reader import Act
@@ -23,7 +24,7 @@ from streamgauge.pipeline.reading import read_acts, read_last_released, read_ope
 from streamgauge.pipeline.room import needed_bytes, no_memory
 from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
-from streamgauge.privacy import BudgetExceeded, Loss
+from streamgauge.privacy import BudgetExceeded, Loss, Remainder
 from streamgauge.query.few_events import expected_at, reason
 from streamgauge.query.hints import depends_of, hints_of, lost_of
 from streamgauge.query.mechanism_names import AUTO
@@ -88,7 +89,7 @@ class Plan:
     refused: tuple[str, ...]
     edits: Edits
     spent: tuple[Loss | None, Loss | None]  # before and after
-    left: tuple[Loss | None, Loss | None]
+    left: tuple[Loss | Remainder | None, Loss | Remainder | None]
     notes: tuple[str, ...] = field(default=())
     keeps: int = 0  # bytes of all releases, whatever comes
     intrusions: Intrusions | None = None  # announced ones, where they can be survived
@@ -124,7 +125,8 @@ def plan_of(file: PipelineFile) -> Plan:
     first = first_tick(file)
     refused += _charged(file, plans, book, changed, first)
     after = _state(book)
-    told = tuple(told_of(plan, book, first) for plan in plans)
+    hints = gaussian_hints([plan for plan in plans if plan.name in changed.new], book)
+    told = tuple(told_of(plan, book, first, hints.get(plan.name, "")) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed)
     if changed.new and (refusal := no_memory(plans)):
         refused.append(f"{file.path.name}: {refusal}")
@@ -164,8 +166,8 @@ def _check_sinks(file: PipelineFile, acts: Sequence[Act]) -> list[str]:
     return refused
 
 
-def _state(book: Book) -> tuple[Loss | None, Loss | None]:
-    return (None, None) if book.ledger is None else (book.ledger.spent(), book.ledger.left())
+def _state(book: Book) -> tuple[Loss | None, Loss | Remainder | None]:
+    return (None, None) if book.ledger is None else (book.ledger.spent(), book.ledger.remainder())
 
 
 def first_tick(file: PipelineFile) -> int:
@@ -211,10 +213,13 @@ def is_charged(plan: Planned, book: Book) -> bool:
     return plan.query.report is None or plan.query.report.column in book.columns
 
 
-def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
+def told_of(plan: Planned, book: Book, first: int, hint: str = "") -> PlannedRelease:
     """What is told of a planned release, which begins at `first` unless it was charged."""
     entry = book.latest().get(plan.name)
     begin, found = first if entry is None else entry.first, tuple(errors(plan))
+    choices = tuple(_choice(plan, part, found) for part in plan.parts)
+    if hint:
+        choices = (replace(choices[0], hints=(*choices[0].hints, hint)), *choices[1:])
     return PlannedRelease(
         plan.name,
         plan.query.text,
@@ -224,7 +229,7 @@ def told_of(plan: Planned, book: Book, first: int) -> PlannedRelease:
         plan.last_tick(begin),
         plan.groups,
         plan.columns,
-        tuple(_choice(plan, part, found) for part in plan.parts),
+        choices,
         found,
         plan.release.delta,
         plan.release.asked,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from streamgauge.privacy import BudgetExceeded, Unit
+from streamgauge.privacy import Approx, BudgetExceeded, Unit
 from streamgauge.query.released import moment
 from streamgauge.query.settings import Stream
 
@@ -15,12 +15,14 @@ def loss_text(loss: Any, *, named: bool = True) -> str:
     >>> from streamgauge.privacy import Approx, Pure
     >>> loss_text(Pure("1/3")), loss_text(Approx(1, "1/1000000")), loss_text(Pure.nothing())
     ('epsilon 0.3333', 'epsilon 1, delta 1e-06', 'nothing')
+
+    An epsilon and a rho are alternatives: what is left of an (epsilon, delta) budget.
     """
     amounts = {name: float(getattr(loss, name)) for name in AMOUNTS if hasattr(loss, name)}
     found = [
         f"{name} {amount:.4g}" if named else f"{amount:.4g}" for name, amount in amounts.items() if amount
     ]
-    return ", ".join(found) or "nothing"
+    return (" or " if {"epsilon", "rho"} <= amounts.keys() else ", ").join(found) or "nothing"
 
 
 def cost_text(loss: Any, delta: Any) -> str:
@@ -44,7 +46,7 @@ def exceeded_text(refusal: BudgetExceeded) -> str:
 def _kept(refusal: BudgetExceeded) -> str:
     """In which currency they add up, where that is not the one that was asked in."""
     kept, asked = refusal.allowed.kept_as, refusal.asked
-    if kept.currency == asked.currency:
+    if kept.currency == asked.currency or isinstance(refusal.allowed, Approx):
         return ""
     takes = f"{loss_text(asked)} takes {loss_text(kept.restate(asked))}"
     return f" (the budget is kept as {loss_text(kept)}, and {takes})"

@@ -5,7 +5,7 @@ from streamgauge.privacy.charges import Charge
 from streamgauge.privacy.errors import BudgetExceeded, PrivacyError, WrongCurrency
 from streamgauge.privacy.exact import Number, exact
 from streamgauge.privacy.groups import across_groups
-from streamgauge.privacy.ledger import Ledger
+from streamgauge.privacy.ledger import Ledger, Remainder
 from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.participation import worst_participation
 from streamgauge.privacy.reach import Reach
@@ -23,6 +23,7 @@ __all__ = [
     "PrivacyError",
     "Pure",
     "Reach",
+    "Remainder",
     "Step",
     "Tick",
     "Timeline",

@@ -17,10 +17,16 @@ Rounding
 eps-DP implies (eps^2 / 2)-zCDP (Bun, Steinke: Concentrated Differential Privacy, 2016, Proposition 1.4).
 """
 
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import exp, log, log1p
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 DIGITS = 60
 SLACK = Decimal("1e-55")
@@ -50,7 +56,7 @@ def rho_of_approx(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     Cut once more where the way back, which rounds up, would else come out above epsilon.
     """
-    alpha = _decimal_order(best_order(_float_rho(float(epsilon), delta), delta))
+    alpha = _decimal_order(_order_of_epsilon(float(epsilon), delta))
     with localcontext(Context(prec=DIGITS)):
         terms = (_decimal(epsilon), *(-term for term in _slack_terms(alpha, _decimal(delta))))
         bound = (sum(terms) - SLACK * sum(map(abs, terms))) / alpha
@@ -78,24 +84,62 @@ def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
 
 def best_order(rho: float, delta: Fraction) -> float:
     """alpha - 1 at the root of rho (alpha-1)^2 = ln(1 / (alpha delta)): left side rises, right side falls."""
-    log_delta = log(delta.numerator) - log(delta.denominator)
+    log_delta = log_fraction(delta)
     low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
-    for _ in range(200):
+    for _ in range(60):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if rho * middle**2 < -log_delta - log1p(middle) else (low, middle)
     return high
 
 
-def _float_rho(epsilon: float, delta: Fraction) -> float:
-    """The rho whose float epsilon is the given one, by bisection: the closed form rises with rho."""
-    low, high = 1e-30, epsilon + 1
-    log_delta = log(delta.numerator) - log(delta.denominator)
-    for _ in range(200):
-        rho = (low * high) ** 0.5
-        beta = best_order(rho, delta)
-        found = (beta + 1) * rho - log1p(1 / beta) - (log_delta + log1p(beta)) / beta
-        low, high = (rho, high) if found < epsilon else (low, rho)
-    return low
+def _order_of_epsilon(epsilon: float, delta: Fraction) -> float:
+    """alpha - 1 at which the best bound is the given epsilon, by bisection: epsilon falls as alpha rises."""
+    log_delta = log_fraction(delta)
+    low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
+    for _ in range(60):
+        order = (low * high) ** 0.5
+        slack = log_delta + log1p(order)
+        found = -(order + 1) * slack / order**2 - log1p(1 / order) - slack / order
+        low, high = (order, high) if found > epsilon else (low, order)
+    return high
+
+
+def estimate_epsilons(rhos: Floats, log_deltas: Floats) -> Floats:
+    """Return the epsilon of each rho at its delta, in floats: to choose by, never to decide by."""
+    orders = _bisect(rhos, log_deltas, _rho_at)
+    return (orders + 1) * rhos - np.log1p(1 / orders) - (log_deltas + np.log1p(orders)) / orders
+
+
+def estimate_rhos(epsilons: Floats, log_deltas: Floats) -> Floats:
+    """Return the rho of each epsilon at its delta, in floats: the way back."""
+    return np.maximum(_rho_at(_bisect(epsilons, log_deltas, _epsilon_at), log_deltas), 0.0)
+
+
+def _rho_at(orders: Floats, log_deltas: Floats) -> Floats:
+    """Return the rho of which each order alpha - 1 is the best one."""
+    return -(log_deltas + np.log1p(orders)) / orders**2
+
+
+def _epsilon_at(orders: Floats, log_deltas: Floats) -> Floats:
+    """Return the epsilon at the rho of which each order is the best one."""
+    rhos = _rho_at(orders, log_deltas)
+    return (orders + 1) * rhos - np.log1p(1 / orders) - (log_deltas + np.log1p(orders)) / orders
+
+
+def _bisect(targets: Floats, log_deltas: Floats, falling: Callable[[Floats, Floats], Floats]) -> Floats:
+    """Return the orders at which a falling function has its targets."""
+    low = np.full(targets.shape, log(1e-12))
+    high = np.minimum(np.minimum(-log_deltas, 700.0), log(1e12))
+    for _ in range(45):
+        middle = (low + high) / 2
+        above = falling(np.exp(middle), log_deltas) > targets
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.exp(high)
+
+
+def log_fraction(value: Fraction) -> float:
+    """Return the logarithm of a fraction, which may be smaller than any float."""
+    return log(value.numerator) - log(value.denominator)
 
 
 def _slack_terms(alpha: Decimal, delta: Decimal) -> tuple[Decimal, Decimal]:

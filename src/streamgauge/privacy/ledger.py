@@ -14,19 +14,19 @@ Promise
     refusals depend on declarations only.
 
 Currencies
-    Losses add up in `budget.kept_as`: pure under a pure budget, zCDP under a zCDP or an (epsilon, delta)
-    budget. The latter is converted once, at its own delta: composed rho <= kept_as holds exactly if the
-    conversion holds. Pure charges count as epsilon^2/2 there; (epsilon, delta) charges are refused, since
-    they imply no rho. Releases that take a delta of their own, as thresholds for keys that are discovered do,
-    charge it beside their loss. Deltas are not pooled: each unit pays for what it touches, and its rho is
-    converted at what they leave of the budget's delta (proofs in slack.py).
+    Under a pure budget, pure losses add up. Under a zCDP budget rhos add up, and a pure charge counts as
+    epsilon^2/2. Under an (epsilon, delta) budget some pure charges add up in epsilon, and all others compose
+    as zCDP and are converted once. For each unit the ledger takes the best split (proofs in splits.py).
+    (epsilon, delta) charges are refused, since they imply no rho. Releases that take a delta of their own, as
+    thresholds for keys that are discovered do, charge it beside their loss. Deltas are not pooled: each unit
+    pays for what it touches, and its rho is converted at what they leave of the budget's delta (slack.py).
 
 Ending
     An event-level or w-event charge that ends gives back the ticks from the first that was never ingested,
     its delta there too: a unit that it never saw loses nothing to it. A user-level one gives nothing back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
@@ -34,19 +34,25 @@ from threading import Lock
 from streamgauge.privacy.charges import Charge
 from streamgauge.privacy.errors import BudgetExceeded
 from streamgauge.privacy.exact import Number, not_negative, whole
-from streamgauge.privacy.losses import Loss, Pure, Zcdp
-from streamgauge.privacy.slack import by_delta, check_whole_unit
+from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy.profiles import Terms
+from streamgauge.privacy.slack import check_whole_unit
+from streamgauge.privacy.splits import Load, Split, SplitBudget, split_loads
 from streamgauge.privacy.terms import Span, Term, span
 from streamgauge.privacy.timeline import Step, Timeline, check_loss
 from streamgauge.privacy.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
-class _Load:
-    """The most that some units lose: so much in the ledger's currency, and so much of delta beside it."""
+class Remainder:
+    """What is left of an (epsilon, delta) budget: an epsilon for a pure release, or a rho for another one."""
 
-    amount: Fraction
-    delta: Fraction
+    epsilon: Fraction
+    rho: Fraction
+
+    @property
+    def amount(self) -> Fraction:
+        return self.rho
 
 
 class Ledger:
@@ -73,9 +79,11 @@ class Ledger:
             raise ValueError(f"unit must be an Event, Tick, WEvent or User, got {unit!r}")
         self.budget, self.unit = budget, unit
         self._limit: Pure | Zcdp = budget.kept_as
+        self._splits = SplitBudget(budget.epsilon, budget.delta) if isinstance(budget, Approx) else None
         self._lock = Lock()
         self._charges: dict[int, Charge] = {}
-        self._terms: dict[int, Term] = {}
+        self._pure: dict[int, Term] = {}
+        self._zcdp: dict[int, Term] = {}
         self._slacks: dict[int, Term] = {}
         self._ingested = 0
 
@@ -113,12 +121,11 @@ class Ledger:
         slack = not_negative(delta, "delta")
         self.budget.kept_beside(slack)  # refuses a delta where the budget has none
         check_whole_unit(slack, self.unit, native=native, per_tick=per_tick)
-        term = self._term(timeline, native, per_tick)
         with self._lock:
             charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, delta=slack)
-            terms = [*self._terms.values(), term]
-            slacks = [*self._slacks.values(), *filter(None, [charge.slack])]
-            if not self._affordable(self._loads(terms, slacks, timeline.span)):
+            own, terms = self._own_terms(charge), self._terms()
+            both = Terms(terms.pure + own.pure, terms.zcdp + own.zcdp, terms.slacks + own.slacks)
+            if not self._affordable(self._loads(both, timeline.span)):
                 raise self._refusal(charge)
             self._enter(charge)
         return charge
@@ -145,8 +152,9 @@ class Ledger:
         """Another with the same charges: what is charged there is not charged here."""
         other = Ledger(self.budget, self.unit)
         with self._lock:
-            other._charges, other._terms = dict(self._charges), dict(self._terms)
-            other._slacks, other._ingested = dict(self._slacks), self._ingested
+            other._charges, other._ingested = dict(self._charges), self._ingested
+            other._pure, other._zcdp = dict(self._pure), dict(self._zcdp)
+            other._slacks = dict(self._slacks)
         return other
 
     def spent(self, first: int = 1, last: int | None = None) -> Loss:
@@ -155,15 +163,35 @@ class Ledger:
             return self._spent(span(first, last))
 
     def left(self, first: int = 1, last: int | None = None, *, delta: Number = 0) -> Pure | Zcdp:
-        """What every unit that touches these ticks can still lose, in the currency that adds up.
+        """What every unit that touches these ticks can still lose: rho under an (epsilon, delta) budget.
 
         With `delta`: what it can lose beside that much more of the budget's delta.
         """
-        more = not_negative(delta, "delta")
-        with self._lock:
-            loads = self._spent_loads(span(first, last))
-        rooms = (self.budget.kept_beside(load.delta + more).amount - load.amount for load in loads)
+        loads = self._loads_beside(first, last, delta)
+        if self._splits is not None:
+            return Zcdp.from_amount(min(map(self._splits.rho_left, loads)))
+        rooms = (self._limit.amount - max(s.epsilon + s.rho for s in load.splits) for load in loads)
         return self._limit.from_amount(max(min(rooms), Fraction(0)))
+
+    def left_pure(self, first: int = 1, last: int | None = None, *, delta: Number = 0) -> Pure | None:
+        """Return the epsilon that a pure release over these ticks can still take; None under a zCDP budget.
+
+        Args:
+            first: The first tick of the release.
+            last: Its last tick, None if it never ends.
+            delta: What it takes of the budget's delta beside its loss.
+        """
+        if self._splits is None:
+            left = self.left(first, last, delta=delta)
+            return left if isinstance(left, Pure) else None
+        return Pure.from_amount(min(map(self._splits.epsilon_left, self._loads_beside(first, last, delta))))
+
+    def remainder(self, first: int = 1, last: int | None = None) -> Pure | Zcdp | Remainder:
+        """Return what is left, both ways under an (epsilon, delta) budget."""
+        left, pure = self.left(first, last), self.left_pure(first, last)
+        if self._splits is None or pure is None:
+            return left
+        return Remainder(pure.epsilon, left.amount)
 
     def delta_spent(self, first: int = 1, last: int | None = None) -> Fraction:
         """The most that charges took of delta from a unit that touches these ticks: `spent` allows for it."""
@@ -186,31 +214,49 @@ class Ledger:
         table = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
         return "\n".join((f"{self.budget} for each {self.unit}, {self.spent()} spent", *table))
 
-    def _term(self, timeline: Timeline, native: bool, per_tick: bool) -> Term:
-        events = 1 if native or per_tick else self.unit.events
-        return timeline.term(self._limit, events=events, native=native)
+    def _loads_beside(self, first: int, last: int | None, delta: Number) -> list[Load]:
+        """Return the loads of units that touch an interval, beside so much more of delta."""
+        more, touching = not_negative(delta, "delta"), span(first, last)
+        self.budget.kept_beside(more)
+        with self._lock:
+            loads = self._spent_loads(touching)
+        return [replace(load, delta=load.delta + more) for load in loads]
 
-    def _dearest(self, terms: Iterable[Term], touching: Span) -> Fraction:
-        return self.unit.dearest(tuple(terms), self._limit.power, touching)
+    def _own_terms(self, charge: Charge) -> Terms:
+        """Return a charge in the currency that counts: its own under an (epsilon, delta) budget."""
+        if charge.covers is None:
+            return Terms()
+        events = 1 if charge.native or charge.per_tick else self.unit.events
+        pure = all(isinstance(step.loss, Pure) for step in charge.covers.steps)
+        limit = Pure(1) if pure and self._splits is not None else self._limit
+        term = charge.covers.term(limit, events=events, native=charge.native)
+        slacks = () if charge.slack is None else (charge.slack,)
+        return Terms((term,), (), slacks) if limit.power == 1 else Terms((), (term,), slacks)
 
-    def _loads(self, terms: Iterable[Term], slacks: Sequence[Term], touching: Span) -> list[_Load]:
-        """Loads of which every unit that touches the interval has at most one."""
-        parts = by_delta(slacks, self.unit, touching)
-        every = tuple(terms)
-        return [_Load(self._dearest(every, where), delta) for delta, where in parts]
+    def _terms(self) -> Terms:
+        return Terms(*(tuple(found.values()) for found in (self._pure, self._zcdp, self._slacks)))
 
-    def _affordable(self, loads: Iterable[_Load]) -> bool:
-        return all(load.amount <= self.budget.kept_beside(load.delta).amount for load in loads)
+    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
+        """Return loads of which every unit that touches the interval has at most one."""
+        if self._splits is not None:
+            return split_loads(terms, self.unit, touching)
+        epsilon, rho = self.unit.dearest(terms.pure, 1, touching), self.unit.dearest(terms.zcdp, 2, touching)
+        return [Load((Split(epsilon, rho),))]
 
-    def _spent_loads(self, touching: Span) -> list[_Load]:
-        return self._loads(self._terms.values(), list(self._slacks.values()), touching)
+    def _affordable(self, loads: Iterable[Load]) -> bool:
+        if self._splits is not None:
+            return all(map(self._splits.allows, loads))
+        return all(split.epsilon + split.rho <= self._limit.amount for load in loads for split in load.splits)
+
+    def _spent_loads(self, touching: Span) -> list[Load]:
+        return self._loads(self._terms(), touching)
 
     def _spent(self, touching: Span) -> Loss:
-        stated = (
-            self.budget.restate(self._limit.from_amount(load.amount), beside=load.delta)
-            for load in self._spent_loads(touching)
-        )
-        return max(stated, key=lambda loss: loss.amount)
+        loads = self._spent_loads(touching)
+        if self._splits is None:
+            return self._limit.from_amount(max(s.epsilon + s.rho for load in loads for s in load.splits))
+        epsilon = self._splits.largest_loss(loads)
+        return Approx(epsilon, self._splits.delta) if epsilon else Approx.nothing()
 
     def _refusal(self, charge: Charge) -> BudgetExceeded:
         steps, touching = charge.timeline.steps, charge.timeline.span
@@ -220,9 +266,8 @@ class Ledger:
 
     def _enter(self, entry: Charge) -> None:
         self._charges[entry.number] = entry
-        self._terms.pop(entry.number, None)
-        self._slacks.pop(entry.number, None)
-        if entry.covers is not None:
-            self._terms[entry.number] = self._term(entry.covers, entry.native, entry.per_tick)
-        if entry.slack is not None:
-            self._slacks[entry.number] = entry.slack
+        own = self._own_terms(entry)
+        for found, terms in ((self._pure, own.pure), (self._zcdp, own.zcdp), (self._slacks, own.slacks)):
+            found.pop(entry.number, None)
+            if terms:
+                found[entry.number] = terms[0]

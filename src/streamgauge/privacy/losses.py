@@ -64,8 +64,8 @@ class Loss(Protocol):
         """A share of this loss; shares that sum to 1 compose to at most the whole."""
         ...
 
-    def restate(self, loss: Loss, *, beside: Number = 0) -> Loss:
-        """Another loss, beside a delta, in this one's currency (at this one's delta), if a theorem has it."""
+    def restate(self, loss: Loss) -> Loss:
+        """Another loss in this one's currency (at this one's delta), if a theorem has it."""
         ...
 
     def as_pure(self) -> Pure: ...
@@ -132,8 +132,7 @@ class Pure:
     def part(self, fraction: Number) -> Pure:
         return Pure(_share(fraction) * self.epsilon)
 
-    def restate(self, loss: Loss, *, beside: Number = 0) -> Pure:
-        _refuse_delta(self, beside)
+    def restate(self, loss: Loss) -> Pure:
         return loss.as_pure()
 
     def as_pure(self) -> Pure:
@@ -209,8 +208,7 @@ class Zcdp:
     def part(self, fraction: Number) -> Zcdp:
         return Zcdp(_share(fraction) * self.rho)
 
-    def restate(self, loss: Loss, *, beside: Number = 0) -> Zcdp:
-        _refuse_delta(self, beside)
+    def restate(self, loss: Loss) -> Zcdp:
         return loss.as_zcdp()
 
     def as_pure(self) -> Pure:
@@ -303,11 +301,8 @@ class Approx:
         """A share of the zCDP loss that keeps this one: converted once, not part by part."""
         return self.kept_as.part(fraction)
 
-    def restate(self, loss: Loss, *, beside: Number = 0) -> Approx:
-        """Converted at what is left of delta beside the delta that is taken."""
-        taken = not_negative(beside, "beside")
-        stated = loss.as_approx(self.delta - taken)
-        return Approx(stated.epsilon, self.delta) if taken else stated
+    def restate(self, loss: Loss) -> Approx:
+        return loss.as_approx(self.delta)
 
     def as_pure(self) -> Pure:
         raise WrongCurrency(f"loss must be pure, got {self}, which implies no epsilon without its delta")

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, product
 from typing import NotRequired, TypedDict
 
-from streamgauge.privacy import XAdjacent
+from streamgauge.privacy import Loss, XAdjacent
 from streamgauge.query.alerts import Watched, watched_of
 from streamgauge.query.canonical import asked_of, canonical
 from streamgauge.query.chosen import Choice, Choices, choice_of, kept
@@ -137,6 +137,12 @@ def planned(file: PipelineFile, release: Release, mechanisms: Choices | None = N
     plan = Planned(release, query, parts, file.stream, block, tuple(chosen), alerts)
     _check_names(file, plan)
     return plan
+
+
+def replanned(plan: Planned, loss: Loss) -> Planned:
+    """Plan a release again at another loss, with mechanisms chosen for it."""
+    release = replace(plan.release, loss=loss, share=None)
+    return replace(plan, release=release, parts=_parts(release, plan.query, plan.stream))
 
 
 def _parts(release: Release, query: Query, stream: Stream) -> tuple[Part, ...]:

@@ -42,7 +42,7 @@ from streamgauge.pipeline.book import Book, loss_as_json
 from streamgauge.pipeline.by_clock import first_by_clock
 from streamgauge.pipeline.plan_json import release_as_json
 from streamgauge.pipeline.planning import PlannedRelease
-from streamgauge.privacy import Loss
+from streamgauge.privacy import Loss, Remainder
 from streamgauge.query.toml_keys import BadFile
 from streamgauge.server.accepting import catching_up, check_caught_up
 from streamgauge.server.bodies import json_object
@@ -111,7 +111,7 @@ class Asking:
             await self.in_turn(person, self.runner.ending, name)
         return JSONResponse({"release": name, "ended": True})
 
-    async def left(self, person: Person) -> Loss | None:
+    async def left(self, person: Person) -> Loss | Remainder | None:
         """What is left of somebody's share, for a release that would begin now."""
         if person.share is None or person.name is None:
             return None
@@ -202,7 +202,7 @@ def planned_as_json(planned: PlannedAsk) -> dict[str, Any]:
     }
 
 
-def loss_or_none(loss: Loss | None) -> dict[str, str] | None:
+def loss_or_none(loss: Loss | Remainder | None) -> dict[str, str] | None:
     return None if loss is None else loss_as_json(loss)
 
 

@@ -92,8 +92,7 @@ export class Budget {
     const { budget } = this.book;
     const { spent, left } = this.ahead();
     const share = Math.min(100, (100 * amount(spent)) / amount(budget));
-    const kept = currency(left) === currency(budget) ? "" : `, as ${sign(currency(left))}`;
-    const pairs = [["Budget", budget], ["Spent", spent], [`Left${kept}`, left]];
+    const pairs = [["Budget", budget], ["Spent", spent], ["Left", left]];
     byId("gauges").replaceChildren(
       el("div", { class: "meter", role: "img", "aria-label": `${Math.round(share)} % of the budget is spent, for ticks to come` }, el("span", { style: `width:${share}%` })),
       ...pairs.map(([name, loss]) => el("div", {}, el("dt", {}, name), el("dd", {}, lossText(loss)))));
@@ -103,7 +102,7 @@ export class Budget {
   #summary() {
     const { budget } = this.book;
     const [what, back] = WORDS[kindOf(this.stream?.unit)];
-    const kept = currency(this.ahead().left) === currency(budget) ? "" : " The ledger adds up in ρ, so that what is left is told in ρ.";
+    const kept = currency(this.ahead().left) === currency(budget) ? "" : " What is left is an ε for a release with pure noise, or a ρ for one with Gaussian noise.";
     return el("p", { class: "hint" }, what + CHARGED + back + kept + lookedAt(this.book.intrusions));
   }
 

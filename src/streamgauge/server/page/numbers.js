@@ -54,11 +54,11 @@ export function fraction(text) {
 
 const SIGNS = { epsilon: "ε", rho: "ρ", delta: "δ" };
 
-/** {"epsilon": "1/2"} is "ε 0.5". */
+/** {"epsilon": "1/2"} is "ε 0.5". An epsilon and a rho are alternatives: what is left of a budget with a delta. */
 export function lossText(loss) {
   if (!loss) return "nothing";
   const parts = Object.entries(loss).filter(([name, amount]) => name in SIGNS && fraction(amount) > 0);
-  return parts.map(([name, amount]) => `${SIGNS[name]} ${short(fraction(amount))}`).join(", ") || "nothing";
+  return parts.map(([name, amount]) => `${SIGNS[name]} ${short(fraction(amount))}`).join("rho" in loss && "epsilon" in loss ? " or " : ", ") || "nothing";
 }
 
 /** Names of currencies in the server's words, as signs. */
