@@ -14,6 +14,7 @@ from itertools import chain
 from threading import Lock
 
 from streamgauge.query.blocks import Block
+from streamgauge.query.source_schema import SourceSchema
 from streamgauge.sources.inbox import Fate, InboxClosed, InboxFull, NotRead, Ticket, resolved
 from streamgauge.sources.lines import BLOCK, Lines
 from streamgauge.sources.opening import Opening
@@ -74,6 +75,10 @@ class PassingInbox:
         for _, ticket in taken:
             resolved(ticket)
         return block
+
+    def schemas(self) -> tuple[SourceSchema, ...]:
+        """Return nothing: batches are JSON lines."""
+        return ()
 
     def position(self) -> bytes:
         return b""
