@@ -30,6 +30,7 @@ from streamgauge import Pipeline
 from streamgauge.pipeline.clock import SystemClock
 from streamgauge.pipeline.opening import RunRefused
 from streamgauge.pipeline.reading import read_acts
+from streamgauge.sources import inbox_of
 from streamgauge.sources.passing_inbox import PassingInbox
 
 CSV: Tables = {"source": "v.csv"}
@@ -74,6 +75,7 @@ def without(file: Path | str, what: str) -> str:
     ("header", "stream", "what"),
     [
         ("ts,g,x", {"time": "when"}, "when (time)"),
+        ("time_hour,g,x", {"time": "when"}, "when (time) (did you mean time_hour?)"),
         ("ts_s,g,x", {}, "ts (time) (did you mean ts_s?)"),
         ("ts,G,x", {}, "g (did you mean G?)"),
         ("TS,a,b", {}, "g, x, ts (time) (did you mean TS?); is its first line a header?"),
@@ -116,7 +118,7 @@ def test_a_header_alone_is_published(tmp_path: Path) -> None:
 
 
 def test_a_record_in_the_place_of_a_header_is_not_shown(tmp_path: Path) -> None:
-    (tmp_path / "v.csv").write_text("1767571200,secret,7\n")
+    (tmp_path / "v.csv").write_text("1767571200,gg,xx\n")
     said = refusal(pipeline(tmp_path, tables(**CSV)))
     assert said == without(tmp_path / "v.csv", "g, x, ts (time); is its first line a header?")
 
@@ -370,6 +372,22 @@ def test_a_live_run_tells_after_the_first_block_and_at_the_end(tmp_path: Path) -
         f"{first[0]} {TIME}, {first[1]}, {first[2]}",
         none(1, "a declared value of g").replace("records", "record"),
         shares(3, f"100 % have {TIME}", "100 % have the column g", "33 % have a declared value of g"),
+    ]
+
+
+def test_events_that_are_sent_are_counted(tmp_path: Path) -> None:
+    made = pipeline(tmp_path, tables(live=True, source="http", end="2026-01-05T00:01:40Z"))
+    clock = world(tmp_path)
+    inbox = inbox_of(made.file, clock.now)
+    clock.acts = {
+        4: lambda: inbox.put("1", b'{"ts": 1767571203, "G": "a"}\n') and None,
+        14: lambda: inbox.put("2", b'{"ts": 1767571213, "g": "a"}\n{"ts": "?"}\n') and None,
+    }
+    what = "the column g", "a declared value of g"
+    assert told(made, clock=clock, inbox=inbox) == [
+        f"of 1 record 100 % have {TIME}, 0 % have {what[0]}, 0 % have {what[1]}",
+        *(none(1, each).replace("records", "record") for each in what),
+        f"of 3 records 67 % have {TIME}, 33 % have {what[0]}, 33 % have {what[1]}",
     ]
 
 

@@ -5,7 +5,8 @@ a file lacks is refused before a charge: all that could be published of it is no
 schema, and which keys their records have is private.
 
 **Privacy.** A message shows declared names, and names of a file that resemble them. It never shows a whole
-header: the first line of a file without one is a record.
+header: the first line of a file without one is a record. So where no declared column is in that line, nothing
+of it is shown but a declared name in other case.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,20 +45,20 @@ def find_refusal(stream: Stream, schema: SourceSchema) -> str | None:
 
     >>> from streamgauge.query.settings import Column
     >>> from types import SimpleNamespace
-    >>> stream = SimpleNamespace(time="when", user=None, columns={"delay": Column("delay")})
-    >>> find_refusal(stream, SourceSchema.from_header("flights.csv", ["year", "Delay"]))
-    'source must have every declared column, got flights.csv without delay (did you mean Delay?), when (time)'
+    >>> stream = SimpleNamespace(time="ts", user=None, columns={"delay": Column("delay")})
+    >>> find_refusal(stream, SourceSchema.from_header("flights.csv", ["ts", "Delay"]))
+    'source must have every declared column, got flights.csv without delay (did you mean Delay?)'
     """
     if not schema.kinds:
         return f"source must begin with a line that names its columns, got {schema.file} without one"
     lacking = [
-        f"{name}{role}{_hint(name, schema)}"
+        f"{name}{role}{_hint(name, stream, schema)}"
         for name, role in _declared(stream).items()
         if _lacks(schema, name)
     ]
     if not lacking:
         return None
-    hint = "" if schema.kinds.keys() & _declared(stream) else "; is its first line a header?"
+    hint = "" if _is_header(stream, schema) else "; is its first line a header?"
     return f"source must have every declared column, got {schema.file} without {', '.join(lacking)}{hint}"
 
 
@@ -71,10 +72,24 @@ def _lacks(schema: SourceSchema, name: str) -> bool:
     return VALUE.fullmatch(schema.kinds.get(name, "")) is None
 
 
-def _hint(name: str, schema: SourceSchema) -> str:
+def _hint(name: str, stream: Stream, schema: SourceSchema) -> str:
     """Return the nearest name of the file, or the type of a column that is never read."""
     if name in schema.kinds:
         return f" (its type {schema.kinds[name]} is not read)"
+    near = _nearest(name, schema, is_time=name == stream.time)
+    if near is None or not (_is_header(stream, schema) or near.casefold() == name.casefold()):
+        return ""
+    return f" (did you mean {near}?)"
+
+
+def _nearest(name: str, schema: SourceSchema, *, is_time: bool) -> str | None:
+    """Return the name of a file's column that is most like a declared one, or that speaks of time."""
     folded = {each.casefold(): each for each in reversed(list(schema.kinds))}
     near = get_close_matches(name.casefold(), folded, 1)
-    return f" (did you mean {folded[near[0]]}?)" if near else ""
+    if not near and is_time:
+        near = [each for each in folded if "time" in each or "date" in each][-1:]
+    return folded[near[0]] if near else None
+
+
+def _is_header(stream: Stream, schema: SourceSchema) -> bool:
+    return bool(schema.kinds.keys() & _declared(stream))
