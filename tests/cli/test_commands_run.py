@@ -92,7 +92,8 @@ def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
     told("run", file)
     log = file.with_suffix(".streamgauge") / "curator.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    progress, ended = log.read_text().splitlines()
+    shares, progress, ended = log.read_text().splitlines()
+    assert "of 402 records over 99 % have a readable time inside the stream (ts)" in shares
     assert f"tick {TICKS} of {TICKS}, 402 records" in progress
     assert "dropped" in progress
     assert ended.endswith(f"ended with tick {TICKS}")

@@ -90,7 +90,8 @@ def test_a_batch_is_taken_counted_once_and_released(served: Served) -> None:
             assert reply.json() == {"batch": "ward-7-1", "durable": True, "repeated": repeated}
         assert curator.get("/api/events/ward-7-1").json()["fate"] == "committed"
         while (told := curator.get("/api/quarantine").json())["records"] != 2:
-            assert told == {"records": 0, "dropped": told["dropped"]}
+            assert told == {"records": 0, "dropped": told["dropped"], "shares": told["shares"]}
+        assert told["shares"]["a readable time inside the stream (ts)"] == "100 %"
         assert "streamgauge_events_total 2" in curator.get("/metrics").text
 
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from neighbour_commands import commanded
 from neighbour_hostile import json_hostile
-from neighbour_law import broken
+from neighbour_law import broken, told_apart
 from neighbour_streams import FEW, VICTIM, json_line, record
 from neighbour_ways import Way, moment, somewhere
 from watched_runs import house_in_memory
@@ -139,3 +139,15 @@ def test_neighbours_differ_in_vectors_and_in_what_is_counted_for_the_curator(hou
     assert broken(before, after) == []
     assert broken(before, after, units=0)
     assert before.progress != after.progress
+
+
+@pytest.mark.parametrize("settings", [{}, {"format": "csv"}, {"live": True}, {"piped": True}])
+def test_values_that_match_no_record_are_told_to_the_curator_alone(house, settings):
+    way = Way(house, releases=FEW, **settings)
+    people = [record(number) for number in range(20)]
+    good, bad = (way.run(way.arrivals([each | other for each in people])) for other in ({}, MARKED))
+    assert told_apart(good, bad) == []
+    value = "a declared value of region"
+    assert not [line for line in good.diagnoses if line.startswith("warning")]
+    assert [line for line in bad.diagnoses if line.startswith("warning") and value in line]
+    assert not [line for line in good.diagnoses + bad.diagnoses if MARK in line]

@@ -152,8 +152,8 @@ def test_users_of_a_finished_input_are_bounded_wherever_a_run_resumes(
 
 def test_comma_separated_input_has_a_header(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
     made = pipeline(tmp_path, tables(**(INPUT | {"format": "csv"})))
-    rows = [f"{each['g']},{each['ts']}\n" for each in one_a_second()]
-    run(made, standard_input=pipe(("g,ts\n" + "".join(rows)).encode()))
+    rows = [f"{each['g']},{each['ts']},{each['x']}\n" for each in one_a_second()]
+    run(made, standard_input=pipe(("g,ts,x\n" + "".join(rows)).encode()))
     assert published(made) == [[5.0, 5.0]] * 10
 
 

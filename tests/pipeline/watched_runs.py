@@ -72,6 +72,7 @@ class Watched:
     public: dict[str, Any] = field(default_factory=dict)  # what must be the same for all neighbours
     raised: BaseException | None = None
     progress: list[Any] = field(default_factory=list)  # for the curator
+    diagnoses: list[str] = field(default_factory=list)  # the same
     rows: list[dict[str, Any]] = field(default_factory=list)  # what the sink has
 
     @property
@@ -101,6 +102,7 @@ class House:
         self.clear()
         seen = Watched()
         settings = {"noise": SilentNoise(), "clock": HandClock(), "seen": seen.progress.append} | options
+        settings["diagnose"] = seen.diagnoses.append
         with spied() as parts, planned_once():
             try:
                 pipeline = sg.Pipeline.of(tables, self.folder / "v.toml")

@@ -66,7 +66,7 @@ class Prompt(Inbox):
 class Still:
     """A run that does nothing by itself: what the server asks of a runner, under the tests' hands."""
 
-    demo, error, failure = False, "", None
+    demo, error, failure, shares = False, "", None, None
 
     def __init__(self, file: PipelineFile, inbox: Inbox | None = None, now: int = 2 * 10**15) -> None:
         self.file, self.time = file, now

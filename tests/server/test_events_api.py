@@ -202,7 +202,7 @@ def test_a_batch_needs_a_key(house: House, key: str | None) -> None:
 
 def test_counters_are_the_curators(house: House) -> None:
     client = house.client("curator")
-    assert client.get("/api/quarantine").json() == {"records": 4711, "dropped": {"late": 13}}
+    assert client.get("/api/quarantine").json() == {"records": 4711, "dropped": {"late": 13}, "shares": {}}
     client.get("/healthz")
     for path in ("/metrics", "/api/metrics"):
         reply = client.get(path)
@@ -217,5 +217,5 @@ def test_counters_are_the_curators(house: House) -> None:
 def test_a_run_that_has_seen_nothing_has_counters_too(house: House) -> None:
     house.runner.progress = None
     client = house.client("curator")
-    assert client.get("/api/quarantine").json() == {"records": 0, "dropped": {}}
+    assert client.get("/api/quarantine").json() == {"records": 0, "dropped": {}, "shares": {}}
     assert "events_total" not in client.get("/metrics").text

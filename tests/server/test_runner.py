@@ -394,3 +394,23 @@ def test_what_the_curator_ends_is_ended_at_the_first_turn_alone(tmp_path: Path) 
         runner.ask(asked(file, "next", 0.5))
         leave(runner, clock, 20)
         assert set(runner.book().open_releases()) == {"counts", "next"}
+
+
+def test_shares_of_records_are_counted_over_all_turns_and_told_at_the_end(tmp_path: Path) -> None:
+    file, clock, told = file_of(tmp_path, source="http"), stepped(), list[str]()
+    with running(file, clock, diagnose=told.append) as runner:
+        assert runner.inbox is not None
+        for number, record in enumerate([{"g": "A"}, {"g": "a"}]):
+            line = json.dumps({"ts": START + 1, **record}).encode()
+            runner.inbox.put(str(number), line).done.result()
+            runner.ask(asked(file, f"more{number}"))  # the run is opened again
+        shares = runner.shares
+    assert shares is not None
+    time, column, value = shares.shares()
+    assert shares.shares() == {time: "100 %", column: "100 %", value: "50 %"}
+    assert [line.partition(" record")[0] for line in told] == ["of 1", "warning: none of 1", "of 2"]
+
+
+def test_a_pan_private_runner_has_no_shares(tmp_path: Path) -> None:
+    private = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+    assert Runner(file_of(tmp_path, **private)).shares is None

@@ -88,7 +88,7 @@ def run(  # noqa: PLR0917 - the options of a command
 
     with Watching(checked, quiet=quiet, as_json=json) as watching, stopping(options.stop, watching):
         watching.warn_of_key()
-        told = {"seen": watching.seen, "note": watching.log.line}
+        told = {"seen": watching.seen, "note": watching.log.line, "diagnose": watching.diagnose}
         report = Pipeline(checked).run(options, **told, **endings(watching, end, cut))
         stopped = options.stop.is_set()
         watching.ended(report, stopped=stopped)

@@ -106,6 +106,7 @@ def serve(  # noqa: PLR0917 - the options of a command
 
     with Watching(checked, quiet=quiet, as_json=json) as watching:
         watching.warn_of_key()
-        said = replace(options, note=watching.log.line, **endings(watching, end, cut))
+        note, ended = watching.log.line, endings(watching, end, cut)
+        said = replace(options, note=note, diagnose=watching.diagnose, **ended)
         served(checked, said, watching, (host, port), proxies)
     raise typer.Exit(STOPPED)

@@ -1,9 +1,10 @@
 """What a curator sees of a run, and where.
 
-    a terminal           a bar: ticks, records per second, what was dropped, the budget
+    a terminal           a bar: ticks, records per second, what was dropped, the budget; above it the shares
+                         of records that have a time, a column, a declared value
     --json               lines on standard error: ticks, when they are committed, so before readers of a
                          server see them
-    no terminal          curator.log in the pipeline's folder, mode 0600: the counters
+    no terminal          curator.log in the pipeline's folder, mode 0600: the counters and the shares
 
 **Privacy.** How many events there were is private. It is shown on a terminal, which its curator looks at, or
 else written to a file that the curator alone can read, in the clear; never to a pipe. With --quiet it is
@@ -101,6 +102,13 @@ class Watching:
         if self.bar is None and progress.due is not None and (last or again):
             self._told = monotonic()
             self._say(ticks_text(progress), {})
+
+    def diagnose(self, what: str) -> None:
+        """Show a private line on the terminal, or else write it to the log; never to a pipe."""
+        if self.bar:
+            self.bar.console.print(one_line(what), soft_wrap=True)
+        elif not self.quiet:
+            self.log.line(what)
 
     def note(self, what: str) -> None:
         """Something that a curator said and that needs not be done."""

@@ -62,6 +62,7 @@ class Aggregation:
 
     frames: tuple[Frame, ...]
     values: tuple[Pinned, ...]
+    counters: tuple[str, ...] = ()  # SQL of what records are counted by, beside their sums
 
     @property
     def sums(self) -> list[str]:
@@ -71,7 +72,8 @@ class Aggregation:
     @property
     def columns(self) -> list[str]:
         """Names of the answer's columns: frame, tick, place, cell, n, s0, s1 ..."""
-        return ["frame", "tick", "place", "cell", "n", *(f"s{place}" for place in range(len(self.sums)))]
+        sums = [f"s{place}" for place in range(len(self.sums))]
+        return ["frame", "tick", "place", "cell", "n", *sums, *counter_names(self.counters)]
 
     @property
     def keys(self) -> list[str]:
@@ -115,7 +117,8 @@ class Aggregation:
         cells = ", ".join([*(own("c", at) for at in self._cells), "0"])
         where = [f"CASE {self._which()} END", TICK]
         where += [f"COALESCE({places}, {NO_PLACE})", f"COALESCE({cells})::BIGINT", "count(*)"]
-        return [f"{sql} AS {column}" for sql, column in zip([*where, *self.sums], self.columns, strict=True)]
+        found = [*where, *self.sums, *counts_of(self.counters)]
+        return [f"{sql} AS {column}" for sql, column in zip(found, self.columns, strict=True)]
 
     def _which(self) -> str:
         """The number of the frame that a row of the answer belongs to."""
@@ -128,6 +131,16 @@ class Aggregation:
         cells = [f", {own('c', at)}" if at in self._cells else "" for at in range(len(self.frames))]
         sets = [f"({TICK}, {own('p', at)}{cell})" for at, cell in enumerate(cells)]
         return f"GROUPING SETS ({', '.join(sets)})"
+
+
+def counter_names(counters: Sequence[str]) -> list[str]:
+    """Return the columns of an answer that hold its counters."""
+    return [f"h{place}" for place in range(len(counters))]
+
+
+def counts_of(counters: Sequence[str]) -> list[str]:
+    """Return SQL that counts the records for which a counter is not NULL."""
+    return [f"count({counter})" for counter in counters]
 
 
 def own(letter: str, at: int) -> str:

@@ -49,12 +49,15 @@ class DuckEngine:
         secret: bytes,
         memory: str = "600MB",
         threads: int | None = None,
+        count_columns: bool = False,
     ) -> None:
+        """Build the engine; with `count_columns` a pass counts the records that have what measures read."""
         check(stream, measures, secret)
-        self._source = RowSource(stream, lookups, measures, secret)
+        self._source = RowSource(stream, lookups, measures, secret, count_columns)
         self._connection = Connection(stream.timezone, memory, threads, self._source.declarations)
         self._reading = Reading(stream, self._source.fields, self._connection)
-        self._answers = Answers(self._connection, [coded(each, self._source.typed) for each in measures])
+        asked = [coded(each, self._source.typed) for each in measures]
+        self._answers = Answers(self._connection, asked, counters=self._source.counters)
         unit = stream.unit
         users = UserBounds(stream, unit) if isinstance(unit, User) else None
         self._live = LiveScan(self._source, self._reading, self._answers, users)

@@ -15,7 +15,7 @@ from threading import Event as Flag
 from streamgauge.engines.answers import Answers
 from streamgauge.engines.failures import EngineFailed, OutOfMemory
 from streamgauge.engines.interrupts import ended_by
-from streamgauge.engines.passes import Counts, Pass, joined, nothing_counted
+from streamgauge.engines.passes import Absences, Counts, Pass, joined, nothing_counted
 from streamgauge.engines.ranking import bounded
 from streamgauge.engines.reading import Piece, Reading
 from streamgauge.engines.row_source import TICK, RowSource, Ruled, UserPart, finished_ticks
@@ -49,6 +49,7 @@ class FinishedScan:
     parts: int = 1
     distrusted: frozenset[Path] = frozenset()
     counts: Counts = field(default_factory=nothing_counted, init=False)  # until they are handed over
+    absences: Absences = field(default_factory=dict, init=False)  # the same
     counted: bool = field(default=False, init=False)  # whether there was a scan of everything
 
     def passes(self, cut: Sequence[Ticks]) -> Iterator[Pass]:
@@ -59,7 +60,7 @@ class FinishedScan:
             done = 0
             try:
                 for first, last, tallies in self._answered(together):
-                    yield Pass(first, last, tallies, self._handed_over())
+                    yield Pass(first, last, tallies, *self._handed_over())
                     done += 1
             except OutOfMemory:
                 if len(together) == 1:
@@ -100,9 +101,10 @@ class FinishedScan:
         self.parts *= 4
         return True
 
-    def _handed_over(self) -> Counts:
-        counts, self.counts = self.counts, nothing_counted()
-        return counts
+    def _handed_over(self) -> tuple[Counts, Absences]:
+        handed_over = self.counts, self.absences
+        self.counts, self.absences = nothing_counted(), {}
+        return handed_over
 
     def _scan(self, first: int, last: int) -> None:
         """Adds up all events of some ticks."""
@@ -124,6 +126,7 @@ class FinishedScan:
             self.counts["bounded"] += found["bounded"]
         else:
             self.counts, self.counted = found, True
+            self.absences = self.answers.absences()
 
     def _attempt(self, first: int, last: int) -> None:
         pieces = self.reading.pieces(self.files, self.distrusted)

@@ -48,7 +48,8 @@ class LiveScan:
             self.answers.clear()
             with self._rows(lines, ticks, header) as rows:
                 self.answers.add(rows)
-            return Pass(first, last, self.answers.tallies(first, last), self.answers.counts())
+            counts, columns = self.answers.counts(), self.answers.absences()
+            return Pass(first, last, self.answers.tallies(first, last), counts, columns)
 
         return together(list(self.each(data, taken)))
 

@@ -7,7 +7,7 @@ Inside the engine a record that is dropped has the number of its rule in place o
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -28,6 +28,7 @@ RULES = {
     EARLY: "early",
 }
 Counts = dict[str, int]  # "records" that were read, and those dropped, by rule: for the curator only
+Absences = dict[str, int]  # records without a column, a value of it or a user: for the curator only
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class Pass:
     last: int
     tallies: list[Tally]
     counts: Counts
+    absences: Absences = field(default_factory=dict)  # of all records in `counts`
 
 
 def nothing_counted() -> Counts:
@@ -59,8 +61,9 @@ def together(parts: Sequence[Pass]) -> Pass:
     if len(parts) == 1:
         return parts[0]
     counts = {rule: sum(part.counts[rule] for part in parts) for rule in nothing_counted()}
+    columns = {what: sum(part.absences[what] for part in parts) for what in parts[0].absences}
     tallies = zip(*(part.tallies for part in parts), strict=True)
-    return Pass(parts[0].first, parts[0].last, [joined(tally) for tally in tallies], counts)
+    return Pass(parts[0].first, parts[0].last, [joined(tally) for tally in tallies], counts, columns)
 
 
 def joined(tallies: Sequence[Tally]) -> Tally:

@@ -76,6 +76,7 @@ class RowSource:
     lookups: Mapping[str, Lookup]
     measures: Sequence[Measure]
     secret: bytes
+    count_columns: bool = False  # whether records are counted by what they have
 
     @cached_property
     def joined(self) -> list[Lookup]:
@@ -102,6 +103,25 @@ class RowSource:
         wanted = [self.stream.time, *(typed.column.name for typed in self.typed)]
         wanted += [lookup.on for lookup in self.joined]
         return list(dict.fromkeys([*wanted, self.stream.user] if self.stream.user else wanted))
+
+    @cached_property
+    def counters(self) -> dict[str, str]:
+        """SQL that is not NULL where a record lacks something, by what that is.
+
+        Only what the measures read is looked at: the time is counted by its rules. What a record lacks is
+        counted, not what it has: a count of NULLs costs next to nothing.
+        """
+        if not self.count_columns:
+            return {}
+        found = {f"a user in {self.stream.user}": _absent(USER)} if self.bounds_users else {}
+        for typed in self.typed:
+            found[f"the column {typed.column.name}"] = _lacks(typed)
+            if typed.valid is not None:
+                found[typed.valid[0]] = _absent(typed.valid[1])
+        for lookup in self.joined:
+            found[f"the column {lookup.on}"] = _absent(_key(lookup))
+            found[f"a row of {lookup.name} for {lookup.on}"] = _absent(matched(lookup.name))
+        return found
 
     @property
     def declarations(self) -> list[str]:
@@ -147,6 +167,11 @@ class RowSource:
         if self.bounds_users:
             columns.append(USER)
         columns += [f"{fields[each.on].text} AS {_key(each)}" for each in self.joined]
+        if self.count_columns:
+            columns += [
+                f"CASE WHEN {fields[typed.column.name].sql} IS NULL THEN true END AS {_lacks(typed)}"
+                for typed in self.typed
+            ]
         return columns + [
             f"{typed.cast(fields[typed.column.name])} AS {name(typed.column.name)}" for typed in self.typed
         ]
@@ -159,6 +184,7 @@ class RowSource:
             shown = times.timestamp(MOMENT, self.stream.timezone, times.span(self.stream))
             columns.append(f"{shown} AS {name(self.stream.time)}")
         columns += [_key(each) for each in self.joined]
+        columns += [_lacks(typed) for typed in self.typed if self.count_columns]
         return columns + [f"{typed.finished()} AS {name(typed.column.name)}" for typed in self.typed]
 
     def _tick(self) -> str:
@@ -199,6 +225,16 @@ def tables(lookup: Lookup) -> list[str]:
 def matched(lookup: str) -> str:
     """The column that is true where a lookup has the event's key, and NULL elsewhere."""
     return name(f"$matched {lookup}")
+
+
+def _lacks(typed: Typed) -> str:
+    """Return the column that is not NULL where a record has no field of that name."""
+    return name(f"$lacks {typed.column.name}")
+
+
+def _absent(value: str) -> str:
+    """Return SQL that is not NULL where a value is."""
+    return f"CASE WHEN {value} IS NULL THEN true END"
 
 
 def _kind(values: Sequence[object]) -> str:

@@ -22,6 +22,7 @@ from streamgauge.query.settings import Column, Stream
 
 LONGEST_TEXT = 1024  # characters
 OTHER = "other"
+KINDS = {"number": "a number", "boolean": "true or false", "time": "a time"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,16 @@ class Typed:
     def code(self) -> str:
         """The column with the number of a label that was declared."""
         return name(f"$code of {self.column.name}")
+
+    @property
+    def valid(self) -> tuple[str, str] | None:
+        """What a value must be to count as itself, in words, and SQL that is not NULL where it is."""
+        column, own = self.column, name(self.column.name)
+        if column.hashed is not None or column.report is not None:
+            return None
+        if column.values is not None:
+            return f"a declared value of {column.name}", self.code if self.labelled else own
+        return (f"{KINDS[column.kind]} in {column.name}", own) if column.kind in KINDS else None
 
     def numbers(self, group: GroupColumn) -> bool:
         """Whether a group's labels are the declared ones, by the same numbers."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamgauge.engines.passes import Pass
 from streamgauge.pipeline.options import Progress
 from streamgauge.pipeline.release_run import ReleaseRun
 from streamgauge.pipeline.room import places_of
@@ -77,9 +78,11 @@ class Batches:
         told = Progress(tick, stream.ticks, self.events, dict(self.dropped), not stream.pan_private, due)
         self.opened.options.seen(told)
 
-    def counted(self, counts: dict[str, int]) -> None:
+    def counted(self, answer: Pass) -> None:
         """Adds up what the engine counted, for the curator."""
-        for rule, number in counts.items():
+        if self.opened.options.shares is not None:
+            self.opened.options.shares.add(answer)
+        for rule, number in answer.counts.items():
             if rule == "records":
                 self.events += number
             else:

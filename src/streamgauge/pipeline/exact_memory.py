@@ -44,7 +44,7 @@ class ExactMemory:
 
     def add(self, engine: DuckEngine, block: Block, answer: Pass, tick: int) -> None:
         """A block, and what the engine made of it; `tick` is the oldest that is open."""
-        self.batches.counted(answer.counts)
+        self.batches.counted(answer)
         self.waiting.add(answer.tallies)
         self.quarantine.look(engine, block, answer.counts, self.source.header)
 

@@ -58,10 +58,12 @@ def _cohort_ticks(
         first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
         rehearsal = Rehearsal(runs, min(last - first + 1, opened.options.ticks))
         rehearsal.begin(source.files)
+        if opened.options.shares is not None:
+            opened.options.shares.restart()
         for answer in engine.finished(source.files, first, last, opened.options.stop):
             rehearsal.end()
             opened.options.step("read")
-            batches.counted(answer.counts)
+            batches.counted(answer)
             yield from published(batches, answer.tallies, answer.first, answer.last, unchanged)
             if opened.options.turn.is_set():
                 return
@@ -92,6 +94,7 @@ def engine_for(opened: Opened, batches: Batches) -> DuckEngine:
         list(batches.measures.values()),
         secret=opened.secret,
         memory=opened.options.memory,
+        count_columns=opened.options.shares is not None,
     )
 
 

@@ -9,16 +9,20 @@ Privacy
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from streamgauge.pipeline.batches import Batches
 from streamgauge.pipeline.finished_run import cohorts, engine_for, published
 from streamgauge.pipeline.open_ticks import OpenTicks
 from streamgauge.pipeline.opening import FINGERPRINT, Opened, RunRefused
+from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.quarantine import Quarantine
 from streamgauge.pipeline.room import no_room
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released
+from streamgauge.query.source_schema import SourceSchema
+from streamgauge.query.stopped import check
+from streamgauge.sources import StandardInput
 
 PAUSE = 20_000  # microseconds
 
@@ -49,11 +53,22 @@ def input_run(opened: Opened, source: Live) -> Iterator[list[Released]]:
             digest.update(block.data)
             answer = engine.block(block.data, 1, last, carry=False, header=source.header)
             opened.options.step("read")
-            batches.counted(answer.counts)
+            batches.counted(answer)
             quarantine.look(engine, block, answer.counts, source.header)
             waiting.add(answer.tallies)
+    opened.warn_of_header(source.header)
     _remember(opened, digest.hexdigest().encode(), quarantine)
     yield from published(batches, waiting.close(last), first, last, lambda: None)
+
+
+def wait_for_header(source: Live, options: Options) -> Iterable[SourceSchema]:
+    """Return the columns of standard input once its first line was read; raises Stopped by a stop."""
+    while isinstance(source, StandardInput) and source.has_header and source.header is None:
+        check(options.stop)
+        source.fetch()
+        if source.header is None:
+            options.clock.sleep(PAUSE)
+    return source.schemas()
 
 
 def _remember(opened: Opened, mark: bytes, quarantine: Quarantine) -> None:

@@ -80,6 +80,7 @@ class LiveRun:
         self.told = self.newest  # the newest tick of which it was committed that it is open
         self.closing, self.came = False, False  # whether in this round a tick closes; whether anything came
         self.taken, self.resting = opened.taken, False  # which ticks are releases'; whether nothing is read
+        self.header: tuple[str, ...] | None = None  # of the file that the last block came from
         self.memory.restore(opened.state, self.engine)
 
     def ticks(self) -> Iterator[list[Released]]:
@@ -175,6 +176,9 @@ class LiveRun:
 
     def _add(self, block: Block, allowed: int) -> None:
         carry, header = self.stream.late == "carry", self.source.header
+        if header != self.header:
+            self.header = header
+            self.opened.warn_of_header(header)
         oldest = self._oldest() or self.closed + 1
         answer = self.engine.block(block.data, oldest, allowed, carry, header)
         self.unkept, self.came = not self.memory.forgets, True

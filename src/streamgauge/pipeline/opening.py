@@ -5,7 +5,7 @@ the store, never in the data. Charges are committed before anything is drawn, an
 releases are built before their charge is committed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -40,6 +40,7 @@ from streamgauge.query.formats import STANDARD
 from streamgauge.query.planner import planned
 from streamgauge.query.report_stream import ARRIVED
 from streamgauge.query.settings import PipelineFile
+from streamgauge.query.source_schema import SourceSchema, find_refusal, find_refusals
 
 FINGERPRINT = "fingerprint"
 OPENED = "opened"  # the mark of the last tick that an event may have been counted in: public, by the clock
@@ -72,6 +73,15 @@ class Opened:
             (run.first, run.last_tick, run.planned.query.columns - {ARRIVED}) for run in self.runs
         )
 
+    def warn_of_header(self, header: Sequence[str] | None) -> None:
+        """Warn the curator of a file that came after the charge and lacks a declared column."""
+        if header is None or self.options.shares is None:
+            return
+        stream = self.file.stream
+        refusal = find_refusal(stream, SourceSchema.from_header(f"a file of {stream.source}", header))
+        if refusal is not None:
+            self.options.diagnose(f"warning: {refusal}")
+
     def forget(self) -> None:
         """Overwrites all state but the secret, whoever else holds it: beside the runs, what they once were is
         a second look."""
@@ -94,8 +104,16 @@ class Opened:
 
 
 @contextmanager
-def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> Iterator[Opened]:
-    """Opens a run, and closes all of it whatever happens; `fingerprint` is that of a finished source."""
+def opened(
+    file: PipelineFile,
+    options: Options,
+    fingerprint: bytes | None,
+    schemas: Callable[[], Iterable[SourceSchema]],
+) -> Iterator[Opened]:
+    """Opens a run, and closes all of it whatever happens; `fingerprint` is that of a finished source.
+
+    `schemas` reads the headers of the source, for a run that charges something.
+    """
     if file.unconfirmed:
         left = ", ".join(file.unconfirmed)
         rule = "confirm must be empty before a run"
@@ -108,7 +126,7 @@ def opened(file: PipelineFile, options: Options, fingerprint: bytes | None) -> I
         planned(file, release)  # what cannot be answered is refused before there is a store
     with ExitStack() as stack:
         holding = options.holding or stack.enter_context(Holding(file))
-        run = Opening(file, options, holding, fingerprint).begun()
+        run = Opening(file, options, holding, fingerprint, schemas).begun()
         stack.callback(run.close)
         yield run
 
@@ -122,8 +140,9 @@ class Opening:
         options: Options,
         holding: Holding,
         fingerprint: bytes | None,
+        schemas: Callable[[], Iterable[SourceSchema]],
     ) -> None:
-        self.options, self.holding = options, holding
+        self.options, self.holding, self.schemas = options, holding, schemas
         self.publisher = holding.publisher(options.step)
         self.store = self.publisher.store
         self.fingerprint = fingerprint
@@ -256,6 +275,8 @@ class Opening:
         own = set(changed.new) - {each.release.name for each in self.options.asked}
         if own and (refusal := no_memory(self.plans)):  # what was charged goes on, if it can
             reasons.append(refusal)
+        if not reasons and (own or self.changed_source):
+            reasons += find_refusals(self.file.stream, self.schemas())
         if reasons:
             raise RunRefused(f"{self.file.path.name}: {'; '.join(reasons)}")
 

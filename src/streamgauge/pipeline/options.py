@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from streamgauge.noise import Noise
 from streamgauge.pipeline.asked_releases import AskedRelease
 from streamgauge.pipeline.clock import Clock, SystemClock
+from streamgauge.pipeline.record_shares import RecordShares
 from streamgauge.pipeline.taken import Taken
 from streamgauge.query.protocols import Live
 
@@ -82,6 +83,8 @@ class Options:
     turn: Flag = field(default_factory=Flag)  # set where others wait: the round at hand is the last
     seen: Callable[[Progress], None] = unseen
     note: Callable[[str], None] = unnoted  # the curator's log
+    diagnose: Callable[[str], None] = unnoted  # private lines: a terminal, or else the curator's log
+    shares: RecordShares | None = None  # of a process with many runs; a run that has none counts its own
     step: Step = nothing
     standard_input: int = 0  # the file descriptor
     inbox: Live | None = None  # a source that outlives the run: what is sent to a server, or its input

@@ -10,15 +10,17 @@ pipeline.releases("fever_by_region").to_pandas()
 import os
 import resource
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fcntl import F_GETFL, fcntl
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from streamgauge.pipeline import freed
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.finished_run import finished_run
-from streamgauge.pipeline.input_run import input_run
+from streamgauge.pipeline.input_run import input_run, wait_for_header
 from streamgauge.pipeline.keys import key_of
 from streamgauge.pipeline.live_run import live_run
 from streamgauge.pipeline.lock import Lock
@@ -27,6 +29,7 @@ from streamgauge.pipeline.options import Options
 from streamgauge.pipeline.planning import Plan, plan_of
 from streamgauge.pipeline.quarantine import PART, Quarantine
 from streamgauge.pipeline.reading import read_book, read_releases
+from streamgauge.pipeline.record_shares import RecordShares
 from streamgauge.pipeline.report import Report
 from streamgauge.pipeline.store import Store
 from streamgauge.pipeline.words import counted
@@ -36,6 +39,7 @@ from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
 from streamgauge.query.settings import PipelineFile
+from streamgauge.query.stopped import Stopped
 from streamgauge.sources import StandardInput, open_finished, open_live
 
 
@@ -95,21 +99,40 @@ class Pipeline:
         """The same, ticks by ticks: what was published, after it was."""
         chosen = replace(options or Options(), **settings)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        stream, base = self.file.stream, self.file.path.parent
+        stream = self.file.stream
         if stream.pan_private:
             freed.overwrite_freed()
-        if stream.arrival == "live" or stream.source == "-":
-            source = self._live(chosen)
-            try:
-                with opened(self.file, chosen, None) as run:
-                    yield from (live_run if stream.arrival == "live" else input_run)(run, source)
-            finally:
-                if source is not chosen.inbox:
-                    source.close()
+        own = RecordShares(stream, chosen.diagnose) if self._counts(chosen) else None
+        chosen = chosen if own is None else replace(chosen, shares=own)
+        try:
+            with suppress(Stopped):
+                yield from self._ticks(chosen)
+        finally:
+            if own is not None:
+                own.report()
+
+    def _counts(self, options: Options) -> bool:
+        """Return whether this run counts shares of records by itself."""
+        return options.shares is None and not self.file.stream.pan_private
+
+    def _ticks(self, options: Options) -> Iterator[list[Released]]:
+        stream = self.file.stream
+        if stream.arrival == "finished" and stream.source != "-":
+            finished = open_finished(stream, self.file.path.parent, options.stop)
+            with opened(self.file, options, finished.fingerprint().encode(), finished.schemas) as run:
+                yield from finished_run(run, finished)
             return
-        finished = open_finished(stream, base, chosen.stop)
-        with opened(self.file, chosen, finished.fingerprint().encode()) as run:
-            yield from finished_run(run, finished)
+        source = self._live(options)
+        try:
+            if stream.arrival == "live":
+                with opened(self.file, options, None, source.schemas) as run:
+                    yield from live_run(run, source)
+            else:
+                with opened(self.file, options, None, partial(wait_for_header, source, options)) as run:
+                    yield from input_run(run, source)
+        finally:
+            if source is not options.inbox:
+                source.close()
 
     def _live(self, options: Options) -> Live:
         if options.inbox is not None:

@@ -1,12 +1,13 @@
 """The plan of a pipeline: what each release will cost and how wrong it will be, and what an edit changes.
 
-Reads the file and, if there is one, the public side of the store. Touches no data, needs no key, spends
-nothing.
+Reads the file, the headers or schemas of its source, which are public, and, if there is one, the public side
+of the store. Reads no record, needs no key, spends nothing.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import islice
 from math import isfinite
 from typing import Any
 
@@ -26,16 +27,20 @@ from streamgauge.pipeline.running_on import last_of
 from streamgauge.pipeline.words import exceeded_text
 from streamgauge.privacy import BudgetExceeded, Loss, Remainder
 from streamgauge.query.few_events import expected_at, reason
+from streamgauge.query.formats import SENT, STANDARD
 from streamgauge.query.hints import depends_of, hints_of, lost_of
 from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.predicted import Error, crowded_of, errors
 from streamgauge.query.settings import PipelineFile
+from streamgauge.query.source_schema import find_refusals
 from streamgauge.sinks import SinkColumnsError, build_form
+from streamgauge.sources import SourceError, open_finished, open_live
 from streamgauge.statistics import Count
 
 RUNNERS_UP = 3
+MAX_FILES = 100  # of a source, whose headers a plan reads
 TELLING = (
     *("branching", "refine", "window", "half_life", "buffers", "split", "theta", "smoother", "prune"),
     *("threshold", "segments", "ratio"),
@@ -130,6 +135,10 @@ def plan_of(file: PipelineFile) -> Plan:
     notes = tuple(f"confirm {key}" for key in file.unconfirmed)
     if changed.new and (refusal := no_memory(plans)):
         refused.append(f"{file.path.name}: {refusal}")
+    if changed.new:
+        lacking, missing = _source(file)
+        refused += lacking
+        notes += missing
     return Plan(
         file,
         told,
@@ -143,6 +152,19 @@ def plan_of(file: PipelineFile) -> Plan:
         tuple(growth_lines(plans)),
         frozenset(name for name, entry in book.entries.items() if entry.column is not None),
     )
+
+
+def _source(file: PipelineFile) -> tuple[list[str], tuple[str, ...]]:
+    """Return refusals by headers and schemas of the source, and a note if it cannot be read now."""
+    stream, base = file.stream, file.path.parent
+    if stream.source in (STANDARD, *SENT):
+        return [], ()
+    try:
+        source = open_finished(stream, base) if stream.arrival == "finished" else open_live(stream, base)
+        refusals = find_refusals(stream, islice(source.schemas(), MAX_FILES))
+    except SourceError as refusal:
+        return [], (str(refusal),)
+    return [f"{file.path.name}: {refusal}" for refusal in refusals], ()
 
 
 def _planned(file: PipelineFile, book: Book) -> tuple[list[Planned], list[str]]:

@@ -1,9 +1,10 @@
 """The sides of a run that can be changed: where events come from, and where releases go."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from streamgauge.query.blocks import Block, FilePart
+from streamgauge.query.source_schema import SourceSchema
 
 if TYPE_CHECKING:
     from streamgauge.query.released import Released
@@ -19,12 +20,20 @@ class Finished(Protocol):
         """Changes if a file does."""
         ...
 
+    def schemas(self) -> Iterable[SourceSchema]:
+        """Return the columns of each file that has a header or a schema."""
+        ...
+
 
 class Live(Protocol):
     """A source that goes on."""
 
     @property
     def header(self) -> tuple[str, ...] | None: ...
+
+    def schemas(self) -> Iterable[SourceSchema]:
+        """Return the columns of each file that is there now and has a header or a schema."""
+        ...
 
     @property
     def replayable(self) -> bool:

@@ -124,10 +124,11 @@ class Events:
     async def quarantine(self, request: Request) -> Response:
         """How many records were read, and how many were dropped by which rule, where that is counted."""
         if self.runner.file.stream.pan_private:
-            return JSONResponse({"records": None, "dropped": None, "reason": UNCOUNTED})
+            return JSONResponse({"records": None, "dropped": None, "shares": None, "reason": UNCOUNTED})
         progress = self.runner.progress
         records = 0 if progress is None else progress.events
-        return JSONResponse({"records": records, "dropped": dropped_by(self.runner)})
+        shares = {} if self.runner.shares is None else self.runner.shares.shares()
+        return JSONResponse({"records": records, "dropped": dropped_by(self.runner), "shares": shares})
 
     async def tell_metrics(self, request: Request) -> Response:
         return Response(self.metrics.text(), media_type=TYPE)

@@ -40,6 +40,7 @@ from streamgauge.pipeline.options import Options, Progress, unseen
 from streamgauge.pipeline.pipeline import Pipeline, input_of
 from streamgauge.pipeline.reader import Act
 from streamgauge.pipeline.reading import read_book
+from streamgauge.pipeline.record_shares import RecordShares
 from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.pipeline.taken import Taken
 from streamgauge.query.formats import SENT, STANDARD
@@ -103,6 +104,7 @@ class Runner:
         self.failure: Exception | None = None
         self.dropped = Counter[str]()  # exact: records at the door, before they could be read
         self.late: dict[int, int] = {}  # acts, by their place, that leave after their time: when
+        self.shares = None if file.stream.pan_private else RecordShares(file.stream, self.options.diagnose)
         self._seen, self._tally, self._waits = seen, Tally(), False
         self._gathering = Gathering.of(file)
         self._turns = Turns(self.now, self._gathering.begins)
@@ -155,6 +157,8 @@ class Runner:
         self._turns.close()
         if self._thread.is_alive():
             self._thread.join()
+        if self.shares is not None:
+            self.shares.report()
         if self.inbox is not None:
             self.inbox.close()
         self._leaving.stop()
@@ -347,6 +351,7 @@ class Runner:
         own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
         own |= {
             "takes": self._takes,
+            "shares": self.shares,
             "inbox": self._source(),
             "holding": self._holding,
             "departs": self._departs(turn),

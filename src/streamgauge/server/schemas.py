@@ -210,6 +210,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "records": or_null(WHOLE),
             "dropped": or_null({"type": "object", "additionalProperties": WHOLE}),
+            "shares": or_null({"type": "object", "additionalProperties": TEXT}),
         },
         {"reason": {**TEXT, "description": "Why nothing is counted, where nothing is."}},
     ),

@@ -15,10 +15,13 @@ from threading import Event as Flag
 from streamgauge.query.blocks import Block, FilePart
 from streamgauge.query.protocols import Finished
 from streamgauge.query.settings import Stream
+from streamgauge.query.source_schema import SourceSchema
+from streamgauge.query.stopped import check
 from streamgauge.sources.errors import SourceError, unreadable
 from streamgauge.sources.fingerprint import fingerprint
 from streamgauge.sources.places import STANDARD_INPUT, check_name, compression_of, files_of, is_pattern
-from streamgauge.sources.standard_input import StandardInput
+from streamgauge.sources.schemas import read_schema
+from streamgauge.sources.standard_input import NAME, StandardInput
 from streamgauge.sources.whole import WholeFile
 
 
@@ -50,6 +53,15 @@ class FinishedFiles:
         for path in self.paths:
             whole.update(fingerprint(path).encode())
         return whole.hexdigest()
+
+    def schemas(self) -> Iterator[SourceSchema]:
+        """Return the columns of each CSV or Parquet file; only their first bytes or footers are read."""
+        for path in self.paths if self.stream.format != "jsonl" else ():
+            check(self.stop)
+            found = read_schema(path, self.stream)
+            if found is None:
+                raise SourceError(f"source must be a Parquet file that can be read, got {path}")
+            yield found
 
     def _text(self, path: Path) -> FilePart:
         file = WholeFile(path, self.stream.format == "csv", compression_of(path, self.stream))
@@ -84,6 +96,12 @@ class FinishedInput:
 
     def fingerprint(self) -> str:
         return "standard input"
+
+    def schemas(self) -> Iterator[SourceSchema]:
+        """Return the columns of a CSV, once its first line is there."""
+        header = self.files[0].header
+        if header is not None:
+            yield SourceSchema.from_header(NAME, header)
 
     def _blocks(self) -> Iterator[Block]:
         if self._taken:

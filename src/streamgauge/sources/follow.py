@@ -9,16 +9,19 @@ next one has bytes.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from streamgauge.query.blocks import Block
 from streamgauge.query.protocols import Live
 from streamgauge.query.settings import Stream
+from streamgauge.query.source_schema import SourceSchema
 from streamgauge.sources.errors import SourceError, SourceLost
 from streamgauge.sources.growing import GrowingFile
 from streamgauge.sources.live_folder import LiveFolder
 from streamgauge.sources.places import STANDARD_INPUT, check_regular, compression_of, place
 from streamgauge.sources.rotation import Following, following, rotated
+from streamgauge.sources.schemas import read_growing_schema
 from streamgauge.sources.standard_input import StandardInput
 
 
@@ -59,6 +62,11 @@ class FollowedFile:
     def header(self) -> tuple[str, ...] | None:
         """Of the file that the last block came from; not known before there is one."""
         return self._file.header if self._file else None
+
+    def schemas(self) -> Iterator[SourceSchema]:
+        """Return the columns of the CSV file that is there now, once its first line is whole."""
+        if self._has_header and (found := read_growing_schema(self._path)) is not None:
+            yield found
 
     def read(self) -> Block | None:
         file = self._file = self._file or self._open(self._path)

@@ -36,6 +36,7 @@ from streamgauge.query.blocks import Block, Dropped
 from streamgauge.query.durations import DAY
 from streamgauge.query.formats import REPORTS
 from streamgauge.query.settings import PipelineFile
+from streamgauge.query.source_schema import SourceSchema
 from streamgauge.sources.lines import BLOCK, MOST_DROPPED, Lines
 from streamgauge.sources.opening import Opening
 
@@ -189,6 +190,10 @@ class Inbox:
                 batch.entry = ENTRY.pack(batch.key, batch.records, self._now())
                 self._read[batch.key] = self._waiting.pop(batch.key)
         return self._block(batches) if batches else None
+
+    def schemas(self) -> tuple[SourceSchema, ...]:
+        """Return nothing: batches are JSON lines."""
+        return ()
 
     def position(self) -> bytes:
         """The keys of all batches that were read, and a few of nothing."""

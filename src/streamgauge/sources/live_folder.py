@@ -7,16 +7,19 @@ Files are known by their names: one that has been read may be removed, but not r
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from streamgauge.query.blocks import Block
 from streamgauge.query.settings import Stream
+from streamgauge.query.source_schema import SourceSchema
 from streamgauge.sources.complete import CompleteFile
 from streamgauge.sources.errors import SourceLost
 from streamgauge.sources.growing import GrowingFile
 from streamgauge.sources.parquet import ParquetFile
 from streamgauge.sources.places import compression_of, names_in
+from streamgauge.sources.schemas import read_growing_schema, read_schema
 from streamgauge.sources.whole import WholeFile
 
 
@@ -69,6 +72,15 @@ class LiveFolder:
     def header(self) -> tuple[str, ...] | None:
         """Of the file that the last block came from; not known before there is one."""
         return self._file.header if self._file else None
+
+    def schemas(self) -> Iterator[SourceSchema]:
+        """Return the columns of each CSV or Parquet file that is there now and can be read."""
+        for name in names_in(self._folder, self._stream) if self._stream.format != "jsonl" else ():
+            path = self._folder / name
+            grows = self._stream.format == "csv" and compression_of(path, self._stream) is None
+            found = read_growing_schema(path) if grows else read_schema(path, self._stream)
+            if found is not None:
+                yield found
 
     def read(self) -> Block | None:
         self._names = names_in(self._folder, self._stream)

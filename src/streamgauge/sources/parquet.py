@@ -52,6 +52,17 @@ class ParquetFile:
         """JSON lines have none. A name that cannot be read is refused here."""
         check_name(self.path)
 
+    def kinds(self) -> dict[str, str] | None:
+        """Return the types of all columns by name, or None if the file cannot be read."""
+        import duckdb
+
+        check_name(self.path)
+        try:
+            with _database(self.stream) as connection:
+                return self._kinds(connection, f"read_parquet({_quoted(str(self.path), chr(39))})")
+        except (duckdb.Error, UnicodeDecodeError):
+            return None
+
     def blocks(self) -> Iterator[Block]:
         """All rows; a file that cannot be read (on) is noted where it failed."""
         import duckdb
@@ -95,8 +106,11 @@ class ParquetFile:
             yield rows
 
     def _columns(self, connection: "DuckDBPyConnection", relation: str) -> dict[str, Raw]:
+        return parquet_columns(sorted(declared(self.stream)), self._kinds(connection, relation))
+
+    def _kinds(self, connection: "DuckDBPyConnection", relation: str) -> dict[str, str]:
         described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        return parquet_columns(sorted(declared(self.stream)), {row[0]: row[1] for row in described})
+        return {row[0]: row[1] for row in described}
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from itertools import chain
 from threading import Lock
 
 from streamgauge.query.blocks import Block
+from streamgauge.query.source_schema import SourceSchema
 from streamgauge.sources.inbox import Fate, InboxClosed, InboxFull, NotRead, Ticket, resolved
 from streamgauge.sources.lines import BLOCK, Lines
 from streamgauge.sources.opening import Opening
@@ -88,6 +89,10 @@ class PassingInbox:
         finally:  # also if it fails: no sender may wait for ever
             for _, ticket in taken:
                 resolved(ticket)
+
+    def schemas(self) -> tuple[SourceSchema, ...]:
+        """Return nothing: batches are JSON lines."""
+        return ()
 
     def position(self) -> bytes:
         return b""

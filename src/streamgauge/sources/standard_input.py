@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from streamgauge.query.blocks import Block
+from streamgauge.query.source_schema import SourceSchema
 from streamgauge.sources.compressed import FED, Compression, Unpacked
 from streamgauge.sources.errors import SourceError, unreadable
 from streamgauge.sources.lines import BLOCK, Lines
@@ -42,6 +43,10 @@ class StandardInput:
         self._nothing_waits = True
 
     @property
+    def has_header(self) -> bool:
+        return self._lines.opening.has_header
+
+    @property
     def header(self) -> tuple[str, ...] | None:
         return self._lines.opening.header
 
@@ -52,6 +57,15 @@ class StandardInput:
     @property
     def ended(self) -> bool:
         return self._at_end and not self._blocks
+
+    def schemas(self) -> tuple[SourceSchema, ...]:
+        """Return the columns of a CSV as far as they were read; nothing is read for it."""
+        return () if self.header is None else (SourceSchema.from_header(NAME, self.header),)
+
+    def fetch(self) -> None:
+        """Read what is there, for a later `read` to return."""
+        if not self._blocks and not self._at_end:
+            self._take()
 
     def read(self) -> Block | None:
         if not self._blocks and not self._at_end:
