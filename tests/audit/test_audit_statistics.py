@@ -52,7 +52,7 @@ def test_windows_lose_at_their_dearest_just_what_they_claim(case: Case) -> None:
     assert verdict.exact == pytest.approx(verdict.claimed) or isinstance(case.claim(3).unit, sg.User)
 
 
-@pytest.mark.parametrize("window", ["each", "sliding 2", "decayed 4"])
+@pytest.mark.parametrize("window", ["each", "sliding 2", "decayed 4", "decayed polynomial 1.5"])
 def test_windows_are_acquitted_by_experiment_and_nearly_reached(window: str) -> None:
     claim = Sum(sg.Pure(1), lower=0, upper=2, step=1, window=window, horizon=3)
     for kind in (StatisticSubject, PublishedSubject):

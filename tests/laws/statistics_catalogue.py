@@ -51,7 +51,7 @@ class Kind:
     read_off: Callable[[Any, int], Any] = lambda release, group: release.value[..., group]
     columns: Callable[[Rows], Any] = lambda rows: rows
     column: str = "values"  # what the column is called that events carry
-    windows: tuple[str, ...] = ("running", "each", "sliding 3", "decayed 4")
+    windows: tuple[str, ...] = ("running", "each", "sliding 3", "decayed 4", "decayed polynomial 1.5")
 
 
 def numbers(seen: Stream) -> list[float]:

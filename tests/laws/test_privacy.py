@@ -5,21 +5,22 @@ loss is the sum of |moves|/scale, under discrete Gaussian noise the sum of moves
 """
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pytest
 from catalogue import Case, every_case, every_kept_case
 
 import streamgauge as sg
-from streamgauge.continual import Mechanism, Strategy
+from streamgauge.continual import Binary, Mechanism, SmoothBinary, Strategy, TwoLevel
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.privacy import Tick
 from streamgauge.testing import CountedNoise, SilentNoise
 
 UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
-EDGES = (64, 81, 100, 125, 128, 169, 196, 225, 243, 256)  # where levels, blocks and roots change
-SOME = sorted({*range(1, 29), *(edge + near for edge in EDGES for near in (-1, 0, 1)), 300})
+EVERY = range(1, 301)
 FEW = (1, 2, 7, 27, 100, 300)  # of (epsilon, delta), which is kept as a rho
 SLACK = Fraction(1, 10**4)  # what a rounded recursion may charge above its ideal column
 
@@ -60,10 +61,10 @@ def check(claim: Mechanism[Any], ticks: int, *, tight: bool) -> None:
 def test_the_worst_loss_over_all_neighbours_is_the_declared_one_for_every_horizon(case: Case) -> None:
     """A mechanism without an end need not be tight before its 300th tick; one with a horizon must.
 
-    Of horizons up to 300, all up to 28 and those around which levels, blocks and roots change.
+    All horizons up to 300; a few of (epsilon, delta), which is calibrated as the rho that it is kept as.
     """
     tight = not case.unbounded
-    for horizon in FEW if case.loss.currency == "approximate" else SOME:
+    for horizon in FEW if case.loss.currency == "approximate" else EVERY:
         check(case.claim(horizon), horizon, tight=tight)
     check(case.claim(300, bound=3), 300, tight=True)
 
@@ -112,3 +113,33 @@ def test_gaussian_noise_is_drawn_when_the_last_item_of_its_row_has_come(case: Ca
     for row, tick in latest.items():
         decoded = strategy.decode[:, row].any()
         assert not decoded or not strategy.measure[row, tick:].any()
+
+
+def published_part(claim: Mechanism[Any], ticks: int) -> float:
+    """Return the part of the declared rho that the releases have, were their noise continuous Gaussian.
+
+    Releases are B C x + B z, with noise of covariance v B B': an event at t loses a' (v B B')^-1 a/2, for
+    a = B C e_t.
+    """
+    strategy = claim.strategy(ticks)
+    (variance,) = {float(each.parameter) for each in strategy.distributions}
+    moves, spread = strategy.workload, variance * strategy.decode @ strategy.decode.T
+    losses = np.einsum("ij,ij->j", moves, np.linalg.solve(spread, moves)) / 2
+    return float(losses.max()) * claim.bound**2 / float(declared(claim))
+
+
+@pytest.mark.parametrize(
+    ("make", "horizons", "least", "most"),
+    [
+        (SmoothBinary, (16, 20, 35, 64, 126, 251, 300), 0.54, 0.67),
+        (partial(Binary, refine=True), (16, 32, 64, 100, 128, 242, 300), 0.86, 0.88),
+        (Binary, (16, 20, 64, 100, 300), 1.0, 1.0),
+        (TwoLevel, (16, 20, 64, 100, 300), 1.0, 1.0),
+    ],
+)
+def test_what_readers_see_has_the_stated_part_of_rho(
+    make: Any, horizons: tuple[int, ...], least: float, most: float
+) -> None:
+    """The source of the figures in README.md and docs/continual.md, to two digits."""
+    parts = [published_part(make(sg.Zcdp(1), horizon=horizon), horizon) for horizon in horizons]
+    assert (round(min(parts), 2), round(max(parts), 2)) == (least, most)

@@ -89,6 +89,15 @@ def test_intervals_cover_from_93_to_98_percent_at_every_count(statistic: Any, lo
         assert ((low <= estimate.value) & (estimate.value <= high)).all()
 
 
+@pytest.mark.parametrize("epsilon", [2, 4, 8])
+@pytest.mark.parametrize("statistic", [Mean, Variance])
+def test_few_values_at_both_bounds_are_covered_as_stated(statistic: Any, epsilon: int) -> None:
+    claim = statistic(sg.Pure(epsilon), lower=0, upper=10, step=0.1, horizon=1000)
+    for count in (5, 6, 8, 10):
+        estimate, truth = estimated(claim, "half at each bound", count, ticks=1)
+        assert 0.93 - SLACK <= covered(estimate.interval(0.95), truth) <= 0.98 + SLACK, count
+
+
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("statistic", [Mean, Variance])
 def test_intervals_with_public_counts_cover_from_93_to_98_percent(statistic: Any, name: str) -> None:

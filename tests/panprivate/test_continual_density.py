@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from math import exp, log
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
+from streamgauge.adaptive import CascadingBuffers
 from streamgauge.audit.kernels import one_person, worst_ratio
 from streamgauge.continual import Binary, HorizonPassed, WindowSum
 from streamgauge.continual.saved import BadSave, pack
@@ -295,6 +297,31 @@ def test_a_counter_must_be_pan_private_and_pure(counter: Any) -> None:
         ValueError, match=r"^counter must be a pan-private mechanism of pure loss for one event"
     ):
         ContinualDensity(sg.Pure(1), universe=9, counter=counter)
+
+
+def test_a_counter_whose_noise_has_no_law_is_refused_for_that_reason() -> None:
+    counter: Any = CascadingBuffers(sg.Pure(1), horizon=8)
+    with pytest.raises(
+        ValueError, match=r"^counter must be linear, since intervals need the law of its noise apart from"
+    ):
+        ContinualDensity(sg.Pure(1), universe=9, counter=counter)
+
+
+def test_signs_through_any_counter_lose_no_more_than_their_product() -> None:
+    """Two signs that are not fair, heard through counters of which one tells of both at once."""
+    ratio, odds = Fraction(3), (Fraction(7, 10), Fraction(2, 5))
+    heard = (ratio - 1) / (ratio + 1)
+    pairs = list(product((0, 1), repeat=2))
+    for likelihoods in product((Fraction(1), ratio, ratio**2), repeat=4):
+        told = dict(zip(pairs, likelihoods, strict=True))
+        if any(told[a, b] > ratio * told[c, d] for a, b in pairs for c, d in pairs if (a == c) != (b == d)):
+            continue  # keeps no epsilon for one slot
+        fair = sum(told.values()) / 4
+        for one, two in product((odds[0], 1 - odds[0]), (odds[1], 1 - odds[1])):
+            chances = {(a, b): (one if a else 1 - one) * (two if b else 1 - two) for a, b in pairs}
+            most = (1 + abs(2 * one - 1) * heard) * (1 + abs(2 * two - 1) * heard)
+            least = (1 - abs(2 * one - 1) * heard) * (1 - abs(2 * two - 1) * heard)
+            assert least <= sum(chances[p] * told[p] for p in pairs) / fair <= most
 
 
 def test_a_counter_must_count_all() -> None:

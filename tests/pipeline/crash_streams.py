@@ -28,11 +28,17 @@ COLUMNS = {
     "u": {"hashed": 1000},
 }
 EACH = {"name": "each", "sql": "SELECT g, COUNT(*), SUM(x) FROM v GROUP BY g", "window": "each"}
-RUNNING = {"name": "running", "sql": "SELECT COUNT(*), AVG(x) FROM v", "mechanism": "Hybrid"}
+BINARY_INSIDE = {"name": "Hybrid", "inner": "Binary"}
+RUNNING = {"name": "running", "sql": "SELECT COUNT(*), AVG(x) FROM v", "mechanism": BINARY_INSIDE}
 DISTINCT = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT k) FROM v", "mechanism": "Hybrid"}
 SLIDING = {"name": "sliding", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "sliding 60s"}
 SEEN = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "each"}
-SHORT = {"name": "short", "sql": "SELECT COUNT(*) FROM v", "mechanism": "Hybrid", "horizon": "70s"}
+SHORT = {
+    "name": "short",
+    "sql": "SELECT COUNT(*) FROM v",
+    "window": "decayed polynomial 1.5",
+    "horizon": "70s",
+}
 SMOOTH = {
     "name": "smooth",
     "sql": "SELECT g, COUNT(*) FROM v GROUP BY g",

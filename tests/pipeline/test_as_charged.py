@@ -159,6 +159,11 @@ STATISTICS: list[Statistic[Any]] = [
         for horizon in (None, 100)
         for unit in (Event(), WEvent(10), User(2, 5))
     ),
+    *(
+        Count(loss, window="decayed polynomial 0.2", horizon=100, unit=unit)
+        for loss in (Pure(1), Zcdp("1/20"))
+        for unit in (Event(), WEvent(10), User(2, 5))
+    ),
     Summary(Pure(1), lower=0, upper=10, squares=True, horizon=360),
     Count(Pure(1), horizon=100, mechanism=continual.Kary),
     TopK(Zcdp("1/20"), k=10, delta="1/1000000", window="each", horizon=100),

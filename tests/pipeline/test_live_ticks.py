@@ -225,6 +225,17 @@ def test_a_decayed_count_is_halved_with_every_half_life(tmp_path: Path) -> None:
     assert [row[0] for row in published(made, "r")] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("mechanism", ["auto", "PolynomialDecay"])
+def test_a_polynomial_decay_weighs_by_a_power_of_the_age(tmp_path: Path, mechanism: str) -> None:
+    release = {"window": "decayed polynomial 1.5", "horizon": "60s", "mechanism": mechanism}
+    made = answers(tmp_path, {"sql": "SELECT COUNT(*) FROM v", **release})
+    expected = [
+        sum(len(tick) * (1 + end - at) ** -1.5 for at, tick in enumerate(BY_TICK[: end + 1]))
+        for end in range(len(BY_TICK))
+    ]
+    assert [row[0] for row in published(made, "r")] == pytest.approx(expected)
+
+
 def test_rows_of_a_rollup_add_up_and_carry_their_level(tmp_path: Path) -> None:
     sql = "SELECT g, x > 5 AS big, COUNT(*) FROM v GROUP BY ROLLUP (g, big)"
     made = answers(tmp_path, {"sql": sql})

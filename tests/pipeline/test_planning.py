@@ -26,7 +26,9 @@ def bytes_of(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"rho": 1}, {"epsilon": 2, "delta": "1/1000000"}])
-@pytest.mark.parametrize("window", ["each", "running", "sliding 30s", "decayed half-life 20s"])
+@pytest.mark.parametrize(
+    "window", ["each", "running", "sliding 30s", "decayed half-life 20s", "decayed polynomial 1.5"]
+)
 def test_the_standard_errors_of_counts_and_sums_are_those_that_are_published(
     tmp_path: Path, budget: Tables, window: str
 ) -> None:
@@ -90,6 +92,11 @@ def test_an_expected_level_gives_relative_errors(tmp_path: Path) -> None:
         tmp_path, {"name": "r", "sql": COUNTS, "window": "decayed half-life 10s", "expected": 50}
     )
     assert [error.level for error in decayed.releases[0].errors] == pytest.approx([50, 96.875, 99.90234375])
+    powers = plan_of(tmp_path, {"name": "r", "sql": COUNTS, "window": "decayed polynomial 2", "expected": 50})
+    squares = [50 * sum(age**-2 for age in range(1, tick + 1)) for tick in (1, 5, 10)]
+    assert [error.level for error in powers.releases[0].errors] == pytest.approx(squares)
+    assert "r: decayed polynomial 2, " in str(powers)
+    assert powers.releases[0].choices[0].mechanism == "PolynomialDecay(exponent=2)"
     assert "relative" not in str(plan_of(tmp_path, {"name": "r", "sql": COUNTS}))
 
 

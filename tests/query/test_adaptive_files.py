@@ -179,6 +179,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     (COUNTED, {"mechanism": "WEventSample", "window": "running"}, 'window must be "each" for WEventSample'),
     (COUNTED, {"mechanism": "Kary"}, 'window must be "running" for Kary, got "each"'),
+    (COUNTED, {"mechanism": "PolynomialDecay"}, 'must be "decayed polynomial ..." for Poly.*, got "each"'),
+    (
+        COUNTED,
+        {"mechanism": "auto", "window": "decayed polynomial 2", "horizon": None},
+        'horizon must be given with window = "decayed polynomial 2", got none: give one such as "365d"',
+    ),
     (COUNTED, {"loss": Zcdp(1)}, "cost of Pegasus must be given as epsilon, got rho: give epsilon"),
     (
         COUNTED,

@@ -151,6 +151,9 @@ def test_delta_of_a_release_is_below_that_of_the_budget(tmp_path: Path) -> None:
         ("each", "each"),
         ("sliding 24h", "sliding 288"),
         ("decayed half-life 1h", "decayed 12"),
+        ("decayed polynomial 1.5", "decayed polynomial 1.5"),
+        ("decayed polynomial 02.50", "decayed polynomial 2.5"),
+        ("decayed polynomial 10", "decayed polynomial 10"),
     ],
 )
 def test_windows_become_whole_numbers_of_ticks(tmp_path: Path, window: str, meant: str) -> None:
@@ -180,6 +183,7 @@ def test_a_horizon_is_the_end_of_a_finished_stream_and_nothing_of_a_live_one(tmp
         ({"name": "Binary", "refine": True}, "Binary", {"refine": True}),
         ({"name": "Hybrid", "split": Decimal("0.25")}, "Hybrid", {"split": Fraction(1, 4)}),
         ({"name": "Kary", "branching": 13.0}, "Kary", {"branching": 13}),
+        ({"name": "Hybrid", "inner": "Binary"}, "Hybrid", {"inner": "Binary"}),
     ],
 )
 def test_mechanisms_are_read_with_their_settings(

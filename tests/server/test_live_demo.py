@@ -41,7 +41,14 @@ def test_the_pipeline_file_is_one_that_can_be_served(tmp_path):
 
 @pytest.mark.parametrize(
     ("window", "begins"),
-    [("running", 3), ("each", 9), ("sliding 4", 6), ("sliding 40", 3), ("decayed 5", None)],
+    [
+        ("running", 3),
+        ("each", 9),
+        ("sliding 4", 6),
+        ("sliding 40", 3),
+        ("decayed 5", None),
+        ("decayed polynomial 1.5", None),
+    ],
 )
 def test_a_truth_is_of_the_window_and_never_of_ticks_before_the_release(window, begins):
     asked = Question("", window, 3, Shape("r", ("count",), (Place(0, ()),)), ("count",))

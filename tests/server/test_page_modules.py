@@ -150,8 +150,39 @@ def test_of_reports_their_one_form_is_offered_and_no_price_is_asked(page):
     assert found["first"] == "SELECT vote, COUNT(*) FROM poll GROUP BY vote"
     assert (found["price"], found["fold"]) == (False, False)
     assert found["windows"] == ["running", "each", "sliding"]
+    halves = ["running", "each", "sliding", "decayed half-life"]
+    events = {"name": "v", "arrival": "live", "end": None, "columns": []}
+    assert page.evaluate(FORM, [events, None])["windows"] == halves
+    ending = events | {"end": "2099-01-01T00:00:00Z"}
+    assert page.evaluate(FORM, [ending, None])["windows"] == [*halves, "decayed polynomial"]
     assert "costs nothing" in found["hint"]
     assert "left" not in found["hint"]
+
+
+POWER = """async (stream) => {
+    const {Asking} = await import('/page/asking.js');
+    const asking = new Asking({done() {}, signIn() {}, say() {}, forbidden() {}});
+    asking.know({who: {role: 'analyst', name: 'ana'}, stream, book: {file: 'f', budget: {epsilon: '3'}}});
+    const form = document.getElementById('ask-form'), sent = [], fetched = window.fetch;
+    window.fetch = async (path, told) => { sent.push(JSON.parse(told.body)); throw new Error('no server'); };
+    const labels = [];
+    for (const kind of ['sliding', 'decayed polynomial', 'sliding']) {
+        form.window.value = kind;
+        form.window.dispatchEvent(new Event('change'));
+        labels.push(form.span.getAttribute('aria-label'));
+        form.querySelector('.row button').click();
+        await new Promise((done) => setTimeout(done, 20));
+    }
+    window.fetch = fetched;
+    return {labels, sent: sent.map(({window, horizon}) => [window, horizon ?? null])};
+}"""
+
+
+def test_a_power_of_the_age_is_asked_for_with_an_exponent_and_the_end(page):
+    stream = {"name": "v", "arrival": "live", "end": "2099-01-01T00:00:00Z", "columns": []}
+    found = page.evaluate(POWER, stream)
+    assert found["labels"] == ["How long", "Exponent", "How long"]
+    assert found["sent"] == [["sliding 30s", None], ["decayed polynomial 1.5", "end"], ["sliding 30s", None]]
 
 
 def test_beside_reports_what_other_columns_cost_is_asked(page):

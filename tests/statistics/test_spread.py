@@ -182,6 +182,22 @@ def test_intervals_cover_from_93_to_98_percent_at_every_count(rows: ratio.Rows, 
     assert lawful(coverages(noise_of(rows, draws), spread.variance_interval))
 
 
+def at_bounds(noise: Noise, n: int, above: int, sd: float) -> float:
+    """How often the interval holds the variance of n values, so many at the upper bound, the others at -1."""
+    w, squares = noisy(noise, n, ((2 * above - n) / n, 1.0), sd)
+    low, high = spread.variance_interval(squares, np.array([noise[2]]), 0.95)
+    return float(((low <= w + 1e-9) & (w - 1e-9 <= high)).mean())
+
+
+@pytest.mark.parametrize(("rows", "draws"), NOISY)
+def test_few_values_at_both_bounds_are_covered_as_stated(rows: ratio.Rows, draws: int) -> None:
+    """The hardest streams; seeded, so that half a percent of chance is all that has to be allowed for."""
+    noise = noise_of(rows, draws)
+    for n, share in product((5, 6, 7, 10, 30), (0.0, 0.2, 0.5)):
+        found = [at_bounds(noise, n, int(n * share), part * n) for part in (0.05, 0.15, 0.2, 0.25, 0.4, 1.5)]
+        assert LEAST - 0.003 <= min(found) <= max(found) <= MOST + 0.003, (n, share)
+
+
 @pytest.mark.parametrize(("rows", "draws"), PUBLIC)
 def test_with_public_counts_they_cover_as_much_and_little_too_much(rows: ratio.Rows, draws: int) -> None:
     noise = noise_of(rows, draws)

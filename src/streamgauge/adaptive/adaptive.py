@@ -49,7 +49,13 @@ class Adaptive(Claim[S, Released]):
 
     @property
     def steps(self) -> int:
-        """By how many steps of 1 in one number the streams of neighbours differ, at most."""
+        """By how many steps of 1 in one number the streams of neighbours differ, at most.
+
+        A reach may be a fraction; rounding ticks * l1 down loses nothing. A run refuses all but whole numbers
+        (`integers` in `streamgauge.continual.run`), so the streams of neighbours differ by whole numbers. The
+        sum of those differences is a whole number of at most ticks * l1, hence at most its floor. It is 1 or
+        more: `check_settings` refuses a reach below the unit's events a tick.
+        """
         return int(self.unit.ticks * self.reach.l1)
 
     @cached_property

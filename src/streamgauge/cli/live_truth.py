@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 from streamgauge.cli.live_clinic import SECOND, Visit
+from streamgauge.continual.choice import parse_window
 from streamgauge.pipeline.as_charged import pinned_texts
 from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.publishing import shapes_of
@@ -42,9 +43,10 @@ class Question:
 
     def begins(self, tick: int) -> int | None:
         """The first tick of the window at a tick."""
-        kind, _, size = self.window.partition(" ")
-        sizes = {"running": tick, "each": 1, "sliding": int(size or 1)}
-        return max(self.first, tick - sizes[kind] + 1) if kind in sizes else None
+        kind, setting, size = parse_window(self.window)
+        if setting not in ("", "window"):
+            return None
+        return max(self.first, tick - (tick if kind == "running" else int(size)) + 1)
 
 
 class LiveTruth:

@@ -7,12 +7,13 @@ A loss in one currency can be kept in a stronger one: Pure(epsilon) keeps Approx
 Pure(sqrt(2 rho)) keeps Zcdp(rho); both are among the candidates.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache, partial
 from math import isqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamgauge.continual.binary import Binary
 from streamgauge.continual.bound import Bound
@@ -21,6 +22,7 @@ from streamgauge.continual.exponential_decay import ExponentialDecay
 from streamgauge.continual.hybrid import Hybrid
 from streamgauge.continual.kary import Kary
 from streamgauge.continual.mechanism import AHEAD, Mechanism
+from streamgauge.continual.polynomial_decay import PolynomialDecay
 from streamgauge.continual.segments import Segments
 from streamgauge.continual.settings import check_bound, check_whole
 from streamgauge.continual.simple import SimpleII
@@ -44,7 +46,43 @@ BOUNDED: tuple[type[Mechanism[Any]], ...] = (
     BufferedToeplitz,
 )
 UNBOUNDED: tuple[type[Mechanism[Any]], ...] = (SimpleII, Hybrid, UnboundedToeplitz)
-WINDOWS = '"running", "each", "sliding TICKS" or "decayed TICKS" (a half-life)'
+WINDOWS = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
+POLYNOMIAL = "decayed polynomial"
+_SIZED = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
+
+
+ANSWERS: dict[str, type[Mechanism[Any]]] = {
+    "window": WindowSum,
+    "half_life": ExponentialDecay,
+    "exponent": PolynomialDecay,
+}
+
+
+class Window(NamedTuple):
+    """A parsed window: its kind, the setting of a mechanism that has its size, and the size."""
+
+    kind: str  # "running", "each", "sliding", "decayed" or "decayed polynomial"
+    setting: str  # "window", "half_life", "exponent", or "" for a running count
+    size: int | Fraction  # ticks, or the exponent; 0 for a running count
+
+
+def parse_window(text: str) -> Window:
+    """Return the parts of a window; raise ValueError for what is none.
+
+    >>> parse_window("each")
+    Window(kind='each', setting='window', size=1)
+    >>> parse_window("decayed polynomial 1.5")
+    Window(kind='decayed polynomial', setting='exponent', size=Fraction(3, 2))
+    """
+    if text in ("running", "each"):
+        return Window(text, "window" if text == "each" else "", int(text == "each"))
+    match = _SIZED.fullmatch(str(text))
+    size = Fraction(match[2]) if match else Fraction(0)
+    if match and match[1] == POLYNOMIAL and size > 0:
+        return Window(POLYNOMIAL, "exponent", size)
+    if match and match[1] != POLYNOMIAL and match[2].isdecimal() and size > 0:
+        return Window(match[1], "window" if match[1] == "sliding" else "half_life", int(size))
+    raise ValueError(f"window must be {WINDOWS}, got {text!r}")
 
 
 @dataclass(frozen=True)
@@ -186,15 +224,12 @@ Maker = Callable[[Loss, Asked], Mechanism[Any]]
 
 def candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Maker]]:
     """The mechanisms that answer a window, by name."""
-    kind, _, size = str(window).partition(" ")
-    if window == "running":
+    kind, setting, size = parse_window(window)
+    if kind == "running":
         yield from _running(horizon)
-    elif window == "each" or (kind == "sliding" and size.isdecimal() and int(size)):
-        yield "WindowSum", _maker(WindowSum, horizon=horizon, window=int(size or 1))
-    elif kind == "decayed" and size.isdecimal() and int(size):
-        yield "ExponentialDecay", _maker(ExponentialDecay, horizon=horizon, half_life=int(size))
     else:
-        raise ValueError(f"window must be {WINDOWS}, got {window!r}")
+        cls: type[Mechanism[Any]] = ANSWERS[setting]
+        yield cls.__name__, _maker(cls, horizon=horizon, **{setting: size})
 
 
 def _running(horizon: int | None) -> Iterator[tuple[str, Maker]]:

@@ -48,6 +48,31 @@ from streamgauge.privacy import Approx, Event, Loss, Number, Pure, Unit, Zcdp, e
 GROWTHS: dict[Any, int] = {BufferedToeplitz: 64}  # found by search; others do well with 4
 
 
+def is_inner(cls: object) -> bool:
+    """Return whether a class is a linear mechanism that counts all ticks up to a horizon."""
+    if not (isinstance(cls, type) and issubclass(cls, Mechanism) and is_dataclass(cls)):
+        return False
+    names = {f.name for f in fields(cls)}
+    return {"loss", "horizon", "bound"} <= names and not names & {"window", "exponent", "decay"}
+
+
+def inner_names() -> tuple[str, ...]:
+    """Return the names of the mechanisms of this package that can be inside a `Hybrid`."""
+    from streamgauge import continual
+
+    return tuple(name for name in continual.__all__ if is_inner(getattr(continual, name)))
+
+
+def find_inner(name: str) -> type[Mechanism[Any]]:
+    """Return the mechanism of a name; raise ValueError if none of that name can be inside."""
+    from streamgauge import continual
+
+    if name not in inner_names():
+        raise ValueError(f"inner must be one of {', '.join(inner_names())}, got {name!r}")
+    found: type[Mechanism[Any]] = getattr(continual, name)
+    return found
+
+
 @dataclass(slots=True)
 class State:
     """All that a run remembers, one column per group."""
@@ -64,8 +89,9 @@ class State:
 class Hybrid(Mechanism[State]):
     """Running counts without an end; see the module's claim.
 
-    `inner` is a mechanism with a horizon, `growth` how much longer each epoch is than the last, `first` the
-    length of the first (by default `growth`), `split` the share of the loss that the epochs' p-sums get.
+    `inner` is a mechanism with a horizon, as a class or by its name; `growth` is how much longer each epoch
+    is than the last, `first` the length of the first (by default `growth`), `split` the share of the loss
+    that the epochs' p-sums get.
     Chan's halves are `Hybrid(loss, inner=Binary, growth=2, first=1, split="1/2")`.
     """
 
@@ -73,7 +99,7 @@ class Hybrid(Mechanism[State]):
     loss: Loss
     _: KW_ONLY
     horizon: int | None = None
-    inner: type[Mechanism[Any]] | None = None
+    inner: type[Mechanism[Any]] | str | None = None
     growth: int = 0
     first: int = 0
     split: Number = Fraction(1, 5)
@@ -89,7 +115,8 @@ class Hybrid(Mechanism[State]):
         object.__setattr__(self, "split", exact(self.split, "split"))
         if not 0 < exact(self.split, "split") < 1:
             raise ValueError(f"split must be between 0 and 1, got {self.split}")
-        object.__setattr__(self, "inner", self.inner or self._best_inner())
+        inner = find_inner(self.inner) if isinstance(self.inner, str) else self.inner
+        object.__setattr__(self, "inner", inner or self._best_inner())
         object.__setattr__(self, "growth", self.growth or GROWTHS.get(self.inner, 4))
         object.__setattr__(self, "first", self.first or self.growth)
         self._check_inner()
@@ -97,11 +124,9 @@ class Hybrid(Mechanism[State]):
         check_noise(self)
 
     def _check_inner(self) -> None:
-        names: set[str] = {f.name for f in fields(self.inner)} if is_dataclass(self.inner) else set()
-        if not (isinstance(self.inner, type) and {"loss", "horizon", "bound"} <= names):
-            raise ValueError(f"inner must be a running counter with a horizon, got {self.inner!r}")
-        if names & {"window", "exponent", "decay"}:
-            raise ValueError(f"inner must be a running counter with a horizon, got {self.inner.__name__}")
+        if not is_inner(self.inner):
+            got = self.inner.__name__ if isinstance(self.inner, type) else repr(self.inner)
+            raise ValueError(f"inner must be a running counter with a horizon, got {got}")
 
     def _best_inner(self) -> type[Mechanism[Any]]:
         if self.pan_private:
@@ -126,7 +151,7 @@ class Hybrid(Mechanism[State]):
         return self._counters[ticks]
 
     def _new_counter(self, horizon: int) -> Mechanism[Any]:
-        inner: Any = self.inner  # a claim, as `_check_inner` has seen
+        inner: Any = self.inner  # a claim, as `_check_inner` has checked
         rest = self.loss.part(1 - exact(self.split, "split"))
         loss = rest.part(Fraction(1, self.unit.ticks**rest.power))
         asked = {"pan_private": True} if self.pan_private else {}
@@ -142,7 +167,8 @@ class Hybrid(Mechanism[State]):
 
     def next_length(self, length: int) -> int:
         """Epochs grow as long as the inner mechanism can follow."""
-        longest = self.inner.LONGEST if self.inner else length
+        inner: Any = self.inner  # a class since `__post_init__`
+        longest: int = inner.LONGEST
         return min(length * self.growth, longest)
 
     def epoch(self, tick: int) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.continual import Mechanism
+from streamgauge.continual import Claim, Mechanism
 from streamgauge.continual.saved import NoNoise
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.panprivate.coins import Coins
@@ -22,8 +22,15 @@ TRIED = 3  # ticks that show whether a counter adds up
 
 
 def check_counter(counter: Mechanism[Any]) -> None:
-    """Refuses what is no pan-private running count of pure loss for one event."""
-    kept = isinstance(counter, Mechanism) and counter.loss.currency == "pure" and counter.pan_private
+    """Refuses what is no pan-private running count of pure loss for one event.
+
+    The loss would be kept by a counter that adapts to its data too, such as `CascadingBuffers`. But estimates
+    have standard errors and intervals, which need the law of the counter's noise apart from the data.
+    """
+    kept = isinstance(counter, Claim) and counter.loss.currency == "pure" and counter.pan_private
+    if kept and not isinstance(counter, Mechanism):
+        rule = "counter must be linear, since intervals need the law of its noise apart from the data"
+        raise ValueError(f"{rule}, got {counter!r}")
     if not kept or counter.unit != Event() or counter.bound != 1:
         raise ValueError(
             f"counter must be a pan-private mechanism of pure loss for one event, got {counter!r}"

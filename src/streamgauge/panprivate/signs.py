@@ -25,7 +25,9 @@ Privacy (of signs and of the bits that are seen)
     of all is the largest product along all w, one unannounced look being anywhere: `worst_ratio`, which is
     what enumeration of the code finds (tests/audit). Where signs are heard through a counter that keeps
     epsilon for one slot, a sign that is 1 with chance 1/2 + d counts as one of 1/2 + heard d, with heard =
-    tanh(epsilon/2): (p e^epsilon + 1 - p)/((e^epsilon + 1)/2) = 1 + (2 p - 1) tanh(epsilon/2).
+    tanh(epsilon/2): (p e^epsilon + 1 - p)/((e^epsilon + 1)/2) = 1 + (2 p - 1) tanh(epsilon/2). Several signs
+    that are not fair, before and after a look, multiply: make them fair one at a time, while all others keep
+    their laws; each exchange is of one slot. So nothing but the counter's own promise is used.
 
 Reference
     Dwork: Differential Privacy in New Settings, SODA 2010, figure 3: tilt = epsilon/4, lean = epsilon,

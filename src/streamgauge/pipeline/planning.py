@@ -42,7 +42,19 @@ from streamgauge.statistics import Count
 RUNNERS_UP = 3
 MAX_FILES = 100  # of a source, whose headers a plan reads
 TELLING = (
-    *("branching", "refine", "window", "half_life", "buffers", "split", "theta", "smoother", "prune"),
+    *(
+        "branching",
+        "refine",
+        "window",
+        "half_life",
+        "exponent",
+        "buffers",
+        "inner",
+        "split",
+        "theta",
+        "smoother",
+        "prune",
+    ),
     *("threshold", "segments", "ratio"),
 )
 
@@ -308,6 +320,6 @@ def is_like(candidate: Candidate, mechanism: Any) -> bool:
 
 def described(mechanism: Any) -> str:
     """The name of a mechanism, with the settings that are its own."""
-    own = [name for name in TELLING if hasattr(mechanism, name)]
-    settings = ", ".join(f"{name}={getattr(mechanism, name)}" for name in own if getattr(mechanism, name))
+    own = {name: getattr(mechanism, name) for name in TELLING if getattr(mechanism, name, None)}
+    settings = ", ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in own.items())
     return f"{type(mechanism).__name__}({settings})" if settings else type(mechanism).__name__

@@ -15,6 +15,7 @@ from typing import Any
 from streamgauge.adaptive import Adaptive
 from streamgauge.adaptive.window_budget import WindowClaim
 from streamgauge.continual import Claim
+from streamgauge.continual.choice import POLYNOMIAL
 from streamgauge.privacy import Pure
 from streamgauge.query.mechanism_names import AUTO, mechanism_named
 from streamgauge.query.query import Query, Refused
@@ -29,11 +30,14 @@ SQL = {"mean": "AVG", "variance": "VAR_SAMP", "stddev": "STDDEV", "quantile": "M
 SQL |= {"min": "MIN", "max": "MAX", "distinct": "COUNT(DISTINCT ...)"}
 ADDED = {"count", "sum"}  # what mechanisms that adapt can answer, each as a run of its own
 WINDOWS = {"each": '"each"', "sliding 2": '"sliding ..."', "running": '"running"'}
-WINDOWS |= {"decayed 2": '"decayed half-life ..."'}
+WINDOWS |= {"decayed 2": '"decayed half-life ..."', "decayed polynomial 1": '"decayed polynomial ..."'}
 
 
 def check_fit(release: Release, query: Query, stream: Stream, runs: Iterable[Collection[str]]) -> None:
     """Refuses a named mechanism for what it cannot answer; `runs` are the aggregates that share a run."""
+    if release.window.startswith(POLYNOMIAL) and release.horizon is None:
+        rule = f"horizon must be given with window = {shown(release.window)}, got none"
+        raise Refused(f'{rule}: give one such as "365d"')
     if release.mechanism == AUTO:
         return
     claim = mechanism_named(named_for(release.mechanism, query))

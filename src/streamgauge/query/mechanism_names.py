@@ -1,8 +1,8 @@
 """`mechanism` of a release: "auto", a name, or a table with a name and settings of that mechanism.
 
 Settings are those of the claim which a release does not decide by itself: { name = "Kary", branching = 13 },
-{ name = "Pegasus", smoother = "average" }. Words begin with a letter and exact numbers do not, so that either
-can be told from the other where both were written as text.
+{ name = "Pegasus", smoother = "average" }, { name = "Hybrid", inner = "Binary" }. Words begin with a letter
+and exact numbers do not, so that either can be told from the other where both were written as text.
 """
 
 import re
@@ -15,14 +15,15 @@ from typing import Any
 
 from streamgauge import adaptive, continual
 from streamgauge.continual import Claim
+from streamgauge.continual.hybrid import inner_names
 from streamgauge.query.query import Refused
 from streamgauge.query.rollups import BY_LEVEL, TOGETHER
 from streamgauge.query.toml_keys import BadFile, Rule, Table, joined
-from streamgauge.query.toml_rules import FARTHEST, SWITCH, rational
+from streamgauge.query.toml_rules import FARTHEST, SWITCH, one_of, rational
 
 AUTO = "auto"
-DECIDED = {"loss", "horizon", "bound", "pan_private", "unit", "window", "decay", "half_life", "inner"}
-DECIDED |= {"open_ticks"}
+DECIDED = {"loss", "horizon", "bound", "pan_private", "unit", "window", "decay", "half_life"}
+DECIDED |= {"exponent", "open_ticks"}
 DECIDED |= {"hierarchy", "signed", "lowest"}
 
 Setting = int | bool | str | Fraction | tuple[int | Fraction, ...]
@@ -82,6 +83,8 @@ def _known(value: Any, known: Mapping[str, object]) -> str | None:
 
 def _rule(field: Field[Any]) -> Rule[Any]:
     """What a setting must be, by its own default and type."""
+    if field.name == "inner":
+        return one_of(*inner_names())
     if field.type is bool:
         return SWITCH
     if isinstance(field.default, str):

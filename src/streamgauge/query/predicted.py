@@ -23,11 +23,14 @@ Promise
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil, floor, inf, isfinite, nan
 from typing import Any
 
 import numpy as np
 
+from streamgauge.continual.choice import parse_window
+from streamgauge.continual.weighed_counts import weights
 from streamgauge.noise.normal import normal_point
 from streamgauge.noise.numbers import Floats
 from streamgauge.query.parts import Output, Part
@@ -98,11 +101,13 @@ def events_by(plan: Planned, tick: int) -> float | None:
     expected = plan.release.expected
     if expected is None:
         return None
-    kind, _, size = plan.release.window.partition(" ")
+    kind, setting, size = parse_window(plan.release.window)
     if kind == "decayed":
         rate: float = 0.5 ** (1 / int(size))
         return expected * (1 - rate**tick) / (1 - rate)
-    return expected * {"running": tick, "each": 1}.get(kind, min(tick, int(size or 1)))
+    if setting == "exponent":
+        return expected * float(weights(Fraction(size), tick).sum())
+    return expected * (tick if kind == "running" else min(tick, int(size)))
 
 
 Told = tuple[float, float, float | None, str]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from streamgauge.pipeline.asked import LONGEST
+from streamgauge.query.windows import EXAMPLES
 
 Schema = dict[str, Any]
 
@@ -67,7 +68,7 @@ ALERT = closed(
 ASKED = closed(
     {"name": NAME, "sql": {"type": "string", "minLength": 1, "maxLength": LONGEST["sql"]}},
     {
-        "window": {"type": "string", "examples": ["running", "each", "sliding 24h", "decayed half-life 1h"]},
+        "window": {"type": "string", "examples": list(EXAMPLES)},
         "epsilon": COST,
         "rho": COST,
         "share": COST,

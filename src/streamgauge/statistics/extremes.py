@@ -11,13 +11,14 @@ Privacy
 
 Error
     The exact maximum has unbounded sensitivity, and no private release comes near it on all data. The cell of
-    this one is not above that of the true one, but for `doubt`, nor is the minimum's cell below; each falls
-    short by about `rank` events, which is in every release; `beyond` bounds how many, with confidence. Cells
-    are told by the edges at which they begin, so that a published minimum may be less than the true one, by
-    up to a step; and values beyond `lower` and `upper` count as those, so that extremes beyond the axis are
-    told as its first and last cell. `doubt` is for each of the two extremes: over running windows for all
-    ticks together, since a mistake would stay, equal parts of it up to the horizon or, without one,
-    6/(pi t)^2 of it at tick t; over other windows for each tick by itself.
+    this one is not above that of the true one, but for `doubt`, nor is the minimum's cell below, but for as
+    much again: `doubt` is of each extreme, and up to twice that of both together. Each falls short by about
+    `rank` events, which is in every release; `beyond` bounds how many, with confidence. Cells are told by the
+    edges at which they begin, so that a published minimum may be less than the true one, by up to a step; and
+    values beyond `lower` and `upper` count as those, so that extremes beyond the axis are told as its first
+    and last cell. Over running windows `doubt` is for all ticks together, since a mistake would stay, equal
+    parts of it up to the horizon or, without one, 6/(pi t)^2 of it at tick t; over other windows for each
+    tick by itself.
 
 Reference
     The usual advice is to ask for a count of three standard deviations. Held against every cell at every tick

@@ -4,17 +4,19 @@ The exact maximum cannot be published: one event moves it from anywhere to anywh
 
     maximum   the last cell c with  #{events in c or above} > kappa,  minimum  the first with #{c or below}
 
-where counts are noisy and kappa is such that the noise of the count by itself exceeds it with probability
-`doubt`, at most, in any cell (and at any tick that is counted in, see `chances`): a union bound, by
-Chernoff's inequality. So, but for `doubt`, some event does lie in the published cell or beyond. What is told
-is a cell, by the edge at which it begins, of values clipped to the axis. So the true maximum, clipped, is not
-below the published one; the true minimum, clipped, is not above the *end* of the published cell, one step
-above what is published (if all values are 19.5, in steps of 10, the minimum is told as 10). Of values beyond
-the axis no more is told than its first or last cell (if all are -100 and `lower` is 0, both extremes are told
-as 0). How far beyond its cell an extreme lies no release can tell; how many events are there, `beyond` does.
+where counts are noisy and, for each extreme, kappa is such that the noise of the count by itself exceeds it
+with probability `doubt`, at most, in any cell (and at any tick that is counted in, see `chances`): a union
+bound, by Chernoff's inequality. So, but for `doubt` of each extreme, some event does lie in the published
+cell or beyond. What is told is a cell, by the edge at which it begins, of values clipped to the axis. So the
+true maximum, clipped, is not below the published one; the true minimum, clipped, is not above the *end* of
+the published cell, one step above what is published (if all values are 19.5, in steps of 10, the minimum is
+told as 10). Of values beyond the axis no more is told than its first or last cell (if all are -100 and
+`lower` is 0, both extremes are told as 0). How far beyond its cell an extreme lies no release can tell; how
+many events are there, `beyond` does.
 
 `interval` says the same as bounds: the maximum is between the beginning of its cell and the end of the axis,
-but for `doubt`; asked for more confidence than that leaves, the cell is sought again with less doubt.
+but for `doubt`, and the minimum between the axis' beginning and the end of its cell, but for as much again.
+Asked for more confidence than that leaves, the cell is sought again with less doubt.
 
 Proof of `beyond`: with `confidence` the noise of the counts from all edges stays within half widths at once
 (union bound over the edges); so it does at the edge that was published, however that was chosen.
@@ -68,7 +70,7 @@ class ExtremesSeen:
         return self._beyond(confidence)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Bounds that hold the true extremes, clipped, with `confidence`, at each tick and group by itself.
+        """Bounds for the true extremes, clipped: each holds with `confidence`, at each tick and group alone.
 
         An extreme can be bounded from one side only: the other end is that of the axis.
         """

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgauge.adaptive import Adaptive
 from streamgauge.continual import Claim, Mechanism
+from streamgauge.continual.choice import parse_window
 from streamgauge.noise import Grid
 from streamgauge.privacy import Approx, Pure, Zcdp
 from streamgauge.privacy.exact import exact
@@ -77,19 +78,14 @@ def _keep_plain(statistic: "Statistic[Any]") -> None:
 
 def window_settings(window: str, claim: Any) -> dict[str, Any]:
     """What a window is to a mechanism that was asked for by name."""
-    kind, _, size = str(window).partition(" ")
-    ticks = 1 if window == "each" else int(size) if size.isdecimal() else 0
-    wanted = {"each": "window", "sliding": "window", "decayed": "half_life", "running": ""}.get(kind)
-    if wanted is None or (bool(wanted) and not ticks) or (kind in ("running", "each") and size):
-        shown = '"running", "each", "sliding TICKS" or "decayed TICKS" (a half-life)'
-        raise ValueError(f"window must be {shown}, got {window!r}")
+    kind, wanted, size = parse_window(window)
     names = {field.name for field in fields(claim)}
     if issubclass(claim, Adaptive):
         return _adapted_window(window, kind, claim, names)
     other = names & {"window", "half_life", "exponent"} - {wanted}
     if (wanted and wanted not in names) or (not wanted and other):
         raise ValueError(f"mechanism must be one that answers {window!r}, got {claim.__name__}")
-    return {wanted: ticks} if wanted else {}
+    return {wanted: size} if wanted else {}
 
 
 def _adapted_window(window: str, kind: str, claim: type[Adaptive[Any]], names: set[str]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Tuned:
 
 
 DECIDED = {"loss", "horizon", "last_tick", "bound", "unit", "pan_private", "window", "half_life"}
-DECIDED |= {"open_ticks"}
+DECIDED |= {"exponent", "open_ticks"}
 DECIDED |= {"signed", "lowest"}  # by whether what is counted can be negative
 AskedMechanism = type[Claim[Any, Any]] | Tuned | None
 

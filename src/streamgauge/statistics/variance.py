@@ -9,7 +9,8 @@ Privacy
 Error
     Values are centred, squares are measured where they vary least (`streamgauge.statistics.spread` says which
     channels, and what they gain over a budget split in three), and the known bias of squaring a noisy sum is
-    taken off. Intervals are of Fieller's kind, calibrated by simulation: they cover from 93 to 98 % at 95 %.
+    taken off. Intervals are of Fieller's kind, calibrated by simulation: they cover from 93 to 98 % at 95 %,
+    and from 92.5 to 99 % with public counts.
 
 Reference
     "Private aggregates on streams", Algorithm 4, corrected: as printed it spends its budget three times, on

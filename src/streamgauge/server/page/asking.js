@@ -10,8 +10,11 @@ import { formOf, isAllReports, readsReports, reportsOf } from "./of_reports.js";
 import { isAhead } from "./times.js";
 
 const DECAYED = "decayed half-life";
+const POLYNOMIAL = "decayed polynomial";
 const WINDOWS = [["running", "running: since its first tick"], ["each", "each: every tick by itself"],
-  ["sliding", "sliding: the last …"], [DECAYED, "decayed: older counts less, half-life …"]];
+  ["sliding", "sliding: the last …"], [DECAYED, "decayed: older counts less, half-life …"],
+  [POLYNOMIAL, "decayed: by a power of the age in ticks, exponent …"]];
+const SIZES = { span: ["30s", "How long"], power: ["1.5", "Exponent"] };
 
 const DRAFT = ["name", "sql", "window", "span", "loss"];
 
@@ -56,6 +59,10 @@ export class Asking {
 
   /** What is asked of reports has no price and no mechanism to choose. */
   #fit() {
+    const sized = this.window.value === POLYNOMIAL ? "power" : "span";
+    if (this.sized !== sized && this.sized) this.span.value = this.draft.span = SIZES[sized][0];
+    this.sized = sized;
+    this.span.setAttribute("aria-label", SIZES[sized][1]);
     show(this.span, needsSpan(this.window.value));
     this.free = readsReports(this.sql.value, this.stream);
     for (const node of [this.price, this.fold.node]) show(node, !this.free);
@@ -91,13 +98,14 @@ export class Asking {
     this.sql.value = sample(this.stream);
     this.span = el("input", { name: "span", value: "30s", size: "6", "aria-label": "How long", input: changed, hidden: true });
     this.window = el("select", { name: "window", change: changed },
-      WINDOWS.filter(([value]) => !(isAllReports(this.stream) && value === DECAYED)).map(([value, text]) => el("option", { value }, text)));
+      WINDOWS.filter(([value]) => offers(value, this.stream)).map(([value, text]) => el("option", { value }, text)));
     this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
     this.price = field(`Loss (${unit}, ${sign(unit)})`, this.loss);
     this.fold = new MechanismFold(this.stream, changed);
     this.asker = el("button", { type: "submit", class: "main", disabled: true }, "Ask for it");
     this.planner = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
     this.answer = el("div", { class: "answer", "aria-live": "polite" });
+    this.sized = null;
     this.#write();
     return [el("form", { id: "ask-form", novalidate: true, submit: (event) => { event.preventDefault(); this.#ask(); } },
       this.share,
@@ -112,7 +120,7 @@ export class Asking {
   #body() {
     const kind = this.window.value;
     const window = kind === "running" || kind === "each" ? kind : `${kind} ${this.span.value.trim()}`;
-    const asked = { name: this.name.value.trim(), sql: this.sql.value.trim(), window };
+    const asked = { name: this.name.value.trim(), sql: this.sql.value.trim(), window, ...(kind === POLYNOMIAL && { horizon: "end" }) };
     return this.free ? asked : { ...asked, [currency(this.budget)]: Number(this.loss.value), ...this.fold.body() };
   }
 
@@ -166,6 +174,10 @@ export class Asking {
 /** What came of an ask: what is read off reports costs nothing. */
 export const grantedText = ({ name, column, first_tick: first }) =>
   `${name} ${column ? "costs nothing" : "was charged"} and starts with tick ${first.toLocaleString("en-GB")}`;
+
+/** Reports have no decayed windows, and a power of the age needs a last tick. */
+const offers = (window, stream) =>
+  !(window.startsWith("decayed") && isAllReports(stream)) && (window !== POLYNOMIAL || Boolean(stream?.end));
 
 const needsSpan = (window) => window !== "running" && window !== "each";
 
