@@ -98,7 +98,7 @@ export class Releases {
 
   /** What is to be read for the range that was chosen: of all that there is, every so many ticks. */
   #wanted(series, places, ticks = this.#span({ release: series.release, series })) {
-    if (Number.isFinite(this.range) || !ticks) return { last: this.range + 1, places };
+    if (Number.isFinite(this.range) || !ticks) return { last: this.range, places };
     return { ...ticks, step: stepFor(series.release, ticksIn(ticks)), places };
   }
 
@@ -150,7 +150,7 @@ export class Releases {
 
   async #truthOf(name) {
     const ticks = this.series.get(name)?.ticks() ?? [];
-    const shown = Number.isFinite(this.range) ? ticks.slice(-this.range - 1) : ticks;
+    const shown = Number.isFinite(this.range) ? ticks.slice(-this.range) : ticks;
     if (this.demo && await this.truths.load(name, shown.map((row) => row.tick))) this.cards.get(name)?.update();
   }
 }
