@@ -44,7 +44,7 @@ def export(  # noqa: PLR0917 - the options of a command
     from streamgauge.cli.stored import Stored
     from streamgauge.pipeline.words import counted
 
-    with Stored(checked.folder) as stored:
+    with Stored(checked) as stored:
         names = stored.names(release)
         count = write((item for name in names for item in stored.ticks(name, first, last)), to)
     aside().print(f"{to} has {counted(count, 'tick')} of {', '.join(names) or 'no release'}", soft_wrap=True)

@@ -16,7 +16,8 @@ ROWS = 40
 TREND = (8, 28)  # signs of a trend, at least and at most
 
 
-def show_releases(console: Console, releases: Releases) -> None:
+def show_releases(console: Console, releases: Releases, absence: str = "") -> None:
+    """Print one release; `absence` says why it has no groups, if it has none."""
     shape = releases.shape
     if not len(releases):
         heading(console, shape.release, "nothing was published yet")
@@ -24,6 +25,12 @@ def show_releases(console: Console, releases: Releases) -> None:
     newest = releases[-1]
     until = f"tick {newest.tick:,}, up to {moment(newest.end)}"
     heading(console, shape.release, f"{until}; trends over {counted(len(releases), 'tick')}")
+    if shape.contributions:
+        console.print(cell(f"counts {shape.contributions}", "dim"), soft_wrap=True)
+    if absence:
+        console.print(cell(absence), soft_wrap=True)
+        console.print()
+        return
     trend = trend_width(console.width, newest)
     console.print(_table(releases, newest, trend, ascii_only=not console.encoding.startswith("utf")))
     left = len(newest.shape.places) - ROWS

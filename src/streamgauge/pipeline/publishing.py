@@ -187,10 +187,10 @@ def written_of(mark: bytes | None, wanted: Iterable[str]) -> dict[str, int]:
     return dict(told) if isinstance(told, dict) else dict.fromkeys(wanted, int(told))
 
 
-def shapes_of(acts: Sequence[Act]) -> dict[str, Shape]:
+def shapes_of(acts: Sequence[Act], contributions: str = "") -> dict[str, Shape]:
     """The shape of every release that was ever charged; without groups where these are discovered."""
     return {
-        act.body["release"]: shape_of(act.body["release"], act.body["layout"])
+        act.body["release"]: shape_of(act.body["release"], act.body["layout"], contributions)
         for act in acts
         if act.kind == "charge"
     }

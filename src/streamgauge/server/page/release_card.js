@@ -99,6 +99,7 @@ export class ReleaseCard {
       return isAhead(options.stream.start) ? `Starts at ${moment(options.stream.start)}.` : "Waiting for the first tick to close.";
     }
     if (lines.length && !shown.length) return "All groups are hidden: press one above to see it.";
+    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed its threshold yet${release.threshold ? `: ${release.threshold.text}` : ""}.`;
     return shown.length && shown[0].column.tick.length ? "" : "Reading what was released.";
   }
 

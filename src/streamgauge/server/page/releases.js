@@ -94,6 +94,8 @@ export class Releases {
     if (series.last >= release.ticks.to && known) return;
     await this.#fill(series, what);
     series.step = what.step ?? series.step;
+    series.ready = true;
+    this.cards.get(release.name)?.update();
   }
 
   /** What is to be read for the range that was chosen: of all that there is, every so many ticks. */
