@@ -35,11 +35,11 @@ def page_of(browser, folder, release=COUNTS, server=None, look=None, **stream):
         "server": {"anonymous": True, "publish_delay": "100ms", **(server or {})},
         "release": [release],
     }
-    with serving(pipeline_of(tables, folder / "v.toml")) as served:
-        with looking(browser, served.address, **(look or {})) as page:
-            page.locator("#state[data-state=ended]").wait_for()
-            page.locator(".card:not(.waiting)").first.wait_for()
-            yield page, served
+    file = pipeline_of(tables, folder / "v.toml")
+    with serving(file) as served, looking(browser, served.address, **(look or {})) as page:
+        page.locator("#state[data-state=ended]").wait_for()
+        page.locator(".card:not(.waiting)").first.wait_for()
+        yield page, served
 
 
 @pytest.mark.parametrize("look", [{}, PHONE], ids=["desktop", "phone"])
