@@ -12,7 +12,7 @@ import pytest
 from streamgauge.cli import charts
 from streamgauge.cli.charts import plot_html, plot_png
 from streamgauge.cli.drawn import GROUPS
-from streamgauge.cli.sparklines import BLOCKS, sparkline
+from streamgauge.cli.sparklines import BLOCKS, sparkline, trend
 from streamgauge.query.packages import MissingPackage
 from streamgauge.query.released import Place, Released, Releases, Shape
 
@@ -141,3 +141,17 @@ def test_sparklines_have_a_form_for_plain_terminals() -> None:
     assert sparkline(np.arange(8), 8, ascii_only=True).isascii()
     with pytest.raises(ValueError, match="width must be at least 1, got 0"):
         sparkline([1], 0)
+
+
+def test_a_trend_of_noise_within_its_intervals_looks_level() -> None:
+    rng = np.random.default_rng(3)
+    noise = np.concatenate([[5_000.0], 100 + rng.uniform(-2, 2, 39)])
+    half = np.concatenate([[9_000.0], np.full(39, 20.0)])
+    drawn = trend(noise, noise - half, noise + half)
+    assert set(sparkline(noise[1:])) >= set("▁█")
+    assert (drawn[0], set(drawn[1:])) == (" ", set("▄▅"))
+
+
+def test_a_trend_beyond_its_intervals_is_drawn_in_full() -> None:
+    rising = np.arange(8.0) * 100
+    assert trend(rising, rising - 20, rising + 20, 8) == sparkline(rising, 8) == BLOCKS

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from clinics import TOML, clinic, records, told
+from clinics import TICKS, TOML, clinic, records, told
 
 from streamgauge.cli import run
 from streamgauge.testing import InsecureNoise
@@ -117,3 +119,12 @@ def test_a_release_that_has_published_no_group_is_shown_and_drawn(tmp_path: Path
         found = told(*command)
         assert found.exit_code == 0, (command, found.output, found.exception)
     assert json.loads((tmp_path / "words.json").read_text()) == []
+    said = r"o group has passed its threshold yet: a group appears once its noisy count reaches (\d+) events"
+    shown = re.search(f"\nn{said}\n", told("releases", file, "words").stdout)
+    drawn = re.search(rf"\. N{said}\.</p>", (tmp_path / "words.html").read_text())
+    assert shown is not None
+    assert drawn is not None
+    plan = json.loads(told("plan", file, "--json").stdout)
+    last = plan["releases"][0]["errors"][-1]
+    assert last["tick"] == TICKS
+    assert int(shown[1]) == int(drawn[1]) == math.floor(last["threshold"]) + 1

@@ -177,11 +177,11 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": EVERYTHING, "window": "each", "expected": 5})
     told = json.loads(json.dumps(plan.as_json(), allow_nan=False))
     keys = ["file", "releases", "ledger", "edits", "refused", "notes", "keeps", "intrusions", "columns"]
-    assert list(told) == keys
+    assert list(told) == [*keys, "unit"]
     (release,) = told["releases"]
     assert list(release) == [
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
-        *("delta", "discovered", "asked", "alerts", "column"),
+        *("delta", "discovered", "asked", "alerts", "column", "contributions"),
     ]
     assert list(release["parts"][0]) == [
         "measures",
@@ -215,18 +215,25 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "words"),
     [
-        ("event", "one event"),
-        ({"w_event": 6}, "one event a tick, in any 6 ticks in a row"),
+        ("event", "one event\n  budget    epsilon 1"),
+        (
+            {"w_event": 6},
+            "one event a tick, in any 6 ticks in a row\n"
+            "  budget    epsilon 1, if a person has at most one event a tick, which is not checked",
+        ),
         (
             {"user": "u", "max_events_per_tick": 2, "max_ticks": 5},
-            "one user: at most 2 events a tick, in at most 5 ticks",
+            "one user: at most 2 events a tick, in at most 5 ticks\n"
+            "  counts    at most 2 events in 10s and 5 ticks of 10s for each u; "
+            "events beyond that are not counted, and the band does not include that\n"
+            "  budget    epsilon 1",
         ),
     ],
 )
 def test_a_newcomer_can_read_it(tmp_path: Path, unit: object, words: str) -> None:
     release = {"name": "r", "sql": "SELECT g, COUNT(*) FROM v GROUP BY ROLLUP (g)", "window": "sliding 20s"}
     text = str(plan_of(tmp_path, release, unit=unit))
-    assert f"protects  {words}\n  budget    epsilon 1\n  ticks     of 10s from 2026-01-05T00:00:00Z" in text
+    assert f"protects  {words}\n  ticks     of 10s from 2026-01-05T00:00:00Z" in text
     assert "r: sliding 20s, epsilon 0.5\n" in text
     assert "epsilon 0.25, at each of 2 levels" in text
     assert (

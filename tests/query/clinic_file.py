@@ -88,6 +88,7 @@ EVERYTHING: dict[str, Any] = {
         "max_body": "4MB",
         "max_waiting": "32MB",
         "max_reports": 100,
+        "show_intruder": True,
         "rate": Decimal("12.5"),
         "max_live": 500,
         "max_live_per_client": 10,

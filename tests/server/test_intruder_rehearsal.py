@@ -5,12 +5,13 @@ from math import e
 
 import numpy as np
 import pytest
+from people import House, Still
 from people import clinic as clinic_file
 
 from streamgauge.panprivate.rehearsal import rehearsed
 from streamgauge.panprivate.rehearsed_counter import looked_twice, watched
 from streamgauge.panprivate.rehearsed_table import clinic, rehearsed_table, seized
-from streamgauge.server.rehearsal import about
+from streamgauge.server.rehearsal import about, shows_intruder
 from streamgauge.testing import InsecureNoise
 
 TIMES = 400_000  # so that a bias of 0.016 is ten standard errors and more
@@ -104,3 +105,16 @@ def test_ordinary_memory_tells_and_pan_private_memory_does_not():
 )
 def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream, told):
     assert about(clinic_file(tmp_path, stream).stream) == {**told, "reports": []}
+
+
+@pytest.mark.parametrize(
+    ("stream", "server", "status"),
+    [({}, {}, 404), ({}, {"show_intruder": True}, 200), ({"pan_private": True}, {}, 200)],
+    ids=["ordinary", "shown", "pan-private"],
+)
+def test_the_rehearsal_is_found_where_it_is_shown(tmp_path, stream, server, status):
+    file = clinic_file(tmp_path, stream, **server)
+    client = House(tmp_path, Still(file)).client("reader")
+    assert client.get("/api/rehearsal").status_code == status
+    assert shows_intruder(file) is (status == 200)
+    assert client.get("/api/session").json()["role"] == "reader"

@@ -54,7 +54,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("described")
     create_key(folder / "clinic.key")
     start = f"{datetime.now(UTC) - timedelta(seconds=3):%Y-%m-%dT%H:%M:%SZ}"
-    file = clinic(folder, {"start": start, "tick": "1s", "lateness": "0s"}, rate=10**6, publish_delay="20ms")
+    server = {"rate": 10**6, "publish_delay": "20ms", "show_intruder": True}
+    file = clinic(folder, {"start": start, "tick": "1s", "lateness": "0s"}, **server)
     runner = Runner(file)
     runner.start()
     yield House(folder, runner)

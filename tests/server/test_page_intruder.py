@@ -8,7 +8,7 @@ from streamgauge.pipeline.keys import create_key
 from streamgauge.query.pipeline_file import pipeline_of
 
 RELEASE = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8"}
-SERVER = {"anonymous": True, "publish_delay": "100ms"}
+SERVER = {"anonymous": True, "publish_delay": "100ms", "show_intruder": True}
 
 
 @pytest.fixture(scope="module")

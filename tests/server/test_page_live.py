@@ -59,7 +59,7 @@ def page(reader):
     reader.mouse.move(5, 5)
     card(reader).scroll_into_view_if_needed()
     yield reader
-    for name in ("Together", "Running", "count"):
+    for name in ("Together", "count"):
         for button in reader.locator(f'[data-release="{FEVERS}"] .choice button', has_text=name).all():
             if button.is_visible() and button.get_attribute("aria-pressed") == "false":
                 button.click()
@@ -147,17 +147,16 @@ def test_the_truth_is_beside_what_was_released_and_without_noise_the_same(page, 
         assert said["measures"]["count"]["value"] == real["measures"]["count"]["value"]
 
 
-def test_per_tick_is_offered_for_running_counts_alone_and_has_no_band(page):
-    assert card(page, "fever_this_minute").get_by_role("button", name="Per tick").count() == 0
-    card(page).get_by_role("button", name="Per tick").click()
-    page.wait_for_function(
-        """() => document.querySelector('[data-release="fever_by_region"] .plot').data
-        .every(({fill}) => fill !== 'tonexty')"""
-    )
-    assert card(page).get_by_text("Two releases share noise").is_visible()
-    card(page).get_by_role("button", name="avg temperature").click()
-    card(page).get_by_role("button", name="Per tick").wait_for(state="hidden")
-    card(page).get_by_text("Two releases share noise").wait_for(state="hidden")
+def test_every_view_of_a_running_release_has_bands(page):
+    """Differences of running releases have no band that could be drawn: no view shows them."""
+    named = card(page).locator(".controls .choice button").all_inner_texts()
+    assert named == ["count", "avg temperature", "Together", "Apart"]
+    for name in named:
+        card(page).get_by_role("button", name=name, exact=True).click()
+        page.wait_for_function(
+            """() => { const data = document.querySelector('[data-release="fever_by_region"] .plot').data;
+            return data.filter(({fill}) => fill === 'tonexty' || fill === 'toself').length === 4; }"""
+        )
 
 
 def test_groups_are_drawn_together_or_apart_and_hidden_by_their_readings(page, tmp_path):

@@ -18,7 +18,7 @@ def page(tmp_path_factory):
     create_key(folder / "v.key")
     (folder / "v.jsonl").write_text("")
     stream = page_servers.STREAM | {"tick": "1s", "end": "2026-01-05T00:00:02Z"}
-    tables = {"stream": stream, "server": {"anonymous": True}, "release": [EACH]}
+    tables = {"stream": stream, "server": {"anonymous": True, "show_intruder": True}, "release": [EACH]}
     with (
         serving(pipeline_of(tables, folder / "v.toml"), noise=SilentNoise()) as served,
         chromium() as browser,

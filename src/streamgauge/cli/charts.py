@@ -11,14 +11,14 @@ Promise
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from streamgauge.cli.drawn import Chart, Series, charts
+from streamgauge.cli.drawn import NONE, Chart, Series, charts
 from streamgauge.query.html import plus_minus
 from streamgauge.query.packages import needs
 from streamgauge.query.released import Releases
@@ -36,13 +36,13 @@ STYLE = (
 )
 
 
-def plot_html(releases: Sequence[Releases], path: Path) -> None:
+def plot_html(releases: Sequence[Releases], path: Path, absences: Mapping[str, str] = NONE) -> None:
     """Writes a page with a chart that can be zoomed for each release and measure."""
     with needs("plotly", "streamgauge[plot]"):
         import plotly.graph_objects as go
         from plotly import io
     parts = []
-    for i, chart in enumerate(charts(releases)):
+    for i, chart in enumerate(charts(releases, absences)):
         told = {"full_html": False, "include_plotlyjs": i == 0, "config": {"displaylogo": False}}
         plot = io.to_html(_figure(go, chart), default_height="420px", div_id=f"chart{i}", **told)
         title = escape(f"{chart.release}: {chart.measure}")
@@ -103,11 +103,11 @@ def _pale(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.15)"
 
 
-def plot_png(releases: Sequence[Releases], path: Path) -> None:
+def plot_png(releases: Sequence[Releases], path: Path, absences: Mapping[str, str] = NONE) -> None:
     """Writes one picture with all charts, one below the other."""
     with needs("matplotlib", "streamgauge[plot]"):
         import matplotlib.figure as figures
-    drawn = list(charts(releases))
+    drawn = list(charts(releases, absences))
     rows = [_rows(chart) for chart in drawn]
     height = sum(rows) * 2.1 + 1.3 * max(1, len(drawn))
     fine = min(140, TALLEST / height)

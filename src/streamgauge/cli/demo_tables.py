@@ -11,7 +11,7 @@ from rich.text import Text
 from streamgauge.cli.clinic_truth import TICKS, Beside, beside_truth
 from streamgauge.cli.release_tables import rounded
 from streamgauge.cli.screens import add_row, cell, grid
-from streamgauge.cli.sparklines import sparkline
+from streamgauge.cli.sparklines import sparkline, trend
 from streamgauge.pipeline.pipeline import Pipeline
 
 HALF = TICKS // 2
@@ -44,14 +44,16 @@ def _table(beside: Beside, *, ascii_only: bool) -> Table:
 def _row(beside: Beside, place: int, *, ascii_only: bool) -> list[str | Text]:
     releases = beside.releases
     values = releases.values(beside.measure)[:, place]
-    low, high = (part(beside.measure)[HALF - 1, place] for part in (releases.lows, releases.highs))
+    lows, highs = (part(beside.measure)[:, place] for part in (releases.lows, releases.highs))
+    low, high = lows[HALF - 1], highs[HALF - 1]
     truth, value, half = float(beside.truth[HALF - 1, place]), float(values[HALF - 1]), float(high - low) / 2
     inside = Text("yes", "green") if beside.inside[HALF - 1, place] else Text("no", "yellow")
     shown = [rounded(number, half) for number in (truth, value, value - truth, half)]
-    trends = [sparkline(series, TREND, ascii_only=ascii_only) for series in (beside.truth[:, place], values)]
+    real = sparkline(beside.truth[:, place], TREND, ascii_only=ascii_only)
+    drawn = trend(values, lows, highs, TREND, ascii_only=ascii_only)
     group = releases.shape.places[place].labels
     label = str(group[0][1]) if group else "all"
-    return [label, *shown, inside, Text(trends[0], "dim"), Text(trends[1], "cyan")]
+    return [label, *shown, inside, Text(real, "dim"), Text(drawn, "cyan")]
 
 
 def coverage_text(found: Sequence[Beside]) -> str:

@@ -3,8 +3,9 @@
 Beyond GROUPS groups only the first are drawn, and the chart's note says so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from streamgauge.query.shapes import Place
 
 GROUPS = 12
 LONGEST = 60  # characters of a name
+NONE: Mapping[str, str] = MappingProxyType({})
 COLOURS = (
     *("#1f6f8b", "#c8553d", "#2a9d6f", "#7a6fb0", "#e0a458", "#5b8db8"),
     *("#a23b72", "#6a8532", "#3d405b", "#d1773e", "#4a7c7e", "#8d6b94"),
@@ -41,6 +43,7 @@ class Chart:
     measure: str
     series: tuple[Series, ...]
     groups: int
+    remark: str = ""  # which events count, or why there are no groups
 
     @property
     def note(self) -> str:
@@ -50,7 +53,7 @@ class Chart:
             if len(self.series) < self.groups
             else ""
         )
-        return f"Released values with 95 % bands, at the end of each tick{self._span}.{more}"
+        return f"Released values with 95 % bands, at the end of each tick{self._span}.{more}{self.remark}"
 
     @property
     def _span(self) -> str:
@@ -61,9 +64,10 @@ class Chart:
         return f", {first} to {last} UTC"
 
 
-def charts(releases: Sequence[Releases]) -> Iterator[Chart]:
-    """What is drawn of some releases."""
+def charts(releases: Sequence[Releases], absences: Mapping[str, str] = NONE) -> Iterator[Chart]:
+    """Yield a chart for each measure; `absences` say why a release has no groups."""
     for each in releases:
+        remark = _remark(each, absences.get(each.release, ""))
         for measure in each.shape.measures:
             columns = [_finite(part(measure)) for part in (each.values, each.lows, each.highs)]
             drawn = enumerate(each.shape.places[:GROUPS])
@@ -71,7 +75,13 @@ def charts(releases: Sequence[Releases]) -> Iterator[Chart]:
                 Series(_name(place), COLOURS[i], each.ends, *(column[:, i] for column in columns))
                 for i, place in drawn
             )
-            yield Chart(each.release, measure, series, len(each.shape.places))
+            yield Chart(each.release, measure, series, len(each.shape.places), remark)
+
+
+def _remark(releases: Releases, absence: str) -> str:
+    """Return sentences for the note of a chart."""
+    counts = releases.shape.contributions and f"counts {releases.shape.contributions}"
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in (counts, absence) if text)
 
 
 def _finite(numbers: Any) -> Any:

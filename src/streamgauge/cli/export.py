@@ -61,7 +61,7 @@ def export(  # noqa: PLR0917 - the options of a command
     from streamgauge.cli.stored import Stored
     from streamgauge.pipeline.words import counted
 
-    with Stored(checked.folder) as stored:
+    with Stored(checked) as stored:
         names = stored.names(release)
         charged = [each for name, each in stored.shapes.items() if name in names]  # in the order of the file
         wide = None if shape == CsvShape.LONG else charged

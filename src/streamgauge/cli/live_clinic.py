@@ -37,6 +37,7 @@ temperature = {{ bounds = [35.0, 42.0], grid = 0.1 }}
 
 [server]
 anonymous = true
+show_intruder = true
 
 [[release]]
 name = "fever_by_region"

@@ -30,9 +30,10 @@ def plot(file: PipelineFile, to: To, release: Name = None) -> None:
     from streamgauge.cli.stored import Stored
     from streamgauge.pipeline.words import counted
 
-    with Stored(checked.folder) as stored:
+    with Stored(checked) as stored:
         drawn = [stored.all(name) for name in stored.names(release)]
+        absences = {each.release: stored.describe_absence(each) for each in drawn}
     if not drawn:
         bad_argument("store", "one that has published", "one that has not yet: run the pipeline first")
-    {".html": plot_html, ".png": plot_png}[to.suffix](drawn, to)
+    {".html": plot_html, ".png": plot_png}[to.suffix](drawn, to, absences)
     aside().print(f"{to} shows {counted(len(drawn), 'release')}", soft_wrap=True)

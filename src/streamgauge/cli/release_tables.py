@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamgauge.cli.screens import add_row, cell, grid, heading
-from streamgauge.cli.sparklines import sparkline
+from streamgauge.cli.sparklines import trend
 from streamgauge.pipeline.words import counted
 from streamgauge.query.html import is_about
 from streamgauge.query.released import Released, Releases, moment
@@ -16,7 +16,8 @@ ROWS = 40
 TREND = (8, 28)  # signs of a trend, at least and at most
 
 
-def show_releases(console: Console, releases: Releases) -> None:
+def show_releases(console: Console, releases: Releases, absence: str = "") -> None:
+    """Print one release; `absence` says why it has no groups, if it has none."""
     shape = releases.shape
     if not len(releases):
         heading(console, shape.release, "nothing was published yet")
@@ -24,25 +25,34 @@ def show_releases(console: Console, releases: Releases) -> None:
     newest = releases[-1]
     until = f"tick {newest.tick:,}, up to {moment(newest.end)}"
     heading(console, shape.release, f"{until}; trends over {counted(len(releases), 'tick')}")
-    trend = trend_width(console.width, newest)
-    console.print(_table(releases, newest, trend, ascii_only=not console.encoding.startswith("utf")))
+    if shape.contributions:
+        console.print(cell(f"counts {shape.contributions}", "dim"), soft_wrap=True)
+    if absence:
+        console.print(cell(absence), soft_wrap=True)
+        console.print()
+        return
+    width = trend_width(console.width, newest)
+    console.print(_table(releases, newest, width, ascii_only=not console.encoding.startswith("utf")))
     left = len(newest.shape.places) - ROWS
     if left > 0:
         console.print(cell(f"and {counted(left, 'more group')}: streamgauge export has all", "dim"))
     console.print()
 
 
-def _table(releases: Releases, newest: Released, trend: int, *, ascii_only: bool) -> Table:
+def _table(releases: Releases, newest: Released, width: int, *, ascii_only: bool) -> Table:
     shape = newest.shape
     measures = [name for measure in shape.measures for name in (measure, "± 95 %", "trend")]
     table = grid(*shape.columns, *measures, right=(*shape.measures, "± 95 %"))
-    series = {measure: releases.values(measure)[:, releases.where(newest)] for measure in shape.measures}
+    where, parts = releases.where(newest), (releases.values, releases.lows, releases.highs)
+    series = {measure: [part(measure)[:, where] for part in parts] for measure in shape.measures}
     for place in range(min(ROWS, len(shape.places))):
         labels = dict(shape.places[place].labels)
         cells: list[str | Text] = [str(labels.get(column, "all")) for column in shape.columns]
         for row, measure in enumerate(shape.measures):
             cells += numbers(newest, row, place)
-            cells.append(Text(sparkline(series[measure][:, place], trend, ascii_only=ascii_only), "cyan"))
+            value, low, high = (part[:, place] for part in series[measure])
+            drawn = trend(value, low, high, width, ascii_only=ascii_only)
+            cells.append(Text(drawn, "cyan"))
         add_row(table, *cells)
     return table
 

@@ -25,9 +25,10 @@ def releases(file: PipelineFile, name: Name = None, last: Last = 60) -> None:
     from streamgauge.cli.stored import Stored
 
     console = screen()
-    with Stored(checked.folder) as stored:
+    with Stored(checked) as stored:
         names = stored.names(name)
         for each in names:
-            show_releases(console, stored.newest(each, last))
+            newest = stored.newest(each, last)
+            show_releases(console, newest, stored.describe_absence(newest))
         if not names:
             console.print("nothing was published yet")

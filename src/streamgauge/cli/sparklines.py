@@ -13,12 +13,36 @@ import numpy.typing as npt
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SIGNS = "_.-:=+*#"  # for terminals that know no blocks
+WIDE = 3  # times the newest interval
+
+Numbers = Sequence[float] | npt.NDArray[np.float64]
 
 
-def sparkline(
-    values: Sequence[float] | npt.NDArray[np.float64], width: int = 40, *, ascii_only: bool = False
-) -> str:
-    """At most `width` signs, each the mean of an equal part of the series; a space where nothing is known."""
+def trend(values: Numbers, low: Numbers, high: Numbers, width: int = 40, *, ascii_only: bool = False) -> str:
+    """Return a sparkline of released values on a scale that their intervals allow.
+
+    Ticks whose interval is more than `WIDE` times as wide as the newest one are left out. The scale spans at
+    least the widest interval that is left.
+
+    >>> trend([900, 100, 104, 98, 102], [-900, 60, 64, 58, 62], [2700, 140, 144, 138, 142])
+    ' ▄▅▄▅'
+    >>> trend([0, 100, 200, 300], [-5, 95, 195, 295], [5, 105, 205, 305])
+    '▁▃▆█'
+    """
+    series, widths = np.asarray(values, np.float64), np.asarray(high, np.float64) - np.asarray(low)
+    newest = float(widths[-1]) if len(widths) else 0.0
+    if not np.isfinite(newest):
+        return sparkline(series, width, ascii_only=ascii_only)
+    narrow = widths <= WIDE * newest
+    least = float(widths[narrow].max(initial=0.0))
+    return sparkline(np.where(narrow, series, np.nan), width, ascii_only=ascii_only, least=least)
+
+
+def sparkline(values: Numbers, width: int = 40, *, ascii_only: bool = False, least: float = 0.0) -> str:
+    """At most `width` signs, each the mean of an equal part of the series; a space where nothing is known.
+
+    The scale spans at least `least`, about the middle of the means.
+    """
     if width < 1:
         raise ValueError(f"width must be at least 1, got {width}")
     series = np.asarray(values, np.float64).ravel()
@@ -26,8 +50,10 @@ def sparkline(
     known = means[~np.isnan(means)]
     if not len(known):
         return " " * len(means)
-    signs = SIGNS if ascii_only else BLOCKS
-    return "".join(" " if np.isnan(m) else signs[_step(m, known.min(), known.max())] for m in means)
+    signs, low, high = SIGNS if ascii_only else BLOCKS, known.min(), known.max()
+    if high / 2 - low / 2 < least / 2:
+        low, high = (low / 2 + high / 2 + side * least / 2 for side in (-1, 1))
+    return "".join(" " if np.isnan(m) else signs[_step(m, low, high)] for m in means)
 
 
 def _means(series: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:

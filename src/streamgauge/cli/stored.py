@@ -3,20 +3,25 @@
 from collections import deque
 from collections.abc import Iterator
 from difflib import get_close_matches
-from pathlib import Path
 
 from streamgauge.cli.failures import bad_argument
+from streamgauge.pipeline.book import Book
 from streamgauge.pipeline.publishing import shapes_of
 from streamgauge.pipeline.reader import Reader
+from streamgauge.pipeline.thresholds import NO_GROUP, Thresholds
+from streamgauge.query.promises import describe_contributions
 from streamgauge.query.released import Released, Releases
+from streamgauge.query.settings import PipelineFile
 
 
 class Stored:
     """The public side of one store."""
 
-    def __init__(self, folder: Path) -> None:
-        self.reader = Reader.at(folder)
-        self.shapes = shapes_of(self.reader.acts())
+    def __init__(self, file: PipelineFile) -> None:
+        self.reader = Reader.at(file.folder)
+        acts = self.reader.acts()
+        self.shapes = shapes_of(acts, describe_contributions(file.stream))
+        self.thresholds = Thresholds(file, Book.read(acts, file.stream.unit))
 
     def __enter__(self) -> "Stored":
         return self
@@ -50,3 +55,10 @@ class Stored:
 
     def all(self, name: str) -> Releases:
         return Releases.of(self.shapes[name], self.ticks(name))
+
+    def describe_absence(self, releases: Releases) -> str:
+        """Return why a release with discovered groups shows none; an empty text if it shows some."""
+        if releases.shape.discovered is None or not len(releases) or releases[-1].shape.places:
+            return ""
+        found = self.thresholds.find(releases.release, releases[-1].tick)
+        return NO_GROUP if found is None else f"{NO_GROUP}: {found.text}"

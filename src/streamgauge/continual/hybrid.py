@@ -271,9 +271,12 @@ class Hybrid(Mechanism[State]):
         return seen
 
     def memory(self) -> int:
-        """At the horizon or, without one, at tick 2^20."""
-        _, begin, length = self.epoch(self.horizon or AHEAD)
-        return 2 + self.counter(begin, length).memory()
+        """The most of all epochs up to the horizon or, without one, up to tick 2^20."""
+        most, end = 0, 0
+        while end < (self.horizon or AHEAD):
+            _, begin, length = self.epoch(end + 1)
+            most, end = max(most, self.counter(begin, length).memory()), begin + length
+        return 2 + most
 
     def mean_variance(self, ticks: int) -> float:
         total, number, begin, length = 0.0, 0, 0, self.first

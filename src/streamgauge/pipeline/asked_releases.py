@@ -21,7 +21,7 @@ from typing import Any
 
 from streamgauge.pipeline.as_charged import charge_of, pinned_texts
 from streamgauge.pipeline.book import Book, Entry, base_name
-from streamgauge.pipeline.room import kept_bytes
+from streamgauge.pipeline.room import kept_bytes, reject_large_parts
 from streamgauge.pipeline.work import work_of
 from streamgauge.query.alerts import Alert
 from streamgauge.query.formats import STANDARD
@@ -139,6 +139,7 @@ def room_refused(
         width = max(part.groups if part.measure.key else part.width for part in plan.parts)
         if width > most:
             yield f"groups of release {plan.name} must be at most {most}, as the file has it, got {width}"
+        yield from reject_large_parts(plan)
     room, kept = file.server.max_asked_memory, sum(entry.keeps for entry in at_work)
     if (keeps := kept + sum(map(kept_bytes, plans))) > room:
         rule = f"releases that are asked for must keep at most {room} bytes in all"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from streamgauge.pipeline.as_charged import changed_keys, charge_of, pinned_texts, plain, respelled_block
 from streamgauge.pipeline.book import Book, Entry, base_name, block_hash, loss_as_json
-from streamgauge.pipeline.room import no_room
+from streamgauge.pipeline.room import no_room, reject_large_parts
 from streamgauge.privacy import Loss
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import PipelineFile
@@ -49,6 +49,9 @@ def edits(file: PipelineFile, planned: Sequence[Planned], book: Book) -> Edits:
     refused = [*_fixed(file, texts), *_tables(file, planned, texts), *_taken(file, running)]
     if reason := no_room(file.stream, [asked[name] for name in new if name in asked]):
         refused.append(reason)
+    for name in new:  # a release that analysts request is judged with their other limits
+        if name in asked and asked[name].release.asked is None:
+            refused += reject_large_parts(asked[name])
     kept = []
     for name in names:
         if name not in running or name not in asked:

@@ -38,6 +38,7 @@ from streamgauge.pipeline.taken import Taken
 from streamgauge.pipeline.words import loss_text
 from streamgauge.query.formats import STANDARD
 from streamgauge.query.planner import planned
+from streamgauge.query.promises import describe_contributions
 from streamgauge.query.report_stream import ARRIVED
 from streamgauge.query.settings import PipelineFile
 from streamgauge.query.source_schema import SourceSchema, find_refusal, find_refusals
@@ -241,7 +242,7 @@ class Opening:
 
     def _let_out(self) -> None:
         """Writes to the sinks what they miss; nothing that was asked for."""
-        self.publisher.shapes |= shapes_of(self.book.acts)
+        self.publisher.shapes |= shapes_of(self.book.acts, describe_contributions(self.file.stream))
         asked = frozenset(name for name, entry in self.book.latest().items() if entry.asked is not None)
         for outlet in self.publisher.outlets:
             outlet.asked = asked

@@ -36,6 +36,7 @@ from streamgauge.pipeline.words import counted
 from streamgauge.query.blocks import Dropped
 from streamgauge.query.formats import REPORTS, SENT
 from streamgauge.query.pipeline_file import pipeline_of, read_pipeline
+from streamgauge.query.promises import describe_contributions
 from streamgauge.query.protocols import Live
 from streamgauge.query.released import Released, Releases
 from streamgauge.query.settings import PipelineFile
@@ -152,7 +153,8 @@ class Pipeline:
 
     def releases(self, name: str | None = None) -> Releases:
         """What was published of a release so far; its name may be left out where there is one only."""
-        return read_releases(self.file.folder, name)
+        counts = describe_contributions(self.file.stream)
+        return read_releases(self.file.folder, name, contributions=counts)
 
     def ledger(self) -> Book:
         """What was charged, and what is left."""

@@ -5,16 +5,19 @@ from typing import Any
 
 from streamgauge.pipeline.book import loss_as_json, reports_as_json
 from streamgauge.pipeline.planning import Choice, Plan, PlannedRelease
+from streamgauge.pipeline.words import unit_text
 from streamgauge.privacy import Loss, Remainder
 from streamgauge.query.predicted import Error
+from streamgauge.query.promises import describe_assumption, describe_contributions
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
     """
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered, asked, alerts, column), columns of reports (column, protocol, loss, again,
-    reports_per_user, per_user), ledger (budget, before, after), edits (new, kept, ended, budget), refused,
-    notes, keeps (bytes), intrusions (made, left; null where none can be survived).
+    delta, discovered, asked, alerts, column, contributions), columns of reports (column, protocol, loss,
+    again, reports_per_user, per_user), ledger (budget, before, after), edits (new, kept, ended, budget),
+    refused, notes, keeps (bytes), intrusions (made, left; null where none can be survived), unit (protects,
+    contributions, assumption; null where there is none).
     """
     return {
         "file": plan.file.path.name,
@@ -30,6 +33,11 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "keeps": plan.keeps,
         "intrusions": None if plan.intrusions is None else plan.intrusions.as_json(),
         "columns": reports_as_json(plan.file.stream),
+        "unit": {
+            "protects": unit_text(plan.file.stream.unit),
+            "contributions": describe_contributions(plan.file.stream) or None,
+            "assumption": describe_assumption(plan.file.stream) or None,
+        },
     }
 
 
@@ -69,6 +77,7 @@ def release_as_json(release: PlannedRelease) -> dict[str, Any]:
         "asked": release.asked,
         "alerts": list(release.alerts),
         "column": release.column,
+        "contributions": release.contributions or None,
     }
 
 

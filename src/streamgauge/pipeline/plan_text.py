@@ -10,6 +10,7 @@ from streamgauge.pipeline.room import size_text
 from streamgauge.pipeline.words import cost_text, groups_text, loss_text, ticks_text, unit_text
 from streamgauge.query.durations import spelled
 from streamgauge.query.predicted import Error
+from streamgauge.query.promises import describe_assumption, describe_contributions
 from streamgauge.query.settings import Stream
 from streamgauge.query.windows import window_text
 
@@ -18,6 +19,7 @@ HOPELESS = 10.0  # times as much as is expected
 TOLD = 2**20  # bytes: less is not worth a word
 NUMBERS = ("tick", "std error", "95 % within", "relative")  # columns that are set to the right
 
+HEADINGS = ("protects", "counts", "budget")  # of a plan in a notebook
 PRIVATE = "private too: a look at it, at any moment, is within the budget"
 
 
@@ -38,13 +40,20 @@ def plan_as_text(plan: Plan) -> str:
 
 def declared(stream: Stream) -> list[tuple[str, str]]:
     """What holds for all releases."""
+    counts = describe_contributions(stream)
     return [
         ("protects", unit_text(stream.unit)),
-        ("budget", loss_text(stream.budget)),
+        *([("counts", counts)] if counts else []),
+        ("budget", budget_text(stream)),
         ("ticks", f"of {spelled(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
         *([("memory", PRIVATE)] if stream.pan_private else []),
         *((name, f"local: {report}") for name, report in stream.reports.items()),
     ]
+
+
+def budget_text(stream: Stream) -> str:
+    """Return the budget, and what it takes for granted."""
+    return ", ".join(filter(None, (loss_text(stream.budget), describe_assumption(stream))))
 
 
 def sections(plan: Plan) -> list[tuple[str, list[str]]]:
@@ -171,8 +180,8 @@ def table(rows: Rows) -> list[str]:
 def plan_as_html(plan: Plan) -> str:
     """The same for notebooks; everything is escaped."""
     stream = plan.file.stream
-    budget = f"{loss_text(stream.budget)} for {unit_text(stream.unit)}"
-    parts = [f"<p><b>{_escaped(plan.file.path.name)}</b>: {_escaped(budget)}</p>"]
+    about_all = "; ".join(f"{name} {text}" for name, text in declared(stream) if name in HEADINGS)
+    parts = [f"<p><b>{_escaped(plan.file.path.name)}</b>: {_escaped(about_all)}</p>"]
     for release in plan.releases:
         parts.append(html_table(title(release, stream), error_rows(release.errors)))
         parts.append("".join(f"<div>{_escaped(line)}</div>" for line in choice_lines(release)))

@@ -33,6 +33,7 @@ from streamgauge.query.mechanism_names import AUTO
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.predicted import Error, crowded_of, errors
+from streamgauge.query.promises import describe_contributions
 from streamgauge.query.settings import PipelineFile
 from streamgauge.query.source_schema import find_refusals
 from streamgauge.sinks import SinkColumnsError, build_form
@@ -91,6 +92,7 @@ class PlannedRelease:
     asked: str | None = None  # who asked for it, if it is in no file
     alerts: tuple[str, ...] = ()  # what each of its alerts means
     column: str | None = None  # of reports, whose loss is this one's
+    contributions: str = ""  # which events of a user count, if others are dropped
 
     @property
     def discovered(self) -> bool:
@@ -269,6 +271,7 @@ def told_of(plan: Planned, book: Book, first: int, hint: str = "") -> PlannedRel
         plan.release.asked,
         _alerts(plan),
         None if plan.query.report is None else plan.query.report.column,
+        describe_contributions(plan.stream),
     )
 
 

@@ -208,10 +208,10 @@ def outline_shapes(file: PipelineFile, acts: Sequence[Act], sink: SinkSettings) 
     return list(found.values())
 
 
-def shapes_of(acts: Sequence[Act]) -> dict[str, Shape]:
+def shapes_of(acts: Sequence[Act], contributions: str = "") -> dict[str, Shape]:
     """The shape of every release that was ever charged; without groups where these are discovered."""
     return {
-        act.body["release"]: shape_of(act.body["release"], act.body["layout"])
+        act.body["release"]: shape_of(act.body["release"], act.body["layout"], contributions)
         for act in acts
         if act.kind == "charge"
     }

@@ -52,10 +52,12 @@ def read_book(folder: Path, stream: Stream) -> Book:
     return Book.read(read_acts(folder), stream.unit)
 
 
-def read_releases(folder: Path, name: str | None, first: int = 1, last: int | None = None) -> Releases:
+def read_releases(
+    folder: Path, name: str | None, first: int = 1, last: int | None = None, contributions: str = ""
+) -> Releases:
     """What was published of a release; its name may be left out where there is one only."""
     with Reader.at(folder) as reader:
-        shapes = shapes_of(reader.acts())
+        shapes = shapes_of(reader.acts(), contributions)
         shape = shapes[chosen(tuple(shapes), name)]
         rows = reader.releases(shape.release, first, last)
         return Releases.of(shape, [Released.unpack(shape, payload) for _, payload in rows])

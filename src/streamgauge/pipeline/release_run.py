@@ -20,6 +20,7 @@ from streamgauge.pipeline.watches import Watches
 from streamgauge.query.measure import Tally
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned, shape_of
+from streamgauge.query.promises import describe_contributions
 from streamgauge.query.released import Released
 from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.told import Columns
@@ -40,7 +41,7 @@ class ReleaseRun:
         self.planned, self.name, self.first, self.runs = planned, name, first, runs
         self.ended: int | None = None  # the last tick of a release that was ended and runs on
         self.taken = 0  # ticks, by the time its runs were let go of
-        self.shape = shape_of(name, planned.layout)
+        self.shape = shape_of(name, planned.layout, describe_contributions(planned.stream))
         size = len(self.shape.measures), len(self.shape.places)
         self.watches = Watches(name, planned.alerts, *size) if planned.alerts else None
         self.scan = Scan.of([part.measure for part in planned.parts])

@@ -2,14 +2,19 @@
 
 All ticks of such an input are held in memory until it has ended. An engine with less than LEAST would have to
 read its source over and over, for a few ticks at a time. What a release keeps is in memory all the time, and
-in every commit: more than the machine has is refused before it is charged.
+in every commit: more than the machine has is refused before it is charged. So is a release whose state has
+a part that SQLite could not store: a value of its rows has at most `MAX_VALUE_BYTES`. Predicted sizes are
+upper bounds. Groups that are discovered are the exception: their number is secret, so no declaration bounds
+it.
 """
 
+import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from streamgauge.continual import Hybrid
 from streamgauge.pipeline.by_clock import open_ticks
 from streamgauge.pipeline.open_ticks import open_bytes, saved_open_bytes
 from streamgauge.pipeline.scan import Scan
@@ -17,12 +22,16 @@ from streamgauge.query.measure import Measure
 from streamgauge.query.parts import Part
 from streamgauge.query.planner import Planned
 from streamgauge.query.settings import Stream
+from streamgauge.statistics import Distinct, Extremes
 from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.user_table import UserTable
 
 PLACES = 2**25  # of all ticks and groups
 PLACE = 512  # bytes: a group, as it is named and published
 LEAST = 50  # MB
+MAX_VALUE_BYTES = 10**9  # of one value in SQLite, by its default SQLITE_MAX_LENGTH
+FIXED_BYTES = 2**14  # of a value, whatever its groups: headers, checksums, names, numbers of the whole run
+ROW_BYTES = 33  # of a measure and place in a row of releases: four doubles and a bit
 SIZE = re.compile(r"(\d+)\s*([KMGT])(i?)B", re.IGNORECASE)
 
 
@@ -92,6 +101,38 @@ def state_bytes(plan: Planned) -> int:
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
     tails = sum(plan.groups * each.alert.window for each in plan.alerts)
     return 8 * (numbers + tails) + bits // 8
+
+
+def reject_large_parts(plan: Planned) -> Iterator[str]:
+    """Yield a reason if the store could not keep a part of this release's state."""
+    size = max(max_part_bytes(plan))
+    if size > MAX_VALUE_BYTES:
+        rule = f"release {plan.name} must keep at most {size_text(MAX_VALUE_BYTES)} in a part of its state"
+        yield f"{rule}, got up to {size_text(size)}: take fewer groups, a shorter window or another mechanism"
+
+
+def max_part_bytes(plan: Planned) -> list[int]:
+    """Return upper bounds of the values that a commit stores for a release, encrypted."""
+    open_sums = sum(saved_open_bytes(measure, ticks) for measure, ticks in _open(plan))
+    tails = [8 * plan.groups * (each.alert.window + 1) for each in plan.alerts]
+    row = ROW_BYTES * plan.groups * len(plan.layout["measures"])
+    runs = [max_run_bytes(part.statistic, part.places, part.width) for part in plan.parts]
+    return [FIXED_BYTES + size for size in (open_sums, row, *tails, *runs)]
+
+
+def max_run_bytes(statistic: Any, places: int, width: int) -> int:
+    """Return an upper bound of a saved run's bytes beside `FIXED_BYTES`, by settings alone.
+
+    A run without an end is bounded up to tick 2^40: a `Hybrid` states its memory at tick 2^20, and that grows
+    with the logarithm of the tick.
+    """
+    counter = statistic.counter
+    endless = 2 if isinstance(counter, Hybrid) and statistic.horizon is None else 1
+    settings = sum(len(json.dumps(repr(claim))) for claim in (statistic, counter))
+    users = statistic.size_of_universe if isinstance(statistic, Distinct) else 0
+    seen = width * (users // 8 + 1) + 4 * users
+    published = 16 * width if isinstance(statistic, Extremes) else 0
+    return 8 * places * numbers_of(statistic) * endless + settings + seen + published
 
 
 def numbers_of(statistic: Any) -> int:

@@ -53,7 +53,9 @@ def table(shape: "Shape", items: Sequence["Released"]) -> str:
     left = sum(len(item.shape.places) for item in items) - len(rows)
     names = ("tick", "from (UTC)", *shape.columns, *shape.measures)
     head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in names)
-    note = f"<p><small>{left:,} more rows</small></p>" if left else ""
+    notes = [f"{left:,} more rows"] if left else []
+    notes += [f"counts {shape.contributions}"] if shape.contributions else []
+    note = "".join(f"<p><small>{escape(each)}</small></p>" for each in notes)
     title = f"<caption>{escape(shape.release)}, with 95 % bounds</caption>"
     return (
         f"<div><table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{note}</div>"

@@ -33,7 +33,7 @@ class Layout(TypedDict):
     discovered: NotRequired[str]  # the column whose groups come with time
 
 
-def shape_of(release: str, layout: Layout) -> Shape:
+def shape_of(release: str, layout: Layout, contributions: str = "") -> Shape:
     """All places of all levels, the last column of groups running fastest; none that are discovered."""
     places = [
         Place(level, tuple(zip([name for name, _ in groups], labels, strict=True)))
@@ -42,7 +42,7 @@ def shape_of(release: str, layout: Layout) -> Shape:
         for labels in product(*(labels for _, labels in groups))
     ]
     found = layout.get("discovered")
-    return Shape(release, tuple(layout["measures"]), () if found else tuple(places), found)
+    return Shape(release, tuple(layout["measures"]), () if found else tuple(places), found, contributions)
 
 
 def outline_layout(layout: Layout) -> Layout:

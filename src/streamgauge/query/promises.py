@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
-from streamgauge.query.durations import microseconds, ticks_of
+from streamgauge.query.durations import DAY, HOUR, MINUTE, SECOND, WEEK, microseconds, spelled, ticks_of
 from streamgauge.query.formats import REPORTS
 from streamgauge.query.pan_private import WITH, is_private
 from streamgauge.query.report_stream import is_reported
+from streamgauge.query.settings import Stream
 from streamgauge.query.toml_keys import BadFile, Rule, Table
 from streamgauge.query.toml_rules import COLUMN, DELTA, EPSILON, MOST, whole
 
@@ -18,6 +19,8 @@ BUDGET_KEYS = ("epsilon", "delta", "rho")
 REPORT = "report"
 UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... } or { w_event = ... }'
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
+TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
+NOT_COUNTED = "events beyond that are not counted, and the band does not include that"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,34 @@ def budget_of(stream: Table) -> Loss:
         raise BadFile(f"{budget.where} must be {BUDGET_FORMS}, got {_keys(budget)}")
     epsilon = budget.required("epsilon", EPSILON)
     return Approx(epsilon, budget.required("delta", DELTA)) if "delta" in budget else Pure(epsilon)
+
+
+def describe_contributions(stream: Stream) -> str:
+    """Return which events of a user count, if others are dropped; an empty text for other units."""
+    unit = stream.unit
+    if not isinstance(unit, User):
+        return ""
+    each, several = _tick_words(stream.tick, unit.max_ticks)
+    events = f"{unit.max_events_per_tick:,} event" + ("s" if unit.max_events_per_tick > 1 else "")
+    return f"at most {events} {each} and {several} for each {stream.user}; {NOT_COUNTED}"
+
+
+def _tick_words(tick: int, count: int) -> tuple[str, str]:
+    """Return one tick and several of them in words.
+
+    >>> _tick_words(HOUR, 60), _tick_words(6 * HOUR, 1)
+    (('an hour', '60 hours'), ('in 6h', '1 tick of 6h'))
+    """
+    plural = "" if count == 1 else "s"
+    if tick in TICK_NAMES:
+        return TICK_NAMES[tick], f"{count:,} {TICK_NAMES[tick].split()[1]}{plural}"
+    return f"in {spelled(tick)}", f"{count:,} tick{plural} of {spelled(tick)}"
+
+
+def describe_assumption(stream: Stream) -> str:
+    """Return what the budget takes for granted of people; an empty text if nothing."""
+    believed = "if a person has at most one event a tick, which is not checked"
+    return believed if isinstance(stream.unit, WEvent) else ""
 
 
 def _keys(table: Table) -> str:

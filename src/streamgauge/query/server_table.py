@@ -18,6 +18,7 @@ max_asks_per_minute    30 of one analyst, ends too
 max_plans_per_minute   60 of one analyst, asks too
 max_asked_memory       "64MB" that they keep in all
 max_asked_work         200 units, about a millisecond each, that they add to a round
+show_intruder          the rehearsal of an intrusion is shown where memory is pan-private alone
 hosts                  any name where a proxy or other machines ask, else localhost alone
 """
 
@@ -30,7 +31,7 @@ from streamgauge.query.toml_keys import Rule, Table
 from streamgauge.query.toml_rules import LENGTH, MOST, SWITCH, amount, whole
 
 SERVER_KEYS = (
-    *("anonymous", "https", "publish_delay", "max_body", "max_waiting"),
+    *("anonymous", "https", "publish_delay", "max_body", "max_waiting", "show_intruder"),
     *("rate", "max_live", "max_live_per_client", "hosts", "max_reports"),
     *("max_groups", "max_asked", "max_asked_per_analyst", "max_asked_memory", "max_asked_work"),
     *("max_asks_per_analyst", "max_asks_per_minute", "max_plans_per_minute"),
@@ -113,6 +114,7 @@ def server_of(top: Table) -> ServerSettings:
         max_asked_memory=table.optional("max_asked_memory", WAITING, usual.max_asked_memory),
         max_asked_work=table.optional("max_asked_work", ASKED_WORK, usual.max_asked_work),
         hosts=table.optional("hosts", HOSTS, usual.hosts),
+        show_intruder=table.optional("show_intruder", SWITCH, usual.show_intruder),
     )
     if settings.max_waiting < settings.max_body:
         raise table.bad("max_waiting", "at least max_body, or one request could never be taken")

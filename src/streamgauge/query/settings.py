@@ -148,6 +148,7 @@ class ServerSettings:
     max_asked_work: int = 200  # that all of them add to a round, see `pipeline.work`
     hosts: tuple[str, ...] = ()  # names under which it is asked for; by default see `server.hosts`
     max_reports: int = 64  # records of one message, where anyone sends reports
+    show_intruder: bool = False  # whether readers see the rehearsal of an intrusion into any memory
 
 
 @dataclass(frozen=True)

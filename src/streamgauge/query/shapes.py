@@ -52,6 +52,7 @@ class Shape:
     measures: tuple[str, ...]
     places: tuple[Place, ...]
     discovered: str | None = None  # the column whose groups come with time: then a tick has places of its own
+    contributions: str = ""  # which events of a user count, if others are dropped
 
     def having(self, labels: Sequence[Label]) -> "Shape":
         """The same with these groups, where they are discovered."""

@@ -10,30 +10,39 @@ from math import prod
 from typing import Any
 
 from streamgauge.pipeline.as_charged import pinned_texts
-from streamgauge.pipeline.book import Entry, base_name, loss_as_json
+from streamgauge.pipeline.book import Book, Entry, base_name, loss_as_json
 from streamgauge.pipeline.clock import SECOND
 from streamgauge.pipeline.store_errors import NoStore
+from streamgauge.pipeline.thresholds import Thresholds
 from streamgauge.pipeline.words import cost_text, unit_text
 from streamgauge.query.mechanism_names import mechanisms
+from streamgauge.query.promises import describe_contributions
 from streamgauge.query.released import moment
 from streamgauge.query.settings import Column, Stream
 from streamgauge.query.windows import window_text
 from streamgauge.server.asked_range import address_of
 from streamgauge.server.departed import Departed
 from streamgauge.server.kinds import Kinds
+from streamgauge.server.rehearsal import shows_intruder
 from streamgauge.server.runner import Runner
 from streamgauge.server.shapes import charges_of
 
 FEW = 50  # values that are listed
 
 
-def listed(runner: Runner, kinds: Kinds | None = None) -> dict[str, Any]:
+def listed(
+    runner: Runner, kinds: Kinds | None = None, thresholds: Thresholds | None = None
+) -> dict[str, Any]:
     """What `/api/releases` tells."""
-    known = kinds or Kinds(runner.file)
-    told = {"stream": stream_as_json(runner.file.stream), "state": runner.state}
+    known, found = kinds or Kinds(runner.file), thresholds or Thresholds(runner.file)
+    told = {
+        "stream": stream_as_json(runner.file.stream),
+        "state": runner.state,
+        "intruder": shows_intruder(runner.file),
+    }
     try:
         with runner.board.reading() as reader:
-            releases = releases_as_json(runner, reader, known)
+            releases = releases_as_json(runner, reader, known, found)
             return {**told, "shown": {"tick": reader.tick}, "demo": runner.demo, "releases": releases}
     except NoStore:
         return {**told, "shown": {"tick": 0}, "demo": runner.demo, "releases": []}
@@ -47,6 +56,7 @@ def stream_as_json(stream: Stream) -> dict[str, Any]:
         "end": None if stream.end is None else moment(stream.end),
         "ticks": stream.ticks,
         "unit": unit_text(stream.unit),
+        "contributions": describe_contributions(stream) or None,
         "arrival": stream.arrival,
         "lateness": stream.lateness / SECOND,
         "mechanisms": list(mechanisms()),
@@ -63,8 +73,11 @@ def _column_as_json(column: Column) -> dict[str, Any]:
     return {"name": column.name, "kind": kind, "values": values, "bounds": bounds}
 
 
-def releases_as_json(runner: Runner, reader: Departed, kinds: Kinds) -> list[dict[str, Any]]:
+def releases_as_json(
+    runner: Runner, reader: Departed, kinds: Kinds, thresholds: Thresholds
+) -> list[dict[str, Any]]:
     acts = reader.acts()
+    counts = describe_contributions(runner.file.stream) or None
     book, charges = runner.books(acts), charges_of(acts)
     texts = pinned_texts(book)
     return [
@@ -75,6 +88,8 @@ def releases_as_json(runner: Runner, reader: Departed, kinds: Kinds) -> list[dic
             **_charged(entry),
             **_shaped(charges[name]["layout"]),
             "mechanisms": _mechanisms(charges[name]),
+            "contributions": counts,
+            "threshold": _threshold(thresholds, name, reader.tick, book),
             "ticks": _ticks(reader.span(name)),
             "href": address_of(name),
         }
@@ -126,6 +141,12 @@ def _mechanisms(charge: Mapping[str, Any]) -> list[str]:
     """The names of those that were chosen, each once."""
     chosen = [choice["mechanism"] for choice in charge.get("mechanisms", ()) if choice]
     return list(dict.fromkeys(chosen))
+
+
+def _threshold(thresholds: Thresholds, name: str, tick: int, book: Book) -> dict[str, Any] | None:
+    """Return the noisy count that a group needs, if groups are discovered."""
+    found = thresholds.find(name, tick, book)
+    return None if found is None else found.as_json()
 
 
 def _ticks(span: tuple[int, int] | None) -> dict[str, int] | None:

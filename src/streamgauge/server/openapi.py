@@ -133,6 +133,7 @@ def document() -> Schema:
 
 
 LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+REHEARSED = "What an intruder would see, rehearsed; only where the list of releases says `intruder`"
 KEYS = {
     "token": {"type": "http", "scheme": "bearer"},
     "session": {"type": "apiKey", "in": "cookie", "name": "streamgauge"},
@@ -172,9 +173,7 @@ def readers() -> Schema:
         "/api/ledger/acts": {
             "get": operation("readActs", "What was done", role, acts, 422, parameters=paged(ACTS))
         },
-        "/api/rehearsal": {
-            "get": operation("rehearse", "What an intruder would see, rehearsed", role, rehearsed, 422)
-        },
+        "/api/rehearsal": {"get": operation("rehearse", REHEARSED, role, rehearsed, 404, 422)},
     }
 
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streamgauge.pipeline.store_errors import NoStore
+from streamgauge.pipeline.thresholds import Thresholds
 from streamgauge.query.settings import ServerSettings
 from streamgauge.query.shapes import Shape, text
 from streamgauge.server.asked_range import AskedRange
@@ -39,6 +40,7 @@ class Reading:
 
     def __init__(self, runner: Runner, settings: ServerSettings) -> None:
         self.runner, self.settings, self.kinds = runner, settings, Kinds(runner.file)
+        self.thresholds = Thresholds(runner.file)
 
     async def all(self, request: Request) -> Response:
         """Every release, and how far it is."""
@@ -49,7 +51,7 @@ class Reading:
         return await run_in_threadpool(self._one, request)
 
     def _all(self, request: Request) -> Response:
-        body = text(listed(self.runner, self.kinds))
+        body = text(listed(self.runner, self.kinds, self.thresholds))
         headers = self._headers(etag_of("releases", body), closed=False)
         if is_known(request, headers["ETag"]):
             return not_modified(headers)

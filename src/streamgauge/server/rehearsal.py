@@ -15,13 +15,21 @@ from starlette.routing import Route
 
 from streamgauge.panprivate.rehearsal import rehearsed
 from streamgauge.privacy import XAdjacent
-from streamgauge.query.settings import Stream
+from streamgauge.query.settings import PipelineFile, Stream
 from streamgauge.server.runner import Runner
 
 TIMES = 200  # rehearsals in one answer: Robin came in every other one
 
 
+def shows_intruder(file: PipelineFile) -> bool:
+    """Return whether readers see the rehearsal: if memory is pan-private, or the file says so."""
+    return file.stream.pan_private or file.server.show_intruder
+
+
 def routes(runner: Runner) -> list[Route]:
+    """Return the route of the rehearsal; without one its path is not found."""
+    if not shows_intruder(runner.file):
+        return []
     declared = about(runner.file.stream)
 
     async def rehearsal(request: Request) -> JSONResponse:

@@ -115,6 +115,7 @@ PLANNED = shape(
         "errors": listed({"type": "object"}),
         "delta": or_null(TEXT),
         "discovered": YES_NO,
+        "contributions": {"type": ["string", "null"]},
     }
 )
 
@@ -128,6 +129,14 @@ LOCAL = shape(
     }
 )
 
+CONTRIBUTIONS: Schema = {
+    "type": ["string", "null"],
+    "description": "Which events of a user count, if others are dropped: intervals do not include those.",
+}
+THRESHOLD = shape(
+    {"tick": WHOLE, "events": WHOLE, "text": TEXT},
+    description="The least noisy count of a group that is published at a tick, if groups are discovered.",
+)
 MEASURE = shape({"value": {}, "stddev": {}, "low": {}, "high": {}, "enough": {}})
 RELEASE = shape(
     {
@@ -150,6 +159,8 @@ RELEASE = shape(
         "kinds": listed(TEXT),
         "discovered": YES_NO,
         "mechanisms": listed(TEXT),
+        "contributions": CONTRIBUTIONS,
+        "threshold": or_null(THRESHOLD),
         "ticks": or_null(TICKS),
         "href": TEXT,
     }
@@ -249,6 +260,7 @@ SCHEMAS: dict[str, Schema] = {
             "end": or_null(TEXT),
             "ticks": or_null(WHOLE),
             "unit": TEXT,
+            "contributions": CONTRIBUTIONS,
             "arrival": {"enum": ["finished", "live"]},
             "lateness": NUMBER,
         },
@@ -260,6 +272,7 @@ SCHEMAS: dict[str, Schema] = {
             "state": TEXT,
             "shown": shape({"tick": WHOLE}),
             "demo": YES_NO,
+            "intruder": {**YES_NO, "description": "Whether /api/rehearsal is there."},
             "releases": listed(RELEASE),
         }
     ),

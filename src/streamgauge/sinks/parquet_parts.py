@@ -18,7 +18,7 @@ DuckDB writes the parts, from arrays: pyarrow is not needed.
 import glob
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,18 +141,21 @@ class ParquetParts:
 
     def _write_part(self, number: int, releases: Sequence[Released], stamp: str) -> None:
         unfinished = self._hidden(number)
-        self._copy(unfinished, long_columns(releases, stamp), stamp)
+        counts = next((each.shape.contributions for each in releases if each.shape.contributions), "")
+        notes = {KEY: stamp} | ({"contributions": counts} if counts else {})
+        self._copy(unfinished, long_columns(releases, stamp), notes)
         sync_path(unfinished)
         unfinished.rename(self._part(number))
         sync_path(self.folder)
         sync_path(self.folder.parent)
 
-    def _copy(self, path: Path, columns: dict[str, Any], stamp: str) -> None:
+    def _copy(self, path: Path, columns: dict[str, Any], notes: Mapping[str, str]) -> None:
         import duckdb
 
         engine = self._duck()
         engine.register("written", columns)
-        options = f"FORMAT parquet, USE_TMP_FILE false, KV_METADATA {{{KEY}: {literal(stamp)}}}"
+        pairs = ", ".join(f"{key}: {literal(text)}" for key, text in notes.items())
+        options = f"FORMAT parquet, USE_TMP_FILE false, KV_METADATA {{{pairs}}}"
         try:
             engine.execute(f"COPY ({SELECT}) TO {literal(str(path))} ({options})")
         except duckdb.Error:

@@ -1,6 +1,6 @@
 // One measure of a release over time: a line for each group with its 95 % band, all together or each apart.
 
-import { pointed } from "./cells.js";
+import { cell } from "./cells.js";
 import { cut, escaped } from "./labels.js";
 import { plain } from "./numbers.js";
 import { dashOf, faded, ofGroup, palette } from "./palette.js";
@@ -37,7 +37,7 @@ function tracesOf({ name, index, column, truth }, panel, colours) {
   const line = {
     ...axes, x: column.time, y: column.value, name: label, type: "scatter", mode: alone ? "markers" : "lines",
     line: { color: colour, width: 2, dash: dashOf(index) }, marker: { color: colour, size: 7 },
-    text: column.value.map((_, i) => pointed(column, i)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 },
+    text: column.value.map((_, i) => cell(column, i)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 },
     ...(alone && hasBand && { error_y: bar(column, colour) }),
   };
   const real = truth

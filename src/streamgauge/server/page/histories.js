@@ -1,7 +1,6 @@
 // What a release has told so far, asked for in pages: of wide releases for the groups that were chosen alone.
 
 import { pages } from "./api.js";
-import { adds } from "./release_head.js";
 import { everyNth, ROOM } from "./thinning.js";
 
 const ROWS = 10_000; // of a page
@@ -22,7 +21,7 @@ export const stepFor = (release, ticks) => everyNth(ticks, isWide(release) ? ROO
 /** Reads into a series: ticks {from, to}, every so many of them, or the newest so many; of places that were chosen, or of all. */
 export async function read(series, { from, to, step = 1, last, places = null }) {
   const { release } = series;
-  const spans = from ? stepped(release, from, to, step) : [`last=${Math.min(last, roomFor(release, places?.length))}`];
+  const spans = from ? stepped(from, to, step) : [`last=${Math.min(last, roomFor(release, places?.length))}`];
   for (const groups of filters(release, places)) {
     for (const ticks of spans) {
       for await (const page of pages(address(release, ticks, groups), PAGES)) series.addColumns(page);
@@ -30,13 +29,11 @@ export async function read(series, { from, to, step = 1, last, places = null }) 
   }
 }
 
-/** The ticks that a step divides, and the newest; where differences may be drawn, also those before them. */
-function stepped(release, from, to, step) {
+/** The ticks that a step divides, and the newest. */
+function stepped(from, to, step) {
   if (step === 1) return [`from=${from}&to=${to}`];
   const first = Math.ceil(from / step) * step;
-  const before = first > from ? first - 1 : first + step - 1;
-  const thin = [first, ...(adds(release) ? [before] : [])].filter((tick) => tick <= to).map((tick) => `from=${tick}&to=${to}&step=${step}`);
-  return [...thin, `from=${Math.max(from, to - NEWEST)}&to=${to}`];
+  return [...(first <= to ? [`from=${first}&to=${to}&step=${step}`] : []), `from=${Math.max(from, to - NEWEST)}&to=${to}`];
 }
 
 /** All places that there are, with nothing of their numbers kept. */

@@ -2,7 +2,7 @@
 // hundred intruders would think of one person after looking. Of a counter, or of a table of users.
 
 import { ask } from "./api.js";
-import { byId, choice, el, svg } from "./dom.js";
+import { byId, choice, el, show, svg } from "./dom.js";
 import { percent } from "./numbers.js";
 
 const EDGE = 10;
@@ -22,6 +22,14 @@ const LANES = 7; // rows of dots, so that fewer lie on one another
 export class IntruderPanel {
   constructor() {
     new ResizeObserver(() => { if (this.told) this.strip?.replaceWith((this.strip = strip(this.told, this.kind))); }).observe(byId("intruder"));
+  }
+
+  /** Shown where the server has the rehearsal; it is loaded once. */
+  show(is) {
+    show(byId("intruder"), is);
+    show(byId("intruder-link"), is);
+    if (is && !this.begun) this.load();
+    this.begun = is;
   }
 
   async load() {

@@ -36,7 +36,6 @@ async function begin() {
     gate(who === null);
     if (!who) return;
     live.start();
-    intruder.load();
   } catch (error) {
     failed(error);
     setTimeout(begin, 2000);
@@ -45,8 +44,9 @@ async function begin() {
 
 function gate(closed) {
   show(byId("gate"), closed);
-  for (const id of ["releases", "budget", "ask", "intruder"]) show(byId(id), !closed);
+  for (const id of ["releases", "budget", "ask"]) show(byId(id), !closed);
   if (!closed) return;
+  intruder.show(false);
   live.stop();
   live.forget();
   releases.clear();
@@ -79,6 +79,8 @@ async function reload() {
   try {
     const [told, book] = await Promise.all([releases.load(), budget.load(), session.load()]);
     heading(told.stream);
+    byId("band-words").textContent = bandWords(told.stream);
+    intruder.show(told.intruder);
     budget.know(told.stream);
     if (told.shown?.tick) { status.tick(told.shown.tick); budget.now(told.shown.tick); }
     status.note("load", "");
@@ -113,6 +115,9 @@ function heading(stream) {
   const demo = releases.demo ? " · synthetic: nobody real is in it" : "";
   byId("stream-facts").textContent = `Ticks of ${duration(stream.tick)}${until} · protects ${stream.unit}${demo}`;
 }
+
+/** What the band is: where events of users are dropped, it does not hold the truth. */
+const bandWords = ({ contributions }) => (contributions ? `it counts ${contributions}` : "the band holds the truth 95 times in 100");
 
 function mayEnd(release) {
   const { who } = session;

@@ -18,6 +18,7 @@ export function planned({ release, refused: reasons = [], left_after: left, shar
     ["Your share after it", share && lossText(share)],
     ["All of the budget after it", left && lossText(left)],
     ["Groups", String(release.groups)],
+    ["Counts", release.contributions],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
     ["Alerts", release.alerts.join("; ")],

@@ -3,13 +3,12 @@
 import { cell } from "./cells.js";
 import { canDraw, draw, forget } from "./chart.js";
 import { DataTable } from "./data_table.js";
-import { differences, steps, WHY } from "./differences.js";
 import { el, show } from "./dom.js";
 import { Drawing } from "./drawing.js";
 import { Groups } from "./groups.js";
 import { roomFor, stepFor } from "./histories.js";
 import { count, ordinal } from "./numbers.js";
-import { addsUp, badges, controls, isOver, links } from "./release_head.js";
+import { badges, controls, isOver, links } from "./release_head.js";
 import { thinned } from "./thinning.js";
 import { isAhead, moment } from "./times.js";
 
@@ -21,7 +20,7 @@ export class ReleaseCard {
   /** options: {stream, range(), mayEnd, end, truth, chosen(key), names()}; names are asked for where groups are too many. */
   constructor(release, series, options) {
     Object.assign(this, { release, series, options, zoomed: 0, changed: true, panels: 1, width: 0 });
-    this.view = { measure: release.measures[0], kind: "running", layout: "together" };
+    this.view = { measure: release.measures[0], layout: "together" };
     this.drawing = new Drawing(() => this.#draw());
     this.node = this.#made();
     new ResizeObserver(() => this.update()).observe(this.plot);
@@ -59,7 +58,6 @@ export class ReleaseCard {
     this.paused = el("p", { class: "paused", hidden: true }, "paused while you point");
     this.frame = el("div", { class: "drawn", mouseenter: point(true), mouseleave: point(false) }, this.plot, this.paused);
     this.empty = el("p", { class: "empty", hidden: true });
-    this.note = el("p", { class: "hint why", hidden: true }, WHY);
     this.thin = el("p", { class: "hint thin", hidden: true });
     this.numbers = new DataTable();
     this.table = el("details", { class: "table", toggle: () => this.update({ atOnce: true }) }, el("summary", {}, "Numbers as a table"), this.numbers.node);
@@ -68,16 +66,14 @@ export class ReleaseCard {
     return el("article", { class: "card", "aria-labelledby": title, "data-release": release.name },
       el("header", {}, el("div", {}, this.heading, this.badges), controls(release, this.view, () => this.refit())),
       release.description && el("p", { class: "hint" }, release.description),
-      this.groups.node, this.empty, this.frame, this.thin, this.note,
+      this.groups.node, this.empty, this.frame, this.thin,
       el("footer", {}, el("details", { class: "sql" }, el("summary", {}, "What was asked"), el("pre", {}, el("code", {}, release.sql))), this.table, links(release), this.endButton));
   }
 
   #line({ key, index, name }) {
-    const { measure, kind } = this.view;
-    const perTick = kind === "tick" && addsUp(this.release, measure);
-    const column = this.series.column(measure, key, this.options.range() + (perTick ? 1 : 0));
-    const truth = this.options.truth(this.release.name, measure, key, column.tick);
-    return { key, index, name, perTick, column: perTick ? differences(column) : column, truth: truth && perTick ? steps(truth).slice(1) : truth };
+    const { measure } = this.view;
+    const column = this.series.column(measure, key, this.options.range());
+    return { key, index, name, column, truth: this.options.truth(this.release.name, measure, key, column.tick) };
   }
 
   #draw() {
@@ -88,7 +84,6 @@ export class ReleaseCard {
     this.empty.textContent = reason;
     show(this.empty, reason !== "");
     show(this.frame, reason === "");
-    show(this.note, reason === "" && shown[0].perTick);
     this.#told(reason === "" ? shown[0].column.tick : []);
     if (this.table.open) this.numbers.update(`${this.release.name}: ${this.view.measure}, newest first`, shown);
     if (reason === "") this.#chart(shown);
@@ -104,18 +99,25 @@ export class ReleaseCard {
       return isAhead(options.stream.start) ? `Starts at ${moment(options.stream.start)}.` : "Waiting for the first tick to close.";
     }
     if (lines.length && !shown.length) return "All groups are hidden: press one above to see it.";
+    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed its threshold yet${release.threshold ? `: ${release.threshold.text}` : ""}.`;
     return shown.length && shown[0].column.tick.length ? "" : "Reading what was released.";
   }
 
   /** Of how many ticks one is drawn. */
   #step(tick) {
-    return Number.isFinite(this.options.range()) ? 1 : stepFor(this.release, spanOf(tick));
+    return Number.isFinite(this.options.range()) ? 1 : stepFor(this.release, this.#ticks(tick));
+  }
+
+  /** How many ticks the chart spans: the first one of all is not drawn where a step leaves it out. */
+  #ticks(tick) {
+    const all = !Number.isFinite(this.options.range()) && tick.length && this.release.ticks;
+    return all ? tick.at(-1) - this.release.ticks.from + 1 : spanOf(tick);
   }
 
   #told(tick) {
     const n = this.#step(tick);
     const older = n === 1 && tick.length >= roomFor(this.release) && this.series.first > (this.release.ticks?.from ?? this.series.first);
-    this.thin.textContent = (n > 1 ? `Every ${ordinal(n)} tick of ${count(spanOf(tick), "tick")} is drawn. ` : "")
+    this.thin.textContent = (n > 1 ? `Every ${ordinal(n)} tick of ${count(this.#ticks(tick), "tick")} is drawn. ` : "")
       + (older ? `Older ticks than the newest ${count(tick.length, "tick")} are in the CSV alone.` : "");
     show(this.thin, this.thin.textContent !== "");
   }

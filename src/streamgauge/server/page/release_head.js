@@ -3,15 +3,7 @@
 import { choice, el, show } from "./dom.js";
 import { lossText, signed, whole } from "./numbers.js";
 
-const ADDS_UP = new Set(["count", "sum", "distinct"]);
-
 export const isOver = (release) => release.ended !== null && release.ended !== undefined;
-
-/** Whether what one tick adds is the difference of two releases. */
-export const addsUp = (release, measure) => release.window === "running" && ADDS_UP.has(release.kinds?.[release.measures.indexOf(measure)]);
-
-/** The same of any of its measures. */
-export const adds = (release) => release.measures.some((measure) => addsUp(release, measure));
 
 export function badges(release) {
   const badge = (text, kind = "") => el("span", { class: `badge ${kind}` }, text);
@@ -24,13 +16,11 @@ export function badges(release) {
 
 /** The ways to look at it; `view` has them, changed() is told. */
 export function controls(release, view, changed) {
-  const set = (part) => (value) => { view[part] = value; show(perTick, addsUp(release, view.measure)); changed(); };
-  const perTick = choice("Running, or per tick", [["running", "Running"], ["tick", "Per tick"]], view.kind, set("kind"));
+  const set = (part) => (value) => { view[part] = value; changed(); };
   const measures = release.measures.length > 1 && choice("Measure", release.measures.map((name) => [name, name.replaceAll("_", " ")]), view.measure, set("measure"));
   const apartness = choice("Groups", [["together", "Together"], ["apart", "Apart"]], view.layout, set("layout"));
-  show(perTick, addsUp(release, view.measure));
   show(apartness, (release.places ?? 1) > 1 || release.discovered);
-  return el("div", { class: "controls" }, measures, perTick, apartness);
+  return el("div", { class: "controls" }, measures, apartness);
 }
 
 export const links = ({ href, name }) => el("span", { class: "links" },

@@ -94,11 +94,13 @@ export class Releases {
     if (series.last >= release.ticks.to && known) return;
     await this.#fill(series, what);
     series.step = what.step ?? series.step;
+    series.ready = true;
+    this.cards.get(release.name)?.update();
   }
 
   /** What is to be read for the range that was chosen: of all that there is, every so many ticks. */
   #wanted(series, places, ticks = this.#span({ release: series.release, series })) {
-    if (Number.isFinite(this.range) || !ticks) return { last: this.range + 1, places };
+    if (Number.isFinite(this.range) || !ticks) return { last: this.range, places };
     return { ...ticks, step: stepFor(series.release, ticksIn(ticks)), places };
   }
 
@@ -150,7 +152,7 @@ export class Releases {
 
   async #truthOf(name) {
     const ticks = this.series.get(name)?.ticks() ?? [];
-    const shown = Number.isFinite(this.range) ? ticks.slice(-this.range - 1) : ticks;
+    const shown = Number.isFinite(this.range) ? ticks.slice(-this.range) : ticks;
     if (this.demo && await this.truths.load(name, shown.map((row) => row.tick))) this.cards.get(name)?.update();
   }
 }

@@ -18,6 +18,7 @@ export class Series {
     this.rows = new Map(); // tick -> {tick, start, end, cells: {measure: Map(key -> {value, ...})}}
     this.places = new Map(); // key -> place, in the order in which they came
     this.sorted = null;
+    this.ready = false; // whether its history was read
   }
 
   get first() {
