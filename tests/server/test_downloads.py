@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import io
 import json
+import sys
 import urllib.error
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from sqlite3 import connect
 from typing import Any
 
+import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
@@ -33,8 +35,11 @@ from served import (
 )
 
 from streamgauge.pipeline.database import STORE
+from streamgauge.query.released import Place, Released, Releases, Shape
 from streamgauge.query.settings import ServerSettings
-from streamgauge.server import downloads, read_worker, reading
+from streamgauge.server import downloads, read_worker, reading, serving
+from streamgauge.server.columns import places_of
+from streamgauge.server.download_forms import build_form
 from streamgauge.server.limits import Limits
 from streamgauge.server.read_worker import ReadWorker
 from streamgauge.server.runner import Runner
@@ -456,3 +461,25 @@ def test_the_worker_rests_after_each_piece_of_work() -> None:
 
 def fail() -> None:
     raise BrokenError
+
+
+@pytest.mark.parametrize(
+    "labels", [(1, 2, 3), (True, False), (0.5, 2.5), ("a", 'b"', ""), (1, "a", False), (1, 2.5)]
+)
+def test_parts_of_a_tick_have_the_label_types_of_the_whole(labels: tuple[Any, ...]) -> None:
+    places = (Place(0, ()), *(Place(1, (("level_of", label),)) for label in labels))
+    shape = Shape("r", ("count", "sum"), places)
+    numbers = np.arange(2.0 * len(places)).reshape(2, -1)
+    numbers[0, 1] = np.nan
+    tick = Released(shape, 7, 0, 10**6, numbers, numbers, numbers, numbers, numbers > 1)
+    form = build_form("arrow", "wide", shape, (), {})
+    parts = [form.encode([places_of(tick, first, 1)]) for first in range(len(places))]
+    table = pa.ipc.open_stream(b"".join([form.header, *parts, form.end])).read_all()
+    assert table.equals(Releases(shape, [tick]).to_arrow())
+
+
+def test_threads_change_often_while_a_server_serves() -> None:
+    before = sys.getswitchinterval()
+    with serving.short_switches():
+        assert sys.getswitchinterval() == serving.SWITCH_SECONDS < before
+    assert sys.getswitchinterval() == before
