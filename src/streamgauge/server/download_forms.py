@@ -130,4 +130,5 @@ def build_form(
     `counts` are told to clients that can read them in the file itself.
     """
     own = tuple(measure for measure in shape.measures if not measures or measure in measures)
-    return FORMS[name, layout](replace(shape, measures=own), counts)
+    declared = shape if own == shape.measures else replace(shape, measures=own)
+    return FORMS[name, layout](declared, counts)

@@ -79,7 +79,7 @@ def count_rows(reader: Departed, shape: Shape, requested: AskedRange, first: int
     span = (shape.release, first, last, requested.step)
     ticks = reader.count_ticks(*span)
     if shape.discovered is None:
-        selected = Selection(requested.groups, requested.measures).shape(shape)
+        selected = Selection(requested.groups, ()).shape(shape) if requested.groups else shape
         rows: int | None = ticks * len(selected.places)
     else:
         rows = None if requested.groups else reader.count_places(*span)
