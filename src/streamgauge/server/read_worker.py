@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-REST_FACTOR = 1.0
+REST_FACTOR = 3.0
 
 Result = TypeVar("Result")
 
