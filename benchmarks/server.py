@@ -1,6 +1,6 @@
 """The server beside a bare Starlette endpoint that only parses the same body; live readers; a soak.
 
-    python benchmarks/server.py [--seconds N] [--readers N] [--soak SECONDS]
+    python -P benchmarks/server.py [--seconds N] [--readers N] [--soak SECONDS] [--downloads]
 
 Events: batches of 1,000 events as JSON lines over loopback, on some connections that each wait for the reply
 before they post again. The bare endpoint answers once it has parsed every line; ours once what the batch adds
@@ -9,6 +9,13 @@ one after the other, twice; the load comes from a third process that holds prepa
 
 Readers: so many connections to /api/live while events are posted, a tick a second; each must see every tick,
 once and in order. `--soak` does both for as long as it says and prints the server's memory every 30 s.
+
+Downloads: `--downloads` alone, about 4 minutes. A stream of 1 s ticks has a history of HISTORY ticks and
+GROUPS groups. DOWNLOADERS connections without a token repeat one CSV download of all of it for DOWNLOAD_TICKS
+ticks. One curator posts ten batches a second, and one live reader notes when ticks arrive. A tick is late if
+it comes half a publish_delay or more after its departure. A quiet period without downloads is printed first,
+for comparison. Bar: no late tick, and a median of event posts below 0.2 s. Broken and refused downloads and
+the memory of the server are printed too. Run it on a machine that does nothing else.
 """
 
 import argparse
@@ -35,6 +42,10 @@ BAR = 0.7
 REGIONS = 20
 NOW = 9_876_543_210_987  # stands for the time at which a batch is posted
 
+HISTORY, GROUPS, DOWNLOADERS = 2500, 200, 40
+DOWNLOAD_TICKS, QUIET_TICKS = 200, 20
+POST_BAR = 0.2  # seconds, median
+
 PIPELINE = """
 [stream]
 name = "visits"
@@ -54,8 +65,8 @@ temperature = {{ bounds = [35.0, 42.0], grid = 0.1 }}
 
 [server]
 anonymous = true
-publish_delay = "250ms"
-rate = 1000000.0
+publish_delay = "{delay}"
+rate = {rate}
 max_live = 5000
 max_live_per_client = 5000
 
@@ -254,11 +265,14 @@ def bare() -> Iterator[int]:
 
 
 @contextmanager
-def ours(folder: Path) -> Iterator[tuple[int, str, int]]:
+def ours(
+    folder: Path, *, groups: int = REGIONS, history: int = 0, delay: str = "250ms", rate: float = 1e6
+) -> Iterator[tuple[int, str, int]]:
     """A server on a fresh pipeline: its port, a token, its process."""
-    start = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    regions = ", ".join(f'"region-{place:02d}"' for place in range(REGIONS))
-    (folder / "bench.toml").write_text(PIPELINE.format(start=start, regions=regions))
+    start = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - history))
+    regions = ", ".join(f'"region-{place:02d}"' for place in range(groups))
+    text = PIPELINE.format(start=start, regions=regions, delay=delay, rate=rate)
+    (folder / "bench.toml").write_text(text)
     run = [str(HERE / "streamgauge")]
     subprocess.run([*run, "key", "create", "bench.key"], cwd=folder, check=True, capture_output=True)
     made = [*run, "token", "create", "bench.toml", "load", "--role", "curator"]
@@ -332,14 +346,167 @@ async def soaked(port: int, pid: int, count: int, seconds: float) -> None:
     print(told_of(watching.result()))
 
 
+@dataclass
+class Downloads:
+    """Results of connections that repeat one download."""
+
+    whole: int = 0
+    rows: int = 0
+    size: int = 0
+    broken: int = 0
+    refused: dict[int, int] = field(default_factory=dict)
+
+
+async def download(port: int, path: str, until: float, found: Downloads) -> None:
+    """Repeat a download on one connection, which is opened again if the server closes it."""
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+    while time.perf_counter() < until:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
+        try:
+            while time.perf_counter() < until:
+                writer.write(request)
+                if not await receive_download(reader, until, found):
+                    await asyncio.sleep(0.5)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            found.broken += time.perf_counter() < until
+        writer.close()
+
+
+async def receive_download(reader: asyncio.StreamReader, until: float, found: Downloads) -> bool:
+    """Read one reply; tell if it was a download."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    status = int(head.split(b" ", 2)[1])
+    length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+    left, tail, end = int(length[1]) if length else -1, b"", b"\r\n0\r\n\r\n"
+    while left and not tail.endswith(end) and time.perf_counter() < until:
+        data = await reader.read(min(left, 2**18) if left > 0 else 2**18)
+        if not data:
+            raise asyncio.IncompleteReadError(tail, None)
+        left -= len(data) if left > 0 else 0
+        tail = (tail + data)[-len(end) :]
+        found.size += len(data)
+        found.rows += data.count(b"\n") if status == 200 else 0
+    if status != 200:
+        found.refused[status] = found.refused.get(status, 0) + 1
+    found.whole += status == 200 and (not left or tail.endswith(end))
+    return status == 200
+
+
+async def post_steadily(port: int, token: str, until: float, load: Load) -> None:
+    """Post ten batches a second on one connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    bodies, own, begun = prepared(), f"{os.getpid()}-{id(reader)}", time.perf_counter()
+    for count in range(10**6):
+        await asyncio.sleep(begun + count / 10 - time.perf_counter())
+        if time.perf_counter() >= until:
+            break
+        body = bodies[count % BATCHES].replace(b"%d" % NOW, b"%d" % int(time.time() * 1000))
+        head = (
+            f"POST /api/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
+            f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n"
+            f"Batch-Key: {own}-{count}\r\n\r\n"
+        )
+        sent = time.perf_counter()
+        writer.write(head.encode() + body)
+        load.refused += await replied(reader) != 200
+        load.latencies.append(time.perf_counter() - sent)
+    writer.close()
+
+
+async def measure(port: int, token: str, ticks: int, delay: float) -> tuple[Reader, Load]:
+    """Post events and follow the live stream for so many ticks."""
+    seen, load, opened = Reader(), Load(), list[int]()
+    following = asyncio.create_task(reading(port, seen, asyncio.Semaphore(1), opened))
+    while not seen.late or seen.late[-1] > 10:  # the history comes first
+        await asyncio.sleep(0.01)
+    seen.ticks.clear()
+    seen.late.clear()
+    posts = asyncio.create_task(post_steadily(port, token, time.perf_counter() + ticks * 10, load))
+    while len(seen.ticks) < ticks:
+        await asyncio.sleep(0.05)
+    for task in (following, posts):
+        task.cancel()
+    await asyncio.gather(following, posts, return_exceptions=True)
+    seen.late = [late - delay for late in seen.late]
+    return seen, load
+
+
+def print_measured(name: str, seen: Reader, load: Load, delay: float) -> None:
+    late = sum(each >= delay / 2 for each in seen.late)
+    times = (load.latency(0.5), load.latency(0.99), max(load.latencies, default=float("nan")))
+    posts = "median {:.3f} s, p99 {:.3f} s, worst {:.3f} s".format(*times)
+    print(f"{name}: {late} of {len(seen.late)} ticks late, the worst by {max(seen.late):.2f} s;", end=" ")
+    print(f"{len(load.latencies)} event posts, {posts}, {load.refused} refused", flush=True)
+
+
+def wait_for_history(port: int, start: float) -> None:
+    """Return when the run has published its past ticks and is on time."""
+    import urllib.request
+
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/releases") as reply:
+            if json.load(reply)["shown"]["tick"] >= time.time() - start - 6:
+                return
+        time.sleep(1)
+
+
+def watch_downloads(query: str) -> None:
+    """Measure ticks and posts, without downloads and then under them."""
+    delay, path = 1.0, f"/api/releases/visits_by_region?{query}"
+    settings: dict[str, Any] = {"groups": GROUPS, "history": HISTORY, "delay": "1s", "rate": 50.0}
+    start = time.time() - HISTORY
+    with tempfile.TemporaryDirectory() as folder, ours(Path(folder), **settings) as (port, token, pid):
+        wait_for_history(port, start)
+        time.sleep(3)
+        print(f"\n{HISTORY:,} ticks of {GROUPS} groups; {DOWNLOADERS} connections repeat GET {path}")
+        before = memory(pid)
+        print_measured("quiet", *asyncio.run(measure(port, token, QUIET_TICKS, delay)), delay)
+        command = [sys.executable, "-P", __file__, "--download", str(port), path, str(DOWNLOAD_TICKS * 3)]
+        with process(command, stdout=subprocess.PIPE) as child:
+            begun = time.perf_counter()
+            seen, load = asyncio.run(measure(port, token, DOWNLOAD_TICKS, delay))
+            child.send_signal(signal.SIGTERM)
+            found = Downloads(**json.loads(child.communicate()[0]))
+            seconds = time.perf_counter() - begun
+        print_measured("downloads", seen, load, delay)
+        rates = f"{found.rows / seconds:,.0f} rows/s, {found.size / seconds / 1e6:.1f} MB/s"
+        print(
+            f"{found.whole} whole downloads, {rates}, {found.broken} broken, refused {found.refused};",
+            end=" ",
+        )
+        print(f"memory {before:.0f} -> {memory(pid):.0f} MiB")
+        print(f"bar: 0 late ticks, median of event posts below {POST_BAR} s")
+
+
+async def download_all(port: int, path: str, seconds: float) -> Downloads:
+    """Repeat a download on all connections until the time is over or SIGTERM comes."""
+    found, until = Downloads(), time.perf_counter() + seconds
+    tasks = [asyncio.create_task(download(port, path, until, found)) for _ in range(DOWNLOADERS)]
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await asyncio.wait([asyncio.create_task(stop.wait())], timeout=seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--readers", type=int, default=500)
     parser.add_argument("--soak", type=float, default=0)
     parser.add_argument("--load", nargs=4, metavar=("PORT", "TOKEN", "SECONDS", "CONNECTIONS"))
+    parser.add_argument("--downloads", action="store_true")
+    parser.add_argument("--query", default="format=csv", help="of the downloads")
+    parser.add_argument("--download", nargs=3, metavar=("PORT", "PATH", "SECONDS"))
     asked = parser.parse_args()
-    if asked.load:
+    if asked.download:
+        port, path, seconds = asked.download
+        print(json.dumps(asyncio.run(download_all(int(port), path, float(seconds))).__dict__))
+    elif asked.downloads:
+        watch_downloads(asked.query)
+    elif asked.load:
         port, token, seconds, connections = asked.load
         print(asyncio.run(posted(int(port), token, float(seconds), int(connections))).as_text())
     elif asked.soak:

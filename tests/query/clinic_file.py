@@ -92,6 +92,8 @@ EVERYTHING: dict[str, Any] = {
         "rate": Decimal("12.5"),
         "max_live": 500,
         "max_live_per_client": 10,
+        "max_downloads": 50,
+        "max_downloads_per_client": 2,
         "hosts": ["clinic.example"],
         "max_groups": 1000,
         "max_asked": 20,

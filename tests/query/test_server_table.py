@@ -37,7 +37,8 @@ def test_a_server_that_says_nothing_is_the_usual_one():
 def test_a_server_says_what_differs():
     said = {"anonymous": True, "https": True, "publish_delay": "500ms", "max_body": "1MiB", "rate": 0.5}
     said |= {"max_waiting": "2 MB", "max_live": 3, "max_live_per_client": 2, "hosts": ["Clinic.example"]}
-    told = (True, True, 500_000, 2**20, 2_000_000, 0.5, 3, 2)
+    said |= {"max_downloads": 7, "max_downloads_per_client": 5}
+    told = (True, True, 500_000, 2**20, 2_000_000, 0.5, 3, 2, 7, 5)
     assert read(said).server == ServerSettings(*told, hosts=("clinic.example",))
 
 

@@ -21,6 +21,8 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "last_released": [("counts",)],
     "releases": [("counts",), ("counts", 1, None, 2)],
     "span": [("counts",)],
+    "count_ticks": [("counts", 1, 9), ("counts", 2, 9, 2)],
+    "count_places": [("counts", 1, 9), ("counts", 2, 9, 2)],
     "chain_of": [("counts", 1), ("counts", 9)],
     "chain_with": [(0,), (1,), (2,)],
     "rows": [(0,), (1,)],
@@ -81,7 +83,7 @@ def test_a_reader_that_is_not_held_back_is_caught(stores: tuple[Path, Path, int]
     assert {name.partition("(")[0] for name in told if told[name] != known[name]} == {
         *("acts", "chain", "chain_at", "chain_of", "chain_with", "last_released", "number", "place"),
         *("published", "releases", "rows", "span", "tick", "told_acts", "trace"),
-        *("shown", "act_count", "acts_after"),
+        *("shown", "act_count", "acts_after", "count_ticks", "count_places"),
     }
 
 

@@ -88,13 +88,25 @@ def test_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     assert reply.headers["content-type"] == "text/csv; charset=utf-8; header=present"
     told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
     rows = rows_of(ask(runner, "/api/releases/counts"))
-    assert len(told) == 2 * len(rows)
     assert "chain" not in told[0]
-    for row in rows:
-        for line in told:
-            if (int(line["tick"]), json.loads(line["group"])) == (row["tick"], row["group"]):
-                value = row[line["measure"]]["value"]
-                assert float(line["value"]) == value
+    assert [
+        (int(line["tick"]), line["g"], float(line["count"]), float(line["avg_x_low"])) for line in told
+    ] == [(row["tick"], row["group"]["g"], row["count"]["value"], row["avg_x"]["low"]) for row in rows]
+
+
+def test_long_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
+    reply = ask(runner, "/api/releases/counts?format=csv&shape=long")
+    told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
+    rows = rows_of(ask(runner, "/api/releases/counts"))
+    assert len(told) == 2 * len(rows) == int(reply.headers["row-count"])
+    assert "chain" not in told[0]
+    numbers = {
+        (row["tick"], str(row["group"]), m): row[m]["value"] for row in rows for m in ("count", "avg_x")
+    }
+    assert numbers == {
+        (int(line["tick"]), str(json.loads(line["group"])), line["measure"]): float(line["value"])
+        for line in told
+    }
 
 
 def test_arrow_tells_the_same_numbers_as_rows(runner: Runner) -> None:
@@ -195,7 +207,13 @@ def test_ranges_and_groups_choose(runner: Runner) -> None:
         ("step=1&step=2", "step must be given once, got '2 times'"),
         ("limit=10001", "limit must be a whole number from 1 to 10000"),
         ("limit=1&limit=2", "limit must be given once, got '2 times'"),
-        ("shape=round", "shape must be one of rows, columns"),
+        ("shape=round", "shape must be one of rows, columns, wide, long"),
+        ("shape=wide", "shape must be rows or columns for json, got 'wide'"),
+        ("shape=rows&format=csv", "shape must be wide or long for csv, got 'rows'"),
+        ("shape=long&format=arrow", "shape must be wide for arrow, got 'long'"),
+        ("limit=9&format=csv", "limit must be left out for csv, which is sent whole: choose ticks with"),
+        ("limit=10000&format=arrow", "limit must be left out for arrow, which is sent whole"),
+        ("place=1&format=csv", "place must be left out for csv, which is sent whole"),
         ("format=xml", "format must be one of json, csv, arrow"),
         ("group=h:a", "group must be column:label with a column of g"),
         ("measure=sum", "measure must be one of count, avg_x"),
@@ -255,6 +273,7 @@ def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
         "last=2",
         "step=2",
         "limit=3",
+        "format=csv&shape=long",
     ]
     queries += ["place=1", "group=g:a", "group=g:b", "measure=count"]
     replies = {query: ask(runner, f"/api/releases/counts?{query}") for query in queries}

@@ -145,15 +145,18 @@ class Reader:
         return int(self._one("SELECT coalesce(max(tick), 0) FROM releases WHERE release = ?", name))
 
     def releases(
-        self, name: str, first: int = 1, last: int | None = None, step: int = 1
+        self, name: str, first: int = 1, last: int | None = None, step: int = 1, at_once: int = AT_ONCE
     ) -> Iterator[tuple[int, bytes]]:
-        """Ticks and payloads of one release, by tick: every so many, counted from the first."""
+        """Ticks and payloads of one release, by tick: every so many, counted from the first.
+
+        `at_once` payloads are in memory at a time.
+        """
         query = (
             "SELECT tick, payload FROM releases WHERE release = ? AND tick BETWEEN ? AND ? AND number <= ? "
-            f"AND (tick - ?) % ? = 0 ORDER BY tick LIMIT {AT_ONCE}"
+            "AND (tick - ?) % ? = 0 ORDER BY tick LIMIT ?"
         )
         until = 2**62 if last is None else last
-        while rows := self._rows(query, name, first, until, self.shown, first, step):
+        while rows := self._rows(query, name, first, until, self.shown, first, step, at_once):
             yield from rows
             first = rows[-1][0] + step
 

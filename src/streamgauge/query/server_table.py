@@ -10,6 +10,8 @@ max_reports            64 records of one message, where anyone sends reports
 rate                   50 requests a second of one client, and twice as many at once
 max_live               1000 connections that wait for releases
 max_live_per_client    20 of them
+max_downloads          100 downloads of CSV or Arrow at a time
+max_downloads_per_client  4 of them
 max_groups             10000 groups of one release that is asked for
 max_asked              200 releases that were asked for and are at work
 max_asked_per_analyst  50 of them
@@ -33,6 +35,7 @@ from streamgauge.query.toml_rules import LENGTH, MOST, SWITCH, amount, whole
 SERVER_KEYS = (
     *("anonymous", "https", "publish_delay", "max_body", "max_waiting", "show_intruder"),
     *("rate", "max_live", "max_live_per_client", "hosts", "max_reports"),
+    *("max_downloads", "max_downloads_per_client"),
     *("max_groups", "max_asked", "max_asked_per_analyst", "max_asked_memory", "max_asked_work"),
     *("max_asks_per_analyst", "max_asks_per_minute", "max_plans_per_minute"),
 )
@@ -105,6 +108,10 @@ def server_of(top: Table) -> ServerSettings:
         max_reports=table.optional("max_reports", RECORDS, usual.max_reports),
         max_live=table.optional("max_live", CONNECTIONS, usual.max_live),
         max_live_per_client=table.optional("max_live_per_client", CONNECTIONS, usual.max_live_per_client),
+        max_downloads=table.optional("max_downloads", CONNECTIONS, usual.max_downloads),
+        max_downloads_per_client=table.optional(
+            "max_downloads_per_client", CONNECTIONS, usual.max_downloads_per_client
+        ),
         max_groups=table.optional("max_groups", GROUPS, usual.max_groups),
         max_asked=table.optional("max_asked", RELEASES, usual.max_asked),
         max_asked_per_analyst=table.optional("max_asked_per_analyst", RELEASES, usual.max_asked_per_analyst),

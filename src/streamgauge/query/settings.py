@@ -138,6 +138,8 @@ class ServerSettings:
     rate: float = 50.0  # requests a second of one client
     max_live: int = 1000  # connections that wait for releases
     max_live_per_client: int = 20
+    max_downloads: int = 100  # replies of CSV or Arrow that are being sent
+    max_downloads_per_client: int = 4
     max_groups: int = 10_000  # of one release that an analyst asks for
     max_asked: int = 200  # releases that were asked for, and are open or run on
     max_asked_per_analyst: int = 50

@@ -28,6 +28,7 @@ from streamgauge.server.limits import Limits
 from streamgauge.server.metrics import Metrics
 from streamgauge.server.openapi import document
 from streamgauge.server.public_ledger import PublicLedger
+from streamgauge.server.read_worker import ReadWorker
 from streamgauge.server.reports import Collecting, public_paths
 from streamgauge.server.roles import Admission
 from streamgauge.server.runner import Runner
@@ -55,7 +56,7 @@ def app_of(
     """`log` takes what the curator should look at, `access` a line per request; `hosts` are our names."""
     limits, sessions, forgets = Limits(settings), Sessions(tokens), runner.file.stream.pan_private
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
-    asking = Asking(runner, ledger, limits)
+    asking, worker = Asking(runner, ledger, limits), ReadWorker()
     signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
     public = public_paths(runner)
     routes = [
@@ -65,8 +66,8 @@ def app_of(
         *Intrusions(asking).routes(),
         *ledger.routes(),
         *signing_in.routes(),
-        *reading.routes(runner, settings),
-        *live.routes(runner, limits),
+        *reading.routes(runner, settings, limits, worker),
+        *live.routes(runner, limits, worker),
         *rehearsal.routes(runner),
         Route("/api/openapi.json", described),
         Route("/healthz", Health(runner).tell),

@@ -3,9 +3,10 @@
 from, to    ticks, both included              last     so many ticks up to the newest; not with from or to
 step        every so many of these, counted from the first
 group       column:label; several of a column are any of them, of several columns all of them
-measure     by name, several                  limit    rows of a page, at most MOST_ROWS
-shape       rows or columns, of JSON          format   json, csv or arrow, before what Accept says
-place       how many places of the first tick are left out: pages use it
+measure     by name, several                  limit    rows of a page of JSON, at most MOST_ROWS
+shape       rows or columns, of JSON; wide    format   json, csv or arrow, before what Accept says
+            or long, of CSV                   place    how many places of the first tick are left out:
+                                                       pages of JSON use it
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,8 @@ LARGEST = 2**62
 WIDEST_STEP = 2**31
 SINGLE = ("from", "to", "last", "step", "limit", "shape", "format", "place")
 SEVERAL = ("group", "measure")
-SHAPES, FORMATS = ("rows", "columns"), ("json", "csv", "arrow")
+SHAPES = {"json": ("rows", "columns"), "csv": ("wide", "long"), "arrow": ("wide",)}  # the default first
+FORMATS = tuple(SHAPES)
 
 
 def unfit(name: str, rule: str, got: str) -> HttpRefusal:
@@ -39,11 +41,12 @@ class AskedRange:
     newest: int | None = None  # ticks
     step: int = 1
     limit: int = MOST_ROWS
-    shape: str = "rows"
+    shape: str | None = None
     format: str | None = None
     place: int = 0
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     measures: tuple[str, ...] = ()
+    paging: str = ""  # the first parameter that only pages have, if one was given
 
     @classmethod
     def of(cls, asked: QueryParams, shape: Shape) -> "AskedRange":
@@ -60,11 +63,12 @@ class AskedRange:
             newest=_whole(asked, "last", 1),
             step=_whole(asked, "step", 1, WIDEST_STEP) or 1,
             limit=_whole(asked, "limit", 1, MOST_ROWS) or MOST_ROWS,
-            shape=_one_of(asked, "shape", SHAPES) or "rows",
-            format=_one_of(asked, "format", FORMATS),
+            shape=one_of(asked, "shape", ("rows", "columns", "wide", "long")),
+            format=one_of(asked, "format", FORMATS),
             place=_whole(asked, "place", 0) or 0,
             groups=_groups(asked.getlist("group"), shape),
             measures=_measures(asked.getlist("measure"), shape),
+            paging=next((name for name in ("limit", "place") if name in asked), ""),
         )
         made._check()
         return made
@@ -74,6 +78,15 @@ class AskedRange:
             raise unfit("last", "given without from and to", str(self.newest))
         if self.first is not None and self.last is not None and self.first > self.last:
             raise unfit("from", f"at most to, {self.last}", str(self.first))
+
+    def choose_shape(self, form: str) -> str:
+        """Return the shape of a reply in this format; refuse parameters that it does not have."""
+        if self.shape is not None and self.shape not in SHAPES[form]:
+            raise unfit("shape", f"{' or '.join(SHAPES[form])} for {form}", self.shape)
+        if form != "json" and self.paging:
+            rule = f"left out for {form}, which is sent whole: choose ticks with from, to and last"
+            raise HttpRefusal(422, "bad_parameter", f"{self.paging} must be {rule}")
+        return self.shape or SHAPES[form][0]
 
     def within(self, span: tuple[int, int]) -> tuple[int, int]:
         """The ticks that are meant, where these are the first and the last that there are."""
@@ -87,7 +100,7 @@ class AskedRange:
         told += [("step", self.step)] if self.step != 1 else []
         told += [("place", place)] if place else []
         told += [("limit", self.limit)] if self.limit != MOST_ROWS else []
-        told += [("shape", self.shape)] if self.shape != "rows" else []
+        told += [("shape", self.shape)] if self.shape not in (None, "rows") else []
         told += [("format", self.format)] if self.format else []
         told += [("group", f"{column}:{label}") for column, some in self.groups.items() for label in some]
         told += [("measure", measure) for measure in self.measures]
@@ -113,7 +126,7 @@ def _whole(asked: QueryParams, name: str, least: int, most: int = LARGEST) -> in
     return int(told)
 
 
-def _one_of(asked: QueryParams, name: str, words: tuple[str, ...]) -> str | None:
+def one_of(asked: QueryParams, name: str, words: tuple[str, ...]) -> str | None:
     told = asked.get(name)
     if told is not None and told not in words:
         raise unfit(name, f"one of {', '.join(words)}", told)

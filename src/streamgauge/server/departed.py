@@ -18,9 +18,11 @@ from typing import NamedTuple
 
 from streamgauge.pipeline.chain import genesis
 from streamgauge.pipeline.reader import AT_ONCE, Act, Reader, Trace
+from streamgauge.query.packed import HEADER
 from streamgauge.server.known_acts import KnownActs
 from streamgauge.server.shapes import Shapes
 
+HEADERS_AT_ONCE = 256  # of payloads, in one short reading
 Told = tuple[int, str, str, int, bytes]  # number, chain, release, tick, payload
 
 
@@ -102,9 +104,28 @@ class Departed(Reader):
 
     def span(self, name: str) -> tuple[int, int] | None:
         """The first and the last tick of a release, if there is one."""
-        query = "SELECT min(tick), max(tick) FROM releases WHERE release = ? AND number <= ?"
-        ((first, last),) = self._rows(query, name, self.shown)
-        return None if first is None else (first, last)
+        query = "SELECT tick FROM releases WHERE release = ? AND number <= ? ORDER BY tick {} LIMIT 1"
+        ends = [self._rows(query.format(order), name, self.shown) for order in ("ASC", "DESC")]
+        return (ends[0][0][0], ends[1][0][0]) if ends[0] and ends[1] else None
+
+    def count_ticks(self, name: str, first: int, last: int, step: int = 1) -> int:
+        """Return the number of ticks that `releases` yields."""
+        query = (
+            "SELECT count(*) FROM releases WHERE release = ? AND tick BETWEEN ? AND ? AND (tick - ?) % ? = 0"
+        )
+        return int(self._one(query, name, first, min(last, self.last_released(name)), first, step))
+
+    def count_places(self, name: str, first: int, last: int, step: int = 1) -> int:
+        """Return the number of places of all ticks that `releases` yields, which are not unpacked."""
+        query = (
+            f"SELECT tick, substr(payload, 1, {HEADER.size}) FROM releases WHERE release = ? AND number <= ? "
+            f"AND tick BETWEEN ? AND ? AND (tick - ?) % ? = 0 ORDER BY tick LIMIT {HEADERS_AT_ONCE}"
+        )
+        places = 0
+        while rows := self._rows(query, name, self.shown, first, last, first, step):
+            places += sum(HEADER.unpack(header)[2] for _, header in rows)
+            first = rows[-1][0] + step
+        return places
 
     def chain_of(self, name: str, last: int) -> str | None:
         """The chain with which the last tick of a release up to one was committed."""

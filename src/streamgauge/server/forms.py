@@ -1,36 +1,34 @@
-"""A page of a release as bytes: JSON in rows or in columns, CSV, Arrow.
+"""The formats of a release, and a page of it as JSON, in rows or in columns.
 
 rows       the objects that the JSON lines of sinks have, without their stamps
 columns    see `columns`
-CSV        the long form of sinks, without stamps
-Arrow      the wide form, as an IPC stream; needs pyarrow
+
+CSV and Arrow have no pages: see `downloads`.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
 
-from streamgauge.query.packages import MissingPackage, needs
 from streamgauge.query.shapes import text
-from streamgauge.server.asked_range import AskedRange
+from streamgauge.server.asked_range import FORMATS, one_of
 from streamgauge.server.columns import ticks_as_json
 from streamgauge.server.errors import HttpRefusal
 from streamgauge.server.pages import Page
-from streamgauge.sinks import CsvLines, JsonLines
+from streamgauge.sinks import JsonLines
 
 TYPES = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8; header=present",
     "arrow": "application/vnd.apache.arrow.stream",
 }
-NO_STAMP, NO_FIELD = b',"chain":null}\n', b",\n"  # how lines without a stamp end, and nothing else can
+NO_STAMP = b',"chain":null}\n'  # how lines without a stamp end, and nothing else can
 
 
-def format_of(request: Request, asked: AskedRange) -> str:
+def format_of(request: Request) -> str:
     """What was asked for by name, or else what is accepted, best first."""
-    if asked.format is not None:
-        return asked.format
+    if "format" in request.query_params:
+        return str(one_of(request.query_params, "format", FORMATS))
     for accepted in _accepted(request.headers.get("accept") or "*/*"):
         for name, kind in TYPES.items():
             plain = kind.partition(";")[0]
@@ -57,9 +55,9 @@ def _quality(settings: list[str]) -> float:
     return float(told) if told.replace(".", "", 1).isdigit() and told.isascii() else 0.0
 
 
-def encoded(page: Page, form: str, shape: str) -> bytes:
-    """The page in a form."""
-    return FORMS[form if form != "json" else shape](page)
+def encoded(page: Page, shape: str) -> bytes:
+    """The page as JSON."""
+    return _rows(page) if shape == "rows" else _columns(page)
 
 
 def _rows(page: Page) -> bytes:
@@ -74,30 +72,5 @@ def _columns(page: Page) -> bytes:
 
 
 def _told(page: Page, **more: Any) -> str:
-    return text({"release": page.releases.release, "ticks": page.ticks, **more, "next": page.next})
-
-
-def _csv(page: Page) -> bytes:
-    form = CsvLines()
-    lines = b"".join(form.lines(item, None) for item in page.releases)
-    return form.header.replace(b",chain\n", b"\n") + lines.replace(NO_FIELD, b"\n")
-
-
-def _arrow(page: Page) -> bytes:
-    try:
-        with needs("pyarrow", "streamgauge[arrow]"):
-            import pyarrow as pa
-    except MissingPackage as missing:
-        raise HttpRefusal(406, "not_acceptable", str(missing)) from None
-    table, sink = page.releases.to_arrow(), pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-FORMS: Mapping[str, Callable[[Page], bytes]] = {
-    "rows": _rows,
-    "columns": _columns,
-    "csv": _csv,
-    "arrow": _arrow,
-}
+    totals = {"ticks_total": page.totals.ticks, "rows_total": page.totals.rows}
+    return text({"release": page.releases.release, "ticks": page.ticks, **totals, **more, "next": page.next})

@@ -4,6 +4,7 @@
     the rate of plans          the same: each takes the processor from the run
     the rate of asks and ends  the same: the run is stopped for each, and the book keeps each for ever
     live connections           by client, and in all
+    downloads                  the same
     the length of a body       and the time that it may take
     bodies that are held       in all, of events only: batches on their way into the inbox
 
@@ -14,7 +15,8 @@ much the curator sends: bodies of events have a bound of their own.
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from math import ceil
 
 from streamgauge.query.settings import ServerSettings
@@ -53,12 +55,14 @@ class Limits:
         self._requests = Rates(settings.rate, settings.rate * BURST, now)
         self._asks = Rates(settings.max_asks_per_minute / 60, settings.max_asks_per_minute, now)
         self._plans = Rates(settings.max_plans_per_minute / 60, settings.max_plans_per_minute, now)
-        self._live: Counter[str] = Counter()
+        live, downloads = settings.max_live, settings.max_downloads
+        self._live = Slots("live", "live connections", live, settings.max_live_per_client)
+        self._downloads = Slots("downloads", "downloads", downloads, settings.max_downloads_per_client)
         self._held = 0
 
     @property
     def live_connections(self) -> int:
-        return self._live.total()
+        return self._live.counts.total()
 
     @property
     def held_bytes(self) -> int:
@@ -84,22 +88,13 @@ class Limits:
             rule = f"releases that are asked for or ended must be at most {most} a minute, got more"
             raise later("rate", rule, status=429, seconds=wait)
 
-    @contextmanager
-    def live(self, client: str) -> Iterator[None]:
+    def live(self, client: str) -> AbstractContextManager[None]:
         """A live connection, counted while it lasts."""
-        most, each = self.settings.max_live, self.settings.max_live_per_client
-        if self._live[client] >= each:
-            rule = f"live connections must be at most {each} of one client, got one more"
-            raise later("live", rule, status=429, seconds=5)
-        if self._live.total() >= most:
-            raise later("live", f"live connections must be at most {most}, got one more", seconds=5)
-        self._live[client] += 1
-        try:
-            yield
-        finally:
-            self._live[client] -= 1
-            if not self._live[client]:
-                del self._live[client]
+        return self._live.take(client)
+
+    def download(self, client: str) -> AbstractContextManager[None]:
+        """A download, counted while it lasts."""
+        return self._downloads.take(client)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
@@ -117,6 +112,33 @@ class Limits:
             yield hold
         finally:
             self._held -= own
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Connections of a kind: so many in all, and of each client."""
+
+    code: str
+    words: str
+    most: int
+    each: int
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def take(self, client: str) -> Iterator[None]:
+        """Count one more of a client for as long as it lasts; refuse one too many."""
+        if self.counts[client] >= self.each:
+            rule = f"{self.words} must be at most {self.each} of one client, got one more"
+            raise later(self.code, rule, status=429, seconds=5)
+        if self.counts.total() >= self.most:
+            raise later(self.code, f"{self.words} must be at most {self.most}, got one more", seconds=5)
+        self.counts[client] += 1
+        try:
+            yield
+        finally:
+            self.counts[client] -= 1
+            if not self.counts[client]:
+                del self.counts[client]
 
 
 def too_large(most: int) -> HttpRefusal:

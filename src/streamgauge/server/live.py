@@ -22,8 +22,9 @@ Promise
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +35,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamgauge.server.board import Board, Event, message
 from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.read_worker import ReadWorker
 from streamgauge.server.roles import Person, address, always
 from streamgauge.server.runner import Runner
 
@@ -42,6 +44,8 @@ LOOK = 2.0  # seconds after which it is looked whether a reader may go on
 PATIENCE = 10.0
 MOST_BEHIND = 1000  # events that leave while one is being taken
 AT_ONCE = 64  # events of one write
+
+Read = Callable[[Callable[[], list[Event]]], Awaitable[list[Event]]]  # runs a function that reads rows
 
 _ID = re.compile(r"([0-9]{1,18})\.([0-9a-f]{8})")
 
@@ -56,7 +60,9 @@ class Dropped(Exception):  # noqa: N818 - named for what it is
     """A reader that is too slow."""
 
 
-def routes(runner: Runner, limits: Limited) -> list[Route]:
+def routes(runner: Runner, limits: Limited, worker: ReadWorker | None = None) -> list[Route]:
+    reads = worker or ReadWorker()
+
     async def live(request: Request) -> Response:
         names = frozenset(request.query_params.getlist("release"))
         known = {release.name for release in runner.file.releases}
@@ -64,10 +70,12 @@ def routes(runner: Runner, limits: Limited) -> list[Route]:
             raise HttpRefusal(404, "not_found", "release must be one that was charged, got another")
         held = ExitStack()
         person: Person | None = request.scope.get("person")
-        held.enter_context(limits.live(client_of(request, person)))
+        client = client_of(request, person)
+        held.enter_context(limits.live(client))
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         still = always if person is None else person.still
-        return LiveResponse(Line(runner.board, names, last), held, still)
+        line = Line(runner.board, names, last, partial(reads.run, client))
+        return LiveResponse(line, held, still)
 
     return [Route("/api/live", live, name="live")]
 
@@ -80,8 +88,8 @@ def client_of(request: Request, person: Person | None) -> str:
 class Line:
     """How far one reader is."""
 
-    def __init__(self, board: Board, names: frozenset[str], last: str) -> None:
-        self.board, self.names, self.last = board, names, last
+    def __init__(self, board: Board, names: frozenset[str], last: str, read: Read) -> None:
+        self.board, self.names, self.last, self.read = board, names, last, read
         self.place, self.id, self.acts, self.state = 0, "", 0, ""
 
     async def begin(self) -> bytes:
@@ -113,7 +121,7 @@ class Line:
     async def _next(self) -> list[Event]:
         events = self.board.kept(self.place, AT_ONCE)
         if events is None:
-            events = await run_in_threadpool(self.board.stored, self.place, AT_ONCE)
+            events = await self.read(partial(self.board.stored, self.place, AT_ONCE))
         self.place, self.id = events[-1].place, events[-1].id
         return events
 

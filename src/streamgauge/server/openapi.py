@@ -93,13 +93,23 @@ SPAN = [
     parameter("step", "query", TICK, "Every so many ticks, counted from the first of the range."),
     parameter("group", "query", {"type": "array", "items": {"type": "string"}}, "As in region:north."),
     parameter("measure", "query", {"type": "array", "items": {"type": "string"}}, "As in count."),
-    parameter("limit", "query", {**TICK, "maximum": 10_000}, "Rows of a page, at most."),
-    parameter("shape", "query", {"enum": ["rows", "columns"]}, "How JSON is laid out."),
+    parameter("limit", "query", {**TICK, "maximum": 10_000}, "Rows of a page of JSON, at most."),
+    parameter(
+        "shape",
+        "query",
+        {"enum": ["rows", "columns", "wide", "long"]},
+        "The layout: rows (default) or columns for JSON, wide (default) or long for CSV.",
+    ),
     parameter("format", "query", {"enum": ["json", "csv", "arrow"]}, "Instead of Accept."),
 ]
 NEWER: dict[str, Schema] = {"304": {"description": "As the ETag says: nothing has changed."}}
 TICKS_OF_ONE: Schema = {
-    "description": "A page of ticks.",
+    "description": "JSON: a page of ticks. CSV and Arrow: all ticks, in chunks.",
+    "headers": {
+        "Link": {"schema": {"type": "string"}, "description": "The next page of JSON, if there is one."},
+        "Tick-Count": {"schema": WHOLE, "description": "The ticks of a download."},
+        "Row-Count": {"schema": WHOLE, "description": "The rows of a download, if known before it begins."},
+    },
     "content": {
         JSON: {"schema": {"anyOf": [refer("Rows"), refer("Columns")]}},
         CSV: {"schema": {"type": "string"}},
@@ -160,7 +170,14 @@ def readers() -> Schema:
         },
         "/api/releases/{name}": {
             "get": operation(
-                "readRelease", "Ticks of a release", role, one, 404, 422, parameters=[RELEASE_NAME, *SPAN]
+                "readRelease",
+                "Ticks of a release",
+                role,
+                one,
+                404,
+                422,
+                503,
+                parameters=[RELEASE_NAME, *SPAN],
             ),
             "delete": end_operation(),
         },

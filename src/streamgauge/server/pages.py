@@ -16,11 +16,25 @@ MOST_BYTES = 2**25  # of packed releases that are read for one page
 
 
 @dataclass(frozen=True)
+class Totals:
+    """The size of a range: its ticks, and its rows if they can be counted without reading them all."""
+
+    ticks: int
+    rows: int | None
+
+    @property
+    def known(self) -> dict[str, int]:
+        """The counts that there are, by name."""
+        return {"tick_count": self.ticks} | ({} if self.rows is None else {"row_count": self.rows})
+
+
+@dataclass(frozen=True)
 class Page:
-    """Ticks, and the address of what follows them."""
+    """Ticks, and the address of what follows them; `totals` are from the beginning of this page."""
 
     releases: Releases
     next: str | None
+    totals: Totals = Totals(0, 0)
 
     @property
     def ticks(self) -> dict[str, int] | None:
@@ -57,10 +71,33 @@ class Filling:
         return Page(Releases(own, self.items), following)
 
 
+def count_rows(reader: Departed, shape: Shape, requested: AskedRange, first: int, last: int) -> Totals:
+    """Return the size of a range.
+
+    Rows are None if the request selects among groups that are discovered, since each tick has its own.
+    """
+    span = (shape.release, first, last, requested.step)
+    ticks = reader.count_ticks(*span)
+    if shape.discovered is None:
+        selected = Selection(requested.groups, ()).shape(shape) if requested.groups else shape
+        rows: int | None = ticks * len(selected.places)
+    else:
+        rows = None if requested.groups else reader.count_places(*span)
+    return Totals(ticks, rows)
+
+
 def page_of(reader: Departed, shape: Shape, asked: AskedRange) -> Page:
-    """The first page of what was asked for."""
+    """The first page of what was asked for, with the size of the rest."""
+    first, last = asked.within(reader.span(shape.release) or (1, 0))
+    totals = count_rows(reader, shape, asked, first, last)
+    if totals.rows is not None:
+        totals = replace(totals, rows=max(0, totals.rows - asked.place))
+    return replace(fill_page(reader, shape, asked, first, last), totals=totals)
+
+
+def fill_page(reader: Departed, shape: Shape, asked: AskedRange, first: int, last: int) -> Page:
+    """Return as many ticks as the page has capacity for."""
     select, name = Selection(asked.groups, asked.measures), shape.release
-    first, last = asked.within(reader.span(name) or (1, 0))
     filling, skip = Filling(asked.limit), asked.place
     for tick, payload in reader.releases(name, first, last, asked.step):
         whole = select(Released.unpack(shape, payload))

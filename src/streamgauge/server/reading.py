@@ -5,9 +5,10 @@ Promise
     it is made of the file, the request, and what a `Departed` tells.
 """
 
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,19 +17,30 @@ from streamgauge.pipeline.store_errors import NoStore
 from streamgauge.pipeline.thresholds import Thresholds
 from streamgauge.query.settings import ServerSettings
 from streamgauge.query.shapes import Shape, text
+from streamgauge.server import live
 from streamgauge.server.asked_range import AskedRange
 from streamgauge.server.departed import Departed
+from streamgauge.server.download_forms import Form, build_form
+from streamgauge.server.downloads import BlockReader, Download
 from streamgauge.server.errors import HttpRefusal
 from streamgauge.server.etags import caching, etag_of, is_known, not_modified
 from streamgauge.server.forms import TYPES, encoded, format_of
 from streamgauge.server.kinds import Kinds
+from streamgauge.server.limits import Limits
 from streamgauge.server.listing import listed
-from streamgauge.server.pages import page_of
+from streamgauge.server.pages import Totals, count_rows, page_of
+from streamgauge.server.read_worker import ReadWorker
 from streamgauge.server.runner import Runner
 
 
-def routes(runner: Runner, settings: ServerSettings | None = None) -> list[Route]:
-    reading = Reading(runner, settings or runner.file.server)
+def routes(
+    runner: Runner,
+    settings: ServerSettings | None = None,
+    limits: Limits | None = None,
+    worker: ReadWorker | None = None,
+) -> list[Route]:
+    own = settings or runner.file.server
+    reading = Reading(runner, own, limits or Limits(own), worker or ReadWorker())
     return [
         Route("/api/releases", reading.all, name="releases"),
         Route("/api/releases/{name}", reading.one, name="release"),
@@ -36,19 +48,27 @@ def routes(runner: Runner, settings: ServerSettings | None = None) -> list[Route
 
 
 class Reading:
-    """What readers read, in a thread of the pool: the event loop does not wait for the disk."""
+    """Releases for readers, read by the worker: neither the event loop nor the run waits for it."""
 
-    def __init__(self, runner: Runner, settings: ServerSettings) -> None:
+    def __init__(self, runner: Runner, settings: ServerSettings, limits: Limits, worker: ReadWorker) -> None:
         self.runner, self.settings, self.kinds = runner, settings, Kinds(runner.file)
         self.thresholds = Thresholds(runner.file)
+        self.limits, self.worker = limits, worker
 
     async def all(self, request: Request) -> Response:
         """Every release, and how far it is."""
-        return await run_in_threadpool(self._all, request)
+        return await self.worker.run(client_of(request), partial(self._all, request))
 
     async def one(self, request: Request) -> Response:
         """The ticks of one release."""
-        return await run_in_threadpool(self._one, request)
+        client, form = client_of(request), format_of(request)
+        with ExitStack() as slot:
+            if form != "json" and request.method != "HEAD":
+                slot.enter_context(self.limits.download(client))
+            reply = await self.worker.run(client, partial(self._one, request, form))
+            if isinstance(reply, Download):
+                reply.slot = slot.pop_all()
+            return reply
 
     def _all(self, request: Request) -> Response:
         body = text(listed(self.runner, self.kinds, self.thresholds))
@@ -57,27 +77,40 @@ class Reading:
             return not_modified(headers)
         return Response(body, headers=headers, media_type=TYPES["json"])
 
-    def _one(self, request: Request) -> Response:
+    def _one(self, request: Request, form: str) -> Response:
         try:
             with self.runner.board.reading() as reader:
-                return self._answer(request, reader, self._shape(reader, request.path_params["name"]))
+                shape = self._shape(reader, request.path_params["name"])
+                return self._answer(request, form, reader, shape)
         except NoStore:
             raise _unknown() from None
 
-    def _answer(self, request: Request, reader: Departed, shape: Shape) -> Response:
+    def _answer(self, request: Request, form: str, reader: Departed, shape: Shape) -> Response:
         asked = AskedRange.of(request.query_params, shape)
-        form = format_of(request, asked)
-        _, last = span = asked.within(reader.span(shape.release) or (1, 0))
+        layout = asked.choose_shape(form)
+        first, last = asked.within(reader.span(shape.release) or (1, 0))
         closed = asked.last is not None and asked.last == last
         chain = reader.chain_of(shape.release, last)
-        etag = etag_of(shape.release, span, chain, form, *_rest(asked))
+        etag = etag_of(shape.release, (first, last), chain, form, *_rest(asked))
         headers = self._headers(etag, closed=closed)
         if is_known(request, etag):
             return not_modified(headers)
+        if form != "json":
+            totals = count_rows(reader, shape, asked, first, last)
+            written = build_form(form, layout, shape, asked.measures, totals.known)
+            blocks = BlockReader(
+                self.runner.board.readers,
+                reader.shown,  # now: entries that leave during the download are not in it
+                shape,
+                written,
+                requested=asked,
+                span=(first, last),
+            )
+            headers |= count_headers(totals, written)
+            return Download(blocks, self.worker, client_of(request), headers=headers, media_type=TYPES[form])
         page = page_of(reader, shape, asked)
         link = {"Link": f'<{page.next}>; rel="next"'} if page.next else {}
-        body = encoded(page, form, asked.shape)
-        return Response(body, headers=headers | link, media_type=TYPES[form])
+        return Response(encoded(page, layout), headers=headers | link, media_type=TYPES[form])
 
     def _shape(self, reader: Departed, name: str) -> Shape:
         try:
@@ -88,6 +121,17 @@ class Reading:
     def _headers(self, etag: str, *, closed: bool) -> dict[str, str]:
         caches = caching(self.settings, closed=closed)
         return {"ETag": etag, "Cache-Control": caches, "Vary": "Accept"}
+
+
+def client_of(request: Request) -> str:
+    """Return the name by which limits count the client."""
+    return live.client_of(request, request.scope.get("person"))
+
+
+def count_headers(totals: Totals, form: Form) -> dict[str, str]:
+    """Return the headers by which a client can check that a download is whole."""
+    rows = {} if totals.rows is None else {"Row-Count": str(totals.rows * form.rows_each)}
+    return {"Tick-Count": str(totals.ticks), **rows}
 
 
 def _unknown() -> HttpRefusal:

@@ -171,6 +171,13 @@ TAKEN: Schema = {
     "description": "Of what was sent with this request nothing was or will be taken, for certain.",
 }
 
+TOTALS: dict[str, Schema] = {
+    "ticks_total": {**WHOLE, "description": "Ticks of the range, from the first of this page."},
+    "rows_total": {
+        **or_null(WHOLE),
+        "description": "Rows of the range, from the first of this page. If next is null, all are in it.",
+    },
+}
 SCHEMAS: dict[str, Schema] = {
     "Error": shape(
         {"error": shape({"code": TEXT, "message": TEXT}, {"reasons": listed(TEXT), "taken": TAKEN})},
@@ -277,12 +284,19 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Rows": shape(
-        {"release": TEXT, "ticks": or_null(TICKS), "rows": listed({"type": "object"}), "next": or_null(TEXT)}
+        {
+            "release": TEXT,
+            "ticks": or_null(TICKS),
+            **TOTALS,
+            "rows": listed({"type": "object"}),
+            "next": or_null(TEXT),
+        }
     ),
     "Columns": shape(
         {
             "release": TEXT,
             "ticks": or_null(TICKS),
+            **TOTALS,
             "tick": listed(WHOLE),
             "start": listed(TEXT),
             "end": listed(TEXT),

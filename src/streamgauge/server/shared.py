@@ -40,7 +40,7 @@ class Shared:
         if shared is None:
             await self.app(scope, receive, send)
             return
-        exposed = "Retry-After" if shared is SENDING else "Retry-After, ETag, Link"
+        exposed = "Retry-After" if shared is SENDING else "Retry-After, ETag, Link, Row-Count, Tick-Count"
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,0 +1,142 @@
+"""Whole releases as CSV or Arrow, streamed in blocks.
+
+    worker: short read of the store > block of bytes > socket, when it is ready for more > worker
+
+Promise
+    A download is the release as it was when the request came. Entries that leave later change no byte of it.
+    Each block is read in a transaction of its own, so no client keeps the store's journal from being emptied.
+    Memory is one block for each download: at most BLOCK_CELLS numbers, or a part of one tick.
+
+    A transfer that breaks off can be detected. The body is sent in chunks, and the last chunk is sent only
+    after the last row. `Row-Count` and `Tick-Count` are sent before the body.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from streamgauge.query.released import Released
+from streamgauge.query.shapes import Shape
+from streamgauge.server.asked_range import AskedRange
+from streamgauge.server.columns import Selection, places_of
+from streamgauge.server.departed import Departed, Readers
+from streamgauge.server.download_forms import Form
+from streamgauge.server.read_worker import ReadWorker
+
+BLOCK_CELLS = 4096  # rows times measures of a block
+BLOCK_BYTES = 2**21  # of packed releases that are read for a block
+MAX_PAYLOADS = 16  # that one short read returns
+PIECE_BYTES = 2**16  # of one send
+STALL_SECONDS = 30.0  # that one send may last
+
+Span = tuple[int, int]  # the first and the last tick
+
+
+class BlockReader:
+    """The rows of a download, block by block; one thread at a time."""
+
+    def __init__(
+        self, readers: Readers, until: int, shape: Shape, form: Form, *, requested: AskedRange, span: Span
+    ) -> None:
+        self.form = form
+        self._readers, self._until, self._shape = readers, until, shape
+        self._select = Selection(requested.groups, requested.measures)
+        self._max_rows = max(1, BLOCK_CELLS // len(set(requested.measures) or shape.measures))
+        self._step, self._payloads = requested.step, 1
+        self._tick, self._last = span
+        self._place = 0  # of the first tick, where the last block ended inside it
+
+    def read(self) -> bytes | None:
+        """Return the next block, which may be empty, or None after the last one."""
+        if self._tick > self._last:
+            return None
+        with self._readers.lent(self._until) as reader:
+            items = self._read_items(reader)
+        return self.form.encode(items) if items else b""
+
+    def _read_items(self, reader: Departed) -> list[Released]:
+        """Return the ticks of a block, or a part of one; move on behind them."""
+        items: list[Released] = []
+        rows = size = 0
+        payloads = reader.releases(self._shape.release, self._tick, self._last, self._step, self._payloads)
+        for tick, payload in payloads:
+            whole = self._select(Released.unpack(self._shape, payload))
+            count = len(whole.shape.places)
+            if size and (rows + count > self._max_rows or size + len(payload) > BLOCK_BYTES):
+                self._tick = tick
+                return items
+            fitting = min(self._max_rows // max(1, count), BLOCK_BYTES // len(payload))
+            self._payloads = max(1, min(MAX_PAYLOADS, fitting))
+            rows, size = rows + count, size + len(payload)
+            if count > self._max_rows:
+                return [self._cut(whole, tick)]
+            items += [whole] if count else []
+            self._tick = tick + self._step
+        self._tick = max(self._tick, self._last + 1)
+        return items
+
+    def _cut(self, whole: Released, tick: int) -> Released:
+        """Return the next part of a tick that has more rows than a block."""
+        part = places_of(whole, self._place, self._max_rows)
+        self._place += self._max_rows
+        self._tick = tick
+        if self._place >= len(whole.shape.places):
+            self._tick, self._place = tick + self._step, 0
+        return part
+
+
+class Download(Response):
+    """A reply of many blocks, which ends early if its reader disconnects or stalls."""
+
+    def __init__(
+        self,
+        blocks: BlockReader,
+        worker: ReadWorker,
+        client: str,
+        *,
+        headers: Mapping[str, str],
+        media_type: str,
+    ) -> None:
+        super().__init__(headers=dict(headers), media_type=media_type)
+        del self.headers["content-length"]
+        self.blocks, self.worker, self.client = blocks, worker, client
+        self.slot = ExitStack()  # closed at the end, whatever the end is
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self.slot:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.body", "body": b""})
+                return
+            disconnected = asyncio.ensure_future(wait_disconnect(receive))
+            try:
+                await self._stream(send, disconnected)
+            finally:
+                disconnected.cancel()
+
+    async def _stream(self, send: Send, disconnected: "asyncio.Future[None]") -> None:
+        block: bytes | None = self.blocks.form.header
+        while block is not None:
+            for first in range(0, len(block), PIECE_BYTES):
+                if disconnected.done():
+                    return
+                await self._send(send, block[first : first + PIECE_BYTES])
+            block = await self.worker.run(self.client, self.blocks.read)
+        await self._send(send, self.blocks.form.end, last=True)
+
+    async def _send(self, send: Send, data: bytes, *, last: bool = False) -> None:
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                await send({"type": "http.response.body", "body": data, "more_body": not last})
+        except TimeoutError:
+            raise ClientDisconnect from None
+
+
+async def wait_disconnect(receive: Receive) -> None:
+    """Return when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
