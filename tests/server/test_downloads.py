@@ -441,6 +441,46 @@ def test_clients_take_turns_whatever_the_number_of_their_requests() -> None:
     assert order == ["many", "one", "two", *["many"] * 5]
 
 
+def test_pages_and_downloads_take_turns() -> None:
+    order: list[str] = []
+
+    async def run() -> None:
+        worker = ReadWorker()
+        lanes: list[tuple[read_worker.Lane, str]] = [("downloads", str(n)) for n in range(5)]
+        lanes += [("pages", str(n)) for n in range(3)]  # of the same clients
+        await asyncio.gather(
+            *(worker.run(name, lambda lane=lane: order.append(lane), lane) for lane, name in lanes)
+        )
+        assert not worker._queues
+
+    asyncio.run(run())
+    assert order == ["downloads", *["pages", "downloads"] * 3, "downloads"]
+
+
+def test_reads_beyond_those_that_may_wait_are_refused(runner: Runner) -> None:
+    """Their clients have gone: requests wait on all the same."""
+    client, statuses = Client(runner, "up?last=1"), []
+    limits, most = client.limits, read_worker.MAX_WAITING
+
+    async def request(path: str, name: str) -> None:
+        one = Client(runner, path, limits)
+        one.app, one.gone = client.app, True
+        one.scope["client"] = (name, 1)
+        await one.app(one.scope, one.receive, one.send)
+        statuses.append((path, name, one.messages[0]["status"]))
+
+    async def run() -> None:
+        many = [request("up?last=1", "10.0.0.7") for _ in range(most + 3)]
+        others = [request("up?last=1&format=csv", "10.0.0.7"), request("up?last=1", "10.0.0.8")]
+        await asyncio.gather(*many, *others)
+        await request("up?last=1", "10.0.0.7")
+
+    asyncio.run(run())
+    refused = ("up?last=1", "10.0.0.7", 429)
+    assert (len(statuses), statuses.count(refused), statuses[:3]) == (most + 6, 3, [refused] * 3)
+    assert all(status == 200 for _, _, status in statuses[3:])
+
+
 def test_the_worker_rests_after_each_piece_of_work() -> None:
     slept: list[float] = []
     times = iter([0.0, 0.25, 1.0, 1.5, 2.0, 2.0])

@@ -125,7 +125,7 @@ class Download(Response):
                 if disconnected.done():
                     return
                 await self._send(send, block[first : first + PIECE_BYTES])
-            block = await self.worker.run(self.client, self.blocks.read)
+            block = await self.worker.run(self.client, self.blocks.read, "downloads")
         await self._send(send, self.blocks.form.end, last=True)
 
     async def _send(self, send: Send, data: bytes, *, last: bool = False) -> None:
