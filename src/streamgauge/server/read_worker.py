@@ -3,9 +3,9 @@
     request > own queue of its client > lane of pages or of downloads > worker > rest
 
 Encoding rows is work in Python, which the run's thread waits for. So the worker does one piece of work at a
-time, whatever the number of requests. After each piece it rests for as long as that took, times
-REST_FACTOR. Each client has at most one piece in each lane, so clients take turns. The lanes take turns too:
-a page waits for at most one block of a download, whatever the number of downloads.
+time, whatever the number of requests. After each piece it rests for as long as that took, times REST_FACTOR,
+but at most MAX_REST_SECONDS. Each client has at most one piece in each lane, so clients take turns. The lanes
+take turns too: a page waits for at most one block of a download, whatever the number of downloads.
 
 A client that sends requests faster than the worker reads them is refused new ones when MAX_WAITING are in its
 queue. Without that bound the queue would grow without end, since requests stay in it after a disconnect.
@@ -25,6 +25,7 @@ from anyio import CapacityLimiter, to_thread
 from streamgauge.server.errors import later
 
 REST_FACTOR = 3.0
+MAX_REST_SECONDS = 1.0  # also if a piece was long: all clients wait for it
 MAX_WAITING = 64  # reads of one client in one lane
 
 Lane = Literal["pages", "downloads"]
@@ -81,4 +82,5 @@ class ReadWorker:
         try:
             return work()
         finally:
-            self._next = self._now() + REST_FACTOR * (self._processor_time() - begun)
+            rest = REST_FACTOR * (self._processor_time() - begun)
+            self._next = self._now() + min(rest, MAX_REST_SECONDS)

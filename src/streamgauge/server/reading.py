@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,7 +21,7 @@ from streamgauge.query.shapes import Shape, text
 from streamgauge.server import live
 from streamgauge.server.asked_range import AskedRange
 from streamgauge.server.departed import Departed
-from streamgauge.server.download_forms import Form, build_form
+from streamgauge.server.download_forms import Form, build_form, load_arrow
 from streamgauge.server.downloads import BlockReader, Download
 from streamgauge.server.errors import HttpRefusal
 from streamgauge.server.etags import caching, etag_of, is_known, not_modified
@@ -69,6 +70,8 @@ class Reading:
         with ExitStack() as slot:
             if form != "json" and request.method != "HEAD":
                 slot.enter_context(self.limits.download(client))
+            if form == "arrow":
+                await run_in_threadpool(load_arrow)  # seconds, for which no other read waits
             reply = await self.worker.run(client, partial(self._one, request, form), lane)
             if isinstance(reply, Download):
                 reply.slot = slot.pop_all()
