@@ -37,7 +37,7 @@ def repeated(text: str, rows: int = 1000) -> Any:
 
 def views(text: str, rows: int = 1000) -> Any:
     """One text in many rows, by views."""
-    data = text.encode()
+    data = text.encode(errors="surrogateescape")
     view = struct.pack("<i4sii", len(data), data[:4], 0, 0)
     buffers = [None, arrow.py_buffer(view * rows), arrow.py_buffer(data)]
     return arrow.Array.from_buffers(arrow.string_view(), rows, buffers)

@@ -13,6 +13,7 @@ import pytest
 from arrow_bodies import MOST, REGION, repeated, schema, stream, views
 from people import VISIT, House, clinic
 
+from streamgauge.server import arrow_batches
 from streamgauge.server.arrow_batches import arrow_lines
 from streamgauge.server.arrow_sizes import check_sizes
 from streamgauge.server.batches import ARROW
@@ -88,6 +89,63 @@ def test_texts_of_every_kind_are_read(column: Any, compression: str | None) -> N
 def test_long_texts_are_read_a_few_rows_at_a_time(column: Any) -> None:
     lines = arrow_lines(stream((REGION, column)), DECLARED, 2 * MOST).splitlines()
     assert [len(json.loads(line)["region"]) for line in lines] == [50_000] * 20
+
+
+def test_dictionary_of_many_batches_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure, dictionaries = arrow_batches._rows_at_once, []
+
+    def count(found: Any, column: Any) -> int:
+        dictionaries.append(column.dictionary.to_pylist())
+        return measure(found, column)
+
+    monkeypatch.setattr(arrow_batches, "_rows_at_once", count)
+    first, second = encoded([0, None], ["north", "south"]), encoded([1, 0], ["east", "west"])
+    body = stream_of(*[first] * 50, *[second] * 50)
+    regions = [json.loads(line)["region"] for line in arrow_lines(body, DECLARED, MOST).splitlines()]
+    assert regions == ["north", None] * 50 + ["west", "east"] * 50
+    assert dictionaries == [["north", "south"], ["east", "west"]]
+
+
+@pytest.mark.parametrize("index", [2, -1, 127])
+def test_index_beyond_a_dictionary_that_is_known_is_refused(index: int) -> None:
+    good, bad = encoded([0, 1], ["north", "south"]), encoded([0, index], ["north", "south"])
+    assert len(arrow_lines(stream_of(good, good), DECLARED, MOST).splitlines()) == 4
+    with pytest.raises(HttpRefusal, match="must be an Arrow stream"):
+        arrow_lines(stream_of(good, bad), DECLARED, MOST)
+
+
+def test_later_dictionary_is_validated_too() -> None:
+    no_text = arrow.Array.from_buffers(arrow.string(), 2, arrow.array([b"\xff", b"a"]).buffers())
+    bad = arrow.DictionaryArray.from_arrays(arrow.array([0, 1], arrow.int8()), no_text)
+    for batches in ([bad], [encoded([0, 1], ["north", "south"]), bad]):
+        with pytest.raises(HttpRefusal, match="must be an Arrow stream"):
+            arrow_lines(stream_of(*batches), DECLARED, MOST)
+
+
+def test_views_are_added_up_before_they_are_validated() -> None:
+    """Malformed texts show the order: their sum is refused, not they."""
+    column = views("\udcff" * 1000, 2 * MOST // 1000)
+    values = arrow.DictionaryArray.from_arrays(arrow.array([0], arrow.int8()), column)
+    for each in (column, values):
+        with pytest.raises(HttpRefusal) as found:
+            arrow_lines(stream((REGION, each)), DECLARED, MOST)
+        assert found.value.status == 413
+
+
+def encoded(indices: list[int | None], values: list[str]) -> Any:
+    found = arrow.array(indices, arrow.int8())
+    return arrow.DictionaryArray.from_arrays(found, arrow.array(values), safe=False)
+
+
+def stream_of(*columns: Any) -> bytes:
+    """A stream with a batch for each; a dictionary is written where it differs from the last one."""
+    sink = arrow.BufferOutputStream()
+    schema = arrow.schema([(REGION, columns[0].type)])
+    with arrow.ipc.new_stream(sink, schema) as writer:
+        for column in columns:
+            writer.write_batch(arrow.record_batch([column], schema=schema))
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def test_column_that_is_not_declared_is_not_read() -> None:

@@ -37,7 +37,7 @@ from served import (
 from streamgauge.pipeline.database import STORE
 from streamgauge.query.released import Place, Released, Releases, Shape
 from streamgauge.query.settings import ServerSettings
-from streamgauge.server import downloads, read_worker, reading, serving
+from streamgauge.server import downloads, pages, read_worker, reading, serving
 from streamgauge.server.columns import places_of
 from streamgauge.server.download_forms import build_form
 from streamgauge.server.limits import Limits
@@ -140,6 +140,23 @@ def test_blocks_of_every_size_add_up_to_the_same_rows(
 FORMS = ("format=csv", "format=csv&shape=long", "format=arrow")
 
 
+def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, rows = Client(runner, "all?format=csv"), ask(runner, "/api/releases/all").json()["rows"]
+    whole.get()
+    assert (len(whole.messages), len(rows)) == (4, TICKS)  # head, header, one block, end
+    monkeypatch.setattr(downloads, "BLOCK_TICKS", 9)
+    monkeypatch.setattr(pages, "MAX_TICKS", 9)
+    parts = Client(runner, "all?format=csv")
+    assert parts.get() == whole.body
+    blocks = [message["body"].count(b"\n") for message in parts.messages[2:-1]]
+    assert blocks == [9] * (TICKS // 9) + [TICKS % 9]
+    first = ask(runner, "/api/releases/all").json()
+    assert (first["rows"], first["rows_total"]) == (rows[:9], TICKS)
+    assert ask(runner, first["next"]).json()["rows"] == rows[9:18]
+
+
 def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,16 +215,16 @@ def test_counts_are_exact_and_left_out_where_they_are_not_known(runner: Runner) 
 
 def test_pages_of_json_tell_how_many_rows_are_left(runner: Runner) -> None:
     for query in ("wide?limit=10000", "wide?limit=777&step=9", "words?limit=1", "up?limit=2&from=100"):
-        path, pages = f"/api/releases/{query}", []
+        path, found = f"/api/releases/{query}", []
         while path:
             page = ask(runner, path).json()
-            pages.append(page)
+            found.append(page)
             path = page["next"]
-        counts = [len(page["rows"]) for page in pages]
-        assert len(pages) > 1
-        assert [page["rows_total"] for page in pages] == [sum(counts[n:]) for n in range(len(pages))]
-        ticks = len({row["tick"] for page in pages for row in page["rows"]})
-        assert query.startswith("words") or pages[0]["ticks_total"] == ticks
+        counts = [len(page["rows"]) for page in found]
+        assert len(found) > 1
+        assert [page["rows_total"] for page in found] == [sum(counts[n:]) for n in range(len(found))]
+        ticks = len({row["tick"] for page in found for row in page["rows"]})
+        assert query.startswith("words") or found[0]["ticks_total"] == ticks
     page = ask(runner, "/api/releases/words?group=w:word 1, 1").json()
     assert (page["rows_total"], page["ticks_total"], page["next"]) == (None, TICKS, None)
     assert ask(runner, "/api/releases/wide?shape=columns&last=2").json()["rows_total"] == 2 * (GROUPS + 1)
@@ -441,9 +458,49 @@ def test_clients_take_turns_whatever_the_number_of_their_requests() -> None:
     assert order == ["many", "one", "two", *["many"] * 5]
 
 
+def test_pages_and_downloads_take_turns() -> None:
+    order: list[str] = []
+
+    async def run() -> None:
+        worker = ReadWorker()
+        lanes: list[tuple[read_worker.Lane, str]] = [("downloads", str(n)) for n in range(5)]
+        lanes += [("pages", str(n)) for n in range(3)]  # of the same clients
+        await asyncio.gather(
+            *(worker.run(name, lambda lane=lane: order.append(lane), lane) for lane, name in lanes)
+        )
+        assert not worker._queues
+
+    asyncio.run(run())
+    assert order == ["downloads", *["pages", "downloads"] * 3, "downloads"]
+
+
+def test_reads_beyond_those_that_may_wait_are_refused(runner: Runner) -> None:
+    """Their clients have gone: requests wait on all the same."""
+    client, statuses = Client(runner, "up?last=1"), []
+    limits, most = client.limits, read_worker.MAX_WAITING
+
+    async def request(path: str, name: str) -> None:
+        one = Client(runner, path, limits)
+        one.app, one.gone = client.app, True
+        one.scope["client"] = (name, 1)
+        await one.app(one.scope, one.receive, one.send)
+        statuses.append((path, name, one.messages[0]["status"]))
+
+    async def run() -> None:
+        many = [request("up?last=1", "10.0.0.7") for _ in range(most + 3)]
+        others = [request("up?last=1&format=csv", "10.0.0.7"), request("up?last=1", "10.0.0.8")]
+        await asyncio.gather(*many, *others)
+        await request("up?last=1", "10.0.0.7")
+
+    asyncio.run(run())
+    refused = ("up?last=1", "10.0.0.7", 429)
+    assert (len(statuses), statuses.count(refused), statuses[:3]) == (most + 6, 3, [refused] * 3)
+    assert all(status == 200 for _, _, status in statuses[3:])
+
+
 def test_the_worker_rests_after_each_piece_of_work() -> None:
     slept: list[float] = []
-    times = iter([0.0, 0.25, 1.0, 1.5, 2.0, 2.0])
+    times = iter([0.0, 0.25, 1.0, 1.125, 2.0, 9.0, 10.0, 10.0])
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -454,9 +511,23 @@ def test_the_worker_rests_after_each_piece_of_work() -> None:
         with pytest.raises(BrokenError):
             await worker.run("one", fail)
         assert await worker.run("two", lambda: 8) == 8
+        assert await worker.run("two", lambda: 9) == 9
 
     asyncio.run(run())
-    assert slept == [0.0, 0.25 * read_worker.REST_FACTOR, 0.5 * read_worker.REST_FACTOR]
+    factor = read_worker.REST_FACTOR
+    assert slept == [0.0, 0.25 * factor, 0.125 * factor, read_worker.MAX_REST_SECONDS]
+
+
+def test_arrow_is_loaded_before_the_worker_reads(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first import takes seconds, for which other reads would wait."""
+    steps: list[str] = []
+    client = Client(runner, "up?format=arrow")
+    run = client.worker.run
+    monkeypatch.setattr(reading, "load_arrow", lambda: steps.append("load"))
+    monkeypatch.setattr(client.worker, "run", lambda *call: steps.append("read") or run(*call))
+    client.get()
+    assert client.whole
+    assert steps[:2] == ["load", "read"]
 
 
 def fail() -> None:

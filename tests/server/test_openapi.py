@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from streamgauge.pipeline.keys import create_key
 from streamgauge.query.release_tables import RELEASE_KEYS
+from streamgauge.server.download_forms import load_arrow
 from streamgauge.server.openapi import document
 from streamgauge.server.runner import Runner
 
@@ -51,6 +52,7 @@ FEW = settings(
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A real run, at work."""
+    load_arrow()  # on a busy machine its first import outlasts the client's patience
     folder = tmp_path_factory.mktemp("described")
     create_key(folder / "clinic.key")
     start = f"{datetime.now(UTC) - timedelta(seconds=3):%Y-%m-%dT%H:%M:%SZ}"

@@ -19,6 +19,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streamgauge.query.packages import needs
 from streamgauge.query.settings import Stream
@@ -69,11 +70,12 @@ def _parts(arrow: Any, body: bytes, stream: Stream, most: int) -> Iterator[bytes
     fields = [schema.get_field_index(name) for name in known]
     options = arrow.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
     with arrow.ipc.open_stream(body, options=options) as reader:
+        columns_read = ValidatedColumns(arrow, most)
         for batch in reader:
-            batch.validate(full=True)
+            batch.validate()
+            step = min(columns_read.validate(name, batch.column(name)) for name in known)
             if batch.num_rows * shortest > most:
                 raise too_large(most)
-            step = min(_rows_at_once(arrow, column) for column in batch.columns)
             for start in range(0, batch.num_rows, step):
                 part = batch.slice(start, step)
                 columns = [_texts(arrow, part.column(name), epochs.get(name)) for name in known]
@@ -81,13 +83,67 @@ def _parts(arrow: Any, body: bytes, stream: Stream, most: int) -> Iterator[bytes
                 yield "".join(f"{line}\n" for line in lines).encode()
 
 
+class ValidatedColumns:
+    """Validation of the columns of a stream, in time that is bounded like its memory.
+
+    Batches that share a dictionary validate it once. Else a few megabytes of small batches would validate one
+    large dictionary a hundred thousand times. Views are added up first, since each is validated by itself.
+    """
+
+    def __init__(self, arrow: Any, most: int) -> None:
+        self._arrow, self._most = arrow, most
+        self._known: dict[str, tuple[Any, int]] = {}  # by column: its newest dictionary, rows at a time
+
+    def validate(self, name: str, column: Any) -> int:
+        """Return how many rows of the column are made into lines at a time.
+
+        Raises:
+            Exception: The column is malformed.
+        """
+        if not self._arrow.types.is_dictionary(column.type):
+            return self._validate_whole(column, column)
+        known, step = self._known.get(name, (None, 0))
+        values = column.dictionary
+        if known is None or _memory(known) != _memory(values):
+            step = self._validate_whole(column, values)
+            self._known[name] = values, step  # alive, so that no other dictionary gets its addresses
+        else:
+            self._validate_indices(column.indices, len(values))
+        return step
+
+    def _validate_whole(self, column: Any, values: Any) -> int:
+        if self._arrow.types.is_string_view(values.type) and _view_lengths(values).sum() > self._most:
+            raise too_large(self._most)
+        column.validate(full=True)
+        return _rows_at_once(self._arrow, column)
+
+    def _validate_indices(self, indices: Any, count: int) -> None:
+        from pyarrow import compute
+
+        indices.validate(full=True)
+        ends = compute.min_max(indices).as_py()
+        if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < count:
+            raise ValueError("indices must be inside their dictionary")
+
+
+def _memory(values: Any) -> list[Any]:
+    """Return where the values of an array are."""
+    buffers = [None if each is None else (each.address, each.size) for each in values.buffers()]
+    return [len(values), values.offset, *buffers]
+
+
+def _view_lengths(values: Any) -> npt.NDArray[np.int64]:
+    """Return the lengths of texts that are views."""
+    lengths = np.frombuffer(values.buffers()[1] or b"", "<i4")[:: VIEW_BYTES // 4]
+    return lengths[values.offset : values.offset + len(values)].astype(np.int64).clip(0)
+
+
 def _rows_at_once(arrow: Any, column: Any) -> int:
     """Return how many rows are made into lines at a time: few if one long text may stand in many."""
     types = arrow.types
     values = column.dictionary if types.is_dictionary(column.type) else column
     if types.is_string_view(values.type):
-        lengths = np.frombuffer(values.buffers()[1] or b"", "<i4")[:: VIEW_BYTES // 4]
-        longest = int(lengths[values.offset : values.offset + len(values)].max(initial=0))
+        longest = int(_view_lengths(values).max(initial=0))
     elif values is not column and (types.is_string(values.type) or types.is_large_string(values.type)):
         from pyarrow import compute
 

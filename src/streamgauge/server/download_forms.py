@@ -7,6 +7,7 @@ nor on the rows of a block.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,6 +66,22 @@ class LongCsvForm:
         return lines.replace(NO_STAMP, b"\n")
 
 
+@cache
+def load_arrow() -> Any:
+    """Return pyarrow, with pandas loaded if it is installed: pyarrow imports it with its first array.
+
+    Raises:
+        HttpRefusal: pyarrow is not installed.
+    """
+    try:
+        with needs("pyarrow", "streamgauge[arrow]"):
+            import pyarrow
+    except MissingPackage as missing:
+        raise HttpRefusal(406, "not_acceptable", str(missing)) from None
+    pyarrow.array(np.zeros(1))
+    return pyarrow
+
+
 class ArrowForm:
     """A record batch for each block, in the wide shape; the metadata of the schema has the counts.
 
@@ -74,12 +91,7 @@ class ArrowForm:
     end, rows_each = END_OF_STREAM, 1
 
     def __init__(self, shape: Shape, counts: Mapping[str, int]) -> None:
-        try:
-            with needs("pyarrow", "streamgauge[arrow]"):
-                import pyarrow
-        except MissingPackage as missing:
-            raise HttpRefusal(406, "not_acceptable", str(missing)) from None
-        self._arrow, self._shape = pyarrow, shape
+        self._arrow, self._shape = load_arrow(), shape
         self._schema = self._build_schema().with_metadata({name: str(n) for name, n in counts.items()})
         self.header = self._schema.serialize().to_pybytes()
 

@@ -5,7 +5,8 @@
 Promise
     A download is the release as it was when the request came. Entries that leave later change no byte of it.
     Each block is read in a transaction of its own, so no client keeps the store's journal from being emptied.
-    Memory is one block for each download: at most BLOCK_CELLS numbers, or a part of one tick.
+    Memory is one block for each download: at most BLOCK_CELLS numbers, or a part of one tick. Other reads
+    wait for one block, so it has at most BLOCK_TICKS ticks, however narrow they are.
 
     A transfer that breaks off can be detected. The body is sent in chunks, and the last chunk is sent only
     after the last row. `Row-Count` and `Tick-Count` are sent before the body.
@@ -28,8 +29,9 @@ from streamgauge.server.download_forms import Form
 from streamgauge.server.read_worker import ReadWorker
 
 BLOCK_CELLS = 4096  # rows times measures of a block
+BLOCK_TICKS = 128  # each of which is unpacked and encoded by itself
 BLOCK_BYTES = 2**21  # of packed releases that are read for a block
-MAX_PAYLOADS = 16  # that one short read returns
+MAX_PAYLOADS = 64  # that one short read returns
 PIECE_BYTES = 2**16  # of one send
 STALL_SECONDS = 30.0  # that one send may last
 
@@ -61,9 +63,12 @@ class BlockReader:
     def _read_items(self, reader: Departed) -> list[Released]:
         """Return the ticks of a block, or a part of one; move on behind them."""
         items: list[Released] = []
-        rows = size = 0
+        rows = size = ticks = 0
         payloads = reader.releases(self._shape.release, self._tick, self._last, self._step, self._payloads)
         for tick, payload in payloads:
+            if ticks == BLOCK_TICKS:
+                self._tick = tick
+                return items
             whole = self._select(Released.unpack(self._shape, payload))
             count = len(whole.shape.places)
             if size and (rows + count > self._max_rows or size + len(payload) > BLOCK_BYTES):
@@ -71,7 +76,7 @@ class BlockReader:
                 return items
             fitting = min(self._max_rows // max(1, count), BLOCK_BYTES // len(payload))
             self._payloads = max(1, min(MAX_PAYLOADS, fitting))
-            rows, size = rows + count, size + len(payload)
+            rows, size, ticks = rows + count, size + len(payload), ticks + 1
             if count > self._max_rows:
                 return [self._cut(whole, tick)]
             items += [whole] if count else []
@@ -125,7 +130,7 @@ class Download(Response):
                 if disconnected.done():
                     return
                 await self._send(send, block[first : first + PIECE_BYTES])
-            block = await self.worker.run(self.client, self.blocks.read)
+            block = await self.worker.run(self.client, self.blocks.read, "downloads")
         await self._send(send, self.blocks.form.end, last=True)
 
     async def _send(self, send: Send, data: bytes, *, last: bool = False) -> None:

@@ -13,6 +13,7 @@ from streamgauge.server.columns import Selection, places_of
 from streamgauge.server.departed import Departed
 
 MOST_BYTES = 2**25  # of packed releases that are read for one page
+MAX_TICKS = 2000  # of one page, however narrow they are: other reads wait for it
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Filling:
         """Takes a tick if there is room; the first one always."""
         found = self._places if item.shape is self._shape else self._places | dict.fromkeys(item.shape.places)
         rows = (len(self.items) + 1) * max(1, len(found))
-        if self.items and (rows > self.limit or self.read + size > MOST_BYTES):
+        full = rows > self.limit or self.read + size > MOST_BYTES or len(self.items) == MAX_TICKS
+        if self.items and full:
             return False
         self.items.append(item)
         self.read += size

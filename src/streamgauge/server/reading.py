@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,7 +21,7 @@ from streamgauge.query.shapes import Shape, text
 from streamgauge.server import live
 from streamgauge.server.asked_range import AskedRange
 from streamgauge.server.departed import Departed
-from streamgauge.server.download_forms import Form, build_form
+from streamgauge.server.download_forms import Form, build_form, load_arrow
 from streamgauge.server.downloads import BlockReader, Download
 from streamgauge.server.errors import HttpRefusal
 from streamgauge.server.etags import caching, etag_of, is_known, not_modified
@@ -29,7 +30,7 @@ from streamgauge.server.kinds import Kinds
 from streamgauge.server.limits import Limits
 from streamgauge.server.listing import listed
 from streamgauge.server.pages import Totals, count_rows, page_of
-from streamgauge.server.read_worker import ReadWorker
+from streamgauge.server.read_worker import Lane, ReadWorker
 from streamgauge.server.runner import Runner
 
 
@@ -57,15 +58,21 @@ class Reading:
 
     async def all(self, request: Request) -> Response:
         """Every release, and how far it is."""
-        return await self.worker.run(client_of(request), partial(self._all, request))
+        client = client_of(request)
+        self.worker.check_queue(client, "pages")
+        return await self.worker.run(client, partial(self._all, request))
 
     async def one(self, request: Request) -> Response:
         """The ticks of one release."""
         client, form = client_of(request), format_of(request)
+        lane: Lane = "pages" if form == "json" else "downloads"
+        self.worker.check_queue(client, lane)
         with ExitStack() as slot:
             if form != "json" and request.method != "HEAD":
                 slot.enter_context(self.limits.download(client))
-            reply = await self.worker.run(client, partial(self._one, request, form))
+            if form == "arrow":
+                await run_in_threadpool(load_arrow)  # seconds, for which no other read waits
+            reply = await self.worker.run(client, partial(self._one, request, form), lane)
             if isinstance(reply, Download):
                 reply.slot = slot.pop_all()
             return reply
