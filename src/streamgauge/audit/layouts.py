@@ -252,8 +252,7 @@ def run_alone(mechanism: Mechanism[Any], layout: Layout, values: Ints, noise: No
 
 def find_own_rows(view: LinearView, ticks: int) -> LinearView | None:
     """Return the view of the first group by itself; None if its noise or data are seen in other groups."""
-    near = NEAR * float(np.abs(view.by_noise).max(initial=0.0))
-    moved = np.abs(view.by_noise) > near
+    moved = np.abs(view.by_noise) > NEAR * np.abs(view.by_noise).max(axis=0, initial=0.0)
     own = moved[:ticks].any(axis=0)
     if view.by_data[ticks:].any() or moved[ticks:, own].any():
         return None
