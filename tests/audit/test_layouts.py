@@ -82,11 +82,86 @@ def test_noise_missing_in_any_tried_length_of_feed_is_found(length: int) -> None
         assert verdict.exact == inf or verdict.undecided
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("length", "ticks"), [(3, 5), (2, 16), (9, 9), (7, ALL_TICKS)])
+def test_noise_missing_at_one_width_and_length_together_is_found(width: int, length: int, ticks: int) -> None:
+    kind = bare_when(lambda each, groups: (each, groups) == (length, width))
+    subject = MechanismSubject(kind(sg.Pure(1), horizon=ticks), ticks)
+    assert width in {layout.width for layout in subject.unlike}
+    if ticks < ALL_TICKS and width < 20:
+        assert audit(subject, runs=0).ends == (inf, inf)
+
+
+@pytest.mark.parametrize("ticks", [5, 16])
+def test_noise_that_two_groups_share_is_condemned(ticks: int) -> None:
+    """Each group has its noise, and their difference has none."""
+
+    class Shared(SimpleI):
+        def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
+            exact = super().feed(state, block, SilentNoise())
+            drawn = self.distribution.draw(noise, block.size).reshape(block.shape)
+            return exact + (drawn[:, :1] if block.shape[1] == 2 else drawn)
+
+    verdict = audit_mechanism(Shared(sg.Pure(1), horizon=ticks), ticks, runs=0)
+    assert verdict.ends == (inf, inf)
+
+
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_noise_missing_for_one_number_of_added_groups_is_condemned(more: int) -> None:
+    class Bare(DrawnAhead):
+        def dormant(self, width: int, tick: int, noise: Noise) -> Any:
+            return super().dormant(width, tick, SilentNoise() if width == more else noise)
+
+    assert audit_mechanism(Bare(sg.Pure(1), horizon=5), 5, runs=0).exact == inf
+
+
+@pytest.mark.parametrize("by_step", [False, True])
+def test_noise_that_the_first_groups_lose_when_others_are_added_is_condemned(by_step: bool) -> None:
+    class Bare(SimpleI):
+        def append(self, state: Any, more: Any) -> None:
+            super().append(state, more)
+            grown.append(state.tick)
+
+        def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
+            return super().feed(state, block, self._forget(block.shape[1], noise, in_step=False))
+
+        def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+            return super().step(state, values, self._forget(len(values), noise, in_step=True))
+
+        def initial(self, width: int, noise: Noise) -> Any:
+            grown.clear()
+            return super().initial(width, noise)
+
+        def _forget(self, width: int, noise: Noise, *, in_step: bool) -> Noise:
+            return FirstIsBare(noise, width) if grown and in_step == by_step else noise
+
+    grown: list[int] = []
+    assert audit_mechanism(Bare(sg.Pure(1), horizon=5), 5, runs=0).exact == inf
+
+
+class FirstIsBare:
+    """Noise of which the first group gets none."""
+
+    def __init__(self, inner: Noise, width: int) -> None:
+        self.inner, self.width = inner, width
+
+    def laplace(self, scale: Any, size: int) -> Ints:
+        drawn = self.inner.laplace(scale, size).copy()
+        drawn[:: self.width] = 0
+        return drawn
+
+    gaussian = laplace
+
+
 def test_all_named_widths_and_lengths_are_tried() -> None:
     assert {1, 2, 3, 5, 15, 16, 17, 33, 65} <= set(WIDTHS)
     names = {layout.name for layout, _, _ in list_layouts(ALL_TICKS)}
-    assert {f"feeds of {n}" for n in (*range(1, 10), *(n for n in LONG_FEEDS if n <= ALL_TICKS))} <= names
-    assert len(list(list_additions(Binary(sg.Pure(1), horizon=8), 8))) == 2
+    lengths = [*range(1, 10), *(n for n in LONG_FEEDS if n <= ALL_TICKS)]
+    assert {f"width 3, feeds of {n}" for n in lengths} <= names
+    assert {f"width {width}, feeds of 1 to 9 in turn" for width in WIDTHS} <= names
+    few = {layout.name for layout, _, _ in list_layouts(9)}
+    assert {f"width {width}, feeds of {n}" for width in WIDTHS for n in range(1, 10)} <= few
+    assert len(list(list_additions(Binary(sg.Pure(1), horizon=8), 8))) == 5
     assert not list(list_additions(Binary(sg.Pure(1), horizon=8, pan_private=True), 8))
 
 
@@ -106,7 +181,7 @@ def test_code_that_draws_in_another_order_is_computed_and_holds() -> None:
             return exact + self.distribution.draw(noise, block.size).reshape(block.shape)[::-1]
 
     subject = MechanismSubject(LastTickFirst(sg.Pure(1), horizon=3), 3)
-    assert {"by step", "feeds of 2"} <= {layout.name for layout in subject.unlike}
+    assert {"by step", "width 3, feeds of 2"} <= {layout.name for layout in subject.unlike}
     assert audit(subject, runs=0).proved
 
 
@@ -118,7 +193,7 @@ def test_a_late_start_with_other_noise_of_the_same_loss_is_no_breach() -> None:
             return super().dormant(width, tick, SilentNoise())
 
     subject = MechanismSubject(NoPast(sg.Pure(1), horizon=5, branching=2), 5)
-    assert [layout.first_tick for layout in subject.unlike] == [3]
+    assert {layout.first_tick for layout in subject.unlike} == {3}
     assert not audit(subject, runs=0).condemned
 
 
@@ -158,4 +233,4 @@ def test_a_verdict_prints_its_verdict() -> None:
     lost = audit_mechanism(BareInTwoTicks(sg.Pure(1), horizon=3), 3, runs=0)
     first, reason = str(lost).splitlines()
     assert first.startswith("condemned: BareInTwoTicks(")
-    assert reason == "  computed infinite > 1 for a unit in tick 1, feeds of 2"
+    assert reason == "  computed infinite > 1 for a unit in tick 1, width 1, feeds of 2"

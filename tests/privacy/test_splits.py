@@ -454,3 +454,24 @@ def test_budgets_weigh_loads_whose_deltas_leave_nothing() -> None:
     assert not weighed.allows(over)
     assert ledger.left_pure(delta=DELTA) == Pure("1/2")
     assert ledger.left_pure(delta=2 * DELTA) == Pure.nothing()
+
+
+def test_the_bounds_of_many_overlapping_charges_are_few() -> None:
+    """An analyst decides how many charges there are, and when they end: neither may stall the ledger."""
+    ledger = Ledger(Approx(50, 1e-6), User(1, 3))
+    for number in range(24):
+        loss = Pure(Fraction(200 + number, 10**4)) if number % 2 else Zcdp(Fraction(1, 3000 + number))
+        ledger.charge("r", loss, 1 + 7 * number, 60 + 11 * number, native=True)
+    assert len(ledger._spent_loads((1, None))) <= profiles.LIMIT <= 200
+    assert ledger._spent_loads((1, None)) is ledger._spent_loads((1, None)), "until the next charge"
+
+
+def test_stored_bounds_are_of_the_charges_as_they_are_now() -> None:
+    ledger = Ledger(BUDGET, Event())
+    for first in range(1, 100):
+        assert ledger.left(first) == BUDGET.kept_as
+    assert len(ledger._known_loads) <= 16
+    charge = ledger.charge("r", Pure("1/4"))
+    assert (ledger.spent().amount, ledger.copy().spent().amount) == (Fraction(1, 4), Fraction(1, 4))
+    ledger.end(charge, ingested=9)
+    assert (ledger.spent(10).amount, ledger.spent(9).amount) == (0, Fraction(1, 4))

@@ -5,11 +5,13 @@ branch on the layout, so every other layout must release the same numbers under 
 
     by step              one tick at a time, as a live run does
     width w              runs of exactly w groups, in one `feed` and by step
-    feeds of n ticks     blocks of n ticks; and of 1, 2, ..., 9 ticks in turn
-    added after tick m   groups that `widen` adds to a running run, which draws in an order of its own:
-                         what the code releases is compared in law, one event and one draw at a time
+    feeds of n ticks     blocks of n ticks, from 1 to 9 at every width, and of larger numbers
+    added after tick m   groups that `widen` adds to a running run, and those that were there before, in
+                         blocks and by step. The order of draws is another there: what the code releases is
+                         compared in law, one event and one draw at a time
 
-A layout that differs is computed and attacked by itself.
+A layout that differs is computed and attacked by itself. The computation shows a reader all groups of the
+run, so that noise which groups share hides nothing.
 
 Promise
     If `find_unlike` returns nothing, all layouts above released the same, for streams of all kinds that are
@@ -25,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.linear import LinearView
+from streamgauge.audit.linear import NEAR, LinearView
 from streamgauge.audit.trying import KINDS, law_of, pushed, same, streams, tried
 from streamgauge.audit.trying import evenly as draw_evenly
 from streamgauge.continual import Mechanism
@@ -39,19 +41,39 @@ LONG_FEEDS = (10, 11, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255
 ALL_TICKS = 67  # that are enough for every width and for feeds of up to 65 ticks
 STREAMS_OF_A_KIND = 10
 REFERENCE_WIDTH = KINDS * STREAMS_OF_A_KIND  # at least the largest of WIDTHS
-ADDED = ((1, 1), (2, 3))  # groups from the start, and groups that are added
+SHORT_TICKS = sum(SHORT_FEEDS)  # from which one run has feeds of all these lengths
+ADDED = ((1, 1), (1, 2), (2, 3))  # groups from the start, and groups that are added
 MAX_ADDED_TICKS = 12  # each draw is tried by itself
+MAX_SEEN = 2300  # releases that are computed together; of wider runs, those of some groups
 
 Drive = Callable[[Mechanism[Any], Ints, Noise | None], Floats]  # of values (ticks, groups): releases
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to run streams (ticks, groups); releases before `first_tick` are not there, and read 0."""
+    """A way to run streams (ticks, groups), in runs of `width` groups, or all in one run if that is None.
+
+    Releases before `first_tick` are not there, and read 0.
+    """
 
     name: str
-    drive: Drive = field(repr=False)
+    run: Drive = field(repr=False)
+    width: int | None = None
     first_tick: int = 1
+
+    def drive(self, mechanism: Mechanism[Any], values: Ints, noise: Noise | None) -> Floats:
+        """Run all streams; the last run has empty groups too."""
+        if self.width is None:
+            return self.run(mechanism, values, noise)
+        return split_groups(self.width, self.run, mechanism, values, noise)
+
+    def drive_alone(self, mechanism: Mechanism[Any], values: Ints, noise: Noise) -> Floats:
+        """Run one stream as the first of otherwise empty groups; return the releases of all groups."""
+        if isinstance(self.run, Addition):
+            return self.run.drive_alone(mechanism, values, noise)
+        alone = np.zeros((len(values), self.width or 1), np.int64)
+        alone[:, 0] = values
+        return self.run(mechanism, alone, noise)
 
 
 @dataclass(frozen=True)
@@ -94,25 +116,49 @@ def feed_blocks(lengths: tuple[int, ...], mechanism: Mechanism[Any], values: Int
 
 @dataclass(frozen=True)
 class Addition:
-    """Groups that are added after `tick` ticks to runs of `first` empty groups, `more` at a time.
+    """Runs of `first` groups to which `more` are added after `tick` ticks.
 
-    Values before that are not taken, since a group that is added had none.
+    Streams are the groups that are added, and their values before that are not read. With `is_old`, streams
+    are the groups of the start. All other groups are empty.
     """
 
     tick: int
     first: int
     more: int
+    is_old: bool = False
+    by_step: bool = False
+
+    @property
+    def streams(self) -> slice:
+        """The groups that streams are."""
+        return slice(self.first) if self.is_old else slice(self.first, self.first + self.more)
 
     def __call__(self, mechanism: Mechanism[Any], values: Ints, noise: Noise | None) -> Floats:
         releases = np.zeros(values.shape, np.float64)
-        for at in range(0, values.shape[1], self.more):
-            added = values[self.tick :, at : at + self.more]
-            run = mechanism.start(self.first, noise)
-            run.feed(np.zeros((self.tick, self.first), np.int64))
-            run.widen(self.more)
-            block = np.pad(added, ((0, 0), (self.first, self.more - added.shape[1])))
-            seen = run.feed(block)[:, self.first : self.first + added.shape[1]]
-            releases[self.tick :, at : at + self.more] = seen
+        at_once = self.first if self.is_old else self.more
+        for at in range(0, values.shape[1], at_once):
+            some = values[:, at : at + at_once]
+            releases[:, at : at + at_once] = self._run(mechanism, some, noise)[:, self.streams][
+                :, : some.shape[1]
+            ]
+        return releases
+
+    def drive_alone(self, mechanism: Mechanism[Any], values: Ints, noise: Noise) -> Floats:
+        """Run one stream; return the releases of all groups, those of the stream first."""
+        releases = self._run(mechanism, values[:, None], noise)
+        return np.roll(releases, -self.streams.start if self.streams.start else 0, axis=1)
+
+    def _run(self, mechanism: Mechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+        """Run the groups of one run; return the releases of all of them, 0 before they are there."""
+        ticks, count = streams.shape
+        values = np.zeros((ticks, self.first + self.more), np.int64)
+        values[:, self.streams][:, :count] = streams
+        releases = np.zeros(values.shape, np.float64)
+        run = mechanism.start(self.first, noise)
+        releases[: self.tick, : self.first] = run.feed(values[: self.tick, : self.first])
+        run.widen(self.more)
+        rest = values[self.tick :]
+        releases[self.tick :] = [run.step(tick) for tick in rest] if self.by_step else run.feed(rest)
         return releases
 
 
@@ -127,25 +173,37 @@ def list_layouts(ticks: int) -> Iterator[tuple[Layout, int, Layout]]:
     """
     yield BY_STEP, REFERENCE_WIDTH, FED
     for width in WIDTHS:
-        yield Layout(f"width {width}", partial(split_groups, width, feed_all)), width, FED
-        yield Layout(f"width {width}, by step", partial(split_groups, width, step_all)), width, BY_STEP
-    widths = cycle(WIDTHS)
-    for length in [*SHORT_FEEDS, *LONG_FEEDS]:
+        yield Layout(f"width {width}", feed_all, width), width, FED
+        yield Layout(f"width {width}, by step", step_all, width), width, BY_STEP
+    for length in [length for length in SHORT_FEEDS if length <= ticks]:
+        for width in WIDTHS if ticks < SHORT_TICKS else WIDTHS[:3]:
+            yield _feeds(width, f"feeds of {length}", (length,)), width, FED
+    for length, width in zip(LONG_FEEDS, cycle(WIDTHS)):
         if length <= ticks:
-            feed, width = partial(feed_blocks, (length,)), next(widths)
-            yield Layout(f"feeds of {length}", feed), 3, FED
-            yield Layout(f"width {width}, feeds of {length}", partial(split_groups, width, feed)), width, FED
-    yield Layout("feeds of 1 to 9 in turn", partial(feed_blocks, tuple(SHORT_FEEDS))), 2, FED
+            for each in {width, 3}:
+                yield _feeds(each, f"feeds of {length}", (length,)), each, FED
+    for width in WIDTHS:
+        yield _feeds(width, "feeds of 1 to 9 in turn", tuple(SHORT_FEEDS)), width, FED
+
+
+def _feeds(width: int, name: str, lengths: tuple[int, ...]) -> Layout:
+    return Layout(f"width {width}, {name}", partial(feed_blocks, lengths), width)
 
 
 def list_additions(mechanism: Mechanism[Any], ticks: int) -> Iterator[Layout]:
     """List the layouts in which groups are added, unless the mechanism refuses that."""
     if mechanism.widening_refusal():
         return
-    for moment, (first, more) in zip((1, ticks // 2), ADDED, strict=True):
-        if 0 < moment < ticks:
-            name = f"{more} group{'s' if more > 1 else ''} added after tick {moment}"
-            yield Layout(name, Addition(moment, first, more), moment + 1)
+    for number, (first, more) in enumerate(ADDED):
+        moment, by_step = 1 if number == 0 else ticks // 2, number == 1
+        if not 0 < moment < ticks:
+            continue
+        words = f"{more} group{'s' if more > 1 else ''} added after tick {moment}"
+        added = Addition(moment, first, more, by_step=by_step)
+        yield Layout(f"{words}, by step" if by_step else words, added, first_tick=moment + 1)
+        if number:
+            old = Addition(moment, first, more, is_old=True, by_step=not by_step)
+            yield Layout(f"beside {words}{'' if by_step else ', by step'}", old)
 
 
 def find_unlike(mechanism: Mechanism[Any], ticks: int) -> tuple[Layout, ...]:
@@ -175,13 +233,32 @@ def _find_unlike_additions(mechanism: Mechanism[Any], ticks: int) -> Iterator[La
     fed = tried(partial(run_alone, mechanism, FED), ticks)
     for layout in additions:
         view = tried(partial(run_alone, mechanism, layout), ticks)
-        if fed.odd or view.odd or not view.agrees(_cut_view(fed, layout.first_tick)):
+        own = find_own_rows(view, ticks)
+        if fed.odd or view.odd or own is None or not own.agrees(_cut_view(fed, layout.first_tick)):
             yield layout
 
 
 def run_alone(mechanism: Mechanism[Any], layout: Layout, values: Ints, noise: Noise) -> Floats:
-    """Run one stream as the first group of a layout."""
-    return layout.drive(mechanism, values[:, None], noise)[:, 0]
+    """Run one stream as the first group of a layout; return the releases of all groups, one after another.
+
+    Of runs that release very many numbers, the first three groups, a middle one and the last one are seen.
+    """
+    releases = layout.drive_alone(mechanism, values, noise)
+    width = releases.shape[1]
+    if releases.size > MAX_SEEN:
+        releases = releases[:, sorted({0, 1, 2, width // 2, width - 1})]
+    return releases.T.ravel()
+
+
+def find_own_rows(view: LinearView, ticks: int) -> LinearView | None:
+    """Return the view of the first group by itself; None if its noise or data are seen in other groups."""
+    moved = np.abs(view.by_noise) > NEAR * np.abs(view.by_noise).max(axis=0, initial=0.0)
+    own = moved[:ticks].any(axis=0)
+    if view.by_data[ticks:].any() or moved[ticks:, own].any():
+        return None
+    places = np.flatnonzero(own)
+    sources = tuple(view.sources[place] for place in places)
+    return LinearView(view.by_data[:ticks], view.by_noise[:ticks][:, places], sources, view.odd)
 
 
 def _cut_view(view: LinearView, first_tick: int) -> LinearView:

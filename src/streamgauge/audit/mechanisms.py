@@ -23,9 +23,11 @@ from streamgauge.audit.layouts import (
     ALL_TICKS,
     BY_STEP,
     MAX_ADDED_TICKS,
+    Addition,
     LaidOut,
     Layout,
     feed_all,
+    find_own_rows,
     find_unlike,
     run_alone,
     run_layout,
@@ -35,7 +37,7 @@ from streamgauge.audit.neighbours import neighbours, odd_neighbours
 from streamgauge.audit.probing import tried_at_once
 from streamgauge.audit.subject import Pair
 from streamgauge.audit.trying import tried
-from streamgauge.audit.worst_views import is_quick, not_linear, unknown, worst_in, worst_tried
+from streamgauge.audit.worst_views import is_quick, not_linear, unknown, worst_in, worst_of_view
 from streamgauge.continual import Mechanism
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.numbers import Floats
@@ -126,8 +128,10 @@ class MechanismSubject:
         """Compute the worst loss of a layout that releases other numbers."""
         if layout == BY_STEP:
             return replace(self._worst_of(self._tried(layout.drive)), seen=layout.name)
-        ticks = min(self.ticks, MAX_ADDED_TICKS if layout.first_tick > 1 else ALL_TICKS)
-        return worst_tried(self.mechanism, partial(run_alone, self.mechanism, layout), ticks, layout.name)
+        ticks = min(self.ticks, MAX_ADDED_TICKS if isinstance(layout.run, Addition) else ALL_TICKS)
+        linear = tried(partial(run_alone, self.mechanism, layout), ticks)
+        own = None if linear.odd else find_own_rows(linear, ticks)
+        return worst_of_view(self.mechanism, own or linear, layout.name)
 
     def _worst_of(self, linear: LinearView | None) -> Worst:
         """Of code that was tried, if it was."""

@@ -14,14 +14,19 @@ from streamgauge.audit.tick_sets import DearestSet, by_squares, can_be_listed, l
 from streamgauge.audit.trying import View, tried
 from streamgauge.continual import Mechanism
 
-__all__ = ["is_quick", "not_linear", "unknown", "worst_in", "worst_tried"]
+__all__ = ["is_quick", "not_linear", "unknown", "worst_in", "worst_of_view", "worst_tried"]
 
 MANY, FEW = 20_000, 300  # patterns that are gone through, and where each is a linear program
 
 
 def worst_tried(mechanism: Mechanism[Any], view: View, ticks: int, seen: str = "") -> Worst:
     """The dearest neighbour under any view."""
-    linear = tried(view, ticks)
+    return worst_of_view(mechanism, tried(view, ticks), seen)
+
+
+def worst_of_view(mechanism: Mechanism[Any], linear: LinearView, seen: str) -> Worst:
+    """Compute the worst neighbour under a view that was found by trying."""
+    ticks = linear.by_data.shape[1]
     if linear.odd:
         return replace(not_linear(linear, at_first(mechanism.unit, ticks)), seen=seen)
     return replace(worst_in(linear, mechanism, seen), how=f"the code of {ticks} ticks was tried")

@@ -42,6 +42,8 @@ from streamgauge.privacy.terms import Span, Term, span
 from streamgauge.privacy.timeline import Step, Timeline, check_loss
 from streamgauge.privacy.units import Unit
 
+MAX_KNOWN_LOADS = 16  # intervals whose loads are stored until the next charge
+
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
@@ -85,6 +87,7 @@ class Ledger:
         self._pure: dict[int, Term] = {}
         self._zcdp: dict[int, Term] = {}
         self._slacks: dict[int, Term] = {}
+        self._known_loads: dict[Span, list[Load]] = {}  # of the charges as they are now
         self._ingested = 0
 
     def charge(
@@ -249,7 +252,11 @@ class Ledger:
         return all(split.epsilon + split.rho <= self._limit.amount for load in loads for split in load.splits)
 
     def _spent_loads(self, touching: Span) -> list[Load]:
-        return self._loads(self._terms(), touching)
+        if touching not in self._known_loads:
+            if len(self._known_loads) >= MAX_KNOWN_LOADS:
+                self._known_loads.clear()
+            self._known_loads[touching] = self._loads(self._terms(), touching)
+        return self._known_loads[touching]
 
     def _spent(self, touching: Span) -> Loss:
         loads = self._spent_loads(touching)
@@ -266,6 +273,7 @@ class Ledger:
 
     def _enter(self, entry: Charge) -> None:
         self._charges[entry.number] = entry
+        self._known_loads.clear()
         own = self._own_terms(entry)
         for found, terms in ((self._pure, own.pure), (self._zcdp, own.zcdp), (self._slacks, own.slacks)):
             found.pop(entry.number, None)

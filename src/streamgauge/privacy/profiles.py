@@ -31,7 +31,7 @@ from math import inf
 from streamgauge.privacy.terms import Span, Term
 from streamgauge.privacy.units import Unit
 
-LIMIT = 1000  # profiles of a list that is made start by start, or tick by tick
+LIMIT = 200  # profiles of a list that is made start by start, or tick by tick
 MAX_TERMS = 100  # charges, or segments, of a list that is made tick by tick
 ZERO = Fraction(0)
 
