@@ -89,8 +89,9 @@ def hints(folder: Path, expected: int | None = None, epsilon: int = 1, **declare
 
 
 def test_the_plan_says_when_a_table_is_too_small(tmp_path: Path) -> None:
-    small = "hashed = 4096 is too small for 4,000 values: the error from shared cells is ± 103.3; "
-    assert hints(tmp_path, hashed=4096, expected_distinct=4000) == [f"{small}use at least 32768"]
+    raised = "shared cells raise the std error from 8.852 to 57.73; use at least 32768"
+    small = f"hashed = 4096 is too small for 4,000 values: {raised}"
+    assert hints(tmp_path, hashed=4096, expected_distinct=4000) == [small]
     assert hints(tmp_path, hashed=32768, expected_distinct=4000) == []
     events = "hashed = 4096 is too small for 4,000 values, one for each expected event "
     (hint,) = hints(tmp_path, hashed=4096, expected=400)
@@ -100,6 +101,18 @@ def test_the_plan_says_when_a_table_is_too_small(tmp_path: Path) -> None:
     rule = "hashed = 4 is too small for 4,000 values"
     assert hints(tmp_path, hashed=4, expected_distinct=4000) == [f"{rule}: {full}"]
     assert hints(tmp_path, hashed=4) == [], "nothing is expected"
+
+
+def test_the_plan_says_when_a_full_table_multiplies_the_noise(tmp_path: Path) -> None:
+    release = {"name": "r", "sql": ALL, "window": "running", "epsilon": 0.05}
+    (counted,) = planned(tmp_path, release, hashed=4096, expected_distinct=4000).releases
+    (without,) = planned(tmp_path, release, hashed=2**30, expected_distinct=4000).releases
+    noise, whole = without.errors[-1].stddev, counted.errors[-1].stddev
+    assert whole > 2.5 * noise > 2.5 * HashCells(4096).stddev(4000, 0.0), "the hash alone errs less"
+    raised = f"shared cells raise the std error from {noise:,.4g} to {whole:,.4g}"
+    assert counted.choices[0].hints == (
+        f"hashed = 4096 is too small for 4,000 values: {raised}; use at least 32768",
+    )
 
 
 def test_a_plan_without_an_expected_number_says_so(tmp_path: Path) -> None:

@@ -71,7 +71,10 @@ def test_releases_of_different_columns_share_a_header_in_the_order_of_the_file(f
 def test_an_edit_that_changes_the_header_is_refused_before_a_charge(folder: Path) -> None:
     run(pipeline(folder, tables(COUNTED, sinks=CSV)))
     before, acts = (folder / "out.csv").read_bytes(), pipeline(folder, tables(COUNTED)).ledger().acts
+    assert pipeline(folder, tables(COUNTED, sinks=CSV)).plan().refused == ()
     edited = pipeline(folder, tables(COUNTED, MORE, sinks=CSV))
+    (planned,) = edited.plan().refused
+    assert planned.startswith("v.toml: sink out.csv must keep the columns of its header, got a change (+")
     way = 'undo the edit, or name a new sink; with shape = "long" all releases have the same columns'
     with pytest.raises(
         SinkColumnsError, match=r"sink out\.csv must keep the columns of its header"

@@ -17,8 +17,8 @@ def plan(file: PipelineFile, json: AsJson = False) -> None:
     and the 95 % half width at the first, the middle and the last tick. Then the ledger before and after, what
     an edit of the file changes, and what is refused (exit code 2).
 
-    Reads the file and, if there is one, the public side of its store. Touches no data, needs no key, spends
-    nothing.
+    Reads the file, headers and schemas of its source, which are public, and, if there is one, the public
+    side of its store. Reads no record, needs no key, spends nothing.
 
     Example: `streamgauge plan clinic.toml`
     """

@@ -86,7 +86,7 @@ class Pipeline:
         return cls(pipeline_of(tables, Path(path)))
 
     def plan(self) -> Plan:
-        """What each release costs and how wrong it will be. Touches no data and spends nothing."""
+        """What each release costs and how wrong it will be. Reads no record and spends nothing."""
         return plan_of(self.file)
 
     def run(self, options: Options | None = None, **settings: Any) -> Report:

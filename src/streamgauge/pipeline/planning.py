@@ -36,7 +36,7 @@ from streamgauge.query.predicted import Error, crowded_of, errors
 from streamgauge.query.promises import describe_contributions
 from streamgauge.query.settings import PipelineFile
 from streamgauge.query.source_schema import find_refusals
-from streamgauge.sinks import SinkColumnsError, build_form
+from streamgauge.sinks import LineFile, SinkColumnsError, open_sink
 from streamgauge.sources import SourceError, open_finished, open_live
 from streamgauge.statistics import Count
 
@@ -192,11 +192,13 @@ def _planned(file: PipelineFile, book: Book) -> tuple[list[Planned], list[str]]:
 
 
 def _check_sinks(file: PipelineFile, acts: Sequence[Act]) -> list[str]:
-    """Return the refusals of sinks whose releases have columns that do not go together."""
+    """Return the refusals of CSV sinks whose columns do not go together, or are not those in the file."""
     refused = []
     for sink in (each for each in file.sinks if each.format == "csv"):
         try:
-            build_form(sink, outline_shapes(file, acts, sink))
+            opened = open_sink(sink, file.path.parent, shapes=outline_shapes(file, acts, sink))
+            if isinstance(opened, LineFile):
+                opened.check_columns()
         except SinkColumnsError as refusal:
             refused.append(f"{file.path.name}: {refusal}")
     return refused

@@ -188,29 +188,33 @@ def _of_cells(plan: Planned, part: Part, tick: int) -> Told:
 
 
 def crowded_of(plan: Planned, part: Part) -> tuple[str, ...]:
-    """Return a warning if the hash table is too small for the values that are expected."""
-    cells = _cells(part)
-    if cells is None:
-        return ()
-    tick = shown_ticks(plan)[-1]
+    """Return a warning if the hash table is too small for the values that are expected.
+
+    Shared cells have an error of their own, and multiply that of the noise: both count.
+    """
+    cells, tick = _cells(part), shown_ticks(plan)[-1]
     values, source = values_by(plan, part, tick)
-    most = max(float(np.nan_to_num(part.statistic.stddev(tick))), CROWDED * values, 1.0)
-    table = HashCells(cells)
-    if not source or table.error_of_sharing(values) <= most:
+    if cells is None or not source:
         return ()
-    while cells < MOST and HashCells(cells).error_of_sharing(values) > most / 2:
-        cells = 1 << cells.bit_length()
-    size, error = (
-        table.error_of_sharing(values),
-        "nearly all cells will be occupied: only a lower bound is known",
-    )
-    if isfinite(size):
-        error = f"the error from shared cells is ± {NORMAL * size:,.4g}"
+    noise = float(np.nan_to_num(part.statistic.stddev(tick)))
+
+    def error_in(cells: int) -> float:
+        table = HashCells(cells)
+        return float(table.stddev(values, noise)) if values < table.most else inf
+
+    crowded, fit = error_in(cells), cells
+    if crowded <= max(2**0.5 * noise, CROWDED * values, 1.0):
+        return ()
+    while fit < MOST and error_in(fit) > max(1.25 * noise, CROWDED * values / 2, 0.5):
+        fit = 1 << fit.bit_length()
     each = ", one for each expected event (declare expected_distinct if there are fewer)"
-    rule = (
-        f"hashed = {table.cells} is too small for {values:,.0f} values{each if source == 'expected' else ''}"
-    )
-    return (f"{rule}: {error}; use at least {cells}",)
+    rule = f"hashed = {cells} is too small for {values:,.0f} values{each if source == 'expected' else ''}"
+    error = f"shared cells raise the std error from {noise:,.4g} to {crowded:,.4g}"
+    if not noise:
+        error = f"the std error from shared cells alone is {crowded:,.4g}"
+    if not isfinite(crowded):
+        error = "nearly all cells will be occupied: only a lower bound is known"
+    return (f"{rule}: {error}; use at least {fit}",)
 
 
 def _cells(part: Part) -> int | None:

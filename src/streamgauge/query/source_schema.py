@@ -26,11 +26,12 @@ class SourceSchema:
 
     file: str
     kinds: Mapping[str, str]
+    first_line: bool = False  # whether the names are a first line, which may be a record
 
     @classmethod
     def from_header(cls, file: str, header: Iterable[str]) -> "SourceSchema":
         """Build the schema of a CSV file."""
-        return cls(file, dict.fromkeys((name for name in header if name), TEXT))
+        return cls(file, dict.fromkeys((name for name in header if name), TEXT), first_line=True)
 
 
 def find_refusals(stream: Stream, schemas: Iterable[SourceSchema]) -> list[str]:
@@ -58,7 +59,9 @@ def find_refusal(stream: Stream, schema: SourceSchema) -> str | None:
     ]
     if not lacking:
         return None
-    hint = "" if _is_header(stream, schema) else "; is its first line a header?"
+    hint = (
+        "" if _is_header(stream, schema) else "; is its first line a header, with commas between the names?"
+    )
     return f"source must have every declared column, got {schema.file} without {', '.join(lacking)}{hint}"
 
 
@@ -92,4 +95,4 @@ def _nearest(name: str, schema: SourceSchema, *, is_time: bool) -> str | None:
 
 
 def _is_header(stream: Stream, schema: SourceSchema) -> bool:
-    return bool(schema.kinds.keys() & _declared(stream))
+    return not schema.first_line or bool(schema.kinds.keys() & _declared(stream))

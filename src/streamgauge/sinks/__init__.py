@@ -4,7 +4,7 @@ from streamgauge.sinks.csv_file import CsvLines
 from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkColumnsError, SinkFailed, SinkInUse
 from streamgauge.sinks.json_lines import JsonLines
 from streamgauge.sinks.line_file import LineFile
-from streamgauge.sinks.opening import build_form, open_sink
+from streamgauge.sinks.opening import open_sink
 from streamgauge.sinks.parquet_parts import ParquetParts
 from streamgauge.sinks.standard_output import StandardOutput
 from streamgauge.sinks.wide_csv import WideCsv
@@ -21,6 +21,5 @@ __all__ = [
     "SinkInUse",
     "StandardOutput",
     "WideCsv",
-    "build_form",
     "open_sink",
 ]

@@ -62,15 +62,19 @@ class LineFile:
     def _newest(self) -> Trace | None:
         with self._content() as content:
             if not begins_like(content, self.form):
-                self._refuse_columns(content)
+                self._refuse_columns(content[: max(content.find(b"\n"), 0)])
                 raise ForeignSink(f"sink must be a new file or one of ours, got {self.name}")
             found = newest(content, self.form, len(content))
             return found and found.of_owner(self.owner, self.name)
 
-    def _refuse_columns(self, content: mmap.mmap) -> None:
-        """Refuse a CSV sink of ours that has another header."""
-        lines = content[: max(content.find(b"\n"), 0)], self.form.header.rstrip(b"\n")
-        if all(each.startswith(TIMES) and each.endswith(LAST) for each in lines):
+    def check_columns(self) -> None:
+        """Refuse a CSV sink of ours that has another header; nothing is opened for writing."""
+        with suppress(OSError), self.path.open("rb") as file:
+            self._refuse_columns(file.readline(2**20).rstrip(b"\n"))
+
+    def _refuse_columns(self, first: bytes) -> None:
+        lines = first, self.form.header.rstrip(b"\n")
+        if first != lines[1] and all(each.startswith(TIMES) and each.endswith(LAST) for each in lines):
             with suppress(csv.Error):  # no header of ours
                 before, after = (next(csv.reader([each.decode(errors="replace")])) for each in lines)
                 raise SinkColumnsError(describe_columns(self.name, before, after))

@@ -103,10 +103,6 @@ class HashCells:
         """The number of values at which half a cell is expected to be empty."""
         return self.cells * self._occupied.most
 
-    def error_of_sharing(self, values: float) -> float:
-        """Return the standard error without noise; infinite if nearly all cells are occupied."""
-        return float(self.stddev(values, 0.0)) if values < self.most else inf
-
     def mean(self, values: Floats | float) -> Floats:
         """Return the expected number of occupied cells."""
         return np.asarray(self.cells * self._occupied.taken(np.asarray(values) / self.cells))[()]
