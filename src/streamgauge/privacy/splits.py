@@ -125,7 +125,7 @@ class SplitBudget:
 
     def allows(self, load: Load) -> bool:
         """Return whether some split of the load is within the budget."""
-        return any(self._room(split, load.delta) >= 0 for split in self._most_room(load))
+        return any(self._margin(split, load.delta) >= 0 for split in self._find_largest_margin(load))
 
     def loss(self, load: Load) -> Fraction:
         """Return the least epsilon of all splits, and more than the budget's if deltas leave nothing."""
@@ -139,7 +139,7 @@ class SplitBudget:
 
     def rho_left(self, load: Load) -> Fraction:
         """Return the largest rho that fits beside the load."""
-        return max(ZERO, *(self._room(split, load.delta) for split in self._most_room(load)))
+        return max(ZERO, *(self._margin(split, load.delta) for split in self._find_largest_margin(load)))
 
     def epsilon_left(self, load: Load) -> Fraction:
         """Return an epsilon that fits beside the load if it is pure: by itself, or as its rho."""
@@ -162,7 +162,7 @@ class SplitBudget:
             return split.epsilon
         return split.epsilon + epsilon_of_rho(split.rho, self.delta - delta)
 
-    def _room(self, split: Split, delta: Fraction) -> Fraction:
+    def _margin(self, split: Split, delta: Fraction) -> Fraction:
         """Return the rho that is left beside a split, below zero if it is over the budget."""
         if delta > self.delta or split.epsilon > self.epsilon:
             return Fraction(-1)
@@ -173,9 +173,9 @@ class SplitBudget:
     def _least_loss(self, load: Load) -> Sequence[Split]:
         return _choose(load.splits, lambda: self._estimates(load))
 
-    def _most_room(self, load: Load) -> Sequence[Split]:
-        """Return the splits with the most room in rho by floats, and the one that adds up everything."""
-        return _choose(load.splits, lambda: -self._estimated_room(load))
+    def _find_largest_margin(self, load: Load) -> Sequence[Split]:
+        """Return the splits with the largest margin of rho by floats, and the one that adds up everything."""
+        return _choose(load.splits, lambda: -self._estimate_margins(load))
 
     def _estimates(self, load: Load) -> Floats:
         added, rhos = _arrays(load.splits)
@@ -184,7 +184,7 @@ class SplitBudget:
         found = estimate_epsilons(np.maximum(rhos, 1e-300), self._log_deltas(load))
         return added + np.where(rhos > 0, np.maximum(found, 0.0), 0.0)
 
-    def _estimated_room(self, load: Load) -> Floats:
+    def _estimate_margins(self, load: Load) -> Floats:
         added, rhos = _arrays(load.splits)
         left = float(self.epsilon) - added
         if load.delta >= self.delta:
