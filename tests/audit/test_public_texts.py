@@ -132,8 +132,8 @@ def test_what_parts_of_parquet_say_of_themselves_is_looked_at(
 ) -> None:
     seen, real = Seen(monkeypatch), ParquetParts._copy
 
-    def copy(sink: ParquetParts, path: Path, columns: Any, stamp: str) -> None:
-        real(sink, path, columns, stamp + " " if seen.event else stamp)
+    def copy(sink: ParquetParts, path: Path, columns: Any, notes: dict[str, str]) -> None:
+        real(sink, path, columns, {**notes, "more": "an event"} if seen.event else notes)
 
     monkeypatch.setattr(ParquetParts, "_copy", copy)
     assert suspects(trial_of(file_of(tmp_path, "o.parquet")))

@@ -123,7 +123,7 @@ def test_a_factored_run_is_more_accurate_than_noisy_items() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exponent", "horizon", "by_counts"), [("1/10", 1024, True), ("1/10", 20, False), (1, 1024, False)]
+    ("exponent", "horizon", "by_counts"), [("1/10", 1024, True), ("1/10", 40, False), (1, 1024, False)]
 )
 def test_the_pure_way_is_the_one_of_less_error(exponent: Any, horizon: int, by_counts: bool) -> None:
     claim = PolynomialDecay(PURE, exponent=exponent, horizon=horizon)

@@ -20,7 +20,9 @@ from streamgauge.cli.app import app
 SINKS = ("-", "out.jsonl", "out.csv", "out.parquet")
 READ = (("ledger", "--json"), ("ledger",), ("releases",))
 KEYS = ("release", "tick", "start", "end", "level", "group", "measure")
-DRAWN = re.compile(r'[-+±\d.,%│─━▁-█ ]+|"time": "[^"]*"')
+DRAWN = re.compile(
+    r'(?:[-+±\d.,%│─━▁-█() ]|\bto\b|not enough)+|"time": "[^"]*"'
+)  # sides of an interval may differ
 
 
 def commanded(house: House, *words: str, lines: list[bytes]) -> Any:

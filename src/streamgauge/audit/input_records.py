@@ -80,9 +80,10 @@ def _jsonl(stream: Stream, lines: Iterable[Written]) -> bytes:
 
 def _csv(stream: Stream, lines: Iterable[Written]) -> bytes:
     kept = list(lines)
-    names = list(dict.fromkeys(name for each in kept for name in record(stream, *each)))
+    declared = [stream.time, *filter(None, [stream.user]), *stream.columns]  # a header has all of them
+    names = list(dict.fromkeys([*declared, *(name for each in kept for name in record(stream, *each))]))
     out = io.BytesIO()
-    out.write(_row(names or [stream.time]))
+    out.write(_row(names))
     for each in kept:
         fields = record(stream, *each)
         raw = each[0].raw

@@ -86,7 +86,7 @@ class Density(BitClaim):
 
     def _in_cells(self, taken: float, count: Count, intrusions: int) -> Estimated:
         occupied = Occupied(self.universe, self.entries)
-        value = occupied.load(taken)
+        value = float(occupied.load(taken))
         within = count.in_cells(taken, occupied)
         return Estimated(value, self.stddev(value, intrusions), self.universe, within, highest=inf)
 

@@ -104,7 +104,7 @@ def estimated(stretches: Sequence[Stretch], universe: int, entries: int, hashed:
 
 def of_cells(taken: float, variance: float, parts: list[Deviation], occupied: Occupied) -> Estimated:
     """Users that were hashed: of cells that are taken. How many share them has no end."""
-    load = occupied.load(taken)
+    load = float(occupied.load(taken))
     stddev = sqrt(variance + occupied.variance(load)) * occupied.slope(load)
 
     def deviations(low: float, high: float) -> list[Deviation]:

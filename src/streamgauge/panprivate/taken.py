@@ -28,8 +28,8 @@ class Taken:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         low, high = (self._end(side, confidence) for side in (-1, 1))
-        last = self.occupied.load(high) if high < 1 - 0.5 / self.occupied.entries else inf
-        return self.occupied.load(max(low, 0.0)), last
+        last = float(self.occupied.load(high)) if high < 1 - 0.5 / self.occupied.entries else inf
+        return float(self.occupied.load(max(low, 0.0))), last
 
     def _end(self, side: int, confidence: float) -> float:
         half = inf
