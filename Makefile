@@ -6,10 +6,13 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 export PYTHONDONTWRITEBYTECODE :=  # hundreds of processes are started: each module is compiled once
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
-.PHONY: help demo live emoji test check audit bench clean
+.PHONY: help demo live emoji quick test test-slow test-all test-times check audit bench clean parts
+PYTEST := $(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --quiet  # some wait for clocks
+QUICK := not law and not crash and not neighbour and not statistical and not browser and not cluster \
+  and not integration and not slow
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/plot ## a synthetic clinic: planned, run, shown beside its truth, drawn; in streamgauge-demo/
 	@$(BIN)/streamgauge demo
@@ -20,13 +23,29 @@ live: $(VENV)/server ## the same clinic, live in the browser: a tick a second, u
 emoji: $(VENV)/server ## a poll in which nobody is trusted, live in the browser, until Ctrl-C
 	@$(BIN)/streamgauge demo --local --live
 
-test: $(VENV)/dev,plot,server check ## all checks and tests; says what it left out
-	@$(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --quiet  # some wait for clocks
+quick: $(VENV)/dev,plot,server ## tests without a marker: a minute
+	@$(PYTEST) -m "$(QUICK)"
 
-check: $(VENV)/dev,plot,server ## format, lint, types, imports
+test: parts $(VENV)/dev,plot,server check ## all checks, and all tests but the slow ones: at most 10 minutes on 2 cores
+	@$(PYTEST) -m "not slow"
+
+test-slow: parts $(VENV)/dev,plot,server ## the slow tests: every case, 1,000 kills, a soak of 10 minutes
+	@$(PYTEST) -m slow
+
+test-all: test test-slow ## everything: at most an hour
+
+test-times: $(VENV)/dev,plot,server ## the seconds of all tests, by folder and by marker
+	@$(PYTEST) --junit-xml test-times.xml; $(BIN)/python -m tools.test_times test-times.xml
+
+parts:
+	@if [ "$$CI" = true ] && ! command -v chromium >/dev/null; then \
+	  echo "tests/browser needs a Chromium, found none: install the package chromium" >&2; exit 1; fi
+
+check: $(VENV)/dev,plot,server ## format, lint, types, imports, figures of the layout
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tools.house
 
 audit: $(VENV)/plot ## attack every claim of the package: a page and JSON in streamgauge-audit/ (minutes)
 	@mkdir -p streamgauge-audit
@@ -49,7 +68,7 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/reports.py
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build dist streamgauge-demo streamgauge-audit .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) build dist test-times.xml streamgauge-demo streamgauge-audit .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -15,7 +15,7 @@ from typing import Any
 import dp_accounting
 from dp_accounting.pld import PLDAccountant
 
-from streamgauge.privacy import Approx, BudgetExceeded, Event, Ledger, Loss, Pure, Zcdp
+from streamgauge.privacy import Approx, BudgetExceededError, Event, Ledger, Loss, Pure, Zcdp
 
 DELTA = 1e-6
 BUDGET = Approx(1, DELTA)
@@ -27,9 +27,9 @@ LEDGERS: dict[str, list[Loss]] = {
     "100 pure of 0.01": [Pure("1/100")] * 100,
     "1,000 pure of 0.005": [Pure("1/200")] * 1000,
     "pure of 0.5, 0.2 and 0.1": [Pure("1/2"), Pure("1/5"), Pure("1/10")],
-    "1 Gaussian of the whole budget": [BUDGET.kept_as],
+    "1 Gaussian of the whole budget": [BUDGET.additive_loss],
     "10 Gaussian of a tenth": [TENTH] * 10,
-    "1 pure of 0.25, 1 Gaussian of the rest": [Pure("1/4"), Approx("3/4", DELTA).kept_as],
+    "1 pure of 0.25, 1 Gaussian of the rest": [Pure("1/4"), Approx("3/4", DELTA).additive_loss],
     "2 pure of 0.25, 4 Gaussian of a twentieth": [Pure("1/4")] * 2 + [BUDGET.part("1/20")] * 4,
     "100 pure of 0.01, 5 Gaussian of a tenth": [Pure("1/100")] * 100 + [TENTH] * 5,
 }
@@ -53,7 +53,7 @@ def spent(losses: list[Loss]) -> float:
     ledger = Ledger(Approx(1000, DELTA), Event())
     for number, loss in enumerate(losses):
         ledger.charge(f"r{number}", loss)
-    return float(ledger.spent().amount)
+    return float(ledger.spent_loss().amount)
 
 
 def zcdp_epsilon(losses: list[Loss]) -> float:
@@ -68,8 +68,8 @@ def show_fits() -> None:
         try:
             for number, loss in enumerate(losses):
                 ledger.charge(f"r{number}", loss)
-            told = f"left: {ledger.left_pure()} or {ledger.left()}"
-        except BudgetExceeded as refusal:
+            told = f"left: {ledger.remaining_epsilon()} or {ledger.remaining_loss()}"
+        except BudgetExceededError as refusal:
             told = f"refused: {refusal}"
         print(f"{name:<44}{told}")
 
@@ -82,7 +82,7 @@ def show_costs(count: int = 200) -> None:
         ledger.charge(f"r{number}", loss, 1 + 3 * number, None if number % 3 else 200 + 5 * number)
     each = (time.perf_counter() - begin) / count
     begin = time.perf_counter()
-    ledger.spent()
+    ledger.spent_loss()
     took = time.perf_counter() - begin
     print(f"{count} charges: {1000 * each:.1f} ms each, spent over all ticks {took:.2f} s")
 

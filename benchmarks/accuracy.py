@@ -24,7 +24,7 @@ from streamgauge.continual import (
     BufferedToeplitz,
     Hybrid,
     Kary,
-    Mechanism,
+    LinearMechanism,
     Run,
     Segments,
     SimpleI,
@@ -46,7 +46,7 @@ DRAWS = 2**23  # groups x ticks simulated for each row, at most
 @dataclass(frozen=True)
 class Row:
     name: str
-    make: Callable[[int], Mechanism[Any]]
+    make: Callable[[int], LinearMechanism[Any]]
     table: tuple[float, float, float]
     note: str = ""
 
@@ -106,7 +106,7 @@ RHO_ROWS = [
     ),
     Row("Unbounded Toeplitz", lambda T: UnboundedToeplitz(RHO), (4.671, 5.976, 6.822), FIT),
 ]
-CHOICES: list[tuple[str, Callable[[], Mechanism[Any]], float]] = [
+CHOICES: list[tuple[str, Callable[[], LinearMechanism[Any]], float]] = [
     ("pure, bounded", lambda: choose(PURE, horizon=2**20), 33.9),
     ("pure, unbounded", lambda: choose(PURE), 44.3),
     ("pure, pan-private", lambda: choose(PURE, horizon=2**20, pan_private=True), 61.4),
@@ -115,14 +115,14 @@ CHOICES: list[tuple[str, Callable[[], Mechanism[Any]], float]] = [
 ]
 
 
-def worst(mechanism: Mechanism[Any], ticks: int) -> float:
+def worst(mechanism: LinearMechanism[Any], ticks: int) -> float:
     """The largest standard error over ticks 1..T, or over some thousand of them where T is long."""
     near = {2**j - 1 for j in range(1, ticks.bit_length() + 1)} | {ticks - 1, ticks}
     spread = range(1, ticks + 1, max(1, ticks // 1021))
     return max(mechanism.stddev(t) for t in {*near, *spread} if 1 <= t <= ticks)
 
 
-def simulated(mechanism: Mechanism[Any], ticks: int) -> tuple[float, float]:
+def simulated(mechanism: LinearMechanism[Any], ticks: int) -> tuple[float, float]:
     """The root mean squared error of a run of zeros, and its standard error over groups."""
     groups = int(np.clip(DRAWS // ticks, 48, 4096))
     width = 1 if mechanism.memory() > ticks else groups  # those that remember all: one group at a time
@@ -149,10 +149,7 @@ def lower_bound(ticks: int) -> float:
 def print_rows(title: str, rows: list[Row], horizons: tuple[int, ...]) -> None:
     print(f"\n{title}\n")
     titles = ["T", "predicted", "worst", "simulated", "table", "pred/table"]
-    print(
-        f"{'mechanism':<26}"
-        + "".join(f"{title:>{width}}" for title, width in zip(titles, WIDTHS, strict=True))
-    )
+    print(f"{'mechanism':<26}" + "".join(f"{title:>{width}}" for title, width in zip(titles, WIDTHS, strict=True)))
     for row in rows:
         for T, table in zip(HORIZONS, row.table, strict=True):
             if T not in horizons:
@@ -162,22 +159,13 @@ def print_rows(title: str, rows: list[Row], horizons: tuple[int, ...]) -> None:
             root, error = simulated(mechanism, T)
             flag = "" if abs(predicted / table - 1) <= 0.02 else f"  {row.note or 'NOT WITHIN 2 %'}"
             shown = f"{root:.5g} +- {error:.2g}"
-            cells = [
-                T,
-                f"{predicted:.5g}",
-                f"{worst(mechanism, T):.4g}",
-                shown,
-                table,
-                f"{predicted / table:.4f}",
-            ]
+            cells = [T, f"{predicted:.5g}", f"{worst(mechanism, T):.4g}", shown, table, f"{predicted / table:.4f}"]
             line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
             print(f"{row.name:<26}{line}{flag}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="leave out T = 2^20 from the simulations")
     horizons = HORIZONS[:2] if parser.parse_args().quick else HORIZONS
     print_rows("Pure epsilon = 1: root of the mean squared error over t = 1..T", PURE_ROWS, horizons)
@@ -187,9 +175,7 @@ def main() -> None:
     for name, make, bar in CHOICES:
         mechanism = make()
         rmse = mechanism.rmse(2**20)
-        print(
-            f"{name:<24} {rmse:>8.3f}  at most {bar:<6} {'ok' if rmse <= bar else 'MISSED'}   {mechanism!r}"
-        )
+        print(f"{name:<24} {rmse:>8.3f}  at most {bar:<6} {'ok' if rmse <= bar else 'MISSED'}   {mechanism!r}")
 
 
 if __name__ == "__main__":

@@ -45,9 +45,9 @@ import numpy.typing as npt
 
 import streamgauge as sg
 from streamgauge import continual
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import BudgetDistribution
-from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.adaptive.pegasus.pegasus import Pegasus
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.distribution import BudgetDistribution
 from streamgauge.postprocess import EventMonitor
 
 Floats = npt.NDArray[np.float64]
@@ -164,8 +164,8 @@ def pegasus(counts: Counts, claim: Pegasus, smoothers: Sequence[str]) -> Iterato
     release: Any = claim.start(width).feed(counts)
     history.add(release)
     for smoother in smoothers:
-        sliding = {size: history.sliding(size, smoother) for size in WINDOWS[1:]}
-        yield f"Pegasus, {smoother}", {1: history.counts(smoother), **sliding}
+        sliding = {size: history.estimate_sliding(size, smoother) for size in WINDOWS[1:]}
+        yield f"Pegasus, {smoother}", {1: history.estimate_counts(smoother), **sliding}
 
 
 def pegasus_of_blocks(counts: Counts, loss: sg.Pure, size: int) -> Iterator[tuple[str, Answers]]:
@@ -266,19 +266,12 @@ class Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--runs",
-        type=int,
-        default=3,
-        help="ten times as many of single streams",
-    )
+    parser.add_argument("--runs", type=int, default=3, help="ten times as many of single streams")
     parser.add_argument("--epsilon", nargs="+", default=EPSILONS)
     asked = parser.parse_args()
     streams = [*wifi(), *purchases()]
     for epsilon in asked.epsilon:
-        print(
-            f"\nepsilon {epsilon}: scaled L1 error (lower is better), F-measure of jumps (higher is better)"
-        )
+        print(f"\nepsilon {epsilon}: scaled L1 error (lower is better), F-measure of jumps (higher is better)")
         lost = []
         for stream in streams:
             table = Table.of(stream, sg.Pure(epsilon), asked.runs * (1 if stream.counts.shape[1] > 1 else 10))

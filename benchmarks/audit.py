@@ -30,15 +30,15 @@ from typing import Any
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.audit.adaptive import AdaptiveSubject
-from streamgauge.audit.confidence import epsilon_seen, highest_rates, lowest_rates
-from streamgauge.audit.measuring import measure
-from streamgauge.audit.mechanisms import MechanismSubject
-from streamgauge.audit.mutants import Chance, every_twin
-from streamgauge.audit.pan_private import PanPrivateSubject
+from streamgauge.audit.attack.confidence import bound_epsilon, highest_rates, lowest_rates
+from streamgauge.audit.attack.measure import measure
+from streamgauge.audit.broken import ExperimentNoise, every_twin
 from streamgauge.audit.subject import Pair, Subject
-from streamgauge.continual import Binary, Mechanism, SimpleI, SimpleII, SquareRoot, TwoLevel
-from streamgauge.noise.numbers import Floats
+from streamgauge.audit.subjects.adversaries import AdversarySubject
+from streamgauge.audit.subjects.mechanisms import MechanismSubject
+from streamgauge.audit.subjects.pan_private import PanPrivateSubject
+from streamgauge.continual import Binary, LinearMechanism, SimpleI, SimpleII, SquareRoot, TwoLevel
+from streamgauge.noise.coerce import Floats
 
 CONFIDENCE = 0.999
 DOUBT = 1 - CONFIDENCE
@@ -100,7 +100,7 @@ class Blind:
 def cases() -> Iterator[Case]:
     yield Case("Simple II, one tick", MechanismSubject(SimpleII(sg.Pure(1), horizon=1), 1), 1.0)
     yield Case("Binary, 15 ticks", MechanismSubject(Binary(sg.Pure(1), horizon=15), 15), 1.0)
-    found = {twins.name: twins for twins in every_twin(Chance())}
+    found = {twins.name: twins for twins in every_twin(ExperimentNoise())}
     yield from (Case(name, found[name].broken, found[name].truth) for name in MUTANTS)
 
 
@@ -120,7 +120,7 @@ def threshold(case: Case, runs: int) -> float:
     low, high = lowest_rates(hits[0], half, DOUBT / 2), highest_rates(hits[1], half, DOUBT / 2)
     best = tried[int(np.argmax(low / high))]
     seen, elsewhere = (int((scores[half:] >= best).sum()) for scores in (one, other))
-    return epsilon_seen(seen, elsewhere, runs - half, DOUBT)
+    return bound_epsilon(seen, elsewhere, runs - half, DOUBT)
 
 
 def jax_privacy(case: Case, runs: int) -> float:
@@ -171,7 +171,7 @@ def sound() -> Iterator[tuple[str, int, Subject]]:
     """Claims that hold and are tight, over so many ticks."""
     pure, rho = sg.Pure(1), sg.Zcdp("1/2")
     window = {"horizon": 15, "unit": sg.WEvent(3)}
-    counters: list[tuple[str, Mechanism[Any]]] = [
+    counters: list[tuple[str, LinearMechanism[Any]]] = [
         ("`SimpleII`", SimpleII(pure, horizon=1)),
         ("`SimpleI`", SimpleI(pure, horizon=8)),
         ("`TwoLevel`", TwoLevel(pure, horizon=16)),
@@ -185,7 +185,7 @@ def sound() -> Iterator[tuple[str, int, Subject]]:
     for name, claim in counters:
         ticks = claim.horizon or 1
         yield name, ticks, MechanismSubject(claim, ticks)
-    yield "`Binary`, a stream that echoes releases", 15, AdaptiveSubject(Binary(pure, horizon=15), 15)
+    yield "`Binary`, a stream that echoes releases", 15, AdversarySubject(Binary(pure, horizon=15), 15)
     memory = Binary(pure, horizon=7, pan_private=True)
     yield "`Binary`, its memory seen", 7, PanPrivateSubject(memory, 7)
 
@@ -204,7 +204,7 @@ def show_power(runs: int) -> None:
 def show_detection(runs: int) -> None:
     """What is measured of mechanisms that lose more than the claim of 1; bold where that condemns them."""
     print(f"| measured of | {' | '.join(NARROWER)} |\n|---|{'---|' * len(NARROWER)}")
-    kinds: dict[str, Callable[[sg.Pure], Mechanism[Any]]] = {
+    kinds: dict[str, Callable[[sg.Pure], LinearMechanism[Any]]] = {
         "`SimpleII`, 1 tick": lambda loss: SimpleII(loss, horizon=1),
         "`Binary`, 7 ticks": lambda loss: Binary(loss, horizon=7),
         "`SimpleI`, 8 ticks": lambda loss: SimpleI(loss, horizon=8),
@@ -212,9 +212,7 @@ def show_detection(runs: int) -> None:
     }
     for name, claim in kinds.items():
         claims = [claim(sg.Pure(truth)) for truth in NARROWER]
-        found = [
-            measure(MechanismSubject(each, each.horizon or 1), runs, CONFIDENCE).amount for each in claims
-        ]
+        found = [measure(MechanismSubject(each, each.horizon or 1), runs, CONFIDENCE).amount for each in claims]
         cells = (f"**{amount:.2f}**" if amount > 1 else f"{amount:.2f}" for amount in found)
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 

@@ -23,7 +23,7 @@ from streamgauge.continual import (
     ExponentialDecay,
     Hybrid,
     Kary,
-    Mechanism,
+    LinearMechanism,
     PolynomialDecay,
     Segments,
     SimpleI,
@@ -36,7 +36,7 @@ from streamgauge.continual import (
     WindowSum,
 )
 from streamgauge.noise import SecureNoise
-from streamgauge.testing import CountedNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, SilentNoise
 
 T = 2**20
 PURE, RHO = sg.Pure(1), sg.Zcdp("1/2")
@@ -46,18 +46,14 @@ WIDE, STEPS = 10**6, 32
 @dataclass(frozen=True)
 class Subject:
     name: str
-    mechanism: Mechanism[Any]
+    mechanism: LinearMechanism[Any]
     allowed: int | None = None  # numbers a group, where the bar names them
     wide: bool = True  # whether a million groups fit in memory
     warm: int = 1  # steps until a run's memory has been touched once
 
 
 def subjects() -> list[Subject]:
-    binary, kary, subtractive = (
-        Binary(PURE, horizon=T),
-        Kary(PURE, horizon=T),
-        SubtractiveTree(PURE, horizon=T),
-    )
+    binary, kary, subtractive = (Binary(PURE, horizon=T), Kary(PURE, horizon=T), SubtractiveTree(PURE, horizon=T))
     return [
         Subject("Simple I", SimpleI(PURE, horizon=T)),
         Subject("Simple II", SimpleII(PURE), 1 + 4),
@@ -91,12 +87,12 @@ def timed(act: Callable[[], object], repeat: int = 3) -> float:
     return best
 
 
-def fed(mechanism: Mechanism[Any], ticks: int, width: int) -> float:
+def fed(mechanism: LinearMechanism[Any], ticks: int, width: int) -> float:
     block = np.ones((ticks, width), np.int64)
     return timed(lambda: mechanism.start(width).feed(block), 2)
 
 
-def stepped(mechanism: Mechanism[Any], warm: int) -> float:
+def stepped(mechanism: LinearMechanism[Any], warm: int) -> float:
     """Seconds for one step of a million groups: STEPS steps after `warm` others, the better of two runs."""
     values, best = np.ones(WIDE, np.int64), float("inf")
     for _ in range(2):
@@ -110,7 +106,7 @@ def stepped(mechanism: Mechanism[Any], warm: int) -> float:
     return best / STEPS
 
 
-def floor(mechanism: Mechanism[Any], warm: int) -> float:
+def floor(mechanism: LinearMechanism[Any], warm: int) -> float:
     """Seconds to add one vector of a million integers and to draw what those same steps draw, on average."""
     values = np.ones(WIDE, np.int64)
     counted = CountedNoise(SilentNoise())
@@ -177,10 +173,7 @@ def report(subject: Subject) -> str:
     narrow = fed(mechanism, 2048, 1000) / 2048 / 1000 * 1e9
     shown = f"{'(O(t) memory)':>26}"
     if subject.wide:
-        wide, least = (
-            stepped(mechanism, subject.warm) / WIDE * 1e9,
-            floor(mechanism, subject.warm) / WIDE * 1e9,
-        )
+        wide, least = (stepped(mechanism, subject.warm) / WIDE * 1e9, floor(mechanism, subject.warm) / WIDE * 1e9)
         shown = f"{wide:>9.1f} {least:>9.1f} {wide / least:>6.2f}"
     allowed = "" if subject.allowed is None else f"{subject.allowed:>8}"
     return f"{subject.name:<26} {whole:>8.2f} s {narrow:>9.1f} {shown} {mechanism.memory():>8} {allowed}"

@@ -47,10 +47,10 @@ def at_bounds(count: int) -> Iterator[Floats]:
 def covered(claim: Any, values: Floats, confidence: float, ticks: int) -> float:
     """How many of RUNS runs, which saw these values at their first tick, hold the truth some ticks later."""
     run = claim.start(RUNS)
-    vector = np.repeat(claim.totals(values)[:, None], RUNS, axis=1)
+    vector = np.repeat(claim.compute_totals(values)[:, None], RUNS, axis=1)
     for tick in range(ticks):
-        counts = np.full(RUNS, 0 if tick else len(values)) if claim.counts_are_public else None
-        estimate = run.take(vector if tick == 0 else np.zeros_like(vector), counts)
+        counts = np.full(RUNS, 0 if tick else len(values)) if claim.has_public_counts else None
+        estimate = run.step_totals(vector if tick == 0 else np.zeros_like(vector), counts)
     low, high = estimate.interval(confidence)
     seen = claim.moments.grid.reals(claim.moments.grid.integers(values))
     truth = seen.mean() if isinstance(claim, Mean) else seen.var(ddof=1)
@@ -71,12 +71,7 @@ def hard_rows() -> None:
     for epsilon in ("1/2", 1, 2, 4, 8):
         for step in (0.1, 10):
             bounds = {**BOUNDS, "step": step}
-            row(
-                f"Variance, epsilon {epsilon}, step {step}",
-                Variance(sg.Pure(epsilon), **bounds),
-                ticks=1,
-                hard=True,
-            )
+            row(f"Variance, epsilon {epsilon}, step {step}", Variance(sg.Pure(epsilon), **bounds), ticks=1, hard=True)
         public = Variance(sg.Pure(epsilon), **BOUNDS, **PUBLIC)
         row(f"Variance, epsilon {epsilon}, public counts", public, ticks=1, hard=True)
 

@@ -24,10 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 import streamgauge as sg
-from streamgauge.pipeline.keys import create_key
-from streamgauge.query.parts import Asked, distinct_of
-from streamgauge.query.query import Codes
-from streamgauge.statistics.statistic import Told
+from streamgauge.plan.aggregates.distinct import build_distinct
+from streamgauge.plan.aggregates.function import PartSettings
+from streamgauge.sql.query import Codes
+from streamgauge.statistics.statistic import NoisySums
+from streamgauge.store.keys import create_key
 
 CELLS = 2**12, 2**16, 2**20
 LOADS = 0.01, 0.03, 0.1, 0.3, 1.0, 3.0
@@ -51,7 +52,7 @@ budget = {{ epsilon = {epsilon} }}
 key = "file:planes.key"
 
 [stream.columns]
-tailnum = {{ hashed = {cells}, expected_distinct = {values} }}
+tailnum = {{ hash_cells = {cells}, expected_distinct = {values} }}
 
 [[release]]
 name = "planes"
@@ -80,7 +81,7 @@ def occupied_laws(cells: int, numbers: list[int]) -> Iterator[tuple[int, Floats]
 
 def statistic_of(cells: int, loss: sg.Pure, window: str, unit: Any) -> Any:
     """Return the statistic that the planner makes of COUNT(DISTINCT x), without groups."""
-    return distinct_of(Codes("x", cells, "x", hashed=True), Asked(loss, HORIZON, window, None, unit, 1))
+    return build_distinct(Codes("x", cells, "x", is_hashed=True), PartSettings(loss, HORIZON, window, None, unit, 1))
 
 
 def covered(statistic: Any, counts: npt.NDArray[np.int64], truth: int, tick: int) -> tuple[float, float]:
@@ -89,7 +90,7 @@ def covered(statistic: Any, counts: npt.NDArray[np.int64], truth: int, tick: int
     for number in range(tick):
         sums = counter.step(counts if number == 0 else np.zeros_like(counts))
     noises = [statistic.counter.noise_at(tick)]
-    told = Told(np.asarray(sums, float)[None], noises, len(counts), None, np.zeros((0, 1)))
+    told = NoisySums(np.asarray(sums, float)[None], noises, len(counts), None, np.zeros((0, 1)))
     low, high = statistic.release(told).interval()
     return float(((low <= truth) & (truth <= high)).mean()), float(np.median(high - low)) / truth
 
@@ -108,16 +109,11 @@ def show_grid(runs: int) -> None:
                 for window, tick in TICKS.items():
                     for name, unit in UNITS.items():
                         counts = first + rng.choice(len(law), runs, p=law)
-                        held, width = covered(
-                            statistic_of(cells, sg.Pure(loss), window, unit), counts, truth, tick
-                        )
+                        held, width = covered(statistic_of(cells, sg.Pure(loss), window, unit), counts, truth, tick)
                         row.append(f"{100 * held:5.1f} ({100 * width:.3g} %)")
-                        outside += (
-                            [] if 0.94 <= held <= 0.98 else [(cells, load, str(loss), window, name, held)]
-                        )
+                        outside += [] if 0.94 <= held <= 0.98 else [(cells, load, str(loss), window, name, held)]
                 print(
-                    f"{cells:>8} {load:>5} {truth:>9,} {loss!s:>7}" + "".join(f"{cell:>22}" for cell in row),
-                    flush=True,
+                    f"{cells:>8} {load:>5} {truth:>9,} {loss!s:>7}" + "".join(f"{cell:>22}" for cell in row), flush=True
                 )
     print(f"outside of 94 to 98 %: {len(outside)}")
     for cells, load, loss, window, name, held in outside:
@@ -128,9 +124,7 @@ def show_pipelines() -> None:
     print(f"{'values':>7} {'cells':>7} {'epsilon':>7}   published")
     for values, cells, epsilon in ((4043, 65536, 1), (4043, 4096, 1), (2995, 4096, 50)):
         with tempfile.TemporaryDirectory() as folder:
-            print(
-                f"{values:>7,} {cells:>7,} {epsilon:>7}   {published(Path(folder), values, cells, epsilon)}"
-            )
+            print(f"{values:>7,} {cells:>7,} {epsilon:>7}   {published(Path(folder), values, cells, epsilon)}")
 
 
 def published(folder: Path, values: int, cells: int, epsilon: int) -> str:

@@ -1,4 +1,4 @@
-"""Fits the tables of `streamgauge.continual.buffers` and prints them. Needs SciPy; takes some minutes.
+"""Fits the tables of `coefficients` and prints them. Needs SciPy; takes some minutes.
 
 A bounded row minimises the mean squared error over its horizon: squared norm of C times mean squared
 norm of the rows of A C^-1. The unbounded row minimises the worst ratio, over powers of two up to 2^48,
@@ -16,11 +16,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from streamgauge.continual.exponentials import Encoder, Exponential
-from streamgauge.continual.response import Response, Terms, gone
+from streamgauge.continual.factorizations.encoder import (
+    Encoder,
+    Exponential,
+    ExponentialTerms,
+    NoiseResponse,
+    decayed_share,
+)
 
 Floats = npt.NDArray[np.float64]
-Score = Callable[[Terms], float]
+Score = Callable[[ExponentialTerms], float]
 FIRST = {2: 4, 3: 6, 4: 8, 6: 17}  # buffers -> log2 of the least horizon that has use for so many
 LAST = 48
 UNBOUNDED = 8  # exponentials: with 12 the error is 3 % less, and a step half as slow again
@@ -42,17 +47,17 @@ class Real:
         return bool(self.weights.sum() < 0.98 and apart.all())
 
 
-def norm_squared(encoder: Terms, horizon: float) -> float:
+def norm_squared(encoder: ExponentialTerms, horizon: float) -> float:
     rates, weights = encoder.rates, encoder.weights
     lost = rates[:, None] + rates - np.outer(rates, rates)
-    return float(1 + (np.outer(weights, weights) * gone(lost, horizon - 1) / lost).sum())
+    return float(1 + (np.outer(weights, weights) * decayed_share(lost, horizon - 1) / lost).sum())
 
 
 def bounded(horizon: int) -> Score:
     """Half the logarithm of the mean squared error over `horizon` ticks, for noise that costs rho = 1/2."""
 
-    def score(encoder: Terms) -> float:
-        return 0.5 * float(np.log(norm_squared(encoder, horizon) * Response(encoder).mean_variance(horizon)))
+    def score(encoder: ExponentialTerms) -> float:
+        return 0.5 * float(np.log(norm_squared(encoder, horizon) * NoiseResponse(encoder).mean_variance(horizon)))
 
     return score
 
@@ -60,8 +65,8 @@ def bounded(horizon: int) -> Score:
 def unbounded(sharpness: float) -> Score:
     """A smooth maximum of the logarithms of error over line."""
 
-    def score(encoder: Terms) -> float:
-        norm, response = norm_squared(encoder, 2.0**LAST), Response(encoder)
+    def score(encoder: ExponentialTerms) -> float:
+        norm, response = norm_squared(encoder, 2.0**LAST), NoiseResponse(encoder)
         errors = np.sqrt([norm * response.mean_variance(2**j) for j in SCALES.tolist()])
         logs = np.log(errors / LINE)
         return float(logs.max() + np.log(np.exp(sharpness * (logs - logs.max())).mean()) / sharpness)
@@ -120,11 +125,9 @@ def rounded(point: Floats, score: Score) -> Encoder:
         if score(better) > score(best) - 1e-7:
             break
         best = better
-    weights = [Exponential.nearest(0.5, weight) for weight in best.weights.tolist()]
+    weights = [Exponential.from_floats(0.5, weight) for weight in best.weights.tolist()]
     return Encoder(
-        tuple(
-            Exponential(1, k, w.weight_top, w.weight_bits) for k, w in zip(best.shifts, weights, strict=True)
-        )
+        tuple(Exponential(1, k, w.weight_top, w.weight_bits) for k, w in zip(best.shifts, weights, strict=True))
     )
 
 

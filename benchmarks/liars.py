@@ -80,15 +80,11 @@ def added(collector: Any, reports: Any) -> Any:
 def forged(claim: Any, item: int, count: int) -> list[bytes]:
     """Reports that move the estimate of an item up the most."""
     if isinstance(claim, HadamardCountMeanSketch):
-        places = zip(
-            *(DRAWN.integers(0, most, count).tolist() for most in (claim.hashes, claim.width)), strict=True
-        )
+        places = zip(*(DRAWN.integers(0, most, count).tolist() for most in (claim.hashes, claim.width)), strict=True)
         return [claim.encode(item, place, line, 0) for place, line in places]
     if isinstance(claim, CountMeanSketch):
         nothing = [0] * claim.width
-        return [
-            claim.encode(item, place, nothing) for place in DRAWN.integers(0, claim.hashes, count).tolist()
-        ]
+        return [claim.encode(item, place, nothing) for place in DRAWN.integers(0, claim.hashes, count).tolist()]
     if isinstance(claim, LocalHashing):
         return [claim.encode(item, place, 1, 0) for place in DRAWN.integers(0, claim.hashes, count).tolist()]
     if isinstance(claim, UnaryEncoding):
@@ -110,9 +106,7 @@ def print_liars(loss: Pure, runs: int) -> None:
     print("\nWhat that makes of a share of the item, by theory: part x influence, in standard errors of it")
     for claim in protocols(loss, people.items):
         error = people.stddev(claim)
-        told = ", ".join(
-            f"{part:.1%}: {part * len(people.devices) * claim.influence / error:.1f}" for part in PARTS
-        )
+        told = ", ".join(f"{part:.1%}: {part * len(people.devices) * claim.influence / error:.1f}" for part in PARTS)
         print(f"- {type(claim).__name__}: {told}")
 
 
@@ -122,28 +116,21 @@ def biases(claim: Any, people: Population, part: float, runs: int) -> tuple[list
     honest = people.devices[: len(people.devices) - liars]
     found: tuple[list[float], list[float]] = ([], [])
     for run in range(runs):
-        mine = replace(claim, seed=run) if claim.hashed else claim
-        before = added(mine.collector(), mine.privatise_many(honest))
-        for kind, sent in zip(
-            found, (mine.privatise_many([item] * liars), forged(mine, item, liars)), strict=True
-        ):
-            after = added(before + mine.collector(), sent)
+        mine = replace(claim, seed=run) if claim.hash_shape else claim
+        before = added(mine.build_collector(), mine.privatise_many(honest))
+        for kind, sent in zip(found, (mine.privatise_many([item] * liars), forged(mine, item, liars)), strict=True):
+            after = added(before + mine.build_collector(), sent)
             kind.append(float(after.estimate([item]).count[0] - before.estimate([item]).count[0]) / liars)
     return found
 
 
 def print_bars(loss: Pure) -> None:
     people = Population.of(500, 10**5)
-    title = (
-        f"Lying devices, epsilon {loss.epsilon}, 10^5 devices: standard error, of that of as many honest ones"
-    )
+    title = f"Lying devices, epsilon {loss.epsilon}, 10^5 devices: standard error, of that of as many honest ones"
     few = (1, 16, 256)
     titled(title, "", *(f"{part:.0%}, {count} reports" for part in PARTS[1:] for count in few))
-    for claim in [each for each in protocols(loss, people.items) if each.hashed]:
-        row(
-            type(claim).__name__,
-            *(f"{widened(claim, people, part, n):.2f}" for part in PARTS[1:] for n in few),
-        )
+    for claim in [each for each in protocols(loss, people.items) if each.hash_shape]:
+        row(type(claim).__name__, *(f"{widened(claim, people, part, n):.2f}" for part in PARTS[1:] for n in few))
 
 
 def widened(claim: Any, people: Population, part: float, different: int) -> float:
@@ -151,7 +138,7 @@ def widened(claim: Any, people: Population, part: float, different: int) -> floa
     sent = np.asarray(claim.privatise_many(people.devices))
     liars = round(part * len(sent))
     told = np.concatenate([sent[liars:], sent[DRAWN.integers(0, different, liars)]])
-    bars = [added(claim.collector(), each).estimate(["nobody's"]).stddev[0] for each in (told, sent)]
+    bars = [added(claim.build_collector(), each).estimate(["nobody's"]).stddev[0] for each in (told, sent)]
     return float(bars[0] / bars[1])
 
 

@@ -105,9 +105,7 @@ def protocols(loss: Pure, items: tuple[Any, ...], hashes: int, width: int) -> It
 
 
 def print_clients(count: int) -> None:
-    titled(
-        "Devices, epsilon 4: reports a second", "", "bits", "one by one, wall", "CPU", "at once, wall", "CPU"
-    )
+    titled("Devices, epsilon 4: reports a second", "", "bits", "one by one, wall", "CPU", "at once, wall", "CPU")
     items, few = some(EMOJI, count), max(count // 1000, 100)
     for claim in (APPLE, *protocols(Pure(4), EMOJI, 1024, 1024)):
         alone, _ = timed(partial(one_by_one, claim, items[:few]))
@@ -129,7 +127,7 @@ def called(claim: Any) -> str:
 def print_server(batches: int) -> None:
     titled("Collectors of HadamardCountMeanSketch, epsilon 4", "", "wall", "CPU")
     large = [APPLE.privatise_many(some(EMOJI, BATCH)) for _ in range(batches)]
-    collector, pages = APPLE.collector(), timed(lambda: added(APPLE.collector(), large[:1]))[0]
+    collector, pages = APPLE.build_collector(), timed(lambda: added(APPLE.build_collector(), large[:1]))[0]
     rates = [timed(partial(collector.add, each))[0] for each in large]
     row("65,536 hashes: reports added a second (bar 5,000,000)", median(rates[1:]).rate(BATCH))
     row("the same, the first million, into memory that was never touched", pages.rate(BATCH))
@@ -137,7 +135,7 @@ def print_server(batches: int) -> None:
     row("transform and 2,600 items (bar 15 s)", whole)
     held, most = collector._state.table.nbytes, peak()
     small = SMALL.privatise_many(some(EMOJI, BATCH))
-    counted = added(SMALL.collector(), [small])
+    counted = added(SMALL.build_collector(), [small])
     row("1,024 hashes: reports added a second", timed(lambda: counted.add(small))[0].rate(BATCH))
     row("transform and 10,000 items (bar 1 s)", timed(lambda: counted.estimate(range(10**4)))[0])
     error = float(np.median(found.stddev)) / found.reports
@@ -198,9 +196,7 @@ class Ratio:
 
 
 def estimated(claim: Any, people: Population) -> Floats:
-    counts: Floats = (
-        added(claim.collector(), [claim.privatise_many(people.devices)]).estimate(people.items).count
-    )
+    counts: Floats = added(claim.build_collector(), [claim.privatise_many(people.devices)]).estimate(people.items).count
     return counts
 
 
@@ -212,9 +208,7 @@ def print_errors(runs: int, losses: Sequence[Pure]) -> None:
     people = Population.of(500, 10**5)
     for loss in losses:
         title = f"Error over theory, epsilon {loss.epsilon}, 500 items, 10^5 reports, {runs} runs"
-        titled(
-            title, "", "stddev of a rare item", "of it collisions", "RMSE / theory (bar 0.95 to 1.05)", "+-"
-        )
+        titled(title, "", "stddev of a rare item", "of it collisions", "RMSE / theory (bar 0.95 to 1.05)", "+-")
         for claim in protocols(loss, people.items, 64, 256):
             found = Ratio([people.off(claim, estimated(seeded(claim, run), people)) for run in range(runs)])
             rare, alone = float(people.stddevs(claim)[-1]), claim.stddev(people.counts[-1], 10**5)
@@ -258,15 +252,9 @@ def theirs(loss: Pure, items: tuple[int, ...]) -> list[Theirs]:
         Theirs("CMS", cms, lambda: sketch(False)),
         Theirs("HCMS", hcms, lambda: sketch(True)),
         Theirs("FLH (so many hashes)", olh, hashing),
+        Theirs("DE (randomised response)", grr, lambda: (they.DEClient(epsilon, size), they.DEServer(epsilon, size))),
         Theirs(
-            "DE (randomised response)",
-            grr,
-            lambda: (they.DEClient(epsilon, size), they.DEServer(epsilon, size)),
-        ),
-        Theirs(
-            "OUE",
-            oue,
-            lambda: (they.UEClient(epsilon, size, use_oue=True), they.UEServer(epsilon, size, use_oue=True)),
+            "OUE", oue, lambda: (they.UEClient(epsilon, size, use_oue=True), they.UEServer(epsilon, size, use_oue=True))
         ),
         Theirs("HR", hadamard, response),
     ]
@@ -286,9 +274,7 @@ def print_theirs(reports: int, runs: int, loss: Pure) -> None:
         them = [run_theirs(each, people) for _ in range(runs)]
         us = [run_ours(seeded(each.ours, run), people) for run in range(runs)]
         times = [
-            f"{1e6 * min(found[place] for found in side) / reports:.2f}"
-            for side in (them, us)
-            for place in (0, 1)
+            f"{1e6 * min(found[place] for found in side) / reports:.2f}" for side in (them, us) for place in (0, 1)
         ]
         ratios = [Ratio([people.off(each.ours, found[2]) for found in side]) for side in (them, us)]
         row(f"{each.name}; {called(each.ours)}", *times, *ratios)
@@ -315,7 +301,7 @@ def run_theirs(protocol: Theirs, people: Population) -> Run:
 def run_ours(claim: Any, people: Population) -> Run:
     devices = people.devices
     sent, reports = timed(lambda: claim.privatise_many(devices))
-    taken, found = timed(lambda: added(claim.collector(), [reports]).estimate(people.items))
+    taken, found = timed(lambda: added(claim.build_collector(), [reports]).estimate(people.items))
     return sent.cpu, taken.cpu, found.count
 
 

@@ -17,9 +17,7 @@ from streamgauge.noise import SecureNoise
 SCALES = (1, 20, 100, 10_000)
 BULK = 1 << 20
 ROW = "{:<9} {:>7} {:>9.1f} {:>11.0f} {:>12.0f} {:>9.1f} {:>11.0f}x {:>10.2f}x {:>12.0f}"
-HEAD = (
-    "law         scale   ours ns  OpenDP bulk OpenDP single  NumPy ns  OpenDP/ours  ours/NumPy  ours single"
-)
+HEAD = "law         scale   ours ns  OpenDP bulk OpenDP single  NumPy ns  OpenDP/ours  ours/NumPy  ours single"
 
 
 def nanoseconds(draw: Callable[[], object], draws: int, runs: int) -> float:
@@ -39,9 +37,7 @@ def opendp(kind: str, scale: int) -> tuple[Any, Any]:
     single = dp.absolute_distance(T=int) if kind == "laplace" else dp.absolute_distance(T=float)
     make = dp.m.make_laplace if kind == "laplace" else dp.m.make_gaussian
     domain = dp.atom_domain(T=int)
-    return make(dp.vector_domain(domain), distance, scale=float(scale)), make(
-        domain, single, scale=float(scale)
-    )
+    return make(dp.vector_domain(domain), distance, scale=float(scale)), make(domain, single, scale=float(scale))
 
 
 def singles(call: Callable[[], object], count: int) -> Callable[[], None]:

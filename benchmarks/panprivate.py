@@ -32,11 +32,11 @@ from streamgauge.panprivate import (
     ContinualDensity,
     CroppedMean,
     Density,
-    Estimated,
     HeavyFraction,
     Incidence,
     ModularIncidence,
     MultiplicativeDensity,
+    PanPrivateEstimate,
 )
 
 Ints = npt.NDArray[np.int64]
@@ -58,7 +58,7 @@ class Kind:
     name: str
     claim: Callable[..., Any]
     truth: Callable[[Ints], float]
-    read: Callable[[Any], Estimated] = lambda estimate: estimate
+    read: Callable[[Any], PanPrivateEstimate] = lambda estimate: estimate
 
 
 def density(visits: Ints) -> float:
@@ -109,7 +109,7 @@ class Stream:
         return cls(visits, chance.permutation(np.repeat(np.arange(universe), visits)))
 
 
-def run(kind: Kind, claim: Any, users: Ints) -> Estimated:
+def run(kind: Kind, claim: Any, users: Ints) -> PanPrivateEstimate:
     """One run over the stream, with as many announced intrusions as the claim reserves."""
     started = claim.start()
     for place, part in enumerate(np.array_split(users, claim.intrusions + 1)):
@@ -141,10 +141,7 @@ class Scores:
 
 
 def scores(kind: Kind, stream: Stream, loss: Pure, intrusions: int, runs: int) -> Scores:
-    claim, truth = (
-        kind.claim(loss, universe=len(stream.visits), intrusions=intrusions),
-        kind.truth(stream.visits),
-    )
+    claim, truth = (kind.claim(loss, universe=len(stream.visits), intrusions=intrusions), kind.truth(stream.visits))
     found = []
     for _ in range(runs):
         estimate = run(kind, claim, stream.users)
@@ -172,9 +169,7 @@ def hyperloglog(stream: Stream, registers: int, runs: int) -> Scores | None:
 
 def print_errors(universe: int, loss: Pure, runs: int) -> None:
     stream = Stream.of(universe, CAME)
-    print(
-        f"\nUniverse {universe:,}, {len(stream.users):,} visits, epsilon {loss.epsilon}, {runs} runs a cell\n"
-    )
+    print(f"\nUniverse {universe:,}, {len(stream.users):,} visits, epsilon {loss.epsilon}, {runs} runs a cell\n")
     print("| stated / measured | truth | " + " | ".join(f"{J} announced" for J in INTRUSIONS) + " | held |")
     print("|---|---:|" + "---:|" * len(INTRUSIONS) + "---:|")
     for kind in KINDS:
@@ -195,13 +190,8 @@ def print_few(universes: list[int], loss: Pure) -> None:
     print("|---:|" + "---:|" * (2 + len(FOR_FEW)))
     for universe in universes:
         stream, runs = Stream.of(universe, FEW), RUNS[universe]
-        found = [scores(kind, stream, loss, 0, runs) for kind in FOR_FEW] + [
-            hyperloglog(stream, REGISTERS, runs)
-        ]
-        cells = [
-            f"{each.stated * universe:,.0f} / {each.measured * universe:,.0f}" if each else "-"
-            for each in found
-        ]
+        found = [scores(kind, stream, loss, 0, runs) for kind in FOR_FEW] + [hyperloglog(stream, REGISTERS, runs)]
+        cells = [f"{each.stated * universe:,.0f} / {each.measured * universe:,.0f}" if each else "-" for each in found]
         print(f"| {universe:,} | {round(FEW * universe):,} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -258,11 +248,8 @@ def print_speed(loss: Pure) -> None:
         rate = EVENTS / min(ours for _, ours in rounds) / 1e6
         ratio = float(np.median([ours / theirs for theirs, ours in rounds]))
         estimate = timed(lambda _: started.estimate(), users)  # noqa: B023 - called at once
-        size = bytes_of(claim.blank(claim.entries)) / ENTRIES
-        print(
-            f"| {name} | {rate:.1f} | {ratio:.1f} | {size:.2f} | {begun:.2f} s | {estimate:.2f} s |",
-            flush=True,
-        )
+        size = bytes_of(claim.blank_table(claim.entries)) / ENTRIES
+        print(f"| {name} | {rate:.1f} | {ratio:.1f} | {size:.2f} | {begun:.2f} s | {estimate:.2f} s |", flush=True)
 
 
 def fastest(act: Callable[[Ints], object], users: Ints) -> float:

@@ -24,11 +24,7 @@ from typing import Any
 START = 1_767_571_200  # 2026-01-05T00:00:00Z
 HOURS, REGIONS = 2160, 100
 FORMATS = {"jsonl": 1.5, "csv": 2.0, "parquet": 2.0}  # and the bar
-BARE = {
-    "jsonl": "read_json('events.jsonl')",
-    "csv": "read_csv('events.csv')",
-    "parquet": "'events.parquet'",
-}
+BARE = {"jsonl": "read_json('events.jsonl')", "csv": "read_csv('events.csv')", "parquet": "'events.parquet'"}
 
 
 def generate(events: int) -> None:
@@ -70,7 +66,7 @@ def tables(source: str, **changes: Any) -> dict[str, Any]:
 
 
 def with_key() -> None:
-    from streamgauge.pipeline.keys import create_key
+    from streamgauge.store.keys import create_key
 
     if not Path("bench.key").exists():
         create_key(Path("bench.key"))
@@ -101,7 +97,7 @@ def ours(suffix: str) -> float:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         source = str(Path(f"events.{suffix}").absolute())
         declared = tables(source, key=f"file:{Path('bench.key').absolute()}")
-        pipeline = Pipeline.of(declared, Path(folder) / "bench.toml")
+        pipeline = Pipeline.from_tables(declared, Path(folder) / "bench.toml")
         begin = time.perf_counter()
         report = pipeline.run()
         spent = time.perf_counter() - begin
@@ -110,7 +106,7 @@ def ours(suffix: str) -> float:
 
 
 def wide(suffix: str) -> float:
-    """One tick of 10^5 groups: from exact sums to what is committed and witnessed."""
+    """One tick of 10^5 groups: from exact sums to the guard that has the commit."""
     import duckdb
 
     from streamgauge import Pipeline
@@ -130,26 +126,26 @@ def wide(suffix: str) -> float:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         declared["stream"]["source"] = str(Path("wide.csv").absolute())
         declared["stream"]["key"] = f"file:{Path('bench.key').absolute()}"
-        Pipeline.of(declared, Path(folder) / "wide.toml").run(step=note, ticks=1)
-    begins = [moments["read"][0], *moments["witnessed"][-4:-1]]
-    spent = [end - begin for begin, end in zip(begins, moments["witnessed"][-4:], strict=True)]
+        Pipeline.from_tables(declared, Path(folder) / "wide.toml").run(step=note, max_batch_ticks=1)
+    begins = [moments["block_read"][0], *moments["guard_written"][-4:-1]]
+    spent = [end - begin for begin, end in zip(begins, moments["guard_written"][-4:], strict=True)]
     return sorted(spent)[len(spent) // 2]
 
 
 def followed(suffix: str) -> float:
     """Events a second of a followed file, its backlog read and its ticks closed."""
     from streamgauge import Pipeline
-    from streamgauge.testing import HandClock
+    from streamgauge.testing.noise import ManualClock
 
     with_key()
-    declared = tables(f"events.{suffix}", arrival="live")
+    declared = tables(f"events.{suffix}", mode="streaming")
     with tempfile.TemporaryDirectory(dir=".") as folder:
         source = Path(f"events.{suffix}").absolute()
         declared["stream"] |= {"source": str(source), "key": f"file:{Path('bench.key').absolute()}"}
         declared["release"][0]["horizon"] = "90d"
-        pipeline = Pipeline.of(declared, Path(folder) / "live.toml")
+        pipeline = Pipeline.from_tables(declared, Path(folder) / "live.toml")
         begin = time.perf_counter()
-        pipeline.run(clock=HandClock((START + (HOURS + 1) * 3600) * 1_000_000))
+        pipeline.run(clock=ManualClock((START + (HOURS + 1) * 3600) * 1_000_000))
         spent = time.perf_counter() - begin
     return lines_of(source) / spent
 
@@ -173,8 +169,7 @@ def table_of_formats(rounds: int) -> None:
         base, mine = min(found["bare"])[0], min(found["ours"])[0]
         peaks = [max(peak for _, peak in found[what]) for what in ("bare", "ours")]
         print(
-            f"{suffix:>8} {base:>8.2f}s {mine:>8.2f}s {mine / base:>7.2f} {bar:>5} "
-            f"{peaks[0]:>11.0f} {peaks[1]:>9.0f}"
+            f"{suffix:>8} {base:>8.2f}s {mine:>8.2f}s {mine / base:>7.2f} {bar:>5} {peaks[0]:>11.0f} {peaks[1]:>9.0f}"
         )
 
 
@@ -214,9 +209,7 @@ def peak_memory() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--huge", type=int, default=0, metavar="GIGABYTES")

@@ -20,10 +20,10 @@ import numpy as np
 
 from streamgauge import Pipeline
 from streamgauge.localdp import wire
-from streamgauge.pipeline.keys import create_key
-from streamgauge.server.report_records import records_of
-from streamgauge.sources.inbox import Inbox, inbox_of
-from streamgauge.testing import HandClock
+from streamgauge.server.routes.reports import parse_records
+from streamgauge.sources.http import Inbox, build_inbox
+from streamgauge.store.keys import create_key
+from streamgauge.testing.noise import ManualClock
 
 SECOND = 10**6
 START = 1_767_571_200 * SECOND  # 2026-01-05T00:00:00Z
@@ -41,11 +41,11 @@ PROTOCOLS: dict[str, dict[str, int]] = {
 
 
 def poll(folder: Path, protocol: str) -> Pipeline:
-    column = {"report": protocol, "epsilon": 2, "values": VALUES, "again": "repeat", "reports_per_user": 1}
+    column = {"report": protocol, "epsilon": 2, "values": VALUES, "on_repeat": "repeat", "reports_per_user": 1}
     stream = {
         "name": "poll",
         "source": "reports",
-        "senders": "curator",
+        "allow_reports_from": "curator",
         "tick": "10s",
         "start": "2026-01-05T00:00:00Z",
         "unit": "report",
@@ -55,11 +55,11 @@ def poll(folder: Path, protocol: str) -> Pipeline:
     }
     create_key(folder / "poll.key")
     release = {"name": "all", "sql": "SELECT answer, COUNT(*) FROM poll GROUP BY answer"}
-    return Pipeline.of({"stream": stream, "release": [release]}, folder / "poll.toml")
+    return Pipeline.from_tables({"stream": stream, "release": [release]}, folder / "poll.toml")
 
 
 @dataclass
-class Sending(HandClock):
+class Sending(ManualClock):
     """A clock that puts a message into an inbox whenever somebody sleeps, and then ends the run."""
 
     time: int = START + SECOND
@@ -83,16 +83,16 @@ def measured(protocol: str, count: int) -> tuple[int, float]:
     with tempfile.TemporaryDirectory() as folder:
         made = poll(Path(folder), protocol)
         stream = made.file.stream
-        claim: Any = stream.reports["answer"].claim
+        claim: Any = stream.reports["answer"].mechanism
         reports = claim.privatise_many([VALUES[number % 50] for number in range(count)])
-        messages = [wire.message(claim, piece) for piece in np.array_split(reports, max(count // EACH, 1))]
+        messages = [wire.pack_message(claim, piece) for piece in np.array_split(reports, max(count // EACH, 1))]
         begun = process_time()
-        sent = [records_of("", message, stream, None, EACH) for message in messages]
-        clock = Sending(blocks=iter([each.lines(START + 2 * SECOND) for each in sent]))
-        clock.inbox = inbox_of(made.file, clock.now)
+        sent = [parse_records("", message, stream, None, EACH) for message in messages]
+        clock = Sending(blocks=iter([each.to_lines(START + 2 * SECOND) for each in sent]))
+        clock.inbox = build_inbox(made.file, clock.now)
         made.run(clock=clock, inbox=clock.inbox, stop=clock.stop)
         seconds = process_time() - begun
-        collector = claim.collector()
+        collector = claim.build_collector()
         collector.add(reports)
         told = next(iter(made.releases("all"))).value[0]
         if not np.array_equal(told, collector.estimate(VALUES).count):

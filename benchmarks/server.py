@@ -54,7 +54,7 @@ time = "ts"
 time_format = "epoch ms"
 tick = "1s"
 start = "{start}"
-lateness = "2s"
+allowed_lateness = "2s"
 unit = "event"
 budget = {{ epsilon = 1.0 }}
 key = "file:bench.key"
@@ -67,8 +67,8 @@ temperature = {{ bounds = [35.0, 42.0], grid = 0.1 }}
 anonymous = true
 publish_delay = "{delay}"
 rate = {rate}
-max_live = 5000
-max_live_per_client = 5000
+max_streams = 5000
+max_streams_per_client = 5000
 
 [[release]]
 name = "visits_by_region"
@@ -445,7 +445,7 @@ def wait_for_history(port: int, start: float) -> None:
 
     while True:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/releases") as reply:
-            if json.load(reply)["shown"]["tick"] >= time.time() - start - 6:
+            if json.load(reply)["published_until"]["tick"] >= time.time() - start - 6:
                 return
         time.sleep(1)
 
@@ -470,10 +470,7 @@ def watch_downloads(query: str) -> None:
             seconds = time.perf_counter() - begun
         print_measured("downloads", seen, load, delay)
         rates = f"{found.rows / seconds:,.0f} rows/s, {found.size / seconds / 1e6:.1f} MB/s"
-        print(
-            f"{found.whole} whole downloads, {rates}, {found.broken} broken, refused {found.refused};",
-            end=" ",
-        )
+        print(f"{found.whole} whole downloads, {rates}, {found.broken} broken, refused {found.refused};", end=" ")
         print(f"memory {before:.0f} -> {memory(pid):.0f} MiB")
         print(f"bar: 0 late ticks, median of event posts below {POST_BAR} s")
 

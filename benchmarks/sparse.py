@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge import Pure
-from streamgauge.adaptive.cascading_buffers import CascadingBuffers
-from streamgauge.adaptive.sparse_choice import compare
+from streamgauge.adaptive.sparse.cascading_buffers import CascadingBuffers
+from streamgauge.adaptive.sparse.choice import compare
 from streamgauge.continual import Binary, choose
 
 Ints = npt.NDArray[np.int64]
@@ -83,23 +83,14 @@ def cells(ticks: int, events: int, loss: Pure) -> Iterator[str]:
     yield str(silent(values))
     yield str(linear(Binary(loss, horizon=ticks), values))
     yield str(linear(choose(loss, horizon=ticks), values))
-    yield str(adaptive(offers.offers[0].claim, values))
+    yield str(adaptive(offers.offers[0].mechanism, values))
     yield f"{offers.offers[0].rmse:.3g}"
-    yield "yes" if not offers.offers[0].refused else "no"
+    yield "yes" if not offers.offers[0].refusal else "no"
     yield str(linear(choose(loss, horizon=ticks, pan_private=True), values))
     yield str(adaptive(CascadingBuffers(loss, horizon=ticks, pan_private=True), values))
 
 
-HEADINGS = (
-    "zero",
-    "Binary",
-    "choose",
-    "SparseCounter",
-    "predicted",
-    "offered",
-    "choose (pan)",
-    "Cascading (pan)",
-)
+HEADINGS = ("zero", "Binary", "choose", "SparseCounter", "predicted", "offered", "choose (pan)", "Cascading (pan)")
 
 
 def print_errors(ticks: int, epsilon: str) -> None:
@@ -110,7 +101,7 @@ def print_errors(ticks: int, epsilon: str) -> None:
 
 
 def wins(ticks: int, events: int, loss: Pure) -> bool:
-    return not compare(loss, horizon=ticks, expected=events / ticks).offers[0].refused
+    return not compare(loss, horizon=ticks, expected=events / ticks).offers[0].refusal
 
 
 def break_even(ticks: int, loss: Pure) -> int:

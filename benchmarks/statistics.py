@@ -61,9 +61,7 @@ class Stream:
         return self.only(slice(*np.searchsorted(self.ticks, [first, last + 1])))
 
     def only(self, part: Any) -> "Stream":
-        return Stream(
-            self.ticks[part], self.groups[part], self.values[part], self.users[part], self.keys[part]
-        )
+        return Stream(self.ticks[part], self.groups[part], self.values[part], self.users[part], self.keys[part])
 
 
 def stream(ticks: int) -> Stream:
@@ -116,7 +114,7 @@ def answers(question: Question, data: Stream, ticks: int, mechanism: Any = None)
         release = run.feed(**columns, ticks=part.ticks, groups=part.groups, until=last)
         spent += time.perf_counter() - begun
         if last in wanted:
-            newest = release[-1] if isinstance(release, tuple) else release.of_tick(last - before - 1)
+            newest = release[-1] if isinstance(release, tuple) else release.select_tick(last - before - 1)
             found.append(question.answer(newest))
     return np.array(found), len(data.ticks) / spent
 
@@ -173,9 +171,7 @@ def tree_questions(bounds: dict[str, Any], values: Any, value: Any) -> Iterator[
         lambda r: r.count(kwh=(2, 4)).value,
         lambda d: np.float64(((d.values > 2 - STEP / 2) & (d.values < 4 - STEP / 2)).sum()),
     )
-    yield Question(
-        "Quantile, median", claim(Quantile, q=0.5, **bounds), values, value, lambda d: median(d.values)
-    )
+    yield Question("Quantile, median", claim(Quantile, q=0.5, **bounds), values, value, lambda d: median(d.values))
     yield Question(
         "Extremes, maximum", claim(Extremes, **bounds), values, lambda r: r.maximum, lambda d: d.values.max()
     )
@@ -222,9 +218,7 @@ class Ticks:
 
 def by_tick(data: Stream, ticks: int) -> Ticks:
     values = data.values.reshape(ticks, -1, GROUPS)
-    return Ticks(
-        np.full((ticks, GROUPS), float(values.shape[1])), values.sum(axis=1), (values**2).sum(axis=1)
-    )
+    return Ticks(np.full((ticks, GROUPS), float(values.shape[1])), values.sum(axis=1), (values**2).sum(axis=1))
 
 
 def paper_mean(data: Ticks, epsilon: float, power: int = 1) -> Floats:
@@ -252,14 +246,7 @@ def papers(data: Stream, ticks: int) -> dict[str, Floats]:
 def table(ticks: int) -> None:
     data = stream(ticks)
     print(f"\n{ticks:,} ticks, {GROUPS} groups, {len(data.ticks):,} events, {LOSS}")
-    names = (
-        ("RMSE", 10),
-        ("of truth", 10),
-        ("naive", 10),
-        ("naive/ours", 12),
-        ("paper", 10),
-        ("paper/ours", 12),
-    )
+    names = (("RMSE", 10), ("of truth", 10), ("naive", 10), ("naive/ours", 12), ("paper", 10), ("paper/ours", 12))
     print(f"{'':<29}{''.join(f'{name:>{width}}' for name, width in names)}{'events/s':>13}")
     printed, few = papers(data, ticks), data.only(data.groups < FEW)
     for question in questions():

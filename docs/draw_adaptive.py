@@ -20,13 +20,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from streamgauge import Pure, WEvent
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import BudgetDistribution
-from streamgauge.adaptive.dissimilarity import Stale
-from streamgauge.adaptive.pegasus import Pegasus
-from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
+from streamgauge.adaptive.pegasus.hierarchy import PegasusHierarchy
+from streamgauge.adaptive.pegasus.pegasus import Pegasus
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.distribution import BudgetDistribution
+from streamgauge.adaptive.w_event.republish import StaleErrorBound
 from streamgauge.postprocess import Hierarchy
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 FOLDER = Path(__file__).parent / "pictures"
 INK, FAINT, NOISY, GROUP, VALUE = "#30363d", "#8b949e", "#b9c4cf", "#cfe1f3", "#2f6fb3"
@@ -50,11 +50,11 @@ def draw_pegasus() -> Figure:
     """A stream, its groups and its release."""
     truth = stream()
     released: Any = Pegasus(Pure("1/4")).start(1, InsecureNoise(11)).feed(truth)
-    ticks, begins = np.arange(1, len(truth) + 1), np.flatnonzero(released.started) + 1
+    ticks, begins = np.arange(1, len(truth) + 1), np.flatnonzero(released.group_starts) + 1
     figure, panels = plt.subplots(3, 1, figsize=(7.2, 5.0), sharex=True, sharey=True)
     shown(panels[0], "the stream, and each count under noise (Perturber)")
     panels[0].step(ticks, truth, where="mid", color=INK, linewidth=1)
-    panels[0].plot(ticks, released.noisy, ".", color=FAINT, markersize=4)
+    panels[0].plot(ticks, released.noisy_counts, ".", color=FAINT, markersize=4)
     shown(panels[1], f"{len(begins)} groups of ticks that are nearly constant (Grouper)")
     for place, (begin, end) in enumerate(zip(begins, [*begins[1:], len(truth) + 1], strict=True)):
         panels[1].axvspan(begin - 0.5, end - 0.5, color=GROUP if place % 2 else "#eef4fa", linewidth=0)
@@ -77,7 +77,7 @@ def draw_hierarchy() -> Figure:
     released: Any = claim.start(8, InsecureNoise(3)).feed(leaves)
     figure, axes = plt.subplots(figsize=(7.2, 2.6))
     shown(axes, "read (blue), or guessed from a parent that is nearly 0 (white)")
-    axes.imshow(released.read.T, aspect="auto", cmap="Blues", vmin=0, vmax=1.6, interpolation="nearest")
+    axes.imshow(released.was_read.T, aspect="auto", cmap="Blues", vmin=0, vmax=1.6, interpolation="nearest")
     names = ["building", "floor 1", "floor 2", *(f"room {number}" for number in range(1, 9))]
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("tick", color=INK)
@@ -92,7 +92,7 @@ def draw_budgets() -> Figure:
     named = {"BudgetDistribution": BudgetDistribution, "BudgetAbsorption": BudgetAbsorption}
     for axes, (name, claim) in zip(panels, named.items(), strict=True):
         released = claim(Pure(1), unit=WEvent(8)).start(1, InsecureNoise(5)).feed(truth)
-        fresh = np.array([not isinstance(bar, Stale) for bar in released.bars])
+        fresh = np.array([not isinstance(bar, StaleErrorBound) for bar in released.error_bounds])
         ticks = np.arange(1, len(truth) + 1)
         shown(axes, f"{name}, w = 8: {int(fresh.sum())} publications (dots), repeated in between")
         axes.step(ticks, truth[:, 0], where="mid", color=INK, linewidth=0.8)

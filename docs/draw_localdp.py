@@ -48,9 +48,7 @@ def drawn(axes: Axes, at: list[Any], claims: Callable[[Any], Iterator[tuple[str,
     table = np.array([[error(claim) for _, claim in claims(place)] for place in at])
     for (name, _), errors, colour in zip(claims(at[0]), table.T, COLOURS, strict=True):
         style = "--" if name.startswith("Hadamard") and "(" in name else "-"
-        axes.plot(
-            at, errors, color=colour, label=name, linewidth=1.6, linestyle=style, zorder=3 + (style == "--")
-        )
+        axes.plot(at, errors, color=colour, label=name, linewidth=1.6, linestyle=style, zorder=3 + (style == "--"))
     axes.set_yscale("log")
     axes.grid(color=FAINT, alpha=0.25, linewidth=0.5)
 

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 
 from streamgauge import Pure
 from streamgauge.panprivate import Density
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 ROWS, COLUMNS = 20, 40
 PERSON = 333
@@ -44,10 +44,10 @@ def draw_table() -> Figure:
     exact, noise, estimator = np.zeros(ROWS * COLUMNS, np.uint8), InsecureNoise(6), claim()
     exact[came] = 1
     table = estimator.initial(noise)
-    estimator.take(table, came, 0, noise)
+    estimator.add_users(table, came, 0, noise)
     seen = [table.copy()]
     for passed in range(2):
-        estimator.rerandomise(table, passed, noise)
+        estimator.rerandomize(table, passed, noise)
         seen.append(table.copy())
     figure, panels = plt.subplots(2, 2, figsize=(7.2, 4.4))
     grid(panels[0, 0], exact, "who came: one in ten (in no memory)")

@@ -30,7 +30,7 @@ from streamgauge.continual import (
     ExponentialDecay,
     Hybrid,
     Kary,
-    Mechanism,
+    LinearMechanism,
     PolynomialDecay,
     Segments,
     SimpleI,
@@ -66,7 +66,7 @@ STYLE = {
 class Scheme:
     """One picture of p-sums: the mechanism, the tick whose release is in colour, and what is said of it."""
 
-    mechanism: Mechanism[Any]
+    mechanism: LinearMechanism[Any]
     tick: int
     title: str
     window: int = TICKS  # how many of the last items a release speaks of
@@ -79,9 +79,7 @@ SCHEMES = {
     "simple_ii": Scheme(SimpleII(PURE), 13, "Simple II: every item is a p-sum"),
     "two_level": Scheme(TwoLevel(PURE, horizon=16), 15, "Two-level: blocks of 4, then items"),
     "binary": Scheme(Binary(PURE, horizon=16), 15, "Binary: a p-sum for every one in the digits of t"),
-    "refined": Scheme(
-        Binary(PURE, horizon=16, refine=True), 14, "Refined binary: all nodes, weighed (parts of 1)"
-    ),
+    "refined": Scheme(Binary(PURE, horizon=16, refine=True), 14, "Refined binary: all nodes, weighed (parts of 1)"),
     "kary": Scheme(Kary(PURE, horizon=16, branching=3), 14, "k-ary: digits of t in base 3", ahead=27),
     "subtractive": Scheme(
         SubtractiveTree(PURE, horizon=40, branching=3),
@@ -89,21 +87,16 @@ SCHEMES = {
         "Subtractive tree: a block that looks ahead, less the item beyond t",
         ahead=40,
     ),
-    "smooth": Scheme(
-        SmoothBinary(PURE, horizon=16), 12, "Smooth binary: leaves with as many ones as zeros", ahead=19
-    ),
+    "smooth": Scheme(SmoothBinary(PURE, horizon=16), 12, "Smooth binary: leaves with as many ones as zeros", ahead=19),
     "segments": Scheme(Segments(PURE, horizon=16), 6, "Segments: draws that live as long as their segment"),
     "hybrid": Scheme(
-        Hybrid(PURE, inner=Binary, growth=2, first=2),
-        13,
-        "Hybrid: past epochs, and Binary in this one",
-        ahead=30,
+        Hybrid(PURE, inner=Binary, growth=2, first=2), 13, "Hybrid: past epochs, and Binary in this one", ahead=30
     ),
     "window_sum": Scheme(
         WindowSum(PURE, window=8, branching=2, levels=3), 13, "Window sum: the last 8 items", window=8
     ),
 }
-CURVES: dict[str, dict[str, Mechanism[Any]]] = {
+CURVES: dict[str, dict[str, LinearMechanism[Any]]] = {
     "running counts": {
         "SquareRoot": SquareRoot(RHO, horizon=LAGS),
         "BufferedToeplitz": BufferedToeplitz(RHO, horizon=LAGS),
@@ -203,13 +196,7 @@ def draw_scheme(scheme: Scheme) -> Figure:
     draw_items(axes, scheme, 0)
     axes.plot([scheme.tick + 0.5] * 2, [0, len(rows) + 1.05], color=INK, linewidth=0.8, linestyle=(0, (3, 2)))
     axes.text(
-        scheme.tick + 0.6,
-        len(rows) + 1.05,
-        f"t = {scheme.tick}",
-        ha="left",
-        va="bottom",
-        fontsize=8,
-        clip_on=False,
+        scheme.tick + 0.6, len(rows) + 1.05, f"t = {scheme.tick}", ha="left", va="bottom", fontsize=8, clip_on=False
     )
     axes.text(0.5, len(rows) + 2.1, scheme.title, ha="left", va="bottom", fontsize=9.5)
     axes.set(xlim=(-0.9, TICKS + 0.7), ylim=(-0.1, len(rows) + 3.1))
@@ -245,7 +232,7 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     return {**schemes, "toeplitz": draw_curves}
 
 
-def drawn_mechanisms() -> set[type[Mechanism[Any]]]:
+def drawn_mechanisms() -> set[type[LinearMechanism[Any]]]:
     schemes = {type(scheme.mechanism) for scheme in SCHEMES.values()}
     return schemes | {type(mechanism) for curves in CURVES.values() for mechanism in curves.values()}
 
@@ -255,9 +242,7 @@ def main() -> None:
     with plt.rc_context(STYLE):
         for name, draw in pictures().items():
             figure = draw()
-            figure.savefig(
-                FOLDER / f"{name}.svg", transparent=False, metadata={"Date": None, "Creator": None}
-            )
+            figure.savefig(FOLDER / f"{name}.svg", transparent=False, metadata={"Date": None, "Creator": None})
             plt.close(figure)
 
 

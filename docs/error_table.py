@@ -14,7 +14,7 @@ from streamgauge.continual import (
     BufferedToeplitz,
     Hybrid,
     Kary,
-    Mechanism,
+    LinearMechanism,
     Segments,
     SimpleI,
     SimpleII,
@@ -32,7 +32,7 @@ from accuracy import lower_bound
 PAGE = Path(__file__).parent / "continual.md"
 BEGIN, END = "<!-- error table: begin -->\n", "<!-- error table: end -->\n"
 HORIZONS = (2**10, 2**16, 2**20)
-ROWS: dict[str, Callable[[Loss, int], Mechanism[Any]]] = {
+ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
     "`SimpleI`": lambda loss, T: SimpleI(loss, horizon=T),
     "`SimpleII` (no end, pan-private)": lambda loss, T: SimpleII(loss),
     "`TwoLevel`": lambda loss, T: TwoLevel(loss, horizon=T),
@@ -57,7 +57,7 @@ def shown(error: float) -> str:
     return f"{error:#.4g}" if error < 1000 else f"{error:.0f}"
 
 
-def predicted(make: Callable[[Loss, int], Mechanism[Any]], loss: Loss, ticks: int) -> str:
+def predicted(make: Callable[[Loss, int], LinearMechanism[Any]], loss: Loss, ticks: int) -> str:
     try:
         return shown(make(loss, ticks).rmse(ticks))
     except ValueError:
@@ -70,9 +70,7 @@ def lines() -> list[str]:
     for name, make in ROWS.items():
         cells = [predicted(make, loss, T) for loss in (Pure(1), Zcdp("1/2")) for T in HORIZONS]
         table.append(" | ".join([name, *cells]))
-    table.append(
-        " | ".join(["least of all factorisations", "", "", "", *(shown(lower_bound(T)) for T in HORIZONS)])
-    )
+    table.append(" | ".join(["least of all factorisations", "", "", "", *(shown(lower_bound(T)) for T in HORIZONS)]))
     return [f"| {line} |\n" if "---" not in line else f"|{line}|\n" for line in table]
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.audit.adapters import Callable
-from streamgauge.audit.auditing import audit, audit_mechanism
-from streamgauge.audit.mutants import every_twin
+from streamgauge.audit.broken import every_twin
+from streamgauge.audit.report import audit, audit_mechanism
+from streamgauge.audit.subject import CallableSubject
 from streamgauge.audit.verdict import Verdict
 
 RUNS = 100_000
@@ -14,8 +14,8 @@ CONFIDENCE = 1 - 1e-6
 
 def told(name: str, verdict: Verdict) -> None:
     computed = "-" if verdict.exact is None else f"{verdict.exact:.3f}"
-    measured = "-" if verdict.measured is None else f"{verdict.measured.amount:.3f}"
-    fate = "condemned" if verdict.condemned else "acquitted"
+    measured = "-" if verdict.measurement is None else f"{verdict.measurement.amount:.3f}"
+    fate = "condemned" if verdict.is_condemned else "acquitted"
     print(f"{name:<34} claimed {verdict.claimed:.3f}  computed {computed}  measured {measured}  {fate}")
     for reason in verdict.reasons:
         print("   ", reason)
@@ -26,7 +26,7 @@ told("Binary over 7 ticks", audit_mechanism(counter, 7, runs=RUNS, confidence=CO
 
 twins = next(twins for twins in every_twin() if "log2 T" in twins.name)
 told(twins.name, audit(twins.broken, runs=RUNS, confidence=CONFIDENCE))
-print("   ", twins.why)
+print("   ", twins.reason)
 
 chance = np.random.default_rng()
 
@@ -36,8 +36,8 @@ def theirs(count: float, runs: int) -> np.ndarray:
     return count + chance.laplace(0.0, 1.0, runs)
 
 
-floats = Callable("Laplace noise by NumPy", theirs, sg.Pure(1), one=1.0, other=0.0, vectorised=True)
+floats = CallableSubject("Laplace noise by NumPy", theirs, sg.Pure(1), one=1.0, other=0.0, is_vectorised=True)
 verdict = audit(floats, runs=RUNS, confidence=CONFIDENCE)
 told(floats.name, verdict)
-assert verdict.measured is not None
-print("    told by the", verdict.measured.score)
+assert verdict.measurement is not None
+print("    told by the", verdict.measurement.score)

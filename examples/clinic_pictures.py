@@ -11,7 +11,7 @@ import streamgauge as sg
 from clinic_statistics import HOURS, visits
 from pictures import COLOURS, INK, band, framed
 from streamgauge.statistics import Axis, Count, Extremes, Quantile, RangeCount
-from streamgauge.testing import InsecureNoise  # so that pictures can be drawn again; it protects nobody
+from streamgauge.testing.noise import InsecureNoise  # so that pictures can be drawn again; it protects nobody
 
 SEEN, HOUR = visits(), np.arange(1, HOURS + 1)
 TICKS, WAIT, AGE = SEEN["hour"], SEEN["wait"], SEEN["age"]
@@ -41,7 +41,7 @@ def waits(panels: Any) -> None:
     framed(panels[0], "Quantile: median wait of the last day", "hour", "minutes")
     seen = fed(Extremes(sg.Pure(1), horizon=HOURS, **MINUTES), WAIT)
     panels[1].step(HOUR, [WAIT[hour >= TICKS].max() for hour in HOUR], color=INK, lw=0.6)
-    panels[1].step(HOUR, np.where(seen.enough, seen.value, np.nan)[:, 1, 0], color=COLOURS[5], lw=1.3)
+    panels[1].step(HOUR, np.where(seen.reliable, seen.value, np.nan)[:, 1, 0], color=COLOURS[5], lw=1.3)
     framed(panels[1], "Extremes: longest wait so far", "hour", "minutes")
     boxes = RangeCount(sg.Pure(1), axes={"age": Axis(0, 100, 5), "wait": Axis(0, 240, 10)}, horizon=HOURS)
     found = fed(boxes, {"age": AGE, "wait": WAIT}).count(age=(65, None), wait=(60, None))

@@ -37,19 +37,19 @@ def main() -> None:
         print(f"{q} % waited up to {value[0]:.0f} minutes (95 %: {least[0]:.0f} to {most[0]:.0f})")
 
     longest = Extremes(loss, lower=0, upper=240, step=5, horizon=HOURS).start()
-    ends = longest.feed(seen["wait"], ticks=seen["hour"], until=HOURS).of_tick(-1)
-    most = ends.beyond()[1][1, 0]
+    ends = longest.feed(seen["wait"], ticks=seen["hour"], until=HOURS).select_tick(-1)
+    most = ends.count_beyond()[1][1, 0]
     print(f"someone waited {ends.maximum[0]:.0f} minutes, and at most {most:.0f} visits were longer")
 
     axes = {"age": Axis(0, 100, 5), "wait": Axis(0, 240, 10)}
     table = {name: seen[name] for name in axes}
     boxes = RangeCount(loss, axes=axes, horizon=HOURS).start()
     answers = boxes.feed(table, ticks=seen["hour"], until=HOURS)
-    old = answers.count(age=(65, None), wait=(60, None)).of_tick(-1)
+    old = answers.count(age=(65, None), wait=(60, None)).select_tick(-1)
     print(f"65 and over, waited an hour or more: {old.value[0]:.0f}, standard error {old.stddev[0]:.0f}")
 
     claim = Distinct(loss, universe=PATIENTS, horizon=HOURS, unit=sg.User(10, HOURS))
-    people = claim.start().feed(users=seen["patient"], ticks=seen["hour"], until=HOURS).of_tick(-1)
+    people = claim.start().feed(users=seen["patient"], ticks=seen["hour"], until=HOURS).select_tick(-1)
     print(f"different patients: {people.value[0]:.0f}, standard error {people.stddev[0]:.0f}")
 
 

@@ -4,12 +4,12 @@ import numpy as np
 
 import streamgauge as sg
 from streamgauge.localdp import (
-    Charge,
-    DailyWithoutTotal,
+    ChargeEachReport,
+    DailyBudget,
     Device,
     HadamardCountMeanSketch,
     HeavyHitters,
-    Windowed,
+    WindowedCollector,
 )
 
 EMOJI = ("😂", "❤️", "🔥", "🙏", "🦩", "🧿")
@@ -19,21 +19,21 @@ chance = np.random.default_rng(2026)
 claim = HadamardCountMeanSketch(sg.Pure(4), hashes=256, width=256)
 print(f"a report has {claim.report_bits} bits; the most that one moves a count is {claim.influence:.2f}")
 
-phone = Device(claim, most=4)
+phone = Device(claim, max_reports=4)
 sent = {phone.report(item) for item in ("🔥", "🔥", "🧿", "🙏")}
-print(f"it repeats itself: {len(sent)} report in four days, {phone.left} are left, all lose", phone.loss)
+print(f"it repeats itself: {len(sent)} report in four days, {phone.remaining_reports} are left, all lose", phone.loss)
 
-phone = Device(claim, Charge(total=sg.Pure(8)))
+phone = Device(claim, ChargeEachReport(total=sg.Pure(8)))
 for item in ("🔥", "🔥", "🧿"):
     try:
         phone.report(item)
-    except sg.localdp.NoBudgetLeft as refused:
+    except sg.localdp.BudgetExhaustedError as refused:
         print("it pays each time:", refused)
 
-phone = Device(claim, DailyWithoutTotal(per_day=sg.Pure(4)))
-print("it forgets every night: in all", phone.loss, "and within a year", phone.loss_within(365))
+phone = Device(claim, DailyBudget(per_day=sg.Pure(4)))
+print("it forgets every night: in all", phone.loss, "and within a year", phone.loss_over_days(365))
 
-week = Windowed(claim, window=7)
+week = WindowedCollector(claim, window=7)
 for day in range(1, 15):
     devices = chance.choice(6, 3_000, p=SHARE if day < 8 else SHARE[::-1])
     week.step(claim.privatise_many([EMOJI[place] for place in devices]))
@@ -45,9 +45,9 @@ for day in range(1, 15):
 words = HeavyHitters(sg.Pure(4), length=8)
 typed = ["skibidi"] * 20_000 + ["rizz"] * 16_000 + ["delulu"] * 14_000 + ["gyatt"] * 500
 typed += ["".join(each) for each in chance.choice(list("aeionrst"), (49_500, 6))]
-collector = words.collector()
+collector = words.build_collector()
 collector.add(words.privatise_many(typed))
-print(f"of {len(typed):,} devices, words of {words.smallest(len(typed)):,.0f} are found 9 times in 10:")
+print(f"of {len(typed):,} devices, words of {words.smallest_count(len(typed)):,.0f} are found 9 times in 10:")
 frequent = collector.find(10)
 for word, low, high in zip(frequent.items, *frequent.interval(0.95), strict=True):
     print(f"    {word}: {low:,.0f} to {high:,.0f}, in truth {typed.count(str(word)):,}")

@@ -11,7 +11,7 @@ import streamgauge as sg
 from meter_statistics import DISTRICTS, HOURS, SETTINGS, readings
 from pictures import COLOURS, INK, band, framed
 from streamgauge.statistics import Mean, Variance
-from streamgauge.testing import InsecureNoise  # so that pictures can be drawn again; it protects nobody
+from streamgauge.testing.noise import InsecureNoise  # so that pictures can be drawn again; it protects nobody
 
 HOUR = np.arange(1, HOURS + 1)
 
@@ -40,7 +40,7 @@ def few(panel: Any) -> None:
     run = Mean(sg.Pure(1), lower=35, upper=42, step=0.1, horizon=HOURS).start(noise=InsecureNoise(1))
     found = run.feed(values, ticks=HOUR, until=HOURS)
     band(panel, HOUR, np.cumsum(values) / HOUR, found, COLOURS[4])
-    panel.plot(HOUR, np.where(found.enough, np.nan, 35), color=INK, lw=3, solid_capstyle="butt")
+    panel.plot(HOUR, np.where(found.reliable, np.nan, 35), color=INK, lw=3, solid_capstyle="butt")
     framed(panel, "Mean at small counts", "events so far (bar: not enough)", "degrees")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.pipeline.keys import create_key
+from streamgauge.store.keys import create_key
 
 FILE = """
 [stream]

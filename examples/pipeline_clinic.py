@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.pipeline.keys import create_key
+from streamgauge.store.keys import create_key
 
 STREAM = """
 [stream]
@@ -31,7 +31,7 @@ FEVER = """
 name = "fever"
 sql = "SELECT region, COUNT(*), AVG(temperature) FROM visits WHERE temperature > 38 GROUP BY region"
 epsilon = 0.5
-expected = 15
+expected_events = 15
 """
 WEEK = """
 [[release]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import streamgauge as sg
-from streamgauge.pipeline.keys import create_key
+from streamgauge.store.keys import create_key
 
 SQL = "SELECT page, COUNT(*) FROM clicks GROUP BY page"
 folder = Path(tempfile.mkdtemp())
@@ -17,14 +17,14 @@ tables = {
     "stream": {
         "name": "clicks",
         "source": "clicks.jsonl",
-        "arrival": "live",
+        "mode": "streaming",
         "time": "at",
         "time_format": "epoch ms",
         "tick": "500ms",
         "start": start.isoformat(),
         "end": (start + timedelta(seconds=2)).isoformat(),
-        "lateness": "200ms",
-        "late": "carry",
+        "allowed_lateness": "200ms",
+        "late": "next_tick",
         "unit": {"user": "who", "max_events_per_tick": 3, "max_ticks": 4},
         "budget": {"epsilon": 2},
         "key": "file:clicks.key",
@@ -39,18 +39,14 @@ def visitors() -> None:
     """Somebody clicks every few milliseconds."""
     with (folder / "clicks.jsonl").open("a", buffering=1) as file:
         for number in range(600):
-            click = {
-                "at": time.time_ns() // 10**6,
-                "who": number % 90,
-                "page": ("home", "shop")[number % 3 > 1],
-            }
+            click = {"at": time.time_ns() // 10**6, "who": number % 90, "page": ("home", "shop")[number % 3 > 1]}
             file.write(json.dumps(click) + "\n")
             time.sleep(0.005)
 
 
 create_key(folder / "clicks.key")
 Thread(target=visitors, daemon=True).start()
-pipeline = sg.Pipeline.of(tables, folder / "clicks.toml")
+pipeline = sg.Pipeline.from_tables(tables, folder / "clicks.toml")
 for released in pipeline:
     for row in released.rows():
         print(row["end"], row["group"]["page"], row["count"]["value"], "±", round(row["count"]["stddev"]))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.postprocess import non_negative
+from streamgauge.postprocess import project_nonnegative
 from streamgauge.statistics import Histogram, TopK
 
 ANSWERS = ("yes", "no", "undecided")
@@ -35,10 +35,10 @@ def main() -> None:
     voter = sg.User(max_events_per_tick=1, max_ticks=2)  # all that one person says: two answers count
 
     shares = Histogram(sg.Pure(1), domain=ANSWERS, horizon=MINUTES, unit=voter)
-    last = shares.start().feed(poll["answer"], **told).of_tick(-1)
+    last = shares.start().feed(poll["answer"], **told).select_tick(-1)
     low, high = last.interval(0.95)
     print("within 95 %:")
-    for label, value, half in zip(ANSWERS, non_negative(last.value[0]), (high - low)[0] / 2, strict=True):
+    for label, value, half in zip(ANSWERS, project_nonnegative(last.value[0]), (high - low)[0] / 2, strict=True):
         print(f"{label:<10} {value:>7.0f} +- {half:.0f}")
 
     claim = TopK(sg.Approx(1, 1e-6), k=5, horizon=MINUTES, unit=voter, max_keys=2, max_per_key=1)

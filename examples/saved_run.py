@@ -15,5 +15,5 @@ print("went on:", run.step([1, 1]).round(1), "at tick", run.tick)
 
 try:
     sg.continual.choose(sg.Zcdp("1/4"), horizon=100_000).load(saved)
-except sg.continual.BadSave as refusal:
+except sg.continual.InvalidSaveError as refusal:
     print("another claim is refused:", str(refusal)[:40], "...")

@@ -3,7 +3,7 @@
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.panprivate import Density, NoIntrusionLeft
+from streamgauge.panprivate import Density, IntrusionsExhaustedError
 
 insured = 1_000_000
 winter = Density(sg.Pure(2), universe=insured, intrusions=1)
@@ -18,7 +18,7 @@ table = run.intrude().entries  # the subpoena: noise, hand over, noise
 ones = table[patients[:60_000]].mean(), table[patients[60_000:]].mean()
 print(f"handed over: {ones[0]:.3f} of the bits of who had come are 1, and {ones[1]:.3f} of the others'")
 
-laws = winter.response.through(winter.response, 1)  # of a bit as it was handed over
+laws = winter.response.compose(winter.response, 1)  # of a bit as it was handed over
 odds = max(laws.present / laws.absent, (1 - laws.absent) / (1 - laws.present))
 print(f"a bit moves the odds that somebody came by a factor of {float(odds):.3f},", end=" ")
 print(f"where e^epsilon would be {np.exp(float(winter.state_loss.epsilon)):.3f}")
@@ -26,7 +26,7 @@ print(f"where e^epsilon would be {np.exp(float(winter.state_loss.epsilon)):.3f}"
 run.add(patients[30_000:])  # the winter goes on, and many come again
 try:
     run.intrude()
-except NoIntrusionLeft as refused:
+except IntrusionsExhaustedError as refused:
     print("a second subpoena:", refused)
 
 found = run.estimate()

@@ -1,29 +1,53 @@
-"""Law modules share their catalogue by plain import; property tests repeat themselves exactly.
+"""Markers by folder, one case of each in `make test`, property tests that repeat themselves exactly.
 
-A run says what it left out; where CI=true nothing may be.
+A run lists the parts of the machine that it had to leave out. With CI=true it refuses to start without them.
 """
 
 import gc
 import os
-import sys
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-for room in ("laws", "localdp", "panprivate"):
-    sys.path.insert(0, str(Path(__file__).parent / room))
+from tests.support.markers import COLLECTED_TESTS, MARKERS, find_marker, find_missing_parts, mark_repetitions
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the cores: more threads wait in circles
-settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    missing = find_missing_parts(shutil.which)
+    if missing and os.environ.get("CI") == "true":
+        pytest.exit("; ".join(missing), returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip a folder or module whose marker the expression rules out, to save making its items."""
+    marker = find_marker(collection_path)
+    terms = config.getoption("markexpr").split(" and ")
+    return True if marker and f"not {marker}" in terms else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_repetitions(items)
+    for item in items:
+        marker = find_marker(item.path)
+        if marker:
+            item.add_marker(marker)
+        found = MARKERS & {each.name for each in item.iter_markers()}
+        item.user_properties += [("marker", name) for name in sorted(found)]
+        COLLECTED_TESTS[item.nodeid] = "slow" in found
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Tests are collected without looking for garbage, of which there is little among so many of them."""
+def pytest_collection() -> Iterator[Any]:
+    """Collect without the garbage collector: there is little garbage among so many items."""
     gc.disable()
     try:
         return (yield)
@@ -35,6 +59,8 @@ def pytest_collection() -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = len(terminalreporter.stats.get("skipped", []))
     terminalreporter.write_line(f"left out: {left_out or 'nothing'}")
+    for part in find_missing_parts(shutil.which):
+        terminalreporter.write_line(f"left out: {part}")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,22 +1,20 @@
 """Laws of the pages: what they show exists, and what they print is what the code says."""
 
 import re
-import sys
 from pathlib import Path
 
+import draw_adaptive  # docs is on the path of tests, see pyproject.toml
+import draw_localdp
+import draw_panprivate
+import draw_pictures
+import error_table
 import pytest
-from catalogue import exported
+
+from tests.support.catalogue import exported
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-
-sys.path.insert(0, str(DOCS))
-import draw_adaptive  # noqa: E402 - found through the line above
-import draw_localdp  # noqa: E402 - found through the line above
-import draw_panprivate  # noqa: E402 - found through the line above
-import draw_pictures  # noqa: E402 - found through the line above
-import error_table  # noqa: E402 - lives beside the page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

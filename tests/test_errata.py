@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from streamgauge import Event, Pure
-from streamgauge.continual import Binary, Kary, Mechanism, Segments, SimpleI, SmoothBinary, Strategy, TwoLevel
+from streamgauge.continual import Binary, Kary, LinearMechanism, Segments, SimpleI, SmoothBinary, Strategy, TwoLevel
 from streamgauge.noise import Ints, Noise, laplace_variance
 from streamgauge.statistics import Mean, Variance
-from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 
 EPSILON = Fraction(1, 2)
 LOSS = Pure(EPSILON)
@@ -32,9 +32,7 @@ def worst_loss(strategy: Strategy, scale: Fraction, move: int = 1) -> Fraction:
     """The loss of one item that moves by `move`, worst over ticks, directions and all values of the noise."""
     whole = strategy.measure.astype(np.int64)
     assert (whole == strategy.measure).all()
-    assert np.linalg.matrix_rank(strategy.decode) == len(whole), (
-        "the releases must determine what is measured"
-    )
+    assert np.linalg.matrix_rank(strategy.decode) == len(whole), "the releases must determine what is measured"
     return max(column_loss(column[column != 0] * move, scale) for column in whole.T)
 
 
@@ -45,7 +43,7 @@ def column_loss(moves: Ints, scale: Fraction) -> Fraction:
     return int(np.abs(ratios).max()) / scale
 
 
-def own_loss(mechanism: Mechanism[Any], ticks: int) -> Fraction:
+def own_loss(mechanism: LinearMechanism[Any], ticks: int) -> Fraction:
     strategy = mechanism.strategy(ticks)
     (distribution,) = set(strategy.distributions)
     return worst_loss(strategy, distribution.scale)  # pure: discrete Laplace
@@ -86,9 +84,7 @@ def test_rounding_log_t_up_still_loses_more_where_t_is_a_power_of_two(ticks: int
     assert loss >= EPSILON
 
 
-@pytest.mark.parametrize(
-    ("ticks", "times"), [(2, 2 * ONE), (4, 3 * ONE / 2), (8, 4 * ONE / 3), (16, 5 * ONE / 4)]
-)
+@pytest.mark.parametrize(("ticks", "times"), [(2, 2 * ONE), (4, 3 * ONE / 2), (8, 4 * ONE / 3), (16, 5 * ONE / 4)])
 def test_releasing_every_node_under_log_t_noise_loses_as_much(ticks: int, times: Fraction) -> None:
     assert worst_loss(all_nodes(ticks), Fraction(int(log2(ticks))) / EPSILON) == times * EPSILON
 
@@ -150,7 +146,7 @@ def seen_of_printed(values: list[int], noise: Noise, peek: int) -> list[int]:
     return seen
 
 
-def seen_of_ours(mechanism: Mechanism[Any], values: list[int], noise: Noise, peek: int) -> list[int]:
+def seen_of_ours(mechanism: LinearMechanism[Any], values: list[int], noise: Noise, peek: int) -> list[int]:
     state, seen = mechanism.initial(1, noise), []
     for tick in range(len(values) + 1):
         if tick:
@@ -167,9 +163,7 @@ def responses(view: View, ticks: int) -> tuple[np.ndarray, list[np.ndarray], lis
     still = np.array(view(zeros, counted))
     scales = [scale for _, scale, size in counted.requests for _ in range(size)]
     draws = [np.array(view(zeros, ImpulseNoise(i, 1))) - still for i in range(len(scales))]
-    events = [
-        np.array(view([int(t == s) for t in range(ticks)], SilentNoise())) - still for s in range(ticks)
-    ]
+    events = [np.array(view([int(t == s) for t in range(ticks)], SilentNoise())) - still for s in range(ticks)]
     return np.array(draws).T, events, scales
 
 
@@ -212,9 +206,7 @@ def test_one_look_at_exact_p_sums_decides_between_neighbours_whatever_the_noise(
     ],
     ids=lambda mechanism: type(mechanism).__name__,
 )
-def test_noisy_registers_hide_every_event_in_releases_and_memory_together(
-    mechanism: Mechanism[Any],
-) -> None:
+def test_noisy_registers_hide_every_event_in_releases_and_memory_together(mechanism: LinearMechanism[Any]) -> None:
     costs = [cost for *_, cost in shifts(lambda *seen: seen_of_ours(mechanism, *seen), 4)]
     assert None not in costs
     assert max(cost for cost in costs if cost is not None) == EPSILON
@@ -245,7 +237,7 @@ def test_smooth_binary_needs_fewer_memberships_than_half_its_even_depth() -> Non
         depth = next(d for d in range(2, 20, 2) if comb(d, d // 2) > horizon)
         ours = SmoothBinary(Pure(1), horizon=horizon)
         never_begins_with_one = comb(depth - 1, depth // 2) > horizon
-        assert ours.zeros == depth // 2 - never_begins_with_one
+        assert ours.zero_count == depth // 2 - never_begins_with_one
         spared += never_begins_with_one
     assert spared == 125
     strategy = SmoothBinary(LOSS, horizon=9).strategy(9)
@@ -343,7 +335,7 @@ def test_means_and_variances_of_any_range_lose_epsilon(
         public_counts=public_counts,
         unit=Event(replace=public_counts),
     )
-    added = np.array([claim.totals([x]) for x in range(lower, upper + 1)])
+    added = np.array([claim.compute_totals([x]) for x in range(lower, upper + 1)])
     moves = (added[:, None] - added).reshape(-1, claim.channels) if public_counts else added
     strategy = claim.counter.strategy(5)
     (distribution,) = set(strategy.distributions)

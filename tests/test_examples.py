@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDED = ["pytest", "streamgauge.pipeline.options", "streamgauge.audit", "matplotlib.pyplot", "duckdb"]
+NEEDED = ["pytest", "streamgauge.runtime.options", "streamgauge.audit", "matplotlib.pyplot", "duckdb"]
 TOLD, COMPLAINED = "told.txt", "complained.txt"
 
 

@@ -36,18 +36,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_importing_the_package_pulls_in_nothing_heavy() -> None:
     code = "import sys, streamgauge; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    heavy = {
-        "scipy",
-        "dp_accounting",
-        "opendp",
-        "matplotlib",
-        "pandas",
-        "jax",
-        "mpmath",
-        "hypothesis",
-        "pytest",
-    }
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"scipy", "dp_accounting", "opendp", "matplotlib", "pandas", "jax", "mpmath", "hypothesis", "pytest"}
     assert not heavy & {name.partition(".")[0] for name in loaded}

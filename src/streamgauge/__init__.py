@@ -1,31 +1,63 @@
-"""Streamgauge: differential privacy on live data streams, with exact noise and exact error bars.
+"""Differential privacy on live data streams, with exact noise and error bars.
 
-import streamgauge as sg
+    import streamgauge as sg
 
-counter = sg.continual.Binary(sg.Pure(1.0), horizon=1024)
-run = counter.start(width=3)
-run.step([1, 0, 4])
+    counter = sg.continual.Binary(sg.Pure(1.0), horizon=1024)
+    run = counter.start(width=3)
+    run.step([1, 0, 4])
 
-sg.Pipeline.from_file("clinic.toml").run()
+    sg.Pipeline.from_file("clinic.toml").run()
+
+Packages, from the bottom up. A package imports only packages above it in this list:
+
+    noise          exact noise
+    clock          the injected clock
+    files          durable writes and file locks
+    memory         wiping of secrets
+    optional       optional dependencies
+    registry       factories by name, built in or of other packages
+    postprocess    post-processing of releases
+    privacy        losses, units, the ledger
+    testing        noise and clocks for tests
+    continual      counters
+    adaptive       PeGaSus, w-event mechanisms, sparse counters
+    panprivate     tables of users whose memory is private
+    localdp        the local model
+    statistics     count to top k
+    config         the pipeline file
+    records        records: lines, fields, tallies
+    sql            the dialect
+    releases       release schemas, values and tables
+    plan           the planner
+    interfaces     protocols of sources and sinks
+    sources        inputs of events
+    engines        from events to exact sums
+    store          the durable store
+    sinks          outputs of releases
+    runtime        runs
+    server         HTTP API and live page
+    audit          attacks on claims
+    cli            the command line
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamgauge import (
         adaptive,
         audit,
+        config,
         continual,
         localdp,
         noise,
         panprivate,
         postprocess,
         privacy,
-        query,
         statistics,
     )
-    from streamgauge.pipeline import Pipeline
     from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, XAdjacent, Zcdp
+    from streamgauge.runtime import Pipeline
 
 __version__ = "0.1.0"
 __all__ = [
@@ -41,37 +73,24 @@ __all__ = [
     "Zcdp",
     "adaptive",
     "audit",
+    "config",
     "continual",
     "localdp",
     "noise",
     "panprivate",
     "postprocess",
     "privacy",
-    "query",
     "statistics",
 ]
-ROOMS = {name for name in __all__ if name.islower()} - {"audit"}
 
 
 def __getattr__(name: str) -> Any:
-    """Rooms are opened when somebody looks into them: `streamgauge --help` need not wait for NumPy."""
+    """Import a package when it is first used: `streamgauge --help` does not wait for NumPy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "audit":
-        import streamgauge.audit as room
-
-        return room
-    if name == "Pipeline":
-        from streamgauge.pipeline import Pipeline
-
-        return Pipeline
-    import streamgauge.localdp
-    import streamgauge.panprivate
-    import streamgauge.postprocess
-    import streamgauge.query
-    import streamgauge.statistics  # noqa: F401 - with it come adaptive, continual, privacy and noise
-
-    return globals()[name] if name in ROOMS else getattr(globals()["privacy"], name)
+    if name.islower():
+        return import_module(f"{__name__}.{name}")
+    return getattr(import_module(f"{__name__}.{'runtime' if name == 'Pipeline' else 'privacy'}"), name)
 
 
 def __dir__() -> list[str]:

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from budget_twins import Loud
-from commanded import FAR, CommandedNoise
 
 from streamgauge import Pure, WEvent
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import BudgetDistribution
-from streamgauge.adaptive.dissimilarity import distance
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.distribution import BudgetDistribution
+from streamgauge.adaptive.w_event.republish import clipped_distance
 from streamgauge.noise import Ints
+from tests.support.budget_twins import Loud
+from tests.support.commanded import FAR, CommandedNoise
 
 EPSILON = Fraction(1, 2)
 NEAR = 50
@@ -35,13 +35,13 @@ def stepped(claim: Any, state: Any, values: Ints, draws: list[int]) -> tuple[Any
 
 def tick_losses(claim: Any, state: Any, ours: Ints, theirs: Ints) -> Iterator[tuple[Any, Fraction]]:
     """All that can be released at a tick, as far as losses and later ticks differ, and what it loses."""
-    moved = distance(state.last, ours) - distance(state.last, theirs)
+    moved = clipped_distance(state.last_published, ours) - clipped_distance(state.last_published, theirs)
     for look, draw in CHOICES:
         mine, other = [look, draw], [look + moved, draw + int(ours[0] - theirs[0])]
         after, release, scales = stepped(claim, state, ours, mine)
         there, same, _ = stepped(claim, state, theirs, other)
-        assert (release.value, release.bars) == (same.value, same.bars)
-        assert (after.last, after.history.tolist()) == (there.last, there.history.tolist())
+        assert (release.value, release.error_bounds) == (same.value, same.error_bounds)
+        assert (after.last_published, after.history.tolist()) == (there.last_published, there.history.tolist())
         pairs = zip(mine, other, scales, strict=False)  # no second scale where nothing is published
         yield after, sum(((abs(n) - abs(m)) / scale for m, n, scale in pairs), Fraction(0))
 
@@ -52,9 +52,7 @@ def worst(claim: Any, ours: list[int], theirs: list[int]) -> Fraction:
     for mine, other in zip(ours, theirs, strict=True):
         here, there = np.array([mine]), np.array([other])
         ends = [
-            (after, so_far + loss)
-            for state, so_far in ends
-            for after, loss in tick_losses(claim, state, here, there)
+            (after, so_far + loss) for state, so_far in ends for after, loss in tick_losses(claim, state, here, there)
         ]
     return max(abs(loss) for _, loss in ends)
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from budget_twins import Forgetful, Greedy, Loud, Rounding
-from commanded import FAR, CommandedNoise, charged
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from streamgauge import Pure, WEvent
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import PARTS, BudgetDistribution
-from streamgauge.adaptive.republishing import Republishing
-from streamgauge.adaptive.w_event_sample import WEventSample
-from streamgauge.adaptive.w_event_uniform import WEventUniform
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.distribution import BUDGET_PARTS, BudgetDistribution
+from streamgauge.adaptive.w_event.republish import RepublishingMechanism
+from streamgauge.adaptive.w_event.sample import WEventSample
+from streamgauge.adaptive.w_event.uniform import WEventUniform
+from tests.support.budget_twins import Forgetful, Greedy, Loud, Rounding
+from tests.support.commanded import FAR, CommandedNoise, charged
 
 EPSILON = Fraction(7, 10)
 NOTHING = np.zeros(2, np.int64)
@@ -34,13 +34,13 @@ def claim_of(kind: type[Any], w: int) -> Any:
 
 
 def charges(claim: Any, decisions: Sequence[bool]) -> list[Fraction]:
-    """What each tick spends if the comparisons come out like this; `spent` must say the same."""
+    """Return the spending of each tick for these comparisons; `spent` must agree."""
     state, spent = claim.initial(2, CommandedNoise()), []
     for decided in decisions:
         noise = CommandedNoise(FAR if decided else -FAR)
         claim.step(state, NOTHING, noise)
         spent.append(charged(claim, noise))
-        assert claim.spent(state) == sum(spent[-claim.w :])
+        assert claim.spent_budget(state) == sum(spent[-claim.w :])
     return spent
 
 
@@ -51,18 +51,14 @@ def dearest(spent: list[Fraction], w: int) -> Fraction:
 @both
 @given(w=st.integers(1, 12), decisions=st.lists(st.booleans(), min_size=100, max_size=300))
 @examples(max_examples=20)
-def test_no_adversary_makes_a_window_spend_more_than_epsilon(
-    kind: type[Any], w: int, decisions: list[bool]
-) -> None:
+def test_no_adversary_makes_a_window_spend_more_than_epsilon(kind: type[Any], w: int, decisions: list[bool]) -> None:
     assert dearest(charges(claim_of(kind, w), decisions), w) <= EPSILON
 
 
 @both
 @given(w=st.integers(1, 12), lengths=st.lists(st.integers(0, 25), min_size=8, max_size=14))
 @examples(max_examples=20)
-def test_neither_does_one_who_lets_rest_and_then_publishes(
-    kind: type[Any], w: int, lengths: list[int]
-) -> None:
+def test_neither_does_one_who_lets_rest_and_then_publishes(kind: type[Any], w: int, lengths: list[int]) -> None:
     runs = (np.full(length, number % 2 == 1) for number, length in enumerate(lengths))
     assert dearest(charges(claim_of(kind, w), np.concatenate(list(runs)).tolist()), w) <= EPSILON
 
@@ -76,8 +72,8 @@ def test_neither_is_spent_in_long_windows(kind: type[Any], w: int) -> None:
         assert dearest(charges(claim_of(kind, w), decisions.tolist()), w) <= EPSILON
 
 
-def histories(claim: Republishing, ticks: int) -> Iterator[list[Fraction]]:
-    """What all sequences of comparisons spend."""
+def histories(claim: RepublishingMechanism, ticks: int) -> Iterator[list[Fraction]]:
+    """Yield the spending of all sequences of comparisons."""
     stack: list[tuple[Any, list[Fraction]]] = [(claim.initial(2, CommandedNoise()), [])]
     while stack:
         state, spent = stack.pop()
@@ -107,7 +103,7 @@ def test_absorption_reaches_epsilon_exactly(w: int) -> None:
 
 def test_distribution_comes_as_near_to_epsilon_as_a_part() -> None:
     spent = dearest(charges(claim_of(BudgetDistribution, 60), [True] * 60), 60)
-    assert spent == EPSILON - EPSILON / (2 * PARTS)
+    assert spent == EPSILON - EPSILON / (2 * BUDGET_PARTS)
 
 
 def test_budgets_are_those_of_the_paper() -> None:

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commanded import CommandedNoise
 
 from streamgauge import Event, Pure, User
-from streamgauge.adaptive.cascading_buffers import CascadingBuffers, State
-from streamgauge.audit.costs import cost_of
-from streamgauge.audit.trying import tried
+from streamgauge.adaptive.sparse.cascading_buffers import CascadingBuffers, State
+from streamgauge.audit.exact.costs import compute_cost
+from streamgauge.audit.exact.probe import probe_view
 from streamgauge.noise import Ints, Noise
-from streamgauge.noise.numbers import Floats
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.noise.coerce import Floats
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.commanded import CommandedNoise
+from tests.support.saved_states import read_state
 
 FAR = 2**40  # reaches any threshold
 TICKS = 5
@@ -41,8 +42,8 @@ def worst(made: CascadingBuffers, peek: int | None, asked: int | None = None) ->
             seen += [*made.intrude(state, noise).accumulators] if tick == asked else []
         return np.concatenate(seen).astype(np.float64)
 
-    views = [tried(lambda values, noise, f=forced: view(f, values, noise), TICKS) for forced in FORCED]
-    return max(cost_of(each, move, "pure").most for each in views for move in np.eye(TICKS))
+    views = [probe_view(lambda values, noise, f=forced: view(f, values, noise), TICKS) for forced in FORCED]
+    return max(compute_cost(each, move, "pure").upper_bound for each in views for move in np.eye(TICKS))
 
 
 @pytest.mark.parametrize("pan_private", [False, True])
@@ -50,6 +51,7 @@ def test_an_event_loses_what_is_declared_and_no_less_to_who_sees_every_message(p
     assert worst(claim(pan_private=pan_private), None) == pytest.approx(1)
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("peek", range(TICKS + 1))
 def test_who_sees_the_memory_besides_learns_no_more(peek: int) -> None:
     assert worst(claim(), peek) <= 1 + 1e-6
@@ -71,8 +73,8 @@ class TooFew(CascadingBuffers):
 class BareAgain(CascadingBuffers):
     """A broken twin: accumulators begin again from 0, as if they had not been seen to."""
 
-    def _begin(self, state: State, level: int, groups: Ints, noise: Noise) -> None:
-        super()._begin(state, level, groups, noise)
+    def _begin_buffers(self, state: State, level: int, groups: Ints, noise: Noise) -> None:
+        super()._begin_buffers(state, level, groups, noise)
         state.accumulators[level, groups] = 0
 
 
@@ -81,7 +83,7 @@ class LateNoise(CascadingBuffers):
 
     def intrude(self, state: State, noise: Noise) -> State:
         seen = super().intrude(state, SilentNoise())
-        self._stir(state, noise)
+        self._rerandomize(state, noise)
         return seen
 
 
@@ -121,8 +123,8 @@ def test_every_group_passes_on_at_its_own_time_as_if_it_were_alone() -> None:
     for group in range(4):
         alone = claim(kappa=1).start(1, SilentNoise()).feed(values[:, group])
         assert (alone.value == whole.value[:, group]).all()
-        assert (alone.interval(0.9) == np.stack(whole.of_group(group).interval(0.9))).all()
-    assert len({tuple(bar.inside[-1, group] for bar in whole.bars) for group in range(4)}) == 4
+        assert (alone.interval(0.9) == np.stack(whole.select_group(group).interval(0.9))).all()
+    assert len({tuple(bar.draws_inside[-1, group] for bar in whole.error_bounds) for group in range(4)}) == 4
 
 
 STREAMS = {
@@ -145,7 +147,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str, pan_private: b
         release = run.step(np.full(width, value))
         low, high = release.interval(confidence)
         assert ((low <= truth[tick]) & (truth[tick] <= high)).mean() > confidence - 6.5 * 0.5 / width**0.5
-        assert tick >= 9 or (release.bars[0].half_width(0.9) <= made.bar(tick + 1).half_width(0.9)).all()
+        assert (
+            tick >= 9 or (release.error_bounds[0].half_width(0.9) <= made.error_bound(tick + 1).half_width(0.9)).all()
+        )
 
 
 def test_the_noise_of_the_count_has_as_many_draws_as_its_bar_says() -> None:
@@ -154,7 +158,7 @@ def test_the_noise_of_the_count_has_as_many_draws_as_its_bar_says() -> None:
     run.step(np.zeros(width, int))
     run.intrude()
     run.step(np.full(width, FAR))
-    draws, state = run._state.inside[-1], run._state
+    draws, state = run._state.draws_inside[-1], run._state
     assert set(draws) == {4}, "the first, two of the intrusion, and the message's own"
     assert abs((state.count - FAR).var() / (4 * made.distribution.variance) - 1) < 6.5 * (5 / width) ** 0.5
 
@@ -163,18 +167,19 @@ def test_the_error_of_the_count_is_within_the_theorem() -> None:
     made, width = CascadingBuffers(Pure(1), horizon=256), 200
     values = np.full((256, width), 40)
     errors = made.start(width, InsecureNoise(1)).feed(values).value - np.cumsum(values, axis=0)
-    assert np.abs(errors).max() < made.theorem(256, 40 * 256)
+    assert np.abs(errors).max() < made.theorem_bound(256, 40 * 256)
     assert made.threshold == 4 * 64 * 2 * (made.levels + 1)
-    assert made.patience**made.levels >= 256
+    assert made.max_messages**made.levels >= 256
 
 
 def test_a_saved_run_goes_on() -> None:
     made, values = claim(kappa=1), np.arange(24).reshape(12, 2)
-    run = made.start(2, InsecureNoise(5))
+    noise = InsecureNoise(5)
+    run = made.start(2, noise)
     run.feed(values[:7])
-    again = made.load(run.save(), noise=run._noise.clone())
+    again = made.load(run.save(), noise=noise.clone())
     assert (run.feed(values[7:]).value == again.feed(values[7:]).value).all()
-    assert again.mechanism.load(again.save())._state.inside.shape == (3, 2)
+    assert read_state(again.mechanism.load(again.save())).draws_inside.shape == (3, 2)
 
 
 REFUSED = [
@@ -207,7 +212,7 @@ def test_what_buffers_hold_is_published_long_before_the_count_moves() -> None:
     run, truth, off = made.start(width, InsecureNoise(4)), 0, []
     for _ in range(120):
         release, truth = run.step(np.full(width, 3)), truth + 3
-        off.append([release.value - truth, run._state.count - truth, release.centre - truth])
+        off.append([release.value - truth, read_state(run).count - truth, release.centre - truth])
     value, count, centre = np.sqrt(np.square(off).mean(axis=(0, 2)))
     assert value < 1.1 * centre
     assert value < count / 4

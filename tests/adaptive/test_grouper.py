@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.adaptive.folding import folded
-from streamgauge.adaptive.grouper import Grouper, OpenGroups, deviations
+from streamgauge.adaptive.pegasus.grouper import Grouper, OpenGroups, deviations, fold_counts
 from streamgauge.noise import DiscreteLaplace, Ints
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 EPSILON = Fraction(2)
 FAR = 150  # that a threshold's noise is beyond it has a chance below e^-75
@@ -108,9 +107,7 @@ WORST = {
 
 
 @pytest.mark.parametrize("mistake", WORST)
-def test_every_mistake_in_public_code_loses_more_than_epsilon_and_the_right_way_does_not(
-    mistake: str,
-) -> None:
+def test_every_mistake_in_public_code_loses_more_than_epsilon_and_the_right_way_does_not(mistake: str) -> None:
     wrong, stream, moved, refused = WORST[mistake]
     assert loss_of(wrong, stream, moved, refused) > EPSILON + 0.05
     assert loss_of(Model(), stream, moved, refused) <= EPSILON
@@ -133,7 +130,7 @@ class Scripted:
 
 
 def by_hand(counts: list[int], draws: list[int], active: list[bool], grouper: Grouper) -> list[str]:
-    """What happens at each tick of one column, told in words; dev in fractions, from the paper."""
+    """Return the events at each tick of one column, in words; dev in fractions, from the paper."""
     told, group, threshold = [], [], Fraction(0)
     for count, draw, here in zip(counts, draws, active, strict=True):
         if not here:
@@ -145,16 +142,14 @@ def by_hand(counts: list[int], draws: list[int], active: list[bool], grouper: Gr
             dev = sum(abs(c - Fraction(sum(both), len(both))) for c in both)
             joins = dev.__floor__() + draw < threshold
             told, group = [*told, "joins" if joins else "alone"], both if joins else []
-        group = [] if len(group) == grouper.longest else group
+        group = [] if len(group) == grouper.max_group_ticks else group
     return told
 
 
 def run(grouper: Grouper, counts: np.ndarray, draws: np.ndarray, active: np.ndarray) -> tuple[Any, Any]:
-    """What was told by hand of every column, and which groups began by the code's account."""
+    """Return the events of every column by hand, and the groups that began by the code."""
     columns = range(counts.shape[1])
-    told = np.array(
-        [by_hand(*(a[:, c].tolist() for a in (counts, draws, active)), grouper) for c in columns]
-    ).T
+    told = np.array([by_hand(*(a[:, c].tolist() for a in (counts, draws, active)), grouper) for c in columns]).T
     state, began = grouper.initial(counts.shape[1]), []
     for tick in range(len(counts)):
         asked = np.isin(told[tick], ["joins", "alone"])
@@ -171,9 +166,7 @@ def test_groups_begin_where_the_paper_says_for_any_draws(longest: int, theta: Fr
     counts = rng.integers(0, 4, (50, 40)) * rng.choice([1, 1, 1, 9], (50, 40))
     draws = rng.integers(-12, 13, (50, 40))
     for pause in (0.0, 0.1):
-        told, began = run(
-            Grouper(Fraction(2, 3), theta, longest), counts, draws, rng.random((50, 40)) >= pause
-        )
+        told, began = run(Grouper(Fraction(2, 3), theta, longest), counts, draws, rng.random((50, 40)) >= pause)
         np.testing.assert_array_equal(began, np.isin(told, ["opens", "alone"]))
         assert {"opens"} <= set(told.ravel()) <= {"opens", "joins", "alone", "pauses"}
 
@@ -181,14 +174,14 @@ def test_groups_begin_where_the_paper_says_for_any_draws(longest: int, theta: Fr
 class StaysOpen(Grouper):
     """The mistake: what was refused opens the next group, and is in its asks too."""
 
-    def _forget(self, state: OpenGroups, ended: np.ndarray) -> None:
+    def _close_groups(self, state: OpenGroups, ended: np.ndarray) -> None:
         last = np.maximum(state.length - 1, 0)
         kept = np.where(ended, state.items[last, np.arange(len(ended))], 0)
-        super()._forget(state, ended)
+        super()._close_groups(state, ended)
         state.items[0] += kept
         state.total += kept
         state.length += ended
-        state.threshold[ended] = self.level
+        state.threshold[ended] = self.max_deviation
 
 
 def later_groups(grouper: Grouper) -> np.ndarray:
@@ -245,7 +238,7 @@ def test_groupings_come_as_often_as_was_worked_out_and_not_as_mistakes_would() -
 
 
 def starts(ticks: int, refused: Sequence[int]) -> list[bool]:
-    """Where groups begin: at the first tick, at those that were refused, and after them."""
+    """Return the starts of groups: the first tick, rejected ticks, and those after them."""
     return [tick == 0 or tick in refused or tick - 1 in refused for tick in range(ticks)]
 
 
@@ -253,21 +246,21 @@ def test_a_count_that_moves_by_one_moves_what_the_grouper_sees_by_one_even_where
     ends = np.array([-MOST - 1, -MOST, -(2**62), -1001, -1000, -2, -1, 0, 1, 998, 999, 1000, 2**62, MOST - 1])
     for limit in (1000, 2**46):
         beside = ends.astype(np.uint64) + np.uint64(1)
-        moved = folded(beside.astype(np.int64), limit) - folded(ends, limit)
+        moved = fold_counts(beside.astype(np.int64), limit) - fold_counts(ends, limit)
         assert (np.abs(moved) <= 1).all()
         assert (
-            abs(int(folded(np.array([MOST]), limit)[0]) - int(folded(np.array([-MOST - 1]), limit)[0])) <= 1
+            abs(int(fold_counts(np.array([MOST]), limit)[0]) - int(fold_counts(np.array([-MOST - 1]), limit)[0])) <= 1
         )
-        assert np.abs(folded(ends, limit)).max() == limit
-    np.testing.assert_array_equal(folded(np.arange(-9, 10), 2**46), np.arange(-9, 10))
+        assert np.abs(fold_counts(ends, limit)).max() == limit
+    np.testing.assert_array_equal(fold_counts(np.arange(-9, 10), 2**46), np.arange(-9, 10))
 
 
 @pytest.mark.parametrize("longest", [2, 3, 255, 256])
 def test_deviations_are_exact_for_the_largest_counts_of_the_longest_groups(longest: int) -> None:
     grouper = Grouper(EPSILON, Fraction(2**20), longest)
     rng = np.random.default_rng(4)
-    counts = rng.choice([-grouper.limit, grouper.limit, grouper.limit - 1, 0], (longest, 6))
-    counts[:, 0] = np.where(np.arange(longest) % 2, grouper.limit, -grouper.limit)
+    counts = rng.choice([-grouper.max_count, grouper.max_count, grouper.max_count - 1, 0], (longest, 6))
+    counts[:, 0] = np.where(np.arange(longest) % 2, grouper.max_count, -grouper.max_count)
     state = OpenGroups(np.full(6, longest), np.zeros(6, np.int64), counts.sum(axis=0), counts)
     for column, dev in enumerate(deviations(state).tolist()):
         exact = [int(c) for c in counts[:, column]]

@@ -1,7 +1,7 @@
-"""What a hierarchy loses, worked out exactly by replaying releases in its own code; twins that are caught.
+"""Loss of a hierarchy, computed exactly by replaying releases in its own code; twins.
 
-A release of a small tree is written down beforehand: readings, and which ticks join a group. `Replay` is a
-noise that makes the mechanism show just that, whatever the counts are, and works out what chance it had to.
+A release of a small tree is fixed beforehand: readings, and the ticks that join a group. `Replay` is a noise that
+makes the mechanism release exactly that, for all counts, and computes its probability.
 """
 
 from dataclasses import dataclass, field
@@ -13,12 +13,11 @@ from math import inf, log
 import numpy as np
 import pytest
 
-from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
-from streamgauge.adaptive.tiers import Tier
+from streamgauge.adaptive.pegasus.hierarchy import PegasusHierarchy, Tier
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Event, Pure
-from streamgauge.testing import CountedNoise, InsecureNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise
 
 TREE = Hierarchy([None, 0, 0])
 TICKS, EPSILON = 3, 6
@@ -99,7 +98,7 @@ class Replay:
         return FAR if refuse else -FAR
 
     def _open(self, tick, node, depth, scale):
-        level = self.mechanism.tiers[depth].pegasus.grouper.level
+        level = self.mechanism.tiers[depth].pegasus.grouper.max_deviation
         self.open[node] = Instance(scale, level, [int(self.counts[tick, node])])
         return 0
 
@@ -112,11 +111,16 @@ class Replay:
 
 
 def replayed(build, stream, readings, refusals):
-    """What a run shows, and the logarithm of the chance to."""
+    """Return the release of a run, and the logarithm of its probability."""
     mechanism = build()
-    noise = Replay(mechanism, TREE.totals(stream), readings, refusals)
+    noise = Replay(mechanism, TREE.sum_leaves(stream), readings, refusals)
     release = mechanism.start(noise=noise).feed(stream)
-    shown = release.read.tolist(), release.noisy.tolist(), release.started.tolist(), release.value.tolist()
+    shown = (
+        release.was_read.tolist(),
+        release.noisy_counts.tolist(),
+        release.group_starts.tolist(),
+        release.value.tolist(),
+    )
     return shown, noise.chance
 
 
@@ -146,7 +150,7 @@ def one_more(tick):
 
 
 def claim(kind=PegasusHierarchy, **settings):
-    return kind(Pure(EPSILON), hierarchy=TREE, theta=2, longest=TICKS, shares=("1/3", "2/3"), **settings)
+    return kind(Pure(EPSILON), hierarchy=TREE, theta=2, max_group_ticks=TICKS, shares=("1/3", "2/3"), **settings)
 
 
 def test_no_release_loses_more_than_epsilon_whatever_is_grouped_and_pruned():
@@ -163,7 +167,7 @@ class ByExactSize(Tier):
     """Has a threshold that knows what there is to read."""
 
     def step(self, state, counts, above, tick, noise):
-        self.guessing.threshold[:] = -inf if above and counts.sum() > 5 else FAR
+        self.pruner.threshold[:] = -inf if above and counts.sum() > 5 else FAR
         return super().step(state, counts, above, tick, noise)
 
 
@@ -174,8 +178,7 @@ def test_pruning_a_window_by_exact_counts_is_caught():
 def test_releases_are_read_and_pruned_in_all_ways():
     mechanism = claim()
     patterns = {
-        str(replayed(lambda: mechanism, STREAM, *each)[0][0])
-        for each in islice(releases(), 5, None, len(PATTERNS))
+        str(replayed(lambda: mechanism, STREAM, *each)[0][0]) for each in islice(releases(), 5, None, len(PATTERNS))
     }
     assert len(patterns) == 2**TICKS
 
@@ -193,7 +196,7 @@ class Reusing(Tier):
 
     skipped: list = field(default_factory=lambda: [0])
 
-    def readings(self, counts, read, noise):
+    def read_nodes(self, counts, read, noise):
         self.skipped[0] += 1
         sharper = DiscreteLaplace(self.pegasus.perturber.scale / self.skipped[0])
         noisy = np.zeros_like(counts)
@@ -205,7 +208,7 @@ class Reusing(Tier):
 def twin(kind, **settings):
     """A claim whose levels are of another kind."""
     mechanism = claim(**settings)
-    tiers = tuple(kind(tier.level, tier.pegasus, tier.guessing) for tier in mechanism.tiers)
+    tiers = tuple(kind(tier.level, tier.pegasus, tier.pruner) for tier in mechanism.tiers)
     mechanism.__dict__["tiers"] = tiers
     return mechanism
 
@@ -214,12 +217,12 @@ class FullEpsilon(PegasusHierarchy):
     """Gives every level all there is."""
 
     @property
-    def parts(self):
+    def level_shares(self):
         return (Fraction(1),) * len(self.levels)
 
 
 def test_pruning_by_exact_counts_is_caught():
-    prune = 5.5 / claim().tiers[1].guessing.threshold[0]  # the root has 5 at the last tick, or one more
+    prune = 5.5 / claim().tiers[1].pruner.threshold[0]  # the root has 5 at the last tick, or one more
     assert inf not in islice(losses(cache(lambda: twin(Tier, prune=prune)), 2), 32)
     assert inf in losses(cache(lambda: twin(ByExactCounts, prune=prune)), 2)
 
@@ -236,7 +239,7 @@ def test_budget_of_skipped_levels_that_is_reused_is_caught():
 def test_one_event_moves_one_node_of_a_level_at_most_and_by_one(parents):
     mechanism = PegasusHierarchy(Pure(1), hierarchy=Hierarchy(parents))
     for leaf in np.eye(mechanism.leaves, dtype=int):
-        moved = mechanism.hierarchy.totals(leaf)
+        moved = mechanism.hierarchy.sum_leaves(leaf)
         assert np.bincount(mechanism.depths, weights=moved).max() == 1
 
 
@@ -247,10 +250,12 @@ def test_all_noise_that_is_drawn_is_that_of_the_levels():
     noise = CountedNoise(InsecureNoise(5))
     release = mechanism.start(noise=noise).feed(np.random.default_rng(0).poisson(30, (30, 3)))
     laws = [tier.pegasus for tier in mechanism.tiers]
-    scales = {each.scale for law in laws for each in (law.perturber, law.grouper.asking, law.grouper.opening)}
+    scales = {
+        each.scale for law in laws for each in (law.perturber, law.grouper.test_noise, law.grouper.threshold_noise)
+    }
     assert {scale for _, scale, _ in noise.requests} == scales
     drawn = sum(size for _, scale, size in noise.requests if scale in {law.perturber.scale for law in laws})
-    assert drawn == release.read.sum()
+    assert drawn == release.was_read.sum()
 
 
 @pytest.mark.parametrize("lowest", [0, None])
@@ -260,8 +265,8 @@ def test_a_leaf_that_moves_by_one_counts_for_one_more_at_most_even_across_the_en
     places = [ends.min, -1, 0, 2**61 - 1, 2**61, 2**62, 2**63 - 2**61 - 1, ends.max]
     here = np.array(places, np.int64)
     with np.errstate(over="ignore"):
-        apart = mechanism.counted(here + 1) - mechanism.counted(here)
+        apart = mechanism.clip_counts(here + 1) - mechanism.clip_counts(here)
     assert np.abs(apart).max() <= 1
     if lowest == 0:
-        assert mechanism.counted(here).min() == 0
-        assert mechanism.counted(here).max() <= 2**62 // mechanism.leaves
+        assert mechanism.clip_counts(here).min() == 0
+        assert mechanism.clip_counts(here).max() <= 2**62 // mechanism.leaves

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
-from streamgauge.continual.saved import BadSave
+from streamgauge.adaptive.pegasus.hierarchy import PegasusHierarchy
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Event, Pure, WEvent, Zcdp
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 WINDOWS = ("each", "sliding 3", "running")
 LEVELLED = Hierarchy([None, 0, 0, 1, 1, 2, 2, 2])
@@ -34,7 +34,7 @@ def over(window, truth):
 
 
 def same(one, other):
-    arrays = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.arrays)
+    arrays = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.array_names)
     return arrays and all(np.array_equal(a, b) for a, b in zip(one.interval(), other.interval(), strict=True))
 
 
@@ -44,7 +44,7 @@ def test_without_noise_and_pruning_all_nodes_are_exact(hierarchy, window):
     mechanism = claim(hierarchy=hierarchy, window=window, theta=0, prune=None)
     values = stream(mechanism.leaves)
     release = mechanism.start(noise=SilentNoise()).feed(values)
-    truth = over(window, hierarchy.totals(values)).reshape(release.value.shape)
+    truth = over(window, hierarchy.sum_leaves(values)).reshape(release.value.shape)
     assert np.allclose(release.value, truth, rtol=0, atol=1e-9)
     assert np.array_equal(release.centre, truth)
 
@@ -55,8 +55,8 @@ def test_without_noise_and_pruning_all_nodes_are_exact(hierarchy, window):
 def test_children_add_up_to_their_parents_pruned_or_not(hierarchy, window, smoother):
     mechanism = claim(hierarchy=hierarchy, window=window, smoother=smoother, prune=3)
     release = mechanism.start(noise=InsecureNoise(1)).feed(stream(mechanism.leaves, ticks=40))
-    assert 0 < release.read.mean() < 1
-    sums = hierarchy.totals(release.value[:, hierarchy.leaves])
+    assert 0 < release.was_read.mean() < 1
+    sums = hierarchy.sum_leaves(release.value[:, hierarchy.leaves])
     assert np.allclose(sums, release.value, rtol=0, atol=1e-9)
 
 
@@ -65,7 +65,7 @@ def test_adding_up_leaves_centres_and_bars_alone():
     loose, tight = (claim(consistent=yes).start(noise=InsecureNoise(2)).feed(values) for yes in (False, True))
     assert not np.allclose(loose.value, tight.value)
     assert np.array_equal(loose.centre, tight.centre)
-    for one, other in zip(loose.bars, tight.bars, strict=True):
+    for one, other in zip(loose.error_bounds, tight.error_bounds, strict=True):
         assert np.array_equal(one.half_width(0.95), other.half_width(0.95))
 
 
@@ -76,7 +76,7 @@ def test_a_long_group_weighs_more_than_a_fresh_reading():
     plain = claim(hierarchy=Hierarchy([None, 0, 0]), prune=None, theta=40, loss=Pure(1), consistent=False)
     before = plain.start(noise=InsecureNoise(4)).feed(values)
     moved = np.abs(release.value - before.value)[-1]
-    assert release.started[-1].tolist() == [True, True, False]
+    assert release.group_starts[-1].tolist() == [True, True, False]
     assert moved[2] < moved[1] / 2
 
 
@@ -89,7 +89,7 @@ def test_feeding_is_stepping_and_a_loaded_run_goes_on_bit_for_bit(window):
     for tick, row in enumerate(values):
         if tick == 8:
             run = mechanism.load(run.save(), noise.clone())
-        assert same(run.step(row), fed.of_tick(tick))
+        assert same(run.step(row), fed.select_tick(tick))
 
 
 def test_any_count_is_legal_and_noise_may_be_as_narrow_as_it_likes():
@@ -104,7 +104,7 @@ def test_any_count_is_legal_and_noise_may_be_as_narrow_as_it_likes():
 def test_a_run_of_another_hierarchy_is_refused():
     saved = claim().start().save()
     other = claim(hierarchy=Hierarchy([None, 0, 0, 1, 1, 1, 2, 2]))
-    with pytest.raises(BadSave, match="saved must be a run of"):
+    with pytest.raises(InvalidSaveError, match="saved must be a run of"):
         other.load(saved)
     assert claim() == claim()
     assert hash(claim()) == hash(claim())
@@ -159,4 +159,4 @@ def test_tenths_are_exact_shares():
 def test_what_perturbers_and_groupers_of_all_levels_lose_is_epsilon(unit, shares):
     mechanism = claim(unit=unit, bound=2, shares=shares)
     lost = sum(1 / tier.pegasus.perturber.scale + tier.pegasus.grouper.epsilon for tier in mechanism.tiers)
-    assert lost * mechanism.steps == mechanism.loss.epsilon
+    assert lost * mechanism.max_unit_steps == mechanism.loss.epsilon

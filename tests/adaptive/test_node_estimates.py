@@ -1,19 +1,17 @@
-"""What is published of nodes adds up, lies within its own bounds, and is no worse for long windows."""
+"""Published values of nodes add up, obey their bounds, and suit long windows."""
 
 import numpy as np
 import pytest
 
 from streamgauge import Pure
 from streamgauge.adaptive import PegasusHierarchy
-from streamgauge.adaptive.node_estimates import NEAR
-from streamgauge.adaptive.pruning import Guessing
-from streamgauge.adaptive.within import within
+from streamgauge.adaptive.pegasus.node_estimates import MAX_STANDARD_ERRORS, NodePruner, fit_within_bounds
+from streamgauge.plan.aggregates.prediction import DATA_INDEPENDENT_NOTE, PredictionRequest, predict_counter
 from streamgauge.postprocess import Hierarchy
-from streamgauge.query.predicted import WHATEVER, _of_counter
-from streamgauge.statistics import Count, Tuned
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.statistics import Count, MechanismConfig
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
-TREE = Hierarchy.complete(3, 3)
+TREE = Hierarchy.build_complete(3, 3)
 WINDOWS = ("each", "sliding 8", "running")
 EVEN, UNEVEN = np.repeat([30.0, 2.0, 0.05], 3), np.tile([3.0, 0.05, 0.05], 3)
 
@@ -31,7 +29,7 @@ def stream(ticks=80, rates=EVEN):
 def test_a_value_is_within_its_own_interval_at_any_confidence(window, consistent):
     release = claim(window=window, consistent=consistent).start(noise=InsecureNoise(1)).feed(stream())
     assert (release.value >= 0).all()
-    release = release.of_ticks(slice(-8, None))
+    release = release.select_ticks(slice(-8, None))
     for confidence in (0.0, 0.5, 0.95):
         low, high = release.interval(confidence)
         assert ((low <= release.value) & (release.value <= high)).all()
@@ -42,9 +40,9 @@ def test_a_root_is_near_its_readings_and_its_interval_is_the_law_of_their_noise(
     made = claim(window=window)
     release = made.start(noise=InsecureNoise(2)).feed(stream())
     off = np.abs(release.value - release.centre)[:, 0]
-    assert (off <= NEAR * release.stddev[:, 0] + 1e-9).all()
+    assert (off <= MAX_STANDARD_ERRORS * release.stddev[:, 0] + 1e-9).all()
     for tick in (1, 2, 80):
-        half, last = made.bar(tick).half_width(0.95)[0], release.of_tick(tick - 1)
+        half, last = made.error_bound(tick).half_width(0.95)[0], release.select_tick(tick - 1)
         ends = np.maximum(last.centre[0] + np.array([-half, half]), 0)
         assert np.stack(last.interval(0.95))[:, 0].tolist() == ends.tolist()
 
@@ -55,8 +53,8 @@ def errors(made, rates=EVEN, groups=24):
     many = Hierarchy([-1 if up < 0 else up + k * len(nodes) for k in range(groups) for up in nodes])
     values = np.tile(stream(120, rates), (1, groups))
     wide = claim(hierarchy=many, window=made.window, smoother=made.smoother, prune=made.prune)
-    release = wide.start(noise=InsecureNoise(3)).feed(values).of_tick(-1)
-    off = np.stack([release.value, release.centre]) - many.totals(values.sum(axis=0))
+    release = wide.start(noise=InsecureNoise(3)).feed(values).select_tick(-1)
+    off = np.stack([release.value, release.centre]) - many.sum_leaves(values.sum(axis=0))
     return [[float(np.sqrt((each[wide.depths == d] ** 2).mean())) for d in range(3)] for each in off]
 
 
@@ -68,15 +66,13 @@ def test_running_totals_are_no_worse_than_the_sums_of_what_was_read(rates):
 
 def test_medians_of_running_totals_are_further_off_and_so_is_pruning_by_the_tick(monkeypatch):
     good, _ = errors(claim(window="running"), UNEVEN)
-    average, median = (
-        errors(claim(window="running", smoother=name, prune=0))[0][0] for name in ("average", "median")
-    )
+    average, median = (errors(claim(window="running", smoother=name, prune=0))[0][0] for name in ("average", "median"))
     assert median > 1.15 * average
 
     def by_tick(self, read, newest, value, ticks):
         return ~read | (newest <= self.threshold)
 
-    monkeypatch.setattr(Guessing, "pruned", by_tick)
+    monkeypatch.setattr(NodePruner, "find_pruned", by_tick)
     assert errors(claim(window="running"), UNEVEN)[0][2] > 1.5 * good[2]
 
 
@@ -86,10 +82,10 @@ def test_the_smoother_follows_the_window_unless_it_is_given():
 
 
 def test_what_is_little_at_each_tick_and_much_in_all_is_looked_into():
-    little = int(claim().tiers[1].guessing.threshold[0] / 3)
+    little = int(claim().tiers[1].pruner.threshold[0] / 3)
     values = np.zeros((30, 9), int)
     values[:, 0] = little
-    read = {w: claim(window=w).start(noise=SilentNoise()).feed(values).read[:, 1] for w in WINDOWS}
+    read = {w: claim(window=w).start(noise=SilentNoise()).feed(values).was_read[:, 1] for w in WINDOWS}
     assert not read["each"].any()
     assert not read["sliding 8"].any(), "3 times sqrt(8) is less than 9"
     assert read["running"].tolist() == [False] * 9 + [True] * 21
@@ -97,24 +93,25 @@ def test_what_is_little_at_each_tick_and_much_in_all_is_looked_into():
 
 def test_pruning_is_turned_off_by_0_which_files_can_say():
     assert claim(prune=0) == claim(prune=None) != claim()
-    assert claim(prune=0).start().feed(np.zeros((5, 9), int)).read.all()
-    count = Count(Pure(1), window="each", mechanism=Tuned.of(PegasusHierarchy, hierarchy=TREE, prune=0))
-    assert dict(Tuned.like(count.counter).settings)["prune"] == 0
+    assert claim(prune=0).start().feed(np.zeros((5, 9), int)).was_read.all()
+    count = Count(Pure(1), window="each", mechanism=MechanismConfig.build(PegasusHierarchy, hierarchy=TREE, prune=0))
+    assert dict(MechanismConfig.from_mechanism(count.counter).settings)["prune"] == 0
 
 
 def test_a_plan_says_what_is_certain_of_the_topmost_level():
-    certain = f"{claim(window='running').bar(50).half_width(0.95)[0]:,.4g}"
+    certain = f"{claim(window='running').error_bound(50).half_width(0.95)[0]:,.4g}"
     for prune, words in (
         (1, f"no bound before there are data, but +-{certain} at the topmost level"),
-        (0, WHATEVER),
+        (0, DATA_INDEPENDENT_NOTE),
     ):
-        counted = Tuned.of(PegasusHierarchy, hierarchy=TREE, prune=prune)
-        assert _of_counter(Count(Pure(1), window="running", mechanism=counted), "value", 50, None)[3] == words
+        counted = MechanismConfig.build(PegasusHierarchy, hierarchy=TREE, prune=prune)
+        count = Count(Pure(1), window="running", mechanism=counted)
+        assert predict_counter(PredictionRequest("count", count, "value", 50)).note == words
 
 
 def boxes(seed):
     rng = np.random.default_rng(seed)
-    values = TREE.totals(rng.normal(0, 9, 9))
+    values = TREE.sum_leaves(rng.normal(0, 9, 9))
     low = np.where(rng.random(13) < 0.3, -np.inf, values + rng.normal(0, 6, 13))
     return values, low, np.where(rng.random(13) < 0.3, np.inf, np.maximum(low, -99) + rng.exponential(9, 13))
 
@@ -124,8 +121,8 @@ def boxes(seed):
 def test_what_is_brought_within_bounds_adds_up_and_roots_keep_theirs(seed, lowest):
     values, *bounds = boxes(seed)
     low, high = (np.maximum(bound, lowest) for bound in bounds)
-    brought = within(TREE, values, low, high, lowest)
-    assert np.allclose(TREE.totals(brought[TREE.leaves]), brought, rtol=0, atol=1e-6)
+    brought = fit_within_bounds(TREE, values, low, high, lowest)
+    assert np.allclose(TREE.sum_leaves(brought[TREE.leaves]), brought, rtol=0, atol=1e-6)
     assert (brought >= lowest).all()
     assert low[0] <= brought[0] <= high[0]
 
@@ -133,8 +130,8 @@ def test_what_is_brought_within_bounds_adds_up_and_roots_keep_theirs(seed, lowes
 def test_children_without_room_for_their_parent_give_way_evenly_and_none_below_the_lowest():
     tree, low = Hierarchy([None, 0, 0, 0]), np.array([0.0, 10.0, 5.0, 1.0])
     values, high = np.array([12.0, 12.0, 6.0, 2.0]), np.array([12.0, 99.0, 99.0, 99.0])
-    assert np.allclose(within(tree, values, low, high, 0.0), [12, 8.5, 3.5, 0])
-    signed = within(tree, -values, -high, -low)
+    assert np.allclose(fit_within_bounds(tree, values, low, high, 0.0), [12, 8.5, 3.5, 0])
+    signed = fit_within_bounds(tree, -values, -high, -low)
     assert np.allclose(signed, [-12, -26 / 3, -11 / 3, 1 / 3]), "no highest"
 
 
@@ -143,13 +140,13 @@ def test_a_root_of_many_leaves_is_near_its_readings_whoever_has_what_it_has(busy
     tree = Hierarchy([None] + [0] * 10_000)
     counts = np.zeros((3, 10_000), int)
     counts[:, :busy] = 10_000 // busy
-    release = claim(hierarchy=tree).start(noise=InsecureNoise(3)).feed(counts).of_tick(-1)
-    assert release.read.all()
-    assert abs(release.value[0] - release.centre[0]) <= NEAR * release.stddev[0]
+    release = claim(hierarchy=tree).start(noise=InsecureNoise(3)).feed(counts).select_tick(-1)
+    assert release.was_read.all()
+    assert abs(release.value[0] - release.centre[0]) <= MAX_STANDARD_ERRORS * release.stddev[0]
     assert release.value[1:].sum() == pytest.approx(release.value[0])
     assert (release.value >= 0).all()
     low, high = release.interval(0.95)
-    assert high[0] - low[0] == 2 * release.bars[0].half_width(0.95)[0], "not widened"
+    assert high[0] - low[0] == 2 * release.error_bounds[0].half_width(0.95)[0], "not widened"
     if busy == 10:
         assert (np.abs(release.value - release.centre)[1:11] < 6 * release.stddev[1]).all()
 
@@ -157,8 +154,8 @@ def test_a_root_of_many_leaves_is_near_its_readings_whoever_has_what_it_has(busy
 @pytest.mark.parametrize("seed", range(10))
 def test_bounds_that_some_truth_keeps_are_kept_by_all_nodes(seed):
     rng = np.random.default_rng(seed)
-    truth, values = TREE.totals(rng.normal(0, 5, 9)), TREE.totals(rng.normal(0, 20, 9))
+    truth, values = TREE.sum_leaves(rng.normal(0, 5, 9)), TREE.sum_leaves(rng.normal(0, 20, 9))
     low, high = truth - rng.exponential(4, 13), truth + rng.exponential(4, 13)
-    brought = within(TREE, values, low, high)
+    brought = fit_within_bounds(TREE, values, low, high)
     assert ((low - 1e-9 <= brought) & (brought <= high + 1e-9)).all()
-    assert np.allclose(within(TREE, truth, low, high), truth)
+    assert np.allclose(fit_within_bounds(TREE, truth, low, high), truth)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure, Zcdp
-from streamgauge.adaptive.group_history import Grouped
-from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.adaptive.pegasus.pegasus import GroupedRelease, Pegasus
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.privacy import User, WEvent
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 WINDOWS = ["each", "sliding 1", "sliding 6", "running"]
 RNG = np.random.default_rng(11)
@@ -24,15 +23,15 @@ def claim(**settings: Any) -> Pegasus:
     return Pegasus(Pure(1), **settings)
 
 
-def released(mechanism: Pegasus, noise: Any, block: np.ndarray = BLOCK) -> Grouped:
+def released(mechanism: Pegasus, noise: Any, block: np.ndarray = BLOCK) -> GroupedRelease:
     release = mechanism.start(block.shape[1], noise).feed(block)
-    assert isinstance(release, Grouped)
+    assert isinstance(release, GroupedRelease)
     return release
 
 
-def same(one: Grouped, other: Grouped) -> None:
-    assert one.bars == other.bars
-    for name in ("value", "centre", "noisy", "started"):
+def same(one: GroupedRelease, other: GroupedRelease) -> None:
+    assert one.error_bounds == other.error_bounds
+    for name in ("value", "centre", "noisy_counts", "group_starts"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -48,25 +47,25 @@ def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, s
     mechanism = claim(window=window, smoother=smoother)
     release, history = released(mechanism, InsecureNoise(1)), mechanism.history(WIDTH)
     history.add(release)
-    np.testing.assert_array_equal(history.released(window, smoother), release.value)
+    np.testing.assert_array_equal(history.estimate_window(window, smoother), release.value)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_without_noise_the_centre_is_the_truth_and_so_is_the_value_of_a_constant_stream(window: str) -> None:
     np.testing.assert_array_equal(released(claim(window=window), SilentNoise()).centre, truths(window))
-    level = released(claim(window=window, longest=7), SilentNoise(), np.full((30, 2), 4))
+    level = released(claim(window=window, max_group_ticks=7), SilentNoise(), np.full((30, 2), 4))
     np.testing.assert_array_equal(level.value, level.centre)
-    assert level.started[:, 0].tolist() == [tick % 7 == 0 for tick in range(30)]
+    assert level.group_starts[:, 0].tolist() == [tick % 7 == 0 for tick in range(30)]
 
 
 def test_settings_set_the_noise_that_they_say() -> None:
     mechanism = claim(split="3/4", theta=7)
     assert mechanism.perturber == DiscreteLaplace(Fraction(4, 3))
-    assert mechanism.grouper.opening == DiscreteLaplace(Fraction(16))
-    assert mechanism.grouper.asking == DiscreteLaplace(Fraction(32)) == mechanism.distribution
-    assert mechanism.grouper.level == 28
+    assert mechanism.grouper.threshold_noise == DiscreteLaplace(Fraction(16))
+    assert mechanism.grouper.test_noise == DiscreteLaplace(Fraction(32)) == mechanism.distribution
+    assert mechanism.grouper.max_deviation == 28
     default = Pegasus(Pure("0.1"))
-    assert (default.perturber.scale, default.grouper.epsilon, default.grouper.level) == (
+    assert (default.perturber.scale, default.grouper.epsilon, default.grouper.max_deviation) == (
         Fraction(25, 2),
         Fraction(1, 50),
         250,
@@ -75,13 +74,12 @@ def test_settings_set_the_noise_that_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "steps"),
-    [({}, 1), ({"bound": 3}, 3), ({"unit": WEvent(5)}, 5), ({"unit": User(4, 2), "bound": 4}, 8)],
+    ("settings", "steps"), [({}, 1), ({"bound": 3}, 3), ({"unit": WEvent(5)}, 5), ({"unit": User(4, 2), "bound": 4}, 8)]
 )
 def test_a_unit_of_many_steps_has_noise_for_all_of_them(settings: dict[str, Any], steps: int) -> None:
     mechanism, one = claim(**settings), claim()
     assert mechanism.perturber.scale == steps * one.perturber.scale
-    assert mechanism.grouper.asking.scale == steps * one.grouper.asking.scale
+    assert mechanism.grouper.test_noise.scale == steps * one.grouper.test_noise.scale
 
 
 def test_draws_are_one_for_the_count_and_one_for_the_group_of_each_tick() -> None:
@@ -99,8 +97,8 @@ def test_what_is_drawn_is_the_same_for_other_counts_that_group_alike() -> None:
     seen = []
     for level in (0, 7, 2**40):
         noise = CountedNoise(SilentNoise())
-        release = released(claim(longest=9), noise, np.full((TICKS, WIDTH), level))
-        seen.append((noise.requests, release.started.tolist()))
+        release = released(claim(max_group_ticks=9), noise, np.full((TICKS, WIDTH), level))
+        seen.append((noise.requests, release.group_starts.tolist()))
     assert seen[0] == seen[1] == seen[2]
 
 
@@ -110,13 +108,13 @@ def test_feed_is_steps_and_parts_of_releases_are_releases(window: str) -> None:
     whole = released(mechanism, InsecureNoise(4))
     run = mechanism.start(WIDTH, InsecureNoise(4))
     for row in range(TICKS):
-        same(run.step(BLOCK[row]), whole.of_tick(row))
-    parts = mechanism.joined([whole.of_ticks(slice(0, 9)), whole.of_ticks(slice(9, None))])
+        same(run.step(BLOCK[row]), whole.select_tick(row))
+    parts = mechanism.join_releases([whole.select_ticks(slice(0, 9)), whole.select_ticks(slice(9, None))])
     same(parts, whole)
     none = mechanism.start(WIDTH).feed(np.zeros((0, WIDTH), int))
-    same(mechanism.joined([none, whole]), whole)
+    same(mechanism.join_releases([none, whole]), whole)
     column = mechanism.start(1, InsecureNoise(4)).feed(BLOCK[:, 0])
-    assert column.value.shape == column.noisy.shape == column.started.shape == (TICKS,)
+    assert column.value.shape == column.noisy_counts.shape == column.group_starts.shape == (TICKS,)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -138,21 +136,21 @@ def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
     block = BLOCK.copy()
     block[:25, 0] = 0
     whole = released(claim(window=window, theta=40), SilentNoise(), np.roll(block, -1, axis=1))
-    same(late, whole.of_ticks(slice(25, None)))
+    same(late, whole.select_ticks(slice(25, None)))
 
 
 def test_memory_is_what_a_run_keeps_at_most() -> None:
-    mechanism = claim(longest=30, theta=1000, window="sliding 6")
+    mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 6")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
     state = run._state
     arrays = [getattr(state.groups, n) for n in state.groups.__slots__]
-    arrays += [getattr(state.smoothed.group, n) for n in state.smoothed.group.__slots__]
-    arrays += [getattr(state.smoothed.past, n) for n in state.smoothed.past.__slots__]
+    arrays += [getattr(state.smoothing.group, n) for n in state.smoothing.group.__slots__]
+    arrays += [getattr(state.smoothing.past, n) for n in state.smoothing.past.__slots__]
     assert sum(array.size for array in arrays) <= 3 * mechanism.memory()
 
 
-def held(release: Grouped, truth: np.ndarray, confidence: float) -> float:
+def held(release: GroupedRelease, truth: np.ndarray, confidence: float) -> float:
     low, high = release.interval(confidence)
     return float(((low <= truth) & (truth <= high)).mean())
 
@@ -161,15 +159,15 @@ def held(release: Grouped, truth: np.ndarray, confidence: float) -> float:
 def test_intervals_hold_the_truth_as_often_as_they_say(window: str) -> None:
     """Ticks that are 6 apart share no noise. That a half of the scale would be too narrow is seen, too."""
     tall = np.tile(BLOCK, (1, 400))
-    release = released(Pegasus(Pure("0.2"), window=window), InsecureNoise(6), tall).of_ticks(
-        slice(5, None, 6)
-    )
+    release = released(Pegasus(Pure("0.2"), window=window), InsecureNoise(6), tall).select_ticks(slice(5, None, 6))
     truth = np.tile(truths(window), (1, 400))[5::6]
     spread = 6.5 * np.sqrt(0.09 / truth.size)
     assert 0.9 - spread <= held(release, truth, 0.9) <= 0.93
     narrow = Pegasus(Pure("0.4"), window=window)
-    bars = tuple(narrow.bar(tick) for tick in range(6, TICKS + 1, 6))
-    mistaken = Grouped(release.value, release.centre, bars, noisy=release.noisy, started=release.started)
+    bars = tuple(narrow.error_bound(tick) for tick in range(6, TICKS + 1, 6))
+    mistaken = GroupedRelease(
+        release.value, release.centre, bars, noisy_counts=release.noisy_counts, group_starts=release.group_starts
+    )
     assert held(mistaken, truth, 0.9) < 0.9 - spread
 
 
@@ -186,7 +184,7 @@ def test_any_64_bits_are_taken() -> None:
     for window in WINDOWS:
         release = released(claim(window=window), InsecureNoise(8), block)
         assert np.isfinite(release.value).all()
-        assert release.started[0].all()
+        assert release.group_starts[0].all()
 
 
 def test_settings_that_make_no_claim_are_refused() -> None:
@@ -195,8 +193,8 @@ def test_settings_that_make_no_claim_are_refused() -> None:
         ({"split": 1}, r"^split must be above 0 and below 1, got 1$"),
         ({"theta": -1}, r"^theta must not be negative, got -1$"),
         ({"theta": 2**62}, r"^theta must be at least 0 and at most 2\*\*60 epsilon, got"),
-        ({"longest": 0}, r"^longest must be a whole number of 1 to 65536, got 0$"),
-        ({"longest": 2**17}, r"^longest must be a whole number of 1 to 65536, got 131072$"),
+        ({"max_group_ticks": 0}, r"^max_group_ticks must be a whole number of 1 to 65536, got 0$"),
+        ({"max_group_ticks": 2**17}, r"^max_group_ticks must be a whole number of 1 to 65536, got 131072$"),
         ({"window": "decayed 3"}, r"^window must be"),
         ({"smoother": "mode"}, r"^smoother must be one of average, median, james_stein, quiet, got 'mode'$"),
         ({"pan_private": True}, r"^pan_private must be False for Pegasus \(its grouper holds the counts"),
@@ -221,10 +219,8 @@ def test_a_window_longer_than_a_history_is_all_of_it_and_one_that_fits_no_memory
     for made in (Pegasus(Pure(1)), Pegasus(Pure(1), block=64)):
         history = made.history(2)
         history.add(made.start(2).feed(np.ones((9, 2), int)))
-        assert np.array_equal(history.sliding(2**40), history.sliding(70))
-    with pytest.raises(
-        ValueError, match=r"^window must be of at most 2\*\*30 ticks, got 'sliding 1099511627776'"
-    ):
+        assert np.array_equal(history.estimate_sliding(2**40), history.estimate_sliding(70))
+    with pytest.raises(ValueError, match=r"^window must be of at most 2\*\*30 ticks, got 'sliding 1099511627776'"):
         Pegasus(Pure(1), window=f"sliding {2**40}")
     with pytest.raises(ValueError, match=r"^window must be"):
         Pegasus(Pure(1), window="sliding " + "9" * 5000)
@@ -233,7 +229,7 @@ def test_a_window_longer_than_a_history_is_all_of_it_and_one_that_fits_no_memory
 def test_half_widths_of_long_windows_are_of_few_more_draws_and_never_of_fewer():
     made = Pegasus(Pure(1), window="running")
     for tick in (3, 128, 129, 1000, 10**6 + 1):
-        exact = made.bar(tick).noise
-        assert exact.half_width(0.95) <= made.bar(tick).half_width(0.95) <= 1.01 * exact.half_width(0.95) + 1
-        assert made.bar(tick).stddev == exact.stddev
-    assert len({made.bar(tick).half_width(0.9) for tick in range(10**6, 10**6 + 5000)}) == 1
+        exact = made.error_bound(tick).noise
+        assert exact.half_width(0.95) <= made.error_bound(tick).half_width(0.95) <= 1.01 * exact.half_width(0.95) + 1
+        assert made.error_bound(tick).stddev == exact.stddev
+    assert len({made.error_bound(tick).half_width(0.9) for tick in range(10**6, 10**6 + 5000)}) == 1

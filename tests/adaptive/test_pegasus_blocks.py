@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure
-from streamgauge.adaptive.bars import ManyDraws
-from streamgauge.adaptive.block_windows import TwoScales
-from streamgauge.adaptive.blocks import Blocks
-from streamgauge.adaptive.group_history import Grouped
-from streamgauge.adaptive.pegasus import Pegasus
-from streamgauge.adaptive.smoothers import Quiet
+from streamgauge.adaptive.estimate import ManyDrawsErrorBound
+from streamgauge.adaptive.pegasus.pegasus import GroupedRelease, Pegasus
+from streamgauge.adaptive.pegasus.smoothers import QuietSmoother
+from streamgauge.adaptive.pegasus.windows import Blocks, TwoScaleSmoothing
 from streamgauge.noise import DiscreteLaplace, Ints, Term
 from streamgauge.privacy import WEvent
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 RNG = np.random.default_rng(17)
 TICKS, WIDTH, BLOCK = 61, 5, 8
@@ -33,15 +31,15 @@ def claim(kind: type[Pegasus] = Pegasus, **settings: Any) -> Pegasus:
     return kind(Pure(1), **{"block": BLOCK, "coarse": "1/3", **settings})
 
 
-def released(mechanism: Pegasus, noise: Any, counts: Ints = COUNTS) -> Grouped:
+def released(mechanism: Pegasus, noise: Any, counts: Ints = COUNTS) -> GroupedRelease:
     release = mechanism.start(counts.shape[1], noise).feed(counts)
-    assert isinstance(release, Grouped)
+    assert isinstance(release, GroupedRelease)
     return release
 
 
-def same(one: Grouped, other: Grouped) -> None:
-    assert one.bars == other.bars
-    for name in ("value", "centre", "noisy", "started", "ended"):
+def same(one: GroupedRelease, other: GroupedRelease) -> None:
+    assert one.error_bounds == other.error_bounds
+    for name in ("value", "centre", "noisy_counts", "group_starts", "block_readings"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -58,7 +56,7 @@ class Spendthrift(Pegasus):
 
     @cached_property
     def perturber(self) -> DiscreteLaplace:
-        return DiscreteLaplace(1 / (Fraction(self.split) * self.share.epsilon))
+        return DiscreteLaplace(1 / (Fraction(self.split) * self.step_loss.epsilon))
 
 
 def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Fraction]]]:
@@ -69,7 +67,7 @@ def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Frac
         asked = len(noise.requests)
         release: Any = run.step(row)
         scales = [scale for _, scale, _ in noise.requests[asked:]]
-        rows.append((int(release.noisy[0]), int(release.ended[0]), scales))
+        rows.append((int(release.noisy_counts[0]), int(release.block_readings[0]), scales))
     return rows
 
 
@@ -101,7 +99,7 @@ def test_settings_set_the_noise_that_they_say() -> None:
     plain = Pegasus(Pure(1))
     assert plain.blocks is None
     assert plain.perturber == DiscreteLaplace(Fraction(5, 4))
-    assert released(plain, SilentNoise()).ended is None
+    assert released(plain, SilentNoise()).block_readings is None
 
 
 def test_draws_are_one_for_each_block_more() -> None:
@@ -109,7 +107,7 @@ def test_draws_are_one_for_each_block_more() -> None:
     released(mechanism, noise)
     assert noise.total == 2 * COUNTS.size + TICKS // BLOCK * WIDTH
     assert mechanism.blocks is not None
-    coarse = [size for _, scale, size in noise.requests if scale == mechanism.blocks.law.scale]
+    coarse = [size for _, scale, size in noise.requests if scale == mechanism.blocks.block_law.scale]
     assert coarse == [WIDTH] * (TICKS // BLOCK)
 
 
@@ -128,7 +126,7 @@ class Impulses:
 
     def __init__(self, mechanism: Pegasus) -> None:
         assert mechanism.blocks is not None
-        self.next = {mechanism.perturber.scale: 0, mechanism.blocks.law.scale: TICKS}
+        self.next = {mechanism.perturber.scale: 0, mechanism.blocks.block_law.scale: TICKS}
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
         draws = np.zeros(size, np.int64)
@@ -151,36 +149,27 @@ def test_the_centre_is_the_truth_and_as_many_draws_as_its_bar_says(window: str, 
     assert set(np.unique(weights)) <= {0, 1}
     drawn = [weights[:, :TICKS].sum(axis=1), weights[:, TICKS:].sum(axis=1)]
     assert mechanism.blocks is not None
-    for bar, ticks, blocks in zip(release.bars, *drawn, strict=True):
-        terms = (Term(int(ticks), 1, mechanism.perturber), Term(int(blocks), 1, mechanism.blocks.law))
-        assert isinstance(bar, ManyDraws)
+    for bar, ticks, blocks in zip(release.error_bounds, *drawn, strict=True):
+        terms = (Term(int(ticks), 1, mechanism.perturber), Term(int(blocks), 1, mechanism.blocks.block_law))
+        assert isinstance(bar, ManyDrawsErrorBound)
         assert [term for term in bar.noise.terms if term.count] == [term for term in terms if term.count]
 
 
 def test_a_block_without_the_ticks_before_a_window_stands_for_its_edge_where_that_is_less_noise() -> None:
     """And a bar that does not know of it would be too wide, or too narrow with another centre."""
     one = DiscreteLaplace(Fraction(3))
-    covers = [Blocks(8, one, one).cover(20, tick) for tick in range(24, 32)]
-    assert [cover.edge for cover in covers] == [4, 3, 2, 1, 0, 7, 6, 5]
-    assert [cover.trimmed for cover in covers] == [False] * 5 + [True, True, True]
-    assert [cover.draws for cover in covers] == [
-        (2, 4),
-        (2, 4),
-        (2, 4),
-        (2, 4),
-        (2, 4),
-        (2, 6),
-        (2, 8),
-        (2, 10),
-    ]
+    covers = [Blocks(8, one, one).cover_window(20, tick) for tick in range(24, 32)]
+    assert [cover.edge_ticks for cover in covers] == [4, 3, 2, 1, 0, 7, 6, 5]
+    assert [cover.is_edge_trimmed for cover in covers] == [False] * 5 + [True, True, True]
+    assert [cover.draws for cover in covers] == [(2, 4), (2, 4), (2, 4), (2, 4), (2, 4), (2, 6), (2, 8), (2, 10)]
     wide = DiscreteLaplace(Fraction(30))
-    assert not any(Blocks(8, wide, one).cover(20, tick).trimmed for tick in range(24, 32))
+    assert not any(Blocks(8, wide, one).cover_window(20, tick).is_edge_trimmed for tick in range(24, 32))
 
 
 def test_long_windows_have_few_draws() -> None:
     mechanisms = [Pegasus(Pure(1), window="sliding 1024", block=block) for block in (None, 32, 64)]
-    assert [each.scaled.draws(4016) for each in mechanisms] == [(0, 1024), (31, 32), (15, 64)]
-    assert [round(each.bar(4016).stddev) for each in mechanisms] == [55, 28, 31]
+    assert [each.window_smoothing.draws(4016) for each in mechanisms] == [(0, 1024), (31, 32), (15, 64)]
+    assert [round(each.error_bound(4016).stddev) for each in mechanisms] == [55, 28, 31]
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -193,27 +182,27 @@ def test_without_noise_the_centre_is_the_truth_and_so_is_the_value_of_a_constant
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Ticks that are 32 apart share no noise. That a half of the scale would be too narrow is seen, too."""
     tall, settings = np.tile(COUNTS, (1, 600)), {"window": "sliding 16", "block": BLOCK}
-    release = released(Pegasus(Pure("0.2"), **settings), InsecureNoise(6), tall).of_ticks(slice(27, None, 32))
+    release = released(Pegasus(Pure("0.2"), **settings), InsecureNoise(6), tall).select_ticks(slice(27, None, 32))
     truth = np.tile(truths("sliding 16"), (1, 600))[27::32]
     spread = 6.5 * np.sqrt(0.09 / truth.size)
     assert 0.9 - spread <= held(release, truth) <= 0.93
     narrow = Pegasus(Pure("0.4"), **settings)
-    assert held(replace(release, bars=tuple(map(narrow.bar, (28, 60)))), truth) < 0.9 - spread
+    assert held(replace(release, error_bounds=tuple(map(narrow.error_bound, (28, 60)))), truth) < 0.9 - spread
 
 
-def held(release: Grouped, truth: Ints) -> float:
+def held(release: GroupedRelease, truth: Ints) -> float:
     low, high = release.interval(0.9)
     return float(((low <= truth) & (truth <= high)).mean())
 
 
-def written_out(release: Grouped, mechanism: Pegasus, window: str, name: str) -> np.ndarray:
+def written_out(release: GroupedRelease, mechanism: Pegasus, window: str, name: str) -> np.ndarray:
     """The values at each tick, from the public series alone, column by column."""
-    assert release.ended is not None
+    assert release.block_readings is not None
     assert mechanism.blocks is not None
-    one, coarse = (sqrt(law.variance) for law in (mechanism.perturber, mechanism.blocks.law))
+    one, coarse = (sqrt(law.variance) for law in (mechanism.perturber, mechanism.blocks.block_law))
     out = np.zeros((TICKS, WIDTH))
     for column in range(WIDTH):
-        series = (release.noisy[:, column], release.started[:, column], release.ended[:, column])
+        series = (release.noisy_counts[:, column], release.group_starts[:, column], release.block_readings[:, column])
         for tick in range(1, TICKS + 1):
             known = Known(*(part[:tick] for part in series), name, one, coarse)
             out[tick - 1, column] = known.estimate(size_of(window))
@@ -278,13 +267,13 @@ def test_values_are_groups_and_what_blocks_have_beyond_them(window: str, name: s
     release = released(mechanism, InsecureNoise(5))
     expected = written_out(release, mechanism, window, name)
     if name == "quiet":
-        far = Quiet.NEAR * release.stddev
+        far = QuietSmoother.MAX_STANDARD_ERRORS * release.stddev
         expected = np.clip(expected, release.centre - far, release.centre + far)
     np.testing.assert_allclose(release.value, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_window_that_is_shorter_than_a_block_has_none() -> None:
-    scaled = {window: isinstance(claim(window=window).scaled, TwoScales) for window in WINDOWS}
+    scaled = {window: isinstance(claim(window=window).window_smoothing, TwoScaleSmoothing) for window in WINDOWS}
     assert scaled == {window: window not in {"each", "sliding 7"} for window in WINDOWS}
 
 
@@ -293,12 +282,12 @@ def test_a_window_that_is_shorter_than_a_block_has_none() -> None:
 def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, smoother: str) -> None:
     mechanism = claim(window=window, smoother=smoother)
     release, history = released(mechanism, InsecureNoise(1)), mechanism.history(WIDTH)
-    history.add(release.of_tick(0))
-    history.add(release.of_ticks(slice(1, None)))
-    np.testing.assert_array_equal(history.released(window, smoother), release.value)
+    history.add(release.select_tick(0))
+    history.add(release.select_ticks(slice(1, None)))
+    np.testing.assert_array_equal(history.estimate_window(window, smoother), release.value)
     column = mechanism.history(1)
-    column.add(release.of_group(2))
-    np.testing.assert_allclose(column.released(window, smoother)[:, 0], release.value[:, 2], rtol=1e-12)
+    column.add(release.select_group(2))
+    np.testing.assert_allclose(column.estimate_window(window, smoother)[:, 0], release.value[:, 2], rtol=1e-12)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -306,13 +295,13 @@ def test_feed_is_steps_and_a_saved_run_goes_on_as_it_would_have(window: str) -> 
     mechanism, noise = claim(window=window, smoother="quiet"), InsecureNoise(4)
     whole, run = released(mechanism, InsecureNoise(4)), mechanism.start(WIDTH, noise)
     for row in range(27):
-        same(run.step(COUNTS[row]), whole.of_tick(row))
+        same(run.step(COUNTS[row]), whole.select_tick(row))
     twin = mechanism.load(run.save(), noise.clone())
     rest = run.feed(COUNTS[27:])
     same(rest, twin.feed(COUNTS[27:]))
-    same(mechanism.joined([whole.of_ticks(slice(0, 27)), rest]), whole)
+    same(mechanism.join_releases([whole.select_ticks(slice(0, 27)), rest]), whole)
     none = mechanism.start(WIDTH).feed(np.zeros((0, WIDTH), int))
-    same(mechanism.joined([none, whole]), whole)
+    same(mechanism.join_releases([none, whole]), whole)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -324,17 +313,17 @@ def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
     counts = np.roll(COUNTS, -1, axis=1)
     late = run.feed(counts[27:])
     counts[:27, -1] = 0
-    same(late, released(mechanism, SilentNoise(), counts).of_ticks(slice(27, None)))
+    same(late, released(mechanism, SilentNoise(), counts).select_ticks(slice(27, None)))
 
 
 def test_memory_is_what_a_run_keeps_at_most() -> None:
-    mechanism = claim(longest=30, theta=1000, window="sliding 29")
+    mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 29")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
     held, kept = run._state, 0
-    for part in (held.groups, held.block, held.smoothed.blocks, held.smoothed.smoothed.group):
+    for part in (held.groups, held.block, held.smoothing.blocks, held.smoothing.smoothing.group):
         kept += sum(getattr(part, name).size for name in part.__slots__)
-    past = held.smoothed.smoothed.past
+    past = held.smoothing.smoothing.past
     kept += sum(getattr(past, name).size for name in past.__slots__)
     assert kept <= 3 * mechanism.memory() <= 2 * kept
 
@@ -343,14 +332,12 @@ def test_any_64_bits_are_taken_and_a_sum_that_wraps_moves_by_one() -> None:
     ends = np.array([2**63 - 1, -(2**63), 2**62, -(2**62), 0])
     counts = RNG.choice(ends, (TICKS, WIDTH))
     for window in WINDOWS:
-        assert np.isfinite(
-            released(claim(window=window, smoother="quiet"), InsecureNoise(8), counts).value
-        ).all()
+        assert np.isfinite(released(claim(window=window, smoother="quiet"), InsecureNoise(8), counts).value).all()
     full = np.full((BLOCK, 1), 2**60 - 1)
     full[0] += 7
     more = full.copy()
     more[1] += 1
-    ends_of = [released(claim(), SilentNoise(), each).ended for each in (full, more)]
+    ends_of = [released(claim(), SilentNoise(), each).block_readings for each in (full, more)]
     assert [int(each[-1, 0]) for each in ends_of if each is not None] == [2**63 - 1, -(2**63)]
 
 
@@ -360,7 +347,7 @@ def test_a_low_level_that_lasts_is_seen_by_blocks() -> None:
     errors = []
     for block in (None, 64):
         mechanism = Pegasus(Pure(1), window="sliding 256", smoother="quiet", block=block)
-        late = released(mechanism, InsecureNoise(9), counts).of_ticks(slice(300, None))
+        late = released(mechanism, InsecureNoise(9), counts).select_ticks(slice(300, None))
         errors.append(np.abs(late.value - 256 * 0.3).mean())
     assert errors[1] < 0.4 * errors[0]
 

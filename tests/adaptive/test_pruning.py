@@ -6,13 +6,13 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from streamgauge.adaptive import node_bars
-from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
-from streamgauge.adaptive.pruning import Guessing
+from streamgauge.adaptive.pegasus import node_estimates as node_bars
+from streamgauge.adaptive.pegasus.hierarchy import PegasusHierarchy
+from streamgauge.adaptive.pegasus.node_estimates import NodePruner
 from streamgauge.noise import NoiseSum, Term
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Pure
-from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 
 PAIR = Hierarchy([None, 0, 0])
 DEEP = Hierarchy([None, 0, 0, 1, 1, 2, 2, 3])
@@ -25,11 +25,11 @@ def claim(hierarchy=PAIR, **settings):
 def test_children_of_a_small_parent_are_its_even_parts_and_draw_nothing():
     mechanism, noise = claim(consistent=False, theta=0), CountedNoise(SilentNoise())
     run = mechanism.start(noise=noise)
-    threshold = mechanism.tiers[1].guessing.threshold[0]
+    threshold = mechanism.tiers[1].pruner.threshold[0]
     assert threshold == pytest.approx(sqrt(2) * mechanism.laws[1].variance ** 0.5)
     at_most, above = int(threshold), int(threshold) + 1
     release = run.feed([[at_most, 0], [above, 0]])
-    assert release.read.tolist() == [[True, False, False], [True, True, True]]
+    assert release.was_read.tolist() == [[True, False, False], [True, True, True]]
     assert np.allclose(release.value, [[at_most, at_most / 2, at_most / 2], [above, above, 0]], atol=1e-6)
     readings = [size for _, scale, size in noise.requests if scale == mechanism.laws[0].scale]
     assert readings == [1, 0, 1, 2]
@@ -39,14 +39,14 @@ def test_below_a_node_that_is_not_read_nothing_is():
     mechanism = claim(DEEP, prune=2)
     release = mechanism.start(noise=InsecureNoise(1)).feed(np.random.default_rng(1).poisson(9, (60, 4)))
     parents = np.array(DEEP.parents[1:])
-    assert 0.1 < release.read.mean() < 0.9
-    assert release.read[:, 0].all()
-    assert not (release.read[:, 1:] & ~release.read[:, parents]).any()
-    assert (release.noisy[~release.read] == 0).all()
+    assert 0.1 < release.was_read.mean() < 0.9
+    assert release.was_read[:, 0].all()
+    assert not (release.was_read[:, 1:] & ~release.was_read[:, parents]).any()
+    assert (release.noisy_counts[~release.was_read] == 0).all()
 
 
 def test_without_pruning_everything_is_read_though_all_is_zero():
-    assert claim(DEEP, prune=None).start().feed(np.zeros((9, 4), int)).read.all()
+    assert claim(DEEP, prune=None).start().feed(np.zeros((9, 4), int)).was_read.all()
 
 
 def test_values_below_the_lowest_count_for_it_and_for_themselves_if_there_is_none():
@@ -65,15 +65,15 @@ def test_guesses_over_windows_never_drift(window, monkeypatch):
     def by_tick(self, read, newest, value, ticks):
         return ~read | (newest <= self.threshold)
 
-    monkeypatch.setattr(Guessing, "pruned", by_tick)
-    alone = {"consistent": False, "longest": 1, "prune": 2, "lowest": None}
+    monkeypatch.setattr(NodePruner, "find_pruned", by_tick)
+    alone = {"consistent": False, "max_group_ticks": 1, "prune": 2, "lowest": None}
     mechanism = claim(window=window, **alone)
     release = mechanism.start(noise=InsecureNoise(2)).feed(np.random.default_rng(2).poisson(3, (200, 2)))
     each = claim(**alone).start(noise=InsecureNoise(2))
     ticks = each.feed(np.random.default_rng(2).poisson(3, (200, 2)))
     size = {"each": 1, "sliding 4": 4, "running": 200}[window]
     sums = np.array([ticks.value[max(0, t - size + 1) : t + 1].sum(axis=0) for t in range(200)])
-    assert ticks.read[:, 1].mean() < 0.9
+    assert ticks.was_read[:, 1].mean() < 0.9
     assert np.allclose(release.value, sums, rtol=0, atol=1e-3)
 
 
@@ -86,13 +86,12 @@ def worst_miss(mechanism, confidence, upper):
     Worked out from one release for each reading of the root; `upper` is the bound of a leaf that is not read.
     """
     releases = [mechanism.start(noise=ImpulseNoise(0, reading)).step([0, 0]) for reading in READINGS]
-    read = np.array([release.read[1] for release in releases])
-    own = 2 * mechanism.laws[1].tail(int(releases[-1].bars[0].half_width(confidence)[1]) + 1)
+    read = np.array([release.was_read[1] for release in releases])
+    own = 2 * mechanism.laws[1].tail(int(releases[-1].error_bounds[0].half_width(confidence)[1]) + 1)
     bound = np.array([upper(*each) for each in zip(READINGS, releases, strict=True)])
     chances = np.array([mechanism.laws[0].pmf(k) for k in range(-150, 150)])
     return max(
-        float(chances[np.array(READINGS) - truth + 150] @ np.where(read, own, truth > bound))
-        for truth in range(50)
+        float(chances[np.array(READINGS) - truth + 150] @ np.where(read, own, truth > bound)) for truth in range(50)
     )
 
 
@@ -103,7 +102,7 @@ def test_intervals_miss_no_more_often_than_they_say_though_noise_decides_who_is_
 
 
 def test_intervals_that_set_nothing_apart_are_caught(monkeypatch):
-    monkeypatch.setattr(node_bars, "APART", 1e-12)  # own noise has all of the chance to miss
+    monkeypatch.setattr(node_bars, "PARTIAL_MISS_SHARE", 1e-12)  # own noise has all of the chance to miss
     half = NoiseSum((Term(1, 1, claim().laws[0]),)).half_width(0.8)
     assert worst_miss(claim(), 0.8, lambda reading, release: max(0, reading + half)) > 1.1 * 0.2
 
@@ -116,16 +115,16 @@ def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
     values = np.zeros((6, 2 * roots), int)
     values[:, ::2] = np.arange(roots) % 30
     release = mechanism.start(noise=InsecureNoise(6)).feed(values)
-    sums = hierarchy.totals(values).cumsum(axis=0)
+    sums = hierarchy.sum_leaves(values).cumsum(axis=0)
     if window != "running":
         sums[3:] -= sums[:-3].copy()
-    apart, half = np.abs(release.centre - sums)[-1], release.bars[-1].half_width(0.9)
+    apart, half = np.abs(release.centre - sums)[-1], release.error_bounds[-1].half_width(0.9)
     held = apart <= half
-    assert 0.1 < release.read[:, roots:].mean() < 0.9
+    assert 0.1 < release.was_read[:, roots:].mean() < 0.9
     assert 0.9 - spread < held[:roots].mean() < 0.91 + spread
     for leaf in range(2):  # of each root, so that no two have noise in common
         assert held[roots + leaf :: 2].mean() > 0.9 - spread
-    never = (release.bars[-1].unread > 0) & (sums[-1] > half[0])
+    never = (release.error_bounds[-1].unread_ticks > 0) & (sums[-1] > half[0])
     assert never.sum() > 300
     assert (apart[never] <= half[0]).mean() < 0.7, "bars that say nothing of ticks without a reading"
     assert np.isfinite(half).all()
@@ -133,7 +132,7 @@ def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
 
 def test_bars_are_the_law_of_the_draws_where_all_was_read_and_unknown_where_nothing_is_declared():
     mechanism = claim(lowest=None, window="sliding 2", theta=0)
-    quiet, loud = mechanism.start(noise=SilentNoise()).feed([[0, 0], [99, 99], [99, 99]]).bars[1:]
+    quiet, loud = mechanism.start(noise=SilentNoise()).feed([[0, 0], [99, 99], [99, 99]]).error_bounds[1:]
     law = NoiseSum((Term(2, 1, mechanism.laws[1]),))
     assert loud.half_width(0.9).tolist() == [law.half_width(0.9)] * 3
     assert np.allclose(loud.stddev, law.stddev)
@@ -143,15 +142,15 @@ def test_bars_are_the_law_of_the_draws_where_all_was_read_and_unknown_where_noth
 
 def test_before_there_are_data_roots_are_certain_and_so_is_all_that_is_never_pruned():
     law = NoiseSum((Term(1, 1, claim().laws[0]),))
-    assert claim().bar(5).half_width(0.9).tolist() == [law.half_width(0.9), np.inf, np.inf]
-    assert claim(prune=None).bar(5).half_width(0.9).tolist() == [law.half_width(0.9)] * 3
-    assert "read" in PegasusHierarchy.DEPENDS
+    assert claim().error_bound(5).half_width(0.9).tolist() == [law.half_width(0.9), np.inf, np.inf]
+    assert claim(prune=None).error_bound(5).half_width(0.9).tolist() == [law.half_width(0.9)] * 3
+    assert "read" in PegasusHierarchy.ERROR_DEPENDS_ON
 
 
 def test_bars_of_many_ticks_stay_finite_and_only_grow_with_what_was_not_read():
-    bars = claim(window="running").bar(2**40)
+    bars = claim(window="running").error_bound(2**40)
     widths = [
-        replace(bars, counting=True, unread=np.array([0, n, n])).half_width(0.99)[1] for n in (0, 1, 2**39)
+        replace(bars, is_counting=True, unread_ticks=np.array([0, n, n])).half_width(0.99)[1] for n in (0, 1, 2**39)
     ]
     assert np.isfinite(widths).all()
     assert widths == sorted(widths)
@@ -160,8 +159,8 @@ def test_bars_of_many_ticks_stay_finite_and_only_grow_with_what_was_not_read():
 def test_a_node_far_below_0_is_looked_into_where_counts_may_be_negative() -> None:
     read, newest = np.array([True, True, True]), np.array([-90.0, 0.5, 90.0])
     for signed, expected in ((True, [False, True, False]), (False, [True, True, False])):
-        guessing = Guessing(np.full(3, 2.0), 0, signed)
-        assert guessing.pruned(read, newest, newest, 1).tolist() == expected
+        guessing = NodePruner(np.full(3, 2.0), 0, signed)
+        assert guessing.find_pruned(read, newest, newest, 1).tolist() == expected
 
 
 def unread(ticks, chains=1, count=0):
@@ -169,39 +168,39 @@ def unread(ticks, chains=1, count=0):
     hierarchy = Hierarchy([None] * chains + list(range(chains)))
     values = np.full((ticks, chains), count)
     mechanism = claim(hierarchy, window="running", prune=2**40)
-    return mechanism.start(noise=InsecureNoise(8)).feed(values).of_tick(-1)
+    return mechanism.start(noise=InsecureNoise(8)).feed(values).select_tick(-1)
 
 
 def test_what_was_never_read_is_known_as_well_as_what_it_is_a_part_of():
     for ticks in (16, 256):
         root, leaf = unread(ticks).interval(0.95)[1]
-        assert root < leaf < 2 * unread(ticks).bars[0].half_width(0.95)[0] + root
+        assert root < leaf < 2 * unread(ticks).error_bounds[0].half_width(0.95)[0] + root
 
 
 @pytest.mark.parametrize("confidence", [0.0, 0.9])
 def test_bounds_by_an_ancestor_miss_no_more_often_than_what_is_set_apart_for_them(confidence, monkeypatch):
     chains, count, ticks = 3000, 40, 12
     release = replace(unread(ticks, chains, count), value=np.zeros(2 * chains))
-    apart = (1 - confidence) * node_bars.APART / 4  # of the half for sums, the half for those of all ticks
+    apart = (1 - confidence) * node_bars.PARTIAL_MISS_SHARE / 4  # of the half for sums, the half for those of all ticks
 
     def missed():
         return (release.interval(confidence)[1][chains:] < count * ticks).mean()
 
     assert missed() <= apart + 6.5 * sqrt(apart / chains)
-    monkeypatch.setattr(node_bars.NodeBars, "_of_draws", lambda *_: 0.0)
+    monkeypatch.setattr(node_bars.NodeErrorBound, "_draws_half_width", lambda *_: 0.0)
     assert missed() > 0.4, "bounds that say nothing of an ancestor's noise"
 
 
 def test_the_deeper_a_node_the_more_ancestors_share_what_is_set_apart():
-    bars = unread(16).bars[0]
+    bars = unread(16).error_bounds[0]
     deep = replace(
         bars,
         laws=(bars.laws[0],) * 3,
         depths=np.arange(3),
         parents=np.arange(3) - 1,
         centres=np.zeros(3, int),
-        unread=np.array([0, 16, 16]),
-        ceilings=np.zeros(3, int),
+        unread_ticks=np.array([0, 16, 16]),
+        ceiling_sums=np.zeros(3, int),
     )
     half, root = deep.half_width(0.9), NoiseSum((Term(16, 1, bars.laws[0]),))
-    assert half[1:].tolist() == [root.half_width(1 - 0.1 * node_bars.APART / 2 / d) for d in (1, 2)]
+    assert half[1:].tolist() == [root.half_width(1 - 0.1 * node_bars.PARTIAL_MISS_SHARE / 2 / d) for d in (1, 2)]

@@ -5,10 +5,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from streamgauge.adaptive.group_history import Grouped, GroupHistory
-from streamgauge.adaptive.group_windows import window_of
-from streamgauge.adaptive.ragged import bands, with_room
-from streamgauge.adaptive.smoothers import Median, Quiet, extend, no_group, smoother_of
+from streamgauge.adaptive.pegasus.pegasus import GroupedRelease, GroupHistory
+from streamgauge.adaptive.pegasus.smoothers import (
+    MedianSmoother,
+    QuietSmoother,
+    build_smoother,
+    empty_group,
+    extend_group,
+    iterate_bands,
+    resize_rows,
+)
+from streamgauge.adaptive.pegasus.windows import parse_window
 from streamgauge.postprocess.monitor import EventMonitor
 
 NAMES = ["average", "median", "james_stein"]
@@ -47,30 +54,32 @@ def written_out(name: str, size: int) -> np.ndarray:
 
 def test_a_group_of_4_6_and_20_by_hand() -> None:
     history = GroupHistory(np.array([[4], [6], [20]]), np.array([[True], [False], [False]]))
-    assert history.counts("average")[:, 0].tolist() == [4, 5, 10]
-    assert history.counts("median")[:, 0].tolist() == [4, 5, 6]
-    np.testing.assert_allclose(history.counts("james_stein")[:, 0], [4, 5.5, 10 + 10 / 3], rtol=1e-15)
-    assert history.sliding(2, "average")[:, 0].tolist() == [4, 10, 20]
-    assert history.sliding(2, "median")[:, 0].tolist() == [4, 10, 12]
-    assert history.running("median")[:, 0].tolist() == [4, 10, 18]
-    assert history.running("james_stein")[:, 0].tolist() == [4, 10, 30]
+    assert history.estimate_counts("average")[:, 0].tolist() == [4, 5, 10]
+    assert history.estimate_counts("median")[:, 0].tolist() == [4, 5, 6]
+    np.testing.assert_allclose(history.estimate_counts("james_stein")[:, 0], [4, 5.5, 10 + 10 / 3], rtol=1e-15)
+    assert history.estimate_sliding(2, "average")[:, 0].tolist() == [4, 10, 20]
+    assert history.estimate_sliding(2, "median")[:, 0].tolist() == [4, 10, 12]
+    assert history.estimate_running("median")[:, 0].tolist() == [4, 10, 18]
+    assert history.estimate_running("james_stein")[:, 0].tolist() == [4, 10, 30]
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 16, TICKS, TICKS + 5])
 def test_a_sliding_window_is_the_sum_over_groups(name: str, size: int) -> None:
-    np.testing.assert_allclose(HISTORY.sliding(size, name), written_out(name, size), rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(HISTORY.estimate_sliding(size, name), written_out(name, size), rtol=1e-12, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_and_running_sums_are_the_shortest_and_longest_windows(name: str) -> None:
-    np.testing.assert_allclose(HISTORY.counts(name), HISTORY.sliding(1, name), rtol=1e-12)
-    np.testing.assert_allclose(HISTORY.running(name), HISTORY.sliding(TICKS, name), rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(HISTORY.estimate_counts(name), HISTORY.estimate_sliding(1, name), rtol=1e-12)
+    np.testing.assert_allclose(
+        HISTORY.estimate_running(name), HISTORY.estimate_sliding(TICKS, name), rtol=1e-12, atol=1e-11
+    )
 
 
 def test_nothing_is_clamped_before_it_is_smoothed() -> None:
     below = GroupHistory(np.array([[-9], [1], [2]]), np.array([[True], [False], [False]]))
-    assert below.counts("average")[-1, 0] == -2
+    assert below.estimate_counts("average")[-1, 0] == -2
 
 
 def test_a_count_out_of_all_proportion_leaves_nothing_behind() -> None:
@@ -78,46 +87,42 @@ def test_a_count_out_of_all_proportion_leaves_nothing_behind() -> None:
     noisy = np.array([[2**49 + 1], [3], [5], [4], [4], [1]])
     history = GroupHistory(noisy, np.array([[True], [True], [False], [True], [False], [False]]))
     for name in NAMES:
-        assert history.sliding(3, name)[-1, 0] == (12 if name == "median" else 9)
+        assert history.estimate_sliding(3, name)[-1, 0] == (12 if name == "median" else 9)
 
 
 def test_columns_that_are_not_active_stay_as_they_are() -> None:
-    group = no_group(Median(), 2)
-    for noisy, started, active in (
-        ([5, 5], [1, 1], [1, 1]),
-        ([9, 9], [0, 0], [1, 0]),
-        ([1, 1], [0, 1], [1, 1]),
-    ):
-        extend(group, np.array(noisy), np.array(started, bool), np.array(active, bool))
+    group = empty_group(MedianSmoother(), 2)
+    for noisy, started, active in (([5, 5], [1, 1], [1, 1]), ([9, 9], [0, 0], [1, 0]), ([1, 1], [0, 1], [1, 1])):
+        extend_group(group, np.array(noisy), np.array(started, bool), np.array(active, bool))
     assert group.length.tolist() == [3, 1]
     assert group.total.tolist() == [15, 1]
-    assert Median().newest(group, np.array([1, 1])).tolist() == [5, 1]
+    assert MedianSmoother().estimate_newest(group, np.array([1, 1])).tolist() == [5, 1]
 
 
 def test_a_history_takes_releases_of_one_tick_of_several_and_of_one_group() -> None:
-    def release(rows: slice | int) -> Grouped:
+    def release(rows: slice | int) -> GroupedRelease:
         ticks = 1 if isinstance(rows, int) else len(range(TICKS)[rows])
         value = NOISY[rows].astype(float)
-        return Grouped(value, value, (None,) * ticks, noisy=NOISY[rows], started=STARTED[rows])
+        return GroupedRelease(value, value, (None,) * ticks, noisy_counts=NOISY[rows], group_starts=STARTED[rows])
 
-    history = GroupHistory.of(WIDTH)
+    history = GroupHistory.empty(WIDTH)
     for rows in (0, slice(1, 30), slice(30, 30), 30, slice(31, TICKS)):
         history.add(release(rows))
-    np.testing.assert_array_equal(history.noisy, NOISY)
-    np.testing.assert_array_equal(history.started, STARTED)
-    one = GroupHistory.of(1)
-    one.add(release(slice(0, TICKS)).of_group(2))
-    np.testing.assert_array_equal(one.counts()[:, 0], HISTORY.counts()[:, 2])
+    np.testing.assert_array_equal(history.noisy_counts, NOISY)
+    np.testing.assert_array_equal(history.group_starts, STARTED)
+    one = GroupHistory.empty(1)
+    one.add(release(slice(0, TICKS)).select_group(2))
+    np.testing.assert_array_equal(one.estimate_counts()[:, 0], HISTORY.estimate_counts()[:, 2])
 
 
 def test_alerts_are_of_smoothed_counts_and_of_sliding_windows() -> None:
-    counts, window = HISTORY.counts(), 5
+    counts, window = HISTORY.estimate_counts(), 5
     moved = counts[window - 1 :] - counts[: TICKS - window + 1]
     late = np.zeros((window - 1, WIDTH), bool)
-    low = HISTORY.sliding(window)[window - 1 :] <= 150
+    low = HISTORY.estimate_sliding(window)[window - 1 :] <= 150
     for kind, expected in (("jump", moved >= 20), ("drop", moved <= -20), ("low", low)):
         monitor = EventMonitor(kind, size=150 if kind == "low" else 20, window=window)
-        alerts = HISTORY.alerts(monitor)
+        alerts = HISTORY.find_alerts(monitor)
         np.testing.assert_array_equal(alerts, np.concatenate([late, expected]))
         assert 0 < alerts.mean() < 1
 
@@ -126,7 +131,7 @@ def test_bands_hold_every_row_of_every_column_once() -> None:
     for lengths in ([0, 0], [3], [300, 1, 0, 40], RNG.integers(0, 500, 5000)):
         length = np.asarray(lengths)
         seen = np.zeros((int(length.max()) + 1, len(length)), int)
-        for rows, columns in bands(length):
+        for rows, columns in iterate_bands(length):
             seen[rows, columns] += 1
         used = np.arange(len(seen))[:, None] < length
         assert (seen[used] == 1).all()
@@ -135,28 +140,26 @@ def test_bands_hold_every_row_of_every_column_once() -> None:
 
 def test_room_is_made_for_rows_and_cut_where_there_is_far_too_much() -> None:
     rows = np.arange(64).reshape(64, 1)
-    assert len(with_room(rows, 65)) == 128
-    assert with_room(rows, 16) is rows
-    assert with_room(rows, 15) is rows
-    np.testing.assert_array_equal(with_room(rows, 8), rows[:8])
+    assert len(resize_rows(rows, 65)) == 128
+    assert resize_rows(rows, 16) is rows
+    assert resize_rows(rows, 15) is rows
+    np.testing.assert_array_equal(resize_rows(rows, 8), rows[:8])
 
 
 def test_windows_and_smoothers_that_are_none_are_refused() -> None:
     for bad in ("", "all", "sliding", "sliding 0", "sliding -3", "each 2", "running 5", "sliding 1.5", None):
         with pytest.raises(ValueError, match=r'^window must be "each", "running" or "sliding TICKS", got'):
-            window_of(bad)
-    with pytest.raises(
-        ValueError, match=r"^smoother must be one of average, median, james_stein, quiet, got 'mode'$"
-    ):
-        smoother_of("mode", 1.0)
+            parse_window(bad)
+    with pytest.raises(ValueError, match=r"^smoother must be one of average, median, james_stein, quiet, got 'mode'$"):
+        build_smoother("mode", 1.0)
 
 
 def test_quiet_groups_are_nothing_and_loud_ones_their_mean_by_hand() -> None:
     """Two counts of standard error 2 are loud above 3 * 2 * sqrt(2) = 8.49 together."""
     noisy, started = np.array([[3, 5], [5, 4]]), np.array([[True, True], [False, False]])
     history = GroupHistory(noisy, started, stddev=2.0)
-    assert history.running("quiet")[1].tolist() == pytest.approx([8 - 2 * 2 * 2**0.5, 9])
-    assert history.counts("quiet")[1].tolist() == pytest.approx([1, 4.5])  # 0, but no farther than 4 from 5
+    assert history.estimate_running("quiet")[1].tolist() == pytest.approx([8 - 2 * 2 * 2**0.5, 9])
+    assert history.estimate_counts("quiet")[1].tolist() == pytest.approx([1, 4.5])  # 0, but no farther than 4 from 5
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 7", "running"])
@@ -166,15 +169,15 @@ def test_a_quiet_window_is_never_far_from_the_sum_of_its_counts(window: str) -> 
     history = GroupHistory(noisy, np.arange(TICKS)[:, None] % 2 == 0, stddev=2.0)
     size = {"each": 1, "sliding 7": 7, "running": TICKS}[window]
     ticks = np.minimum(np.arange(1, TICKS + 1), size)
-    apart = np.abs(history.released(window, "quiet")[:, 0] - ticks)
-    assert (apart <= Quiet.NEAR * 2 * np.sqrt(ticks) + 1e-9).all()
-    group = no_group(Quiet(2.0), 1)
-    extend(group, np.array([1]), np.array([True]))
-    assert Quiet(2.0).twice(group).tolist() == [0]
+    apart = np.abs(history.estimate_window(window, "quiet")[:, 0] - ticks)
+    assert (apart <= QuietSmoother.MAX_STANDARD_ERRORS * 2 * np.sqrt(ticks) + 1e-9).all()
+    group = empty_group(QuietSmoother(2.0), 1)
+    extend_group(group, np.array([1]), np.array([True]))
+    assert QuietSmoother(2.0).doubled_total(group).tolist() == [0]
 
 
 def test_without_noise_quiet_is_the_average() -> None:
-    np.testing.assert_allclose(HISTORY.sliding(7, "quiet"), NOISY_SUMS, rtol=1e-12)
+    np.testing.assert_allclose(HISTORY.estimate_sliding(7, "quiet"), NOISY_SUMS, rtol=1e-12)
 
 
 NOISY_SUMS = np.array([NOISY[max(0, t - 6) : t + 1].sum(axis=0) for t in range(TICKS)])

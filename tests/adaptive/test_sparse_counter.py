@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure, Zcdp
-from streamgauge.adaptive.segment_tree import Shape, fitted
-from streamgauge.adaptive.sparse_counter import SegmentBar, SparseCounter
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.adaptive.sparse.sparse_counter import SegmentErrorBound, SegmentTreeShape, SparseCounter, fit_shape
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
+from tests.support.saved_states import read_state
 
 TICKS = 15
 STREAMS = {
@@ -36,7 +36,7 @@ def truths(made: SparseCounter, stream: np.ndarray) -> np.ndarray:
 
 
 def missed(made: SparseCounter, stream: np.ndarray, confidence: float, width: int = 1500) -> float:
-    """How often intervals miss the truth, at the worst tick, beyond what chance allows."""
+    """Return by how much intervals miss the truth too often, at the worst tick."""
     run, worst = made.start(width, InsecureNoise(9)), 0.0
     for value, truth in zip(stream, truths(made, stream), strict=True):
         low, high = run.step(np.full(width, value)).interval(confidence)
@@ -54,16 +54,14 @@ def chance_to_miss(made: SparseCounter, confidence: float) -> np.ndarray:
     """Of the interval of the first tick, exactly, for a first value of 0, 1, 2, .."""
     threshold, flags = made.threshold_at(1), (np.array([True]), np.array([False]))
     wide, cut = (
-        float(made._bar(np.array([n]), np.array([n + 1]), flag, threshold).half_width(confidence)[0])
+        float(made._build_error_bound(np.array([n]), np.array([n + 1]), flag, threshold).half_width(confidence)[0])
         for n, flag in enumerate(flags)
     )
-    values, one = np.arange(5 * threshold), [made.test.pmf(k) for k in range(-FAR, FAR + 1)]
+    values, one = np.arange(5 * threshold), [made.test_noise.pmf(k) for k in range(-FAR, FAR + 1)]
     below = np.cumsum(np.convolve(one, one))[np.clip(threshold - values - 1 + 2 * FAR, 0, None)]
     above = np.cumsum(np.convolve(one, one))[threshold + values - 1 + 2 * FAR] if made.signed else 1.0
     beyond = values > wide + (0 if made.signed else threshold / 2)
-    return np.asarray(
-        below * above * beyond + (1 - below * above) * 2 * made.tree.distribution.tail(int(cut) + 1)
-    )
+    return np.asarray(below * above * beyond + (1 - below * above) * 2 * made.tree.distribution.tail(int(cut) + 1))
 
 
 FAR = 600  # that a draw is beyond it has no chance
@@ -80,18 +78,18 @@ def test_no_value_is_missed_more_often_than_it_says_though_noise_decides_what_is
     assert 0.1 * (1 - confidence) < chances.max() <= 1 - confidence
 
 
-class NoTest(SegmentBar):
+class NoTest(SegmentErrorBound):
     """A broken twin: takes what a test lets pass for its threshold, as if the test had no noise."""
 
     def half_width(self, confidence: float) -> Any:
-        return np.full(len(self.draws), self.passed - 1.0)
+        return np.full(len(self.draws), self.threshold - 1.0)
 
 
 class Sure(SparseCounter):
     """A broken twin that gives such bars."""
 
-    def _bar(self, *parts: Any) -> SegmentBar:
-        return NoTest(*vars(super()._bar(*parts)).values())
+    def _build_error_bound(self, *parts: Any) -> SegmentErrorBound:
+        return NoTest(*vars(super()._build_error_bound(*parts)).values())
 
 
 def test_bars_that_forget_the_noise_of_the_test_are_found_out() -> None:
@@ -105,8 +103,8 @@ def test_what_is_said_before_there_are_data_is_no_less_than_what_is_said_after(n
     run = made.start(300, InsecureNoise(3))
     for tick in range(1, TICKS + 1):
         released = run.step(np.full(300, tick % 5))
-        assert (released.bars[0].half_width(0.9) <= made.bar(tick).half_width(0.9)).all()
-        assert np.isnan(released.stddev).any() == released.bars[0].waiting.any()
+        assert (released.error_bounds[0].half_width(0.9) <= made.error_bound(tick).half_width(0.9)).all()
+        assert np.isnan(released.stddev).any() == released.error_bounds[0].is_waiting.any()
 
 
 def test_without_noise_a_release_is_the_count_at_the_last_cut() -> None:
@@ -114,7 +112,7 @@ def test_without_noise_a_release_is_the_count_at_the_last_cut() -> None:
     values = np.array([[2, -3, 0], [2, -3, 5], [2, 0, 0], [1, 9, 4]])
     releases = run.feed(values)
     assert releases.value.tolist() == [[0, 0, 0], [0, -6, 5], [6, -6, 5], [6, 3, 5]]
-    assert [bar.waiting.tolist() for bar in releases.bars] == [
+    assert [bar.is_waiting.tolist() for bar in releases.error_bounds] == [
         [True, True, True],
         [True, False, False],
         [False, True, True],
@@ -141,7 +139,7 @@ def test_how_much_is_drawn_follows_from_what_is_released() -> None:
     for values in (np.zeros((6, 4), int), np.tile([[0, 900, 0, 900]], (6, 1))):
         noise = CountedNoise(InsecureNoise(1))
         run = claim().start(4, noise)
-        cuts = sum(int((~bar.waiting).sum()) for bar in run.feed(values).bars)
+        cuts = sum(int((~bar.is_waiting).sum()) for bar in run.feed(values).error_bounds)
         assert noise.total == 4 * 2 + 6 * 4 * 2 + cuts * 3
 
 
@@ -151,7 +149,7 @@ def test_a_silent_stream_is_cut_once_or_so_until_the_horizon() -> None:
         run = made.start(width, InsecureNoise(7))
         run.feed(np.zeros((250, width), int))
         most = 1 if made.horizon else 8
-        assert run._state.ended.mean() < most + 6.5 * (most / width) ** 0.5
+        assert read_state(run).ended_segments.mean() < most + 6.5 * (most / width) ** 0.5
 
 
 def test_without_a_horizon_the_threshold_grows_with_the_ticks() -> None:
@@ -164,34 +162,40 @@ def test_without_a_horizon_the_threshold_grows_with_the_ticks() -> None:
 
 def test_noise_grows_with_segments_and_not_with_ticks() -> None:
     made = claim(horizon=2**20, segments=8)
-    assert (made.bar(2**20).half_width(0.9) > made.bar(10).half_width(0.9)).all()
+    assert (made.error_bound(2**20).half_width(0.9) > made.error_bound(10).half_width(0.9)).all()
     run = made.start(2000, InsecureNoise(4))
     run.step(np.full(2000, 10**6))
-    first = run._state.released - 10**6
+    first = read_state(run).released_sum - 10**6
     run.feed(np.zeros((60, 2000), int))
-    kept = run._state.ended == 1
+    kept = read_state(run).ended_segments == 1
     assert kept.mean() > 0.99
-    assert (run._state.released[kept] - 10**6 == first[kept]).all()
+    assert (read_state(run).released_sum[kept] - 10**6 == first[kept]).all()
 
 
 def test_trees_are_fitted_to_segments() -> None:
     for segments in (1, 7, 40, 300, 5000):
-        best = fitted(segments)
-        cost = best.levels**2 * best.mean_digits(segments)
-        others = [Shape(2, 1), Shape(2, segments.bit_length()), Shape(9, 3), Shape(16, 2)]
-        assert all(cost <= other.levels**2 * other.mean_digits(segments) for other in others)
+        best = fit_shape(segments)
+        cost = best.levels**2 * best.mean_digit_sum(segments)
+        others = [
+            SegmentTreeShape(2, 1),
+            SegmentTreeShape(2, segments.bit_length()),
+            SegmentTreeShape(9, 3),
+            SegmentTreeShape(16, 2),
+        ]
+        assert all(cost <= other.levels**2 * other.mean_digit_sum(segments) for other in others)
     counted = np.arange(1, 400)
-    for shape in (Shape(2, 1), Shape(2, 4), Shape(7, 3)):
-        digits = shape.digits(counted)
-        assert digits.mean() == pytest.approx(shape.mean_digits(399))
-        assert all(digits[:ended].max() <= shape.most_digits(ended) for ended in (1, 5, 48, 49, 399))
+    for shape in (SegmentTreeShape(2, 1), SegmentTreeShape(2, 4), SegmentTreeShape(7, 3)):
+        digits = shape.digit_sums(counted)
+        assert digits.mean() == pytest.approx(shape.mean_digit_sum(399))
+        assert all(digits[:ended].max() <= shape.max_digit_sum(ended) for ended in (1, 5, 48, 49, 399))
 
 
 def test_a_saved_run_goes_on() -> None:
     made, values = claim(threshold=3, segments=100), np.arange(30).reshape(10, 3) % 4
-    run = made.start(3, InsecureNoise(5))
+    noise = InsecureNoise(5)
+    run = made.start(3, noise)
     run.feed(values[:5])
-    again = made.load(run.save(), noise=run._noise.clone())
+    again = made.load(run.save(), noise=noise.clone())
     assert (run.feed(values[5:]).value == again.feed(values[5:]).value).all()
     run.widen(2)
     assert run.step(np.zeros(5, int)).value.shape == (5,)

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commanded import FAR, CommandedNoise
 
 from streamgauge import Pure, User, WEvent
-from streamgauge.adaptive.segment_tree import SegmentTree, Shape
-from streamgauge.adaptive.sparse_counter import SparseCounter, State
+from streamgauge.adaptive.sparse.sparse_counter import SegmentTree, SegmentTreeShape, SparseCounter, State
 from streamgauge.noise import Ints, Noise
-from streamgauge.testing import ImpulseNoise, InsecureNoise
+from streamgauge.testing.noise import ImpulseNoise, InsecureNoise
+from tests.support.commanded import FAR, CommandedNoise
+from tests.support.saved_states import read_state
 
 Q = Fraction(1, 8)
 REACH = 10
@@ -43,14 +43,12 @@ def stays(k: int) -> Fraction:
 @cache
 def silent(sums: Stream, threshold: int, margin: int) -> Fraction:
     """The chance that a test with this noise of its threshold fires at none of these sums."""
-    return (
-        stays(threshold + margin - sums[-1]) * silent(sums[:-1], threshold, margin) if sums else Fraction(1)
-    )
+    return stays(threshold + margin - sums[-1]) * silent(sums[:-1], threshold, margin) if sums else Fraction(1)
 
 
 @dataclass(frozen=True)
 class Test:
-    """When the counter cuts; every field but the first two is a way to break it."""
+    """The cuts of the counter; every field but the first two breaks it."""
 
     __test__ = False
     threshold: int = 1
@@ -101,7 +99,7 @@ class Test:
         return whole
 
     def loses(self, factor: Fraction, values: Stream, ticks: int) -> bool:
-        """Whether some cuts of some stream are more than `factor` times as likely as in a neighbour."""
+        """Return whether some cuts are more than `factor` times as likely as in a neighbour."""
         return any(
             self.chance(one, cuts) > factor * (self.chance(other, cuts) + ticks * 2 * LEFT_OUT)
             for one, other in neighbours(values, ticks)
@@ -153,8 +151,8 @@ def claim(**settings: Any) -> SparseCounter:
 def test_every_draw_has_the_scale_that_the_proof_asks_for(signed: bool, unit: Any) -> None:
     made = claim(signed=signed, split="1/5", segments=500, bound=2, **({"unit": unit} if unit else {}))
     share = Fraction(2) / (2 * (unit.ticks if unit else 1))
-    assert (1 + signed) / made.test.scale + made.shape.levels / made.tree.distribution.scale == share
-    assert (1 + signed) / made.test.scale == share / 5
+    assert (1 + signed) / made.test_noise.scale + made.shape.levels / made.tree.distribution.scale == share
+    assert (1 + signed) / made.test_noise.scale == share / 5
 
 
 def p_sums(tree: SegmentTree, ended: int) -> np.ndarray:
@@ -163,7 +161,7 @@ def p_sums(tree: SegmentTree, ended: int) -> np.ndarray:
     for draw in range(ended):
         entries, count = np.zeros((tree.shape.levels, 1), np.int64), np.zeros(1, np.int64)
         noise = ImpulseNoise(draw, 1)
-        decode[:, draw] = [tree.end(entries, count, np.zeros(1, np.int64), noise)[0] for _ in range(ended)]
+        decode[:, draw] = [tree.end_segments(entries, count, np.zeros(1, np.int64), noise)[0] for _ in range(ended)]
     return np.linalg.solve(decode, np.tri(ended))
 
 
@@ -179,22 +177,20 @@ def test_a_segment_is_in_as_many_p_sums_as_the_tree_has_levels(segments: int) ->
 
 
 def test_groups_that_end_segments_at_different_ticks_have_trees_of_their_own() -> None:
-    tree, noise = SegmentTree(Shape(2, 3), claim().tree.distribution), InsecureNoise(4)
+    tree, noise = SegmentTree(SegmentTreeShape(2, 3), claim().tree.distribution), InsecureNoise(4)
     entries, ended = np.zeros((3, 20_000), np.int64), np.zeros(20_000, np.int64)
     last = np.zeros(20_000, np.int64)
     for turn in range(9):
         groups = np.flatnonzero(np.arange(20_000) % (1 + turn % 3) == 0)
-        last[groups] = tree.end(entries, ended, groups, noise)
+        last[groups] = tree.end_segments(entries, ended, groups, noise)
     for count in np.unique(ended):
-        draws, seen = int(tree.shape.digits(np.array([count]))[0]), last[ended == count]
+        draws, seen = int(tree.shape.digit_sums(np.array([count]))[0]), last[ended == count]
         expected = draws * tree.distribution.variance
         assert abs(seen.var() / expected - 1) < 6.5 * sqrt(5 / len(seen))
 
 
 MOST = 2**63 - 1
-ENDS = np.array(
-    [-MOST - 1, -MOST, -(2**62), -(2**40) - 1, -(2**40), -2, -1, 0, 1, 2**40 - 1, 2**40, MOST - 1, MOST]
-)
+ENDS = np.array([-MOST - 1, -MOST, -(2**62), -(2**40) - 1, -(2**40), -2, -1, 0, 1, 2**40 - 1, 2**40, MOST - 1, MOST])
 
 
 def counted(cls: type[SparseCounter], signed: bool, values: Ints) -> Ints:
@@ -202,7 +198,7 @@ def counted(cls: type[SparseCounter], signed: bool, values: Ints) -> Ints:
     never = CommandedNoise(*[FAR] * len(values) * 2)
     run = cls(Pure(2), signed=signed).start(len(values), never)
     run.step(values)
-    return np.stack([run._state.total, run._state.open])
+    return np.stack([read_state(run).total, read_state(run).open_sum])
 
 
 def farthest(cls: type[SparseCounter], signed: bool) -> int:
@@ -221,16 +217,16 @@ def test_a_value_that_moves_by_one_moves_all_sums_by_one_even_where_64_bits_wrap
 class Clipping(SparseCounter):
     """A broken twin: clips without folding, so that both ends of 64 bits are far apart."""
 
-    def _counted(self, values: Ints) -> Ints:
+    def _clip_values(self, values: Ints) -> Ints:
         return values if self.signed else np.maximum(values, 0)
 
 
 class Reusing(SparseCounter):
     """A broken twin: the first noise of a threshold serves all segments."""
 
-    def _cut(self, state: State, groups: Ints, noise: Noise) -> None:
+    def _end_segments(self, state: State, groups: Ints, noise: Noise) -> None:
         margins = state.margins.copy()
-        super()._cut(state, groups, noise)
+        super()._end_segments(state, groups, noise)
         state.margins[:] = margins
 
 
@@ -238,7 +234,7 @@ def strangest(made: SparseCounter, stream: Stream) -> float:
     """By how many standard errors the cuts of many runs differ from the chances that were enumerated."""
     width = 40_000
     releases = made.start(width, InsecureNoise(8)).feed(np.repeat(np.array(stream)[:, None], width, axis=1))
-    ended = np.stack([bar.ordinal[: len(bar.waiting)] for bar in releases.bars])
+    ended = np.stack([bar.ordinal[: len(bar.is_waiting)] for bar in releases.error_bounds])
     cuts = np.diff(ended, axis=0, prepend=1) > 0
     worst = 0.0
     for pattern in product((False, True), repeat=len(stream)):
@@ -250,9 +246,7 @@ def strangest(made: SparseCounter, stream: Stream) -> float:
 
 def dyadic(cls: type[SparseCounter], signed: bool) -> SparseCounter:
     """A counter whose tests have noise of Q = 1/8, but for a millionth."""
-    return cls(
-        Pure(2 * (1 + signed) * Fraction(np.log(8))), horizon=9, threshold=1, split="1/2", signed=signed
-    )
+    return cls(Pure(2 * (1 + signed) * Fraction(np.log(8))), horizon=9, threshold=1, split="1/2", signed=signed)
 
 
 @pytest.mark.parametrize("signed", [False, True])

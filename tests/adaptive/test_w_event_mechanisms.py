@@ -5,24 +5,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commanded import FAR, CommandedNoise
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from streamgauge import Event, Pure, User, WEvent
-from streamgauge.adaptive import Released, Unknown
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import BudgetDistribution
-from streamgauge.adaptive.dissimilarity import ROOM, Fresh, Stale, cut, distance
-from streamgauge.adaptive.republishing import State
-from streamgauge.adaptive.w_event_sample import WEventSample
-from streamgauge.adaptive.w_event_uniform import WEventUniform
-from streamgauge.adaptive.window_budget import one_draw
+from streamgauge.adaptive import AdaptiveRelease, UnknownErrorBound
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.budget import single_draw_noise
+from streamgauge.adaptive.w_event.distribution import BudgetDistribution
+from streamgauge.adaptive.w_event.republish import (
+    MAX_DISTANCE,
+    FreshErrorBound,
+    StaleErrorBound,
+    State,
+    clipped_distance,
+    max_coordinate,
+)
+from streamgauge.adaptive.w_event.sample import WEventSample
+from streamgauge.adaptive.w_event.uniform import WEventUniform
 from streamgauge.continual import WindowSum
 from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum
 from streamgauge.privacy import Tick
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.commanded import FAR, CommandedNoise
 
 KINDS: list[type[Any]] = [WEventUniform, WEventSample, BudgetDistribution, BudgetAbsorption]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -47,8 +53,8 @@ def test_events_and_ticks_are_windows_of_one_tick(kind: type[Any]) -> None:
 @every_kind
 def test_group_size_shares_epsilon_among_the_steps_of_a_window(kind: type[Any]) -> None:
     claim = kind(Pure("3/4"), unit=WEvent(6), bound=2)
-    assert claim.steps == 12
-    assert claim.share.group(12) == claim.loss
+    assert claim.max_unit_steps == 12
+    assert claim.step_loss.group(12) == claim.loss
 
 
 def test_uniform_is_a_sliding_sum_of_one_tick_under_the_same_unit() -> None:
@@ -56,7 +62,7 @@ def test_uniform_is_a_sliding_sum_of_one_tick_under_the_same_unit() -> None:
         ours = WEventUniform(Pure("1/3"), unit=WEvent(w), bound=5)
         theirs = WindowSum(Pure("1/3"), window=1, unit=WEvent(w), bound=5)
         assert ours.distribution == theirs.distribution
-        assert ours.bar(3) == theirs.noise_at(3)
+        assert ours.error_bound(3) == theirs.noise_at(3)
         block = np.arange(12).reshape(4, 3)
         same = ours.start(3, InsecureNoise(1)).feed(block).value
         assert (same == theirs.start(3, InsecureNoise(1)).feed(block)).all()
@@ -90,10 +96,16 @@ def test_data_that_move_far_are_published_and_others_repeated(kind: type[Any]) -
     claim = kind(Pure(1), unit=WEvent(3))
     released = claim.start(2, SilentNoise()).feed([[5, 7]] * 3 + [[5, 8]] * 3 + [[900, 8]] * 3)
     assert released.value.tolist() == [[5, 7]] * 6 + [[900, 8]] * 3
-    assert [type(bar) for bar in released.bars] == [NoiseSum, *[Stale] * 5, Fresh, Stale, Stale]
+    assert [type(bar) for bar in released.error_bounds] == [
+        NoiseSum,
+        *[StaleErrorBound] * 5,
+        FreshErrorBound,
+        StaleErrorBound,
+        StaleErrorBound,
+    ]
     assert (released.value == released.centre).all()
-    assert isinstance(claim.bar(2), Unknown)
-    assert claim.bar(1) == released.bars[0]
+    assert isinstance(claim.error_bound(2), UnknownErrorBound)
+    assert claim.error_bound(1) == released.error_bounds[0]
 
 
 @both
@@ -119,7 +131,7 @@ def test_any_integers_are_data(kind: type[Any], numbers: list[tuple[int, int]], 
 @given(published=st.lists(int64, min_size=2, max_size=2), values=st.lists(int64, min_size=2, max_size=2))
 def test_distance_moves_no_farther_than_data(published: list[int], values: list[int]) -> None:
     """Integers of 64 bits are a circle: a count that moves by 1 may go from the largest to the smallest."""
-    assert steepest(distance, published, values) <= 1
+    assert steepest(clipped_distance, published, values) <= 1
 
 
 def steepest(measure: Any, published: list[int], values: list[int]) -> int:
@@ -130,37 +142,37 @@ def steepest(measure: Any, published: list[int], values: list[int]) -> int:
 def test_a_distance_that_is_not_around_the_circle_is_caught() -> None:
     def straight(published: Ints, values: Ints) -> int:
         exact = abs(published.astype(object) - values.astype(object))
-        return int(np.minimum(exact, cut(2)).sum())
+        return int(np.minimum(exact, max_coordinate(2)).sum())
 
     edge = [0, 2**63 - 1]
-    assert steepest(straight, edge, edge) > 1 >= steepest(distance, edge, edge)
+    assert steepest(straight, edge, edge) > 1 >= steepest(clipped_distance, edge, edge)
 
 
 def test_no_distance_overflows() -> None:
     for width in (1, 2, 1000):
         far = np.full(width, -(2**63))
-        assert ROOM - width < distance(np.zeros(width, np.int64), far) <= ROOM
+        assert MAX_DISTANCE - width < clipped_distance(np.zeros(width, np.int64), far) <= MAX_DISTANCE
 
 
-def rebuilt(claim: Any, released: Released) -> State:
+def rebuilt(claim: Any, released: AdaptiveRelease) -> State:
     """The memory of a run, from its releases alone."""
     state = claim.initial(released.value.shape[1], SilentNoise())
-    for value, bar in zip(released.value, released.bars, strict=True):
+    for value, bar in zip(released.value, released.error_bounds, strict=True):
         noise = getattr(bar, "noise", bar)
-        taken = claim.reach.l1 / noise.terms[0].distribution.scale / claim.budget(1)
-        state.history = np.append(state.history[1:], 0 if isinstance(bar, Stale) else int(taken))
-        state.last, state.tick = value.astype(np.int64), state.tick + 1
+        taken = claim.tick_sensitivity.l1 / noise.terms[0].distribution.scale / claim.to_budget(1)
+        state.history = np.append(state.history[1:], 0 if isinstance(bar, StaleErrorBound) else int(taken))
+        state.last_published, state.tick = value.astype(np.int64), state.tick + 1
     return state
 
 
 def told(claim: Any) -> bool:
-    """Whether all that a run remembers can be told from what it has released, at every tick."""
+    """Return whether the memory of a run follows from its releases, at every tick."""
     block, noise = np.repeat([[0, 3], [900, 7], [5000, 1]], 5, axis=0), InsecureNoise(8)
     state, seen = claim.initial(2, noise), []
     for row in block:
         seen.append(claim.step(state, row, noise))
         past = rebuilt(
-            claim, Released(np.stack([s.value for s in seen]), block, tuple(s.bars[0] for s in seen))
+            claim, AdaptiveRelease(np.stack([s.value for s in seen]), block, tuple(s.error_bounds[0] for s in seen))
         )
         if not all(np.array_equal(getattr(past, name), getattr(state, name)) for name in State.__slots__):
             return False
@@ -175,9 +187,9 @@ def test_the_memory_is_a_function_of_the_releases(kind: type[Any]) -> None:
 class Remembering(BudgetDistribution):
     """A broken twin: it compares with the last data that it saw, not with what it released."""
 
-    def step(self, state: State, values: Ints, noise: Noise) -> Released:
+    def step(self, state: State, values: Ints, noise: Noise) -> AdaptiveRelease:
         released = super().step(state, values, noise)
-        state.last = values
+        state.last_published = values
         return released
 
 
@@ -187,26 +199,27 @@ def test_a_twin_that_remembers_data_is_caught() -> None:
 
 @every_kind
 def test_an_announced_intrusion_is_shown_the_memory_and_needs_no_noise(kind: type[Any]) -> None:
-    run = kind(Pure(1), unit=WEvent(4), pan_private=True).start(2, CommandedNoise())
+    noise = CommandedNoise()
+    run = kind(Pure(1), unit=WEvent(4), pan_private=True).start(2, noise)
     run.step([3, 4])
-    asked = len(run._noise.scales)
+    asked = len(noise.scales)
     assert run.intrude() is not run._state
-    assert (run.intrusions, len(run._noise.scales)) == (1, asked)
+    assert (run.intrusions, len(noise.scales)) == (1, asked)
     with pytest.raises(TypeError, match=r"^pan_private must be True"):
         kind(Pure(1)).start(1, SilentNoise()).intrude()
 
 
-def missed(apart: int, beta: float, fresh: type[Any] = Fresh) -> float:
+def missed(apart: int, beta: float, fresh: type[Any] = FreshErrorBound) -> float:
     """The exact chance that the truth, so far from the last publication, is missed at the next tick."""
     claim = BudgetDistribution(Pure(1), unit=WEvent(2))
-    law = claim.law(claim.epsilon / 8)
-    published = fresh(one_draw(law)).half_width(1 - beta)
+    law = claim.build_law(claim.epsilon / 8)
+    published = fresh(single_draw_noise(law)).half_width(1 - beta)
     if_published, chance = 2 * law.tail(int(published) + 1), 0.0
     for noise in range(-160, 161):
         moved = apart + noise
-        stale = Stale(moved, one_draw(claim.looking), cut(1)).half_width(1 - beta)
+        stale = StaleErrorBound(moved, single_draw_noise(claim.distance_noise), max_coordinate(1)).half_width(1 - beta)
         miss = if_published if moved > law.scale else float(stale < apart)
-        chance += claim.looking.pmf(noise) * miss
+        chance += claim.distance_noise.pmf(noise) * miss
     return chance
 
 
@@ -216,7 +229,7 @@ def test_the_truth_is_missed_no_more_often_than_said_however_far_it_is(beta: flo
 
 
 def test_without_a_share_for_the_comparison_it_would_be() -> None:
-    class Whole(Fresh):
+    class Whole(FreshErrorBound):
         def half_width(self, confidence: float) -> float:
             return self.noise.half_width(confidence)
 
@@ -224,7 +237,7 @@ def test_without_a_share_for_the_comparison_it_would_be() -> None:
 
 
 def test_bars_are_infinite_where_distances_are_not_told_apart() -> None:
-    noise = one_draw(DiscreteLaplace(Fraction(2)))
-    assert Stale(10, noise, 10).half_width(0.9) == np.inf
-    assert Stale(-FAR, noise, cut(1)).half_width(0.9) == 0.0
-    assert 10 < Stale(10, noise, cut(1)).half_width(0.9) < 30
+    noise = single_draw_noise(DiscreteLaplace(Fraction(2)))
+    assert StaleErrorBound(10, noise, 10).half_width(0.9) == np.inf
+    assert StaleErrorBound(-FAR, noise, max_coordinate(1)).half_width(0.9) == 0.0
+    assert 10 < StaleErrorBound(10, noise, max_coordinate(1)).half_width(0.9) < 30

@@ -10,9 +10,9 @@ import opendp.prelude as dp
 import pytest
 
 from streamgauge import Pure
-from streamgauge.audit.adapters import BATCH, Callable, neighbours
-from streamgauge.audit.measuring import measure
-from streamgauge.audit.outputs import FLOAT, NAN, RESTED
+from streamgauge.audit.attack.measure import measure
+from streamgauge.audit.attack.outputs import KIND_FLOAT, KIND_NAN, REMAINDER_KIND_OFFSET
+from streamgauge.audit.subject import BATCH_OUTPUTS, CallableSubject, list_neighbours
 
 SURE = 1 - 1e-9
 dp.enable_features("contrib")
@@ -20,11 +20,11 @@ dp.enable_features("contrib")
 
 def shown(output: Any) -> list[float]:
     """The view of one run that always gives this."""
-    return Callable("one", lambda data: output, Pure(1), 0, 1).views(0, 1)[0].tolist()
+    return CallableSubject("one", lambda data: output, Pure(1), 0, 1).views(0, 1)[0].tolist()
 
 
 def measured(run: Any, *, one: Any = 1, other: Any = 0, runs: int = 4000, vectorised: bool = False) -> float:
-    return measure(Callable("subject", run, Pure(1), one, other, vectorised), runs, SURE).amount
+    return measure(CallableSubject("subject", run, Pure(1), one, other, vectorised), runs, SURE).amount
 
 
 def laplace(kind: type, scale: float) -> Any:
@@ -55,9 +55,7 @@ def test_a_measurement_is_called_run_by_run_if_it_takes_one_at_a_time() -> None:
 
 def test_noise_of_a_plain_numpy_function_is_told_by_its_bits_unless_they_are_cut_off() -> None:
     chance = np.random.default_rng(1)
-    plain = measured(
-        lambda x, runs: x + chance.laplace(0, 1, runs), one=1.0, other=0.0, runs=40_000, vectorised=True
-    )
+    plain = measured(lambda x, runs: x + chance.laplace(0, 1, runs), one=1.0, other=0.0, runs=40_000, vectorised=True)
     cut = measured(lambda x, runs: np.rint(x + chance.laplace(0, 1, runs)), runs=40_000, vectorised=True)
     assert plain > 3
     assert cut <= 1
@@ -85,23 +83,16 @@ def test_texts_are_told_apart_whatever_their_order() -> None:
 
 def test_outputs_are_numbers_remainders_and_kinds() -> None:
     assert shown(3) == shown(np.int8(3)) == [3, 0, 0]
-    assert shown(3.0) == [3, 0, FLOAT]
+    assert shown(3.0) == [3, 0, KIND_FLOAT]
     assert shown([1, (2, 3)][1]) == [2, 3, 0, 0]
     assert shown(np.array([[1, 2], [3, 4]])) == shown([[1, 2], [3, 4]]) == [1, 2, 3, 4, 0, 0]
-    assert shown(2**53 + 1) == [2.0**53, 1, RESTED]
-    assert shown([nan, 1]) == [0, 1, 0, NAN]
-    assert shown([1, nan]) == [1, 0, 0, NAN / 16]
+    assert shown(2**53 + 1) == [2.0**53, 1, REMAINDER_KIND_OFFSET]
+    assert shown([nan, 1]) == [0, 1, 0, KIND_NAN]
+    assert shown([1, nan]) == [1, 0, 0, KIND_NAN / 16]
     assert shown("same") == shown("same") != shown("other")
 
 
-ODDEST = [
-    (0.0, -0.0),
-    (1, True),
-    (1.0, True),
-    (1, Decimal(1)),
-    (Fraction(1, 3), 1 / 3),
-    (Decimal("1.0"), Decimal(1)),
-]
+ODDEST = [(0.0, -0.0), (1, True), (1.0, True), (1, Decimal(1)), (Fraction(1, 3), 1 / 3), (Decimal("1.0"), Decimal(1))]
 
 
 @pytest.mark.parametrize(("odd", "usual"), ODDEST)
@@ -118,10 +109,10 @@ def test_the_worst_of_many_neighbours_is_looked_for() -> None:
         return sum(min(value, 5) for value in values) + noise[0] - noise[1]
 
     inputs = [(), *((value,) for value in range(-1, 8))]
-    found = list(neighbours(inputs, lambda one, other: len(one) != len(other)))
+    found = list(list_neighbours(inputs, lambda one, other: len(one) != len(other)))
     assert len(found) == 9
-    given = Callable("given", total, Pure(4), *found[1], vectorised=True)
-    searched = Callable("searched", total, Pure(4), *found[1], vectorised=True, others=found)
+    given = CallableSubject("given", total, Pure(4), *found[1], is_vectorised=True)
+    searched = CallableSubject("searched", total, Pure(4), *found[1], is_vectorised=True, others=found)
     assert measure(given, 20_000, SURE).amount < 0.5
     worst = measure(searched, 20_000, SURE)
     assert 4 < worst.amount <= 5
@@ -130,25 +121,21 @@ def test_the_worst_of_many_neighbours_is_looked_for() -> None:
 
 def test_many_runs_are_taken_in_batches_and_none_is_lost() -> None:
     calls = iter(range(10**6))
-    views = Callable("counting", lambda data: float(next(calls)), Pure(1), 0, 1).views(0, 2 * BATCH + 5)
+    views = CallableSubject("counting", lambda data: float(next(calls)), Pure(1), 0, 1).views(0, 2 * BATCH_OUTPUTS + 5)
     assert sorted(set(np.diff(np.sort(views[:, 0])))) == [1]
-    assert views.shape == (2 * BATCH + 5, 3)
+    assert views.shape == (2 * BATCH_OUTPUTS + 5, 3)
 
 
 def test_integers_at_once_are_as_exact_as_one_by_one() -> None:
     big = np.array([2**63 - 1, -(2**63), 5])
-    at_once = Callable("at once", lambda data, runs: np.tile(big, (runs, 1)), Pure(1), 0, 1, vectorised=True)
+    at_once = CallableSubject("at once", lambda data, runs: np.tile(big, (runs, 1)), Pure(1), 0, 1, is_vectorised=True)
     assert at_once.views(0, 2)[1].tolist() == shown(big.tolist())
 
 
 @pytest.mark.parametrize(
     ("run", "vectorised", "message"),
     [
-        (
-            lambda data: [0] * (1 + data),
-            False,
-            r"^run must return outputs of one shape, got \(2,\) and \(1,\)$",
-        ),
+        (lambda data: [0] * (1 + data), False, r"^run must return outputs of one shape, got \(2,\) and \(1,\)$"),
         (lambda data: [[1, 2], [3]], False, r"^run must return outputs of one shape, got \(1,\) and \(2,\)$"),
         (
             lambda data, runs: np.zeros((3, 2)),
@@ -162,10 +149,8 @@ def test_integers_at_once_are_as_exact_as_one_by_one() -> None:
         ),
     ],
 )
-def test_outputs_that_do_not_fit_below_each_other_are_refused(
-    run: Any, vectorised: bool, message: str
-) -> None:
-    subject = Callable("ragged", run, Pure(1), 1, 0, vectorised)
+def test_outputs_that_do_not_fit_below_each_other_are_refused(run: Any, vectorised: bool, message: str) -> None:
+    subject = CallableSubject("ragged", run, Pure(1), 1, 0, vectorised)
     with pytest.raises(ValueError, match=message):
         subject.views(0, 9)
 

@@ -4,18 +4,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import Case, every_case
 
 import streamgauge as sg
-from streamgauge.continual import Binary, Mechanism, SimpleII
+from streamgauge.continual import Binary, LinearMechanism, SimpleII
 from streamgauge.noise import Ints
-from streamgauge.testing import CountedNoise, InsecureNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise
+from tests.support.catalogue import Case, every_case
 
 TICKS = 7
 LARGE = 2**30  # all grids have room for it
 
 
-def run_over(claim: Mechanism[Any], first: int) -> tuple[Any, list[Any]]:
+def run_over(claim: LinearMechanism[Any], first: int) -> tuple[Any, list[Any]]:
     """All releases where the first tick has so much, and what noise was asked for on the way."""
     noise = CountedNoise(InsecureNoise(51))
     stream = np.zeros((TICKS, 2), np.int64)
@@ -23,6 +23,7 @@ def run_over(claim: Mechanism[Any], first: int) -> tuple[Any, list[Any]]:
     return claim.start(2, noise).feed(stream), noise.requests
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_noise_and_its_grid_are_the_same_whatever_the_size_of_the_data(case: Case) -> None:
     """The precision attack: neither how noise is drawn nor how finely it is released depends on a value."""
@@ -63,7 +64,7 @@ def test_what_readers_do_to_a_release_changes_no_later_one(case: Case) -> None:
     check_spoilt(case.claim(TICKS))
 
 
-def check_spoilt(claim: Mechanism[Any]) -> None:
+def check_spoilt(claim: LinearMechanism[Any]) -> None:
     kept, spoilt = (claim.start(2, InsecureNoise(52)) for _ in range(2))
     for tick in range(TICKS):
         vector = np.array([tick, 1])

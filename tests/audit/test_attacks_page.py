@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from streamgauge.audit.mutants import Chance, every_twin
+from streamgauge.audit.broken import ExperimentNoise, every_twin
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "attacks.md").read_text()
@@ -38,11 +38,9 @@ def test_every_item_is_there_in_order_and_has_a_test() -> None:
 
 
 def test_every_mutant_that_is_named_exists() -> None:
-    known = " ".join(twins.name for twins in every_twin(Chance.seeded("page")))
+    known = " ".join(twins.name for twins in every_twin(ExperimentNoise.from_label("page")))
     told = [
-        name
-        for line in re.findall(r"Mutants? [^.;:]*", PAGE, re.IGNORECASE)
-        for name in re.findall('"([^"]+)"', line)
+        name for line in re.findall(r"Mutants? [^.;:]*", PAGE, re.IGNORECASE) for name in re.findall('"([^"]+)"', line)
     ]
     assert len(told) >= 6
     assert [name for name in told if name not in known] == []

@@ -8,27 +8,36 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure, WEvent
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import BudgetDistribution
-from streamgauge.adaptive.cascading_buffers import CascadingBuffers
-from streamgauge.adaptive.grouper import Grouper
-from streamgauge.adaptive.pegasus import Pegasus
-from streamgauge.adaptive.pegasus_hierarchy import PegasusHierarchy
-from streamgauge.adaptive.sparse_counter import SparseCounter
-from streamgauge.adaptive.w_event_sample import WEventSample
+from streamgauge.adaptive.pegasus.grouper import Grouper
+from streamgauge.adaptive.pegasus.hierarchy import PegasusHierarchy
+from streamgauge.adaptive.pegasus.pegasus import Pegasus
+from streamgauge.adaptive.sparse.cascading_buffers import CascadingBuffers
+from streamgauge.adaptive.sparse.sparse_counter import SparseCounter
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.distribution import BudgetDistribution
+from streamgauge.adaptive.w_event.sample import WEventSample
 from streamgauge.audit import catalogue
-from streamgauge.audit.adapting import AdaptingSubject, ForestSubject, PegasusSubject, subject_of
-from streamgauge.audit.auditing import audit
-from streamgauge.audit.chasing import Chase, ChasedSubject
-from streamgauge.audit.group_patterns import Asks, asks_along, log_below, log_chance
-from streamgauge.audit.groupings import worst_grouping
-from streamgauge.audit.mutants.pegasus import KeepsThreshold, OpensTheNext
-from streamgauge.audit.mutants.w_event import DecidesExactly
-from streamgauge.audit.spending import worst_window
+from streamgauge.audit.broken.adaptive import ExactDecisionDistribution, FixedThresholdGrouper, UnclosedGrouper
+from streamgauge.audit.report import audit
+from streamgauge.audit.subjects.adaptive import (
+    AdaptiveMechanismSubject,
+    ForestSubject,
+    PegasusSubject,
+    build_adaptive_subject,
+    find_worst_window,
+)
+from streamgauge.audit.subjects.adversaries import AdversarySubject, Chase
+from streamgauge.audit.subjects.groupings import (
+    ThresholdQueries,
+    log_cdf,
+    log_pattern_probability,
+    trace_queries,
+    worst_grouping,
+)
 from streamgauge.noise import DiscreteLaplace, Ints
-from streamgauge.noise.numbers import Bools
+from streamgauge.noise.coerce import Bools
 from streamgauge.postprocess import Hierarchy
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 SURE = 1 - 1e-9
 TREE = Hierarchy([-1, 0, 0])
@@ -45,7 +54,7 @@ def answers(counts: tuple[int, ...]) -> dict[frozenset[int], float]:
     for flags in product([False, True], repeat=len(counts) - 1):
         refused = frozenset(tick for tick, no in enumerate(flags, 2) if no)
         if all(tick - 1 not in refused for tick in refused):  # closed at once: the next opens
-            found[refused] = exp(log_chance(grouper(epsilon="1"), counts, refused))
+            found[refused] = exp(log_pattern_probability(grouper(epsilon="1"), counts, refused))
     return found
 
 
@@ -67,17 +76,17 @@ def test_patterns_come_as_often_as_was_computed() -> None:
 
 
 def test_a_pattern_is_a_threshold_and_asks_with_margins() -> None:
-    found = asks_along(grouper(epsilon="1", theta="7"), (4, 0, 0, 5), frozenset([3]))
-    assert [(asks.margins, asks.refused) for asks in found] == [([7 - 4, 7 - 5], [False, True]), ([], [])]
-    assert {asks.opening for asks in found} == {Fraction(4)}
-    assert found[0].asking == [Fraction(8)] * 2
+    found = trace_queries(grouper(epsilon="1", theta="7"), (4, 0, 0, 5), frozenset([3]))
+    assert [(asks.margins, asks.refusals) for asks in found] == [([7 - 4, 7 - 5], [False, True]), ([], [])]
+    assert {asks.threshold_scale for asks in found} == {Fraction(4)}
+    assert found[0].query_scales == [Fraction(8)] * 2
 
 
 def test_chances_are_those_of_the_law() -> None:
     law = DiscreteLaplace(Fraction(3, 2))
     for k in (-40, -1, 0, 5, 40):
-        assert float(log_below(law.scale, np.array(k))) == pytest.approx(log(law.tail(-k)), rel=1e-9)
-    assert Asks(Fraction(2)).log_chance() == pytest.approx(0, abs=1e-12)
+        assert float(log_cdf(law.scale, np.array(k))) == pytest.approx(log(law.tail(-k)), rel=1e-9)
+    assert ThresholdQueries(Fraction(2)).log_probability() == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", ["1/10", "2"])
@@ -86,28 +95,26 @@ def test_an_honest_grouper_keeps_its_epsilon_and_nearly_needs_it(epsilon: str) -
     assert 0.5 < worst <= 1
 
 
-@pytest.mark.parametrize(("kind", "least"), [(OpensTheNext, 1.05), (KeepsThreshold, 2)])
-def test_a_grouper_without_the_close_or_with_one_threshold_does_not(
-    kind: type[Grouper], least: float
-) -> None:
+@pytest.mark.parametrize(("kind", "least"), [(UnclosedGrouper, 1.05), (FixedThresholdGrouper, 2)])
+def test_a_grouper_without_the_close_or_with_one_threshold_does_not(kind: type[Grouper], least: float) -> None:
     assert float(worst_grouping(grouper(kind)).amount) > least * 0.1
 
 
 def test_a_grouper_that_does_not_answer_by_its_noise_is_refused() -> None:
     class Deaf(Grouper):
-        def _refused(self, state: object, asked: Ints, noise: object) -> Bools:
-            super()._refused(state, asked, noise)  # type: ignore[arg-type]
+        def _find_uneven(self, state: object, asked: Ints, noise: object) -> Bools:
+            super()._find_uneven(state, asked, noise)  # type: ignore[arg-type]
             return np.zeros(len(state.length), np.bool_)  # type: ignore[attr-defined]
 
     with pytest.raises(ValueError, match=r"^grouper must answer by its noise, got one answer for all$"):
-        log_chance(grouper(Deaf), (0, 0), frozenset())
+        log_pattern_probability(grouper(Deaf), (0, 0), frozenset())
 
 
 @pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption, WEventSample])
 def test_no_window_spends_more_than_the_claim_over_all_decisions(kind: type) -> None:
     for w in (1, 2, 4):
         claim = kind(Pure(1), unit=WEvent(w), bound=2)
-        assert Fraction(1, 2) < worst_window(claim, 7).amount <= 1
+        assert Fraction(1, 2) < find_worst_window(claim, 7).amount <= 1
 
 
 EXPERIMENTS = [
@@ -122,18 +129,18 @@ EXPERIMENTS = [
 @pytest.mark.parametrize("claim", EXPERIMENTS, ids=lambda claim: type(claim).__name__)
 def test_an_attack_does_not_condemn(claim: object) -> None:
     peek = 2 if isinstance(claim, CascadingBuffers) else None
-    how = {"peek": peek, "noise": InsecureNoise(16), "most": 2}
-    subject = subject_of(claim, 3, **how)  # type: ignore[arg-type]
+    how = {"peek": peek, "noise": InsecureNoise(16), "max_pairs": 2}
+    subject = build_adaptive_subject(claim, 3, **how)  # type: ignore[arg-type]
     verdict = audit(subject, 400 if isinstance(claim, BudgetAbsorption) else 1500, SURE)
-    assert not verdict.condemned, verdict.reasons
+    assert not verdict.is_condemned, verdict.reasons
 
 
 def test_views_have_all_that_is_released() -> None:
-    subject = AdaptingSubject(Pegasus(Pure(1)), 3, noise=InsecureNoise(1))
+    subject = AdaptiveMechanismSubject(Pegasus(Pure(1)), 3, noise=InsecureNoise(1))
     pair, arrays = subject.pairs()[0], 4  # value, centre, noisy, started
     assert subject.views(pair.one, 5).shape == (5, 3 * arrays + 3)
     assert (pair.one - pair.other).sum() == 1
-    seen = AdaptingSubject(CascadingBuffers(Pure(1), horizon=3, levels=1, kappa=1), 3, 2)
+    seen = AdaptiveMechanismSubject(CascadingBuffers(Pure(1), horizon=3, levels=1, kappa=1), 3, 2)
     assert seen.views(seen.pairs()[0].one, 5).shape[1] > seen.views(seen.pairs()[0].one, 5).shape[0]
 
 
@@ -146,8 +153,8 @@ def test_trees_side_by_side_are_runs() -> None:
 
 def test_what_is_too_wide_is_not_computed_and_said_so() -> None:
     worst = worst_grouping(grouper(epsilon="1/1000000"))
-    assert (worst.floor, worst.decided) == (0, False)
-    assert worst.how.startswith("not computed: noise of scale 4e+06")
+    assert (worst.floor, worst.is_decided) == (0, False)
+    assert worst.computed_from.startswith("not computed: noise of scale 4e+06")
 
 
 def test_pegasus_is_computed_for_all_steps_of_its_unit() -> None:
@@ -158,22 +165,22 @@ def test_pegasus_is_computed_for_all_steps_of_its_unit() -> None:
 
 
 def test_a_search_proves_nothing() -> None:
-    verdict = audit(PegasusSubject(Pegasus(Pure(1)), 2, noise=InsecureNoise(2), most=1), 400, SURE)
-    assert verdict.undecided
-    assert not verdict.proved
-    assert verdict.computed == "0.9397-infinite"
+    verdict = audit(PegasusSubject(Pegasus(Pure(1)), 2, noise=InsecureNoise(2), max_pairs=1), 400, SURE)
+    assert verdict.is_undecided
+    assert not verdict.is_proved
+    assert verdict.computed_text == "0.9397-infinite"
 
 
 def test_mechanisms_that_adapt_can_be_asked_for_by_name() -> None:
-    titles = [entry.title for entry in catalogue.entries("BudgetDistribution")]
+    titles = [entry.title for entry in catalogue.list_entries("BudgetDistribution")]
     assert titles == [
         "BudgetDistribution",
         "BudgetDistribution, pan-private",
         "BudgetDistribution, adaptively",
         "BudgetDistribution, windows of 3",
     ]
-    asked = catalogue.Asked(3, (Pure("1/3"),), WEvent(2))
-    (entry,) = catalogue.entries("WEventSample", asked)
+    asked = catalogue.AuditRequest(3, (Pure("1/3"),), WEvent(2))
+    (entry,) = catalogue.list_entries("WEventSample", asked)
     assert (entry.subject.loss, entry.subject.ticks) == (Pure("1/3"), 3)  # type: ignore[attr-defined]
 
 
@@ -185,10 +192,10 @@ def pattern_losses(kind: type[Grouper], ticks: int) -> list[float]:
     code, found = grouper(kind, epsilon="1", theta="2"), []
     for counts in product(CHOSEN, repeat=ticks):
         for refused in [pattern for pattern in answers(counts) if len(pattern) < 2]:
-            still = log_chance(code, counts, refused)
+            still = log_pattern_probability(code, counts, refused)
             for tick in range(ticks):
                 moved = (*counts[:tick], counts[tick] + 1, *counts[tick + 1 :])
-                found.append(abs(still - log_chance(code, moved, refused)))
+                found.append(abs(still - log_pattern_probability(code, moved, refused)))
     return found
 
 
@@ -203,32 +210,30 @@ def test_what_an_adversary_names_is_all_that_can_be_named() -> None:
     code, total = grouper(epsilon="1"), 0.0
     for refused in (frozenset[int](), frozenset([2]), frozenset([3])):
         counts = (3, 9, 0 if 2 in refused else 7)
-        total += exp(log_chance(code, counts, refused))
+        total += exp(log_pattern_probability(code, counts, refused))
     assert total == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption, Pegasus, SparseCounter])
 def test_an_adversary_who_sees_releases_does_not_condemn(kind: type) -> None:
-    subject = ChasedSubject(kind(Pure(1)), 2, noise=InsecureNoise(17))
-    verdict = audit(subject, 200 if kind.JOINT else 1000, SURE)  # type: ignore[attr-defined]
-    assert not verdict.condemned, verdict.reasons
+    subject = AdversarySubject(kind(Pure(1)), 2, noise=InsecureNoise(17))
+    verdict = audit(subject, 200 if kind.HAS_JOINT_GROUPS else 1000, SURE)  # type: ignore[attr-defined]
+    assert not verdict.is_condemned, verdict.reasons
 
 
 def test_what_is_decided_at_the_edge_is_seen_by_an_adversary_and_by_no_fixed_stream() -> None:
-    claim, runs = DecidesExactly(Pure(1)), 400
-    fixed = audit(AdaptingSubject(claim, 2, noise=InsecureNoise(18), most=3), runs, SURE)
-    chosen = audit(ChasedSubject(claim, 2, noise=InsecureNoise(18), most=3), runs, SURE)
-    assert not fixed.condemned
-    assert chosen.condemned
-    assert chosen.measured is not None
-    assert chosen.measured.pair == "counts 4 above the last release"
+    claim, runs = ExactDecisionDistribution(Pure(1)), 400
+    fixed = audit(AdaptiveMechanismSubject(claim, 2, noise=InsecureNoise(18), max_pairs=3), runs, SURE)
+    chosen = audit(AdversarySubject(claim, 2, noise=InsecureNoise(18), max_pairs=3), runs, SURE)
+    assert not fixed.is_condemned
+    assert chosen.is_condemned
+    assert chosen.measurement is not None
+    assert chosen.measurement.pair == "counts 4 above the last release"
 
 
 def test_an_adversary_that_moves_more_than_a_unit_is_refused() -> None:
-    subject = ChasedSubject(Pegasus(Pure(1)), 3, adversaries=[Chase(0, (1, 2))])
-    with pytest.raises(
-        ValueError, match=r"^adversary must move one unit by 1 in each of its ticks, got more$"
-    ):
+    subject = AdversarySubject(Pegasus(Pure(1)), 3, adversaries=[Chase(0, (1, 2))])
+    with pytest.raises(ValueError, match=r"^adversary must move no more ticks than one unit does, got more$"):
         subject.views(subject.pairs()[0].one, 5)
 
 

@@ -5,32 +5,32 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from adaptive_catalogue import adapting
-from catalogue import exported
-from statistics_catalogue import statistics_found
 
 import streamgauge as sg
 from streamgauge.audit import catalogue, report
-from streamgauge.audit.catalogue import Asked, Entry, entries, names, twins
-from streamgauge.audit.mechanisms import MechanismSubject
-from streamgauge.audit.report import Finding, Report, plain, report_on, runs_of, share
-from streamgauge.audit.verdict import Measured, Verdict
+from streamgauge.audit.catalogue import AuditRequest, CatalogueEntry, list_entries, list_names, list_twins
+from streamgauge.audit.report import AuditReport, Finding, audit_entries, choose_runs, split_confidence, to_plain_json
+from streamgauge.audit.subjects.mechanisms import MechanismSubject
+from streamgauge.audit.verdict import Measurement, Verdict
 from streamgauge.continual import Binary, SimpleII
+from tests.support.adaptive_catalogue import adapting
+from tests.support.catalogue import exported
+from tests.support.statistics_catalogue import statistics_found
 
 QUICK = 2000
 SURE = 1 - 1e-9
 
 
 def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> None:
-    assert set(catalogue.mechanisms().values()) == set(exported())
-    assert set(catalogue.adapting().values()) == set(adapting())
-    assert set(catalogue.statistics_of_all().values()) == set(statistics_found())
-    titles = {entry.title.partition("(")[0].partition(",")[0] for entry in entries()}
-    assert titles == set(names())
+    assert set(catalogue.find_mechanisms().values()) == set(exported())
+    assert set(catalogue.find_adaptive().values()) == set(adapting())
+    assert set(catalogue.find_statistics().values()) == set(statistics_found())
+    titles = {entry.title.partition("(")[0].partition(",")[0] for entry in list_entries()}
+    assert titles == set(list_names())
 
 
 def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> None:
-    kinds = Counter(entry.kind for entry in entries())
+    kinds = Counter(entry.kind for entry in list_entries())
     assert set(kinds) == {
         "counter",
         "unit",
@@ -43,98 +43,97 @@ def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> 
         "seized",
         "local",
     }
-    for name, cls in catalogue.mechanisms().items():
-        found = {entry.subject.loss.currency for entry in entries(name)} - {"approximate"}
+    for name, cls in catalogue.find_mechanisms().items():
+        found = {entry.subject.loss.currency for entry in list_entries(name)} - {"approximate"}
         assert found == {loss(1).currency for loss in cls.LOSSES if loss is not sg.Approx}
 
 
 def test_every_mechanism_is_attacked_in_all_units_that_it_takes() -> None:
-    for name, cls in catalogue.mechanisms().items():
-        found = {entry.subject.mechanism.unit for entry in entries(name) if entry.kind == "unit"}
-        refused = {unit for unit in catalogue.UNITS if not list(entries(name, Asked(unit=unit)))}
+    for name, cls in catalogue.find_mechanisms().items():
+        found = {entry.subject.claim.unit for entry in list_entries(name) if entry.kind == "unit"}
+        refused = {unit for unit in catalogue.UNITS if not list(list_entries(name, AuditRequest(unit=unit)))}
         assert found == set(catalogue.UNITS) - refused, cls
 
 
 def test_some_are_attacked_as_they_are_stated() -> None:
-    stated = [entry for entry in entries() if entry.subject.loss.currency == "approximate"]
-    assert {entry.title for entry in stated} >= {f"{name}, as stated" for name in catalogue.STATED_BY}
+    stated = [entry for entry in list_entries() if entry.subject.loss.currency == "approximate"]
+    assert {entry.title for entry in stated} >= {f"{name}, as stated" for name in catalogue.APPROX_MECHANISMS}
 
 
 def test_a_class_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
-    monkeypatch.setitem(catalogue.MECHANISMS, "WindowSum", ({},))
+    monkeypatch.setitem(catalogue.MECHANISM_SETTINGS, "WindowSum", ({},))
     with pytest.raises(TypeError, match=r"^settings of WindowSum must be in the catalogue, got none of"):
-        list(entries("WindowSum"))
-    monkeypatch.delitem(catalogue.STATISTICS, "Mean")
+        list(list_entries("WindowSum"))
+    monkeypatch.delitem(catalogue.STATISTIC_CASES, "Mean")
     with pytest.raises(TypeError, match=r"^settings of Mean must be in the catalogue, got none$"):
-        list(entries("Mean"))
+        list(list_entries("Mean"))
 
 
 def test_what_is_asked_for_is_what_is_attacked() -> None:
-    asked = Asked(4, (sg.Pure("1/3"),), sg.User(2, 3))
-    found = [entry for entry in entries("Binary", asked) if isinstance(entry.subject, MechanismSubject)]
+    asked = AuditRequest(4, (sg.Pure("1/3"),), sg.User(2, 3))
+    found = [entry for entry in list_entries("Binary", asked) if isinstance(entry.subject, MechanismSubject)]
     assert found
     for entry in found:
         assert isinstance(entry.subject, MechanismSubject)
-        assert entry.subject.mechanism.unit == sg.User(2, 3)
+        assert entry.subject.claim.unit == sg.User(2, 3)
         assert (entry.subject.ticks, entry.subject.loss) == (4, sg.Pure("1/3"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SimpleII", "Segments", "Mean"])
 def test_a_small_report_is_clean(name: str, monkeypatch: Any) -> None:
-    for setting, few in (("SAVED_RUNS", 500), ("BESIDE_RUNS", 100)):
+    for setting, few in (("SAVE_AND_LOAD_RUNS", 500), ("OTHER_GROUPS_RUNS", 100)):
         monkeypatch.setattr(catalogue, setting, few)
-    found = report_on(entries(name), QUICK, confidence=SURE)
-    assert found.clean, [finding.verdict.reasons for finding in found.findings]
+    found = audit_entries(list_entries(name), QUICK, confidence=SURE)
+    assert found.is_clean, [finding.verdict.reasons for finding in found.findings]
     assert found.summary.startswith(f"{len(found.findings)} claims hold, 0 condemned; ")
 
 
 def test_controls_turn_the_verdict() -> None:
     """A broken twin that is found out is as it must be; called honest, it spoils the report."""
-    broken, honest = list(twins())[:2]
-    assert report_on([broken, honest], QUICK, confidence=SURE).clean
-    innocent = Entry(broken.kind, broken.title, broken.subject, guilty=False, runs=broken.runs)
-    spoilt = report_on([innocent, honest], QUICK, confidence=SURE)
-    assert not spoilt.clean
-    assert spoilt.findings[0].words == "condemned"
-    accused = Entry("twin", "an honest one", honest.subject, guilty=True, runs=honest.runs)
-    missed = report_on([accused], QUICK, confidence=SURE)
-    assert not missed.clean
-    assert missed.findings[0].words == "missed"
+    broken, honest = list(list_twins())[:2]
+    assert audit_entries([broken, honest], QUICK, confidence=SURE).is_clean
+    innocent = CatalogueEntry(broken.kind, broken.title, broken.subject, is_broken=False, runs=broken.runs)
+    spoilt = audit_entries([innocent, honest], QUICK, confidence=SURE)
+    assert not spoilt.is_clean
+    assert spoilt.findings[0].summary == "condemned"
+    accused = CatalogueEntry("twin", "an honest one", honest.subject, is_broken=True, runs=honest.runs)
+    missed = audit_entries([accused], QUICK, confidence=SURE)
+    assert not missed.is_clean
+    assert missed.findings[0].summary == "missed"
 
 
 def test_the_doubt_of_a_report_is_shared_by_its_verdicts() -> None:
-    entry = Entry("counter", "a", MechanismSubject(SimpleII(sg.Pure(1)), 1))
-    found = report_on([entry] * 4, 100, confidence=0.99)
-    assert {each.verdict.measured.confidence for each in found.findings if each.verdict.measured} == {
-        share(0.99, 4)
+    entry = CatalogueEntry("counter", "a", MechanismSubject(SimpleII(sg.Pure(1)), 1))
+    found = audit_entries([entry] * 4, 100, confidence=0.99)
+    assert {each.verdict.measurement.confidence for each in found.findings if each.verdict.measurement} == {
+        split_confidence(0.99, 4)
     }
-    assert 1 - share(0.99, 4) == pytest.approx(0.0025)
+    assert 1 - split_confidence(0.99, 4) == pytest.approx(0.0025)
 
 
 def test_twins_know_how_many_runs_they_need_and_what_is_told_has_fewer() -> None:
-    entry = next(iter(twins()))
-    assert runs_of(entry, 10) == entry.runs
-    published = next(entry for entry in entries("Mean") if entry.kind == "published")
-    assert runs_of(published, 10**6) == 10**5
-    assert runs_of(published, 10) == report.FEWEST_PUBLISHED
+    entry = next(iter(list_twins()))
+    assert choose_runs(entry, 10) == entry.runs
+    published = next(entry for entry in list_entries("Mean") if entry.kind == "published")
+    assert choose_runs(published, 10**6) == 10**5
+    assert choose_runs(published, 10) == report.MIN_PUBLISHED_RUNS
 
 
 def test_who_waits_is_told_of_every_subject() -> None:
     told: list[tuple[int, int, str]] = []
-    entry = Entry("counter", "a", MechanismSubject(SimpleII(sg.Pure(1)), 1))
-    report_on(
-        [entry, entry], 200, watch=lambda number, count, title, done, of: told.append((number, count, title))
-    )
+    entry = CatalogueEntry("counter", "a", MechanismSubject(SimpleII(sg.Pure(1)), 1))
+    audit_entries([entry, entry], 200, watch=lambda number, count, title, done, of: told.append((number, count, title)))
     assert set(told) == {(1, 2, "a"), (2, 2, "a")}
 
 
 def test_json_of_a_report_is_json() -> None:
-    measured = Measured("p", "s", 10, 0.9, float("inf"), 1.0, 0.0, 0.0, 0.1)
-    verdict = Verdict("b", sg.Pure(1), exact=float("inf"), exact_pair="q", measured=measured)
-    found = Report((Finding("twin", "t", verdict, guilty=True, why="because"),), 0.9, 1.0)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["clean"] is True
-    assert told["findings"][0]["exact"] == "infinite"
-    assert told["findings"][0]["measured"]["amount"] == "infinite"
-    assert plain(float("nan")) == "infinite"
-    assert Binary.__name__ in names()
+    measured = Measurement("p", "s", 10, 0.9, float("inf"), 1.0, 0.0, 0.0, 0.1)
+    verdict = Verdict("b", sg.Pure(1), exact=float("inf"), exact_pair="q", measurement=measured)
+    found = AuditReport((Finding("twin", "t", verdict, is_broken=True, reason="because"),), 0.9, 1.0)
+    told = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert told["is_clean"] is True
+    assert told["findings"][0]["exact_loss"] == "infinite"
+    assert told["findings"][0]["measurement"]["amount"] == "infinite"
+    assert to_plain_json(float("nan")) == "infinite"
+    assert Binary.__name__ in list_names()

@@ -1,24 +1,21 @@
 """`streamgauge audit` tells what was measured, by table, JSON and page; its exit code is the verdict."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
-
-from clinics import TOML, clinic, line_of, told
-
 import streamgauge as sg
-from streamgauge.audit import catalogue, pipelines
-from streamgauge.audit.catalogue import Entry, twins
-from streamgauge.audit.private_runs import PrivateRuns
+from streamgauge.audit import catalogue
+from streamgauge.audit.catalogue import CatalogueEntry, list_twins
+from streamgauge.audit.pipeline import audit as pipelines
+from streamgauge.audit.pipeline.runs import PrivateRuns
 from streamgauge.audit.verdict import Verdict
 from streamgauge.cli import audit as command
-from streamgauge.cli import audit_progress
-from streamgauge.cli.failures import CONDEMNED, STOPPED
+from streamgauge.cli.errors import EXIT_CLAIM_BROKEN, EXIT_STOPPED
+from streamgauge.cli.views import audit as audit_progress
+from tests.support.clinics import TOML, clinic, line_of, told
 
 ONE = TOML.replace("epsilon = 0.5", "epsilon = 0.75", 1).partition("[[release]]")[0] + (
     '[[release]]\nname = "visits"\nsql = "SELECT COUNT(*) FROM visits"\nwindow = "each"\nepsilon = 1\n'
@@ -39,6 +36,7 @@ def test_a_mechanism_is_attacked_by_name() -> None:
     assert " claims hold, 0 condemned" in rows[-1]
 
 
+@pytest.mark.slow
 def test_other_units_and_losses_can_be_asked_for() -> None:
     found = told("audit", "Kary", "--rho", "0.5", "--unit", "w_event:2", "--runs", "500", "--json", *SURE)
     assert found.exit_code == 0, found.output
@@ -47,6 +45,7 @@ def test_other_units_and_losses_can_be_asked_for() -> None:
     assert all("WEvent(w=2" in each["subject"] for each in report["findings"])
 
 
+@pytest.mark.slow
 def test_units_of_more_patterns_than_can_be_listed_are_no_error() -> None:
     words = ("--epsilon", "1", "--unit", "user:1,20", "--ticks", "40", "--runs", "200", *SURE)
     found = told("audit", "Binary", *words)
@@ -59,7 +58,7 @@ def test_a_claim_with_a_delta_is_attacked_as_stated() -> None:
     findings = json.loads(told("audit", "SimpleII", *words).stdout)["findings"]
     counters = [each for each in findings if each["kind"] == "counter"]
     assert [each["currency"] for each in counters] == ["approximate", "zCDP"]
-    assert counters[0]["between"][1] < 1
+    assert counters[0]["exact_bounds"][1] < 1
 
 
 def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path) -> None:
@@ -78,8 +77,8 @@ def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path
         "clinic.toml, stopped and resumed",
         "clinic.toml, run by run",
     ]
-    assert report["findings"][0]["exact"] == 1
-    assert report["clean"]
+    assert report["findings"][0]["exact_loss"] == 1
+    assert report["is_clean"]
     assert "3 claims hold" in found.stderr
     assert "clinic.toml: visits" in page.read_text()
     page.unlink()
@@ -88,39 +87,38 @@ def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path
 
 
 def test_a_claim_that_does_not_hold_ends_with_3(monkeypatch: Any) -> None:
-    broken = next(iter(twins()))
-    guilty = Entry("counter", "a broken one", broken.subject, runs=broken.runs)
-    monkeypatch.setattr(catalogue, "entries", lambda name, asked: [guilty])
+    broken = next(iter(list_twins()))
+    guilty = CatalogueEntry("counter", "a broken one", broken.subject, runs=broken.runs)
+    monkeypatch.setattr(catalogue, "list_entries", lambda name, asked: [guilty])
     found = told("audit", "Binary", *SURE)
-    assert found.exit_code == CONDEMNED == 3
+    assert found.exit_code == EXIT_CLAIM_BROKEN == 3
     assert "a broken one: computed" in found.stdout
     assert "0 claims hold, 1 condemned" in found.stdout
 
 
 def test_mutants_are_condemned_and_that_is_well(monkeypatch: Any) -> None:
-    monkeypatch.setattr(catalogue, "twins", lambda: list(twins())[:2])
+    monkeypatch.setattr(catalogue, "list_twins", lambda: list(list_twins())[:2])
     found = told("audit", "--mutants", *SURE)
     assert found.exit_code == 0, found.output
     assert "1 of 1 broken twins found out" in found.stdout
 
 
+@pytest.mark.slow
 def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
     """And the demo's pipeline, and the controls."""
-    some, few = list(catalogue.entries("SimpleI")), list(twins())[:2]
-    monkeypatch.setattr(catalogue, "twins", lambda: few)
-    monkeypatch.setattr(catalogue, "entries", lambda: some)
+    some, few = list(catalogue.list_entries("SimpleI")), list(list_twins())[:2]
+    monkeypatch.setattr(catalogue, "list_twins", lambda: few)
+    monkeypatch.setattr(catalogue, "list_entries", lambda: some)
     asked: list[Any] = []
     verdict = Verdict("clinic.toml", sg.Pure(1), exact=0.5)
-    monkeypatch.setattr(
-        pipelines, "audit_pipeline", lambda file, **how: asked.append((file, how)) or [verdict]
-    )
+    monkeypatch.setattr(pipelines, "audit_pipeline", lambda file, **how: asked.append((file, how)) or [verdict])
     found = told("audit", "--quick", "--runs", "500", *SURE)
     assert found.exit_code == 0, found.output
     for said in ("clinic.toml", "SimpleI", "1 of 1 broken twins found out"):
         assert said in found.stdout
     ((file, how),) = asked
     assert next(release.name for release in file.releases) == "fever_by_region"
-    assert how["runs"] == command.QUICK_PIPELINE
+    assert how["runs"] == command.QUICK_PIPELINE_RUNS
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,7 @@ def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
         (["Count", "--unit", "user:1,20", "--ticks", "40"], "--ticks and --unit: ticks must leave at most"),
         (["Binary", "--epsilon", "1e400"], "--epsilon must be a number above 0"),
         (["Binary", "--rho", "1e-400"], "--rho must be a number above 0"),
-        (["."], "WHAT must be a pipeline file or a name, got the folder ."),
+        (["."], "TARGET must be a pipeline file or a name, got the folder ."),
         (["clinic.toml", "--ticks", "65"], "--ticks must be at most 64 for a pipeline file"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
@@ -154,11 +152,11 @@ def test_what_cannot_be_audited_is_refused_in_one_line(words: list[str], said: s
 def test_who_waits_without_a_terminal_reads_a_line_now_and_then(monkeypatch: Any, capsys: Any) -> None:
     clock = iter([0.0, 10.0, 40.0, 45.0, 71.0])
     monkeypatch.setattr(audit_progress, "monotonic", lambda: next(clock))
-    with audit_progress.Waiting() as waiting:
-        waiting.for_subject("clinic.toml: visits", 1000, 12_000)
-        waiting.for_subject("clinic.toml: visits", 2000, 12_000)
-        waiting.for_all(3, 9, "Binary", 1, 2)
-        waiting.for_all(4, 9, "Kary", 1, 2)
+    with audit_progress.AuditProgress() as waiting:
+        waiting.update_subject("clinic.toml: visits", 1000, 12_000)
+        waiting.update_subject("clinic.toml: visits", 2000, 12_000)
+        waiting.update_all(3, 9, "Binary", 1, 2)
+        waiting.update_all(4, 9, "Kary", 1, 2)
     out, err = capsys.readouterr()
     assert err.splitlines() == ["40 s: clinic.toml: visits, 2,000 of 12,000 runs", "71 s: 4 of 9, Kary"]
     assert out == ""
@@ -176,9 +174,9 @@ def test_ctrl_c_ends_an_audit_and_leaves_nothing(tmp_path: Path, monkeypatch: An
         folders.append(runs.folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivateRuns, "_life", pressed)
+    monkeypatch.setattr(PrivateRuns, "_run_attempt", pressed)
     found = told("audit", clinic(tmp_path, ONE))
-    assert found.exit_code == STOPPED
+    assert found.exit_code == EXIT_STOPPED
     assert found.stdout == ""
     assert "Traceback" not in found.stderr
     assert not folders[0].exists()

@@ -9,11 +9,10 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.audit import PanPrivateSubject, audit, worst_announced, worst_intrusion
-from streamgauge.audit.intruders import Intruder, worst_to
-from streamgauge.audit.pan_private import Exposed, lots
+from streamgauge.audit.subjects.pan_private import ExposedStreams, Intruder, compute_worst_to, draw_uniform
 from streamgauge.continual import Kary, Segments
 from streamgauge.noise import Noise
-from streamgauge.testing import InsecureKeystream, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureKeystream, InsecureNoise, SilentNoise
 
 SURE = 1 - 1e-9
 TICKS = 6
@@ -41,10 +40,11 @@ class StirredOnce(Kary):
 
     def intrude(self, state: Any, noise: Noise) -> Any:
         seen = Kary.intrude(self, state, SilentNoise())
-        self._stir(state, noise)
+        self._add_register_noise(state, noise)
         return seen
 
 
+@pytest.mark.slow
 def test_seen_and_handed_over_at_any_two_ticks_is_acquitted() -> None:
     for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 8))):
         assert float(worst_intrusion(claim(loss), TICKS).amount) == pytest.approx(float(loss.amount))
@@ -56,17 +56,20 @@ def test_windows_of_ticks_are_hidden_from_an_intruder_too() -> None:
         assert 0.5 < float(worst_intrusion(claim(unit=unit), TICKS).amount) <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("settings", [{}, {"asked": 4}, {"peek": 2, "asked": 4}, {"by_lot": True}], ids=str)
+@pytest.mark.one_of_each
+@pytest.mark.parametrize(
+    "settings", [{}, {"announced_tick": 4}, {"peek": 2, "announced_tick": 4}, {"has_random_peek": True}], ids=str
+)
 def test_an_honest_run_is_acquitted_by_experiment(settings: dict[str, Any]) -> None:
     verdict = audit(subject(claim(), **settings), 20_000, SURE)
-    assert not verdict.condemned, verdict.reasons
+    assert not verdict.is_condemned, verdict.reasons
     assert verdict.exact == pytest.approx(1)
 
 
 @pytest.mark.parametrize("by_lot", [False, True])
 def test_a_register_without_noise_is_condemned_by_computation_and_by_experiment(by_lot: bool) -> None:
     broken = claim(kind=BareRegisters)
-    verdict = audit(subject(broken, by_lot=by_lot), 20_000, SURE)
+    verdict = audit(subject(broken, has_random_peek=by_lot), 20_000, SURE)
     assert verdict.exact == inf
     assert len(verdict.reasons) == 2
 
@@ -74,38 +77,38 @@ def test_a_register_without_noise_is_condemned_by_computation_and_by_experiment(
 def test_noise_after_the_hand_over_only_is_seen_by_who_looked_before() -> None:
     """The memory seen, then handed over as it is: what came in between is bare."""
     broken = claim(kind=StirredOnce)
-    assert worst_to(broken, TICKS, Intruder(1, 3)).floor == inf
-    assert worst_to(claim(), TICKS, Intruder(1, 3)).amount <= 1 + 1e-6
+    assert compute_worst_to(broken, TICKS, Intruder(1, 3)).floor == inf
+    assert compute_worst_to(claim(), TICKS, Intruder(1, 3)).amount <= 1 + 1e-6
 
 
 def test_views_hold_releases_and_memory_in_order() -> None:
     silent = PanPrivateSubject(claim(), TICKS, peek=2, noise=SilentNoise())
-    seen = silent.views(Exposed(np.array([[1, 0, 0, 1, 0, 0]]), 2), 3)
+    seen = silent.views(ExposedStreams(np.array([[1, 0, 0, 1, 0, 0]]), 2), 3)
     releases = [1, 1, 1, 2, 2, 2]
     assert seen[0, :2].tolist() == releases[:2]
     assert seen[0, -4:].tolist() == releases[2:]
-    assert seen.shape[1] == 6 + len(silent.memory.of_each(claim().initial(3, SilentNoise()), 3))
+    assert seen.shape[1] == 6 + len(silent.memory.read_groups(claim().initial(3, SilentNoise()), 3))
     assert (seen == seen[0]).all()
-    assert not silent.apart
+    assert not silent.has_varying_shared_state
 
 
 def test_a_verdict_says_which_ticks_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.audit.pan_private.TRIED", 3)
+    monkeypatch.setattr("streamgauge.audit.subjects.pan_private.MAX_COMPUTED_TICKS", 3)
     verdict = audit(subject(claim()), runs=0)
-    assert verdict.computed.endswith("(3 of 6 ticks)")
-    assert verdict.as_json()["computed_part"] == "3 of 6 ticks"
-    assert verdict.as_json()["computed_from"] == "the code of 3 ticks was tried"
-    assert "memory seen after tick" in verdict.as_json()["exact_pair"]
-    monkeypatch.setattr("streamgauge.audit.pan_private.TRIED", TICKS)
+    assert verdict.computed_text.endswith("(3 of 6 ticks)")
+    assert verdict.to_json()["computed_part"] == "3 of 6 ticks"
+    assert verdict.to_json()["computed_from"] == "the code of 3 ticks was tried"
+    assert "memory seen after tick" in verdict.to_json()["exact_pair"]
+    monkeypatch.setattr("streamgauge.audit.subjects.pan_private.MAX_COMPUTED_TICKS", TICKS)
     assert "only" not in audit(subject(claim()), runs=0).exact_pair
 
 
 def test_who_refuses_announced_intrusions_is_not_asked() -> None:
-    refusing = PanPrivateSubject(Segments(sg.Pure(1), horizon=4), 4, asked=2)
+    refusing = PanPrivateSubject(Segments(sg.Pure(1), horizon=4), 4, announced_tick=2)
     with pytest.raises(TypeError, match="must be"):
-        refusing.views(Exposed(np.zeros((1, 4), np.int64), 1), 5)
+        refusing.views(ExposedStreams(np.zeros((1, 4), np.int64), 1), 5)
 
 
 def test_lots_are_even() -> None:
-    counts = np.bincount(lots(InsecureKeystream("lots"), 70_000, 7), minlength=7)
+    counts = np.bincount(draw_uniform(InsecureKeystream("lots"), 70_000, 7), minlength=7)
     assert abs(counts - 10_000).max() < 700

@@ -8,32 +8,47 @@ from typing import Any
 
 import numpy as np
 import pytest
-from panprivate_catalogue import estimators_found
 
 import streamgauge as sg
-from streamgauge.audit import catalogue, seized_claims
-from streamgauge.audit.auditing import audit
-from streamgauge.audit.catalogue import Asked, entries
-from streamgauge.audit.forked_chance import Forked, every_way
-from streamgauge.audit.measuring import measure
-from streamgauge.audit.mutants import Chance
-from streamgauge.audit.mutants.seized import every_twin
-from streamgauge.audit.seized import OneKey, SeizedSubject, story
-from streamgauge.audit.seized_counters import one_slot
-from streamgauge.audit.seized_evidence import Seizure, law_of_rows
-from streamgauge.audit.seized_kernels import ESTIMATE, INTRUDE, SeizedKernel, cut_laplace
-from streamgauge.audit.seized_search import LOOK, Story, Streams, product_of, worst_seizure
+from streamgauge.audit import catalogue
+from streamgauge.audit.attack.measure import measure
+from streamgauge.audit.broken import ExperimentNoise
+from streamgauge.audit.broken.memory import build_user_table_twins
+from streamgauge.audit.catalogue import AuditRequest, list_entries
+from streamgauge.audit.exact.kernels import ForkedChance, list_branches
+from streamgauge.audit.report import audit
+from streamgauge.audit.subjects import user_tables as seized_claims
+from streamgauge.audit.subjects.user_table_search import (
+    ESTIMATE_ACT,
+    INTRUDE_ACT,
+    LOOK_ACT,
+    ActSchedule,
+    ActStreams,
+    UserTableKernel,
+    build_pairs,
+    clip_laplace,
+    find_worst_seizure,
+)
+from streamgauge.audit.subjects.user_tables import (
+    KeystreamChance,
+    Seizure,
+    UserTableSubject,
+    build_one_slot_counter,
+    build_schedule,
+    compute_row_law,
+)
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.panprivate import ContinualDensity, Density, ModularIncidence
-from streamgauge.panprivate.signs import worst_ratio
-from streamgauge.testing import InsecureKeystream
+from streamgauge.panprivate.sign_bits import worst_ratio
+from streamgauge.testing.noise import InsecureKeystream
+from tests.support.panprivate_catalogue import estimators_found
 
 ONE = sg.Pure(1)
 SURE = 1 - 1e-9
 SUBJECTS = {
     entry.title: entry.subject
-    for name in seized_claims.estimators()
-    for entry in entries(name)
+    for name in seized_claims.find_estimators()
+    for entry in list_entries(name)
     if entry.kind == "seized"
 }
 TIGHT = {  # whose whole claim an intruder can use
@@ -56,48 +71,49 @@ TIGHT = {  # whose whole claim an intruder can use
 
 
 def test_every_estimator_of_the_room_is_on_the_list() -> None:
-    assert set(seized_claims.estimators().values()) == set(estimators_found())
-    assert {title.partition("(")[0] for title in SUBJECTS} == set(seized_claims.estimators())
-    assert set(seized_claims.estimators()) <= set(catalogue.names())
+    assert set(seized_claims.find_estimators().values()) == set(estimators_found())
+    assert {title.partition("(")[0] for title in SUBJECTS} == set(seized_claims.find_estimators())
+    assert set(seized_claims.find_estimators()) <= set(catalogue.list_names())
 
 
 def test_an_estimator_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
-    monkeypatch.setitem(seized_claims.SETTINGS, "CroppedMean", ({},))
+    monkeypatch.setitem(seized_claims.CLASS_SETTINGS, "CroppedMean", ({},))
     with pytest.raises(TypeError, match=r"^settings of CroppedMean must be in the catalogue, got none of"):
-        list(entries("CroppedMean"))
+        list(list_entries("CroppedMean"))
 
 
 def test_estimators_are_attacked_in_their_own_unit_alone() -> None:
-    assert not list(entries("Density", Asked(unit=sg.WEvent(3))))
-    assert not list(entries("Density", Asked(losses=(sg.Zcdp(1),))))
+    assert not list(list_entries("Density", AuditRequest(unit=sg.WEvent(3))))
+    assert not list(list_entries("Density", AuditRequest(losses=(sg.Zcdp(1),))))
 
 
+@pytest.mark.one_of_each("title")
 @pytest.mark.parametrize("title", [title for title in SUBJECTS if "Multiplicative" not in title])
 def test_no_state_and_releases_together_are_likelier_than_claimed(title: str) -> None:
     verdict = audit(SUBJECTS[title], 0)
-    assert verdict.proved
-    assert not verdict.condemned
+    assert verdict.is_proved
+    assert not verdict.is_condemned
     assert verdict.exact is not None
     assert verdict.exact > (0.9999 if title in TIGHT else 0.5)
 
 
-@pytest.mark.parametrize("twins", list(every_twin(Chance())), ids=lambda twins: twins.name)
+@pytest.mark.parametrize("twins", list(build_user_table_twins(ExperimentNoise())), ids=lambda twins: twins.name)
 def test_broken_tables_are_condemned_by_computation(twins: Any) -> None:
     """And measured below it: see the tests of mutants."""
     broken, honest = audit(twins.broken, 0), audit(twins.honest, 0)
-    assert broken.condemned
+    assert broken.is_condemned
     assert broken.exact is not None
     assert broken.exact <= twins.truth
-    assert honest.proved
+    assert honest.is_proved
 
 
 def one_by_one(claim: Any, order: tuple[str, ...]) -> float:
     """The worst of one order, every two streams by themselves, from the law of all that is seen of each."""
-    kernel, places = SeizedKernel(claim), range(len(order))
+    kernel, places = UserTableKernel(claim), range(len(order))
     laws = []
     for comes in product(((), (0,)), repeat=len(order)):
-        acts = [act for place in places for act in (comes[place], order[place]) if act != LOOK]
-        laws.append(law_of_rows(kernel, Seizure(tuple(acts), 2 * order.index(LOOK) + 1)))
+        acts = [act for place in places for act in (comes[place], order[place]) if act != LOOK_ACT]
+        laws.append(compute_row_law(kernel, Seizure(tuple(acts), 2 * order.index(LOOK_ACT) + 1)))
     assert all(one.keys() == other.keys() for one, other in product(laws, repeat=2))
     return max(log(max(one[row] / other[row] for row in one)) for one, other in product(laws, repeat=2))
 
@@ -112,8 +128,8 @@ def one_by_one(claim: Any, order: tuple[str, ...]) -> float:
     ids=["density", "paper", "residues"],
 )
 def test_the_worst_is_that_of_all_orders_of_what_is_seen_gone_through_one_by_one(claim: Any) -> None:
-    orders = {order: one_by_one(claim, order) for order in permutations((LOOK, INTRUDE, ESTIMATE))}
-    assert SeizedSubject(claim).worst().amount == max(orders.values())
+    orders = {order: one_by_one(claim, order) for order in permutations((LOOK_ACT, INTRUDE_ACT, ESTIMATE_ACT))}
+    assert UserTableSubject(claim).worst().amount == max(orders.values())
     assert max(orders.values()) <= 1
 
 
@@ -121,30 +137,31 @@ def test_an_estimate_before_a_hand_over_loses_more_than_one_after_it() -> None:
     """Users who come later are drawn from a law that tells less; the last estimate alone tells no worst."""
     claim = Density(ONE, universe=1, intrusions=1)
     before, after = (
-        one_by_one(claim, order) for order in ((LOOK, ESTIMATE, INTRUDE), (LOOK, INTRUDE, ESTIMATE))
+        one_by_one(claim, order)
+        for order in ((LOOK_ACT, ESTIMATE_ACT, INTRUDE_ACT), (LOOK_ACT, INTRUDE_ACT, ESTIMATE_ACT))
     )
     assert before == pytest.approx(0.8637, abs=1e-4)
     assert after == pytest.approx(0.6452, abs=1e-4)
 
 
 def test_half_the_noise_is_found_out_by_estimates_before_a_hand_over() -> None:
-    twins = next(each for each in every_twin(Chance()) if "half the noise" in each.name)
-    assert isinstance(twins.broken, SeizedSubject)
+    twins = next(each for each in build_user_table_twins(ExperimentNoise()) if "half the noise" in each.name)
+    assert isinstance(twins.broken, UserTableSubject)
     assert audit(twins.broken, 0).exact == pytest.approx(1.7504, abs=1e-4)
-    last = (ESTIMATE, LOOK, INTRUDE, ESTIMATE)
+    last = (ESTIMATE_ACT, LOOK_ACT, INTRUDE_ACT, ESTIMATE_ACT)
     assert one_by_one(twins.broken.claim, last) < 1
 
 
 def test_noise_after_scaling_loses_nearly_four_where_one_was_claimed() -> None:
-    verdict = audit(next(every_twin(Chance())).broken, 0)
+    verdict = audit(next(build_user_table_twins(ExperimentNoise())).broken, 0)
     assert verdict.exact == pytest.approx(3.8286, abs=1e-4)
 
 
 def test_a_counter_whose_items_are_cut_keeps_its_loss_and_adds_up_without_chance() -> None:
     """All of it: a sign is heard as well as any counter of that loss may let it be heard."""
-    counter = one_slot()
+    counter = build_one_slot_counter()
     chances = [
-        sum(way.weight for way in every_way(partial(counted, counter, sign)) if way.result) for sign in (0, 1)
+        sum(way.weight for way in list_branches(partial(counted, counter, sign)) if way.result) for sign in (0, 1)
     ]
     assert 0.999999 < log(chances[1] / chances[0]) <= counter.loss.amount
     assert chances[0] + chances[1] == 1
@@ -157,7 +174,7 @@ def counted(counter: Any, sign: int, chance: Any) -> int:
 @pytest.mark.parametrize("title", ["ContinualDensity", "ContinualDensity(intrusions=1)"])
 def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(title: str) -> None:
     subject = SUBJECTS[title]
-    assert isinstance(subject, SeizedSubject)
+    assert isinstance(subject, UserTableSubject)
     claim = subject.claim
     assert subject.worst().amount == log(worst_ratio(claim.signs, claim.intrusions))
 
@@ -173,8 +190,8 @@ def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(ti
 )
 def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[Any, ...]) -> None:
     """An entry that differs between two looks was touched in between: nobody can promise more than one."""
-    kernel = SeizedKernel(claim)
-    once, twice = (worst_seizure(kernel, Story({LOOK: looks}), product_of(free))[0] for looks in (1, 2))
+    kernel = UserTableKernel(claim)
+    once, twice = (find_worst_seizure(kernel, ActSchedule({LOOK_ACT: looks}), build_pairs(free))[0] for looks in (1, 2))
     assert log(once) <= 1
     assert twice == inf
 
@@ -194,30 +211,24 @@ class Buffered:
 
 
 @pytest.mark.parametrize(("every", "tick"), [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
-def test_memory_that_is_exact_after_some_ticks_alone_is_caught_whichever_they_are(
-    every: int, tick: int
-) -> None:
-    acts = story(ContinualDensity(ONE, universe=1))
-    assert worst_seizure(Buffered(every, tick), acts, product_of([(-1,), (0,)]))[0] == inf
+def test_memory_that_is_exact_after_some_ticks_alone_is_caught_whichever_they_are(every: int, tick: int) -> None:
+    acts = build_schedule(ContinualDensity(ONE, universe=1))
+    assert find_worst_seizure(Buffered(every, tick), acts, build_pairs([(-1,), (0,)]))[0] == inf
 
 
 def test_ways_of_chance_add_up_and_are_all_different() -> None:
-    def act(chance: Forked) -> tuple[int, ...]:
+    def act(chance: ForkedChance) -> tuple[int, ...]:
         first = chance.coins(Fraction(1, 3), 1)
-        return (
-            *first.tolist(),
-            *chance.uniform(3, 1 + int(first[0])).tolist(),
-            *chance.coins(Fraction(1), 1).tolist(),
-        )
+        return (*first.tolist(), *chance.uniform(3, 1 + int(first[0])).tolist(), *chance.coins(Fraction(1), 1).tolist())
 
-    ways = list(every_way(act))
+    ways = list(list_branches(act))
     assert sum(way.weight for way in ways) == 1
     assert len({way.result for way in ways}) == len(ways) == 3 + 9
 
 
 def test_cut_noise_has_the_law_of_the_noise() -> None:
     law = DiscreteLaplace(Fraction(3, 2))
-    found = cut_laplace(1, law.scale, (-2, 4))
+    found = clip_laplace(1, law.scale, (-2, 4))
     assert sum(found.values()) == 1
     assert float(found[3]) == pytest.approx(law.pmf(2))
     assert float(found[4]) == pytest.approx(sum(law.pmf(k) for k in range(3, 60)))
@@ -231,31 +242,29 @@ class Scaled(Density):
 
 
 def test_a_release_that_is_no_sum_under_noise_is_not_believed() -> None:
-    kernel = SeizedKernel(Scaled(ONE, universe=1))
+    kernel = UserTableKernel(Scaled(ONE, universe=1))
     with pytest.raises(TypeError, match=r"^release must be sums under noise"):
-        worst_seizure(kernel, Story({ESTIMATE: 1}), product_of([()]))
+        find_worst_seizure(kernel, ActSchedule({ESTIMATE_ACT: 1}), build_pairs([()]))
 
 
 def test_real_runs_have_the_law_that_was_enumerated() -> None:
     """And runs of another claim do not: the statistic has power in both directions."""
     claim, louder = (ModularIncidence(sg.Pure(e), universe=1, modulus=3, split="1/2") for e in (2, 1))
-    streams = Streams(((0,), (0,), ESTIMATE), ((), (), ESTIMATE), 1)
-    source = OneKey(InsecureKeystream("rows"))
-    subject = SeizedSubject(claim, streams=streams, noise=source)
+    streams = ActStreams(((0,), (0,), ESTIMATE_ACT), ((), (), ESTIMATE_ACT), 1)
+    source = KeystreamChance(InsecureKeystream("rows"))
+    subject = UserTableSubject(claim, streams=streams, noise=source)
     pair = subject.pairs()[0]
-    law = law_of_rows(SeizedKernel(claim), pair.one)
-    ends = SeizedKernel(claim).ends
+    law = compute_row_law(UserTableKernel(claim), pair.one)
+    ends = UserTableKernel(claim).sum_bounds
 
     def distance(of: Any) -> float:
-        rows = SeizedSubject(of, streams=streams, noise=source).views(pair.one, 800)
+        rows = UserTableSubject(of, streams=streams, noise=source).views(pair.one, 800)
         rows[:, 1:] = np.clip(rows[:, 1:], *ends)
         seen, counts = np.unique(rows, axis=0, return_counts=True)
         expected = {row: float(weight) * 800 for row, weight in law.items()}
         missing = sum(expected.values()) - sum(expected[tuple(row)] for row in seen.tolist())
         known = zip(seen.tolist(), counts.tolist(), strict=True)
-        return missing + sum(
-            (count - expected[tuple(row)]) ** 2 / expected[tuple(row)] for row, count in known
-        )
+        return missing + sum((count - expected[tuple(row)]) ** 2 / expected[tuple(row)] for row, count in known)
 
     assert distance(claim) < len(law) + 7 * np.sqrt(2 * len(law)) + 30
     assert distance(louder) > 4 * len(law)
@@ -263,6 +272,6 @@ def test_real_runs_have_the_law_that_was_enumerated() -> None:
 
 def test_the_attack_shows_much_of_a_claim_and_no_more() -> None:
     claim = ModularIncidence(sg.Pure(3), universe=1, modulus=2, split="9/10")
-    subject = SeizedSubject(claim, noise=OneKey(InsecureKeystream("attack")))
+    subject = UserTableSubject(claim, noise=KeystreamChance(InsecureKeystream("attack")))
     shown = measure(subject, 800, SURE)
     assert 0.4 * 3 < shown.amount <= 3

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit import AdaptiveSubject, MechanismSubject, Pair, PanPrivateSubject, measure
-from streamgauge.continual import Binary, Mechanism, SimpleI, SimpleII, SquareRoot
-from streamgauge.testing import InsecureKeystream, InsecureNoise
+from streamgauge.audit import AdversarySubject, MechanismSubject, Pair, PanPrivateSubject, measure
+from streamgauge.continual import Binary, LinearMechanism, SimpleI, SimpleII, SquareRoot
+from streamgauge.testing.noise import InsecureKeystream, InsecureNoise
 
 MANY, FEWER = 10**6, 200_000
 TIGHT = [
@@ -22,18 +22,20 @@ TIGHT = [
 ]
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize(("claim", "ticks", "share"), TIGHT, ids=lambda value: str(value)[:40])
-def test_many_runs_show_most_of_a_tight_claim(claim: Mechanism[Any], ticks: int, share: float) -> None:
-    found = measure(MechanismSubject(claim, ticks, InsecureNoise(5)), MANY if ticks == 1 else FEWER)
+def test_many_runs_show_most_of_a_tight_claim(claim: LinearMechanism[Any], ticks: int, share: float) -> None:
+    found = measure(MechanismSubject(claim, ticks, noise=InsecureNoise(5)), MANY if ticks == 1 else FEWER)
     assert share * float(claim.loss.amount) < found.amount <= float(claim.loss.amount)
     as_good = ticks == 1 or claim.loss.currency != "pure"  # a sum is
     assert found.score == "likelihood ratio" or as_good
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("seed", range(4))
 def test_to_be_surer_does_not_blind_the_scan(seed: int) -> None:
     """Which pair and score are counted is chosen by few runs: too few to be as sure of as of the bound."""
-    subject = MechanismSubject(Binary(sg.Pure(1), horizon=15), 15, InsecureNoise(60 + seed))
+    subject = MechanismSubject(Binary(sg.Pure(1), horizon=15), 15, noise=InsecureNoise(60 + seed))
     assert 0.65 < measure(subject, 100_000, 1 - 1e-9).amount <= 1
 
 
@@ -43,21 +45,21 @@ UNITS = [sg.WEvent(3), sg.User(2, 2), sg.Event(replace=True, moves=True), sg.Tic
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_other_units_are_attacked_by_what_they_may_do(unit: Any) -> None:
     claim = Binary(sg.Pure(1), horizon=7, bound=unit.events, unit=unit)
-    subject = MechanismSubject(claim, 7, InsecureNoise(6))
+    subject = MechanismSubject(claim, 7, noise=InsecureNoise(6))
     worst = float(subject.worst().amount)
     assert 0.5 * worst < measure(subject, 100_000).amount <= worst < 1 + 1e-9
 
 
 def test_a_move_of_several_numbers_is_spread_over_as_many_groups() -> None:
-    claim = SimpleII(sg.Pure(1), bound=sg.privacy.Reach(3, 3, 3))
-    subject = MechanismSubject(claim, 2, InsecureNoise(7))
+    claim = SimpleII(sg.Pure(1), bound=sg.privacy.Sensitivity(3, 3, 3))
+    subject = MechanismSubject(claim, 2, noise=InsecureNoise(7))
     assert subject.pairs()[0].one.shape == (3, 2)
     assert 0.8 < measure(subject, 100_000).amount <= 1
 
 
 def test_streams_that_are_chosen_on_the_way_show_as_much() -> None:
     for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 2))):
-        subject = AdaptiveSubject(Binary(loss, horizon=7), 7, noise=InsecureNoise(8))
+        subject = AdversarySubject(Binary(loss, horizon=7), 7, noise=InsecureNoise(8))
         assert 0.75 * float(loss.amount) < measure(subject, 100_000).amount <= float(loss.amount)
 
 
@@ -65,7 +67,7 @@ def test_streams_that_are_chosen_on_the_way_show_as_much() -> None:
 def test_the_memory_of_a_pan_private_run_shows_some_of_the_claim(by_lot: bool) -> None:
     claim = Binary(sg.Pure(1), horizon=7, pan_private=True)
     subject = PanPrivateSubject(
-        claim, 7, by_lot=by_lot, noise=InsecureNoise(9), entropy=InsecureKeystream("lots")
+        claim, 7, has_random_peek=by_lot, noise=InsecureNoise(9), entropy=InsecureKeystream("lots")
     )
     assert subject.worst().amount == pytest.approx(1)
     assert 0.4 < measure(subject, 100_000).amount <= 1
@@ -78,13 +80,13 @@ def test_the_score_needs_no_help_where_noise_is_in_one_place() -> None:
         def pairs(self) -> Any:
             return [Pair(p.name, p.one, p.other) for p in super().pairs()[:1]]
 
-    found = measure(Unaided(SimpleII(sg.Pure(1)), 1, InsecureNoise(10)), 200_000)
+    found = measure(Unaided(SimpleII(sg.Pure(1)), 1, noise=InsecureNoise(10)), 200_000)
     assert found.amount > 0.9
     assert found.score != "likelihood ratio"
 
 
 def test_views_of_runs_are_independent_and_have_the_mean_of_their_stream() -> None:
-    subject = MechanismSubject(Binary(sg.Pure(1), horizon=4), 4, InsecureNoise(11))
+    subject = MechanismSubject(Binary(sg.Pure(1), horizon=4), 4, noise=InsecureNoise(11))
     stream = np.array([[1, 2, 3, 4], [0, 0, 10, 0]])
     views = subject.views(stream, 20_000)
     assert views.shape == (20_000, 8)

@@ -1,6 +1,5 @@
 """Runs that are broken off and gone on with are attacked too: what was seen in both lives is one view."""
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -9,67 +8,63 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
-
-from pipelines import tables
-
 from streamgauge import Pipeline
-from streamgauge.audit.pipeline_claims import charged
-from streamgauge.audit.pipelines import Judge, nobody
-from streamgauge.audit.private_runs import private_folder
-from streamgauge.audit.run_by_run import Comparison
-from streamgauge.audit.trial_runs import Trial
-from streamgauge.pipeline import publishing
-from streamgauge.pipeline.release_run import ReleaseRun
-from streamgauge.query.released import Released
-from streamgauge.testing import InsecureNoise
+from streamgauge.audit.attack.measure import ignore_progress
+from streamgauge.audit.pipeline.audit import PipelineAuditor, compute_charge
+from streamgauge.audit.pipeline.compare import TrialComparison
+from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.pipeline.trial import PipelineTrial
+from streamgauge.releases.release import TickRelease
+from streamgauge.runtime import publisher as publishing
+from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.pipelines import tables
 
 SURE = 1 - 1e-9
 EACH = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 1}
 
 
 @pytest.fixture
-def trial_of(tmp_path: Path) -> Iterator[Callable[..., Trial]]:
-    with private_folder() as folder:
-        yield lambda **settings: Trial.of(
-            Pipeline.of(tables(EACH, **settings), tmp_path / "v.toml").file, 3, folder
+def trial_of(tmp_path: Path) -> Iterator[Callable[..., PipelineTrial]]:
+    with create_private_folder() as folder:
+        yield lambda **settings: PipelineTrial.from_file(
+            Pipeline.from_tables(tables(EACH, **settings), tmp_path / "v.toml").file, 3, folder
         )
 
 
 def draw_again(monkeypatch: Any) -> None:
     """A broken publisher: what was committed, and not known to be published, is drawn again."""
-    take, unpack, noise, drawn = ReleaseRun.take, Released.unpack, InsecureNoise(7), {}
+    take, unpack, noise, drawn = ReleaseRun.release_ticks, TickRelease.unpack, InsecureNoise(7), {}
 
     def twice(run: ReleaseRun, answers: Any, count: int) -> Any:
         if run.runs[0].run.tick:
-            twin = ReleaseRun.load(run.planned, run.name, run.first, run.saved(), noise)
+            twin = ReleaseRun.load(run.plan, run.name, run.first, run.save_state(), noise)
         else:
-            twin = ReleaseRun.start(run.planned, run.name, run.first, noise)
+            twin = ReleaseRun.start(run.plan, run.name, run.first, noise)
         drawn.update({released.tick: released for released in take(twin, answers, count)})
         return take(run, answers, count)
 
-    monkeypatch.setattr(ReleaseRun, "take", twice)
-    monkeypatch.setattr(
-        publishing.Released, "unpack", lambda shape, payload: drawn[unpack(shape, payload).tick]
-    )
+    monkeypatch.setattr(ReleaseRun, "release_ticks", twice)
+    monkeypatch.setattr(publishing.TickRelease, "unpack", lambda shape, payload: drawn[unpack(shape, payload).tick])
 
 
 def rewrite(monkeypatch: Any) -> None:
     """A broken publisher: it adds noise to what was committed."""
-    unpack, noise = Released.unpack, InsecureNoise(8)
+    unpack, noise = TickRelease.unpack, InsecureNoise(8)
 
-    def louder(shape: Any, payload: bytes) -> Released:
+    def louder(shape: Any, payload: bytes) -> TickRelease:
         released = unpack(shape, payload)
         more = noise.laplace(Fraction(9), released.value.size)
         return replace(released, value=released.value + more.reshape(released.value.shape))
 
-    monkeypatch.setattr(publishing.Released, "unpack", louder)
+    monkeypatch.setattr(publishing.TickRelease, "unpack", louder)
 
 
-def compared(trial: Trial) -> Comparison:
-    return Comparison.of(trial, trial.pairs()[:1], broken=True)
+def compared(trial: PipelineTrial) -> TrialComparison:
+    return TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=True)
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize(
     "settings",
     [
@@ -82,30 +77,31 @@ def compared(trial: Trial) -> Comparison:
 )
 def test_an_honest_run_goes_on_as_if_nothing_had_happened(trial_of: Any, settings: Any) -> None:
     found = compared(trial_of(**settings))
-    assert not found.redrawn
+    assert not found.redrawn_interruptions
     assert not found.suspects
-    assert not any(each.failing for each in found.found)
-    assert len(found.found) == 8
+    assert not any(each.has_error for each in found.comparisons)
+    assert len(found.comparisons) == 8
 
 
 @pytest.mark.parametrize("broken", [draw_again, rewrite])
 def test_a_tick_that_is_drawn_again_is_seen(trial_of: Any, monkeypatch: Any, broken: Any) -> None:
     broken(monkeypatch)
-    assert compared(trial_of()).redrawn
+    assert compared(trial_of()).redrawn_interruptions
 
 
-def judged(trial: Trial, folder: Path) -> Any:
-    judge = Judge(trial, charged(trial.file, folder), 7_500, SURE, nobody, InsecureNoise(43))
-    return judge.broken(trial.pairs()[:1])
+def judged(trial: PipelineTrial, folder: Path) -> Any:
+    judge = PipelineAuditor(trial, compute_charge(trial.file, folder), 7_500, SURE, ignore_progress, InsecureNoise(43))
+    return judge.audit_interruptions(trial.list_pairs()[:1])
 
 
+@pytest.mark.slow
 def test_a_doubled_draw_after_a_crash_is_measured_above_its_claim(
     trial_of: Any, monkeypatch: Any, tmp_path: Path
 ) -> None:
     honest = judged(trial_of(), tmp_path)
-    assert not honest.condemned
-    assert 0.2 < honest.measured.amount < 1
+    assert not honest.is_condemned
+    assert 0.2 < honest.measurement.amount < 1
     draw_again(monkeypatch)
     broken = judged(trial_of(), tmp_path)
-    assert broken.measured.amount > 1
+    assert broken.measurement.amount > 1
     assert "a tick was published from two draws" in broken.reasons[-1]

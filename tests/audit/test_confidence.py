@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from streamgauge.audit.confidence import (
-    delta_seen,
-    epsilon_seen,
+from streamgauge.audit.attack.confidence import (
+    bound_delta,
+    bound_epsilon,
+    bound_rho,
     highest_rates,
     lowest_mean,
     lowest_rates,
-    rho_seen,
 )
 
 RUNS, DOUBT = 60, 0.05
@@ -36,15 +36,15 @@ def test_the_lowest_rate_is_the_one_that_makes_what_was_seen_just_so_unlikely(hi
 def test_nothing_seen_shows_nothing() -> None:
     assert lowest_rates(np.array([0]), RUNS, DOUBT)[0] == 0
     assert highest_rates(np.array([RUNS]), RUNS, DOUBT)[0] == 1
-    assert epsilon_seen(0, 0, RUNS, DOUBT) == delta_seen(0, 0, RUNS, DOUBT, 1.0) == 0
+    assert bound_epsilon(0, 0, RUNS, DOUBT) == bound_delta(0, 0, RUNS, DOUBT, 1.0) == 0
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.5, 0.5), (0.6, 0.2), (0.05, 0.01)])
 def test_epsilon_and_delta_are_above_the_truth_no_more_often_than_stated(one: float, other: float) -> None:
     hits = np.arange(RUNS + 1)
     chances = np.outer(binom.pmf(hits, RUNS, one), binom.pmf(hits, RUNS, other))
-    epsilon = np.array([[epsilon_seen(int(a), int(b), RUNS, DOUBT, 0.01) for b in hits] for a in hits])
-    delta = np.array([[delta_seen(int(a), int(b), RUNS, DOUBT, 0.5) for b in hits] for a in hits])
+    epsilon = np.array([[bound_epsilon(int(a), int(b), RUNS, DOUBT, 0.01) for b in hits] for a in hits])
+    delta = np.array([[bound_delta(int(a), int(b), RUNS, DOUBT, 0.5) for b in hits] for a in hits])
     assert chances[epsilon > max(0.0, log((one - 0.01) / other))].sum() <= DOUBT
     assert chances[delta > max(0.0, one - exp(0.5) * other)].sum() <= DOUBT
 
@@ -61,6 +61,6 @@ def test_rho_is_never_above_what_many_runs_of_two_coins_show() -> None:
     evidence = np.log([one / other, (1 - one) / (1 - other)])
     truth = one * evidence[0] + (1 - one) * evidence[1]
     counts = [np.array([rate, 1 - rate]) * runs for rate in (one, other)]
-    assert 0.98 * truth < rho_seen(evidence, *counts, 1e-6) < truth
-    wrong = rho_seen(np.array([1.0, -3.0]), *counts, 1e-6)
+    assert 0.98 * truth < bound_rho(evidence, *counts, 1e-6) < truth
+    wrong = bound_rho(np.array([1.0, -3.0]), *counts, 1e-6)
     assert wrong < truth, "evidence that is wrong shows less, never more"

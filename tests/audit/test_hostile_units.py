@@ -1,6 +1,5 @@
 """Units whose events differ, and records that nobody should send: both are tried, and broken code seen."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,21 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
-
-from pipelines import tables
-
 from streamgauge import Pipeline
-from streamgauge.audit.pipeline_claims import charged
-from streamgauge.audit.pipelines import Judge, moving_otherwise, nobody
-from streamgauge.audit.private_runs import private_folder
-from streamgauge.audit.run_by_run import AsWritten, Comparison
-from streamgauge.audit.trial_runs import Trial
-from streamgauge.audit.unit_inputs import Neighbours
-from streamgauge.engines import finished_scan
-from streamgauge.engines.ranking import ORDER, bounded
-from streamgauge.sources.whole import WholeFile
-from streamgauge.testing import InsecureNoise
+from streamgauge.audit.attack.measure import ignore_progress
+from streamgauge.audit.pipeline.audit import PipelineAuditor, compute_charge, find_distinct_pairs
+from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison
+from streamgauge.audit.pipeline.neighbours import NeighbouringInputs
+from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.pipeline.trial import PipelineTrial
+from streamgauge.engines.duckdb import scan_files as finished_scan
+from streamgauge.engines.duckdb.scan_files import ORDER, bound_users_sql
+from streamgauge.sources.file import WholeFile
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.pipelines import tables
 
 BOTH = {"name": "both", "sql": "SELECT g, COUNT(*), SUM(x) FROM v GROUP BY g", "epsilon": 1}
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "epsilon": 1}
@@ -33,36 +29,34 @@ TIMES = ("before the stream", "next century", "after all")
 
 
 @pytest.fixture
-def trial_of(tmp_path: Path) -> Iterator[Callable[..., Trial]]:
-    with private_folder() as folder:
-        yield lambda ticks=3, asked=BOTH, **settings: Trial.of(
-            Pipeline.of(tables(asked, columns=COLUMNS, **settings), tmp_path / "v.toml").file, ticks, folder
+def trial_of(tmp_path: Path) -> Iterator[Callable[..., PipelineTrial]]:
+    with create_private_folder() as folder:
+        yield lambda ticks=3, asked=BOTH, **settings: PipelineTrial.from_file(
+            Pipeline.from_tables(tables(asked, columns=COLUMNS, **settings), tmp_path / "v.toml").file, ticks, folder
         )
 
 
-def named(trial: Trial, words: str) -> Neighbours:
-    return next(pair for pair in trial.pairs() if words in pair.name)
+def named(trial: PipelineTrial, words: str) -> NeighbouringInputs:
+    return next(pair for pair in trial.list_pairs() if words in pair.name)
 
 
-def counted(trial: Trial, pair: Neighbours) -> float:
+def counted(trial: PipelineTrial, pair: NeighbouringInputs) -> float:
     """How many events of a unit are counted, in all groups and ticks."""
-    view = trial.view()
-    return float(view.parts[0].numbers(trial.silent(view, [pair.one]))[..., 0, 0].sum())
+    view = trial.build_view()
+    return float(view.parts[0].numbers(trial.run_without_noise(view, [pair.one]))[..., 0, 0].sum())
 
 
 def bound_by_group(monkeypatch: Any) -> None:
     """A broken engine: it bounds what a user does in each group."""
     who = f"{ORDER}::VARCHAR)"
-    monkeypatch.setattr(finished_scan, "bounded", lambda *asked: bounded(*asked).replace(who, f"{who}, g"))
+    monkeypatch.setattr(
+        finished_scan, "bound_users_sql", lambda *asked: bound_users_sql(*asked).replace(who, f"{who}, g")
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "honest", "broken"),
-    [
-        ("all that is allowed of each g", 4, 12),
-        ("another g in each tick", 4, 6),
-        ("whose events differ", 4, 4),
-    ],
+    [("all that is allowed of each g", 4, 12), ("another g in each tick", 4, 6), ("whose events differ", 4, 4)],
 )
 def test_a_user_in_many_groups_is_bounded_as_one(
     trial_of: Any, monkeypatch: Any, words: str, honest: int, broken: int
@@ -75,44 +69,43 @@ def test_a_user_in_many_groups_is_bounded_as_one(
     assert counted(trial, pair) == broken
 
 
-def test_bounds_by_user_and_group_are_measured_above_the_claim(
-    trial_of: Any, monkeypatch: Any, tmp_path: Path
-) -> None:
+def test_bounds_by_user_and_group_are_measured_above_the_claim(trial_of: Any, monkeypatch: Any, tmp_path: Path) -> None:
     def measured() -> Any:
         trial = trial_of(1, COUNTS, unit={**USER, "max_ticks": 1})
-        judge = Judge(trial, charged(trial.file, tmp_path), 3000, 0.999, nobody, InsecureNoise(61))
-        (verdict,) = judge.releases([named(trial, "all that is allowed of each g")])
+        judge = PipelineAuditor(
+            trial, compute_charge(trial.file, tmp_path), 3000, 0.999, ignore_progress, InsecureNoise(61)
+        )
+        (verdict,) = judge.audit_releases([named(trial, "all that is allowed of each g")])
         return verdict
 
-    assert not measured().condemned
+    assert not measured().is_condemned
     bound_by_group(monkeypatch)
     broken = measured()
-    assert broken.condemned
-    assert broken.measured.amount > 1.5
+    assert broken.is_condemned
+    assert broken.measurement.amount > 1.5
 
 
 def test_a_window_may_be_in_several_groups_and_an_event_may_not(trial_of: Any) -> None:
     pair = named(trial_of(unit={"w_event": 2}), "whose events differ")
     assert [line.tick for line in pair.one] == [1, 2]
     assert pair.one[0].columns != pair.one[1].columns
-    assert not [pair.name for pair in trial_of().pairs() if "differ" in pair.name]
+    assert not [pair.name for pair in trial_of().list_pairs() if "differ" in pair.name]
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize(
-    "settings",
-    [{"unit": USER}, {"source": "v.csv", "live": True}, {"source": "v.parquet"}],
-    ids=str,
+    "settings", [{"unit": USER}, {"source": "v.csv", "live": True}, {"source": "v.parquet"}], ids=str
 )
 def test_hostile_records_change_nothing_but_numbers(trial_of: Any, settings: Any) -> None:
     trial = trial_of(ticks=2, **settings)
-    pairs = trial.pairs()
+    pairs = trial.list_pairs()
     names = " ".join(pair.name for pair in pairs)
     tried = TIMES if "parquet" in str(settings) else (*ODD, *TIMES)
     assert not [words for words in tried if words not in names]
     assert ("of nobody" in names) == ("unit" in settings)
-    found = Comparison.of(trial, pairs, broken=False)
+    found = TrialComparison.from_trial(trial, pairs, with_interruptions=False)
     assert not found.suspects
-    assert not any(each.failing for each in found.found)
+    assert not any(each.has_error for each in found.comparisons)
 
 
 def prints() -> None:
@@ -136,16 +129,14 @@ def test_an_engine_that_tells_of_an_undeclared_label_is_condemned(
 
     monkeypatch.setattr(WholeFile, "is_clean", is_clean)
     trial = trial_of(1, COUNTS)
-    comparison = Comparison.of(trial, [named(trial, "undeclared")], broken=False)
-    written = AsWritten.of(comparison, charged(trial.file, tmp_path), InsecureNoise(62))
+    comparison = TrialComparison.from_trial(trial, [named(trial, "undeclared")], with_interruptions=False)
+    written = RunByRunSubject.from_comparison(comparison, compute_charge(trial.file, tmp_path), InsecureNoise(62))
     for side in (True, False):
         written.views((0, side), 20)
-    (reason,) = written.reasons(1e-3)
+    (reason,) = written.list_reasons(1e-3)
     assert "a record of an undeclared label, before others" in reason
 
 
 def test_pairs_that_move_the_same_are_attacked_once() -> None:
-    silent = np.array(
-        [[[1, 0], [0, 0]], [[3, 2], [2, 2]], [[5, 4], [4, 4]], [[1, 1], [0, np.nan]]], np.float64
-    )
-    assert moving_otherwise(silent) == [0, 1, 3]
+    silent = np.array([[[1, 0], [0, 0]], [[3, 2], [2, 2]], [[5, 4], [4, 4]], [[1, 1], [0, np.nan]]], np.float64)
+    assert find_distinct_pairs(silent) == [0, 1, 3]

@@ -4,7 +4,9 @@ from fractions import Fraction
 from math import inf
 
 import pytest
-from finite_kernels import (
+
+from streamgauge.audit.exact.kernels import compute_ratio, one_event, one_person, worst_ratio
+from tests.support.finite_kernels import (
     Bare,
     Density,
     ExactCount,
@@ -14,8 +16,6 @@ from finite_kernels import (
     Remembered,
     clamped_laplace,
 )
-
-from streamgauge.audit.kernels import one_event, one_person, ratio_of, worst_ratio
 
 PEOPLE = (None, 0, 1)
 TOLD = 3  # the last tick
@@ -67,28 +67,29 @@ def test_the_memory_alone_loses_what_a_bit_loses() -> None:
     assert worst_ratio(table, PEOPLE, TOLD, one_person, peeks=False).ratio == 1
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("told_at", [1, TOLD])
 @pytest.mark.parametrize("asked", range(TOLD + 1))
 def test_announced_intrusions_lose_one_bit_more_each_before_and_after_the_count_is_told(
     told_at: int, asked: int
 ) -> None:
     table = Density(**{**TABLE, "people": 1, "told_at": told_at, "reach": 1})
-    worst = worst_ratio(table, (None, 0), TOLD, one_person, asked=asked)
+    worst = worst_ratio(table, (None, 0), TOLD, one_person, announced_tick=asked)
     assert worst.ratio <= CLAIM * STATE_DOWN
 
 
 def test_who_looks_at_the_time_of_an_announced_intrusion_may_do_so_before_or_after_it() -> None:
     """After it: the bit is known, and the count of the next tick is told of it or of another."""
     table = Density(**{**TABLE, "people": 1, "told_at": 1})
-    alone = ratio_of(table, (0,), (None,), peek=0)
+    alone = compute_ratio(table, (0,), (None,), peek=0)
     assert alone == Fraction(5, 8) * NOISE + Fraction(3, 8)
-    assert ratio_of(table, (0,), (None,), peek=0, asked=0) == alone
-    assert ratio_of(table, (0,), (None,), asked=0) < alone
+    assert compute_ratio(table, (0,), (None,), peek=0, announced_tick=0) == alone
+    assert compute_ratio(table, (0,), (None,), announced_tick=0) < alone
 
 
 def test_a_kernel_that_answers_no_announced_intrusion_says_so() -> None:
     with pytest.raises(TypeError, match=r"^kernel must answer announced intrusions, got RandomisedResponse$"):
-        worst_ratio(RandomisedResponse(), (0, 1), 1, asked=1)
+        worst_ratio(RandomisedResponse(), (0, 1), 1, announced_tick=1)
 
 
 @pytest.mark.parametrize("twin", [Bare, Remembered, ExactCount, NoiseAfterScaling])
@@ -99,15 +100,10 @@ def test_a_broken_table_loses_more_than_the_claim(twin: type[Density]) -> None:
 
 def test_neighbours_differ_in_one_event_or_one_person() -> None:
     assert set(one_event((0, 0), (0, 1))) == {(1, 0), (0, 1)}
-    assert set(one_person((0, 1, 0), PEOPLE)) == {
-        (None, 1, 0),
-        (0, 1, None),
-        (None, 1, None),
-        (0, None, 0),
-    }
+    assert set(one_person((0, 1, 0), PEOPLE)) == {(None, 1, 0), (0, 1, None), (None, 1, None), (0, None, 0)}
 
 
 def test_a_ratio_is_of_the_two_streams_that_are_given() -> None:
     kernel = RandomisedResponse(Fraction(9, 10))
-    assert ratio_of(kernel, (0, 1), (0, 1)) == 1
-    assert ratio_of(kernel, (0, 1), (1, 1)) == 9
+    assert compute_ratio(kernel, (0, 1), (0, 1)) == 1
+    assert compute_ratio(kernel, (0, 1), (1, 1)) == 9

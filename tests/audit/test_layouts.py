@@ -9,8 +9,9 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.audit import MechanismSubject
-from streamgauge.audit.auditing import audit, audit_mechanism
-from streamgauge.audit.layouts import (
+from streamgauge.audit.broken.noise import BareAtTwoGroups, BareInTwoTicks, BareWhenAdded, PredrawnCounter
+from streamgauge.audit.report import audit, audit_mechanism
+from streamgauge.audit.subjects.layouts import (
     ALL_TICKS,
     LONG_FEEDS,
     SHORT_FEEDS,
@@ -20,10 +21,9 @@ from streamgauge.audit.layouts import (
     list_additions,
     list_layouts,
 )
-from streamgauge.audit.mutants.layouts import BareAtTwoGroups, BareInTwoTicks, BareWhenAdded, DrawnAhead
 from streamgauge.continual import Binary, Kary, SimpleI, Strategy, SubtractiveTree
 from streamgauge.noise import Ints, Noise
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 FEW = 4000
 SURE = 1 - 1e-9
@@ -46,24 +46,24 @@ def bare_when(condition: Any) -> type[SimpleI]:
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2"), sg.Approx(1, "1/1000")], ids=repr)
 def test_noise_missing_in_one_layout_is_condemned_by_computation(kind: Any, loss: Any) -> None:
     verdict = audit_mechanism(kind(loss, horizon=5), 5, runs=0)
-    assert verdict.condemned
-    assert verdict.ends == (inf, inf)
+    assert verdict.is_condemned
+    assert verdict.loss_bounds == (inf, inf)
 
 
 @pytest.mark.parametrize("kind", [BareAtTwoGroups, BareInTwoTicks, BareWhenAdded])
 def test_noise_missing_in_one_layout_is_condemned_by_experiment(kind: Any) -> None:
-    subject = MechanismSubject(kind(sg.Pure(1), horizon=4), 4, InsecureNoise(1))
+    subject = MechanismSubject(kind(sg.Pure(1), horizon=4), 4, noise=InsecureNoise(1))
     verdict = audit(subject, FEW, SURE)
-    assert verdict.measured
-    assert verdict.measured.amount > 2
-    assert verdict.measured.pair.endswith(subject.unlike[0].name)
+    assert verdict.measurement
+    assert verdict.measurement.amount > 2
+    assert verdict.measurement.pair.endswith(subject.unlike_layouts[0].name)
 
 
 def test_honest_twins_of_these_are_proved() -> None:
-    for kind in (SimpleI, DrawnAhead):
+    for kind in (SimpleI, PredrawnCounter):
         subject = MechanismSubject(kind(sg.Pure(1), horizon=5), 5)
-        assert subject.unlike == ()
-        assert audit(subject, runs=0).proved
+        assert subject.unlike_layouts == ()
+        assert audit(subject, runs=0).is_proved
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -72,6 +72,7 @@ def test_noise_missing_at_any_tried_width_is_found(width: int) -> None:
     assert audit_mechanism(kind(sg.Pure(1), horizon=3), 3, runs=0).exact == inf
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("length", [*SHORT_FEEDS, 11, 13, 15, 17, 31, 33, 63, 65])
 def test_noise_missing_in_any_tried_length_of_feed_is_found(length: int) -> None:
     kind = bare_when(lambda ticks, groups: ticks == length)
@@ -79,17 +80,18 @@ def test_noise_missing_in_any_tried_length_of_feed_is_found(length: int) -> None
     if length > 1:  # a feed of one tick is a step here
         ticks = length + 1
         verdict = audit_mechanism(kind(sg.Pure(1), horizon=ticks), ticks, runs=0)
-        assert verdict.exact == inf or verdict.undecided
+        assert verdict.exact == inf or verdict.is_undecided
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("length", "ticks"), [(3, 5), (2, 16), (9, 9), (7, ALL_TICKS)])
 def test_noise_missing_at_one_width_and_length_together_is_found(width: int, length: int, ticks: int) -> None:
     kind = bare_when(lambda each, groups: (each, groups) == (length, width))
     subject = MechanismSubject(kind(sg.Pure(1), horizon=ticks), ticks)
-    assert width in {layout.width for layout in subject.unlike}
+    assert width in {layout.width for layout in subject.unlike_layouts}
     if ticks < ALL_TICKS and width < 20:
-        assert audit(subject, runs=0).ends == (inf, inf)
+        assert audit(subject, runs=0).loss_bounds == (inf, inf)
 
 
 @pytest.mark.parametrize("ticks", [5, 16])
@@ -103,14 +105,14 @@ def test_noise_that_two_groups_share_is_condemned(ticks: int) -> None:
             return exact + (drawn[:, :1] if block.shape[1] == 2 else drawn)
 
     verdict = audit_mechanism(Shared(sg.Pure(1), horizon=ticks), ticks, runs=0)
-    assert verdict.ends == (inf, inf)
+    assert verdict.loss_bounds == (inf, inf)
 
 
 @pytest.mark.parametrize("more", [1, 2, 3])
 def test_noise_missing_for_one_number_of_added_groups_is_condemned(more: int) -> None:
-    class Bare(DrawnAhead):
-        def dormant(self, width: int, tick: int, noise: Noise) -> Any:
-            return super().dormant(width, tick, SilentNoise() if width == more else noise)
+    class Bare(PredrawnCounter):
+        def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
+            return super().zero_state(width, tick, SilentNoise() if width == more else noise)
 
     assert audit_mechanism(Bare(sg.Pure(1), horizon=5), 5, runs=0).exact == inf
 
@@ -118,8 +120,8 @@ def test_noise_missing_for_one_number_of_added_groups_is_condemned(more: int) ->
 @pytest.mark.parametrize("by_step", [False, True])
 def test_noise_that_the_first_groups_lose_when_others_are_added_is_condemned(by_step: bool) -> None:
     class Bare(SimpleI):
-        def append(self, state: Any, more: Any) -> None:
-            super().append(state, more)
+        def append_groups(self, state: Any, more: Any) -> None:
+            super().append_groups(state, more)
             grown.append(state.tick)
 
         def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
@@ -167,7 +169,7 @@ def test_all_named_widths_and_lengths_are_tried() -> None:
 
 def test_a_group_has_the_same_noise_at_every_width() -> None:
     wide = GroupNoise(70).laplace(sg.Pure(1).calibrate(l1=8, l2_squared=8).scale, 140).reshape(2, 70)
-    narrow = GroupNoise(3, at=5).laplace(sg.Pure(1).calibrate(l1=8, l2_squared=8).scale, 6).reshape(2, 3)
+    narrow = GroupNoise(3, position=5).laplace(sg.Pure(1).calibrate(l1=8, l2_squared=8).scale, 6).reshape(2, 3)
     np.testing.assert_array_equal(narrow, wide[:, 5:8])
     assert len(np.unique(wide)) > 10
 
@@ -181,32 +183,32 @@ def test_code_that_draws_in_another_order_is_computed_and_holds() -> None:
             return exact + self.distribution.draw(noise, block.size).reshape(block.shape)[::-1]
 
     subject = MechanismSubject(LastTickFirst(sg.Pure(1), horizon=3), 3)
-    assert {"by step", "width 3, feeds of 2"} <= {layout.name for layout in subject.unlike}
-    assert audit(subject, runs=0).proved
+    assert {"by step", "width 3, feeds of 2"} <= {layout.name for layout in subject.unlike_layouts}
+    assert audit(subject, runs=0).is_proved
 
 
 def test_a_late_start_with_other_noise_of_the_same_loss_is_no_breach() -> None:
     """Groups that are added without the noise of past ticks have less error, and lose no more."""
 
     class NoPast(Kary):
-        def dormant(self, width: int, tick: int, noise: Noise) -> Any:
-            return super().dormant(width, tick, SilentNoise())
+        def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
+            return super().zero_state(width, tick, SilentNoise())
 
     subject = MechanismSubject(NoPast(sg.Pure(1), horizon=5, branching=2), 5)
-    assert {layout.first_tick for layout in subject.unlike} == {3}
-    assert not audit(subject, runs=0).condemned
+    assert {layout.first_tick for layout in subject.unlike_layouts} == {3}
+    assert not audit(subject, runs=0).is_condemned
 
 
 def test_noise_that_waits_to_be_given_back_is_needed_by_added_groups() -> None:
     """`SubtractiveTree` releases items under draws that it made before: without them, items are bare."""
 
     class NoDrawsAhead(SubtractiveTree):
-        def dormant(self, width: int, tick: int, noise: Noise) -> Any:
-            return super().dormant(width, tick, SilentNoise())
+        def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
+            return super().zero_state(width, tick, SilentNoise())
 
     claim = NoDrawsAhead(sg.Pure(1), horizon=5, branching=3)
     assert audit_mechanism(claim, 5, runs=0).exact == inf
-    assert audit_mechanism(SubtractiveTree(sg.Pure(1), horizon=5, branching=3), 5, runs=0).proved
+    assert audit_mechanism(SubtractiveTree(sg.Pure(1), horizon=5, branching=3), 5, runs=0).is_proved
 
 
 def test_a_row_that_is_decoded_and_never_drawn_raises_no_warning() -> None:
@@ -222,7 +224,7 @@ def test_a_row_that_is_decoded_and_never_drawn_raises_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         verdict = audit_mechanism(Undrawn(sg.Pure(1), horizon=3), 3, runs=1000, noise=InsecureNoise(2))
-    assert verdict.measured
+    assert verdict.measurement
 
 
 def test_a_verdict_prints_its_verdict() -> None:

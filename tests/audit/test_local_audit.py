@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle_catalogue import oracles_shown
 
 import streamgauge as sg
-from streamgauge.audit import catalogue, local_claims
-from streamgauge.audit.auditing import audit
-from streamgauge.audit.catalogue import Asked, entries
-from streamgauge.audit.local_columns import column_verdict, of_columns, without_reports
-from streamgauge.audit.local_estimates import expected
-from streamgauge.audit.local_laws import FAR, Evidence, law_of, worst_of
-from streamgauge.audit.local_reports import LocalSubject
-from streamgauge.audit.mutants import Chance, local
-from streamgauge.audit.pipeline_claims import charged
+from streamgauge.audit import catalogue
+from streamgauge.audit.broken import ExperimentNoise, local
+from streamgauge.audit.catalogue import AuditRequest, list_entries
+from streamgauge.audit.exact.kernels import IMPOSSIBLE_SCORE
+from streamgauge.audit.pipeline.audit import audit_column, audit_columns, compute_charge, drop_reports
+from streamgauge.audit.report import audit
+from streamgauge.audit.subjects import local as local_claims
+from streamgauge.audit.subjects.local import LocalSubject, ReportEvidence, compute_law, expected_count, find_worst_ratio
 from streamgauge.localdp import (
     CountMeanSketch,
     HadamardCountMeanSketch,
@@ -27,62 +25,63 @@ from streamgauge.localdp import (
     UnaryEncoding,
 )
 from streamgauge.localdp.oracle import Spread
-from streamgauge.noise.responses import flip
+from streamgauge.noise.bernoulli import flip_probability
+from tests.support.oracle_catalogue import oracles_shown
 
 ONE = sg.Pure(1)
 ITEMS = ("a", "b", "c")
 SUBJECTS = {
     entry.title: entry.subject
-    for name in (*local_claims.oracles(), local_claims.DEVICE)
-    for entry in entries(name)
+    for name in (*local_claims.find_oracles(), local_claims.DEVICE_NAME)
+    for entry in list_entries(name)
 }
-TWINS = {twins.name: twins for twins in local.every_twin(Chance.seeded("local"))}
+TWINS = {twins.name: twins for twins in local.every_twin(ExperimentNoise.from_label("local"))}
 
 
 def test_every_oracle_of_the_room_is_on_the_list() -> None:
-    assert set(local_claims.oracles().values()) == set(oracles_shown())
-    assert {title.partition("(")[0] for title in SUBJECTS} == {*local_claims.oracles(), "Device"}
-    assert set(local_claims.oracles()) <= set(catalogue.names())
+    assert set(local_claims.find_oracles().values()) == set(oracles_shown())
+    assert {title.partition("(")[0] for title in SUBJECTS} == {*local_claims.find_oracles(), "Device"}
+    assert set(local_claims.find_oracles()) <= set(catalogue.list_names())
 
 
 def test_an_oracle_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
-    monkeypatch.setitem(local_claims.SETTINGS, "UnaryEncoding", ({},))
+    monkeypatch.setitem(local_claims.CLASS_SETTINGS, "UnaryEncoding", ({},))
     with pytest.raises(TypeError, match=r"^settings of UnaryEncoding must be in the catalogue, got none of"):
-        list(entries("UnaryEncoding"))
+        list(list_entries("UnaryEncoding"))
 
 
 def test_reports_are_attacked_in_their_own_unit_and_currency_alone() -> None:
-    assert list(entries("LocalHashing", Asked(losses=(ONE,), unit=sg.Event(replace=True))))
-    assert not list(entries("LocalHashing", Asked(unit=sg.WEvent(3))))
-    assert not list(entries("Device", Asked(losses=(sg.Zcdp(1),))))
+    assert list(list_entries("LocalHashing", AuditRequest(losses=(ONE,), unit=sg.Event(replace=True))))
+    assert not list(list_entries("LocalHashing", AuditRequest(unit=sg.WEvent(3))))
+    assert not list(list_entries("Device", AuditRequest(losses=(sg.Zcdp(1),))))
 
 
 @pytest.mark.parametrize("title", SUBJECTS)
 def test_no_report_is_likelier_than_claimed_and_estimates_are_what_is_stated(title: str) -> None:
     verdict = audit(SUBJECTS[title], 0)
-    assert not verdict.condemned, verdict.reasons
-    assert verdict.proved
+    assert not verdict.is_condemned, verdict.reasons
+    assert verdict.is_proved
     assert verdict.exact is not None
     assert verdict.exact > 0.9999 * verdict.claimed  # and nothing is wasted
-    assert "in fractions" in verdict.how
+    assert "in fractions" in verdict.computed_from
 
 
-@pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if not twins.wrong])
+@pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if not twins.has_wrong_estimates])
 def test_reports_that_tell_too_much_are_condemned_by_computation(name: str) -> None:
     twins = TWINS[name]
     broken, honest = audit(twins.broken, 0), audit(twins.honest, 0)
     assert broken.exact is not None
     assert 1.5 < broken.exact <= twins.truth
-    assert broken.condemned
-    assert honest.proved
-    assert not honest.condemned
+    assert broken.is_condemned
+    assert honest.is_proved
+    assert not honest.is_condemned
 
 
-@pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if twins.wrong])
+@pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if twins.has_wrong_estimates])
 def test_wrong_estimates_are_condemned_though_reports_are_private(name: str) -> None:
     verdict = audit(TWINS[name].broken, 0)
-    assert verdict.proved
-    assert verdict.condemned
+    assert verdict.is_proved
+    assert verdict.is_condemned
     assert verdict.reasons[0].startswith("biased: a report of ")
 
 
@@ -135,24 +134,24 @@ def test_what_is_stated_of_estimates_is_held_against_them(claim: Any, said: str)
 def test_what_others_count_follows_from_the_public_hashes() -> None:
     claim = LocalHashing(ONE, hashes=4, width=3)
     met = [claim.family.column(row, "a") == claim.family.column(row, "b") for row in range(4)]
-    assert expected(claim, "a", "b") == Fraction(3, 2) * (Fraction(sum(met), 4) - Fraction(1, 3))
-    assert expected(claim, "a", "a") == 1
-    assert expected(RandomisedResponse(ONE, items=ITEMS), "a", "b") == 0
+    assert expected_count(claim, "a", "b") == Fraction(3, 2) * (Fraction(sum(met), 4) - Fraction(1, 3))
+    assert expected_count(claim, "a", "a") == 1
+    assert expected_count(RandomisedResponse(ONE, items=ITEMS), "a", "b") == 0
 
 
 def test_laws_add_up_and_what_only_one_input_shows_is_infinite() -> None:
     laws: dict[Any, Any] = {
-        item: law_of(lambda chance, item=item: bytes([item + int(chance.coins(Fraction(1, 3), 1)[0])]))
+        item: compute_law(lambda chance, item=item: bytes([item + int(chance.coins(Fraction(1, 3), 1)[0])]))
         for item in (0, 1)
     }
     assert laws[0] == {b"\0": Fraction(2, 3), b"\1": Fraction(1, 3)}
-    assert worst_of(laws).ratio == inf
-    scores = Evidence(laws[0], laws[1])(np.array([[0.0], [1.0], [2.0]]))
-    assert scores == pytest.approx([FAR, np.log(1 / 2), -FAR])
+    assert find_worst_ratio(laws).ratio == inf
+    scores = ReportEvidence(laws[0], laws[1])(np.array([[0.0], [1.0], [2.0]]))
+    assert scores == pytest.approx([IMPOSSIBLE_SCORE, np.log(1 / 2), -IMPOSSIBLE_SCORE])
 
 
 def test_real_reports_are_told_apart_by_no_more_than_claimed_and_by_much_of_it() -> None:
-    measured = audit(TWINS["Hadamard count mean sketch, loss doubled"].honest, 20_000, 1 - 1e-9).measured
+    measured = audit(TWINS["Hadamard count mean sketch, loss doubled"].honest, 20_000, 1 - 1e-9).measurement
     assert measured is not None
     assert 0.6 < measured.amount <= 1
 
@@ -162,7 +161,7 @@ def poll(tmp_path: Path, protocol: str = "HadamardCountMeanSketch", values: str 
     stream = {
         "name": "poll",
         "source": "reports",
-        "senders": "anyone",
+        "allow_reports_from": "anyone",
         "unit": "report",
         "tick": "1h",
         "start": "2026-11-01T00:00:00Z",
@@ -172,7 +171,7 @@ def poll(tmp_path: Path, protocol: str = "HadamardCountMeanSketch", values: str 
                 "report": protocol,
                 "epsilon": 2,
                 "values": [*values],
-                "again": "repeat",
+                "on_repeat": "repeat",
                 "reports_per_user": 1,
             },
             "age": {"values": ["young", "old"]},
@@ -184,7 +183,7 @@ def poll(tmp_path: Path, protocol: str = "HadamardCountMeanSketch", values: str 
     ]
     sinks = [{"to": f"{each['name']}.jsonl", "releases": [each["name"]]} for each in releases]
     tables = {"stream": stream, "release": releases, "sink": sinks}
-    return sg.Pipeline.of(tables, tmp_path / "poll.toml").file
+    return sg.Pipeline.from_tables(tables, tmp_path / "poll.toml").file
 
 
 @pytest.mark.parametrize(
@@ -201,20 +200,20 @@ def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(
 ) -> None:
     """They show reports as they came, which are private by themselves."""
     file = poll(tmp_path, protocol, values)
-    (verdict,) = of_columns(file)
+    (verdict,) = audit_columns(file)
     assert verdict.subject == "poll.toml: column emoji, a report"
-    assert verdict.proved
-    assert verdict.computed == computed
-    rest = without_reports(file)
+    assert verdict.is_proved
+    assert verdict.computed_text == computed
+    rest = drop_reports(file)
     assert [release.name for release in rest.releases] == ["ages"]
     assert [sink.to for sink in rest.sinks] == ["ages.jsonl"]
-    assert charged(rest, tmp_path) == ONE
-    assert without_reports(rest) is rest
+    assert compute_charge(rest, tmp_path) == ONE
+    assert drop_reports(rest) is rest
 
 
 def test_a_column_whose_coins_are_of_another_loss_is_condemned() -> None:
-    claim = local.TwiceTheLoss(ONE, hashes=512, width=512)
-    assert column_verdict("poll.toml", "emoji", claim).reasons[0].startswith("computed 2 (2 x 4) > 1 for")
+    claim = local.DoubledLossSketch(ONE, hashes=512, width=512)
+    assert audit_column("poll.toml", "emoji", claim).reasons[0].startswith("computed 2 (2 x 4) > 1 for")
 
 
 class WholeSigns(CountMeanSketch):
@@ -222,7 +221,7 @@ class WholeSigns(CountMeanSketch):
 
     @property
     def chances(self) -> dict[str, Fraction]:
-        return {"flip": flip(self.loss.epsilon)}
+        return {"flip": flip_probability(self.loss.epsilon)}
 
 
 class LouderOwn(UnaryEncoding):
@@ -230,7 +229,7 @@ class LouderOwn(UnaryEncoding):
 
     @property
     def chances(self) -> dict[str, Fraction]:
-        return {"own": 1 - flip(self.loss.epsilon), "flip": flip(self.loss.epsilon)}
+        return {"own": 1 - flip_probability(self.loss.epsilon), "flip": flip_probability(self.loss.epsilon)}
 
 
 @pytest.mark.parametrize(
@@ -241,4 +240,4 @@ class LouderOwn(UnaryEncoding):
     ],
 )
 def test_a_column_of_vectors_whose_coins_lose_more_is_condemned(claim: Any, said: str) -> None:
-    assert column_verdict("poll.toml", "emoji", claim).reasons[0].startswith(said)
+    assert audit_column("poll.toml", "emoji", claim).reasons[0].startswith(said)

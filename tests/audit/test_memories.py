@@ -11,10 +11,10 @@ import pytest
 import streamgauge as sg
 from streamgauge.adaptive import Pegasus
 from streamgauge.audit import PanPrivateSubject, audit, worst_intrusion
-from streamgauge.audit.memories import Memory, leaves
-from streamgauge.audit.mutants.memory import KeepsLog, KeepsTotal
+from streamgauge.audit.broken.memory import LogKeepingTree, TotalKeepingTree
+from streamgauge.audit.subjects.pan_private import StateLayout, list_leaves
 from streamgauge.continual import Kary
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 WIDTH = 5
 TICKS = 4
@@ -53,14 +53,11 @@ def changed(array: Any, place: int) -> Any:
 
 
 STATE = Everything()
-LAYOUT = Memory(())  # nothing is known beforehand: axes are told by their size
+LAYOUT = StateLayout(())  # nothing is known beforehand: axes are told by their size
 OTHERS = [
     *(replace(STATE, tick=4), replace(STATE, mean=0.25), replace(STATE, done=True), replace(STATE, name="b")),
     *(replace(STATE, key=b"\x00\x02"), replace(STATE, inner=Inner(Fraction(1 / 3)))),
-    *(
-        replace(STATE, inner=Inner(flags=(True, True))),
-        replace(STATE, table={"a": [1, None], "b": 2**60 + 1}),
-    ),
+    *(replace(STATE, inner=Inner(flags=(True, True))), replace(STATE, table={"a": [1, None], "b": 2**60 + 1})),
     *(replace(STATE, table={"a": [1, 0], "b": 2**60}), replace(STATE, table={"a": [1, None], "c": 2**60})),
     *(replace(STATE, whole=changed(STATE.whole, 0)), replace(STATE, public=changed(STATE.public, 6))),
 ]
@@ -68,7 +65,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("other", OTHERS, ids=range(len(OTHERS)))
 def test_what_all_groups_share_is_seen_by_each(other: Everything) -> None:
-    before, after = (LAYOUT.of_each(state, WIDTH) for state in (STATE, other))
+    before, after = (LAYOUT.read_groups(state, WIDTH) for state in (STATE, other))
     assert (before != after).any(axis=0).all()
 
 
@@ -76,47 +73,47 @@ def test_what_all_groups_share_is_seen_by_each(other: Everything) -> None:
 def test_what_a_group_has_to_itself_is_seen_by_it_alone(name: str) -> None:
     array = getattr(STATE, name)
     for place in range(array.size):
-        before = LAYOUT.of_each(STATE, WIDTH)
-        after = LAYOUT.of_each(replace(STATE, **{name: changed(array, place)}), WIDTH)
+        before = LAYOUT.read_groups(STATE, WIDTH)
+        after = LAYOUT.read_groups(replace(STATE, **{name: changed(array, place)}), WIDTH)
         assert (before != after).any(axis=0).sum() == 1
 
 
 def test_what_is_held_beside_the_fields_is_seen_too() -> None:
     other = Everything()
     other.secret = 7  # type: ignore[attr-defined]
-    assert len(LAYOUT.of_each(other, WIDTH)) > len(LAYOUT.of_each(STATE, WIDTH))
+    assert len(LAYOUT.read_groups(other, WIDTH)) > len(LAYOUT.read_groups(STATE, WIDTH))
 
 
 def test_the_axis_of_the_groups_is_known_even_where_another_is_as_long() -> None:
     claim = Kary(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
-    layout = Memory.of(claim)
-    places = [leaf.shape for leaf in leaves(claim.initial(2, InsecureNoise(1)))]
+    layout = StateLayout.from_mechanism(claim)
+    places = [leaf.shape for leaf in list_leaves(claim.initial(2, InsecureNoise(1)))]
     assert places == [(), (2,), (2, 2), (2, 1), (0,)]
     assert layout.axes == (None, 0, 1, None, None)
 
 
-@pytest.mark.parametrize("kind", [KeepsTotal, KeepsLog])
+@pytest.mark.parametrize("kind", [TotalKeepingTree, LogKeepingTree])
 def test_an_exact_number_anywhere_in_the_memory_is_condemned(kind: Any) -> None:
     claim = kind(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
     assert worst_intrusion(claim, TICKS).floor == inf
     subject = PanPrivateSubject(claim, TICKS, peek=1, noise=InsecureNoise(72))
     verdict = audit(subject, 500, 1 - 1e-9)
     assert len(verdict.reasons) == 2
-    assert subject.apart == (kind is KeepsTotal)
+    assert subject.has_varying_shared_state == (kind is TotalKeepingTree)
 
 
 def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
     """One unit in each of many runs would move it by as many: so every run is a start of its own."""
 
-    class SharesNoisyTotal(KeepsTotal):
+    class SharesNoisyTotal(TotalKeepingTree):
         def step(self, state: Any, values: Any, noise: Any) -> Any:
             state.events += int(noise.laplace(Fraction(4), 1)[0])
             return super().step(state, values, noise)
 
     claim = SharesNoisyTotal(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
     verdict = audit(PanPrivateSubject(claim, 1, peek=1, noise=InsecureNoise(73)), 500, 1 - 1e-9)
-    assert verdict.measured is not None
-    assert verdict.measured.amount <= 1.25
+    assert verdict.measurement is not None
+    assert verdict.measurement.amount <= 1.25
 
 
 def test_the_sum_of_a_block_that_has_not_ended_is_seen() -> None:
@@ -124,9 +121,9 @@ def test_the_sum_of_a_block_that_has_not_ended_is_seen() -> None:
     claim = Pegasus(sg.Pure(1), block=4)
     run = claim.start(3, SilentNoise())
     run.feed(np.array([[100, 200, 300], [1, 2, 3]]))
-    before = Memory.of(claim).of_each(run._state, 3)
+    before = StateLayout.from_mechanism(claim).read_groups(run._state, 3)
     run._state.block.total += [7, 8, 9]
-    after = Memory.of(claim).of_each(run._state, 3)
+    after = StateLayout.from_mechanism(claim).read_groups(run._state, 3)
     assert [101.0, 202.0, 303.0] in before.tolist()
     assert [108.0, 210.0, 312.0] in after.tolist()
     with pytest.raises(ValueError, match=r"^pan_private must be False"):

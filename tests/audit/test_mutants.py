@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure
-from streamgauge.audit.adapters import Callable
-from streamgauge.audit.auditing import audit
-from streamgauge.audit.measuring import measure
-from streamgauge.audit.mutants import Chance, Twins, every_twin, floats, values
+from streamgauge.audit.attack.measure import measure
+from streamgauge.audit.broken import ExperimentNoise, TwinPair, every_twin, values
+from streamgauge.audit.report import audit
+from streamgauge.audit.subject import CallableSubject
 from streamgauge.noise import DiscreteLaplace
 
 SURE = 1 - 1e-9
-NAMES = [twins.name for twins in every_twin(Chance.seeded("names"))]
+NAMES = [twins.name for twins in every_twin(ExperimentNoise.from_label("names"))]
 every_name = pytest.mark.parametrize("name", NAMES)
 ASKED = [  # whatever else there is
     "Binary, levels counted as log2 T",
@@ -39,12 +39,12 @@ ASKED = [  # whatever else there is
 ]
 
 
-def twins_named(name: str) -> Twins:
+def twins_named(name: str) -> TwinPair:
     """The same experiment every time."""
-    return next(twins for twins in every_twin(Chance.seeded(name)) if twins.name == name)
+    return next(twins for twins in every_twin(ExperimentNoise.from_label(name)) if twins.name == name)
 
 
-def claim(twins: Twins) -> float:
+def claim(twins: TwinPair) -> float:
     return float(twins.broken.loss.amount)
 
 
@@ -52,17 +52,17 @@ def claim(twins: Twins) -> float:
 def test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one(name: str) -> None:
     twins = twins_named(name)
     broken, honest = (audit(subject, twins.runs, SURE) for subject in (twins.broken, twins.honest))
-    assert broken.condemned
-    assert broken.measured is not None
-    if twins.wrong:
-        assert broken.seen
-        assert broken.proved
-    elif twins.counted:
-        assert claim(twins) < broken.measured.amount <= twins.truth
+    assert broken.is_condemned
+    assert broken.measurement is not None
+    if twins.has_wrong_estimates:
+        assert broken.direct_reasons
+        assert broken.is_proved
+    elif twins.is_counted:
+        assert claim(twins) < broken.measurement.amount <= twins.truth
     else:
-        assert broken.ends is not None
-        assert claim(twins) < broken.ends[0] <= twins.truth
-    assert not honest.condemned, honest.reasons
+        assert broken.loss_bounds is not None
+        assert claim(twins) < broken.loss_bounds[0] <= twins.truth
+    assert not honest.is_condemned, honest.reasons
 
 
 @every_name
@@ -70,11 +70,11 @@ def test_twins_make_the_same_claim_and_are_attacked_on_the_same_neighbours(name:
     twins = twins_named(name)
     broken, honest = twins.broken.pairs()[0], twins.honest.pairs()[0]
     assert twins.broken.loss == twins.honest.loss
-    assert twins.wrong or twins.truth > claim(twins)
+    assert twins.has_wrong_estimates or twins.truth > claim(twins)
     for one, other in ((broken.one, honest.one), (broken.other, honest.other)):
         assert repr(one) == repr(other)
         assert np.array_equal(getattr(one, "streams", one), getattr(other, "streams", other))
-    assert twins.why
+    assert twins.reason
 
 
 def test_the_library_has_all_that_was_ever_believed_and_no_name_twice() -> None:
@@ -90,32 +90,32 @@ def test_acquittals_are_not_blindness() -> None:
 
 
 def test_seeded_experiments_repeat_and_others_do_not() -> None:
-    def views(chance: Chance | None) -> np.ndarray:
+    def views(chance: ExperimentNoise | None) -> np.ndarray:
         subject = next(every_twin(chance)).broken
         return subject.views(subject.pairs()[0].one, 100)
 
-    assert np.array_equal(views(Chance.seeded("a")), views(Chance.seeded("a")))
-    assert not np.array_equal(views(Chance.seeded("a")), views(Chance.seeded("b")))
+    assert np.array_equal(views(ExperimentNoise.from_label("a")), views(ExperimentNoise.from_label("a")))
+    assert not np.array_equal(views(ExperimentNoise.from_label("a")), views(ExperimentNoise.from_label("b")))
     assert not np.array_equal(views(None), views(None))
 
 
 def test_float_noise_is_told_by_its_bits_alone() -> None:
     """With them cut off, the same draws keep their claim."""
-    chance = Chance.seeded("bits")
+    chance = ExperimentNoise.from_label("bits")
 
     def cut(value: float, runs: int) -> np.ndarray:
-        return np.rint(floats.textbook(chance, True, value, runs) * 2**10) / 2**10
+        return np.rint(values.sample_textbook_laplace(chance, True, value, runs) * 2**10) / 2**10
 
     told = measure(twins_named("Laplace noise in floats").broken, 60_000, SURE)
     assert told.score.startswith("lowest bit")
-    kept = Callable("cut", cut, Pure(1), 1.0, 0.0, vectorised=True)
+    kept = CallableSubject("cut", cut, Pure(1), 1.0, 0.0, is_vectorised=True)
     assert measure(kept, 60_000, SURE).amount <= 1
 
 
 def test_noise_after_scaling_loses_what_enumeration_says() -> None:
     """A coin that showed 0, seen again or not, and a published number far above it."""
     law = DiscreteLaplace("1/4")
-    far = [values.SEEN * law.pmf(k - 1) + (1 - values.SEEN) * law.pmf(k) for k in range(1, 10)]
+    far = [values.ONE_PROBABILITY * law.pmf(k - 1) + (1 - values.ONE_PROBABILITY) * law.pmf(k) for k in range(1, 10)]
     loss = max(log(seen / law.pmf(k)) for k, seen in enumerate(far, 1))
     assert loss == pytest.approx(twins_named("Density, noise added after scaling").truth)
     assert loss == pytest.approx(3.54, abs=0.005)
@@ -123,10 +123,10 @@ def test_noise_after_scaling_loses_what_enumeration_says() -> None:
 
 def test_one_sign_under_half_of_epsilon_is_no_breach_but_a_waste() -> None:
     """The sketch of Hadamard signs, as it is often printed, keeps half of what it may lose."""
-    chance = Chance.seeded("sign")
+    chance = ExperimentNoise.from_label("sign")
 
     def sign(value: int, runs: int) -> np.ndarray:
         return np.where(chance.coins(1 / (1 + exp(0.5)), runs), -value, value)
 
-    measured = measure(Callable("sign", sign, Pure(1), 1, -1, vectorised=True), 60_000, SURE)
+    measured = measure(CallableSubject("sign", sign, Pure(1), 1, -1, is_vectorised=True), 60_000, SURE)
     assert 0.4 < measured.amount <= 0.5 < inf

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.audit.outputs import KINDS_EACH, encoded, stacked
+from streamgauge.audit.attack.outputs import KINDS_PER_FLOAT, encode_outputs, stack_outputs
 
 WHOLE: list[Any] = [0, 1, -1, 3, 2**53, 2**53 + 1, 2**60, 2**60 + 1, -(2**60) - 1, 10**30, 10**30 + 1]
 WHOLE += [10**400, 10**400 + 1, -(10**400), 2**200, 2**200 + 1]
@@ -18,29 +18,15 @@ RATIONAL: list[Any] = [Fraction(n) for n in (0, 1, 3)]
 RATIONAL += [Fraction(1, 3), Fraction(1 / 3), Fraction(1, 4), Fraction(10**400), Fraction(1, 10**400)]
 DECIMALS: list[Any] = [
     Decimal(text)
-    for text in (
-        "0",
-        "-0",
-        "0.0",
-        "1",
-        "3",
-        "3.0",
-        "3.00",
-        "0.1",
-        "1e999999",
-        "NaN",
-        "sNaN",
-        "Infinity",
-        "-Infinity",
-    )
+    for text in ("0", "-0", "0.0", "1", "3", "3.0", "3.00", "0.1", "1e999999", "NaN", "sNaN", "Infinity", "-Infinity")
 ]
 OTHERS: list[Any] = [True, False, None, "", "None", "nan", "0", b"", b"0", "1", 1j, {1: 2}, {1}, int, object]
 ODD = WHOLE + FLOATS + RATIONAL + DECIMALS + OTHERS
 
 
 def view(output: Any) -> tuple[float, ...]:
-    rows = stacked([output])
-    return tuple(encoded(rows, rows.shape[1:])[0].tolist())
+    rows = stack_outputs([output])
+    return tuple(encode_outputs(rows, rows.shape[1:])[0].tolist())
 
 
 def test_things_of_other_types_or_texts_have_other_views() -> None:
@@ -49,7 +35,7 @@ def test_things_of_other_types_or_texts_have_other_views() -> None:
         assert view(one) != view(other), (one, other)
 
 
-@pytest.mark.parametrize("place", [0, 1, KINDS_EACH - 1, KINDS_EACH, 2 * KINDS_EACH, 30])
+@pytest.mark.parametrize("place", [0, 1, KINDS_PER_FLOAT - 1, KINDS_PER_FLOAT, 2 * KINDS_PER_FLOAT, 30])
 def test_so_they_have_at_any_place(place: int) -> None:
     rows = [[*[7] * place, odd, *[7] * (30 - place)] for odd in ODD]
     assert len({view(row) for row in rows}) == len(ODD)

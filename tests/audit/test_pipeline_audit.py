@@ -1,6 +1,5 @@
 """A pipeline file is attacked end to end: honest code is acquitted, each broken part of it is condemned."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,31 +8,34 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
-
-from pipelines import tables
-
 from streamgauge import Pipeline
-from streamgauge.audit import measuring, pipelines, run_by_run
-from streamgauge.audit.candidate_records import Candidates
-from streamgauge.audit.file_copies import Repeated, grouped_first, widened
-from streamgauge.audit.input_records import Line, time_of
-from streamgauge.audit.pipeline_claims import CannotBeAudited, charged
-from streamgauge.audit.pipelines import Judge, audit_pipeline, default_runs, nobody
-from streamgauge.audit.private_runs import private_folder
-from streamgauge.audit.readings import readings
-from streamgauge.audit.run_by_run import AsWritten, Comparison
-from streamgauge.audit.trial_runs import Trial
-from streamgauge.audit.unit_inputs import unit_of
-from streamgauge.engines import aggregation
-from streamgauge.engines.typed import Typed
+from streamgauge.audit.attack import measure as measuring
+from streamgauge.audit.attack.measure import ignore_progress
+from streamgauge.audit.pipeline import audit as pipelines
+from streamgauge.audit.pipeline import compare as run_by_run
+from streamgauge.audit.pipeline.audit import (
+    AuditNotPossibleError,
+    PipelineAuditor,
+    audit_pipeline,
+    compute_charge,
+    default_runs,
+)
+from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison, build_readings
+from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, widen
+from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
+from streamgauge.audit.pipeline.neighbours import build_unit
+from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.pipeline.trial import PipelineTrial
+from streamgauge.config.settings import PipelineFile
+from streamgauge.engines.duckdb import aggregation
+from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.noise import Ints
-from streamgauge.pipeline.part_run import PartRun
-from streamgauge.query import planner
-from streamgauge.query.settings import PipelineFile
-from streamgauge.sinks.json_lines import JsonLines
-from streamgauge.sources.whole import WholeFile
-from streamgauge.testing import InsecureNoise
+from streamgauge.plan import planner
+from streamgauge.runtime.part_runs import PartRun
+from streamgauge.sinks.formats import JsonLines
+from streamgauge.sources.file import WholeFile
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.pipelines import tables
 
 SURE = 1 - 1e-9
 SUMS = {"name": "sums", "sql": "SELECT SUM(x) FROM v", "epsilon": 1}
@@ -45,59 +47,69 @@ USER = {"user": "u", "max_events_per_tick": 2, "max_ticks": 2}
 
 
 def file_of(folder: Path, *releases: Any, **settings: Any) -> PipelineFile:
-    return Pipeline.of(tables(*releases, **settings), folder / "v.toml").file
+    return Pipeline.from_tables(tables(*releases, **settings), folder / "v.toml").file
 
 
 def verdicts(file: PipelineFile, runs: int = 3000, confidence: float = SURE) -> Any:
     return audit_pipeline(
-        file, ticks=2, runs=runs, alone=False, confidence=confidence, noise=InsecureNoise(31)
+        file, ticks=2, runs=runs, check_interruptions=False, confidence=confidence, noise=InsecureNoise(31)
     )
 
 
 def silent(file: PipelineFile, *inputs: Any, ticks: int = 2) -> np.ndarray:
     """The values that readers of the first sink see without noise: (inputs, ticks, groups, measures)."""
-    with private_folder() as folder:
-        trial = Trial.of(file, ticks, folder)
-        view = trial.view()
-        return view.parts[0].numbers(trial.silent(view, inputs))[..., 0]
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, ticks, folder)
+        view = trial.build_view()
+        return view.parts[0].numbers(trial.run_without_noise(view, inputs))[..., 0]
 
 
 def test_an_honest_count_is_measured_close_to_its_claim_and_acquitted(tmp_path: Path) -> None:
     (verdict,) = audit_pipeline(
-        file_of(tmp_path, COUNTS), ticks=1, runs=12_000, alone=False, noise=InsecureNoise(30)
+        file_of(tmp_path, COUNTS), ticks=1, runs=12_000, check_interruptions=False, noise=InsecureNoise(30)
     )
-    assert not verdict.condemned
+    assert not verdict.is_condemned
     assert verdict.exact == pytest.approx(1)
-    assert verdict.measured.amount > 0.8
-    assert verdict.measured.score == "likelihood ratio"
-    assert verdict.measured.pair.startswith("an event of g a, ")
+    assert verdict.measurement.amount > 0.8
+    assert verdict.measurement.score == "likelihood ratio"
+    assert verdict.measurement.pair.startswith("an event of g a, ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [{"w_event": 2}, USER], ids=str)
 def test_other_units_are_attacked_by_all_that_they_may_do(tmp_path: Path, unit: Any) -> None:
     (verdict,) = verdicts(file_of(tmp_path, COUNTS, unit=unit), 6000)
-    assert not verdict.condemned
+    assert not verdict.is_condemned
     assert verdict.exact == pytest.approx(1)
-    assert verdict.measured.amount > 0.4
+    assert verdict.measurement.amount > 0.4
 
 
+@pytest.mark.slow
 def test_several_releases_are_held_against_their_own_loss_and_against_the_charge(tmp_path: Path) -> None:
-    parts = [
-        {**release, "epsilon": epsilon} for release, epsilon in zip((COUNTS, SUMS, TWO), SPLIT, strict=True)
-    ]
+    parts = [{**release, "epsilon": epsilon} for release, epsilon in zip((COUNTS, SUMS, TWO), SPLIT, strict=True)]
     found = verdicts(file_of(tmp_path, *parts), 400)
-    assert [verdict.subject for verdict in found] == [
-        *map("v.toml: {}".format, ("counts", "sums", "two")),
-        "v.toml",
-    ]
+    assert [verdict.subject for verdict in found] == [*map("v.toml: {}".format, ("counts", "sums", "two")), "v.toml"]
     assert [verdict.claimed for verdict in found] == [0.25, 0.25, 0.5, 1]
     assert [verdict.exact for verdict in found] == pytest.approx([0.25, 0.25, 0.5, 1])
-    assert not any(verdict.condemned for verdict in found)
+    assert not any(verdict.is_condemned for verdict in found)
+
+
+def test_only_releases_that_are_not_computed_are_attacked_if_that_is_requested(tmp_path: Path) -> None:
+    words = {"name": "words", "sql": "SELECT k, COUNT(*) FROM v GROUP BY k", "delta": 1e-6, "epsilon": "1/10"}
+    budget, columns = {"epsilon": 9, "delta": 1e-5}, {"g": {"values": ["a", "b"]}, "k": {"max_groups": 5}}
+    file = file_of(tmp_path, COUNTS, words, budget=budget, columns=columns)
+    counts, *attacked = audit_pipeline(
+        file, ticks=1, runs=100, check_interruptions=False, attack_computed=False, noise=InsecureNoise(33)
+    )
+    assert (counts.exact, counts.measurement) == (pytest.approx(1), None)
+    assert not counts.is_condemned
+    assert len(attacked) == 2
+    assert all(verdict.exact is None and verdict.measurement.runs for verdict in attacked)
 
 
 def test_nothing_of_the_pipeline_is_touched_and_nothing_is_left(tmp_path: Path, monkeypatch: Any) -> None:
     made: list[Path] = []
-    real = pipelines.private_folder
+    real = pipelines.create_private_folder
 
     class Watched:
         def __enter__(self) -> Path:
@@ -109,7 +121,7 @@ def test_nothing_of_the_pipeline_is_touched_and_nothing_is_left(tmp_path: Path, 
             assert list(made[-1].iterdir())
             self.own.__exit__(*failure)
 
-    monkeypatch.setattr(pipelines, "private_folder", Watched)
+    monkeypatch.setattr(pipelines, "create_private_folder", Watched)
     verdicts(file_of(tmp_path, COUNTS), 200)
     assert not list(tmp_path.iterdir())
     assert not made[0].exists()
@@ -119,25 +131,21 @@ class Unclamped:
     """A broken engine: numbers are as large as they come."""
 
     def patch(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(
-            Typed, "_number", lambda typed, own: f"CASE WHEN abs({own}) < 1e12 THEN {own} END"
-        )
-        monkeypatch.setattr(
-            aggregation, "whole", lambda number, first, last: f"CAST(floor({number}) AS BIGINT)"
-        )
+        monkeypatch.setattr(TypedColumn, "_number", lambda typed, own: f"CASE WHEN abs({own}) < 1e12 THEN {own} END")
+        monkeypatch.setattr(aggregation, "floor_sql", lambda number, first, last: f"CAST(floor({number}) AS BIGINT)")
 
 
 class Unsplit:
     """A broken planner: each aggregate gets the whole epsilon."""
 
     def patch(self, monkeypatch: Any) -> None:
-        real = planner.parts_of
+        real = planner.build_parts
 
         def parts_of(release: Any, query: Any, stream: Any) -> Any:
             whole = type(release.loss).from_amount(release.loss.amount * len(real(release, query, stream)))
             return real(replace(release, loss=whole), query, stream)
 
-        monkeypatch.setattr(planner, "parts_of", parts_of)
+        monkeypatch.setattr(planner, "build_parts", parts_of)
 
 
 class Reused:
@@ -163,34 +171,27 @@ class Absent:
     """A broken sink, told which groups are empty: it has no rows for them."""
 
     def patch(self, monkeypatch: Any) -> None:
-        real, lines = PartRun.take, JsonLines.lines
+        real, lines = PartRun.estimate_ticks, JsonLines.format_lines
 
         def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
             told = real(run, tally, first, count)
             empty = np.ones((count, run.part.width), np.bool_)
-            empty[
-                tally.ticks[tally.ticks < first + count] - first, tally.places[tally.ticks < first + count]
-            ] = False
+            empty[tally.ticks[tally.ticks < first + count] - first, tally.groups[tally.ticks < first + count]] = False
             value = np.where(empty, np.nan, told["value"].value)
             return {
                 "value": type(
                     "Masked",
                     (),
-                    {
-                        "value": value,
-                        **{n: getattr(told["value"], n) for n in ("stddev", "low", "high", "enough")},
-                    },
+                    {"value": value, **{n: getattr(told["value"], n) for n in ("stddev", "low", "high", "reliable")}},
                 )
             }
 
         def some(form: JsonLines, released: Any, stamp: Any) -> bytes:
-            kept = [
-                line for line in lines(form, released, stamp).splitlines(True) if b'"value":null' not in line
-            ]
+            kept = [line for line in lines(form, released, stamp).splitlines(True) if b'"value":null' not in line]
             return b"".join(kept)
 
-        monkeypatch.setattr(PartRun, "take", take)
-        monkeypatch.setattr(JsonLines, "lines", some)
+        monkeypatch.setattr(PartRun, "estimate_ticks", take)
+        monkeypatch.setattr(JsonLines, "format_lines", some)
 
 
 @pytest.mark.parametrize(
@@ -201,30 +202,21 @@ class Absent:
         (Reused, COUNTS, "an event of g a, alone"),
         (Absent, COUNTS, "an event of g a, alone"),
     ],
-    ids=[
-        "a number that is not clamped",
-        "a loss that is not split",
-        "noise that is reused",
-        "rows only where data is",
-    ],
+    ids=["a number that is not clamped", "a loss that is not split", "noise that is reused", "rows only where data is"],
 )
-def test_broken_code_is_condemned(
-    tmp_path: Path, monkeypatch: Any, broken: Any, release: Any, pair: str
-) -> None:
+def test_broken_code_is_condemned(tmp_path: Path, monkeypatch: Any, broken: Any, release: Any, pair: str) -> None:
     file = file_of(tmp_path, release)
     broken().patch(monkeypatch)
-    with private_folder() as folder:
-        trial = Trial.of(file, 2, folder)
-        pairs = [each for each in trial.pairs() if each.name == pair]
-        judge = Judge(trial, charged(file, folder), 3000, SURE, nobody, InsecureNoise(31))
-        (verdict,) = judge.releases(pairs)
-    assert verdict.measured.amount > 1, verdict
-    assert verdict.condemned
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 2, folder)
+        pairs = [each for each in trial.list_pairs() if each.name == pair]
+        judge = PipelineAuditor(trial, compute_charge(file, folder), 3000, SURE, ignore_progress, InsecureNoise(31))
+        (verdict,) = judge.audit_releases(pairs)
+    assert verdict.measurement.amount > 1, verdict
+    assert verdict.is_condemned
 
 
-def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(tmp_path: Path, monkeypatch: Any) -> None:
     real = WholeFile.is_clean
 
     def is_clean(file: WholeFile, stop: object = None) -> bool:
@@ -234,32 +226,33 @@ def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(
 
     monkeypatch.setattr(WholeFile, "is_clean", is_clean)
     for module in (measuring, run_by_run):
-        monkeypatch.setattr(module, "FEWEST", 60)
+        monkeypatch.setattr(module, "MIN_RUNS", 60)
     found = verdicts(file_of(tmp_path, COUNTS), 400, 0.999)
     assert found[-1].subject == "v.toml, run by run"
-    assert found[-1].condemned
-    assert found[-1].measured.pair == "a record that is torn, before others"
-    assert not found[0].condemned
+    assert found[-1].is_condemned
+    assert found[-1].measurement.pair == "a record that is torn, before others"
+    assert not found[0].is_condemned
 
 
 def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, monkeypatch: Any) -> None:
-    real = PartRun.take
+    real = PartRun.estimate_ticks
 
     def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
         print(f"{len(tally.ticks)} events")
         return real(run, tally, first, count)
 
-    monkeypatch.setattr(PartRun, "take", take)
+    monkeypatch.setattr(PartRun, "estimate_ticks", take)
     file = file_of(tmp_path, COUNTS)
-    with private_folder() as folder:
-        trial = Trial.of(file, 1, folder)
-        comparison = Comparison.of(trial, trial.pairs()[:1], broken=False)
-        written = AsWritten.of(comparison, charged(file, folder), InsecureNoise(31))
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 1, folder)
+        comparison = TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False)
+        written = RunByRunSubject.from_comparison(comparison, compute_charge(file, folder), InsecureNoise(31))
         for side in (True, False):
             written.views((0, side), 20)
-        assert list(written.reasons(1e-3))
+        assert list(written.list_reasons(1e-3))
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize(
     "settings",
     [
@@ -285,7 +278,9 @@ def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, mo
 )
 def test_whatever_a_file_reads_and_writes_its_readers_see_the_records(tmp_path: Path, settings: Any) -> None:
     here, there = (("g", "a"), ("x", 3)), (("g", "b"), ("x", 4))
-    seen = silent(file_of(tmp_path, COUNTS, **settings), (), (Line(1, here), Line(2, there), Line(2, there)))
+    seen = silent(
+        file_of(tmp_path, COUNTS, **settings), (), (InputRecord(1, here), InputRecord(2, there), InputRecord(2, there))
+    )
     assert seen[0, ..., 0].tolist() == [[0, 0], [0, 0]]
     assert seen[1, ..., 0].tolist() == [[1, 0], [0, 2]]
 
@@ -305,7 +300,7 @@ def test_wide_csv_shows_the_same_numbers_as_json_lines(tmp_path: Path, sql: str)
         **{"level": {"values": ["low", "high"]}, "b": {"values": [True, False]}},
     }
     cells = (("g", 'q"'), ("n", 2.5), ("x", 3), ("level", "high"), ("b", True))
-    line = Line(2, cells)
+    line = InputRecord(2, cells)
     release, other = {"name": "r", "sql": sql, "epsilon": "1/2"}, {**COUNTS, "name": "o", "epsilon": "1/2"}
     seen = [
         silent(file_of(tmp_path, release, other, columns=columns, sinks=[{"to": to}]), (), (line, line))
@@ -320,79 +315,80 @@ def test_groups_that_are_discovered_are_run_under_many_names(tmp_path: Path) -> 
     release = {"name": "d", "sql": "SELECT k, COUNT(*) FROM v GROUP BY k", "delta": 1e-6, "epsilon": "1/10"}
     budget, columns = {"epsilon": 9, "delta": 1e-5}, {"k": {"max_groups": 5}}
     file = file_of(tmp_path, release, budget=budget, columns=columns)
-    assert widened(file, 3) is None
-    with private_folder() as folder:
-        trial = Trial.of(file, 2, folder)
-        many = tuple(Line(1, (("k", "a"),)) for _ in range(300))
-        copies = trial.copies(120)
-        assert isinstance(copies, Repeated)
-        views = trial.runs(copies).shown(view := trial.view(), [many], InsecureNoise(32))
+    assert widen(file, 3) is None
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 2, folder)
+        many = tuple(InputRecord(1, (("k", "a"),)) for _ in range(300))
+        copies = trial.build_copies(120)
+        assert isinstance(copies, RepeatedReleases)
+        views = trial.create_runs(copies).run_views(view := trial.build_view(), [many], InsecureNoise(32))
         counts = view.parts[0].numbers(views)[:, 0, 0, 0, 0]
         assert len(set(counts.tolist())) > 6
         assert counts.mean() == pytest.approx(300, abs=60)
-        assert [pair.name for pair in trial.pairs()][2] == "an event of k a, in a crowd"
+        assert [pair.name for pair in trial.list_pairs()][2] == "an event of k a, in a crowd"
 
 
 def test_a_widened_copy_has_the_plan_of_the_file_or_is_none(tmp_path: Path, monkeypatch: Any) -> None:
     rolled = {"name": "r", "sql": "SELECT g, COUNT(*), AVG(x) FROM v GROUP BY ROLLUP (g)"}
     placed = {"name": "p", "sql": "SELECT g, MEDIAN(x) FROM v WHERE x > 3 GROUP BY 1"}
-    assert widened(file_of(tmp_path, rolled, placed), 4) is not None
+    assert widen(file_of(tmp_path, rolled, placed), 4) is not None
     distinct = {"name": "d", "sql": "SELECT COUNT(DISTINCT u) FROM v"}
-    users = file_of(tmp_path, distinct, unit=USER, columns={"u": {"hashed": 99}})
-    assert widened(users, 4) is None, "its noise would grow with the number of groups"
-    assert grouped_first("SELECT COUNT(*) FROM v", "w") == 'SELECT COUNT(*) FROM v GROUP BY "w"'
+    users = file_of(tmp_path, distinct, unit=USER, columns={"u": {"hash_cells": 99}})
+    assert widen(users, 4) is None, "its noise would grow with the number of groups"
+    assert prepend_group("SELECT COUNT(*) FROM v", "w") == 'SELECT COUNT(*) FROM v GROUP BY "w"'
 
 
 def test_groups_that_are_decided_on_together_are_no_worlds(tmp_path: Path) -> None:
     """Side by side, one event in each of them would move one decision by as many."""
     joint = {**COUNTS, "window": "each", "mechanism": {"name": "BudgetDistribution"}}
     alone = {**COUNTS, "window": "each", "mechanism": {"name": "Pegasus"}}
-    assert widened(file_of(tmp_path, joint), 4) is None
-    assert widened(file_of(tmp_path, alone), 4) is not None
+    assert widen(file_of(tmp_path, joint), 4) is None
+    assert widen(file_of(tmp_path, alone), 4) is not None
 
 
 def test_the_more_releases_a_slow_file_has_the_fewer_runs_it_is_given() -> None:
-    runs = [default_runs(cast(Any, SimpleNamespace(fast=fast, plans=[0] * n))) for fast, n in SLOW]
-    assert runs == [pipelines.RUNS, pipelines.SLOW_RUNS, pipelines.SLOW_RUNS // 4, pipelines.FEWEST_SLOW]
+    runs = [default_runs(cast(Any, SimpleNamespace(can_widen=fast, plans=[0] * n))) for fast, n in SLOW]
+    assert runs == [pipelines.FAST_RUNS, pipelines.SLOW_RUNS, pipelines.SLOW_RUNS // 4, pipelines.MIN_SLOW_RUNS]
 
 
 def test_worlds_of_a_widened_copy_have_records_and_users_of_their_own(tmp_path: Path) -> None:
     file = file_of(tmp_path, COUNTS, unit=USER)
-    two = (Line(1, (("g", "a"),)),) * 3
-    seen = silent(file, two, (), (*two, Line(1, (("g", "b"),), user=1)))
+    two = (InputRecord(1, (("g", "a"),)),) * 3
+    seen = silent(file, two, (), (*two, InputRecord(1, (("g", "b"),), user=1)))
     assert seen[:, 0, :, 0].tolist() == [[2, 0], [0, 0], [2, 1]]
 
 
 def test_a_count_and_a_mean_are_read_back_as_what_their_counter_released(tmp_path: Path) -> None:
     both = {"name": "m", "sql": "SELECT COUNT(*), AVG(x) FROM v WHERE x >= 0", "epsilon": 1}
     file = file_of(tmp_path, both)
-    with private_folder() as folder:
-        trial = Trial.of(file, 2, folder)
-        view = trial.view()
-        views = trial.silent(view, [tuple(Line(1, (("g", "a"), ("x", x))) for x in (10, 10, 4))])
-        (reading,) = readings(view.parts[0]) or ()
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 2, folder)
+        view = trial.build_view()
+        views = trial.run_without_noise(view, [tuple(InputRecord(1, (("g", "a"), ("x", x))) for x in (10, 10, 4))])
+        (reading,) = build_readings(view.parts[0]) or ()
         channels = reading.channels(views)[0, :, 0]
     (part,) = trial.plans[0].parts
-    np.testing.assert_allclose(channels, part.statistic.of_power_sums(3, 24), atol=1e-6)
+    np.testing.assert_allclose(channels, part.statistic.vectors_from_power_sums(3, 24), atol=1e-6)
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("window", ["each", "running"])
 def test_distinct_values_of_a_hashed_column_are_acquitted(tmp_path: Path, window: str) -> None:
     release = {"name": "d", "sql": "SELECT COUNT(DISTINCT u) FROM v", "epsilon": 1, "window": window}
-    file = file_of(tmp_path, release, columns={"u": {"hashed": 3}})
+    file = file_of(tmp_path, release, columns={"u": {"hash_cells": 3}})
     for verdict in verdicts(file):
-        assert not verdict.condemned, verdict.reasons
+        assert not verdict.is_condemned, verdict.reasons
         assert verdict.exact is None or verdict.exact <= verdict.claimed + 1e-9
 
 
 def test_distinct_values_of_a_hashed_column_are_read_back_as_cells(tmp_path: Path) -> None:
     release = {"name": "d", "sql": "SELECT COUNT(DISTINCT u) FROM v", "epsilon": 1}
-    file = file_of(tmp_path, release, columns={"u": {"hashed": 3}})
-    with private_folder() as folder:
-        trial = Trial.of(file, 2, folder)
-        view = trial.view()
-        views = trial.silent(view, [tuple(Line(1, (("u", name),)) for name in "aab")])
-        (reading,) = readings(view.parts[0]) or ()
+    file = file_of(tmp_path, release, columns={"u": {"hash_cells": 3}})
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 2, folder)
+        view = trial.build_view()
+        views = trial.run_without_noise(view, [tuple(InputRecord(1, (("u", name),)) for name in "aab")])
+        (reading,) = build_readings(view.parts[0]) or ()
         (cells,) = reading.channels(views)[0]
     assert cells.tolist() in ([1, 0], [2, 0])
 
@@ -401,8 +397,8 @@ def test_candidates_reach_what_the_sql_asks_for(tmp_path: Path) -> None:
     picky = {"name": "p", "sql": "SELECT COUNT(*) FROM v WHERE note LIKE '%flu%' AND x BETWEEN 6 AND 6.5"}
     columns = {"note": {"type": "text"}, "x": {"bounds": [0, 10], "grid": 0.5}}
     file = file_of(tmp_path, picky, columns=columns)
-    with private_folder() as folder:
-        first = Trial.of(file, 2, folder).pairs()[0]
+    with create_private_folder() as folder:
+        first = PipelineTrial.from_file(file, 2, folder).list_pairs()[0]
     assert dict(first.one[0].columns)["note"] == "flu"
     assert dict(first.one[0].columns)["x"] in (6, 6.5)
 
@@ -410,13 +406,13 @@ def test_candidates_reach_what_the_sql_asks_for(tmp_path: Path) -> None:
 def test_a_unit_does_no_more_than_its_bounds_allow(tmp_path: Path) -> None:
     for unit, events in (("event", [1]), ({"w_event": 3}, [1, 2, 3]), (USER, [1, 1, 2, 2])):
         file = file_of(tmp_path, COUNTS, unit=unit)
-        line = Candidates(file, [planner.planned(file, file.releases[0])], 3).lines(5)[0]
-        assert [each.tick for each in unit_of(file.stream, line, 3)] == events
-    assert [each.tick for each in unit_of(file.stream, line, 3, beyond=True)] == [1] * 4 + [2] * 4 + [3] * 4
-    assert time_of(file.stream, Line(1)) == 1_767_571_205
+        line = CandidateRecords(file, [planner.plan_release(file, file.releases[0])], 3).list_records(5)[0]
+        assert [each.tick for each in build_unit(file.stream, line, 3)] == events
+    assert [each.tick for each in build_unit(file.stream, line, 3, exceed_bounds=True)] == [1] * 4 + [2] * 4 + [3] * 4
+    assert format_record_time(file.stream, InputRecord(1)) == 1_767_571_205
 
 
 def test_a_file_that_would_not_run_is_refused(tmp_path: Path) -> None:
     dear = file_of(tmp_path, {**COUNTS, "epsilon": 2})
-    with pytest.raises((CannotBeAudited, ValueError), match="must be at most"):
+    with pytest.raises((AuditNotPossibleError, ValueError), match="must be at most"):
         verdicts(dear)

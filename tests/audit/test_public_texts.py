@@ -11,22 +11,18 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
-
-from pipelines import tables
-
 from streamgauge import Pipeline
-from streamgauge.audit.pipeline_claims import charged
-from streamgauge.audit.private_runs import private_folder
-from streamgauge.audit.run_by_run import AsWritten, Comparison
-from streamgauge.audit.trial_runs import Trial
-from streamgauge.pipeline.part_run import PartRun
-from streamgauge.query.settings import PipelineFile
-from streamgauge.sinks.csv_file import CsvLines
-from streamgauge.sinks.json_lines import JsonLines
-from streamgauge.sinks.parquet_parts import ParquetParts
+from streamgauge.audit.pipeline.audit import compute_charge
+from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison
+from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.pipeline.trial import PipelineTrial
+from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.part_runs import PartRun
+from streamgauge.sinks.formats import CsvLines, JsonLines
+from streamgauge.sinks.parquet import ParquetParts
 from streamgauge.sinks.wide_csv import WideCsv
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.pipelines import tables
 
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
 SINKS = ("o.jsonl", "o.csv", "o.csv long", "o.parquet")
@@ -37,18 +33,21 @@ def file_of(folder: Path, sink: str = "o.jsonl", **settings: Any) -> PipelineFil
     release = {**COUNTS, "epsilon": 1, **settings.pop("loss", {})}
     to, _, shape = sink.partition(" ")
     sinks = [{"to": to, "shape": shape} if shape else {"to": to}]
-    return Pipeline.of(tables(release, sinks=sinks, **settings), folder / "v.toml").file
+    return Pipeline.from_tables(tables(release, sinks=sinks, **settings), folder / "v.toml").file
 
 
 @pytest.fixture
-def trial_of() -> Iterator[Callable[[PipelineFile], Trial]]:
-    with private_folder() as folder:
-        yield lambda file: Trial.of(file, 2, folder)
+def trial_of() -> Iterator[Callable[[PipelineFile], PipelineTrial]]:
+    with create_private_folder() as folder:
+        yield lambda file: PipelineTrial.from_file(file, 2, folder)
 
 
-def suspects(trial: Trial) -> list[str]:
+def suspects(trial: PipelineTrial) -> list[str]:
     """Of an event among nobody."""
-    return [each.name for each in Comparison.of(trial, trial.pairs()[:1], broken=False).suspects]
+    return [
+        each.name
+        for each in TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False).suspects
+    ]
 
 
 class Seen:
@@ -56,7 +55,7 @@ class Seen:
 
     def __init__(self, monkeypatch: Any, then: Callable[[], object] = lambda: None) -> None:
         self.event = False
-        real = PartRun.take
+        real = PartRun.estimate_ticks
 
         def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
             self.event = bool(len(tally.ticks))
@@ -64,18 +63,18 @@ class Seen:
                 then()
             return real(run, tally, first, count)
 
-        monkeypatch.setattr(PartRun, "take", take)
+        monkeypatch.setattr(PartRun, "estimate_ticks", take)
 
 
 def rewritten(monkeypatch: Any, form: type[Any], how: Callable[[bytes], bytes]) -> None:
     """A broken sink, that writes otherwise if there was an event."""
-    seen, real = Seen(monkeypatch), form.lines
+    seen, real = Seen(monkeypatch), form.format_lines
 
     def lines(self: Any, released: Any, stamp: Any) -> bytes:
         written: bytes = real(self, released, stamp)
         return how(written) if seen.event else written
 
-    monkeypatch.setattr(form, "lines", lines)
+    monkeypatch.setattr(form, "format_lines", lines)
 
 
 @pytest.mark.parametrize("sink", [*SINKS, "-"])
@@ -87,12 +86,12 @@ def test_honest_sinks_tell_nothing_but_numbers(tmp_path: Path, trial_of: Any, si
     ("form", "how"),
     [
         (JsonLines, lambda text: text.replace(b'"group":', b'"group": ')),
-        (JsonLines, lambda text: text.replace(b',"chain"', b',"more":1,"chain"')),
+        (JsonLines, lambda text: text.replace(b',"trace"', b',"more":1,"trace"')),
         (JsonLines, lambda text: b"".join(reversed(text.splitlines(True)))),
         (JsonLines, lambda text: text.replace(b".0,", b".00,")),
         (JsonLines, lambda text: text.replace(b'"end":"2026', b'"end":"2027')),
         (JsonLines, lambda text: text + b"\n"),
-        (JsonLines, lambda text: text.replace(b'"chain":"', b'"chain":"0')),
+        (JsonLines, lambda text: text.replace(b'"trace":"', b'"trace":"0')),
         (CsvLines, lambda text: text.replace(b",count,", b',"count",')),
         (CsvLines, lambda text: text.replace(b"true,", b"true, ")),
         (CsvLines, lambda text: text.replace(b"\n", b"\r\n")),
@@ -104,18 +103,7 @@ def test_honest_sinks_tell_nothing_but_numbers(tmp_path: Path, trial_of: Any, si
         (WideCsv, lambda text: text.replace(b"\n", b"\n\n", 1)),
     ],
     ids=[
-        *(
-            "space",
-            "field",
-            "order",
-            "format",
-            "time",
-            "line",
-            "chain",
-            "quotes",
-            "space in CSV",
-            "line ends",
-        ),
+        *("space", "field", "order", "format", "time", "line", "trace", "quotes", "space in CSV", "line ends"),
         *("wide quotes", "wide space", "wide format", "wide order", "wide field", "wide line"),
     ],
 )
@@ -127,9 +115,7 @@ def test_a_text_that_depends_on_the_data_is_suspected(
     assert suspects(trial_of(file_of(tmp_path, sink)))
 
 
-def test_what_parts_of_parquet_say_of_themselves_is_looked_at(
-    tmp_path: Path, monkeypatch: Any, trial_of: Any
-) -> None:
+def test_what_parts_of_parquet_say_of_themselves_is_looked_at(tmp_path: Path, monkeypatch: Any, trial_of: Any) -> None:
     seen, real = Seen(monkeypatch), ParquetParts._copy
 
     def copy(sink: ParquetParts, path: Path, columns: Any, notes: dict[str, str]) -> None:
@@ -153,6 +139,7 @@ def test_what_is_said_is_overheard(tmp_path: Path, monkeypatch: Any, trial_of: A
     assert suspects(trial_of(file_of(tmp_path)))
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("loss", [{"epsilon": 4}, {"rho": 0.5}], ids=str)
 def test_what_differs_always_is_condemned_however_large_the_claim(
     tmp_path: Path, monkeypatch: Any, trial_of: Any, loss: Any
@@ -161,33 +148,33 @@ def test_what_differs_always_is_condemned_however_large_the_claim(
     Seen(monkeypatch, lambda: print("an event", file=sys.stderr))
     told = tables(COUNTS, budget=loss)
     told["release"] = [{**COUNTS, **loss}]
-    file = Pipeline.of(told, tmp_path / "v.toml").file
+    file = Pipeline.from_tables(told, tmp_path / "v.toml").file
     trial = trial_of(file)
-    comparison = Comparison.of(trial, trial.pairs()[:1], broken=False)
-    written = AsWritten.of(comparison, charged(file, tmp_path), InsecureNoise(41))
-    assert written.needed(DOUBT) < 150
+    comparison = TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False)
+    written = RunByRunSubject.from_comparison(comparison, compute_charge(file, tmp_path), InsecureNoise(41))
+    assert written.compute_runs(DOUBT) < 150
     assert float(written.loss.amount) <= 0.5
     views = [written.views((0, side), 20) for side in (True, False)]
     assert (views[0][:, :2] != views[1][:, :2]).all()
-    assert not list(written.reasons(DOUBT)), "twenty runs show less than that"
-    (reason,) = written.reasons(1e-3)
-    told = f"what is public besides numbers differs in every run for {comparison.found[0].name}: epsilon "
+    assert not list(written.list_reasons(DOUBT)), "twenty runs show less than that"
+    (reason,) = written.list_reasons(1e-3)
+    told = f"what is public besides numbers differs in every run for {comparison.comparisons[0].name}: epsilon "
     assert reason.startswith(told)
 
 
 def test_an_honest_file_has_no_reason(tmp_path: Path, trial_of: Any) -> None:
     trial = trial_of(file := file_of(tmp_path))
-    comparison = Comparison.of(trial, trial.pairs()[:1], broken=False)
-    written = AsWritten.of(comparison, charged(file, tmp_path), InsecureNoise(42))
-    assert not written.attacked
-    assert not list(written.reasons(DOUBT))
+    comparison = TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False)
+    written = RunByRunSubject.from_comparison(comparison, compute_charge(file, tmp_path), InsecureNoise(42))
+    assert not written.attacked_pairs
+    assert not list(written.list_reasons(DOUBT))
 
 
 def test_sigterm_leaves_nothing_behind() -> None:
     folders: list[Path] = []
 
     def ended() -> None:
-        with private_folder() as folder:
+        with create_private_folder() as folder:
             folders.append(folder)
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(1)

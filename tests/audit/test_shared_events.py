@@ -1,19 +1,15 @@
 """Losses of releases add up where one event is in all of them, and not where it cannot be."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "pipeline"))
-
-from pipelines import tables
-
 from streamgauge import Pipeline
-from streamgauge.audit.pipeline_claims import computed
+from streamgauge.audit.pipeline.audit import compute_worst_loss
+from streamgauge.plan.planner import plan_release
 from streamgauge.privacy import Pure
-from streamgauge.query.planner import planned
+from tests.support.pipelines import tables
 
 COUNT = "SELECT COUNT(*) FROM v"
 SUM = "SELECT SUM(x) FROM v"
@@ -22,8 +18,8 @@ SUM = "SELECT SUM(x) FROM v"
 def ends(folder: Path, *queries: str, **settings: Any) -> tuple[float, float]:
     """Of releases that lose 1/2 each."""
     told = [{"name": f"r{number}", "sql": sql} for number, sql in enumerate(queries)]
-    file = Pipeline.of(tables(*told, **settings), folder / "v.toml").file
-    worst = computed([planned(file, release) for release in file.releases], 2, Pure(1))
+    file = Pipeline.from_tables(tables(*told, **settings), folder / "v.toml").file
+    worst = compute_worst_loss([plan_release(file, release) for release in file.releases], 2, Pure(1))
     assert worst is not None
     return worst.floor, float(worst.amount)
 
@@ -43,9 +39,7 @@ def ends(folder: Path, *queries: str, **settings: Any) -> tuple[float, float]:
     ],
     ids=str,
 )
-def test_only_what_one_event_can_be_in_adds_up(
-    tmp_path: Path, wheres: list[str], least: float, most: float
-) -> None:
+def test_only_what_one_event_can_be_in_adds_up(tmp_path: Path, wheres: list[str], least: float, most: float) -> None:
     assert ends(tmp_path, *(COUNT + where for where in wheres)) == pytest.approx((least, most))
 
 
@@ -57,10 +51,7 @@ def test_a_user_may_be_in_releases_that_no_event_shares(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "queries",
-    [
-        [SUM, f"{SUM} WHERE x < 3"],
-        [COUNT, "SELECT SUM(CASE WHEN g = 'a' THEN x ELSE 0 END) FROM v"],
-    ],
+    [[SUM, f"{SUM} WHERE x < 3"], [COUNT, "SELECT SUM(CASE WHEN g = 'a' THEN x ELSE 0 END) FROM v"]],
     ids=["no number is at both bounds", "an expression may ask for more"],
 )
 def test_where_nobody_knows_it_is_an_interval(tmp_path: Path, queries: list[str]) -> None:

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit import MechanismSubject, StatedSubject, audit, audit_mechanism
-from streamgauge.audit.costs import cost_of
-from streamgauge.audit.driven import BESIDE, SAVED, DrivenSubject
-from streamgauge.audit.lattices import lattice_of
-from streamgauge.audit.likelihood import Likelihood, fixed
-from streamgauge.audit.linear import LinearView, Source
+from streamgauge.audit import ApproxDpSubject, MechanismSubject, audit, audit_mechanism
+from streamgauge.audit.attack.attack import fit_scores
+from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
+from streamgauge.audit.exact.approx_dp import drop_dominated
+from streamgauge.audit.exact.costs import compute_cost
+from streamgauge.audit.exact.linear import LinearView, NoiseTerm, build_lattice
 from streamgauge.audit.report import Finding
-from streamgauge.audit.scores import scores
-from streamgauge.audit.stated import undominated
+from streamgauge.audit.subjects.mechanisms import OTHER_GROUPS, SAVED_AND_LOADED, ExecutionModeSubject
 from streamgauge.continual import Binary, SimpleI
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Ints, Noise
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 SURE = 1 - 1e-9
 FEW = 4000
@@ -99,36 +98,33 @@ class BareStep(SimpleI):
 def test_an_honest_twin_of_these_is_acquitted() -> None:
     for loss in (sg.Pure(1), sg.Zcdp("1/2"), APPROX):
         verdict = audit_mechanism(Drawn(loss, horizon=3), 3, runs=0)
-        assert verdict.proved, verdict.how
-        assert verdict.ends
+        assert verdict.is_proved, verdict.computed_from
+        assert verdict.loss_bounds
 
 
 @pytest.mark.parametrize(("kind", "least"), [(Narrow, 3.0), (Bare, inf)])
 def test_an_epsilon_and_a_delta_are_computed_from_what_the_code_draws(kind: Any, least: float) -> None:
-    verdict = audit(StatedSubject(kind(APPROX, horizon=4), 4), runs=0)
-    assert not verdict.proved
-    assert verdict.condemned
-    assert verdict.ends
-    assert verdict.ends[0] >= least
+    verdict = audit(ApproxDpSubject(kind(APPROX, horizon=4), 4), runs=0)
+    assert not verdict.is_proved
+    assert verdict.is_condemned
+    assert verdict.loss_bounds
+    assert verdict.loss_bounds[0] >= least
 
 
 def test_epsilon_at_a_delta_is_bounded_for_all_units() -> None:
     """Where they are too many to be priced one by one, the rho that none exceeds bounds them."""
-    verdict = audit(StatedSubject(Binary(APPROX, horizon=9, unit=sg.User(1, 4)), 9), runs=0)
-    assert verdict.proved
-    assert not audit(StatedSubject(OffAtTwo(APPROX, horizon=4), 4), runs=0).proved
-    assert undominated(iter([{1.0: (2.0,)}, {1.0: (3.0, 1.0)}, {2.0: (1.0,)}])) == [
-        {1.0: (3.0, 1.0)},
-        {2.0: (1.0,)},
-    ]
+    verdict = audit(ApproxDpSubject(Binary(APPROX, horizon=9, unit=sg.User(1, 4)), 9), runs=0)
+    assert verdict.is_proved
+    assert not audit(ApproxDpSubject(OffAtTwo(APPROX, horizon=4), 4), runs=0).is_proved
+    assert drop_dominated(iter([{1.0: (2.0,)}, {1.0: (3.0, 1.0)}, {2.0: (1.0,)}])) == [{1.0: (3.0, 1.0)}, {2.0: (1.0,)}]
 
 
 def test_laplace_noise_keeps_a_rho_of_half_its_epsilon_squared() -> None:
-    assert audit(MechanismSubject(Laplace(sg.Zcdp("6/10"), horizon=1), 1), runs=0).proved
+    assert audit(MechanismSubject(Laplace(sg.Zcdp("6/10"), horizon=1), 1), runs=0).is_proved
     verdict = audit(MechanismSubject(Laplace(sg.Zcdp("1/4"), horizon=1), 1), runs=0)
-    assert verdict.ends
-    assert verdict.ends[0] == pytest.approx(divergence_of(DiscreteLaplace(1)))
-    assert verdict.condemned, "even the divergence is above a quarter"
+    assert verdict.loss_bounds
+    assert verdict.loss_bounds[0] == pytest.approx(divergence_of(DiscreteLaplace(1)))
+    assert verdict.is_condemned, "even the divergence is above a quarter"
 
 
 def divergence_of(law: DiscreteLaplace) -> float:
@@ -143,73 +139,69 @@ def divergence_of(law: DiscreteLaplace) -> float:
 def test_gaussian_noise_keeps_no_pure_epsilon(kind: Any, ticks: int) -> None:
     verdict = audit(MechanismSubject(kind(sg.Pure(ticks), horizon=ticks), ticks), runs=0)
     assert verdict.exact == inf
-    assert verdict.condemned
+    assert verdict.is_condemned
 
 
 def test_laplace_noise_beside_gaussian_noise_still_pays_in_pure_epsilon() -> None:
-    laws = Source(DiscreteLaplace(2)), Source(DiscreteGaussian(9))
+    laws = NoiseTerm(DiscreteLaplace(2)), NoiseTerm(DiscreteGaussian(9))
     beside = LinearView(np.ones((1, 1)), np.ones((1, 2)), laws)
-    assert cost_of(beside, np.ones(1), "pure").most == pytest.approx(0.5)
+    assert compute_cost(beside, np.ones(1), "pure").upper_bound == pytest.approx(0.5)
     apart = LinearView(np.ones((2, 1)), np.eye(2), laws)
-    assert cost_of(apart, np.ones(1), "pure").least == inf
-    rho = cost_of(apart, np.ones(1), "zCDP")
-    assert rho.most == pytest.approx(1 / 8 + 1 / 18)
-    assert 1 / 18 < rho.least < rho.most
+    assert compute_cost(apart, np.ones(1), "pure").lower_bound == inf
+    rho = compute_cost(apart, np.ones(1), "zCDP")
+    assert rho.upper_bound == pytest.approx(1 / 8 + 1 / 18)
+    assert 1 / 18 < rho.lower_bound < rho.upper_bound
 
 
 @pytest.mark.parametrize("loss", [sg.Pure("1/100"), sg.Zcdp("1/1000")], ids=repr)
 def test_noise_in_large_steps_is_an_infinite_loss_and_is_seen(loss: Any) -> None:
     verdict = audit_mechanism(Coarse(loss, horizon=3), 3, runs=FEW, confidence=SURE, noise=InsecureNoise(3))
     assert verdict.exact == inf
-    assert verdict.measured
-    assert verdict.measured.amount > 1
+    assert verdict.measurement
+    assert verdict.measurement.amount > 1
 
 
 def test_steps_are_told_from_what_draws_can_make_of_them() -> None:
-    lattice = lattice_of(np.array([[6.0, 10.0, 0.0], [0.0, 1.0, 0.5]]))
+    lattice = build_lattice(np.array([[6.0, 10.0, 0.0], [0.0, 1.0, 0.5]]))
     assert lattice
-    assert [
-        lattice.holds(np.array(target)) for target in ([2.0, 0.5], [1.0, 0.0], [30.0, 0.0], [0, 0.25])
-    ] == [
+    assert [lattice.has_point(np.array(target)) for target in ([2.0, 0.5], [1.0, 0.0], [30.0, 0.0], [0, 0.25])] == [
         True,
         False,
         True,
         False,
     ]
-    assert lattice_of(np.array([[np.pi]])) is None
+    assert build_lattice(np.array([[np.pi]])) is None
 
 
 def test_a_shift_that_is_not_whole_is_not_rounded_away() -> None:
     for law in (DiscreteLaplace(100), DiscreteGaussian(10**4)):
-        view = LinearView(np.ones((1, 1)), np.full((1, 1), 3.0), (Source(law),))
-        ratio = Likelihood(view, 1, fixed(np.ones((1, 1)), np.zeros((1, 1))))
+        view = LinearView(np.ones((1, 1)), np.full((1, 1), 3.0), (NoiseTerm(law),))
+        ratio = LikelihoodRatio(view, 1, fix_streams(np.ones((1, 1)), np.zeros((1, 1))))
         one, other = ratio(np.array([[7.0]])), ratio(np.array([[6.0]]))
         assert one > 1e6
         assert other < -1e6
-    names = [name for name, _ in scores(3.0 * np.arange(80)[:, None] + 1, 3.0 * np.arange(80)[:, None])]
+    names = [name for name, _ in fit_scores(3.0 * np.arange(80)[:, None] + 1, 3.0 * np.arange(80)[:, None])]
     assert "place 0 modulo 3" in names
 
 
 def test_code_that_is_not_linear_is_not_computed_and_attacked_where_it_is_not() -> None:
-    subject = MechanismSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, InsecureNoise(4))
+    subject = MechanismSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, noise=InsecureNoise(4))
     verdict = audit(subject, FEW, SURE)
-    assert verdict.how.startswith("not computed: the code is not linear, as a stream of ")
-    assert not verdict.proved
+    assert verdict.computed_from.startswith("not computed: the code is not linear, as a stream of ")
+    assert not verdict.is_proved
     assert not any(reason.startswith("computed") for reason in verdict.reasons)
-    assert verdict.condemned
+    assert verdict.is_condemned
     unmeasured = audit(subject, runs=0)
-    assert Finding("counter", "a", unmeasured).words == "holds (not computed: the code is not linear)"
+    assert Finding("counter", "a", unmeasured).summary == "holds (not computed: the code is not linear)"
     long = audit(MechanismSubject(OffAtTwo(sg.Pure(1), horizon=20), 20), runs=0)
-    saved = audit(DrivenSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, SAVED), runs=0)
-    assert long.undecided
-    assert saved.undecided
+    saved = audit(ExecutionModeSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, SAVED_AND_LOADED), runs=0)
+    assert long.is_undecided
+    assert saved.is_undecided
 
 
 def test_a_step_without_noise_is_condemned_though_blocks_have_it() -> None:
     for loss in (sg.Pure(1), APPROX):
-        verdict = audit_mechanism(
-            BareStep(loss, horizon=3), 3, runs=FEW, confidence=SURE, noise=InsecureNoise(5)
-        )
+        verdict = audit_mechanism(BareStep(loss, horizon=3), 3, runs=FEW, confidence=SURE, noise=InsecureNoise(5))
         assert verdict.exact == inf
         assert len(verdict.reasons) == 2
         assert "by step" in verdict.reasons[1]
@@ -223,20 +215,22 @@ def test_a_block_without_noise_is_condemned_though_a_pan_private_step_has_it() -
     claim = BareFeed(sg.Pure(1), horizon=3, pan_private=True)
     assert audit_mechanism(claim, 3, runs=0).exact == inf
     honest = Binary(sg.Pure(1), horizon=3, pan_private=True)
-    assert audit_mechanism(honest, 3, runs=0).proved
+    assert audit_mechanism(honest, 3, runs=0).is_proved
 
 
 def test_a_verdict_says_what_it_was_computed_from() -> None:
-    driven = audit(DrivenSubject(Binary(sg.Pure(1), horizon=5), 2, BESIDE, asked=5), runs=0).as_json()
+    driven = audit(
+        ExecutionModeSubject(Binary(sg.Pure(1), horizon=5), 2, OTHER_GROUPS, requested_ticks=5), runs=0
+    ).to_json()
     assert driven["computed_from"] == "the code of 2 ticks was tried"
     assert driven["computed_part"] == "2 of 5 ticks"
     assert driven["exact_pair"].startswith("a unit in tick")
 
 
 def test_more_ticks_are_computed_than_tried_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.audit.mechanisms.LONG", 17)
-    subject = MechanismSubject(Binary(sg.Pure(1), horizon=20), 20, InsecureNoise(6), run=4)
+    monkeypatch.setattr("streamgauge.audit.subjects.mechanisms.MAX_PROBE_TICKS", 17)
+    subject = MechanismSubject(Binary(sg.Pure(1), horizon=20), 20, noise=InsecureNoise(6), max_run_ticks=4)
     verdict = audit(subject, 400)
-    assert verdict.proved
-    assert verdict.how == "matrices of 20 ticks; the code of 17 was tried"
+    assert verdict.is_proved
+    assert verdict.computed_from == "matrices of 20 ticks; the code of 17 was tried"
     assert subject.views(subject.pairs()[0].one, 2).shape == (2, 4)

@@ -7,10 +7,10 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.audit import MechanismSubject, Pair, measure
-from streamgauge.audit.scores import scores
-from streamgauge.audit.unmixing import turned, unmixed
+from streamgauge.audit.attack.attack import fit_scores
+from streamgauge.audit.attack.regression import find_rotation, fit_ica_score
 from streamgauge.continual import Binary
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 
 class Blind(MechanismSubject):
@@ -21,23 +21,23 @@ class Blind(MechanismSubject):
 
 
 def test_a_tree_is_taken_apart_and_shows_nearly_what_the_likelihood_ratio_does() -> None:
-    found = measure(Blind(Binary(sg.Pure(1), horizon=15), 15, InsecureNoise(41)), 100_000)
+    found = measure(Blind(Binary(sg.Pure(1), horizon=15), 15, noise=InsecureNoise(41)), 100_000)
     assert found.score == "unmixed"
     assert 0.75 < found.amount <= 1
 
 
 def test_without_it_a_tree_is_hardly_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin of the score: sums and places alone."""
-    kept = "streamgauge.audit.measuring.scores"
-    monkeypatch.setattr(kept, lambda *views: [found for found in scores(*views) if found[0] != "unmixed"])
-    found = measure(Blind(Binary(sg.Pure(1), horizon=15), 15, InsecureNoise(41)), 100_000)
+    kept = "streamgauge.audit.attack.measure.fit_scores"
+    monkeypatch.setattr(kept, lambda *views: [found for found in fit_scores(*views) if found[0] != "unmixed"])
+    found = measure(Blind(Binary(sg.Pure(1), horizon=15), 15, noise=InsecureNoise(41)), 100_000)
     assert found.amount < 0.6
 
 
 def test_independent_draws_are_found_in_their_sums() -> None:
     draws = np.random.default_rng(1).laplace(size=(20_000, 4))
     mixed = draws @ np.array([[1, 1, 1, 1], [0, 2, 1, 1], [0, 0, 3, -1], [0, 0, 0, 1]])
-    found = mixed @ turned(mixed)
+    found = mixed @ find_rotation(mixed)
     told = np.abs(np.corrcoef(draws.T, found.T)[:4, 4:])
     assert (np.sort(told, axis=0)[-1] > 0.99).all()
     assert (np.sort(told, axis=0)[-2] < 0.1).all()
@@ -46,7 +46,7 @@ def test_independent_draws_are_found_in_their_sums() -> None:
 def test_places_that_are_the_same_or_never_move_are_no_error() -> None:
     one = np.repeat(np.random.default_rng(2).laplace(size=(500, 1)), 3, axis=1)
     one[:, 1] = 7.0
-    score = unmixed(one, one + np.array([1.0, 0.0, 1.0]), [0, 1, 2])
+    score = fit_ica_score(one, one + np.array([1.0, 0.0, 1.0]), [0, 1, 2])
     assert np.isfinite(score(one)).all()
     still = np.zeros((500, 2))
-    assert np.isfinite(unmixed(still, still, [0, 1])(still)).all()
+    assert np.isfinite(fit_ica_score(still, still, [0, 1])(still)).all()

@@ -6,46 +6,46 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit import MechanismSubject, StatedSubject, Verdict, Worst, audit
-from streamgauge.audit.exact import worst_of
-from streamgauge.audit.loss_curve import epsilon_between
-from streamgauge.audit.measuring import ASIDE, CURVE, Sought, measure
+from streamgauge.audit import ApproxDpSubject, MechanismSubject, Verdict, WorstCase, audit
+from streamgauge.audit.attack.measure import CURVE_DELTAS, RESERVED_DOUBT_SHARE, MeasurementGoal, measure
+from streamgauge.audit.exact.approx_dp import bound_epsilon
+from streamgauge.audit.exact.worst_case import combine_worst_cases
 from streamgauge.audit.report import Finding
-from streamgauge.audit.verdict import Measured, Point
+from streamgauge.audit.verdict import CurvePoint, Measurement
 from streamgauge.continual import Binary, SimpleII, SquareRoot
 from streamgauge.noise import Ints
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 SURE = 1 - 1e-9
 
 
 def on(least: float, most: float) -> Verdict:
-    return Verdict.on("a", sg.Pure(1), Worst((2,), most, least=least), None)
+    return Verdict.build("a", sg.Pure(1), WorstCase((2,), most, lower_bound=least), None)
 
 
 def test_what_lies_on_both_sides_of_the_claim_is_undecided() -> None:
     verdict = on(0.5, 2.0)
-    assert (verdict.exact, verdict.between, verdict.computed) == (None, (0.5, 2.0), "0.5-2")
-    assert verdict.undecided
-    assert not verdict.proved
-    assert not verdict.condemned
-    told = verdict.as_json()
-    assert (told["exact"], told["between"], told["undecided"]) == (None, [0.5, 2.0], True)
-    assert Finding("counter", "a", verdict).words == "holds (undecided by computation)"
+    assert (verdict.exact, verdict.computed_bounds, verdict.computed_text) == (None, (0.5, 2.0), "0.5-2")
+    assert verdict.is_undecided
+    assert not verdict.is_proved
+    assert not verdict.is_condemned
+    told = verdict.to_json()
+    assert (told["exact_loss"], told["exact_bounds"], told["is_undecided"]) == (None, [0.5, 2.0], True)
+    assert Finding("counter", "a", verdict).summary == "holds (undecided by computation)"
 
 
 def test_the_lower_end_condemns_and_the_upper_one_acquits() -> None:
     assert on(1.5, 2.0).reasons == ("computed 1.5-2 > 1 for a unit in tick 2",)
-    assert on(0.5, 1.0).proved
+    assert on(0.5, 1.0).is_proved
     assert on(1.0, 1.0).exact == 1.0
-    assert on(float("inf"), float("inf")).condemned
+    assert on(float("inf"), float("inf")).is_condemned
 
 
 def test_of_several_neighbours_both_ends_are_the_largest() -> None:
     """A broken twin would take the one with the largest upper end, and acquit."""
-    worst = worst_of([Worst((1,), 2.0, least=0.5), Worst((2,), 1.9, least=1.8)])
+    worst = combine_worst_cases([WorstCase((1,), 2.0, lower_bound=0.5), WorstCase((2,), 1.9, lower_bound=1.8)])
     assert (worst.pattern, worst.floor, worst.amount) == ((2,), 1.8, 2.0)
-    assert Verdict.on("a", sg.Pure(1), worst, None).condemned
+    assert Verdict.build("a", sg.Pure(1), worst, None).is_condemned
 
 
 class Leaky(MechanismSubject):
@@ -63,47 +63,43 @@ class Leaky(MechanismSubject):
 
 
 def test_a_leak_in_few_runs_is_condemned_by_delta_where_rho_does_not_show_it() -> None:
-    leaky, honest = (
-        kind(SimpleII(sg.Zcdp("1/20")), 1, InsecureNoise(1)) for kind in (Leaky, MechanismSubject)
-    )
+    leaky, honest = (kind(SimpleII(sg.Zcdp("1/20")), 1, noise=InsecureNoise(1)) for kind in (Leaky, MechanismSubject))
     found = measure(leaky, 60_000)
     assert found.amount < 0.5, "the mean of bounded evidence hardly moves"
-    assert [point.delta for point in found.refuted] == [0.01, 0.001] or len(found.refuted) > 2
-    verdict = Verdict("leaky", sg.Zcdp("1/2"), measured=found)
-    assert verdict.condemned
+    assert [point.delta for point in found.refuted_points] == [0.01, 0.001] or len(found.refuted_points) > 2
+    verdict = Verdict("leaky", sg.Zcdp("1/2"), measurement=found)
+    assert verdict.is_condemned
     assert "measured delta" in verdict.reasons[0]
-    assert not measure(honest, 60_000).refuted
+    assert not measure(honest, 60_000).refuted_points
 
 
 def test_all_bounds_of_a_verdict_share_one_doubt() -> None:
-    sought = Sought(sg.Zcdp("1/2"), 1000, 0.01)
-    assert len(sought.curve) == len(CURVE)
-    assert 0 < ASIDE <= 0.1, "rho has most of it: what is left is 1 - 2 ASIDE"
-    assert Sought(sg.Pure(1), 1000, 0.01).curve == ()
+    sought = MeasurementGoal(sg.Zcdp("1/2"), 1000, 0.01)
+    assert len(sought.curve) == len(CURVE_DELTAS)
+    assert 0 < RESERVED_DOUBT_SHARE <= 0.1, "rho has most of it: what is left is 1 - 2 RESERVED_DOUBT_SHARE"
+    assert MeasurementGoal(sg.Pure(1), 1000, 0.01).curve == ()
 
 
 def test_an_epsilon_and_a_delta_are_audited_as_stated_and_a_wrong_conversion_is_condemned() -> None:
     """The broken twin keeps four times the rho that the claim has room for."""
     claim = sg.Approx(1, "1/100")
-    honest, wrong = SimpleII(claim), SimpleII(claim.kept_as.group(2))
-    acquitted = audit(StatedSubject(honest, 1, noise=InsecureNoise(2)), 40_000, SURE)
-    assert not acquitted.condemned
-    assert acquitted.proved
+    honest, wrong = SimpleII(claim), SimpleII(claim.additive_loss.group(2))
+    acquitted = audit(ApproxDpSubject(honest, 1, noise=InsecureNoise(2)), 40_000, SURE)
+    assert not acquitted.is_condemned
+    assert acquitted.is_proved
     assert acquitted.loss == claim
-    condemned = audit(StatedSubject(wrong, 1, claim, InsecureNoise(2)), 40_000, SURE)
+    condemned = audit(ApproxDpSubject(wrong, 1, stated=claim, noise=InsecureNoise(2)), 40_000, SURE)
     assert len(condemned.reasons) == 2
-    assert not audit(MechanismSubject(wrong, 1), runs=0).condemned, "its rho is what it says"
+    assert not audit(MechanismSubject(wrong, 1), runs=0).is_condemned, "its rho is what it says"
     with pytest.raises(ValueError, match=r"^claim must be an epsilon and a delta, got Pure"):
-        StatedSubject(SimpleII(sg.Pure(1)), 1)
+        ApproxDpSubject(SimpleII(sg.Pure(1)), 1)
 
 
-@pytest.mark.parametrize(
-    "claim", [Binary(sg.Approx(1, 1e-6), horizon=15), SquareRoot(sg.Approx(2, 1e-3), horizon=15)]
-)
+@pytest.mark.parametrize("claim", [Binary(sg.Approx(1, 1e-6), horizon=15), SquareRoot(sg.Approx(2, 1e-3), horizon=15)])
 def test_what_is_stated_is_kept_with_room_that_the_way_through_rho_leaves(claim: Any) -> None:
-    verdict = audit(StatedSubject(claim, 15), runs=0)
-    assert verdict.proved
-    low, high = verdict.ends or (0.0, 0.0)
+    verdict = audit(ApproxDpSubject(claim, 15), runs=0)
+    assert verdict.is_proved
+    low, high = verdict.loss_bounds or (0.0, 0.0)
     assert 0.8 < low / verdict.claimed <= high / verdict.claimed < 1
     assert high - low < 0.01 * high
 
@@ -114,7 +110,7 @@ def test_epsilon_of_a_curve_is_what_enumeration_says() -> None:
     one, other = weights / weights.sum(), np.roll(weights, 1) / weights.sum()
     for epsilon in (0.1, 0.3):
         delta = float(np.maximum(one - np.exp(epsilon) * other, 0).sum())
-        low, high = epsilon_between([(1, 20.0)], delta)
+        low, high = bound_epsilon([(1, 20.0)], delta)
         assert low - 1e-9 <= epsilon <= high + 1e-9
         assert high - low < 0.001
 
@@ -128,16 +124,17 @@ class Late(SimpleII):
         return releases
 
 
+@pytest.mark.slow
 def test_a_leak_at_a_late_tick_is_found_by_trying_and_attacked() -> None:
-    subject = MechanismSubject(Late(sg.Pure(1)), 40, InsecureNoise(3))
+    subject = MechanismSubject(Late(sg.Pure(1)), 40, noise=InsecureNoise(3))
     worst = subject.worst()
     assert (worst.pattern, worst.amount) == ((20,), float("inf"))
-    assert worst.how.startswith(
+    assert worst.computed_from.startswith(
         "matrices of 40 ticks; the code of 40 was tried; by step, which releases other numbers, "
     )
     assert any(pair.name == "a unit in tick 20" for pair in subject.pairs())
-    assert audit(subject, 4000, SURE).measured.amount > 1  # type: ignore[union-attr]
-    assert audit(subject, runs=0).as_json()["computed_from"] == worst.how
+    assert audit(subject, 4000, SURE).measurement.amount > 1  # type: ignore[union-attr]
+    assert audit(subject, runs=0).to_json()["computed_from"] == worst.computed_from
 
 
 def test_a_score_is_called_what_it_is() -> None:
@@ -152,9 +149,9 @@ def test_a_score_is_called_what_it_is() -> None:
 
 def test_a_claim_of_which_little_was_seen_holds_weakly() -> None:
     def words(amount: float, shown: float = 0.0) -> str:
-        points = (Point(1.0, 0.1, shown),)
-        measured = Measured("p", "s", 9, 0.9, amount, 0.0, 0.0, 0.0, 0.1, points, "q")
-        return Finding("counter", "a", Verdict("a", sg.Zcdp(1), measured=measured)).words
+        points = (CurvePoint(1.0, 0.1, shown),)
+        measured = Measurement("p", "s", 9, 0.9, amount, 0.0, 0.0, 0.0, 0.1, points, "q")
+        return Finding("counter", "a", Verdict("a", sg.Zcdp(1), measurement=measured)).summary
 
     assert words(0.6) == "holds"
     assert words(0.4) == "holds (weak: the audit saw little)"

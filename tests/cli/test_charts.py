@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.cli import charts
-from streamgauge.cli.charts import plot_html, plot_png
-from streamgauge.cli.drawn import GROUPS
-from streamgauge.cli.sparklines import BLOCKS, sparkline, trend
-from streamgauge.query.packages import MissingPackage
-from streamgauge.query.released import Place, Released, Releases, Shape
+from streamgauge.cli.views import plot as charts
+from streamgauge.cli.views.plot import MAX_GROUPS, plot_html, plot_png
+from streamgauge.cli.views.releases import BLOCKS, build_sparkline, build_trend
+from streamgauge.optional import MissingPackageError
+from streamgauge.releases.release import Group, Releases, ReleaseSchema, TickRelease
 
 HOUR = 3_600 * 10**6
 HOSTILE = "</script><script>alert('$x$')</script> 東 <a href='http://x.example'>"
@@ -22,7 +21,7 @@ HOSTILE = "</script><script>alert('$x$')</script> 東 <a href='http://x.example'
 
 def series(groups: int = 3, ticks: int = 30) -> Releases:
     labels = [HOSTILE, *(f"ward {i}" for i in range(1, groups))]
-    shape = Shape("fever <b>", ("count", "mean"), tuple(Place(1, (("ward", label),)) for label in labels))
+    shape = ReleaseSchema("fever <b>", ("count", "mean"), tuple(Group(1, (("ward", label),)) for label in labels))
     rng = np.random.default_rng(1)
     items = []
     for tick in range(1, ticks + 1):
@@ -31,8 +30,8 @@ def series(groups: int = 3, ticks: int = 30) -> Releases:
         if tick in (10, 11):
             value[0, 0] = low[0, 0] = high[0, 0] = np.nan
             high[1, 1:] = np.inf
-        enough = np.ones(value.shape, bool)
-        items.append(Released(shape, tick, HOUR * tick, HOUR * (tick + 1), value, value, low, high, enough))
+        reliable = np.ones(value.shape, bool)
+        items.append(TickRelease(shape, tick, HOUR * tick, HOUR * (tick + 1), value, value, low, high, reliable))
     return Releases(shape, items)
 
 
@@ -47,6 +46,7 @@ def without_library(text: str) -> str:
     return text.replace(max(scripts, key=len), "")
 
 
+@pytest.mark.slow
 def test_a_page_asks_nothing_of_anyone(tmp_path: Path) -> None:
     text = page(tmp_path, [series(), series(2)])
     assert "default-src 'none'" in text
@@ -68,17 +68,18 @@ def test_a_twin_that_does_not_escape_is_caught(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_page_has_a_chart_for_each_measure_and_says_what_it_leaves_out(tmp_path: Path) -> None:
-    text = page(tmp_path, [series(GROUPS + 8, 3), series(GROUPS, 3)])
+    text = page(tmp_path, [series(MAX_GROUPS + 8, 3), series(MAX_GROUPS, 3)])
     assert text.count("Plotly.newPlot(") == 4
-    assert text.count(f"The first {GROUPS} of {GROUPS + 8} groups.") == 2
+    assert text.count(f"The first {MAX_GROUPS} of {MAX_GROUPS + 8} groups.") == 2
 
 
 def test_bands_have_gaps_where_nothing_is_known() -> None:
-    count, mean = charts.charts([series()])
-    stretches: Any = [list(charts._stretches(chart.series[i])) for chart in (count, mean) for i in (0, 1)]
+    count, mean = charts.build_charts([series()])
+    stretches: Any = [list(charts._find_stretches(chart.series[i])) for chart in (count, mean) for i in (0, 1)]
     assert stretches == [[(0, 9), (11, 30)], [(0, 30)], [(0, 30)], [(0, 9), (11, 30)]]
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("groups", [1, 3, 7, 20])
 def test_a_picture_is_drawn_whatever_the_number_of_groups(tmp_path: Path, groups: int) -> None:
     with warnings.catch_warnings():
@@ -88,9 +89,10 @@ def test_a_picture_is_drawn_whatever_the_number_of_groups(tmp_path: Path, groups
     assert [path.name for path in tmp_path.iterdir()] == ["releases.png"]
 
 
+@pytest.mark.slow
 def test_nothing_at_all_can_be_drawn(tmp_path: Path) -> None:
     empty = Releases(series().shape)
-    none = Releases(Shape("none", ("count",), ()))
+    none = Releases(ReleaseSchema("none", ("count",), ()))
     for releases in ([], [empty], [none]):
         plot_png(releases, tmp_path / "releases.png")
         assert "Streamgauge releases" in page(tmp_path, releases)
@@ -115,43 +117,41 @@ def test_a_package_that_is_missing_to_draw_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, plot: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(
-        MissingPackage, match=r"must be installed for this: pip install 'streamgauge\[plot\]'"
-    ):
+    with pytest.raises(MissingPackageError, match=r"must be installed for this: pip install 'streamgauge\[plot\]'"):
         plot([series()], tmp_path / "releases")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_sparklines_rise_from_the_lowest_sign_to_the_highest() -> None:
-    assert sparkline(np.arange(8), 8) == BLOCKS
-    assert sparkline(np.arange(800), 8) == BLOCKS
-    assert sparkline([3, 3, 3]) == BLOCKS[0] * 3
-    assert sparkline([]) == ""
-    assert sparkline([1e308, -1e308], 2) == BLOCKS[7] + BLOCKS[0]
+    assert build_sparkline(np.arange(8), 8) == BLOCKS
+    assert build_sparkline(np.arange(800), 8) == BLOCKS
+    assert build_sparkline([3, 3, 3]) == BLOCKS[0] * 3
+    assert build_sparkline([]) == ""
+    assert build_sparkline([1e308, -1e308], 2) == BLOCKS[7] + BLOCKS[0]
 
 
 def test_sparklines_leave_what_is_unknown_blank() -> None:
     nan = float("nan")
-    assert sparkline([nan, 1, float("inf"), 2]) == f" {BLOCKS[0]} {BLOCKS[7]}"
-    assert sparkline([nan, nan]) == "  "
-    assert sparkline([nan, 1, nan, 2], 2) == BLOCKS[0] + BLOCKS[7]
+    assert build_sparkline([nan, 1, float("inf"), 2]) == f" {BLOCKS[0]} {BLOCKS[7]}"
+    assert build_sparkline([nan, nan]) == "  "
+    assert build_sparkline([nan, 1, nan, 2], 2) == BLOCKS[0] + BLOCKS[7]
 
 
 def test_sparklines_have_a_form_for_plain_terminals() -> None:
-    assert sparkline(np.arange(8), 8, ascii_only=True).isascii()
+    assert build_sparkline(np.arange(8), 8, ascii_only=True).isascii()
     with pytest.raises(ValueError, match="width must be at least 1, got 0"):
-        sparkline([1], 0)
+        build_sparkline([1], 0)
 
 
 def test_a_trend_of_noise_within_its_intervals_looks_level() -> None:
     rng = np.random.default_rng(3)
     noise = np.concatenate([[5_000.0], 100 + rng.uniform(-2, 2, 39)])
     half = np.concatenate([[9_000.0], np.full(39, 20.0)])
-    drawn = trend(noise, noise - half, noise + half)
-    assert set(sparkline(noise[1:])) >= set("▁█")
+    drawn = build_trend(noise, noise - half, noise + half)
+    assert set(build_sparkline(noise[1:])) >= set("▁█")
     assert (drawn[0], set(drawn[1:])) == (" ", set("▄▅"))
 
 
 def test_a_trend_beyond_its_intervals_is_drawn_in_full() -> None:
     rising = np.arange(8.0) * 100
-    assert trend(rising, rising - 20, rising + 20, 8) == sparkline(rising, 8) == BLOCKS
+    assert build_trend(rising, rising - 20, rising + 20, 8) == build_sparkline(rising, 8) == BLOCKS

@@ -4,27 +4,26 @@ import json
 import re
 
 import pytest
-from clinics import told
 
-from streamgauge.cli.clinic import DAYS, TORN, lines, write_clinic
-from streamgauge.cli.clinic_truth import beside_truth
-from streamgauge.pipeline.keys import create_key
-from streamgauge.pipeline.pipeline import Pipeline
-from streamgauge.testing import SilentNoise
+from streamgauge.cli.demo.clinic import DAYS, TORN_RECORDS, compare_truth, generate_lines, write_clinic
+from streamgauge.runtime.pipeline import Pipeline
+from streamgauge.store.keys import create_key
+from streamgauge.testing.noise import SilentNoise
+from tests.support.clinics import told
 
 
 def test_the_synthetic_clinic_is_the_same_every_time():
-    assert list(lines(2000)) == list(lines(2000))
+    assert list(generate_lines(2000)) == list(generate_lines(2000))
 
 
 def test_the_synthetic_clinic_has_a_wave_in_every_region_and_some_torn_records():
     torn, visits = 0, []
-    for line in lines(20_000):
+    for line in generate_lines(20_000):
         try:
             visits.append(json.loads(line))
         except ValueError:
             torn += 1
-    assert torn == TORN
+    assert torn == TORN_RECORDS
     assert [visit["ts"] for visit in visits] == sorted(visit["ts"] for visit in visits)
     assert visits[0]["ts"] >= "2026-01-05"
     assert visits[-1]["ts"] < "2026-04-05"
@@ -45,17 +44,9 @@ def shown(tmp_path_factory):
 
 def test_a_demo_plans_runs_and_shows_releases_beside_the_truth(shown):
     _, text = shown
-    for word in (
-        "fever_by_region",
-        "fever_this_week",
-        "median_temperature",
-        "truth",
-        "released",
-        "± 95 %",
-        "inside",
-    ):
+    for word in ("fever_by_region", "fever_this_week", "median_temperature", "truth", "released", "± 95 %", "inside"):
         assert word in text
-    assert re.search(r"[0-9.]+% of [0-9,]+ intervals hold the truth", text)
+    assert re.search(r"[0-9.]+% of [0-9,]+ intervals contain the truth", text)
 
 
 def test_without_noise_what_was_published_is_the_truth(tmp_path):
@@ -65,16 +56,16 @@ def test_without_noise_what_was_published_is_the_truth(tmp_path):
     pipeline = Pipeline.from_file(tmp_path / "clinic.toml")
     pipeline.run(noise=SilentNoise())
     published = {release.name: pipeline.releases(release.name) for release in pipeline.file.releases}
-    found = beside_truth(tmp_path / "visits.jsonl", published)
+    found = compare_truth(tmp_path / "visits.jsonl", published)
     assert {(beside.releases.release, beside.measure) for beside in found} == {
         (name, measure) for name, releases in published.items() for measure in releases.shape.measures
     }
     for beside in found:
-        errors = (beside.releases.values(beside.measure) - beside.truth)[beside.known]
+        errors = (beside.releases.values(beside.measure) - beside.truth)[beside.has_truth]
         assert len(errors) > 300
         if beside.measure == "count":
             assert not errors.any()
-        assert beside.inside[beside.known].all()
+        assert beside.is_covered[beside.has_truth].all()
 
 
 def test_a_demo_leaves_its_files_where_it_says(shown):
@@ -83,10 +74,7 @@ def test_a_demo_leaves_its_files_where_it_says(shown):
         assert (folder / name).exists()
         assert str(folder / name) in text
     assert len((folder / "visits.jsonl").read_text().splitlines()) == 5000
-    assert (
-        len({json.loads(line)["tick"] for line in (folder / "releases.jsonl").read_text().splitlines()})
-        == 4 * DAYS
-    )
+    assert len({json.loads(line)["tick"] for line in (folder / "releases.jsonl").read_text().splitlines()}) == 4 * DAYS
 
 
 def test_a_demo_can_be_shown_again_and_leaves_what_is_not_its_own(shown):

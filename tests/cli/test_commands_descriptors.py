@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from clinics import MAIN, TOML, clinic, started, told
+
+from tests.support.clinics import MAIN, TOML, clinic, started, told
 
 SINK = '\n[[sink]]\nto = "out.jsonl"\n'
 
@@ -18,6 +19,7 @@ def closed(which, *words):
     return found
 
 
+@pytest.mark.slow
 def test_a_run_without_any_descriptor_does_what_it_does_with_them(tmp_path):
     file = clinic(tmp_path, TOML + SINK)
     assert closed("<&- >&- 2>&-", "run", file).returncode == 0
@@ -28,6 +30,7 @@ def test_a_run_without_any_descriptor_does_what_it_does_with_them(tmp_path):
     assert "warning" not in log
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("words", [["ledger", "--json"], ["plan"]], ids=" ".join)
 def test_a_closed_output_is_one_line_and_exit_code_1(tmp_path, words):
     command, *rest = words
@@ -60,10 +63,8 @@ def test_a_closed_input_is_no_source_and_is_refused_before_a_charge(tmp_path):
 
 
 def test_a_twin_that_leaves_closed_descriptors_gives_them_to_files(tmp_path):
-    code = (
-        "import os; number = os.open('store', os.O_CREAT | os.O_RDWR); open('told', 'w').write(str(number))"
-    )
-    occupied = f"from streamgauge.cli.descriptors import occupy; occupy(); {code}"
+    code = "import os; number = os.open('store', os.O_CREAT | os.O_RDWR); open('told', 'w').write(str(number))"
+    occupied = f"from streamgauge.cli import occupy_descriptors; occupy_descriptors(); {code}"
     for twin, least in ((code, 1), (occupied, 3)):
         words = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", sys.executable, "-c", twin]
         assert subprocess.run(words, cwd=tmp_path, check=False).returncode == 0

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from clinics import TICKS, TOML, clinic, records, told
 
 from streamgauge.cli import run
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.clinics import TICKS, TOML, clinic, records, told
 
 HOSTILE = "\x1b[2J_$x$<b>"
 WORDS = (
@@ -41,9 +41,9 @@ def lines() -> list[str]:
 @pytest.fixture(scope="module")
 def seeded() -> Iterator[None]:
     """Runs that draw the same every time: others show a word that came once, now and then."""
-    real = run.options_of
+    real = run.build_options
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(run, "options_of", lambda **said: replace(real(**said), noise=InsecureNoise(7)))
+        patched.setattr(run, "build_options", lambda **said: replace(real(**said), noise=InsecureNoise(7)))
         yield
 
 
@@ -79,7 +79,7 @@ def test_releases_show_groups_largest_first_and_obey_no_text(ran: Path) -> None:
 def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_path: Path) -> None:
     """Also of the first ticks, which have none."""
     to = tmp_path / f"words.{suffix}"
-    found = told("export", ran, "--to", to)
+    found = told("export", ran, "--output", to)
     assert found.exit_code == 0, found.stderr
     if suffix == "csv":
         with to.open(newline="") as file:
@@ -100,7 +100,7 @@ def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_
 
 @pytest.mark.parametrize("suffix", ["html", "png"])
 def test_groups_are_drawn_whatever_their_texts_are(ran: Path, suffix: str, tmp_path: Path) -> None:
-    found = told("plot", ran, "--to", tmp_path / f"words.{suffix}")
+    found = told("plot", ran, "--output", tmp_path / f"words.{suffix}")
     assert found.exit_code == 0, found.output
     assert (tmp_path / f"words.{suffix}").stat().st_size > 1000
 
@@ -111,10 +111,10 @@ def test_a_release_that_has_published_no_group_is_shown_and_drawn(tmp_path: Path
     assert told("run", file).exit_code == 0
     for command in (
         ("releases", file),
-        ("export", file, "--to", tmp_path / "words.json"),
-        ("export", file, "--to", tmp_path / "words.parquet"),
-        ("plot", file, "--to", tmp_path / "words.html"),
-        ("plot", file, "--to", tmp_path / "words.png"),
+        ("export", file, "--output", tmp_path / "words.json"),
+        ("export", file, "--output", tmp_path / "words.parquet"),
+        ("plot", file, "--output", tmp_path / "words.html"),
+        ("plot", file, "--output", tmp_path / "words.png"),
     ):
         found = told(*command)
         assert found.exit_code == 0, (command, found.output, found.exception)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from clinics import TICKS, TOML, clinic, line_of, told
+
+from tests.support.clinics import TICKS, TOML, clinic, line_of, told
 
 DISTRICTS = 300  # in 48 ticks: more rows than any page of the server has
 
@@ -23,9 +24,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = clinic(tmp_path_factory.mktemp("many"))
     values = ", ".join(f'"d{number:03d}"' for number in range(DISTRICTS))
     wide = TOML.replace("[stream.columns]", f"[stream.columns]\ndistrict = {{ values = [{values}] }}")
-    release = (
-        '[[release]]\nname = "districts"\nsql = "SELECT district, COUNT(*) FROM visits GROUP BY district"\n'
-    )
+    release = '[[release]]\nname = "districts"\nsql = "SELECT district, COUNT(*) FROM visits GROUP BY district"\n'
     file.write_text(f'{wide}\n{release}window = "each"\nepsilon = 0.25\n')
     assert told("run", file).exit_code == 0
     return file
@@ -37,36 +36,36 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def test_one_release_is_a_wide_table(ran: Path, tmp_path: Path) -> None:
-    found = told("export", ran, "--to", tmp_path / "fever.csv", "--release", "fever")
+    found = told("export", ran, "--output", tmp_path / "fever.csv", "--release", "fever")
     assert (found.exit_code, found.stdout) == (0, "")
     records = read(tmp_path / "fever.csv")
     assert list(records[0])[:8] == [
         *("release", "tick", "start", "end", "region"),
         *("count", "count_stddev", "count_low"),
     ]
-    assert "chain" not in records[0]
+    assert "trace" not in records[0]
     assert [(record["tick"], record["region"]) for record in records] == [
         (str(tick), region) for tick in range(1, TICKS + 1) for region in ("north", "south")
     ]
 
 
 def test_all_releases_share_one_header(ran: Path, tmp_path: Path) -> None:
-    told("export", ran, "--to", tmp_path / "all.csv")
-    told("export", ran, "--to", tmp_path / "all.jsonl")
+    told("export", ran, "--output", tmp_path / "all.csv")
+    told("export", ran, "--output", tmp_path / "all.jsonl")
     records = read(tmp_path / "all.csv")
     objects = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert len(records) == len(objects) == 3 * TICKS
     for record, row in zip(records, objects, strict=True):
         assert (record["release"], record["region"]) == (row["release"], row["group"].get("region", ""))
         assert float(record["count"]) == row["count"]["value"]
-        assert bool(record["avg_temperature_enough"]) == ("avg_temperature" in row)
+        assert bool(record["avg_temperature_reliable"]) == ("avg_temperature" in row)
 
 
 def test_the_long_shape_has_a_line_per_measure(ran: Path, tmp_path: Path) -> None:
-    assert told("export", ran, "--to", tmp_path / "long.csv", "--shape", "long").exit_code == 0
+    assert told("export", ran, "--output", tmp_path / "long.csv", "--shape", "long").exit_code == 0
     assert len(read(tmp_path / "long.csv")) == TICKS * (2 * 2 + 1)
-    wrong = told("export", ran, "--to", tmp_path / "a.jsonl", "--shape", "wide")
-    assert "--shape must be left out unless --to ends with .csv, got wide" in line_of(wrong)
+    wrong = told("export", ran, "--output", tmp_path / "a.jsonl", "--shape", "wide")
+    assert "--shape must be left out unless --output ends with .csv, got wide" in line_of(wrong)
     assert wrong.exit_code == 2
 
 
@@ -74,9 +73,9 @@ def test_no_format_loses_a_row_of_a_large_release(many: Path, tmp_path: Path) ->
     keys = [(tick, f"d{number:03d}") for tick in range(1, TICKS + 1) for number in range(DISTRICTS)]
     assert len(keys) > 10_000
     for name in ("wide.csv", "rows.json", "rows.jsonl", "rows.parquet"):
-        found = told("export", many, "--to", tmp_path / name, "--release", "districts")
+        found = told("export", many, "--output", tmp_path / name, "--release", "districts")
         assert found.stderr.endswith(f"has {TICKS} ticks of districts\n")
-    told("export", many, "--to", tmp_path / "long.csv", "--release", "districts", "--shape", "long")
+    told("export", many, "--output", tmp_path / "long.csv", "--release", "districts", "--shape", "long")
     assert [(int(row["tick"]), row["district"]) for row in read(tmp_path / "wide.csv")] == keys
     long = [(int(row["tick"]), json.loads(row["group"])["district"]) for row in read(tmp_path / "long.csv")]
     assert long == keys
@@ -92,5 +91,5 @@ def test_screens_and_pictures_say_how_much_they_leave_out(many: Path, tmp_path: 
     rows = sum(line.startswith("d") and line[1:4].isdigit() for line in shown.splitlines())
     assert f"and {DISTRICTS - rows} more groups: streamgauge export has all" in shown
     assert "trends over 48 ticks" in shown
-    assert told("plot", many, "--to", tmp_path / "plot.html", "--release", "districts").exit_code == 0
+    assert told("plot", many, "--output", tmp_path / "plot.html", "--release", "districts").exit_code == 0
     assert f"The first 12 of {DISTRICTS} groups." in (tmp_path / "plot.html").read_text()

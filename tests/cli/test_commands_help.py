@@ -53,12 +53,10 @@ def test_help_needs_nothing_heavy():
     code = f"import sys\nfrom streamgauge.cli import main\ntry: main()\n{look}"
     found = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
     assert not HEAVY & {name.partition(".")[0] for name in found.stderr.split()}
-    assert "streamgauge.pipeline" not in found.stderr.split()
+    assert "streamgauge.runtime" not in found.stderr.split()
 
 
-@pytest.mark.parametrize(
-    ("path", "name"), OPTIONS, ids=lambda each: each if isinstance(each, str) else " ".join(each)
-)
+@pytest.mark.parametrize(("path", "name"), OPTIONS, ids=lambda each: each if isinstance(each, str) else " ".join(each))
 def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
     found = told(*path, f"{name}x")
     assert found.exit_code == 2
@@ -77,7 +75,7 @@ def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
         (["plan"], "missing argument"),
         (["plan", "a.toml", "b.toml"], "unexpected extra argument"),
         (["export", "a.toml"], "missing option"),
-        (["export", "a.toml", "--to", "a.csv", "--first", "0"], "--first"),
+        (["export", "a.toml", "--output", "a.csv", "--first", "0"], "--first"),
         (["releases", "a.toml", "--last", "many"], "--last"),
         (["demo", "--events", "0"], "--events"),
     ],

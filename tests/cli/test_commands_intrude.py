@@ -8,17 +8,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from clinics import clinic, line_of, started, told
 
 from streamgauge.cli import intrude, quarantine
-from streamgauge.pipeline.lock import Lock
+from streamgauge.store.lock import Lock
+from tests.support.clinics import clinic, line_of, started, told
 
 TOML = """
 [stream]
 name = "visits"
 source = "-"
 format = "jsonl"
-arrival = "live"
+mode = "streaming"
 time = "ts"
 time_format = "epoch s"
 tick = "1h"
@@ -28,10 +28,10 @@ unit = {{ user = "patient" }}
 budget = {{ epsilon = 8 }}
 key = "file:clinic.key"
 pan_private = true
-intrusions = 1
+reserved_intrusions = 1
 
 [stream.columns]
-patient = {{ hashed = 64 }}
+patient = {{ hash_cells = 64 }}
 
 [[release]]
 name = "patients"
@@ -62,35 +62,29 @@ def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
         return line_of(told("intrude", *words))
 
     assert "FILE must be a pipeline file, unless it is a rehearsal" in refusal()
-    assert "--to must be a new folder, unless it is a rehearsal" in refusal(ran)
-    assert "--yes must be given where nobody can be asked" in refusal(ran, "--to", tmp_path / "over")
-    assert "hand-over must go to a new folder" in refusal(ran, "--to", tmp_path, "--yes")
+    assert "--output must be a new folder, unless it is a rehearsal" in refusal(ran)
+    assert "--yes must be given if standard input is not a terminal" in refusal(ran, "--output", tmp_path / "over")
+    assert "export must go to a new folder" in refusal(ran, "--output", tmp_path, "--yes")
     other = clinic(tmp_path / "other")
-    assert "pan_private must be true to survive an intrusion" in refusal(
-        other, "--to", tmp_path / "over", "--yes"
-    )
+    assert "pan_private must be true to survive an intrusion" in refusal(other, "--output", tmp_path / "over", "--yes")
     with Lock(ran.with_suffix(".streamgauge")):
-        said = refusal(ran, "--to", tmp_path / "over")
+        said = refusal(ran, "--output", tmp_path / "over")
         assert "stop that run or server (Ctrl-C) and intrude again; or ask the server" in said
         assert 'POST /api/intrusions {"folder": "over"}' in said
-        assert f"hands over to {ran.with_suffix('.handed-over') / 'over'} and goes on" in said
+        assert f"exports to {ran.with_suffix('.intrusions') / 'over'} and continues" in said
     assert not (tmp_path / "over").exists()
 
 
 def test_who_is_asked_and_says_no_hands_nothing_over(ran, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        intrude, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout)
-    )
-    found = told("intrude", ran, "--to", tmp_path / "over")
+    monkeypatch.setattr(intrude, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout))
+    found = told("intrude", ran, "--output", tmp_path / "over")
     assert found.exit_code == 130
-    assert (
-        "0 announced intrusions so far, 1 left of those reserved. One more cannot be undone" in found.stderr
-    )
+    assert "0 announced intrusions so far, 1 left of those reserved. One more cannot be undone" in found.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_an_intrusion_is_told_by_the_ledger_and_the_plan_and_there_is_no_second(ran, tmp_path):
-    found = told("intrude", ran, "--to", tmp_path / "over", "--yes", "--json")
+    found = told("intrude", ran, "--output", tmp_path / "over", "--yes", "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout) == {
         "intrusion": 1,
@@ -101,31 +95,28 @@ def test_an_intrusion_is_told_by_the_ledger_and_the_plan_and_there_is_no_second(
     bits = np.load(tmp_path / "over" / "patients.0.entries.npy")
     assert (bits.shape, set(bits.tolist()) <= {0, 1}) == ((64,), True)
     assert "at most the 1 that the claim reserves" in line_of(
-        told("intrude", ran, "--to", tmp_path / "more", "--yes")
+        told("intrude", ran, "--output", tmp_path / "more", "--yes")
     )
     ledger = told("ledger", ran).stdout
     assert "1 announced intrusion so far, 0 left of those reserved" in ledger
     assert "intrusion" in ledger.splitlines()[-1]
     assert "patients, after tick 0" in ledger.splitlines()[-1]
-    assert json.loads(told("ledger", ran, "--json").stdout)["intrusions"] == {"made": 1, "left": 0}
+    assert json.loads(told("ledger", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
     plan = told("plan", ran).stdout
     assert "1 announced intrusion so far, 0 left" in plan
     assert "errors of patients grow with announced intrusions: x " in plan
-    assert json.loads(told("plan", ran, "--json").stdout)["intrusions"] == {"made": 1, "left": 0}
+    assert json.loads(told("plan", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
 
 
 def test_what_was_dropped_is_not_counted_and_that_is_said(ran, monkeypatch):
     monkeypatch.setattr(quarantine, "sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
     found = told("quarantine", ran)
     assert (found.exit_code, found.stdout) == (0, "")
-    assert (
-        found.stderr.strip()
-        == "with pan_private = true neither records nor those that were dropped are counted"
-    )
+    assert found.stderr.strip() == "with pan_private = true neither records nor those that were dropped are counted"
 
 
 def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):
-    monkeypatch.setattr(intrude, "REHEARSALS", 60)
+    monkeypatch.setattr(intrude, "REHEARSAL_COUNT", 60)
     shown = told("intrude", "--rehearse")
     assert shown.exit_code == 0, shown.output
     for words in ("One visit in a running count", "One patient of 300", "e^1 = 2.718", "two secret looks"):
@@ -137,7 +128,7 @@ def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):
 
 
 def test_a_rehearsal_tells_of_a_file_that_is_none_and_hands_over_nothing(ran, tmp_path, monkeypatch):
-    monkeypatch.setattr(intrude, "REHEARSALS", 2)
+    monkeypatch.setattr(intrude, "REHEARSAL_COUNT", 2)
     assert told("intrude", ran, "--rehearse").exit_code == 0
     assert "no.toml" in line_of(told("intrude", tmp_path / "no.toml", "--rehearse"))
-    assert "--to must be left out of a rehearsal" in line_of(told("intrude", "--rehearse", "--to", tmp_path))
+    assert "--output must be left out of a rehearsal" in line_of(told("intrude", "--rehearse", "--output", tmp_path))

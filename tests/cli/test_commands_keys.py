@@ -4,9 +4,9 @@ import json
 import tomllib
 
 import pytest
-from clinics import TOML, clinic, line_of, told
 
-from streamgauge.pipeline.keys import load_key
+from streamgauge.store.keys import load_key
+from tests.support.clinics import TOML, clinic, line_of, told
 
 DIGITS = "0123456789abcdef" * 4
 HOMELESS = TOML.replace('key = "file:clinic.key"\n', "")
@@ -29,17 +29,15 @@ def test_a_command_that_gives_the_key_is_run_once_a_run(tmp_path):
 def test_a_first_run_says_once_where_it_made_the_key_and_that_it_must_be_kept(tmp_path, home):
     file = clinic(tmp_path, HOMELESS)
     first, second = told("run", file), told("run", file)
-    assert f"a new key is in {home}: keep it, and a copy of it elsewhere" in first.stderr
-    assert f"the key {home} lies on the same file system" in first.stderr
+    assert f"a new key is in {home}: store a copy of it elsewhere" in first.stderr
+    assert f"the key {home} is on the same file system" in first.stderr
     assert "a new key" not in second.stderr
     assert f"a new key is in {home}" in (tmp_path / "clinic.streamgauge" / "curator.log").read_text()
 
 
 def test_the_new_key_is_told_to_programs_too_and_to_nobody_where_it_is_quiet(tmp_path, home):
-    events = [
-        json.loads(line) for line in told("run", clinic(tmp_path, HOMELESS), "--json").stderr.splitlines()
-    ]
-    assert [event["event"] for event in events] == ["new key", "warning", "progress", "ended"]
+    events = [json.loads(line) for line in told("run", clinic(tmp_path, HOMELESS), "--json").stderr.splitlines()]
+    assert [event["event"] for event in events] == ["new_key", "warning", "progress", "ended"]
     assert events[0]["path"] == str(home)
     home.unlink()
     assert told("run", clinic(tmp_path / "quiet", HOMELESS), "--quiet").stderr == ""
@@ -59,7 +57,7 @@ def test_where_a_store_lost_its_key_no_new_one_is_suggested_or_made(tmp_path, ho
     key.unlink()
     line = line_of(told("run", file))
     assert f"must be the one that the store in {tmp_path}/clinic.streamgauge was written under" in line
-    assert f"got nothing at {key}: bring it back" in line
+    assert f"got nothing at {key}: restore it" in line
     assert "key create" not in line
     assert not key.exists()
 

@@ -7,28 +7,28 @@ import subprocess
 import sys
 
 import pytest
-from clinics import clinic, line_of, records, told
 
-from streamgauge.cli.failures import BadArgument
-from streamgauge.cli.reread import reread
-from streamgauge.query.blocks import Dropped
-from streamgauge.query.pipeline_file import read_pipeline
+from streamgauge.cli.errors import BadArgumentError
+from streamgauge.cli.quarantine import reread_records
+from streamgauge.config.pipeline_file import read_pipeline
+from streamgauge.records.blocks import DroppedRecord
+from tests.support.clinics import clinic, line_of, records, told
 
 LINES = [*records(20), '{"torn', *records(20), "\x1b[2Jcleared?", "x" * 5000]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
-BAD = [Dropped(TEXT.index(line.encode()), len(line), "not readable") for line in (LINES[20], *LINES[41:])]
+BAD = [DroppedRecord(TEXT.index(line.encode()), len(line), "not readable") for line in (LINES[20], *LINES[41:])]
 SHOWN = [LINES[20].encode(), LINES[41].encode(), b"x" * 200]
 PATCHED = f"""
 from streamgauge.cli import main
-from streamgauge.pipeline.pipeline import Pipeline
-from streamgauge.query.blocks import Dropped
+from streamgauge.runtime.pipeline import Pipeline
+from streamgauge.records.blocks import DroppedRecord
 Pipeline.quarantine = lambda self: {BAD!r}
 main()
 """
 
 
 def test_dropped_records_are_read_again_from_where_they_lie(tmp_path):
-    assert reread(read_pipeline(clinic(tmp_path, lines=LINES)), BAD) == SHOWN
+    assert reread_records(read_pipeline(clinic(tmp_path, lines=LINES)), BAD) == SHOWN
 
 
 @pytest.mark.parametrize("members", [1, 7])
@@ -38,19 +38,19 @@ def test_dropped_records_are_read_again_from_compressed_files(members, tmp_path)
     size = -(-len(TEXT) // members)
     packed = b"".join(gzip.compress(TEXT[i : i + size]) for i in range(0, len(TEXT), size))
     (tmp_path / "visits.jsonl.gz").write_bytes(packed)
-    assert reread(read_pipeline(file), BAD) == SHOWN
+    assert reread_records(read_pipeline(file), BAD) == SHOWN
 
 
 def test_records_that_are_not_there_any_more_are_empty(tmp_path):
-    assert reread(read_pipeline(clinic(tmp_path, lines=["a"])), BAD) == [b"", b"", b""]
+    assert reread_records(read_pipeline(clinic(tmp_path, lines=["a"])), BAD) == [b"", b"", b""]
 
 
 def test_a_folder_is_not_read_again(tmp_path):
     file = clinic(tmp_path)
     (tmp_path / "visits.jsonl").unlink()
     (tmp_path / "visits.jsonl").mkdir()
-    with pytest.raises(BadArgument, match="--show must be for a source that is one file"):
-        reread(read_pipeline(file), BAD)
+    with pytest.raises(BadArgumentError, match="--show must be for a source that is one file"):
+        reread_records(read_pipeline(file), BAD)
 
 
 def seen_on_a_terminal(*words):
@@ -80,6 +80,7 @@ def test_a_quarantine_is_shown_on_a_terminal_and_never_on_standard_output(tmp_pa
     assert "torn" not in seen
 
 
+@pytest.mark.slow
 def test_records_are_shown_without_what_a_terminal_would_obey(tmp_path):
     code, out, seen = seen_on_a_terminal("quarantine", clinic(tmp_path, lines=LINES), "--show")
     assert (code, out) == (0, b"")
@@ -92,6 +93,7 @@ def test_without_a_terminal_nothing_of_a_quarantine_is_told(tmp_path):
     assert "must be a terminal" in line_of(told("quarantine", clinic(tmp_path), "--show"))
 
 
+@pytest.mark.slow
 def test_a_run_on_a_terminal_shows_its_progress_there(tmp_path):
     code, out, seen = seen_on_a_terminal("run", clinic(tmp_path))
     assert (code, out) == (0, b"")

@@ -6,19 +6,19 @@ import sys
 
 import pytest
 import typer
-from clinics import MAIN, TOML, clinic, line_of, started, told
 
-from streamgauge.cli.failures import Commands
+from streamgauge.cli.errors import CommandGroup
+from tests.support.clinics import MAIN, TOML, clinic, line_of, started, told
 
 READERS = {
     "plan": [],
     "run": [],
     "ledger": [],
     "releases": [],
-    "export": ["--to", "out.csv"],
-    "plot": ["--to", "out.html"],
+    "export": ["--output", "out.csv"],
+    "plot": ["--output", "out.html"],
     "backup": ["to"],
-    "key rotate": ["--to", "env:NOBODY"],
+    "key rotate": ["--new-key", "env:NOBODY"],
 }
 
 
@@ -54,10 +54,10 @@ def test_a_pipeline_that_never_ran_has_an_empty_ledger(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["export", "clinic.toml", "--to", "out.xlsx"], "--to must be a file that ends with .csv"),
-        (["export", "clinic.toml", "--to", "visits.jsonl"], "--to must be a new file"),
-        (["export", "clinic.toml", "--to", "visits.jsonl", "--release", "x"], "--to must be a new file"),
-        (["plot", "clinic.toml", "--to", "out.svg"], "--to must be a file that ends with .html or .png"),
+        (["export", "clinic.toml", "--output", "out.xlsx"], "--output must be a file that ends with .csv"),
+        (["export", "clinic.toml", "--output", "visits.jsonl"], "--output must be a new file"),
+        (["export", "clinic.toml", "--output", "visits.jsonl", "--release", "x"], "--output must be a new file"),
+        (["plot", "clinic.toml", "--output", "out.svg"], "--output must be a file that ends with .html or .png"),
         (["run", "clinic.toml", "--memory", "much"], "--memory must be a size"),
         (["run", "clinic.toml", "--memory", "0MB"], "--memory must be a size"),
         (["run", "clinic.toml", "--quiet", "--json"], "--quiet must be given without --json"),
@@ -87,7 +87,7 @@ def test_what_a_file_says_is_shown_as_it_is_written(name, tmp_path):
 
 
 def app_that_raises(error):
-    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False)
 
     @app.callback()
     def root(debug: bool = False) -> None: ...
@@ -128,15 +128,15 @@ def test_a_failure_of_the_world_is_exit_code_1():
 
 
 def test_failures_of_the_store_and_the_sinks_have_their_codes(tmp_path):
-    from streamgauge.pipeline.store_errors import AlreadyRunning, StoreUnwritable
-    from streamgauge.sinks import ForeignSink, ReaderGone, SinkFailed
+    from streamgauge.sinks import ForeignSinkError, ReaderClosedError, SinkAccessError
+    from streamgauge.store.errors import AlreadyRunningError, StoreUnwritableError
 
     for error, code in (
-        (StoreUnwritable(tmp_path, "a full disk"), 1),
-        (SinkFailed("sink out.csv could not be used: no space left"), 1),
-        (ReaderGone("standard output must stay open, got a reader that closed it"), 1),
-        (AlreadyRunning(tmp_path, 17), 2),
-        (ForeignSink("sink must be ours"), 2),
+        (StoreUnwritableError(tmp_path, "a full disk"), 1),
+        (SinkAccessError("sink out.csv could not be used: no space left"), 1),
+        (ReaderClosedError("standard output must stay open, got a reader that closed it"), 1),
+        (AlreadyRunningError(tmp_path, 17), 2),
+        (ForeignSinkError("sink must be ours"), 2),
     ):
         assert line_of(raised(error), code) == f"streamgauge: {error}"
 

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from clinics import started, told
 
+from streamgauge.config.pipeline_file import read_pipeline
+from streamgauge.config.settings import PipelineFile
 from streamgauge.localdp import wire
-from streamgauge.localdp.reports import Reports, unpacked
-from streamgauge.query.pipeline_file import read_pipeline
-from streamgauge.query.report_texts import texts_of
-from streamgauge.query.settings import PipelineFile
+from streamgauge.localdp.report_bytes import Reports, unpack_codes
+from streamgauge.records.reports import encode_reports
+from tests.support.clinics import started, told
 
 VALUES = [*"abc", *map(str, range(70))]
 COLUMNS = {
@@ -24,12 +24,12 @@ COLUMNS = {
     "CountMeanSketch": "hashes = 8, width = 100, seed = 7, ",
     "UnaryEncoding": "",
 }
-OFTEN = 'again = "charge", reports_per_user = 9'
+OFTEN = 'on_repeat = "charge", reports_per_user = 9'
 TOML = """
 [stream]
 name = "poll"
 source = "reports"
-senders = "anyone"
+allow_reports_from = "anyone"
 tick = "2s"
 start = "{start:%Y-%m-%dT%H:%M:%SZ}"
 unit = "report"
@@ -85,8 +85,8 @@ class Poll:
     def send(self, client: httpx.Client, rows: Reports) -> None:
         """Half of them in a message, half as records; all are acknowledged."""
         half = len(rows) // 2
-        later = texts_of(rows[half:]) if self.report.is_vector else unpacked(rows[half:]).tolist()
-        message = wire.message(self.report.claim, rows[:half])
+        later = encode_reports(rows[half:]) if self.report.is_vector else unpack_codes(rows[half:]).tolist()
+        message = wire.pack_message(self.report.mechanism, rows[:half])
         replies = [
             client.post("/api/reports", content=message),
             client.post("/api/reports", json=[{"emoji": each} for each in later]),
@@ -102,13 +102,12 @@ def columns(client: httpx.Client, release: str) -> tuple[list[int], np.ndarray[A
     return told["tick"], counts.reshape(-1, len(VALUES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", COLUMNS)
-def test_a_server_that_is_killed_tells_what_a_collector_of_all_reports_would(
-    tmp_path: Path, protocol: str
-) -> None:
+def test_a_server_that_is_killed_tells_what_a_collector_of_all_reports_would(tmp_path: Path, protocol: str) -> None:
     poll = Poll(tmp_path, protocol)
-    claim = poll.report.claim
-    collector, sent = claim.collector(), 0
+    claim = poll.report.mechanism
+    collector, sent = claim.build_collector(), 0
     try:
         for items in ("aab" * 8, "c" * 10, "ab" * 15):
             rows = claim.privatise_many(list(items))

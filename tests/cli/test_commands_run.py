@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from clinics import TICKS, TOML, clinic, line_of, records, started, told
 
-from streamgauge.pipeline.reader import Reader
-from streamgauge.pipeline.store_errors import NoStore
+from streamgauge.store.errors import StoreNotFoundError
+from streamgauge.store.reader import StoreReader
+from tests.support.clinics import TICKS, TOML, clinic, line_of, records, started, told
 
 STDOUT = '\n[[sink]]\nto = "-"\nformat = "jsonl"\n'
 SECONDS = 120
@@ -66,18 +66,12 @@ def test_progress_as_json_tells_nothing_that_is_private(tmp_path):
     assert said[0] == said[1]
     assert [line["event"] for line in said[0]] == ["warning", "progress", "ended"]
     assert said[0][1] == {"event": "progress", "tick": TICKS, "ticks": TICKS}
-    assert said[0][2]["published"] == {"fever": TICKS, "visits_each_hour": TICKS}
+    assert said[0][2]["published_ticks"] == {"fever": TICKS, "visits_each_hour": TICKS}
 
 
 def test_the_output_of_a_run_does_not_depend_on_its_records(tmp_path):
     """But for the values of releases: one bad record more or less is not to be seen."""
-    bad = [
-        "{",
-        '{"ts": "2099-01-01"}',
-        "\x00\x01",
-        "x" * 5000,
-        '{"ts":"2026-01-05T01:00:00Z","temperature":"NaN"}',
-    ]
+    bad = ["{", '{"ts": "2099-01-01"}', "\x00\x01", "x" * 5000, '{"ts":"2026-01-05T01:00:00Z","temperature":"NaN"}']
     said = []
     for name, lines in (("good", records()), ("bad", [*records(), *bad]), ("none", [])):
         found = told("run", clinic(tmp_path / name, lines=lines))
@@ -107,14 +101,14 @@ def test_a_quiet_run_leaves_counters_nowhere(tmp_path):
 
 
 def test_a_log_turns_over(tmp_path):
-    from streamgauge.cli.curator_log import LARGEST, CuratorLog
+    from streamgauge.cli.runs.monitor import MAX_LOG_BYTES, CuratorLog
 
     log = CuratorLog(tmp_path)
-    log.path.write_bytes(bytes(LARGEST + 1))
-    log.line("anew")
+    log.path.write_bytes(bytes(MAX_LOG_BYTES + 1))
+    log.write("anew")
     assert log.path.read_text().endswith("Z anew\n")
-    assert (tmp_path / "curator.log.1").stat().st_size == LARGEST + 1
-    CuratorLog(tmp_path / "nowhere").line("lost, and no reason to end a run")
+    assert (tmp_path / "curator.log.1").stat().st_size == MAX_LOG_BYTES + 1
+    CuratorLog(tmp_path / "nowhere").write("lost, and no reason to end a run")
 
 
 def test_a_plan_tells_and_spends_nothing(tmp_path):
@@ -134,7 +128,7 @@ def test_a_plan_that_refuses_something_ends_with_2(tmp_path):
     assert found.exit_code == 2
     assert "refused" in found.stdout
     assert "visits_each_hour" in found.stdout
-    assert json.loads(told("plan", file, "--json").stdout)["refused"]
+    assert json.loads(told("plan", file, "--json").stdout)["refusals"]
     assert "charge must be at most" in line_of(told("run", file, "--quiet"))
 
 
@@ -157,7 +151,7 @@ def test_the_ledger_tells_charges_acts_and_what_is_left(ran):
         assert word in found.stdout
     told_as_json = json.loads(told("ledger", ran, "--json").stdout)
     assert told_as_json["spent"] == {"epsilon": "3/4"}
-    assert told_as_json["left"] == {"epsilon": "1/4"}
+    assert told_as_json["remaining"] == {"epsilon": "1/4"}
     assert [charge["release"] for charge in told_as_json["charges"]] == ["fever", "visits_each_hour"]
 
 
@@ -177,29 +171,22 @@ def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
 
     for ending in ("csv", "json", "jsonl", "parquet"):
         shape = ("--shape", "long") if ending == "csv" else ()
-        found = told("export", ran, "--to", tmp_path / f"out.{ending}", *shape)
+        found = told("export", ran, "--output", tmp_path / f"out.{ending}", *shape)
         assert (found.exit_code, found.stdout) == (0, "")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert len(rows) == TICKS * (2 * 2 + 1)
     objects = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert json.loads((tmp_path / "out.json").read_text()) == objects
     assert len(objects) == TICKS * 3
-    ((count, total),) = (
-        duckdb.connect().sql(f"SELECT count(*), sum(value) FROM '{tmp_path}/out.parquet'").fetchall()
-    )
+    ((count, total),) = duckdb.connect().sql(f"SELECT count(*), sum(value) FROM '{tmp_path}/out.parquet'").fetchall()
     assert count == len(rows)
     assert total == pytest.approx(sum(float(row["value"]) for row in rows if row["value"]))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "out.csv",
-        "out.json",
-        "out.jsonl",
-        "out.parquet",
-    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.json", "out.jsonl", "out.parquet"]
 
 
 def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
     out = tmp_path / "out.jsonl"
-    words = ("export", ran, "--to", out, "--release", "fever", "--from-tick", 3, "--to-tick", 4)
+    words = ("export", ran, "--output", out, "--release", "fever", "--from-tick", 3, "--to-tick", 4)
     assert told(*words).exit_code == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["release"], row["tick"]) for row in rows] == [("fever", 3)] * 2 + [("fever", 4)] * 2
@@ -208,13 +195,13 @@ def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
     assert out.read_bytes() == before
     assert told(*words, "--force").exit_code == 0
     empty = tmp_path / "none.json"
-    told("export", ran, "--to", empty, "--from-tick", 1000)
+    told("export", ran, "--output", empty, "--from-tick", 1000)
     assert json.loads(empty.read_text()) == []
 
 
 def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
     for name, begin in (("plot.html", b"<!"), ("plot.png", b"\x89PNG")):
-        found = told("plot", ran, "--to", tmp_path / name)
+        found = told("plot", ran, "--output", tmp_path / name)
         assert (found.exit_code, found.stdout) == (0, "")
         assert found.stderr == f"{tmp_path / name} shows 2 releases\n"
         assert (tmp_path / name).read_bytes().lower().startswith(begin.lower())
@@ -222,11 +209,9 @@ def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
 
 def test_one_is_not_told_as_many(ran, tmp_path):
     one = ("--release", "fever")
-    assert told("plot", ran, "--to", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
+    assert told("plot", ran, "--output", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
     tick = ("--from-tick", 3, "--to-tick", 3)
-    assert told("export", ran, "--to", tmp_path / "a.csv", *one, *tick).stderr.endswith(
-        "has 1 tick of fever\n"
-    )
+    assert told("export", ran, "--output", tmp_path / "a.csv", *one, *tick).stderr.endswith("has 1 tick of fever\n")
     assert "trends over 1 tick\n" in told("releases", ran, "fever", "--last", 1).stdout
 
 
@@ -237,7 +222,7 @@ def test_reading_needs_no_key(tmp_path):
     for words in (
         ["releases", file],
         ["ledger", file],
-        ["export", file, "--to", tmp_path / "out.csv"],
+        ["export", file, "--output", tmp_path / "out.csv"],
         ["plan", file],
     ):
         assert told(*words).exit_code == 0
@@ -258,8 +243,8 @@ def test_after_a_rotation_the_new_key_opens_the_store_and_the_old_one_does_not(t
     file = clinic(tmp_path)
     told("run", file)
     told("key", "create", tmp_path / "new.key")
-    assert "another key" in line_of(told("key", "rotate", file, "--to", "file:clinic.key"))
-    found = told("key", "rotate", file, "--to", "file:new.key")
+    assert "another key" in line_of(told("key", "rotate", file, "--new-key", "file:clinic.key"))
+    found = told("key", "rotate", file, "--new-key", "file:new.key")
     assert (found.exit_code, found.stdout) == (0, "")
     assert "key must be the one" in line_of(told("run", file, "--quiet"))
     file.write_text(TOML.replace("clinic.key", "new.key"))
@@ -269,11 +254,7 @@ def test_after_a_rotation_the_new_key_opens_the_store_and_the_old_one_does_not(t
 def live(folder, source="visits.jsonl"):
     """A clinic whose ticks of 200 ms close by the clock."""
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
-    toml = (
-        TOML.replace('"finished"', '"live"')
-        .replace('tick = "1h"', 'tick = "200ms"')
-        .replace("end =", "# end =")
-    )
+    toml = TOML.replace('"batch"', '"streaming"').replace('tick = "1h"', 'tick = "200ms"').replace("end =", "# end =")
     toml = toml.replace("2026-01-05T00:00:00Z", start.strftime("%Y-%m-%dT%H:%M:%SZ"))
     return clinic(folder, toml.replace("visits.jsonl", source))
 
@@ -293,7 +274,7 @@ def until_tick(file, tick):
     """Waits until a run has committed a tick."""
     folder = file.with_suffix(".streamgauge")
     for _ in range(SECONDS * 20):
-        with suppress(NoStore), Reader.at(folder) as reader:
+        with suppress(StoreNotFoundError), StoreReader.open(folder) as reader:
             if reader.tick >= tick:
                 return
         time.sleep(0.05)
@@ -302,10 +283,11 @@ def until_tick(file, tick):
 
 def published(file, name):
     """The lines of an export."""
-    assert told("export", file, "--to", file.with_name(name)).exit_code == 0
+    assert told("export", file, "--output", file.with_name(name)).exit_code == 0
     return file.with_name(name).read_text().splitlines()
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
 def test_a_signal_ends_a_run_after_its_batch_and_the_next_run_goes_on(number, tmp_path):
     file = live(tmp_path)
@@ -315,7 +297,7 @@ def test_a_signal_ends_a_run_after_its_batch_and_the_next_run_goes_on(number, tm
         out, err = child.communicate(timeout=SECONDS)
     assert (child.returncode, out) == (130, "")
     assert "stopping; Ctrl-C again ends at once" in err
-    (tick,) = re.findall(r"^stopped after tick (\d+); run again to go on$", err, re.MULTILINE)
+    (tick,) = re.findall(r"^stopped after tick (\d+); run again to resume$", err, re.MULTILINE)
     before = published(file, "before.jsonl")
     with running(file, "--quiet") as again:
         until_tick(file, int(tick) + 1)
@@ -325,6 +307,7 @@ def test_a_signal_ends_a_run_after_its_batch_and_the_next_run_goes_on(number, tm
     assert set(before) < set(published(file, "after.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(tmp_path):
     file = live(tmp_path)
     with running(file) as child:
@@ -341,13 +324,8 @@ def test_two_runs_at_once_are_refused_and_reading_goes_on(tmp_path):
     with running(file, "--quiet") as child:
         until_tick(file, 1)
         assert f"process {child.pid}" in line_of(told("run", file, "--quiet"))
-        assert "process" in line_of(told("key", "rotate", file, "--to", f"file:{_other(tmp_path)}"))
-        for words in (
-            ["releases", file],
-            ["ledger", file],
-            ["plan", file],
-            ["backup", file, tmp_path / "copy"],
-        ):
+        assert "process" in line_of(told("key", "rotate", file, "--new-key", f"file:{_other(tmp_path)}"))
+        for words in (["releases", file], ["ledger", file], ["plan", file], ["backup", file, tmp_path / "copy"]):
             found = told(*words)
             assert found.exit_code == 0, found.stderr
 

@@ -5,7 +5,8 @@ import signal
 import time
 
 import pytest
-from clinics import TOML, clinic, records, started, told
+
+from tests.support.clinics import TOML, clinic, records, started, told
 
 SECONDS = 120
 FILES = 80  # links to one file
@@ -14,9 +15,7 @@ FILES = 80  # links to one file
 @pytest.fixture
 def large(tmp_path):
     """A clinic whose source takes seconds to read."""
-    file = clinic(
-        tmp_path, TOML.replace('"visits.jsonl"', '"visits"').replace("arrival", 'format = "jsonl"\narrival')
-    )
+    file = clinic(tmp_path, TOML.replace('"visits.jsonl"', '"visits"').replace("mode", 'format = "jsonl"\nmode'))
     (tmp_path / "visits").mkdir()
     first = tmp_path / "visits" / "000.jsonl"
     first.write_text("".join(f"{line}\n" for line in records(1000)) * 100)
@@ -25,6 +24,7 @@ def large(tmp_path):
     return file
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
 def test_a_signal_ends_a_scan_and_nothing_of_it_is_published(number, large):
     child = started("run", large)
@@ -40,7 +40,7 @@ def test_a_signal_ends_a_scan_and_nothing_of_it_is_published(number, large):
         child.kill()
         child.communicate()
     assert (child.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "stopped before the first tick; run again to go on"
+    assert err.splitlines()[-1] == "stopped before the first tick; run again to resume"
     assert told("ledger", large).exit_code == 0
 
 

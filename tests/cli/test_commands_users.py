@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from clinics import TOML, clinic, records, told
+
+from tests.support.clinics import TOML, clinic, records, told
 
 UNIT = 'unit = { user = "who", max_events_per_tick = 1, max_ticks = 2 }'
 SAID = (
@@ -34,7 +35,7 @@ def test_releases_say_which_events_count(ran: Path) -> None:
 
 
 def test_a_drawn_page_says_which_events_count(ran: Path, tmp_path: Path) -> None:
-    found = told("plot", ran, "--to", tmp_path / "users.html")
+    found = told("plot", ran, "--output", tmp_path / "users.html")
     assert found.exit_code == 0, found.output
     assert (tmp_path / "users.html").read_text().count(f" Counts {SAID}.</p>") == 3
 

@@ -5,18 +5,14 @@ import signal
 import socket
 
 import pytest
-from clinics import line_of, started, told
 
-from streamgauge.cli.clinic import MARK
-from streamgauge.pipeline.lock import Lock
+from streamgauge.cli.demo.clinic import CLINIC_MARK
+from streamgauge.store.lock import Lock
+from tests.support.clinics import line_of, started, told
 
 POLL = ("--local",)
 CLINIC = ()
-DEMOS = [
-    ("--events", 1000),
-    ("--live", "--ticks", 1, "--port", 0),
-    ("--local", "--live", "--ticks", 1, "--port", 0),
-]
+DEMOS = [("--events", 1000), ("--live", "--ticks", 1, "--port", 0), ("--local", "--live", "--ticks", 1, "--port", 0)]
 
 
 @pytest.fixture
@@ -26,7 +22,7 @@ def folder(tmp_path):
     for name in ("clinic", "emoji"):
         (found / f"{name}.streamgauge").mkdir(parents=True)
         (found / f"{name}.key").write_text("key")
-    (found / "clinic.toml").write_text(MARK)
+    (found / "clinic.toml").write_text(CLINIC_MARK)
     return found
 
 
@@ -57,6 +53,7 @@ def test_a_demo_beside_a_run_of_its_folder_removes_nothing(folder, store, option
     assert held(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [POLL, CLINIC])
 def test_a_second_demo_in_the_folder_of_a_running_one_is_refused_before_anything_is_removed(tmp_path, kind):
     folder = tmp_path / "demo"

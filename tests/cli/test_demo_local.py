@@ -5,21 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clinics import told
 
-from streamgauge.cli.crowd_truth import CrowdTruth
-from streamgauge.cli.emoji_crowd import EMOJI, favourites, shares, sketch
-from streamgauge.cli.live_emoji import write_poll
-from streamgauge.query.pipeline_file import read_pipeline
+from streamgauge.cli.demo.poll import EMOJI_NAMES, build_sketch, compute_shares, draw_favourites
+from streamgauge.cli.demo.poll_live import CrowdTruth, write_poll
+from streamgauge.config.pipeline_file import read_pipeline
+from tests.support.clinics import told
 
 SECOND = 10**6
 START = 1_800_000_000 * SECOND
 
 
 def test_the_crowd_is_the_same_every_time_and_its_favourites_rise_and_fall():
-    assert (favourites(3, 500) == favourites(3, 500)).all()
-    assert set(favourites(3, 5000)) == set(range(len(EMOJI)))
-    over_time = np.array([shares(tick) for tick in range(150)])
+    assert (draw_favourites(3, 500) == draw_favourites(3, 500)).all()
+    assert set(draw_favourites(3, 5000)) == set(range(len(EMOJI_NAMES)))
+    over_time = np.array([compute_shares(tick) for tick in range(150)])
     np.testing.assert_allclose(over_time.sum(1), 1)
     assert (over_time.max(0) > 1.5 * over_time.min(0)).all()
 
@@ -36,7 +35,7 @@ def printed(text):
 def test_an_interval_that_is_cut_at_nobody_holds_the_truth_where_it_is_said_to():
     """As it is printed, to the last digit."""
     runs = [printed(told("demo", "--local", "--events", 1000).stdout) for _ in range(5)]
-    assert {len(rows) for rows in runs} == {len(EMOJI)}
+    assert {len(rows) for rows in runs} == {len(EMOJI_NAMES)}
     assert any(low == 0 for rows in runs for *_, low, _, _ in rows)
     for *_, truth, _, low, high, said in (row for rows in runs for row in rows):
         assert (low <= truth <= high) == (said == "yes")
@@ -47,27 +46,27 @@ def test_a_local_demo_shows_estimates_beside_the_truth_and_writes_nothing(tmp_pa
     found = told("demo", "--local", "--events", 20_000)
     assert found.exit_code == 0, found.stderr
     rows = printed(found.stdout)
-    assert {item: name for item, name, *_ in rows} == EMOJI
+    assert {item: name for item, name, *_ in rows} == EMOJI_NAMES
     truth, estimate, low, high = np.array([row[2:6] for row in rows]).T
     assert truth.sum() == 20_000
     assert (np.abs(truth - estimate) < 2 * (high - low).max()).all()  # eight standard errors
-    assert re.search(r"[0-9]+ of 12 intervals hold the truth", found.stdout)
+    assert re.search(r"[0-9]+ of 12 intervals contain the truth", found.stdout)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_file_of_the_poll_asks_devices_for_what_the_crowd_sends(tmp_path):
     file = read_pipeline(write_poll(tmp_path, START, 7))
-    assert (file.stream.ticks, file.stream.senders) == (7, "anyone")
+    assert (file.stream.ticks, file.stream.allow_reports_from) == (7, "anyone")
     column = file.stream.reports["emoji"]
-    assert column.claim == sketch()
-    assert (column.values, column.again, column.per_user) == (tuple(EMOJI), "repeat", sketch().loss)
+    assert column.mechanism == build_sketch()
+    assert (column.values, column.on_repeat, column.user_loss) == (tuple(EMOJI_NAMES), "repeat", build_sketch().loss)
 
 
 def test_the_truth_is_of_the_window_and_unknown_before_a_tick_is_over(tmp_path):
     file = read_pipeline(write_poll(tmp_path, START, None))
     truth = CrowdTruth(file, lambda: START + 71 * SECOND)
     for tick in (1, 3, 71):
-        truth.take(tick, np.array([0, 0, 2]))
+        truth.add_favourites(tick, np.array([0, 0, 2]))
     running, minute = (
         np.array(truth.columns(name, 1, 72)["measures"]["count"]["value"], float)
         for name in ("favourites", "favourites_now")
@@ -98,9 +97,7 @@ def test_ticks_are_of_live_demos_alone(options):
 
 def test_the_readme_begins_with_commands_that_there_are_and_the_poll_is_among_them():
     root = Path(__file__).parents[2]
-    begin = (
-        root.joinpath("README.md").read_text().partition("## Commands to begin with")[2].partition("## ")[0]
-    )
+    begin = root.joinpath("README.md").read_text().partition("## Start here")[2].partition("## ")[0]
     named = set(re.findall(r"^make (\w+)", begin, re.M))
     assert named >= {"demo", "live", "emoji", "test"}
     assert named <= set(re.findall(r"^(\w+):", root.joinpath("Makefile").read_text(), re.M))

@@ -6,12 +6,12 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
-from streamgauge.continual.recursion import rounding
-from streamgauge.continual.run import HorizonPassed
-from streamgauge.continual.saved import BadSave
+from streamgauge.continual.factorizations.buffered_toeplitz import BufferedToeplitz
+from streamgauge.continual.factorizations.encoder import rounding_width
+from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 HALF = Zcdp("1/2")
 PUBLISHED = {  # root mean squared errors of the buffers that minimise the *maximal* error, rho = 1/2
@@ -51,15 +51,13 @@ def test_the_enumerated_loss_and_the_rounding_are_within_the_claim_and_tight(los
     claim = BufferedToeplitz(loss, horizon=horizon, bound=bound)
     strategy = claim.strategy(horizon)
     move = bound * strategy.grid * np.linalg.norm(strategy.measure[:, 0])
-    rounded = bound * float(rounding(claim.encoder)) * sqrt(horizon)
-    allowed = sqrt(2 * float(loss.kept_as.rho) * strategy.distributions[0].variance)
+    rounded = bound * float(rounding_width(claim.encoder)) * sqrt(horizon)
+    allowed = sqrt(2 * float(loss.additive_loss.rho) * strategy.distributions[0].variance)
     assert move + rounded <= allowed * (1 + 1e-12)
     assert move >= allowed * (1 - 1e-6)
 
 
-@pytest.mark.parametrize(
-    "unit", [WEvent(1), WEvent(5), WEvent(40), User(1, 12), Event(replace=True, moves=True)]
-)
+@pytest.mark.parametrize("unit", [WEvent(1), WEvent(5), WEvent(40), User(1, 12), Event(replace=True, moves=True)])
 def test_units_of_many_ticks_pay_for_the_worst_columns_and_never_more_than_a_group(unit):
     horizon = 30
     claim, event = BufferedToeplitz(HALF, horizon=horizon, unit=unit), BufferedToeplitz(HALF, horizon=horizon)
@@ -100,7 +98,7 @@ def test_a_saved_run_goes_on_bit_for_bit(width):
     run.feed(ones)
     again = claim.load(run.save(), noise.clone())
     assert np.array_equal(run.feed(ones), again.feed(ones))
-    with pytest.raises(BadSave, match="saved must be a run of"):
+    with pytest.raises(InvalidSaveError, match="saved must be a run of"):
         BufferedToeplitz(HALF, horizon=50, buffers=3).load(run.save())
 
 
@@ -150,22 +148,19 @@ def test_the_noise_is_fine_enough_for_rounding_to_be_invisible():
 def test_past_the_horizon_a_run_refuses():
     run = BufferedToeplitz(HALF, horizon=3).start()
     run.feed([1, 1, 1])
-    with pytest.raises(HorizonPassed, match="tick must be at most"):
+    with pytest.raises(HorizonExceededError, match="tick must be at most"):
         run.step([1])
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (
-            {"loss": Pure(1)},
-            r"loss must be Zcdp or Approx for BufferedToeplitz \(its columns are short in L2 only",
-        ),
+        ({"loss": Pure(1)}, r"loss must be Zcdp or Approx for BufferedToeplitz \(its columns are short in L2 only"),
         ({"pan_private": True}, "pan_private must be False for BufferedToeplitz"),
         ({"buffers": 5}, "buffers must be one of 2, 3, 4, 6, got 5"),
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         ({"horizon": 2**40 + 1}, r"horizon must be at most 2\*\*40"),
-        ({"bound": 0}, "bound must be a whole number of at least 1 or a Reach above 0, got 0"),
+        ({"bound": 0}, "bound must be a whole number of at least 1 or a Sensitivity above 0, got 0"),
         ({"loss": Zcdp(10**60)}, "loss must leave noise"),
     ],
 )

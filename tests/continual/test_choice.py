@@ -26,9 +26,7 @@ def accuracy() -> ModuleType:
 BENCH = accuracy()
 
 
-@pytest.mark.parametrize(
-    "row", [*BENCH.PURE_ROWS, *BENCH.RHO_ROWS], ids=lambda row: f"{row.name}, {row.table[0]}"
-)
+@pytest.mark.parametrize("row", [*BENCH.PURE_ROWS, *BENCH.RHO_ROWS], ids=lambda row: f"{row.name}, {row.table[0]}")
 def test_predicted_errors_are_those_of_the_published_table_or_better_for_a_stated_reason(row: object) -> None:
     for horizon, table in zip(BENCH.HORIZONS, row.table, strict=True):
         ratio = row.make(horizon).rmse(horizon) / table
@@ -44,11 +42,11 @@ def test_choose_is_within_its_bar_at_a_million_ticks(name: str, make: object, ba
 def test_the_choice_is_the_first_of_the_comparison_that_was_not_refused() -> None:
     table = compare(sg.Pure(1), horizon=500)
     assert table.best == choose(sg.Pure(1), horizon=500)
-    kept = [c.rmse for c in table.candidates if not c.refused]
+    kept = [c.rmse for c in table.candidates if not c.refusal]
     assert kept == sorted(kept)
     assert table.best.rmse() == kept[0]
-    refused = [c for c in table.candidates if c.refused]
-    assert all("must be" in c.refused for c in refused)
+    refused = [c for c in table.candidates if c.refusal]
+    assert all("must be" in c.refusal for c in refused)
     assert "mean RMSE" in str(table)
 
 
@@ -74,9 +72,9 @@ def test_a_pure_mechanism_may_keep_an_approximate_promise_where_it_is_better() -
 
 def test_memory_decides_who_may_stand() -> None:
     small = compare(sg.Zcdp("1/2"), horizon=2**12)
-    assert any("memory must be at least 8192 numbers a group, got 256" in c.refused for c in small.candidates)
+    assert any("memory must be at least 8192 numbers a group, got 256" in c.refusal for c in small.candidates)
     large = compare(sg.Zcdp("1/2"), horizon=2**12, memory=10**6)
-    assert not any("memory" in c.refused for c in large.candidates)
+    assert not any("memory" in c.refusal for c in large.candidates)
 
 
 @pytest.mark.parametrize("window", ["", "sliding", "sliding 0", "sliding 1.5", "decayed x", "weekly"])
@@ -86,9 +84,7 @@ def test_a_window_that_means_nothing_is_refused(window: str) -> None:
 
 
 def test_a_promise_that_nobody_keeps_says_why_each_refused() -> None:
-    with pytest.raises(
-        ValueError, match="settings must be such that some mechanism keeps them, got refusals"
-    ):
+    with pytest.raises(ValueError, match="settings must be such that some mechanism keeps them, got refusals"):
         choose(sg.Pure(1), horizon=100, memory=0)
 
 
@@ -111,7 +107,7 @@ def test_a_nearer_last_tick_makes_an_endless_mechanism_better() -> None:
     [
         ({"loss": 1.0}, "loss must be Pure, Zcdp or Approx, got 1.0"),
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
-        ({"bound": 0}, "bound must be a whole number of at least 1 or a Reach above 0, got 0"),
+        ({"bound": 0}, "bound must be a whole number of at least 1 or a Sensitivity above 0, got 0"),
         ({"window": None}, "window must be"),
     ],
 )

@@ -5,14 +5,21 @@ from math import prod
 import numpy as np
 import pytest
 
-from streamgauge.continual import convolution
-from streamgauge.continual.convolution import PRIMES, RADICES, Convolution, Transform, balanced, total_size
+from streamgauge.continual.factorizations import convolution
+from streamgauge.continual.factorizations.convolution import (
+    PRIMES,
+    RADICES,
+    Convolution,
+    NumberTransform,
+    balance_residues,
+    sum_magnitudes,
+)
 
 
 @pytest.fixture
 def blocks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes short streams take the way of long ones."""
-    monkeypatch.setattr(convolution, "DIRECT", 0)
+    monkeypatch.setattr(convolution, "MAX_DIRECT_PRODUCTS", 0)
 
 
 def big(seed: int, ticks: int, width: int = 1) -> np.ndarray:
@@ -30,9 +37,7 @@ def wrapped(number: int) -> int:
 def by_python(c: np.ndarray, x: np.ndarray, tick: int) -> list[int]:
     """One row, in integers without an end, then modulo 2^64."""
     weights = [int(v) for v in c[: tick + 1]]
-    return [
-        wrapped(sum(w * int(v) for w, v in zip(weights, column[tick::-1], strict=False))) for column in x.T
-    ]
+    return [wrapped(sum(w * int(v) for w, v in zip(weights, column[tick::-1], strict=False))) for column in x.T]
 
 
 @pytest.mark.usefixtures("blocks_only")
@@ -47,14 +52,14 @@ def test_blocks_give_the_integers_that_python_gives(ticks: int, first: int, widt
     assert rows.dtype == np.int64
     for tick in {first, first + 1, (first + ticks) // 2, ticks - 2, ticks - 1}:
         assert rows[tick - first].tolist() == by_python(c, x, tick)
-    newest = [Convolution(c).last(x[: t + 1]) for t in range(ticks - 40, ticks)]
+    newest = [Convolution(c).last_row(x[: t + 1]) for t in range(ticks - 40, ticks)]
     np.testing.assert_array_equal(rows[-40:], newest)
 
 
 def test_short_streams_take_plain_sums_and_agree_with_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     c, x = coefficients(1, 300), big(1, 300, 2)
     plain = Convolution(c).rows(x, 20)
-    monkeypatch.setattr(convolution, "DIRECT", 0)
+    monkeypatch.setattr(convolution, "MAX_DIRECT_PRODUCTS", 0)
     np.testing.assert_array_equal(plain, Convolution(c).rows(x, 20))
     assert Convolution(c).rows(x, 300).shape == (0, 2)
 
@@ -64,9 +69,7 @@ def test_the_largest_sums_that_are_allowed_are_exact() -> None:
     limit = prod(PRIMES) >> 64
     c = np.array([limit - 1, 0, 0], np.int64)
     x = np.full((300, 1), -(2**63))
-    np.testing.assert_array_equal(
-        Convolution(c).rows(x, 0), np.full((300, 1), wrapped((limit - 1) * -(2**63)))
-    )
+    np.testing.assert_array_equal(Convolution(c).rows(x, 0), np.full((300, 1), wrapped((limit - 1) * -(2**63))))
     with pytest.raises(ValueError, match=f"coefficients must add up to less than {limit}, got {limit}"):
         Convolution(np.array([limit], np.int64))
 
@@ -92,16 +95,16 @@ def test_the_primes_are_what_the_proof_asks(prime: int) -> None:
     assert all(prime % d for d in range(2, int(prime**0.5) + 1))
     assert all((prime - 1) % radix**3 == 0 for radix in RADICES)
     assert max(RADICES) * (prime / 2) ** 2 * (1 + 2**-18) < 2**50
-    assert (convolution.LAGS + 1) * (prime / 2) ** 2 * (1 + 2**-18) < 2**53
+    assert (convolution.MAX_SUMMED_PRODUCTS + 1) * (prime / 2) ** 2 * (1 + 2**-18) < 2**53
     for radix in RADICES:
-        root = Transform(prime, radix).root
+        root = NumberTransform(prime, radix).root
         assert pow(root, radix**3, prime) == 1
         assert pow(root, radix**3 // 2, prime) == prime - 1
 
 
 def test_the_transform_is_the_sum_over_roots_of_unity_and_its_inverse_undoes_it() -> None:
     prime, radix = PRIMES[0], RADICES[0]
-    turn = Transform(prime, radix)
+    turn = NumberTransform(prime, radix)
     values = np.random.default_rng(3).integers(0, prime, radix**3)
     cube = values.reshape(radix, radix, radix).astype(float)
     spectrum = turn.forward(cube)
@@ -116,13 +119,13 @@ def test_the_transform_is_the_sum_over_roots_of_unity_and_its_inverse_undoes_it(
 def test_balanced_residues_are_exact_up_to_two_to_the_53() -> None:
     prime = PRIMES[0]
     values = np.random.default_rng(4).integers(-(2**53) + 1, 2**53, 10**4)
-    found = balanced(values.astype(float), prime)
+    found = balance_residues(values.astype(float), prime)
     assert (np.abs(found) <= prime / 2 * (1 + 2**-20)).all()
     assert ((values - found.astype(np.int64)) % prime == 0).all()
 
 
 def test_the_size_of_coefficients_does_not_overflow() -> None:
-    assert total_size(np.array([2**62, -(2**63), 2**62, 5])) == 2**64 + 5
+    assert sum_magnitudes(np.array([2**62, -(2**63), 2**62, 5])) == 2**64 + 5
 
 
 @pytest.mark.usefixtures("blocks_only")
@@ -130,7 +133,7 @@ def test_transforms_of_coefficients_are_kept_and_used_again() -> None:
     c, x = coefficients(5, 5000), big(5, 5000)
     one = Convolution(c)
     first = one.rows(x, 0)
-    kept = {key: list(segments) for key, segments in one._kept.items()}
+    kept = {key: list(segments) for key, segments in one._cached_segments.items()}
     np.testing.assert_array_equal(first, one.rows(x, 0))
-    assert all(a is b for key in kept for a, b in zip(kept[key], one._kept[key], strict=True))
+    assert all(a is b for key in kept for a, b in zip(kept[key], one._cached_segments[key], strict=True))
     np.testing.assert_array_equal(first[3000:], one.rows(x, 3000))

@@ -20,22 +20,22 @@ from streamgauge.continual import (
     WindowSum,
     mechanism,
 )
-from streamgauge.continual.columns import append_columns, beside
-from streamgauge.continual.tree import State
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.continual.state_io import append_columns, join_columns
+from streamgauge.continual.trees.tree import State
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 FAR = 10**12
 
 
 def drawn(claim, width, tick):
     noise = CountedNoise(SilentNoise())
-    assert claim.dormant(width, tick, noise).tick == tick
+    assert claim.zero_state(width, tick, noise).tick == tick
     return noise.total
 
 
 @pytest.mark.parametrize("claim", [Kary(Pure(1), horizon=2**42), Binary(Zcdp(1), horizon=2**42)], ids=repr)
 def test_a_tree_draws_once_for_every_block_of_the_count(claim):
-    tree = getattr(claim, "way", claim)
+    tree = getattr(claim, "implementation", claim)
     for tick in (0, 1, 999, FAR):
         assert drawn(claim, 3, tick) == 3 * sum(tree.digits(tick))
 
@@ -62,14 +62,14 @@ def test_a_window_draws_for_what_it_still_sees():
     claim = WindowSum(Pure(1), window=60)
     most = (claim.window + claim.tiling.span) * claim.levels
     assert 0 < drawn(claim, 1, FAR) <= most
-    state = claim.dormant(1, FAR, InsecureNoise(1))
-    assert claim.noise_now(state) == claim.noise_at(FAR)
+    state = claim.zero_state(1, FAR, InsecureNoise(1))
+    assert claim.current_noise(state) == claim.noise_at(FAR)
 
 
 def test_one_level_draws_once_for_every_item_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(mechanism, "CHUNK", 64)
+    monkeypatch.setattr(mechanism, "CHUNK_NUMBERS", 64)
     noise = CountedNoise(InsecureNoise(2))
-    state = SimpleII(Pure(1)).dormant(3, 1000, noise)
+    state = SimpleII(Pure(1)).zero_state(3, 1000, noise)
     assert noise.total == 3000
     assert max(size for _, _, size in noise.requests) <= 64
     assert abs(state.total / np.sqrt(2 * 1000)).max() < 6.5
@@ -77,9 +77,9 @@ def test_one_level_draws_once_for_every_item_in_bounded_memory(monkeypatch):
 
 
 def test_zeros_are_fed_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr("streamgauge.continual.claim.CHUNK", 64)
+    monkeypatch.setattr("streamgauge.continual.mechanism.CHUNK_NUMBERS", 64)
     noise = CountedNoise(SilentNoise())
-    SimpleI(Pure(1), horizon=200).dormant(3, 200, noise)
+    SimpleI(Pure(1), horizon=200).zero_state(3, 200, noise)
     assert noise.total == 600
     assert max(size for _, _, size in noise.requests) <= 64
 
@@ -87,9 +87,9 @@ def test_zeros_are_fed_in_bounded_memory(monkeypatch):
 def test_public_arrays_are_not_appended_even_where_they_are_as_wide_as_one_group():
     claim = Kary(Pure(1), horizon=9, branching=3)
     one, two = claim.initial(1, SilentNoise()), claim.initial(1, SilentNoise())
-    claim.append(one, two)
+    claim.append_groups(one, two)
     assert one.total.shape == (2,)
-    assert one.variables.shape == (claim.levels, 1)
+    assert one.draw_counts.shape == (claim.levels, 1)
     blind = State(0, *(np.zeros(shape, np.int64) for shape in ((1,), (2, 1), (2, 1))))
     append_columns(blind, blind, one, one)  # a twin that cannot tell: nothing differs in width
     assert blind.total.shape == (1,)
@@ -97,7 +97,7 @@ def test_public_arrays_are_not_appended_even_where_they_are_as_wide_as_one_group
 
 def test_arrays_with_more_room_keep_it_and_the_other_gets_it():
     short, long = np.ones((2, 1), np.int64), np.full((5, 3), 2)
-    for both in (beside(short, long), beside(long, short)[:, [3, 0, 1, 2]]):
+    for both in (join_columns(short, long), join_columns(long, short)[:, [3, 0, 1, 2]]):
         assert both.tolist() == [[1, 2, 2, 2]] * 2 + [[0, 2, 2, 2]] * 3
 
 
@@ -125,20 +125,22 @@ DEAR = [
 
 @pytest.mark.parametrize("claim", CHEAP, ids=repr)
 def test_a_group_that_sleeps_cheaply_takes_few_draws_whenever_it_wakes(claim):
-    assert claim.sleeps_cheaply
+    assert claim.cheap_zero_state
     last = claim.horizon or 10**6
-    assert max(drawn(claim, 1, tick) for tick in (last // 3, last // 2, last - 1, last)) <= 2 * mechanism.FEW
+    assert (
+        max(drawn(claim, 1, tick) for tick in (last // 3, last // 2, last - 1, last)) <= 2 * mechanism.MAX_CHEAP_DRAWS
+    )
 
 
 @pytest.mark.parametrize("claim", DEAR, ids=repr)
 def test_a_group_that_does_not_takes_a_draw_for_every_tick_or_so(claim):
-    assert not claim.sleeps_cheaply
+    assert not claim.cheap_zero_state
     assert drawn(claim, 1, 900) >= 450
 
 
 def test_a_window_knows_what_it_keeps_without_making_it():
     for loss, window in ((Pure(1), 1), (Pure(1), 60), (Zcdp(1), 1000)):
         claim = WindowSum(loss, window=window)
-        assert claim.memory() == mechanism.Mechanism.memory(claim)
+        assert claim.memory() == mechanism.LinearMechanism.memory(claim)
     with pytest.raises(ValueError, match=r"^window must be at most 2\*\*26 ticks .a run remembers"):
         WindowSum(Pure(1), window=10**10)

@@ -6,12 +6,12 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from streamgauge.continual.decay_tree import DecayTree, runs, series
-from streamgauge.continual.exponential_decay import ExponentialDecay, best_tree, predicted
-from streamgauge.continual.run import HorizonPassed
+from streamgauge.continual.decay.exponential import ExponentialDecay, find_best_tree, predict_variance
+from streamgauge.continual.decay.tree import DecayTree, group_weights, sum_powers
+from streamgauge.continual.run import HorizonExceededError
 from streamgauge.noise import laplace_variance
 from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 HALF = Zcdp("1/2")
 WAYS = [
@@ -28,7 +28,7 @@ WAYS = [
 
 
 def decay_of(claim):
-    return float(claim.remaining if isinstance(claim, ExponentialDecay) else claim.decay)
+    return float(claim.decay_factor if isinstance(claim, ExponentialDecay) else claim.decay)
 
 
 def truth(values, decay):
@@ -74,9 +74,7 @@ def test_predicted_errors_are_those_of_the_matrices(claim):
     strategy = claim.strategy(120)
     variances = (strategy.decode**2).sum(axis=1) * strategy.distributions[0].variance / strategy.grid**2
     assert [claim.stddev(t) for t in range(1, 121)] == pytest.approx(np.sqrt(variances), rel=1e-8)
-    assert [claim.noise_at(t).stddev for t in (1, 64, 119)] == pytest.approx(
-        np.sqrt(variances)[[0, 63, 118]], rel=1e-8
-    )
+    assert [claim.noise_at(t).stddev for t in (1, 64, 119)] == pytest.approx(np.sqrt(variances)[[0, 63, 118]], rel=1e-8)
     for ticks in (1, 2, 63, 64, 120):
         assert claim.mean_variance(ticks) == pytest.approx(variances[:ticks].mean(), rel=1e-8)
 
@@ -87,21 +85,19 @@ def test_no_item_adds_up_to_more_than_the_reach_and_some_item_does(branching, le
     claim = DecayTree(Pure(1), decay=Fraction(9, 10), branching=branching, levels=levels)
     ticks = 3 * branching ** (levels - 1)
     columns = claim.strategy(ticks).measure.sum(axis=0) * 2**claim.grid_bits
-    assert columns.max() == claim.heaviest <= levels * 2**claim.grid_bits
-    assert claim.distribution.scale == claim.heaviest
+    assert columns.max() == claim.max_weight <= levels * 2**claim.grid_bits
+    assert claim.distribution.scale == claim.max_weight
 
 
 def test_a_twin_that_forgets_a_level_is_caught():
     claim = DecayTree(Pure(1), decay=Fraction(99, 100), branching=3, levels=4)
     columns = claim.strategy(81).measure.sum(axis=0) * 2**claim.grid_bits
-    assert columns.max() > claim.heaviest * 3 / 4
+    assert columns.max() > claim.max_weight * 3 / 4
 
 
 @pytest.mark.parametrize(("decay", "published"), [(0.9, 1.45), (0.99, 2.14), (0.999, 2.86)])
 def test_correlated_noise_has_the_published_error(decay, published):
-    assert sqrt(ExponentialDecay(HALF, decay=decay).mean_variance(2**40)) == pytest.approx(
-        published, rel=0.01
-    )
+    assert sqrt(ExponentialDecay(HALF, decay=decay).mean_variance(2**40)) == pytest.approx(published, rel=0.01)
 
 
 @pytest.mark.parametrize("decay", [0.5, 0.9, 0.95])
@@ -123,11 +119,11 @@ def test_trees_win_for_slow_decays(decay, gain):
 @pytest.mark.parametrize("horizon", [None, 5000])
 def test_the_predicted_proportion_of_a_tree_to_noisy_items_is_right(horizon):
     decay, ticks = Fraction(999, 1000), horizon or 2**30
-    branching, levels = best_tree(decay, horizon)
+    branching, levels = find_best_tree(decay, horizon)
     tree = DecayTree(Pure("1/50"), decay=decay, branching=branching, levels=levels)
     items = DecayTree(Pure("1/50"), decay=decay)
     ratio = tree.mean_variance(ticks) / DecayTree(Pure("1/50"), decay=decay).mean_variance(2**30)
-    assert predicted(decay, (branching, levels), horizon) == pytest.approx(ratio, rel=0.05)
+    assert predict_variance(decay, (branching, levels), horizon) == pytest.approx(ratio, rel=0.05)
     assert tree.mean_variance(ticks) < items.mean_variance(ticks)
 
 
@@ -146,7 +142,9 @@ def test_units_of_many_ticks_multiply_pure_loss_and_spread_gaussian_loss():
     assert private.stddev(1) == pytest.approx(3, rel=1e-6)
     moved = ExponentialDecay(HALF, decay=0.5, unit=Event(replace=True, moves=True))
     columns = moved.strategy(40).measure
-    assert float(moved.way.sensitivity) == pytest.approx(np.linalg.norm(columns[:, :2].sum(axis=1)), rel=1e-9)
+    assert float(moved.implementation.sensitivity) == pytest.approx(
+        np.linalg.norm(columns[:, :2].sum(axis=1)), rel=1e-9
+    )
 
 
 def test_a_pan_private_run_remembers_its_last_release_and_nothing_else():
@@ -163,22 +161,22 @@ def test_a_pan_private_run_remembers_its_last_release_and_nothing_else():
 
 def test_many_or_faint_weights_keep_their_sum_of_squares_when_taken_together():
     for decay, size, count in ((Fraction(1, 2), 1, 10**6), (Fraction(10**6 - 1, 10**6), 1, 10**9)):
-        weights = runs(decay, size, count)
+        weights = group_weights(decay, size, count)
         assert len(weights) <= 2**14 + 2
-        assert (weights**2).sum() == pytest.approx(series(decay, size, count), rel=1e-9)
+        assert (weights**2).sum() == pytest.approx(sum_powers(decay, size, count), rel=1e-9)
 
 
 def test_a_half_life_is_a_decay():
     claim = ExponentialDecay(HALF, half_life=10)
-    assert claim.remaining == Fraction(2.0**-0.1)
-    assert ExponentialDecay(HALF, half_life=1).remaining == Fraction(1, 2)
+    assert claim.decay_factor == Fraction(2.0**-0.1)
+    assert ExponentialDecay(HALF, half_life=1).decay_factor == Fraction(1, 2)
     assert repr(claim) != repr(ExponentialDecay(HALF, half_life=11))
 
 
 def test_past_its_horizon_a_run_refuses():
     run = ExponentialDecay(HALF, decay=0.9, horizon=2).start()
     run.feed([1, 1])
-    with pytest.raises(HorizonPassed, match="tick must be at most"):
+    with pytest.raises(HorizonExceededError, match="tick must be at most"):
         run.step([1])
 
 
@@ -186,7 +184,7 @@ def test_correlated_noise_without_a_horizon_stops_at_a_far_last_tick():
     claim = ExponentialDecay(HALF, decay=0.9)
     run = claim.start()
     run._state.tick = 2**48
-    with pytest.raises(HorizonPassed, match="tick must be at most the last tick"):
+    with pytest.raises(HorizonExceededError, match="tick must be at most the last tick"):
         run.step([1])
 
 

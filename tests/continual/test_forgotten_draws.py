@@ -8,9 +8,9 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.continual import Kary, Run, SimpleII, TwoLevel, WindowSum
-from streamgauge.continual.single import RunFailed, forget
+from streamgauge.continual.run import RunFailedError, wipe_state
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import EphemeralNoise, Ints
-from streamgauge.noise.entropy import Wiped
 
 SMALL = sg.Pure(Fraction(1, 1000))  # so that five draws that are all 0 never come
 OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
@@ -42,11 +42,11 @@ def left_by(claim: Any) -> list[Ints]:
     """The draws that are left of a run that did all that runs do."""
     noise = Overheard()
     run: Run[Any, Any] = claim.start(5, noise)
-    run.absorb(range(5))
+    run.add_partial(range(5))
     run.step(range(5))
     run.feed(np.ones((4, 5), np.int64))
     run.intrude()
-    run.begin_anew()
+    run.rerandomize()
     assert len(noise.handed) >= 9
     return [draws for draws in noise.handed if draws.any()]
 
@@ -57,10 +57,8 @@ def test_nothing_is_left_of_a_draw_once_it_is_in_a_register(claim: Any) -> None:
 
 
 @every_claim
-def test_draws_that_are_let_go_as_they_are_would_be_found(
-    claim: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Wiped, "__exit__", lambda *given: None)
+def test_draws_that_are_let_go_as_they_are_would_be_found(claim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WipedArrays, "__exit__", lambda *given: None)
     assert len(left_by(claim)) >= 9
 
 
@@ -69,12 +67,12 @@ def test_a_run_that_is_forgotten_holds_nothing_and_goes_on_no_more(claim: Any) -
     run = claim.start(5)
     state = run._state
     released = run.step(range(5)).copy()
-    run.forget()
+    run.wipe()
     assert not any(array.any() for array in arrays_of(state))
     assert released.any()
-    with pytest.raises(RunFailed):
+    with pytest.raises(RunFailedError):
         run.step(range(5))
-    run.forget()
+    run.wipe()
 
 
 def test_a_step_that_fails_leaves_nothing_of_the_state() -> None:
@@ -97,6 +95,6 @@ def arrays_of(state: Any) -> list[Ints]:
 def test_whatever_a_state_is_made_of_is_forgotten() -> None:
     run = TwoLevel(sg.Pure(1), horizon=9).start(5)
     inner = run._state
-    forget({"no": "state"})
-    forget(run)
+    wipe_state({"no": "state"})
+    wipe_state(run)
     assert not any(array.any() for array in arrays_of(inner))

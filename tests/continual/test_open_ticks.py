@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit.intruders import layout
-from streamgauge.audit.worst_views import worst_tried
-from streamgauge.continual import Binary, Kary, Mechanism, SimpleII, WindowSum, choose, compare
+from streamgauge.audit.exact.costs import compute_probed_worst
+from streamgauge.audit.subjects.pan_private import find_state_layout
+from streamgauge.continual import Binary, Kary, LinearMechanism, SimpleII, WindowSum, choose, compare
 from streamgauge.noise import Ints, Noise
-from streamgauge.noise.numbers import Floats
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.noise.coerce import Floats
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 TICKS = 4
 OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
@@ -33,23 +33,23 @@ CLAIMS = [
 every_claim = pytest.mark.parametrize("make", CLAIMS, ids=["binary", "kary", "simple", "each", "sliding"])
 
 
-def mid_tick(claim: Mechanism[Any], peek: int, asked: bool, values: Ints, noise: Noise) -> Floats:
+def mid_tick(claim: LinearMechanism[Any], peek: int, asked: bool, values: Ints, noise: Noise) -> Floats:
     """All releases, and the memory once tick `peek` is absorbed and not closed; or handed over as well."""
     table = np.stack([values, np.zeros_like(values)], axis=1)
     state, seen = claim.initial(2, noise), []
     for tick, row in enumerate(table, 1):
-        claim.absorb(state, row)
+        claim.add_partial(state, row)
         if tick == peek:
-            seen.append(layout(claim).of_each(state, 2))
+            seen.append(find_state_layout(claim).read_groups(state, 2))
             if asked:
-                seen.append(layout(claim).of_each(claim.intrude(state, noise), 2))
+                seen.append(find_state_layout(claim).read_groups(claim.intrude(state, noise), 2))
         release = claim.step(state, np.zeros(2, np.int64), noise)
         seen.append(np.asarray(release, np.float64)[None].copy())
     return np.concatenate(seen)[:, 0]
 
 
-def worst(claim: Mechanism[Any], peek: int, asked: bool = False) -> Any:
-    return worst_tried(claim, partial(mid_tick, claim, peek, asked), TICKS, f"in tick {peek}")
+def worst(claim: LinearMechanism[Any], peek: int, asked: bool = False) -> Any:
+    return compute_probed_worst(claim, partial(mid_tick, claim, peek, asked), TICKS, f"in tick {peek}")
 
 
 @every_claim
@@ -78,26 +78,26 @@ class Lost:
     kept: bool = False
 
 
-def seen_and_lost(claim: Mechanism[Any], how: Lost, values: Ints, noise: Noise) -> Floats:
+def seen_and_lost(claim: LinearMechanism[Any], how: Lost, values: Ints, noise: Noise) -> Floats:
     """All releases, and the memory when it is looked at."""
     table = np.stack([values, np.zeros_like(values)], axis=1)
     state, seen = claim.initial(2, noise), []
     for tick, row in enumerate(table, 1):
         saved = deepcopy(state)
-        claim.absorb(state, row)
+        claim.add_partial(state, row)
         if tick == how.peek:
-            seen.append(layout(claim).of_each(state, 2))
+            seen.append(find_state_layout(claim).read_groups(state, 2))
         if tick == how.crash:
             state = state if how.kept else saved
             if how.anew:
-                claim.begin_anew(state, noise)
+                claim.rerandomize(state, noise)
         release = claim.step(state, np.zeros(2, np.int64), noise)
         seen.append(np.asarray(release, np.float64)[None].copy())
     return np.concatenate(seen)[:, 0]
 
 
-def worst_lost(claim: Mechanism[Any], how: Lost) -> Any:
-    return worst_tried(claim, partial(seen_and_lost, claim, how), TICKS, str(how))
+def worst_lost(claim: LinearMechanism[Any], how: Lost) -> Any:
+    return compute_probed_worst(claim, partial(seen_and_lost, claim, how), TICKS, str(how))
 
 
 @every_claim
@@ -130,7 +130,7 @@ def test_registers_that_go_on_as_they_were_saved_lose_twice_as_much(make: Any) -
 class BareTick(Kary):
     """A broken twin: the open tick rests without a draw of its own, as if it never rested."""
 
-    resting = 1
+    lowest_register = 1
 
 
 class BareWindow(WindowSum):
@@ -138,7 +138,7 @@ class BareWindow(WindowSum):
 
     def initial(self, width: int, noise: Noise) -> Any:
         state = super().initial(width, noise)
-        state.opens[0] = 0
+        state.open_sums[0] = 0
         return state
 
 
@@ -151,12 +151,12 @@ class BareWindow(WindowSum):
     ],
     ids=["bare tick", "ticks not open", "bare window"],
 )
-def test_a_tick_that_rests_without_a_draw_of_its_own_is_caught(twin: Mechanism[Any]) -> None:
+def test_a_tick_that_rests_without_a_draw_of_its_own_is_caught(twin: LinearMechanism[Any]) -> None:
     def absorbed(state: Any, values: Ints) -> None:
         state.total += values
 
     if not twin.open_ticks:
-        object.__setattr__(twin, "absorb", absorbed)
+        object.__setattr__(twin, "add_partial", absorbed)
     assert worst(twin, 1).floor > 1 + 1e-6
 
 
@@ -165,10 +165,10 @@ def test_parts_and_the_rest_are_the_same_as_the_whole(make: Any) -> None:
     claim, values = make(sg.Pure(1)), np.random.default_rng(5).integers(-9, 9, (TICKS, 3))
     whole, parted = claim.start(3, InsecureNoise(1)), claim.start(3, InsecureNoise(1))
     for row in values:
-        parted.absorb(row // 2)
+        parted.add_partial(row // 2)
         moved = claim.load(parted.save(), InsecureNoise(2))
         assert moved.tick == parted.tick
-        parted.absorb(row - row // 2 - 1)
+        parted.add_partial(row - row // 2 - 1)
         np.testing.assert_array_equal(parted.step([1, 1, 1]), whole.step(row))
     assert parted.stddev() == whole.stddev() == claim.stddev(TICKS)
 
@@ -185,7 +185,7 @@ def test_an_intrusion_in_the_middle_of_a_tick_widens_the_error_as_told() -> None
     for make in CLAIMS:
         run = make(sg.Pure(1)).start(4000, InsecureNoise(9))
         run.step(np.zeros(4000, int))
-        run.absorb(np.ones(4000, int))
+        run.add_partial(np.ones(4000, int))
         before = run.stddev()
         run.intrude()
         assert run.stddev() == before, "the newest release is what it was"
@@ -200,13 +200,13 @@ def test_after_registers_began_anew_releases_are_unbiased_and_their_error_is_tol
     claim, wide = make(sg.Pure(1)), 4000
     run = claim.start(wide, InsecureNoise(9))
     for tick in range(1, TICKS + 1):
-        run.absorb(np.full(wide, 5))
+        run.add_partial(np.full(wide, 5))
         if tick == 2:
             run.intrude()
         if tick in (2, 4):
             run = claim.load(run.save(), InsecureNoise(10 + tick))
             before = run.stddev()
-            run.begin_anew()
+            run.rerandomize()
             assert run.stddev() == before, "the newest release is what it was"
         release = run.step(np.ones(wide, int))
         truth = {1: 6, 2: 7, 3: 13, 4: 14}
@@ -214,7 +214,7 @@ def test_after_registers_began_anew_releases_are_unbiased_and_their_error_is_tol
         errors = release - float(truth[tick] - truth.get(tick - window, 0))
         assert abs(errors.mean()) < 6.5 * run.stddev() / wide**0.5
         assert abs((errors**2).mean() / run.stddev() ** 2 - 1) < 6.5 * np.sqrt(8 / wide)
-    assert run.record == {"intrusions": 1, "saves": 2, "begun_anew": 2}
+    assert run.record == {"intrusions": 1, "saves": 2, "rerandomizations": 2}
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_draws_are_counted_one_by_one_wherever_registers_began_anew(claim: Any) 
     for _ in range(90):
         for act in chance.choice(["none", "anew", "intrude"], 2, p=[0.7, 0.2, 0.1]):
             if act != "none":
-                run.absorb([int(chance.integers(9))] if act == "anew" else [0])
-                (run.begin_anew if act == "anew" else run.intrude)()
+                run.add_partial([int(chance.integers(9))] if act == "anew" else [0])
+                (run.rerandomize if act == "anew" else run.intrude)()
         release = run.feed(np.zeros(int(chance.choice([1, 1, 2, 9])), int))
         assert release[-1] == run.noise().terms[0].count
 
@@ -250,7 +250,7 @@ def test_the_planner_takes_those_whose_ticks_can_be_open() -> None:
     for asked in ({"horizon": 1000}, {}, {"window": "each"}, {"window": "sliding 24"}):
         assert choose(sg.Pure(1), **asked, **OPEN).open_ticks
     assert choose(sg.Pure(1), horizon=1000, **OPEN).stddev(999) > choose(sg.Pure(1), horizon=1000).stddev(999)
-    refused = {each.name: each.refused for each in compare(sg.Pure(1), horizon=9, **OPEN).candidates}
+    refused = {each.name: each.refusal for each in compare(sg.Pure(1), horizon=9, **OPEN).candidates}
     assert refused["Binary"] == "open_ticks must be False for Binary, got True"
     with pytest.raises(ValueError, match="open_ticks must be False for ExponentialDecay, got True"):
         choose(sg.Pure(1), window="decayed 3", **OPEN)
@@ -263,13 +263,13 @@ def test_open_ticks_are_for_pan_private_runs_and_parts_of_ticks_for_open_ones() 
     for claim in (Kary(sg.Pure(1), horizon=9, pan_private=True), Binary(sg.Pure(1), horizon=9)):
         run = claim.start(1, SilentNoise())
         with pytest.raises(TypeError, match=r"^open_ticks must be True to take part of a tick, got False$"):
-            run.absorb([1])
-        with pytest.raises(TypeError, match=r"^open_ticks must be True to begin registers anew, got False$"):
-            run.begin_anew()
+            run.add_partial([1])
+        with pytest.raises(TypeError, match=r"^open_ticks must be True to rerandomize registers, got False$"):
+            run.rerandomize()
         assert run.step([1]).tolist() == [1]
 
 
-def test_runs_that_were_saved_before_ticks_could_be_open_go_on() -> None:
-    assert "open_ticks" not in Kary(sg.Pure(1), horizon=9).identity()
-    assert "open_ticks" not in Binary(sg.Pure(1), horizon=9).identity()
+def test_identities_state_whether_ticks_are_open() -> None:
+    assert "open_ticks=False" in Kary(sg.Pure(1), horizon=9).identity()
+    assert "open_ticks=False" in Binary(sg.Pure(1), horizon=9).identity()
     assert "open_ticks=True" in Kary(sg.Pure(1), horizon=9, **OPEN).identity()

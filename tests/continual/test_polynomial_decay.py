@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual.polynomial_decay import PolynomialDecay, product, root, root_of_weights
-from streamgauge.continual.run import HorizonPassed
-from streamgauge.continual.weighed_counts import WeighedCounts, weights
+from streamgauge.continual.decay.polynomial import PolynomialDecay, compute_weights_root, series_product, series_root
+from streamgauge.continual.decay.weighted_counts import WeightedCounts, polynomial_weights
+from streamgauge.continual.factorizations.square_root import square_root_coefficients
+from streamgauge.continual.run import HorizonExceededError
 from streamgauge.noise import EphemeralNoise
-from streamgauge.testing import ImpulseNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import ImpulseNoise, InsecureNoise, SilentNoise
+from tests.support.saved_states import read_state
 
 PURE, HALF = sg.Pure(1), sg.Zcdp(Fraction(1, 2))
 EXPONENTS = [Fraction(1, 20), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(7, 2)]
@@ -28,7 +30,7 @@ def decayed(values: np.ndarray, exponent: Fraction) -> np.ndarray:
 
 def by_recurrence(exponent: Fraction, count: int) -> np.ndarray:
     """r_0 = 1; r_n = (g_n - sum_(0<i<n) r_i r_(n-i)) / 2."""
-    g, r = weights(exponent, count), np.ones(count)
+    g, r = polynomial_weights(exponent, count), np.ones(count)
     for n in range(1, count):
         r[n] = (g[n] - r[1:n] @ r[n - 1 : 0 : -1]) / 2
     return r
@@ -36,32 +38,28 @@ def by_recurrence(exponent: Fraction, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_newton_finds_what_the_recurrence_defines(exponent: Fraction) -> None:
-    np.testing.assert_allclose(root_of_weights(exponent, 400), by_recurrence(exponent, 400), atol=2e-15)
+    np.testing.assert_allclose(compute_weights_root(exponent, 400), by_recurrence(exponent, 400), atol=2e-15)
 
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.parametrize("count", [1, 2, 3, 2**15])
-def test_the_root_squared_is_the_weights_and_falls_to_no_less_than_zero(
-    exponent: Fraction, count: int
-) -> None:
-    r = root_of_weights(exponent, count)
-    np.testing.assert_allclose(product(r, r), weights(exponent, count), atol=1e-14)
+def test_the_root_squared_is_the_weights_and_falls_to_no_less_than_zero(exponent: Fraction, count: int) -> None:
+    r = compute_weights_root(exponent, count)
+    np.testing.assert_allclose(series_product(r, r), polynomial_weights(exponent, count), atol=1e-14)
     assert (r > -1e-15).all()
     assert (np.diff(r) < 1e-15).all()
-    encoder = PolynomialDecay(HALF, exponent=exponent, horizon=count).way.factors.encoder
+    encoder = PolynomialDecay(HALF, exponent=exponent, horizon=count).implementation.factors.encoder
     assert (np.diff(encoder) <= 0).all()
     assert encoder[-1] >= 0
 
 
 def test_the_root_of_one_over_one_minus_z_is_that_of_the_running_count() -> None:
-    np.testing.assert_allclose(root(np.ones(200)), sg.continual.square_root.square_root(200), rtol=1e-13)
+    np.testing.assert_allclose(series_root(np.ones(200)), square_root_coefficients(200), rtol=1e-13)
 
 
 @pytest.mark.parametrize("loss", [PURE, HALF, sg.Approx(1, 1e-6)], ids=repr)
 @pytest.mark.parametrize("exponent", EXPONENTS)
-def test_silent_noise_gives_the_decayed_sum_within_the_stated_deviation(
-    loss: Any, exponent: Fraction
-) -> None:
+def test_silent_noise_gives_the_decayed_sum_within_the_stated_deviation(loss: Any, exponent: Fraction) -> None:
     claim, values = PolynomialDecay(loss, exponent=exponent, horizon=600), stream(600, 2)
     released = claim.start(2, SilentNoise()).feed(values)
     bounds = np.array([claim.deviation(t) for t in range(1, 601)])[:, None] * np.cumsum(values, axis=0)
@@ -73,11 +71,11 @@ def test_feed_equals_steps_from_any_tick(loss: Any, exponent: Any, monkeypatch: 
     claim, values = PolynomialDecay(loss, exponent=exponent, horizon=500), stream(500, 2)
     stepped = claim.start(2, InsecureNoise(4))
     one = np.array([stepped.step(row) for row in values])
-    monkeypatch.setattr("streamgauge.continual.toeplitz.DIRECT", 0)
-    monkeypatch.setattr("streamgauge.continual.convolution.DIRECT", 0)
+    monkeypatch.setattr("streamgauge.continual.factorizations.toeplitz.MAX_DIRECT_PRODUCTS", 0)
+    monkeypatch.setattr("streamgauge.continual.factorizations.convolution.MAX_DIRECT_PRODUCTS", 0)
     fed = claim.start(2, InsecureNoise(4))
     two = np.concatenate([fed.feed(values[:7]), fed.feed(values[7:300]), fed.feed(values[300:])])
-    for name in ("measured", "items", "counts"):
+    for name in ("measurements", "items", "counts"):
         if hasattr(fed._state, name):
             rows = (getattr(run._state, name)[:500] for run in (stepped, fed))
             np.testing.assert_array_equal(*rows)
@@ -86,19 +84,17 @@ def test_feed_equals_steps_from_any_tick(loss: Any, exponent: Any, monkeypatch: 
 
 def test_noisy_items_have_the_variance_of_the_weights() -> None:
     claim = PolynomialDecay(PURE, exponent=1, horizon=1000, bound=2)
-    assert claim.way.distribution.scale == 2
+    assert claim.implementation.distribution.scale == 2
     squares = sum(1 / k**2 for k in range(1, 101))
-    assert claim.stddev(100) ** 2 == pytest.approx(claim.way.distribution.variance * squares)
-    assert claim.noise_at(100).variance == pytest.approx(claim.way.distribution.variance * squares)
+    assert claim.stddev(100) ** 2 == pytest.approx(claim.implementation.distribution.variance * squares)
+    assert claim.noise_at(100).variance == pytest.approx(claim.implementation.distribution.variance * squares)
 
 
 def test_a_window_of_n_ticks_moves_n_items_under_noise_of_their_own() -> None:
     unit = sg.WEvent(5)
-    pure, zcdp = (
-        PolynomialDecay(loss, exponent=1, horizon=50, unit=unit, pan_private=True) for loss in (PURE, HALF)
-    )
-    assert pure.way.distribution.scale == 5
-    assert zcdp.way.distribution.parameter == 5
+    pure, zcdp = (PolynomialDecay(loss, exponent=1, horizon=50, unit=unit, pan_private=True) for loss in (PURE, HALF))
+    assert pure.implementation.distribution.scale == 5
+    assert zcdp.implementation.distribution.parameter == 5
 
 
 @pytest.mark.parametrize("loss", [PURE, HALF], ids=repr)
@@ -108,10 +104,10 @@ def test_a_pan_private_run_remembers_noisy_items_and_nothing_else(loss: Any) -> 
     assert type(run._noise) is EphemeralNoise
     run.feed(stream(20, 2))
     run.step([1, 2])
-    assert run._state.items.size == 0
-    before = run._state.measured.copy()
-    np.testing.assert_array_equal(run.intrude().measured, before)
-    np.testing.assert_array_equal(run._state.measured, before)
+    assert read_state(run).items.size == 0
+    before = read_state(run).measurements.copy()
+    np.testing.assert_array_equal(run.intrude().measurements, before)
+    np.testing.assert_array_equal(read_state(run).measurements, before)
 
 
 def test_a_factored_run_is_more_accurate_than_noisy_items() -> None:
@@ -127,15 +123,15 @@ def test_a_factored_run_is_more_accurate_than_noisy_items() -> None:
 )
 def test_the_pure_way_is_the_one_of_less_error(exponent: Any, horizon: int, by_counts: bool) -> None:
     claim = PolynomialDecay(PURE, exponent=exponent, horizon=horizon)
-    counts = WeighedCounts(PURE, exponent=exponent, horizon=horizon)
+    counts = WeightedCounts(PURE, exponent=exponent, horizon=horizon)
     items = PolynomialDecay(PURE, exponent=exponent, horizon=horizon, pan_private=True)
-    assert isinstance(claim.way, WeighedCounts) == by_counts
+    assert isinstance(claim.implementation, WeightedCounts) == by_counts
     assert claim.rmse() == min(counts.rmse(), items.rmse())
 
 
 @pytest.mark.parametrize("horizon", [1, 5, 40, 130])
 def test_the_error_of_weighed_counts_is_that_of_the_matrices(horizon: int) -> None:
-    claim = WeighedCounts(PURE, exponent="1/5", horizon=horizon)
+    claim = WeightedCounts(PURE, exponent="1/5", horizon=horizon)
     variances = (claim.strategy(horizon).decode ** 2).sum(axis=1) * claim.distribution.variance
     predicted = [claim.noise_at(t).variance for t in range(1, horizon + 1)]
     np.testing.assert_allclose(predicted, variances, rtol=1e-9)
@@ -144,15 +140,15 @@ def test_the_error_of_weighed_counts_is_that_of_the_matrices(horizon: int) -> No
 
 
 def test_weighed_counts_refuse_gaussian_losses_with_the_reason() -> None:
-    with pytest.raises(ValueError, match=r"loss must be Pure for WeighedCounts \(its noise looks ahead"):
-        WeighedCounts(HALF, exponent=1, horizon=10)
+    with pytest.raises(ValueError, match=r"loss must be Pure for WeightedCounts \(its noise looks ahead"):
+        WeightedCounts(HALF, exponent=1, horizon=10)
 
 
 def test_one_draw_weighs_as_the_strategy_says() -> None:
     claim = PolynomialDecay(HALF, exponent=2, horizon=30)
     strategy = claim.strategy(30)
     for draw in (0, 11, 29):
-        released = claim.start(1, ImpulseNoise(draw, claim.way.factors.grid)).feed(np.zeros(30, int))
+        released = claim.start(1, ImpulseNoise(draw, claim.implementation.factors.grid)).feed(np.zeros(30, int))
         np.testing.assert_allclose(released, strategy.decode[:, draw], atol=1e-12)
 
 
@@ -162,7 +158,7 @@ def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> No
     run.feed(values[:31])
     twin = claim.load(run.save(), noise.clone())
     np.testing.assert_array_equal(run.feed(values[31:]), twin.feed(values[31:]))
-    with pytest.raises(HorizonPassed, match="tick must be at most the horizon 90, got 91"):
+    with pytest.raises(HorizonExceededError, match="tick must be at most the horizon 90, got 91"):
         run.step([1, 1])
 
 

@@ -8,20 +8,35 @@ import numpy as np
 import pytest
 
 from streamgauge.continual import BufferedToeplitz, Hybrid
-from streamgauge.continual.buffers import BUFFERS, LARGEST, bounded, unbounded
-from streamgauge.continual.exponentials import Encoder, Exponential, power
-from streamgauge.continual.recursion import HALF, NARROW, POINT, ROOM, Buffers, correlate, rounding
-from streamgauge.continual.response import Response
-from streamgauge.privacy import Event, Reach, User, Zcdp
+from streamgauge.continual.factorizations.coefficients import (
+    BUFFER_COUNTS,
+    MAX_FITTED_TICKS,
+    bounded_encoder,
+    unbounded_encoder,
+)
+from streamgauge.continual.factorizations.encoder import (
+    MAX_BUFFER_BITS,
+    MAX_NARROW_GROUPS,
+    PRODUCT_BITS,
+    PRODUCT_HALF,
+    Encoder,
+    Exponential,
+    NoiseBuffers,
+    NoiseResponse,
+    correlate,
+    power_bound,
+    rounding_width,
+)
+from streamgauge.privacy import Event, Sensitivity, User, Zcdp
 
-ENCODERS = [bounded(2, 16), bounded(4, 2**20), bounded(6, 2**40), unbounded(2**48)]
+ENCODERS = [bounded_encoder(2, 16), bounded_encoder(4, 2**20), bounded_encoder(6, 2**40), unbounded_encoder(2**48)]
 ODD = Encoder((Exponential(1, 1, 1023, 11), Exponential(1023, 10, 511, 10)))
 
 
 def correlated(encoder, z):
     """The engine's u for one group's draws z."""
     draws = np.array(z, np.int64)[:, None]
-    correlate(encoder, Buffers.empty(encoder, 1), draws)
+    correlate(encoder, NoiseBuffers.empty(encoder, 1), draws)
     return draws[:, 0].tolist()
 
 
@@ -31,9 +46,9 @@ def demanded(encoder, u):
     for u_t in u:
         floors = [v.__floor__() for v in values]
         products = [
-            (term.weight * v * 2**POINT).__floor__() for term, v in zip(encoder.terms, floors, strict=True)
+            (term.weight * v * 2**PRODUCT_BITS).__floor__() for term, v in zip(encoder.terms, floors, strict=True)
         ]
-        demands.append((sum(products) + HALF) >> POINT)
+        demands.append((sum(products) + PRODUCT_HALF) >> PRODUCT_BITS)
         values = [v - term.rate * f + u_t for term, v, f in zip(encoder.terms, values, floors, strict=True)]
     return demands
 
@@ -70,7 +85,7 @@ def test_rounding_errors_lie_in_an_interval_of_the_length_charged(encoder):
     for z in streams(80):
         u = correlated(encoder, z)
         errors = [a - b for a, b in zip(demanded(encoder, u), ideal(encoder, u), strict=True)]
-        assert all(high - rounding(encoder) <= error <= high for error in errors)
+        assert all(high - rounding_width(encoder) <= error <= high for error in errors)
 
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
@@ -86,7 +101,7 @@ def test_two_worlds_with_the_same_releases_differ_by_no_more_noise_than_charged(
             draws = [a + b for a, b in zip(other, demanded(encoder, other), strict=True)]
             assert correlated(encoder, draws) == other
             difference = np.array([float(a - b) for a, b in zip(draws, z, strict=True)])
-            charged = grid * norm + float(rounding(encoder)) * sqrt(ticks)
+            charged = grid * norm + float(rounding_width(encoder)) * sqrt(ticks)
             assert np.linalg.norm(difference) <= charged
             assert not difference[:moved].any()
             assert difference[moved] == -grid
@@ -100,7 +115,7 @@ def other_world(encoder, u, moves):
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
 @pytest.mark.parametrize("grid", [1, 2**41])
-@pytest.mark.parametrize("reach", [Reach(2, 2, 2), Reach(6, 14, 3)], ids=repr)
+@pytest.mark.parametrize("reach", [Sensitivity(2, 2, 2), Sensitivity(6, 14, 3)], ids=repr)
 def test_two_worlds_that_differ_in_several_numbers_differ_by_no_more_noise_than_charged(encoder, grid, reach):
     """The same for a unit of two ticks that moves several groups at each, and never the same way twice."""
     ticks, touched = 40, (3, 17)
@@ -114,19 +129,19 @@ def test_two_worlds_that_differ_in_several_numbers_differ_by_no_more_noise_than_
         assert correlated(encoder, draws) == other
         squares += sum(float(a - b) ** 2 for a, b in zip(draws, z, strict=True))
     norm = sqrt(reach.l2_squared * encoder.norm_squared(len(touched), ticks))
-    slack = float(rounding(encoder)) * sqrt(ticks * reach.coordinates * len(touched))
+    slack = float(rounding_width(encoder)) * sqrt(ticks * reach.coordinates * len(touched))
     assert sqrt(squares) <= grid * norm + slack
 
 
 def test_a_twin_that_charges_the_rounding_of_one_coordinate_only_is_caught():
     """196 groups moved by 1: their draws differ by more than C and one group's rounding explain."""
-    encoder, ticks, groups = bounded(4, 2**20), 200, 196
+    encoder, ticks, groups = bounded_encoder(4, 2**20), 200, 196
     generator, squares = np.random.default_rng(4), 0.0
     for _ in range(groups):
         z = generator.integers(-40, 40, ticks).tolist()
         _, draws = other_world(encoder, correlated(encoder, z), [1] + [0] * (ticks - 1))
         squares += sum((a - b) ** 2 for a, b in zip(draws, z, strict=True))
-    norm, one = sqrt(groups * encoder.norm_squared(1, ticks)), float(rounding(encoder)) * sqrt(ticks)
+    norm, one = sqrt(groups * encoder.norm_squared(1, ticks)), float(rounding_width(encoder)) * sqrt(ticks)
     assert sqrt(squares) > norm + one
     assert sqrt(squares) <= norm + one * sqrt(groups)
 
@@ -134,12 +149,12 @@ def test_a_twin_that_charges_the_rounding_of_one_coordinate_only_is_caught():
 def test_claims_charge_the_rounding_of_every_group_that_a_unit_may_move():
     def groups(bound, unit=Event()):
         claim = BufferedToeplitz(Zcdp(1), horizon=100, bound=bound, unit=unit)
-        return float(claim.slack / rounding(claim.encoder)) ** 2 / 100
+        return float(claim.slack / rounding_width(claim.encoder)) ** 2 / 100
 
-    assert groups(Reach(2, 2, 2)) == pytest.approx(2)
-    assert groups(Reach(6, 14, 3), User(1, 5)) == pytest.approx(5 * 3)
-    assert groups(Reach(3, 3, 1000)) == pytest.approx(3)  # whole numbers: three of them at most
-    assert groups(Reach(1000, 10**6, 2)) == pytest.approx(2)
+    assert groups(Sensitivity(2, 2, 2)) == pytest.approx(2)
+    assert groups(Sensitivity(6, 14, 3), User(1, 5)) == pytest.approx(5 * 3)
+    assert groups(Sensitivity(3, 3, 1000)) == pytest.approx(3)  # whole numbers: three of them at most
+    assert groups(Sensitivity(1000, 10**6, 2)) == pytest.approx(2)
     assert [groups(b) for b in (1, 5, 32, 33, 100)] == pytest.approx([1, 25, 1024, 1024, 1024])
     assert groups(100, Event(replace=True)) == pytest.approx(2048)
     assert groups(100, User(3, 2)) == pytest.approx(2 * 3072)
@@ -147,12 +162,12 @@ def test_claims_charge_the_rounding_of_every_group_that_a_unit_may_move():
 
 def test_the_mechanism_inside_epochs_charges_the_groups_of_the_unit_outside():
     hybrid = Hybrid(Zcdp(1), bound=100, unit=User(3, 2))
-    assert hybrid.counter(0, 64).reach.coordinates == 3072
+    assert hybrid.counter(0, 64).tick_sensitivity.coordinates == 3072
 
 
 def test_a_twin_that_charges_no_rounding_is_caught():
     """On a coarse grid the draws differ by more than the columns of C alone explain."""
-    encoder, ticks = unbounded(2**48), 400
+    encoder, ticks = unbounded_encoder(2**48), 400
     generator, worst = np.random.default_rng(3), 0.0
     for _ in range(4):
         u = correlated(encoder, generator.integers(-40, 40, ticks).tolist())
@@ -160,12 +175,12 @@ def test_a_twin_that_charges_no_rounding_is_caught():
         pairs = zip(demanded(encoder, other), demanded(encoder, u), strict=True)
         worst = max(worst, sqrt(1 + sum((a - b) ** 2 for a, b in pairs)))
     assert worst > 1.5 * sqrt(encoder.norm_squared(1, ticks))
-    assert worst <= sqrt(encoder.norm_squared(1, ticks)) + float(rounding(encoder)) * sqrt(ticks)
+    assert worst <= sqrt(encoder.norm_squared(1, ticks)) + float(rounding_width(encoder)) * sqrt(ticks)
 
 
 def test_a_twin_that_does_not_round_its_demands_leaves_the_lattice():
     """Without r_t on the grid, no draw explains the release in the other world: the supports differ."""
-    encoder = bounded(4, 2**20)
+    encoder = bounded_encoder(4, 2**20)
     u = correlated(encoder, [2**30 + t for t in range(30)])
     other = [u_t - 2**20 * (t == 0) for t, u_t in enumerate(u)]
     differences = [a - b for a, b in zip(ideal(encoder, other), ideal(encoder, u), strict=True)]
@@ -175,10 +190,10 @@ def test_a_twin_that_does_not_round_its_demands_leaves_the_lattice():
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
 def test_many_groups_get_the_same_numbers_as_one(encoder):
     generator = np.random.default_rng(5)
-    draws = generator.integers(-(2**43), 2**43, (50, NARROW + 3))
-    wide, buffers = draws.copy(), Buffers.empty(encoder, NARROW + 3)
+    draws = generator.integers(-(2**43), 2**43, (50, MAX_NARROW_GROUPS + 3))
+    wide, buffers = draws.copy(), NoiseBuffers.empty(encoder, MAX_NARROW_GROUPS + 3)
     correlate(encoder, buffers, wide)
-    alone, single = draws[:, 2:3].copy(), Buffers.empty(encoder, 1)
+    alone, single = draws[:, 2:3].copy(), NoiseBuffers.empty(encoder, 1)
     correlate(encoder, single, alone[:20])
     correlate(encoder, single, alone[20:])
     assert np.array_equal(wide[:, 2:3], alone)
@@ -190,12 +205,12 @@ def test_many_groups_get_the_same_numbers_as_one(encoder):
 def test_products_fit_64_bits_while_buffers_are_within_their_room(encoder):
     """At the edge of the room NumPy's integers are still those of Python's, which never overflow."""
     for sign in (1, -1):
-        edge = sign * (2**ROOM - 1)
-        wide = Buffers(*(np.zeros((len(encoder.terms), NARROW + 1), np.int64) for _ in range(2)))
+        edge = sign * (2**MAX_BUFFER_BITS - 1)
+        wide = NoiseBuffers(*(np.zeros((len(encoder.terms), MAX_NARROW_GROUPS + 1), np.int64) for _ in range(2)))
         wide.whole[:] = edge
         wide.rest[:] = np.array([[(1 << term.rate_bits) - 1] for term in encoder.terms])
-        narrow = Buffers(wide.whole[:, :1].copy(), wide.rest[:, :1].copy())
-        many, one = np.zeros((1, NARROW + 1), np.int64), np.zeros((1, 1), np.int64)
+        narrow = NoiseBuffers(wide.whole[:, :1].copy(), wide.rest[:, :1].copy())
+        many, one = np.zeros((1, MAX_NARROW_GROUPS + 1), np.int64), np.zeros((1, 1), np.int64)
         correlate(encoder, wide, many)
         correlate(encoder, narrow, one)
         assert many[0, 0] == one[0, 0]
@@ -214,7 +229,7 @@ def test_norms_are_those_of_enumeration_rounded_up(encoder, ticks):
 
 
 def test_no_set_of_ticks_moves_the_encoded_stream_more_than_the_first_ones():
-    encoder, horizon = bounded(2, 16), 12
+    encoder, horizon = bounded_encoder(2, 16), 12
     column = encoder.coefficients(horizon)
     C = np.array([[column[i - j] if i >= j else 0.0 for j in range(horizon)] for i in range(horizon)])
     generator = np.random.default_rng(1)
@@ -228,8 +243,8 @@ def test_no_set_of_ticks_moves_the_encoded_stream_more_than_the_first_ones():
 def test_powers_are_rounded_to_the_side_asked_for():
     base = Fraction(2**61 - 733, 2**61)
     for exponent in (0, 1, 7, 100):
-        assert power(base, exponent, up=False) <= base**exponent <= power(base, exponent, up=True)
-    gap = power(base, 2**48, up=True) - power(base, 2**48, up=False)
+        assert power_bound(base, exponent, up=False) <= base**exponent <= power_bound(base, exponent, up=True)
+    gap = power_bound(base, 2**48, up=True) - power_bound(base, 2**48, up=False)
     assert 0 < gap < Fraction(1, 2**250)
 
 
@@ -237,40 +252,34 @@ def test_powers_are_rounded_to_the_side_asked_for():
 @pytest.mark.parametrize("rate", [0.0, 0.25])
 def test_predicted_errors_are_those_of_the_inverse_matrix(encoder, rate):
     ticks = 300
-    response = Response(encoder, rate)
+    response = NoiseResponse(encoder, rate)
     weights = response.coefficients(ticks)
     product = np.convolve(encoder.coefficients(ticks), weights)[:ticks]
     assert np.allclose(product, (1 - rate) ** np.arange(ticks), rtol=0, atol=1e-12)
     squares = np.cumsum(weights**2)
-    assert [response.variance(t) for t in (1, 2, 77, ticks)] == pytest.approx(
-        squares[[0, 1, 76, -1]], rel=1e-9
-    )
+    assert [response.variance(t) for t in (1, 2, 77, ticks)] == pytest.approx(squares[[0, 1, 76, -1]], rel=1e-9)
     assert response.mean_variance(ticks) == pytest.approx(squares.mean(), rel=1e-9)
 
 
 def test_mean_errors_have_no_seam_between_series_and_formula():
-    response = Response(unbounded(2**48))
+    response = NoiseResponse(unbounded_encoder(2**48))
     means = [response.mean_variance(2**j) for j in range(49)]
     assert means[0] == pytest.approx(1)
     assert all(1 < b / a < 4.5 for a, b in pairwise(means))
 
 
 def test_every_row_of_the_tables_is_an_encoder_with_distinct_rates():
-    for buffers in BUFFERS:
-        for scale in range(LARGEST.bit_length()):
-            encoder = bounded(buffers, 2**scale)
+    for buffers in BUFFER_COUNTS:
+        for scale in range(MAX_FITTED_TICKS.bit_length()):
+            encoder = bounded_encoder(buffers, 2**scale)
             assert len(encoder.terms) <= buffers
             assert (np.diff(encoder.rates) > 0).all()
-            assert (Response(encoder).amplitudes > 0).all()
+            assert (NoiseResponse(encoder).amplitudes > 0).all()
 
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
-    [
-        ((0, 5, 600, 11), "rate must be"),
-        ((1024, 20, 600, 11), "rate must be"),
-        ((600, 9, 600, 11), "rate must be"),
-    ],
+    [((0, 5, 600, 11), "rate must be"), ((1024, 20, 600, 11), "rate must be"), ((600, 9, 600, 11), "rate must be")],
 )
 def test_rates_outside_their_range_are_refused(numbers, words):
     with pytest.raises(ValueError, match=words):

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.continual import Kary, RunFailed
-from streamgauge.testing import SilentNoise
+from streamgauge.continual import Kary, RunFailedError
+from streamgauge.testing.noise import SilentNoise
 
 
 def test_threads_that_share_a_run_take_turns() -> None:
@@ -24,7 +24,7 @@ def test_a_real_fork_leaves_the_child_without_a_run() -> None:
     if not child:
         try:
             run.step([1])
-        except RunFailed:
+        except RunFailedError:
             os._exit(7)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.continual import BadSave, RunFailed
-from streamgauge.continual.saved import pack, unpack
-from streamgauge.continual.single import Single
+from streamgauge.continual import InvalidSaveError, RunFailedError
+from streamgauge.continual.run import ExclusiveState
+from streamgauge.continual.state_io import pack, unpack
 from streamgauge.noise import Ints
 
 
@@ -34,14 +34,14 @@ def blank(width: int) -> Counted:
     return Counted(0, "", np.zeros(width, np.int64), inner)
 
 
-class Counting(Single[Counted]):
+class Counting(ExclusiveState[Counted]):
     def add(self, amount: int) -> int:
-        with self._taken(lambda state: refuse_after(state, 2)) as state:
+        with self._exclusive(lambda state: refuse_after(state, 2)) as state:
             state.seen += 1
             return state.seen // amount
 
     def seen(self) -> int:
-        with self._alone() as state:
+        with self._locked() as state:
             return state.seen
 
 
@@ -60,7 +60,7 @@ def test_a_refusal_changes_nothing_and_a_failure_is_for_good() -> None:
     with pytest.raises(ZeroDivisionError):
         failing.add(0)
     for act in (failing.seen, lambda: failing.add(1)):
-        with pytest.raises(RunFailed, match=r"^run must be whole to go on, got one whose last step failed$"):
+        with pytest.raises(RunFailedError, match=r"^run must be whole to continue, got one whose last step failed$"):
             act()
 
 
@@ -70,7 +70,7 @@ def test_it_is_not_copied_pickled_or_forked() -> None:
         with pytest.raises(TypeError, match=r"^a run must not be"):
             act(counting)
     counting._process += 1
-    with pytest.raises(RunFailed, match=r"^run must go on in the process that began it, got a forked child$"):
+    with pytest.raises(RunFailedError, match=r"^run must continue in the process that began it, got a forked child$"):
         counting.seen()
 
 
@@ -100,7 +100,7 @@ def arrays(state: Counted) -> list[np.ndarray]:
     ],
 )
 def test_another_claims_or_width_is_refused(identity: str, width: int, words: str) -> None:
-    with pytest.raises(BadSave, match=f"^{words}$"):
+    with pytest.raises(InvalidSaveError, match=f"^{words}$"):
         unpack(pack("claim", width, {}, held()), identity, blank)
 
 
@@ -108,5 +108,5 @@ def test_another_claims_or_width_is_refused(identity: str, width: int, words: st
 def test_a_part_of_another_kind_is_refused(part: str) -> None:
     wrong: Any = held()
     setattr(wrong, part, "nothing of the kind")
-    with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
+    with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):
         unpack(pack("claim", 2, {}, wrong), "claim", blank)

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import toeplitz
-from streamgauge.continual.run import HorizonPassed
-from streamgauge.continual.square_root import SquareRoot, square_root
-from streamgauge.continual.toeplitz import Factors, sum_of_squares, weighted_sum, with_room
+from streamgauge.continual.factorizations import toeplitz
+from streamgauge.continual.factorizations.square_root import SquareRoot, square_root_coefficients
+from streamgauge.continual.factorizations.toeplitz import Factors, build_noise_sum, grow_rows, sum_of_squares
+from streamgauge.continual.run import HorizonExceededError
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, NoiseSum
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.saved_states import read_state
 
 HALF = sg.Zcdp(Fraction(1, 2))
 
@@ -32,12 +33,10 @@ def charged(claim: SquareRoot, rows: np.ndarray) -> Fraction:
 
 @pytest.mark.parametrize("k", [0, 1, 2, 100, 255, 256, 257, 1000, 5000])
 def test_coefficients_are_central_binomials_over_powers_of_four(k: int) -> None:
-    assert square_root(k + 1)[k] == pytest.approx(float(Fraction(comb(2 * k, k), 4**k)), rel=4e-15)
+    assert square_root_coefficients(k + 1)[k] == pytest.approx(float(Fraction(comb(2 * k, k), 4**k)), rel=4e-15)
 
 
-@pytest.mark.parametrize(
-    ("log", "mean", "last"), [(10, 3.110, 3.273), (16, 4.434, 4.596), (20, 5.318, 5.479)]
-)
+@pytest.mark.parametrize(("log", "mean", "last"), [(10, 3.110, 3.273), (16, 4.434, 4.596), (20, 5.318, 5.479)])
 def test_the_error_is_the_tables_within_a_thousandth(log: int, mean: float, last: float) -> None:
     claim = SquareRoot(HALF, horizon=2**log)
     assert claim.rmse() == pytest.approx(mean, rel=1e-3)
@@ -56,7 +55,7 @@ def test_the_first_column_in_integers_costs_exactly_the_declared_loss(horizon: i
 def test_the_norm_of_unrounded_coefficients_would_charge_too_little() -> None:
     """The broken twin that the exact integers are there for."""
     claim = SquareRoot(HALF, horizon=1000)
-    ideal = sum(Fraction(float(r)) ** 2 for r in square_root(1000)) * claim.factors.grid**2
+    ideal = sum(Fraction(float(r)) ** 2 for r in square_root_coefficients(1000)) * claim.factors.grid**2
     twin = DiscreteGaussian(ideal / (2 * HALF.rho))
     lost = Fraction(sum_of_squares(claim.factors.encoder)) / (2 * twin.parameter)
     assert lost != HALF.rho
@@ -95,13 +94,13 @@ def test_feed_from_any_tick_measures_the_same_integers_as_steps(monkeypatch: pyt
     claim, values = SquareRoot(HALF, horizon=900), stream(900, 2)
     stepped = claim.start(2, InsecureNoise(4))
     one = np.array([stepped.step(row) for row in values])
-    monkeypatch.setattr(toeplitz, "DIRECT", 0)
-    monkeypatch.setattr("streamgauge.continual.convolution.DIRECT", 0)
+    monkeypatch.setattr(toeplitz, "MAX_DIRECT_PRODUCTS", 0)
+    monkeypatch.setattr("streamgauge.continual.factorizations.convolution.MAX_DIRECT_PRODUCTS", 0)
     fed = claim.start(2, InsecureNoise(4))
     cuts = [0, 1, 1, 300, 640, 900]
     two = np.concatenate([fed.feed(values[a:b]) for a, b in pairwise(cuts)])
-    np.testing.assert_array_equal(stepped._state.measured[:900], fed._state.measured[:900])
-    np.testing.assert_array_equal(stepped._state.items[:900], fed._state.items[:900])
+    np.testing.assert_array_equal(read_state(stepped).measurements[:900], read_state(fed).measurements[:900])
+    np.testing.assert_array_equal(read_state(stepped).items[:900], read_state(fed).items[:900])
     np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-9)
 
 
@@ -112,8 +111,8 @@ class FloatMeasured(SquareRoot):
         points = 2 * len(block)
         spectrum = np.fft.rfft(self.factors.encoder[: len(block)], points)
         floats = np.fft.irfft(np.fft.rfft(block[:, 0], points) * spectrum, points)[: len(block)]
-        state.measured = floats[:, None] + noise.gaussian(Fraction(1), len(block))[:, None]
-        return state.measured
+        state.measurements = floats[:, None] + noise.gaussian(Fraction(1), len(block))[:, None]
+        return state.measurements
 
 
 def test_a_twin_that_measures_in_floats_is_caught() -> None:
@@ -121,7 +120,7 @@ def test_a_twin_that_measures_in_floats_is_caught() -> None:
     exact, twin = (cls(HALF, horizon=900).start(1, SilentNoise()) for cls in (SquareRoot, FloatMeasured))
     exact.feed(values)
     twin.feed(values)
-    assert (exact._state.measured[:900] != twin._state.measured).any()
+    assert (read_state(exact).measurements[:900] != read_state(twin).measurements).any()
 
 
 def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> None:
@@ -130,15 +129,15 @@ def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> No
     run.feed(values[:70])
     twin = claim.load(run.save(), noise.clone())
     np.testing.assert_array_equal(run.feed(values[70:]), twin.feed(values[70:]))
-    with pytest.raises(HorizonPassed, match="tick must be at most the horizon 150, got 151"):
+    with pytest.raises(HorizonExceededError, match="tick must be at most the horizon 150, got 151"):
         run.step([1, 1])
 
 
 def test_arrays_grow_with_the_stream_and_never_past_the_horizon() -> None:
     run = SquareRoot(HALF, horizon=2**20).start(3, SilentNoise())
     run.step([1, 2, 3])
-    assert len(run._state.items) == len(run._state.measured) == 64
-    grown = with_room(np.ones((64, 3), np.int64), 65, 100)
+    assert len(read_state(run).items) == len(read_state(run).measurements) == 64
+    grown = grow_rows(np.ones((64, 3), np.int64), 65, 100)
     assert grown.shape == (100, 3)
     assert grown[:64].all()
     assert not grown[64:].any()
@@ -147,9 +146,7 @@ def test_arrays_grow_with_the_stream_and_never_past_the_horizon() -> None:
 def test_what_cannot_be_kept_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match=r"loss must be Zcdp or Approx for SquareRoot \(in L1 .*, got Pure"):
         SquareRoot(sg.Pure(1), horizon=10)
-    with pytest.raises(
-        ValueError, match=r"pan_private must be False for SquareRoot \(its memory is all exact"
-    ):
+    with pytest.raises(ValueError, match=r"pan_private must be False for SquareRoot \(its memory is all exact"):
         SquareRoot(HALF, horizon=10, pan_private=True)
     with pytest.raises(ValueError, match="horizon must be at most 16777216"):
         SquareRoot(HALF, horizon=2**24 + 1)
@@ -158,7 +155,7 @@ def test_what_cannot_be_kept_is_refused_with_the_reason() -> None:
 
 
 def test_the_encoder_falls_even_where_the_root_does_not() -> None:
-    factors = Factors.of_root(np.array([1.0, 0.5, 0.5 + 1e-6, -1e-9]))
+    factors = Factors.from_root(np.array([1.0, 0.5, 0.5 + 1e-6, -1e-9]))
     assert factors.encoder.tolist() == [2**26, 2**25, 2**25, 0]
 
 
@@ -170,7 +167,7 @@ def test_sums_of_squares_are_exact() -> None:
 def test_many_weights_become_few_with_the_same_variance_and_no_smaller_moments() -> None:
     weights = np.arange(1.0, 5001) ** -0.7
     for law in (DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(50))):
-        terms = weighted_sum(weights, law).terms
+        terms = build_noise_sum(weights, law).terms
         assert len(terms) < 700
         assert sum(term.count for term in terms) == len(weights)
         assert NoiseSum(terms).variance == pytest.approx(law.variance * (weights @ weights), rel=1e-12)

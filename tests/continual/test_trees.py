@@ -6,19 +6,10 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import (
-    Binary,
-    Hybrid,
-    Kary,
-    Segments,
-    SimpleII,
-    SmoothBinary,
-    SubtractiveTree,
-    TwoLevel,
-)
-from streamgauge.continual.saved import numbers
+from streamgauge.continual import Binary, Hybrid, Kary, Segments, SimpleII, SmoothBinary, SubtractiveTree, TwoLevel
+from streamgauge.continual.state_io import count_numbers
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.testing import SilentNoise
+from streamgauge.testing.noise import SilentNoise
 
 PURE = sg.Pure(1)
 PLAIN = [
@@ -26,7 +17,7 @@ PLAIN = [
     Kary(PURE, horizon=200, branching=5),
     Kary(PURE, horizon=200, branching=17),
     TwoLevel(PURE, horizon=200),
-    Binary(PURE, horizon=200).way,
+    Binary(PURE, horizon=200).implementation,
 ]
 
 
@@ -42,30 +33,20 @@ def test_p_sums_tile_the_stream_at_every_tick(tree: Kary) -> None:
 @pytest.mark.parametrize("horizon", [*range(1, 40), 255, 256, 257])
 def test_no_item_enters_more_p_sums_than_claimed_and_some_item_enters_as_many(horizon: int) -> None:
     for tree in (
-        Binary(PURE, horizon=horizon).way,
+        Binary(PURE, horizon=horizon).implementation,
         TwoLevel(PURE, horizon=horizon),
         Kary(PURE, horizon=horizon),
     ):
         assert tree.strategy(horizon).measure.sum(axis=0).max() == tree.levels
     smooth = SmoothBinary(PURE, horizon=horizon)
-    assert smooth.strategy(horizon).measure.sum(axis=0).max() == smooth.zeros
+    assert smooth.strategy(horizon).measure.sum(axis=0).max() == smooth.zero_count
     segments = Segments(PURE, horizon=horizon)
     assert np.abs(segments.strategy(horizon).measure).sum(axis=0).max() == segments.memberships
 
 
 def test_binary_counts_a_level_for_every_size_of_block_that_serves_more_than_the_last_tick() -> None:
-    assert [Binary(PURE, horizon=T).levels for T in (1, 2, 3, 4, 5, 7, 8, 9, 2**20)] == [
-        1,
-        1,
-        2,
-        2,
-        3,
-        3,
-        3,
-        4,
-        20,
-    ]
-    assert Binary(PURE, horizon=7).way.distribution == DiscreteLaplace(Fraction(3))
+    assert [Binary(PURE, horizon=T).levels for T in (1, 2, 3, 4, 5, 7, 8, 9, 2**20)] == [1, 1, 2, 2, 3, 3, 3, 4, 20]
+    assert Binary(PURE, horizon=7).implementation.distribution == DiscreteLaplace(Fraction(3))
 
 
 def test_the_best_shapes_are_those_of_the_published_search() -> None:
@@ -76,7 +57,7 @@ def test_the_best_shapes_are_those_of_the_published_search() -> None:
 
 
 def test_memory_is_within_its_bar() -> None:
-    for tree in (SimpleII(PURE), *PLAIN, Binary(PURE, horizon=2**20, pan_private=True).way):
+    for tree in (SimpleII(PURE), *PLAIN, Binary(PURE, horizon=2**20, pan_private=True).implementation):
         assert tree.memory() <= tree.levels + 4
     for T in (2**10, 2**20):
         tree = SubtractiveTree(PURE, horizon=T)
@@ -87,7 +68,7 @@ def test_memory_is_what_a_state_really_holds() -> None:
     claim = Kary(PURE, horizon=1000)
     run = claim.start(50, SilentNoise())
     run.feed(np.ones((1000, 50), int))
-    assert numbers(run._state) == 50 * claim.memory() + claim.levels
+    assert count_numbers(run._state) == 50 * claim.memory() + claim.levels
 
 
 def test_a_subtractive_tree_gives_back_what_it_took() -> None:
@@ -103,8 +84,8 @@ def test_smooth_names_are_all_names_of_their_weight_in_order() -> None:
     claim = SmoothBinary(PURE, horizon=300)
     names = claim.names(0, 301)
     assert (np.diff(names) > 0).all()
-    assert set(np.bitwise_count(names)) == {claim.ones}
-    in_order = [n for n in range(2**claim.depth) if n.bit_count() == claim.ones]
+    assert set(np.bitwise_count(names)) == {claim.one_count}
+    in_order = [n for n in range(2**claim.depth) if n.bit_count() == claim.one_count]
     np.testing.assert_array_equal(names, in_order[:301])
 
 
@@ -134,10 +115,7 @@ def test_a_hybrid_restarts_at_the_ends_of_its_epochs() -> None:
             lambda: SubtractiveTree(sg.Zcdp(1), horizon=9),
             "loss must be Pure for SubtractiveTree (its noise looks ahead",
         ),
-        (
-            lambda: Hybrid(sg.Zcdp(1), inner=SubtractiveTree),
-            "loss must be Pure for SubtractiveTree (its noise looks",
-        ),
+        (lambda: Hybrid(sg.Zcdp(1), inner=SubtractiveTree), "loss must be Pure for SubtractiveTree (its noise looks"),
         (
             lambda: SubtractiveTree(PURE, horizon=9, pan_private=True),
             "pan_private must be False for SubtractiveTree (its memory is the exact total",

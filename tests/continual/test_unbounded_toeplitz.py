@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from streamgauge.continual.run import HorizonPassed
-from streamgauge.continual.unbounded_toeplitz import UnboundedToeplitz
+from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
+from streamgauge.continual.run import HorizonExceededError
 from streamgauge.privacy import Pure, WEvent, Zcdp
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 HALF = Zcdp("1/2")
 
@@ -81,7 +81,7 @@ def test_simulated_errors_are_the_predicted_ones():
 def test_past_the_last_tick_a_run_refuses():
     run = UnboundedToeplitz(HALF, last_tick=3).start()
     run.feed([1, 1, 1])
-    with pytest.raises(HorizonPassed, match="tick must be at most"):
+    with pytest.raises(HorizonExceededError, match="tick must be at most"):
         run.step([1])
 
 

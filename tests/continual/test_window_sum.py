@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual.window_sum import WindowSum
-from streamgauge.continual.window_tiles import Tiling, least_levels
-from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from streamgauge.continual.trees.window_sum import WindowSum
+from streamgauge.continual.trees.window_tiles import Tiling, least_levels
+from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from tests.support.saved_states import read_state
 
 PURE, HALF = sg.Pure(1), sg.Zcdp(Fraction(1, 2))
 SHAPES = [
@@ -45,6 +46,7 @@ def test_tiles_cover_every_window_once_and_are_blocks(window: int, branching: in
         assert place == tick
 
 
+@pytest.mark.one_of_each
 @every_shape
 @either_way
 def test_silent_noise_gives_exact_windows_and_feed_equals_steps(
@@ -63,6 +65,7 @@ def test_silent_noise_gives_exact_windows_and_feed_equals_steps(
     assert stepped.save() == fed.save()
 
 
+@pytest.mark.one_of_each
 @every_shape
 @either_way
 def test_the_predicted_variance_is_that_of_the_tiles_drawn(
@@ -74,7 +77,7 @@ def test_the_predicted_variance_is_that_of_the_tiles_drawn(
     assert noise.total == len(strategy.draws)
     draws = strategy.decode @ np.bincount(strategy.draws, minlength=len(strategy.measure))
     assert [claim.noise_at(t).terms[0].count for t in range(1, 91)] == draws.tolist()
-    np.testing.assert_array_equal(claim._draws(*claim.tiling.counts(np.arange(1, 91))), draws)
+    np.testing.assert_array_equal(claim._count_draws(*claim.tiling.count_tiles(np.arange(1, 91))), draws)
     for ticks in (1, window, 2 * window, 90):
         mean = draws[:ticks].mean() if ticks <= 90 else None
         assert mean is None or claim.mean_variance(ticks) == pytest.approx(mean * claim.distribution.variance)
@@ -85,9 +88,7 @@ def test_the_predicted_variance_is_that_of_the_tiles_drawn(
 
 @pytest.mark.parametrize("loss", [PURE, HALF], ids=repr)
 @every_shape
-def test_the_worst_item_costs_exactly_the_declared_loss(
-    loss: Any, window: int, branching: int, levels: int
-) -> None:
+def test_the_worst_item_costs_exactly_the_declared_loss(loss: Any, window: int, branching: int, levels: int) -> None:
     claim = WindowSum(loss, window=window, branching=branching, levels=levels, bound=3)
     columns = claim.strategy(3 * window).measure
     assert columns.sum(axis=0).max() == claim.levels
@@ -100,9 +101,7 @@ def test_the_worst_item_costs_exactly_the_declared_loss(
 
 @pytest.mark.parametrize(("window", "branching"), [(4, 2), (6, 2), (9, 3), (7, 3)])
 @pytest.mark.parametrize("ticks", [2, 3, 4])
-def test_no_set_of_ticks_overlaps_blocks_more_than_is_charged(
-    window: int, branching: int, ticks: int
-) -> None:
+def test_no_set_of_ticks_overlaps_blocks_more_than_is_charged(window: int, branching: int, ticks: int) -> None:
     claim = WindowSum(HALF, window=window, branching=branching)
     columns = claim.strategy(2 * claim.tiling.span + 2).measure
     sets = combinations(range(columns.shape[1]), ticks)
@@ -132,8 +131,8 @@ def test_without_settings_no_other_tree_is_better(loss: Any, window: int, pan_pr
         assert relative <= best._relative_variance((other.branching, other.levels)) * (1 + 1e-12)
     long = 50 * window
     late = np.arange(window + 1, window + 1 + best.tiling.span)
-    counts = best._draws(*best.tiling.counts(late)).mean()
-    assert counts == pytest.approx(best._draws(*best.tiling.mean_counts()))
+    counts = best._count_draws(*best.tiling.count_tiles(late)).mean()
+    assert counts == pytest.approx(best._count_draws(*best.tiling.mean_tile_counts()))
     assert best.mean_variance(long) <= counts * best.distribution.variance * (1 + 1e-12)
 
 
@@ -143,11 +142,7 @@ class OffByOne(WindowSum):
     def step(self, state: Any, values: np.ndarray, noise: Any) -> np.ndarray:
         release = super().step(state, values, noise)
         rows = state.tails
-        return (
-            release
-            + rows[(state.tick - self.window) % len(rows)]
-            - rows[(state.tick - self.window - 1) % len(rows)]
-        )
+        return release + rows[(state.tick - self.window) % len(rows)] - rows[(state.tick - self.window - 1) % len(rows)]
 
 
 def test_a_twin_that_is_off_by_one_is_caught() -> None:
@@ -174,14 +169,14 @@ def test_what_is_handed_over_has_noise_before_and_the_run_has_more_after() -> No
     claim = WindowSum(PURE, window=9, branching=3, pan_private=True)
     run = claim.start(500, InsecureNoise(7))
     run.feed(np.ones((4, 500), int))
-    before = run._state.opens.copy()
+    before = read_state(run).open_sums.copy()
     seen = run.intrude()
-    after = run._state.opens
-    assert (seen.opens != before).any()
-    assert (seen.opens != after).any()
-    np.testing.assert_array_equal(run._state.intrusions, [4])
+    after = read_state(run).open_sums
+    assert (seen.open_sums != before).any()
+    assert (seen.open_sums != after).any()
+    np.testing.assert_array_equal(read_state(run).intrusions, [4])
     loaded = claim.load(run.save(), InsecureNoise(7))
-    np.testing.assert_array_equal(loaded._state.intrusions, [4])
+    np.testing.assert_array_equal(read_state(loaded).intrusions, [4])
 
 
 def test_a_pan_private_register_never_rests_without_noise() -> None:
@@ -189,7 +184,7 @@ def test_a_pan_private_register_never_rests_without_noise() -> None:
     for tick in (0, 3, 4, 9):
         run = claim.start(1, CountedNoise(ones := Ones()))
         run.feed(np.zeros((tick, 1), int))
-        assert (run._state.opens == 1).all(), ones
+        assert (read_state(run).open_sums == 1).all(), ones
 
 
 class Ones:
@@ -209,7 +204,7 @@ def test_a_run_goes_on_for_ever_and_saves_bit_for_bit() -> None:
     twin = claim.load(run.save(), noise.clone())
     np.testing.assert_array_equal(run.feed(stream(70, 2)), twin.feed(stream(70, 2)))
     assert run.save() == twin.save()
-    with pytest.raises(sg.continual.HorizonPassed, match="tick must be at most the horizon 3, got 4"):
+    with pytest.raises(sg.continual.HorizonExceededError, match="tick must be at most the horizon 3, got 4"):
         WindowSum(HALF, window=24, horizon=3).start().feed([1, 1, 1, 1])
 
 
@@ -223,9 +218,7 @@ def test_sums_wrap_around_without_harm() -> None:
 def test_bad_settings_are_refused_in_the_words_of_the_house() -> None:
     for name, wrong, least in [("window", 0, 1), ("window", 2.5, 1), ("branching", 1, 2), ("levels", -1, 1)]:
         settings = {"window": 8, name: wrong}
-        with pytest.raises(
-            ValueError, match=f"{name} must be a whole number of at least {least}, got {wrong}"
-        ):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number of at least {least}, got {wrong}"):
             WindowSum(PURE, **settings)
     with pytest.raises(ValueError, match="levels must leave blocks of at most the window 8, got 5"):
         WindowSum(PURE, window=8, branching=2, levels=5)

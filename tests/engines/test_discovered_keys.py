@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared import ALL, BY_REGION, HEADER, TICKS, at, engine, part, stream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines import answers, finished_scan
-from streamgauge.engines.failures import OutOfMemory
-from streamgauge.query.measure import Measure, Tally
+from streamgauge.engines.duckdb import aggregation as answers
+from streamgauge.engines.duckdb import scan_files as finished_scan
+from streamgauge.engines.errors import EngineMemoryError
+from streamgauge.plan.measure import Measure, Tally
+from streamgauge.records.blocks import Block
+from tests.support.declared import ALL, BY_REGION, HEADER, TICKS, at, engine, part, stream
 
 NOTES = Measure(None, (), columns=frozenset({"note"}), key='"note"')
 WARM = Measure('"temperature" > 38', (), columns=frozenset({"note", "temperature"}), key='"note"')
@@ -40,9 +42,7 @@ Keyed = dict[tuple[int, str], int]
 def counts(tally: Tally) -> Keyed:
     """By tick and key; a key may come more than once."""
     found: Counter[tuple[int, str]] = Counter()
-    for tick, place, n in zip(
-        tally.ticks.tolist(), tally.places.tolist(), tally.sums[0].tolist(), strict=True
-    ):
+    for tick, place, n in zip(tally.ticks.tolist(), tally.groups.tolist(), tally.sums[0].tolist(), strict=True):
         found[tick, tally.keys[place]] += n
     return dict(found)
 
@@ -77,7 +77,7 @@ def test_keys_are_counted_as_plain_python_does_beside_other_measures(tmp_path: P
     (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
     files = [part(tmp_path / "v", clean=clean)]
     with engine(stream(), [BY_REGION, NOTES, ALL, WARM]) as running:
-        passes = list(running.finished(files, 1, TICKS))
+        passes = list(running.scan_ranges(files, 1, TICKS))
     assert added(passes, 1) == expected(records)
     assert added(passes, 3) == expected([record for record in records if record["temperature"] > 38])
     assert sum(int(one.tallies[2].sums.sum()) for one in passes) == sum(r["hours"] < TICKS for r in records)
@@ -87,7 +87,7 @@ def test_records_are_counted_where_all_groups_are_discovered(tmp_path: Path) -> 
     records = many()
     (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records) + "no record\n")
     with engine(stream(), [NOTES]) as running:
-        (one,) = running.finished([part(tmp_path / "v")], 1, TICKS)
+        (one,) = running.scan_ranges([part(tmp_path / "v")], 1, TICKS)
     assert one.counts["records"] == 901
     assert one.counts["outside"] == sum(record["hours"] >= TICKS for record in records)
     assert one.counts["not readable"] == 1
@@ -97,32 +97,32 @@ def test_blocks_and_csv_have_the_same_keys() -> None:
     records = [r for r in many() if r["note"] not in (None, "", " ", "\x00", "a\x00b")]
     data = "".join(f"{line(record)}\n" for record in records).encode()
     with engine(stream(), [NOTES]) as running:
-        assert added([running.block(data, 1, TICKS, False)]) == expected(records)
-        assert added([running.block(b"", 1, TICKS, False)]) == {}
+        assert added([running.scan_block(Block(data, 0), 1, TICKS, False)]) == expected(records)
+        assert added([running.scan_block(Block(b"", 0), 1, TICKS, False)]) == {}
     with io.StringIO() as text:
         rows = csv.writer(text, lineterminator="\n")
         rows.writerows([at(r["hours"]), "north", 37, r["note"], "me"] for r in records)
         data = text.getvalue().encode()
     with engine(stream("csv"), [NOTES]) as running:
-        assert added([running.block(data, 1, TICKS, False, HEADER)]) == expected(records)
+        assert added([running.scan_block(Block(data, 0), 1, TICKS, False, HEADER)]) == expected(records)
 
 
 def test_answers_that_are_put_together_and_halves_that_are_joined_lose_nothing(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(answers, "GROWN", 4)
+    monkeypatch.setattr(answers, "MIN_COMPACTION_ROWS", 4)
     records = many()
     (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
-    fits = finished_scan.FinishedScan._scan
+    fits = finished_scan.FileScan._scan
 
     def narrow(self: Any, first: int, last: int) -> None:
         if last - first > 4:
-            raise OutOfMemory("too many")
+            raise EngineMemoryError("too many")
         fits(self, first, last)
 
-    monkeypatch.setattr(finished_scan.FinishedScan, "_scan", narrow)
+    monkeypatch.setattr(finished_scan.FileScan, "_scan", narrow)
     with engine(stream(), [NOTES]) as running:
-        passes = list(running.finished([part(tmp_path / "v", clean=False)], 1, TICKS))
+        passes = list(running.scan_ranges([part(tmp_path / "v", clean=False)], 1, TICKS))
     assert added(passes) == expected(records)
 
 
@@ -131,14 +131,12 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 @given(st.lists(st.one_of(TEXTS, st.none(), st.integers(), st.booleans()), max_size=12), TEXTS)
 @settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 def test_one_record_moves_one_key_by_one_and_no_other(running: Any, notes: list[Any], more: str) -> None:
     def told(some: list[Any]) -> Keyed:
         data = "".join(f"{line({'hours': 1, 'note': note})}\n" for note in some)
-        return added([running.block(data.encode(), 1, TICKS, False)])
+        return added([running.scan_block(Block(data.encode(), 0), 1, TICKS, False)])
 
     before, after = told(notes), told([*notes, more])
     assert Counter(after) - Counter(before) == Counter({(2, more): 1})
@@ -154,6 +152,6 @@ def running() -> Any:
 def test_a_tally_shows_no_key() -> None:
     with engine(stream(), [NOTES]) as made:
         data = f"{line({'hours': 1, 'note': 'very private'})}\n".encode()
-        (tally,) = made.block(data, 1, TICKS, False).tallies
+        (tally,) = made.scan_block(Block(data, 0), 1, TICKS, False).tallies
     assert tally.keys == ("very private",)
     assert "private" not in repr(tally)

@@ -10,13 +10,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from declared import ALL, START, TICKS, counted, engine, stream, sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.query.measure import Measure
-from streamgauge.query.query import GroupColumn
-from streamgauge.query.settings import Stream
+from streamgauge.config.settings import Stream
+from streamgauge.plan.measure import Measure
+from streamgauge.records.blocks import Block
+from streamgauge.sql.query import GroupColumn
+from tests.support.declared import ALL, START, TICKS, counted, engine, stream, sums
 
 WILD: list[Any] = [
     "infinity", "-infinity", "epoch", "now", "today", "", " ", "294247-01-10T04:00:54.775807Z",
@@ -37,11 +38,8 @@ FORMATS = {
 def ticks(of: Stream, times: Iterable[Any]) -> dict[int, int]:
     data = b"".join(json.dumps({"ts": time}).encode() + b"\n" for time in times)
     with engine(of, [ALL]) as running:
-        one = running.block(data, 1, of.ticks or 0, False)
-    assert (
-        sum(one.counts.values()) - one.counts["records"] + int(one.tallies[0].sums.sum())
-        == one.counts["records"]
-    )
+        one = running.scan_block(Block(data, 0), 1, of.ticks or 0, False)
+    assert sum(one.counts.values()) - one.counts["records"] + int(one.tallies[0].sums.sum()) == one.counts["records"]
     return {key[0]: row[0] for key, row in sums([one]).items()}
 
 
@@ -49,11 +47,7 @@ def ticks(of: Stream, times: Iterable[Any]) -> dict[int, int]:
 @pytest.mark.parametrize("timezone", ["UTC", "America/New_York"])
 def test_wild_times_raise_nothing_and_harm_no_other(time_format: Any, timezone: str) -> None:
     of = stream(time_format=time_format, timezone=timezone)
-    good = (
-        "2026-01-05T03:00:00Z"
-        if time_format == "iso"
-        else int((START + 3 * 3_600_000_000) * FORMATS[time_format])
-    )
+    good = "2026-01-05T03:00:00Z" if time_format == "iso" else int((START + 3 * 3_600_000_000) * FORMATS[time_format])
     for wild in (WILD, WILD * 100):
         assert ticks(of, [*wild, good]) == {4: 1}
 
@@ -110,7 +104,7 @@ def test_date_parts_are_those_of_the_time_zone(timezone: str) -> None:
     of = stream(timezone=timezone)
     moment = datetime(2026, 1, 5, 7, 45, tzinfo=UTC)
     with engine(of, [hours_shown(timezone)]) as running:
-        one = running.block(b'{"ts":"2026-01-05T07:45:00Z"}\n{"ts":"infinity"}\n', 1, TICKS, False)
+        one = running.scan_block(Block(b'{"ts":"2026-01-05T07:45:00Z"}\n{"ts":"infinity"}\n', 0), 1, TICKS, False)
     assert [key[1] for key in sums([one])] == [moment.astimezone(ZoneInfo(timezone)).hour]
 
 
@@ -118,7 +112,7 @@ def test_a_stream_without_an_end_takes_what_is_allowed() -> None:
     of = stream(end=None)
     data = b'{"ts":"2026-01-05T07:45:00Z"}\n{"ts":"2099-01-01T00:00:00Z"}\n{"ts":"10000-01-01T00:00:00Z"}\n'
     with engine(of, [ALL]) as running:
-        one = running.block(data, 1, 10, False)
+        one = running.scan_block(Block(data, 0), 1, 10, False)
     assert sums([one]) == {(8, 0, 0): (1,)}
     assert (counted([one])["early"], counted([one])["outside"]) == (1, 1)
 

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamgauge.config.settings import Lookup
+from streamgauge.engines.duckdb.scan_files import FileScan
+from streamgauge.plan import measure as passes
+from streamgauge.plan.measure import Cell, GridValue, Measure
+from streamgauge.sql.query import GroupColumn
+from tests.support.declared import (
     ALL,
     BY_REGION,
     HEADER,
@@ -27,14 +35,6 @@ from declared import (
     sums,
     write_parquet,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from streamgauge.engines import passes
-from streamgauge.engines.finished_scan import FinishedScan
-from streamgauge.query.measure import Cell, Measure, Pinned
-from streamgauge.query.query import GroupColumn
-from streamgauge.query.settings import Lookup
 
 temperatures = st.one_of(
     st.none(),
@@ -53,11 +53,10 @@ events = st.fixed_dictionaries(
 
 def on_whole_seconds(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Files have whole seconds; before the start there is another day."""
-    return [
-        event | {"hours": int(max(0, event["hours"]) * 3600) / 3600} for event in drawn if event["hours"] >= 0
-    ]
+    return [event | {"hours": int(max(0, event["hours"]) * 3600) / 3600} for event in drawn if event["hours"] >= 0]
 
 
+@pytest.mark.one_of_each
 @settings(max_examples=20)
 @given(drawn=st.lists(events, max_size=120).map(on_whole_seconds), clean=st.booleans())
 @pytest.mark.parametrize("file_format", ["jsonl", "csv"])
@@ -70,7 +69,7 @@ def test_tallies_are_exact(
     lines = [",".join(HEADER)] * bool(header) + [text(event) for event in drawn]
     path.write_text("".join(line + "\n" for line in lines))
     with engine(stream(file_format)) as running:
-        found = list(running.finished([part(path, clean=clean, header=header)], 1, TICKS))
+        found = list(running.scan_ranges([part(path, clean=clean, header=header)], 1, TICKS))
     assert sums(found) == expected(drawn)
     assert counted(found)["records"] == len(drawn)
 
@@ -91,15 +90,13 @@ def many(count: int = 600) -> list[dict[str, Any]]:
 def test_several_files_with_headers_of_their_own_are_one_source(tmp_path: Path) -> None:
     turned = tuple(reversed(HEADER))
     one = lines_file(tmp_path, [",".join(HEADER), *map(csv_line, many()[:300])], "one.csv")
-    flipped = [
-        ",".join(reversed(csv_line(event).split(","))) for event in many()[300:] if '"' not in csv_line(event)
-    ]
+    flipped = [",".join(reversed(csv_line(event).split(","))) for event in many()[300:] if '"' not in csv_line(event)]
     two = lines_file(tmp_path, [",".join(turned), *flipped], "two [1-9]*.csv")
     three = lines_file(tmp_path, [",".join(HEADER), *map(csv_line, many()[:50])], "three.csv")
     files = [part(one, header=HEADER), part(two, header=turned), part(three, header=HEADER)]
     kept = many()[:300] + [event for event in many()[300:] if '"' not in csv_line(event)] + many()[:50]
     with engine(stream("csv")) as running:
-        assert sums(running.finished(files, 1, TICKS)) == expected(kept)
+        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(kept)
 
 
 def test_a_clean_file_is_read_by_the_engine_itself(tmp_path: Path) -> None:
@@ -109,7 +106,7 @@ def test_a_clean_file_is_read_by_the_engine_itself(tmp_path: Path) -> None:
     path = lines_file(tmp_path, [json_line(event) for event in many()])
     with engine(stream()) as running:
         files = [replace(part(path), blocks=blocks)]
-        assert sums(running.finished(files, 1, TICKS)) == expected(many())
+        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(many())
 
 
 def test_a_file_that_is_not_as_clean_as_was_said_is_read_block_by_block(tmp_path: Path) -> None:
@@ -120,23 +117,17 @@ def test_a_file_that_is_not_as_clean_as_was_said_is_read_block_by_block(tmp_path
     clean.write_bytes(good)
     with engine(stream()) as running:
         files = [replace(part(path), blocks=part(clean).blocks), part(clean)]
-        assert sums(running.finished(files, 1, TICKS)) == expected(many() * 2)
+        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(many() * 2)
 
 
-def test_passes_follow_from_settings_alone_and_cover_all_ticks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passes_follow_from_settings_alone_and_cover_all_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = lines_file(tmp_path, [json_line(event) for event in many()])
     empty = lines_file(tmp_path, [], "empty.jsonl")
-    monkeypatch.setattr(passes.cut, "__defaults__", (5 * passes.numbers(BY_REGION),))
+    monkeypatch.setattr(passes.split_ticks, "__defaults__", (5 * passes.count_tally_numbers(BY_REGION),))
     with engine(stream()) as running:
-        one, none = (list(running.finished([part(path)], 1, TICKS)) for path in (full, empty))
+        one, none = (list(running.scan_ranges([part(path)], 1, TICKS)) for path in (full, empty))
     ranges = [(each.first, each.last) for each in one]
-    assert (
-        ranges
-        == [(each.first, each.last) for each in none]
-        == [(1, 5), (6, 10), (11, 15), (16, 20), (21, 24)]
-    )
+    assert ranges == [(each.first, each.last) for each in none] == [(1, 5), (6, 10), (11, 15), (16, 20), (21, 24)]
     assert sums(one) == expected(many())
     assert counted(one)["records"] == len(many())
     assert counted(none)["records"] == 0
@@ -145,15 +136,15 @@ def test_passes_follow_from_settings_alone_and_cover_all_ticks(
 def test_a_run_that_resumes_has_the_ticks_that_are_left(tmp_path: Path) -> None:
     path = lines_file(tmp_path, [json_line(event) for event in many()])
     with engine(stream()) as running:
-        found = sums(running.finished([part(path)], 10, 20))
+        found = sums(running.scan_ranges([part(path)], 10, 20))
     assert found == {key: row for key, row in expected(many()).items() if 10 <= key[0] <= 20}
 
 
 def test_too_little_memory_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A grid so fine that all ticks together do not fit, but some do."""
     tried: list[int] = []
-    lighter = FinishedScan._lighter
-    monkeypatch.setattr(FinishedScan, "_lighter", lambda scan: tried.append(1) or lighter(scan))
+    lighter = FileScan._reduce_load
+    monkeypatch.setattr(FileScan, "_reduce_load", lambda scan: tried.append(1) or lighter(scan))
     path = tmp_path / "wide.parquet"
     times = f"make_timestamp({START} + (i % {TICKS}) * {HOUR}) AS ts"
     values = f"'north' AS region, 35 + (i // {TICKS})::DOUBLE / 20000 AS temperature"
@@ -161,7 +152,7 @@ def test_too_little_memory_changes_no_answer(tmp_path: Path, monkeypatch: pytest
     cell = Cell('"temperature"', 10**6, Fraction(35), Fraction(1, 100_000))
     fine = Measure(None, (), (), cell, columns=frozenset({"temperature"}))
     with engine(stream("parquet"), [fine], memory="32MB", threads=2) as running:
-        found = list(running.finished([part(path)], 1, TICKS))
+        found = list(running.scan_ranges([part(path)], 1, TICKS))
     assert tried
     assert sum(int(one.tallies[0].sums.sum()) for one in found) == 1_200_000
     assert sum(len(one.tallies[0].ticks) for one in found) == 1_200_000
@@ -172,13 +163,13 @@ def test_measures_that_differ_in_everything_are_answered_together(tmp_path: Path
     events = many() + [{"hours": 2, "region": None, "temperature": 36.0}] * 3
     path = lines_file(tmp_path, [json_line(event) for event in events])
     warm = replace(BY_REGION, where='"temperature" > 38')
-    high = replace(BY_REGION, values=(Pinned('"temperature" * 2', 0, 84, Fraction(1), 1),))
+    high = replace(BY_REGION, values=(GridValue('"temperature" * 2', 0, 84, Fraction(1), 1),))
     cells = Measure(
         None, (), (), Cell('"temperature"', 7, Fraction(35), Fraction(1)), columns=frozenset({"temperature"})
     )
     many_measures = [BY_REGION, ALL, warm, high, cells, BY_REGION] * 8
     with engine(stream(), many_measures) as running:
-        found = list(running.finished([part(path)], 1, TICKS))
+        found = list(running.scan_ranges([part(path)], 1, TICKS))
     for begin in range(0, len(many_measures), 6):
         assert sums(found, begin) == sums(found, begin + 5) == expected(events)
         assert sum(row[0] for row in sums(found, begin + 1).values()) == len(events)
@@ -196,52 +187,44 @@ def test_the_last_group_column_runs_fastest(tmp_path: Path) -> None:
     both = replace(BY_REGION, groups=(*BY_REGION.groups, halves), values=())
     path = lines_file(tmp_path, [json_line({"hours": 0, "region": "south", "temperature": 39})])
     with engine(stream(), [both]) as running:
-        assert sums(running.finished([part(path)], 1, TICKS)) == {(1, 3, 0): (1,)}
+        assert sums(running.scan_ranges([part(path)], 1, TICKS)) == {(1, 3, 0): (1,)}
 
 
 def test_sums_wrap_around_and_never_fail(tmp_path: Path) -> None:
     large = 2**52 - 1
-    value = Pinned("9e300::DOUBLE", -large, large, Fraction(1), 2)
+    value = GridValue("9e300::DOUBLE", -large, large, Fraction(1), 2)
     path = lines_file(tmp_path, [json_line({"hours": 0})] * 5000)
     with engine(stream(), [Measure(None, (), (value,))]) as running:
-        (row,) = sums(running.finished([part(path)], 1, TICKS)).values()
+        (row,) = sums(running.scan_ranges([part(path)], 1, TICKS)).values()
     wrap = lambda x: (x + 2**63) % 2**64 - 2**63  # noqa: E731 - the formula
     assert row == (5000, 5000, wrap(5000 * large), wrap(5000 * large**2))
 
 
 def test_values_that_are_not_numbers_or_infinite_stay_on_their_grid(tmp_path: Path) -> None:
     values = ["'nan'::DOUBLE", "'inf'::DOUBLE", "'-inf'::DOUBLE", "NULL::DOUBLE", "1e308::DOUBLE"]
-    pinned = tuple(Pinned(sql, -3, 7, Fraction(1, 10**6), 1) for sql in values)
+    pinned = tuple(GridValue(sql, -3, 7, Fraction(1, 10**6), 1) for sql in values)
     cells = [Measure(None, (), (), Cell(sql, 9, Fraction(0), Fraction(1))) for sql in values]
     codes = [Measure(None, (), (), Cell(sql, 9)) for sql in ("-1", "9", "8", "NULL::BIGINT")]
     path = lines_file(tmp_path, [json_line({"hours": 0})])
     with engine(stream(), [Measure(None, (), pinned), *cells, *codes]) as running:
-        found = list(running.finished([part(path)], 1, TICKS))
+        found = list(running.scan_ranges([part(path)], 1, TICKS))
     assert sums(found, 0) == {(1, 0, 0): (1, 0, 0, 1, 7, 1, -3, 0, 0, 1, 7)}
-    assert [sums(found, at) for at in range(1, 6)] == [
-        {},
-        {(1, 0, 8): (1,)},
-        {(1, 0, 0): (1,)},
-        {},
-        {(1, 0, 8): (1,)},
-    ]
+    assert [sums(found, at) for at in range(1, 6)] == [{}, {(1, 0, 8): (1,)}, {(1, 0, 0): (1,)}, {}, {(1, 0, 8): (1,)}]
     assert [sums(found, at) for at in range(6, 10)] == [{}, {}, {(1, 0, 8): (1,)}, {}]
 
 
 def test_events_without_a_match_are_dropped_only_where_the_lookup_is_asked_for(tmp_path: Path) -> None:
-    beds = Lookup(
-        "sites", "note", ("floor", "beds"), ("a", "b", "it's"), (("up", 3), ("down", None), (None, 5))
-    )
+    beds = Lookup("sites", "note", ("floor", "beds"), ("a", "b", "it's"), (("up", 3), ("down", None), (None, 5)))
     floors = replace(
         ALL,
         groups=(listed(("up", "down"), "sites.floor"),),
-        values=(Pinned('"sites.beds"', 0, 9, Fraction(1), 1),),
+        values=(GridValue('"sites.beds"', 0, 9, Fraction(1), 1),),
         lookups=frozenset({"sites"}),
     )
     notes = ["a", "a", "b", "it's", "nowhere", None]
     path = lines_file(tmp_path, [json_line({"hours": 0, "note": note}) for note in notes])
     with engine(stream(), [floors, ALL], [beds]) as running:
-        found = list(running.finished([part(path)], 1, TICKS))
+        found = list(running.scan_ranges([part(path)], 1, TICKS))
     assert sums(found, 0) == {(1, 0, 0): (2, 2, 6), (1, 1, 0): (1, 0, 0)}
     assert sums(found, 1) == {(1, 0, 0): (6,)}
 
@@ -263,7 +246,7 @@ def test_columns_are_what_was_declared(tmp_path: Path) -> None:
     columns = frozenset({"kind", "any", "flag", "code", "note"})
     path = lines_file(tmp_path, [json_line(line) for line in lines])
     with engine(stream(), [Measure(rule, (), columns=columns) for rule in rules]) as running:
-        found = list(running.finished([part(path)], 1, TICKS))
+        found = list(running.scan_ranges([part(path)], 1, TICKS))
     assert [sums(found, at)[1, 0, 0][0] for at in range(len(rules))] == [2, 2, 2, 3, 1, 1]
 
 
@@ -280,7 +263,7 @@ def test_records_are_counted_by_the_rule_that_they_break(tmp_path: Path) -> None
     ]
     path = lines_file(tmp_path, lines)
     with engine(stream(), [ALL]) as running:
-        (one,) = running.finished([part(path)], 1, TICKS)
+        (one,) = running.scan_ranges([part(path)], 1, TICKS)
     assert {rule: count for rule, count in one.counts.items() if count} == {
         "records": 7,
         "outside": 2,
@@ -293,5 +276,5 @@ def test_a_tick_begins_with_its_first_microsecond(tmp_path: Path) -> None:
     times = ["2026-01-05T00:00:00Z", "2026-01-05T00:59:59.999999Z", "2026-01-05T01:00:00Z", at(23.9)]
     path = lines_file(tmp_path, [f'{{"ts":"{time}"}}' for time in times])
     with engine(stream(), [ALL]) as running:
-        found = sums(running.finished([part(path)], 1, TICKS))
+        found = sums(running.scan_ranges([part(path)], 1, TICKS))
     assert found == {(1, 0, 0): (2,), (2, 0, 0): (1,), (24, 0, 0): (1,)}

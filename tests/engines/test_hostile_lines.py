@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared import HEADER, SECRET, at, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines.connection import Connection
-from streamgauge.engines.lines import lines_of, opened
-from streamgauge.engines.reading import Reading
-from streamgauge.engines.row_source import RowSource
-from streamgauge.query.measure import Measure
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.lines import build_lines_sql, open_descriptors
+from streamgauge.engines.duckdb.readers import RecordReader
+from streamgauge.engines.duckdb.rows import RowSource
+from streamgauge.plan.measure import Measure
+from tests.support.declared import HEADER, SECRET, at, stream
 
 READ = Measure(None, (), columns=frozenset({"region", "temperature", "note", "any", "flag", "code", "kind"}))
 GOOD = f'"ts":"{at(3)}"'
@@ -84,11 +84,11 @@ HOSTILE = {"jsonl": JSON, "csv": CSV}
 
 
 @cache
-def reading(file_format: str, threads: int) -> tuple[RowSource, Reading]:
+def reading(file_format: str, threads: int) -> tuple[RowSource, RecordReader]:
     declared = stream(file_format)
     source = RowSource(declared, {}, [READ], SECRET)
-    connection = Connection("UTC", "600MB", threads, source.declarations)
-    return source, Reading(declared, source.fields, connection)
+    connection = DuckConnection("UTC", "600MB", threads, source.declarations)
+    return source, RecordReader(declared, source.fields, connection)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,14 +104,14 @@ def rows(file_format: str, lines: list[str], threads: int, path: Path | None) ->
     source, read = reading(file_format, threads)
     data = "".join(line + "\n" for line in lines).encode()
     if path is None:
-        with read.block(data, HEADER) as relation:
-            return sorted(read.connection.texts(f"SELECT * FROM {source.sql(relation, str)}"), key=repr)
+        with read.open_block(data, HEADER) as relation:
+            return sorted(read.connection.fetch_texts(f"SELECT * FROM {source.sql(relation, str)}"), key=repr)
     has_header = file_format == "csv"
     path.write_bytes((",".join(HEADER) + "\n").encode() * has_header + data)
     read.connection.allow([path])
-    with opened([path]) as paths:
-        relation = read.lines(lines_of(paths, header=has_header), HEADER)
-        return sorted(read.connection.texts(f"SELECT * FROM {source.sql(relation, str)}"), key=repr)
+    with open_descriptors([path]) as paths:
+        relation = read.read_lines(build_lines_sql(paths, header=has_header), HEADER)
+        return sorted(read.connection.fetch_texts(f"SELECT * FROM {source.sql(relation, str)}"), key=repr)
 
 
 @cache
@@ -146,6 +146,7 @@ pieces = st.sampled_from(
 noise = st.lists(pieces, max_size=12).map("".join).filter(lambda line: not line.startswith("\ufeff"))
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("file_format", ["jsonl", "csv"])
 @settings(max_examples=15)
 @given(data=st.data())
@@ -175,8 +176,8 @@ def test_the_reader_of_csv_that_knows_quotes_is_caught(tmp_path: Path) -> None:
     path.write_text(f'{at(1)},"open\n' + f"{at(2)},north\n" * 9)
     _, read = reading("csv", 1)
     read.connection.allow([path])
-    with opened([path]) as paths:
-        found = read.connection.texts(
+    with open_descriptors([path]) as paths:
+        found = read.connection.fetch_texts(
             f"SELECT a FROM read_csv(['{paths[0]}'], auto_detect = false, delim = ',', quote = '\"', "
             "header = false, columns = {'a': 'VARCHAR', 'b': 'VARCHAR'}, ignore_errors = true)"
         )

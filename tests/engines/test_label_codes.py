@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared import BY_REGION, REGIONS, TICKS, engine, json_line, part, stream, sums
 
-from streamgauge.engines import typed
-from streamgauge.query.query import GroupColumn
+from streamgauge.engines.duckdb import rows as typed
+from streamgauge.sql.query import GroupColumn
+from tests.support.declared import BY_REGION, REGIONS, TICKS, engine, json_line, part, stream, sums
 
 SEEN = (*REGIONS, *REGIONS[:2], "else", None, 7)
 RECORDS = [{"hours": i % 24, "region": region} for i in range(50) for region in SEEN]
@@ -19,7 +19,7 @@ def answered(path: Path, group: GroupColumn, **columns: Any) -> Any:
     declared = stream()
     declared = replace(declared, columns={**declared.columns, **columns})
     with engine(declared, [asked]) as tested:
-        return sums(tested.finished([part(path)], 1, TICKS))
+        return sums(tested.scan_ranges([part(path)], 1, TICKS))
 
 
 @pytest.fixture
@@ -49,6 +49,6 @@ def test_numbers_of_another_order_would_be_caught(visits: Path, monkeypatch: pyt
     """The twin: labels are numbered from the wrong end."""
     (worked_out,) = BY_REGION.groups
     exact = answered(visits, worked_out)
-    monkeypatch.setattr(typed.Typed, "labels", property(lambda self: REGIONS[::-1]))
-    monkeypatch.setattr(typed.Typed, "numbers", lambda self, group: self.labelled)
+    monkeypatch.setattr(typed.TypedColumn, "labels", property(lambda self: REGIONS[::-1]))
+    monkeypatch.setattr(typed.TypedColumn, "has_same_labels", lambda self, group: self.is_labelled)
     assert answered(visits, worked_out) != exact

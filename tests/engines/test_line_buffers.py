@@ -7,13 +7,13 @@ from typing import Any
 
 import duckdb
 import pytest
-from declared import ALL, TICKS, engine, json_line, stream, sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines import lines as reader
-from streamgauge.engines.lines import BUFFER, MOST, in_memory, lines_of
-from streamgauge.query.blocks import LONGEST, Block, Dropped
+from streamgauge.engines.duckdb import lines as reader
+from streamgauge.engines.duckdb.lines import BUFFER_BYTES, MAX_LINE_BYTES, build_lines_sql, open_memory_file
+from streamgauge.records.blocks import MAX_RECORD_BYTES, Block, DroppedRecord
+from tests.support.declared import ALL, TICKS, engine, json_line, stream, sums
 
 BIG = 100_000_000
 
@@ -27,15 +27,15 @@ def asked(threads: int, sql: str) -> list[tuple[Any, ...]]:
         return database.execute(sql).fetchall()
 
 
-def read(threads: int, path: str, longest: int = MOST, buffer: int = BUFFER) -> Counter[str]:
-    relation = lines_of([path], header=False, longest=longest, buffer=buffer)
+def read(threads: int, path: str, longest: int = MAX_LINE_BYTES, buffer: int = BUFFER_BYTES) -> Counter[str]:
+    relation = build_lines_sql([path], header=False, longest=longest, buffer=buffer)
     return Counter(row[0] for row in asked(threads, f"SELECT line FROM {relation} WHERE line IS NOT NULL"))
 
 
 def lengths(threads: int, path: str) -> tuple[Any, ...]:
     """How many lines, how many bytes, and which, in one number."""
     seen = "count(line), sum(strlen(line)), CAST(sum(hash(line)) AS VARCHAR)"
-    return asked(threads, f"SELECT {seen} FROM {lines_of([path], header=False)}")[0]
+    return asked(threads, f"SELECT {seen} FROM {build_lines_sql([path], header=False)}")[0]
 
 
 texts = st.text('ab"\\,{}\x00é€😀\u2028\ufeff ', min_size=1, max_size=8)
@@ -48,12 +48,10 @@ texts = st.text('ab"\\,{}\x00é€😀\u2028\ufeff ', min_size=1, max_size=8)
     st.sampled_from([256, 272, 512, 1024, 1040]),
     st.booleans(),
 )
-def test_many_small_buffers_lose_no_line(
-    threads: int, drawn: list[tuple[str, int]], buffer: int, ended: bool
-) -> None:
+def test_many_small_buffers_lose_no_line(threads: int, drawn: list[tuple[str, int]], buffer: int, ended: bool) -> None:
     found = [(text * times).encode()[:32].decode(errors="ignore") for text, times in drawn]
     kept = [line for line in found if line]
-    with in_memory("\n".join(kept).encode() + b"\n" * ended) as path:
+    with open_memory_file("\n".join(kept).encode() + b"\n" * ended) as path:
         assert read(threads, path, longest=64, buffer=buffer) == Counter(kept)
 
 
@@ -61,19 +59,20 @@ def test_many_small_buffers_lose_no_line(
 def test_a_buffer_with_a_remainder_is_caught(threads: int) -> None:
     """A broken twin: the remainder of 3 bytes at the end of each buffer swallows lines."""
     kept = [f"{i:030d}" for i in range(1000)]
-    with in_memory("\n".join(kept).encode()) as path:
+    with open_memory_file("\n".join(kept).encode()) as path:
         assert read(threads, path, longest=64, buffer=1024) == Counter(kept)
         with pytest.raises(duckdb.Error):
             read(threads, path, longest=64, buffer=1024 + 3)
 
 
 def test_the_buffers_of_the_engine_have_room_for_every_line() -> None:
-    assert BUFFER % 16 == 0
-    assert BUFFER // 4 >= MOST >= 2 * LONGEST
+    assert BUFFER_BYTES % 16 == 0
+    assert BUFFER_BYTES // 4 >= MAX_LINE_BYTES >= 2 * MAX_RECORD_BYTES
 
 
+@pytest.mark.one_of_each
 @both
-@pytest.mark.parametrize("length", [40, LONGEST])
+@pytest.mark.parametrize("length", [40, MAX_RECORD_BYTES])
 def test_a_file_of_a_hundred_megabytes_loses_no_line(threads: int, tmp_path: Path, length: int) -> None:
     count = BIG // (length + 1)
     shift = 12_345  # lines begin at odd places of the pieces
@@ -87,20 +86,18 @@ def test_a_file_of_a_hundred_megabytes_loses_no_line(threads: int, tmp_path: Pat
 def test_a_last_line_that_just_leaves_its_piece_is_read(threads: int, tmp_path: Path) -> None:
     path = tmp_path / "end"
     for beyond in (-1, 0, 1, 2, 5):
-        before = BUFFER - LONGEST + beyond
-        path.write_bytes((b"y" * 63 + b"\n") * (before // 64) + b"\n" * (before % 64) + b"x" * LONGEST)
-        assert lengths(threads, str(path))[:2] == (before // 64 + 1, before // 64 * 63 + LONGEST)
+        before = BUFFER_BYTES - MAX_RECORD_BYTES + beyond
+        path.write_bytes((b"y" * 63 + b"\n") * (before // 64) + b"\n" * (before % 64) + b"x" * MAX_RECORD_BYTES)
+        assert lengths(threads, str(path))[:2] == (before // 64 + 1, before // 64 * 63 + MAX_RECORD_BYTES)
 
 
 @both
-def test_a_block_in_memory_and_a_block_in_a_pipe_are_read_alike(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_block_in_memory_and_a_block_in_a_pipe_are_read_alike(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"".join(b"%d,\xef\xbb\xbf\n" % i for i in range(100_000))
-    with in_memory(data) as path:
+    with open_memory_file(data) as path:
         found = lengths(threads, path)
     monkeypatch.delattr(reader.os, "memfd_create")
-    with in_memory(data) as path:
+    with open_memory_file(data) as path:
         assert lengths(threads, path) == found
     assert found[0] == 100_000
 
@@ -110,6 +107,6 @@ def test_an_engine_reads_pipes_where_there_are_no_files_in_memory(monkeypatch: p
     measures = [replace(ALL, where=f"{i} = {i}") for i in range(70)]
     data = b"".join(json_line({"hours": i % TICKS}).encode() + b"\n" for i in range(1000))
     with engine(stream(), measures) as running:
-        found = [running.block(data, 1, TICKS, False) for _ in range(2)]
-        assert running.locate(Block(b"{}\n", 0)) == (Dropped(0, 2, "no time"),)
+        found = [running.scan_block(Block(data, 0), 1, TICKS, False) for _ in range(2)]
+        assert running.locate(Block(b"{}\n", 0)) == (DroppedRecord(0, 2, "no time"),)
     assert {sum(row[0] for row in sums([one], at).values()) for one in found for at in range(70)} == {1000}

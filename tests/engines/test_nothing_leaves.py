@@ -7,14 +7,15 @@ from typing import Any
 
 import duckdb
 import pytest
-from declared import ALL, BY_REGION, HEADER, SECRET, TICKS, at, engine, part, stream, sums
 
-from streamgauge.engines import DuckEngine, EngineFailed, OutOfMemory
-from streamgauge.engines.connection import Connection
-from streamgauge.engines.finished_scan import FinishedScan
+from streamgauge.config.settings import Column, Lookup
+from streamgauge.engines import DuckEngine, EngineError, EngineMemoryError
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.scan_files import FileScan
+from streamgauge.plan.measure import Measure
 from streamgauge.privacy import User
-from streamgauge.query.measure import Measure
-from streamgauge.query.settings import Column, Lookup
+from streamgauge.records.blocks import Block
+from tests.support.declared import ALL, BY_REGION, HEADER, SECRET, TICKS, at, engine, part, stream, sums
 
 MARK = "mark-of-a-private-record"
 
@@ -34,17 +35,15 @@ def test_nothing_is_written_even_where_memory_is_short(
         monkeypatch.setenv(variable, str(home))
     monkeypatch.chdir(home)
     path = source / "a.csv"
-    path.write_text(
-        ",".join(HEADER) + "\n" + "".join(f"{at(i % 24)},north,37,{MARK}{i},u{i}\n" for i in range(60_000))
-    )
+    path.write_text(",".join(HEADER) + "\n" + "".join(f"{at(i % 24)},north,37,{MARK}{i},u{i}\n" for i in range(60_000)))
     before = files_under(tmp_path)
     spread = Measure("\"note\" LIKE 'mark%'", BY_REGION.groups, columns=frozenset({"note", "region"}))
     with engine(stream("csv", unit), [spread], memory="40MB", threads=2) as running:
         for clean in (True, False):
             try:
-                found = sums(running.finished([part(path, header=HEADER, clean=clean)], 1, TICKS))
+                found = sums(running.scan_ranges([part(path, header=HEADER, clean=clean)], 1, TICKS))
                 assert sum(row[0] for row in found.values()) == 60_000
-            except OutOfMemory:
+            except EngineMemoryError:
                 assert unit is not None
     assert files_under(tmp_path) == before
 
@@ -53,8 +52,8 @@ def test_what_would_spill_fails_without_a_trace(tmp_path: Path, monkeypatch: pyt
     """DuckDB alone would write a folder of temporary files here: a broken twin."""
     monkeypatch.chdir(tmp_path)
     spilling = f"SELECT '{MARK}' || i AS x FROM range(2000000) t(i) ORDER BY x"
-    connection = Connection("UTC", "20MB", 2, [])
-    with pytest.raises(OutOfMemory):
+    connection = DuckConnection("UTC", "20MB", 2, [])
+    with pytest.raises(EngineMemoryError):
         connection.run(f"CREATE TABLE spilled AS {spilling}")
     connection.close()
     assert not files_under(tmp_path)
@@ -69,15 +68,15 @@ def test_a_tick_that_does_not_fit_fails_and_is_not_tried_for_ever(
 ) -> None:
     tried = []
 
-    def too_much(scan: FinishedScan, first: int, last: int) -> None:
+    def too_much(scan: FileScan, first: int, last: int) -> None:
         tried.append((first, last))
         assert len(tried) < 100
-        raise OutOfMemory("too much")
+        raise EngineMemoryError("too much")
 
-    monkeypatch.setattr(FinishedScan, "_attempt", too_much)
+    monkeypatch.setattr(FileScan, "_attempt", too_much)
     (tmp_path / "a").write_text(f'{{"ts":"{at(0)}"}}\n')
-    with engine(stream(unit=unit), [ALL]) as running, pytest.raises(OutOfMemory):
-        list(running.finished([part(tmp_path / "a")], 1, TICKS))
+    with engine(stream(unit=unit), [ALL]) as running, pytest.raises(EngineMemoryError):
+        list(running.scan_ranges([part(tmp_path / "a")], 1, TICKS))
     assert tried[-1] == (1, 1)
 
 
@@ -101,8 +100,8 @@ FORBIDDEN = [
 def test_the_database_is_locked(tmp_path: Path, sql: str) -> None:
     path = tmp_path / "other"
     path.write_text(MARK)
-    connection = Connection("UTC", "100MB", 1, [])
-    with pytest.raises(EngineFailed):
+    connection = DuckConnection("UTC", "100MB", 1, [])
+    with pytest.raises(EngineError):
         connection.run(sql.format(path=path))
     connection.close()
     assert files_under(tmp_path) == {path}
@@ -112,11 +111,11 @@ def test_a_database_may_read_its_source_and_no_other_file(tmp_path: Path) -> Non
     mine, other = tmp_path / "mine", tmp_path / "other"
     for path in (mine, other):
         path.write_text("line\n")
-    connection = Connection("UTC", "100MB", 1, [])
+    connection = DuckConnection("UTC", "100MB", 1, [])
     connection.allow([mine])
-    assert connection.texts(f"SELECT content FROM read_text('{mine}')") == [("line\n",)]
-    with pytest.raises(EngineFailed):
-        connection.texts(f"SELECT content FROM read_text('{other}')")
+    assert connection.fetch_texts(f"SELECT content FROM read_text('{mine}')") == [("line\n",)]
+    with pytest.raises(EngineError):
+        connection.fetch_texts(f"SELECT content FROM read_text('{other}')")
     connection.close()
 
 
@@ -124,9 +123,9 @@ def test_a_database_may_read_its_source_and_no_other_file(tmp_path: Path) -> Non
     "sql", [f"SELECT CAST('{MARK}' AS INTEGER)", f"SELECT error('{MARK}')", f"SELECT * FROM {MARK}"]
 )
 def test_failures_have_no_text_no_cause_and_no_context(sql: str) -> None:
-    connection = Connection("UTC", "100MB", 1, [])
-    for act in (connection.run, connection.arrays, connection.texts):
-        with pytest.raises(EngineFailed) as failure:
+    connection = DuckConnection("UTC", "100MB", 1, [])
+    for act in (connection.run, connection.fetch_arrays, connection.fetch_texts):
+        with pytest.raises(EngineError) as failure:
             act(sql)
         told = failure.value
         assert (told.__cause__, told.__context__) == (None, None)
@@ -136,7 +135,7 @@ def test_failures_have_no_text_no_cause_and_no_context(sql: str) -> None:
 
 def test_a_file_that_goes_away_is_a_failure_of_the_system(tmp_path: Path) -> None:
     with engine(stream(), [ALL]) as running, pytest.raises(OSError, match="No such file"):
-        list(running.finished([part(tmp_path / "gone")], 1, TICKS))
+        list(running.scan_ranges([part(tmp_path / "gone")], 1, TICKS))
 
 
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
@@ -145,11 +144,11 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else []
     with engine(stream(), [ALL]) as running:
         for clean in (True, False):
-            list(running.finished([part(path, clean=clean)], 1, TICKS))
-        iterator = running.finished([part(path, clean=False)] * 3, 1, TICKS)
+            list(running.scan_ranges([part(path, clean=clean)], 1, TICKS))
+        iterator = running.scan_ranges([part(path, clean=False)] * 3, 1, TICKS)
         next(iterator)
         del iterator
-        running.block(b"{}\n", 1, 2, False)
+        running.scan_block(Block(b"{}\n", 0), 1, 2, False)
     assert len(os.listdir("/proc/self/fd")) <= len(before) if before else True
 
 
@@ -157,10 +156,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"secret": b"short"}, "secret must be 32 bytes, got 5"),
     ({"measures": []}, "measures must be at least one, got none"),
     ({"stream": stream(unit=User(1, 1), user=None)}, "user must name a column"),
-    (
-        {"stream": stream(columns={"a": Column("a"), "A": Column("A")})},
-        "columns must differ in more than case",
-    ),
+    ({"stream": stream(columns={"a": Column("a"), "A": Column("A")})}, "columns must differ in more than case"),
 ]
 
 
@@ -187,4 +183,4 @@ def test_names_and_labels_that_look_like_sql_are_names_and_labels() -> None:
     )
     line = f'{{"ts":"{at(0)}","\\"; DROP TABLE x; --":"\'; --","*":1,"a\\\\b":2}}\n'
     with engine(stream(columns=columns), [wanted]) as running:
-        assert sums([running.block(line.encode(), 1, TICKS, False)]) == {(1, 0, 0): (1,)}
+        assert sums([running.scan_block(Block(line.encode(), 0), 1, TICKS, False)]) == {(1, 0, 0): (1,)}

@@ -14,13 +14,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from declared import HOUR, START, TICKS, engine, part, stream, sums
 
+from streamgauge.config.settings import Column, Stream
+from streamgauge.plan.measure import GridValue, Measure
 from streamgauge.privacy import User
-from streamgauge.query.measure import Measure, Pinned
-from streamgauge.query.parquet_batches import _plain
-from streamgauge.query.settings import Column, Stream
+from streamgauge.records.parquet import _to_plain
 from streamgauge.sources.parquet import ParquetFile
+from tests.support.declared import HOUR, START, TICKS, engine, part, stream, sums
 
 KINDS = {
     "text": pa.array(["12.5", "é\U0001f600", "a\0b", "", None]),
@@ -74,9 +74,7 @@ COLUMNS = {
     name: column
     for kind in ALL_KINDS
     for name, column in {
-        f"{kind} as number": Column(
-            f"{kind} as number", "number", bounds=(Fraction(-(10**6)), Fraction(10**6))
-        ),
+        f"{kind} as number": Column(f"{kind} as number", "number", bounds=(Fraction(-(10**6)), Fraction(10**6))),
         f"{kind} as text": Column(f"{kind} as text"),
     }.items()
 } | {"mark": Column("mark")}
@@ -90,8 +88,8 @@ def measured(kind: str) -> Measure:
         None,
         (),
         (
-            Pinned(f'"{kind} as number"', -(10**12), 10**12, FINE, 1),
-            Pinned(f'CASE WHEN "{kind} as text" IS NOT NULL THEN {hashed} END', 0, 1000003, Fraction(1), 1),
+            GridValue(f'"{kind} as number"', -(10**12), 10**12, FINE, 1),
+            GridValue(f'CASE WHEN "{kind} as text" IS NOT NULL THEN {hashed} END', 0, 1000003, Fraction(1), 1),
         ),
         columns=frozenset({f"{kind} as number", f"{kind} as text", "mark"}),
     )
@@ -116,13 +114,13 @@ Sums = dict[tuple[int, int, int], tuple[int, ...]]
 
 def finished(path: Path, of: Stream, measures: Sequence[Measure]) -> list[Sums]:
     with engine(of, measures) as running:
-        passes = list(running.finished([part(path)], 1, TICKS))
+        passes = list(running.scan_ranges([part(path)], 1, TICKS))
     return [sums(passes, place) for place in range(len(measures))]
 
 
 def live(path: Path, of: Stream, measures: Sequence[Measure]) -> list[Sums]:
     with engine(of, measures) as running:
-        passes = [running.block(block.data, 1, TICKS, False) for block in ParquetFile(path, of).blocks()]
+        passes = [running.scan_block(block, 1, TICKS, False) for block in ParquetFile(path, of).blocks()]
     return [sums(passes, place) for place in range(len(measures))]
 
 
@@ -130,6 +128,7 @@ def no_batches(*_: Any) -> Any:
     raise AssertionError("a good file must be read by DuckDB itself")
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("timezone", ["UTC", "America/New_York"])
 def test_a_row_is_the_same_whichever_way_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timezone: str
@@ -138,15 +137,15 @@ def test_a_row_is_the_same_whichever_way_it_is_read(
     measures = [measured(kind) for kind in ALL_KINDS]
     good, bad = written(tmp_path / "good.parquet", bad=False), written(tmp_path / "bad.parquet", bad=True)
     in_batches, in_lines = finished(bad, of, measures), live(bad, of, measures)
-    monkeypatch.setattr("streamgauge.engines.reading.parquet_batches", no_batches)
-    monkeypatch.setattr("streamgauge.sources.parquet.parquet_batches", no_batches)
+    monkeypatch.setattr("streamgauge.engines.duckdb.readers.read_tables", no_batches)
+    monkeypatch.setattr("streamgauge.sources.parquet.read_parquet_batches", no_batches)
     told = dict(zip(ALL_KINDS, finished(good, of, measures), strict=True))
     assert all(len(found) == LENGTH for found in told.values())
     assert dict(zip(ALL_KINDS, in_batches, strict=True)) == told
     assert dict(zip(ALL_KINDS, in_lines, strict=True)) == told
     assert dict(zip(ALL_KINDS, live(good, of, measures), strict=True)) == told
     assert {kind for kind, found in told.items() if not any(row[3] for row in found.values())} == {
-        *("nothing", "time of day", "time of day, ns", "time of day, ms", "list", "struct", "map", *NESTED),
+        *("nothing", "time of day", "time of day, ns", "time of day, ms", "list", "struct", "map", *NESTED)
     }
 
 
@@ -173,6 +172,7 @@ TIMES = {
 }
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize(
     ("time_format", "timezone"),
     [
@@ -184,10 +184,8 @@ TIMES = {
         ("epoch ns", "UTC"),
     ],
 )
-def test_a_time_goes_by_its_own_type_live_as_finished(
-    tmp_path: Path, time_format: str, timezone: str
-) -> None:
-    second = Pinned("CAST(date_part('us', \"ts\") AS DOUBLE)", 0, 60_000_000, Fraction(1), 1)
+def test_a_time_goes_by_its_own_type_live_as_finished(tmp_path: Path, time_format: str, timezone: str) -> None:
+    second = GridValue("CAST(date_part('us', \"ts\") AS DOUBLE)", 0, 60_000_000, Fraction(1), 1)
     of = stream("parquet", user=None, columns={}, time_format=time_format, timezone=timezone)
     measures = [Measure(None, (), (second,), columns=frozenset({"ts"}))]
     for kind, times in TIMES.items():
@@ -225,7 +223,7 @@ def test_the_least_timestamp_harms_no_user(tmp_path: Path) -> None:
 def test_columns_as_pyarrow_has_them_are_not_what_the_file_says() -> None:
     """A broken twin: what `_plain` mends is read otherwise, or not at all, without it."""
     with duckdb.connect() as alone:
-        alone.register("plain", pa.table({"x": _plain(KINDS["duration"])}))
+        alone.register("plain", pa.table({"x": _to_plain(KINDS["duration"])}))
         assert alone.execute("SELECT x FROM plain LIMIT 1").fetchall() == [(2**63 - 1,)]
         alone.register("raw", pa.table({"x": KINDS["duration"]}))
         assert alone.execute("SELECT typeof(x) FROM raw LIMIT 1").fetchall() == [("INTERVAL",)]

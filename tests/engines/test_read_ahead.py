@@ -5,7 +5,7 @@ from threading import enumerate as threads
 
 import pytest
 
-from streamgauge.engines.ahead import read_ahead
+from streamgauge.engines.duckdb.readers import read_ahead
 
 
 def test_items_come_in_order() -> None:

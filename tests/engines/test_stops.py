@@ -1,4 +1,4 @@
-"""A stop is heard wherever a finished source is being read, and what was begun comes to nothing."""
+"""A stop is heard wherever a batch source is being read, and what was begun comes to nothing."""
 
 import os
 import signal
@@ -9,16 +9,16 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from declared import ALL, TICKS, engine, json_line, part, stream
 
-from streamgauge.engines import OutOfMemory
-from streamgauge.engines.answers import Answers
-from streamgauge.engines.connection import Connection
-from streamgauge.engines.finished_scan import FinishedScan
-from streamgauge.query.blocks import Block, FilePart
-from streamgauge.query.measure import Measure
-from streamgauge.query.stopped import Stopped
-from streamgauge.sources.clean import is_clean
+from streamgauge.engines import EngineMemoryError
+from streamgauge.engines.duckdb.aggregation import Answers
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.scan_files import FileScan
+from streamgauge.interfaces import StopRequestedError
+from streamgauge.plan.measure import Measure
+from streamgauge.records.blocks import Block
+from streamgauge.sources.file import is_clean
+from tests.support.declared import ALL, TICKS, Part, engine, json_line, part, stream
 
 SLOW, SLOWER = (
     Measure(f'list_sum(list_transform(range({steps}), lambda x: x * "$tick")) > 0', ()) for steps in (80, 500)
@@ -45,13 +45,13 @@ def soon_after_a_query_begins(monkeypatch: pytest.MonkeyPatch, act: Any) -> None
 
 def scanned(path: Path, stop: Flag | None, measure: Measure = SLOWER) -> list[Any]:
     with engine(stream(), [measure], threads=1) as duck:
-        return list(duck.finished([part(path)], 1, TICKS, stop))
+        return list(duck.scan_ranges([part(path)], 1, TICKS, stop))
 
 
 def test_a_stop_ends_a_query_that_is_running(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop = Flag()
     soon_after_a_query_begins(monkeypatch, stop.set)
-    with pytest.raises(Stopped) as caught:
+    with pytest.raises(StopRequestedError) as caught:
         scanned(visits, stop)
     assert caught.value.__cause__ is None
     assert caught.value.args == ()
@@ -61,29 +61,27 @@ def test_a_stop_that_interrupts_nothing_is_noticed(visits: Path, monkeypatch: py
     """The twin: without the interrupt the query goes on to its end."""
     stop = Flag()
     soon_after_a_query_begins(monkeypatch, stop.set)
-    monkeypatch.setattr(Connection, "interrupt", lambda self: None)
-    with engine(stream(), [SLOW], threads=1) as duck, suppress(Stopped):
-        assert next(duck.finished([part(visits)], 1, TICKS, stop)).counts["records"] == VISITS
+    monkeypatch.setattr(DuckConnection, "interrupt", lambda self: None)
+    with engine(stream(), [SLOW], threads=1) as duck, suppress(StopRequestedError):
+        assert next(duck.scan_ranges([part(visits)], 1, TICKS, stop)).counts["records"] == VISITS
         return
     raise AssertionError("the query must go on to its end")
 
 
-def test_a_stop_ends_the_halving_of_work_that_does_not_fit(
-    visits: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_ends_the_halving_of_work_that_does_not_fit(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried, stop = [], Flag()
 
-    def attempt(self: FinishedScan, first: int, last: int) -> None:
+    def attempt(self: FileScan, first: int, last: int) -> None:
         tried.append((first, last))
         if len(tried) == 3:
             stop.set()
-        raise OutOfMemory("too little")
+        raise EngineMemoryError("too little")
 
-    monkeypatch.setattr(FinishedScan, "_attempt", attempt)
-    with pytest.raises(Stopped):
+    monkeypatch.setattr(FileScan, "_attempt", attempt)
+    with pytest.raises(StopRequestedError):
         scanned(visits, stop, ALL)
     assert len(tried) == 3
-    with pytest.raises(OutOfMemory):
+    with pytest.raises(EngineMemoryError):
         scanned(visits, None, ALL)
     assert len(tried) > 6
 
@@ -99,8 +97,8 @@ def test_a_stop_is_heard_between_blocks(visits: Path) -> None:
                 stop.set()
             yield Block(data[:1000].rpartition(b"\n")[0] + b"\n", 0)
 
-    with engine(stream(), [ALL]) as duck, pytest.raises(Stopped):
-        list(duck.finished([FilePart(visits, False, None, blocks)], 1, TICKS, stop))
+    with engine(stream(), [ALL]) as duck, pytest.raises(StopRequestedError):
+        list(duck.scan_ranges([Part(visits, False, None, blocks)], 1, TICKS, stop))
     assert len(read) < 10
 
 
@@ -108,7 +106,7 @@ def test_a_stop_is_heard_while_a_file_is_looked_at(visits: Path) -> None:
     stop = Flag()
     assert is_clean(visits, stop)
     stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(StopRequestedError):
         is_clean(visits, stop)
 
 

@@ -1,4 +1,4 @@
-"""Over a finished source every user keeps so many events of a tick, in so many ticks: by that user alone."""
+"""Over a batch source every user keeps so many events of a tick, in so many ticks: by that user alone."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from declared import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamgauge.engines import DuckEngine
+from streamgauge.engines.duckdb import scan_files as ranking
+from streamgauge.engines.duckdb.scan_files import FileScan
+from streamgauge.plan import measure as passes
+from streamgauge.privacy import User
+from tests.support.declared import (
     ALL,
     BY_REGION,
     HEADER,
@@ -25,12 +33,6 @@ from declared import (
     sums,
     write_parquet,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from streamgauge.engines import DuckEngine, passes, ranking
-from streamgauge.engines.finished_scan import FinishedScan
-from streamgauge.privacy import User
 
 UNIT = User(max_events_per_tick=2, max_ticks=3)
 Records = list[dict[str, Any]]
@@ -58,17 +60,13 @@ def running(**changes: Any) -> DuckEngine:
 
 
 def by_user(records: Records) -> dict[str, Records]:
-    return {
-        who: [r for r in records if r["who"] == who] for who in {r["who"] for r in records} if who is not None
-    }
+    return {who: [r for r in records if r["who"] == who] for who in {r["who"] for r in records} if who is not None}
 
 
 def events_and_ticks(records: Records) -> tuple[int, list[int]]:
     """How many events of one user survive in which ticks, counted by hand."""
     ticks = sorted({int(record["hours"]) + 1 for record in records})[: UNIT.max_ticks]
-    return sum(
-        min(UNIT.max_events_per_tick, sum(int(r["hours"]) + 1 == t for r in records)) for t in ticks
-    ), ticks
+    return sum(min(UNIT.max_events_per_tick, sum(int(r["hours"]) + 1 == t for r in records)) for t in ticks), ticks
 
 
 def added(answers: Sequence[dict[Any, tuple[int, ...]]]) -> dict[Any, tuple[int, ...]]:
@@ -79,6 +77,7 @@ def added(answers: Sequence[dict[Any, tuple[int, ...]]]) -> dict[Any, tuple[int,
     return total
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(records=visits, order=st.randoms(use_true_random=False))
 def test_a_source_is_the_sum_of_its_users_each_alone(
@@ -87,10 +86,8 @@ def test_a_source_is_the_sum_of_its_users_each_alone(
     path = tmp_path_factory.getbasetemp() / "users.jsonl"
     with running() as tested:
         shuffled = order.sample(records, len(records))
-        together = list(tested.finished([part(write(path, shuffled))], 1, TICKS))
-        alone = [
-            list(tested.finished([part(write(path, own))], 1, TICKS)) for own in by_user(records).values()
-        ]
+        together = list(tested.scan_ranges([part(write(path, shuffled))], 1, TICKS))
+        alone = [list(tested.scan_ranges([part(write(path, own))], 1, TICKS)) for own in by_user(records).values()]
     for measure in (0, 1):
         assert sums(together, measure) == added([sums(one, measure) for one in alone])
     for own, found in zip(by_user(records).values(), alone, strict=True):
@@ -108,22 +105,20 @@ def visitors(count: int = 400) -> Records:
     ]
 
 
-def test_parts_files_blocks_and_passes_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_files_blocks_and_passes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "all.jsonl", visitors())
     halves = [write(tmp_path / f"{i}.jsonl", visitors()[i::2]) for i in (0, 1)]
     with running() as tested:
-        whole = [sums(tested.finished([part(path)], 1, TICKS), measure) for measure in (0, 1)]
-        tally = counted(tested.finished([part(path)], 1, TICKS))
+        whole = [sums(tested.scan_ranges([part(path)], 1, TICKS), measure) for measure in (0, 1)]
+        tally = counted(tested.scan_ranges([part(path)], 1, TICKS))
         for files in ([part(path, clean=False)], [part(halves[0]), part(halves[1], clean=False)]):
             for parts in (1, 4):
-                monkeypatch.setattr(FinishedScan.__init__, "__defaults__", (parts, frozenset()))
-                found = list(tested.finished(files, 1, TICKS))
+                monkeypatch.setattr(FileScan.__init__, "__defaults__", (parts, frozenset()))
+                found = list(tested.scan_ranges(files, 1, TICKS))
                 assert [sums(found, measure) for measure in (0, 1)] == whole
                 assert counted(found) == tally
-        monkeypatch.setattr(passes.cut, "__defaults__", (5 * (4 + passes.numbers(BY_REGION)),))
-        found = list(tested.finished([part(path)], 1, TICKS))
+        monkeypatch.setattr(passes.split_ticks, "__defaults__", (5 * (4 + passes.count_tally_numbers(BY_REGION)),))
+        found = list(tested.scan_ranges([part(path)], 1, TICKS))
         assert len(found) == 5
         assert [sums(found, measure) for measure in (0, 1)] == whole
     assert whole[1] != expected(visitors())
@@ -132,8 +127,8 @@ def test_parts_files_blocks_and_passes_change_nothing(
 def test_bounds_count_from_the_first_tick_wherever_a_run_resumes(tmp_path: Path) -> None:
     path = write(tmp_path / "all.jsonl", visitors())
     with running() as tested:
-        whole = sums(tested.finished([part(path)], 1, TICKS))
-        late = sums(tested.finished([part(path)], 3, TICKS))
+        whole = sums(tested.scan_ranges([part(path)], 1, TICKS))
+        late = sums(tested.scan_ranges([part(path)], 3, TICKS))
     assert late == {key: row for key, row in whole.items() if key[0] >= 3}
     assert late
 
@@ -143,7 +138,7 @@ def test_bounds_come_before_any_filter(tmp_path: Path) -> None:
     cool = replace(ALL, where='"temperature" <= 38', columns=frozenset({"temperature"}))
     records = [{"hours": 0, "temperature": value, "who": "ann"} for value in (36, 37, 39, 40, 41)]
     with engine(stream(unit=UNIT), [warm, cool]) as tested:
-        found = list(tested.finished([part(write(tmp_path / "a.jsonl", records))], 1, TICKS))
+        found = list(tested.scan_ranges([part(write(tmp_path / "a.jsonl", records))], 1, TICKS))
     assert sum(sums(found, measure).get((1, 0, 0), (0,))[0] for measure in (0, 1)) == UNIT.max_events_per_tick
 
 
@@ -151,24 +146,22 @@ def test_csv_and_json_know_the_same_users(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("\n".join([",".join(HEADER), *map(csv_line, visitors())]))
     with running(format="csv") as tested:
-        found = sums(tested.finished([part(path, header=HEADER)], 1, TICKS))
+        found = sums(tested.scan_ranges([part(path, header=HEADER)], 1, TICKS))
     with running() as tested:
-        assert found == sums(tested.finished([part(write(tmp_path / "a.jsonl", visitors()))], 1, TICKS))
+        assert found == sums(tested.scan_ranges([part(write(tmp_path / "a.jsonl", visitors()))], 1, TICKS))
 
 
-def test_too_little_memory_for_all_users_changes_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_for_all_users_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "many.parquet"
     times = f"make_timestamp({START} + (i * 7 % {TICKS}) * {HOUR}) AS ts"
     values = "'north' AS region, 35 + i % 70 / 10 AS temperature, i % 5003 AS who"
     write_parquet(path, f"SELECT {times}, {values} FROM range(250000) t(i)")
     answers, tried = [], []
-    lighter = FinishedScan._lighter
-    monkeypatch.setattr(FinishedScan, "_lighter", lambda scan: tried.append(1) or lighter(scan))
+    lighter = FileScan._reduce_load
+    monkeypatch.setattr(FileScan, "_reduce_load", lambda scan: tried.append(1) or lighter(scan))
     for memory in ("600MB", "24MB"):
         with engine(stream("parquet", UNIT), [ALL, BY_REGION], memory=memory, threads=2) as tested:
-            found = list(tested.finished([part(path)], 1, TICKS))
+            found = list(tested.scan_ranges([part(path)], 1, TICKS))
             answers.append((sums(found), sums(found, 1), counted(found)))
     assert tried
     assert answers[0] == answers[1]
@@ -181,7 +174,7 @@ def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch
 
     def survivors() -> list[dict[Any, tuple[int, ...]]]:
         with engine(stream(unit=User(1, 1)), threads=1) as tested:
-            return [sums(tested.finished([part(path)], 1, TICKS)) for path in (forth, back)]
+            return [sums(tested.scan_ranges([part(path)], 1, TICKS)) for path in (forth, back)]
 
     one, other = survivors()
     assert one == other
@@ -196,7 +189,7 @@ def test_users_are_told_apart_however_long_their_names_are(tmp_path: Path) -> No
     names = [long, long + "!", hashlib.sha256(long.encode()).hexdigest(), "sha256", "z" * 64, "z" * 65]
     records = [{"hours": 0, "who": who} for who in names for _ in range(5)]
     with engine(stream(unit=UNIT), [ALL]) as tested:
-        found = sums(tested.finished([part(write(tmp_path / "a.jsonl", records))], 1, TICKS))
+        found = sums(tested.scan_ranges([part(write(tmp_path / "a.jsonl", records))], 1, TICKS))
     assert found == {(1, 0, 0): (len(names) * UNIT.max_events_per_tick,)}
 
 
@@ -206,8 +199,6 @@ def test_records_that_were_dropped_are_no_events_of_their_users(tmp_path: Path) 
     nobody = [{"hours": 0, "who": None}] * 9
     own = [{"hours": i, "who": "ann"} for i in range(UNIT.max_ticks)]
     with engine(stream(unit=UNIT), [ALL]) as tested:
-        found = list(
-            tested.finished([part(write(tmp_path / "a.jsonl", [*outside, *nobody, *own]))], 1, TICKS)
-        )
+        found = list(tested.scan_ranges([part(write(tmp_path / "a.jsonl", [*outside, *nobody, *own]))], 1, TICKS))
     assert sums(found) == {(tick, 0, 0): (1,) for tick in range(1, UNIT.max_ticks + 1)}
     assert counted(found) == {**counted(found), "outside": 9, "no user": 9, "bounded": 0}

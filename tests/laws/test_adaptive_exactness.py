@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adaptive_catalogue import CASES, HALF, Adapting, adapting, every_adapting, truth
-from test_adaptive_runs import stream
 
 import streamgauge as sg
 from streamgauge import adaptive
-from streamgauge.adaptive.pegasus import Pegasus
-from streamgauge.adaptive.window_budget import WindowClaim
-from streamgauge.audit.spending import worst_window
-from streamgauge.continual.saved import NoNoise
+from streamgauge.adaptive.pegasus.pegasus import Pegasus
+from streamgauge.adaptive.w_event.budget import WEventMechanism
+from streamgauge.audit.subjects.adaptive import find_worst_window
+from streamgauge.continual.state_io import BlankNoise
 from streamgauge.noise import Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss
-from streamgauge.testing import CountedNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, SilentNoise
+from tests.laws.test_adaptive_runs import stream
+from tests.support.adaptive_catalogue import CASES, HALF, Adapting, adapting, every_adapting, truth
 
 TICKS = 24
 SHORT = 3
@@ -56,7 +56,7 @@ def test_without_noise_a_centre_under_noise_alone_is_the_truth(case: Adapting) -
     claim, values = case.claim(TICKS), stream(case.width)
     release = claim.start(case.width, SilentNoise()).feed(values)
     exact = truth(claim, values, release.lowest)
-    for tick, bar in enumerate(release.bars):
+    for tick, bar in enumerate(release.error_bounds):
         if isinstance(bar, NoiseSum):
             np.testing.assert_array_equal(release.centre[tick], exact[tick])
 
@@ -65,17 +65,17 @@ def test_without_noise_a_centre_under_noise_alone_is_the_truth(case: Adapting) -
 def test_what_is_said_before_there_are_data_says_something_or_that_it_does_not(case: Adapting) -> None:
     claim = case.claim(TICKS)
     for tick in (1, 7, TICKS):
-        widths = np.asarray(claim.bar(tick).half_width(0.9))
+        widths = np.asarray(claim.error_bound(tick).half_width(0.9))
         assert (widths > 0).all()
     with pytest.raises(ValueError, match=rf"^tick must be at most the horizon {TICKS}, got {TICKS + 1}$"):
-        claim.bar(TICKS + 1)
+        claim.error_bound(TICKS + 1)
 
 
 @every_adapting
 def test_the_releases_of_one_group_are_its_columns(case: Adapting) -> None:
     release = case.claim(TICKS).start(case.width, SilentNoise()).feed(stream(case.width))
     for column in range(release.value.shape[1]):
-        one = release.of_group(column)
+        one = release.select_group(column)
         np.testing.assert_array_equal(one.stddev, release.stddev[:, column])
         np.testing.assert_array_equal(one.interval(0.8), [end[:, column] for end in release.interval(0.8)])
 
@@ -92,14 +92,12 @@ def test_intervals_hold_whole_numbers_that_are_no_floats(case: Adapting) -> None
 
 def decided(release: Any) -> Any:
     """What a run has decided, tick by tick: all flags, and all whole numbers of bars but noisy distances."""
-    flags = [
-        getattr(release, name).tobytes() for name in release.arrays if getattr(release, name).dtype == bool
-    ]
-    return tuple(flags), tuple((type(bar).__name__, repr(public_parts(bar))) for bar in release.bars)
+    flags = [getattr(release, name).tobytes() for name in release.array_names if getattr(release, name).dtype == bool]
+    return tuple(flags), tuple((type(bar).__name__, repr(public_parts(bar))) for bar in release.error_bounds)
 
 
 def public_parts(bar: Any) -> list[Any]:
-    names = ("draws", "ordinal", "waiting", "inside", "unread", "noise")
+    names = ("draws", "ordinal", "is_waiting", "draws_inside", "unread_ticks", "noise")
     return [getattr(bar, name) for name in names if hasattr(bar, name)]
 
 
@@ -151,10 +149,10 @@ def drawn(case: Adapting, loss: Loss, **more: Any) -> list[Fraction]:
 def test_a_unit_of_several_steps_is_as_one_of_a_part_of_the_loss(case: Adapting) -> None:
     """But for windows, which have a budget of their own: there every window spends epsilon at most."""
     claim = case.claim(SHORT, unit=sg.WEvent(3), bound=2)
-    assert claim.steps == 6
-    assert claim.share == sg.Pure(Fraction(1, 12))
-    if isinstance(claim, WindowClaim):
-        assert worst_window(case.claim(7, unit=sg.WEvent(3), bound=2), 7).amount <= HALF.amount
+    assert claim.max_unit_steps == 6
+    assert claim.step_loss == sg.Pure(Fraction(1, 12))
+    if isinstance(claim, WEventMechanism):
+        assert find_worst_window(case.claim(7, unit=sg.WEvent(3), bound=2), 7).amount <= HALF.amount
         return
     assert drawn(case, HALF, unit=sg.WEvent(3), bound=2) == drawn(case, sg.Pure(Fraction(1, 12)))
 
@@ -181,7 +179,7 @@ def unsaid(state: Any) -> list[str]:
 
 @every_adapting
 def test_every_array_of_a_state_says_whether_it_is_exact_and_what_is_is_not_shown(case: Adapting) -> None:
-    for state in states(case.claim(SHORT).initial(case.width, NoNoise())):
+    for state in states(case.claim(SHORT).initial(case.width, BlankNoise())):
         assert unsaid(state) == [], type(state)
 
 

@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from adaptive_catalogue import Adapting, every_adapting, truth
 
 from streamgauge import Pure
-from streamgauge.adaptive import Adaptive, Released
-from streamgauge.adaptive.pegasus import Pegasus
+from streamgauge.adaptive import AdaptiveMechanism, AdaptiveRelease
+from streamgauge.adaptive.pegasus.pegasus import Pegasus
 from streamgauge.noise import Ints, Noise
 from streamgauge.postprocess import Hierarchy
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.adaptive_catalogue import Adapting, every_adapting, truth
 
 HOSTILE = np.array([0, 0, 0, 90, 0, 8, 16, 24, 32, 0, 60, 0, 60, -40, -40, 0])
 TICKS = len(HOSTILE)
@@ -24,10 +24,10 @@ CONFIDENCE = 0.9
 RUNS, FEW = 1200, 120  # of groups side by side, and of starts
 Z = 6.5  # standard errors: p below 1e-10 each
 
-Seen = tuple[Released, np.ndarray]  # what was released, and the truth
+Seen = tuple[AdaptiveRelease, np.ndarray]  # what was released, and the truth
 
 
-def simulated(claim: Adaptive[Any], noise: Noise) -> list[Seen]:
+def simulated(claim: AdaptiveMechanism[Any], noise: Noise) -> list[Seen]:
     """Runs on the hostile stream: groups of one start, trees of one forest, or starts of their own."""
     trees = getattr(claim, "hierarchy", None)
     if trees is not None:
@@ -35,7 +35,7 @@ def simulated(claim: Adaptive[Any], noise: Noise) -> list[Seen]:
         forest = replace(claim, hierarchy=Hierarchy(parents))
         leaves = np.arange(len(trees.leaves) * FEW) % len(trees.leaves)
         return [fed(forest, HOSTILE[:, None] // (1 + leaves), noise)]
-    if not claim.JOINT:
+    if not claim.HAS_JOINT_GROUPS:
         return [fed(claim, np.repeat(HOSTILE[:, None], RUNS, axis=1), noise)]
     return [fed(claim, HOSTILE[:, None], noise) for _ in range(FEW)]
 
@@ -45,7 +45,7 @@ def runs_of(case: Adapting) -> list[Seen]:
     return simulated(case.claim(TICKS), InsecureNoise(12))
 
 
-def fed(claim: Adaptive[Any], values: np.ndarray, noise: Noise) -> Seen:
+def fed(claim: AdaptiveMechanism[Any], values: np.ndarray, noise: Noise) -> Seen:
     release = claim.start(values.shape[1], noise).feed(values)
     return release, truth(claim, values, release.lowest)
 
@@ -56,7 +56,7 @@ def covered(seen: list[Seen], factor: float = 1.0) -> tuple[np.ndarray, int]:
     return np.concatenate(inside, axis=1).mean(axis=1), sum(each.shape[1] for each in inside)
 
 
-def within(release: Released, exact: np.ndarray, factor: float) -> np.ndarray:
+def within(release: AdaptiveRelease, exact: np.ndarray, factor: float) -> np.ndarray:
     low, high = release.interval(CONFIDENCE)
     half = factor * np.maximum(high - release.centre, release.centre - low)
     return np.asarray(np.abs(exact - release.centre) <= half)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adaptive_catalogue import Adapting, every_adapting, shown
-from forging import altered, forged
-from test_runs import Failing
 
 import streamgauge as sg
-from streamgauge.continual import BadSave, HorizonPassed, Run, RunFailed
+from streamgauge.continual import HorizonExceededError, InvalidSaveError, Run, RunFailedError
 from streamgauge.noise import EphemeralNoise, SecureNoise
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.laws.test_runs import Failing
+from tests.support.adaptive_catalogue import Adapting, every_adapting, shown
+from tests.support.forging import altered, forged
 
 TICKS = 24
 CUTS = [0, 1, 2, 9, 10, 10, TICKS]
@@ -43,11 +43,11 @@ def test_feed_equals_steps(case: Adapting) -> None:
     claim, values = case.claim(TICKS), stream(case.width)
     stepped, fed = (claim.start(case.width, InsecureNoise(1)) for _ in range(2))
     one = [stepped.step(row) for row in values]
-    two = claim.joined([fed.feed(values[a:b]) for a, b in pairwise(CUTS)])
+    two = claim.join_releases([fed.feed(values[a:b]) for a, b in pairwise(CUTS)])
     for tick, release in enumerate(one):
-        for name in release.arrays:
+        for name in release.array_names:
             np.testing.assert_array_equal(getattr(release, name), getattr(two, name)[tick])
-    same(one[-1], two.of_tick(-1))
+    same(one[-1], two.select_tick(-1))
     assert fed.tick == stepped.tick == TICKS
     assert fed.save() == stepped.save()
 
@@ -59,7 +59,7 @@ def test_a_block_of_one_group_equals_its_column(case: Adapting) -> None:
         return  # as wide as it has leaves
     column = claim.start(1, InsecureNoise(2)).feed(values[:, 0])
     assert column.value.shape == (TICKS,)
-    same(column, claim.start(1, InsecureNoise(2)).feed(values).of_group(0))
+    same(column, claim.start(1, InsecureNoise(2)).feed(values).select_group(0))
 
 
 @every_adapting
@@ -78,17 +78,17 @@ def test_a_saved_run_goes_on_bit_for_bit(case: Adapting, tick: int) -> None:
 def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Adapting) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(case.width, SilentNoise()).save()
-    with pytest.raises(BadSave, match=r"^saved must be a run of .*, got one of "):
+    with pytest.raises(InvalidSaveError, match=r"^saved must be a run of .*, got one of "):
         case.claim(TICKS, bound=2).load(saved)
-    with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
+    with pytest.raises(InvalidSaveError, match=r"^saved must be whole, got a truncated or altered run$"):
         claim.load(altered(saved))
-    with pytest.raises(BadSave, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
+    with pytest.raises(InvalidSaveError, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
         claim.load(b"")
     tampered = [(b'"tick": 0', b'"tick": -1'), (b'"tick": 0', b'"tick": 1.5'), (b'"saves"', b'"seals"')]
     if claim.memory():  # one that remembers nothing of groups goes on with any number of them
         tampered.append((b'"width": ' + str(case.width).encode(), b'"width": 9'))
     for old, new in tampered:
-        with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
+        with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):
             claim.load(forged(saved, old, new))
 
 
@@ -96,10 +96,10 @@ def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Adapting) -
 def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Adapting) -> None:
     run = case.claim(5).start(case.width, SilentNoise())
     run.feed(stream(case.width, 5))
-    with pytest.raises(HorizonPassed, match=r"^tick must be at most the horizon 5, got 6$"):
+    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 5, got 6$"):
         run.step(np.ones(case.width, int))
     with pytest.raises(ValueError, match=r"^tick must be at most the horizon 5, got 6$"):
-        case.claim(5).checked(6)
+        case.claim(5).check_tick(6)
     assert run.tick == 5
 
 
@@ -109,7 +109,7 @@ def test_a_run_whose_noise_failed_refuses_to_go_on(case: Adapting) -> None:
     with pytest.raises(OSError, match="no entropy"):
         consume(run)
     for act in (lambda: run.step(np.ones(case.width, int)), run.save, lambda: run.tick):
-        with pytest.raises(RunFailed, match=r"^run must be whole to go on"):
+        with pytest.raises(RunFailedError, match=r"^run must be whole to continue"):
             act()
 
 
@@ -120,13 +120,13 @@ def test_a_run_cannot_be_copied_or_pickled_or_go_on_in_a_child(case: Adapting) -
         with pytest.raises(TypeError, match="must not be"):
             act(run)
     run._process += 1  # as a child would find it
-    with pytest.raises(RunFailed, match=r"^run must go on in the process that began it"):
+    with pytest.raises(RunFailedError, match=r"^run must continue in the process that began it"):
         run.save()
 
 
 @every_adapting
 def test_a_pan_private_run_keeps_no_key_and_answers_intrusions(case: Adapting) -> None:
-    if case.cls.RESTS_EXACT:
+    if case.cls.EXACT_MEMORY:
         with pytest.raises(ValueError, match=r"^pan_private must be False for .* \(.*\), got True$"):
             case.claim(TICKS, pan_private=True)
         return
@@ -149,10 +149,8 @@ def test_groups_that_join_late_are_as_if_they_had_been_there_or_are_refused(case
     claim, values = case.claim(TICKS), stream(5)
     run = claim.start(case.width, SilentNoise())
     run.feed(values[:JOINED, : case.width])
-    if claim.JOINT or claim.pan_private:
-        with pytest.raises(
-            TypeError, match=r"^(pan_private must be False to widen|width must stay as it is)"
-        ):
+    if claim.HAS_JOINT_GROUPS or claim.pan_private:
+        with pytest.raises(TypeError, match=r"^(pan_private must be False to widen|width must stay as it is)"):
             run.widen(2)
         assert run.step(values[JOINED, : case.width]).value.size, "a run that was refused goes on"
         return
@@ -173,7 +171,7 @@ def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Adapting)
         run.step([1.0] * width)
     with pytest.raises(ValueError, match=rf"^values must be one number per group \({width}\), got 9$"):
         run.step([1] * 9)
-    assert len(run.feed(np.zeros((0, width), int)).bars) == 0
+    assert len(run.feed(np.zeros((0, width), int)).error_bounds) == 0
     nodes = len(getattr(claim, "hierarchy", range(width)))
     ends = np.resize([np.iinfo(np.int64).min, np.iinfo(np.int64).max], width)
     for row in [ends, ends[::-1], ends, ends, np.zeros(width, int), ends]:
@@ -184,7 +182,7 @@ def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Adapting)
 
 
 REFUSED: dict[str, tuple[str, list[Any]]] = {
-    "bound": ("bound must be a whole number of at least 1 or a Reach above 0, got", [0, -1, True, 1.5, "3"]),
+    "bound": ("bound must be a whole number of at least 1 or a Sensitivity above 0, got", [0, -1, True, 1.5, "3"]),
     "horizon": ("horizon must be a whole number of at least 1, got", [0, -3, True, 2.0]),
     "loss": ("loss must be ", [sg.Zcdp(1), "a lot"]),
     "unit": ("unit must be an Event, Tick, WEvent or User, got", [sg.WEvent]),
@@ -216,7 +214,7 @@ def test_a_claim_is_frozen_hashable_printable_and_says_what_its_error_depends_on
     assert repr(claim).startswith(case.cls.__name__)
     with pytest.raises(AttributeError):
         claim.loss = sg.Pure(9)
-    assert claim.DEPENDS
-    assert not claim.DEPENDS.endswith(".")
+    assert claim.ERROR_DEPENDS_ON
+    assert not claim.ERROR_DEPENDS_ON.endswith(".")
     assert {*claim.WINDOWS} <= {"each", "sliding", "running"}
     assert claim.memory() >= 0

@@ -1,9 +1,10 @@
 """Statistical laws: the error that is claimed is the error that is had."""
 
 import numpy as np
-from catalogue import Case, every_kept_case
+import pytest
 
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.catalogue import Case, every_kept_case
 
 WIDTH, TICKS = 4000, 24
 BANDED = 9  # ticks of a band: the law of each is inverted
@@ -45,6 +46,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(case: Case) -> None:
         assert covered > 0.9 - Z * np.sqrt(0.09 / WIDTH)
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_a_band_holds_all_ticks_at_once(case: Case) -> None:
     claim = case.claim(BANDED)

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import CASES, KEPT, Case, every_case, exported, mechanisms
 
-from streamgauge.continual import ExponentialDecay, Mechanism, PolynomialDecay, WindowSum
+from streamgauge.continual import ExponentialDecay, LinearMechanism, PolynomialDecay, WindowSum
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.testing import CountedNoise, ImpulseNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, ImpulseNoise, SilentNoise
+from tests.support.catalogue import CASES, KEPT, Case, every_case, exported, mechanisms
 
 TICKS = 40
 CLOSE = 1e-9
@@ -20,7 +20,7 @@ def stream(ticks: int, width: int = 1) -> np.ndarray:
 
 
 def test_every_mechanism_is_exported_or_is_the_way_of_one_that_is() -> None:
-    ways = {type(getattr(case.claim(TICKS), "way", None)) for case in CASES}
+    ways = {type(getattr(case.claim(TICKS), "implementation", None)) for case in CASES}
     assert set(mechanisms()) <= {*exported(), *ways}
 
 
@@ -40,14 +40,14 @@ def test_silent_noise_gives_the_exact_answer_at_every_tick(case: Case) -> None:
     assert off.max() < 1e-6
 
 
-def asked(claim: Mechanism[Any]) -> np.ndarray:
+def asked(claim: LinearMechanism[Any]) -> np.ndarray:
     """The weight of item s in the answer at tick t: running sums, unless the claim says otherwise."""
     age = np.subtract.outer(np.arange(TICKS), np.arange(TICKS))
     weights = np.ones_like(age, float)
     if hasattr(claim, "window"):
         weights = (age < claim.window).astype(float)
-    if hasattr(claim, "remaining"):
-        weights = float(claim.remaining) ** np.maximum(age, 0)
+    if hasattr(claim, "decay_factor"):
+        weights = float(claim.decay_factor) ** np.maximum(age, 0)
     if hasattr(claim, "exponent"):
         weights = (np.maximum(age, 0) + 1.0) ** -float(Fraction(claim.exponent))
     return np.where(age >= 0, weights, 0)
@@ -58,11 +58,10 @@ def test_measured_and_decoded_the_strategy_is_what_was_asked_for(case: Case) -> 
     claim = case.claim(TICKS)
     answers = asked(claim)
     np.testing.assert_allclose(claim.strategy(TICKS).workload, answers, atol=1e-6)
-    assert (
-        isinstance(claim, WindowSum | ExponentialDecay | PolynomialDecay) or (answers == np.tri(TICKS)).all()
-    )
+    assert isinstance(claim, WindowSum | ExponentialDecay | PolynomialDecay) or (answers == np.tri(TICKS)).all()
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_the_noise_is_decoded_as_the_strategy_says(case: Case) -> None:
     claim = case.claim(TICKS)

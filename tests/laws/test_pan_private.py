@@ -1,7 +1,7 @@
 """Laws of pan-privacy: the memory, seen together with all releases, loses no more than the releases.
 
 What an intruder sees is linear in data and draws; both maps are found by trying, and the least cost of hiding
-an event is computed (see `streamgauge.audit.linear`). No help of the mechanism's own matrices is taken, so
+an event is computed (see `audit.exact.linear`). No help of the mechanism's own matrices is taken, so
 that a register without noise has nowhere to hide.
 """
 
@@ -12,23 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import CASES, Case
 
 from streamgauge import Pure, User
-from streamgauge.audit.intruders import Intruder, worst_intrusion, worst_to
-from streamgauge.continual import Kary, Mechanism
+from streamgauge.audit.subjects.pan_private import Intruder, compute_worst_to, worst_intrusion
+from streamgauge.continual import Kary, LinearMechanism
 from streamgauge.noise import EphemeralNoise, Ints, Keystream, Noise, SecureNoise
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.catalogue import CASES, Case
 
 TICKS = 9
 PRIVATE = [case for case in CASES if case.claim(TICKS).pan_private and case.loss.currency != "approximate"]
 every_private_case = pytest.mark.parametrize("case", PRIVATE, ids=str)
 
 
-def declared(claim: Mechanism[Any]) -> float:
-    return float(claim.loss.kept_as.amount) * (1 + 1e-6)
+def declared(claim: LinearMechanism[Any]) -> float:
+    return float(claim.loss.additive_loss.amount) * (1 + 1e-6)
 
 
+@pytest.mark.one_of_each("case")
 @every_private_case
 def test_one_unannounced_intrusion_loses_no_more_than_declared(case: Case) -> None:
     for ticks in (1, 3, 4, TICKS):
@@ -36,6 +37,7 @@ def test_one_unannounced_intrusion_loses_no_more_than_declared(case: Case) -> No
         assert worst_intrusion(claim, ticks).amount <= declared(claim)
 
 
+@pytest.mark.one_of_each("case")
 @every_private_case
 def test_announced_intrusions_besides_lose_no_more_or_are_refused(case: Case) -> None:
     claim = case.claim(TICKS)
@@ -46,7 +48,7 @@ def test_announced_intrusions_besides_lose_no_more_or_are_refused(case: Case) ->
         assert run.step([1]).shape == (1,)
         return
     for peek, asked in ((3, 6), (6, 3), (4, 4), (1, 8)):
-        assert worst_to(claim, TICKS, Intruder(peek, asked)).amount <= declared(claim)
+        assert compute_worst_to(claim, TICKS, Intruder(peek, asked)).amount <= declared(claim)
 
 
 def test_all_but_segments_survive_announced_intrusions() -> None:

@@ -5,15 +5,15 @@ import pickle
 from typing import Any
 
 import pytest
-from panprivate_catalogue import claim_of, estimators_found, every_estimator
 
 import streamgauge as sg
 from streamgauge import panprivate
-from streamgauge.continual.saved import BadSave
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.noise import SecureNoise
-from streamgauge.panprivate import NoIntrusionLeft, NoReleaseLeft
+from streamgauge.panprivate import IntrusionsExhaustedError, ReleasesExhaustedError
 from streamgauge.privacy import XAdjacent
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.panprivate_catalogue import claim_of, estimators_found, every_estimator
 
 BATCHES: tuple[list[Any], ...] = ([3, 1, 3], [], [39, -1, 40, None, "x", 2.5, 1])
 
@@ -48,7 +48,7 @@ def test_a_run_that_is_saved_and_loaded_goes_on_as_if_it_were_not(cls: type[Any]
 @every_estimator
 def test_no_run_of_another_claim_goes_on(cls: type[Any]) -> None:
     saved = claim_of(cls).start().save()
-    with pytest.raises(BadSave):
+    with pytest.raises(InvalidSaveError):
         claim_of(cls, universe=41).load(saved)
 
 
@@ -65,7 +65,7 @@ def test_intrusions_are_limited_and_refusals_change_nothing(cls: type[Any]) -> N
     run = claim_of(cls, intrusions=2).start()
     for _ in range(2):
         run.intrude()
-    with pytest.raises(NoIntrusionLeft, match=r"^intrusions must be at most the 2 that the claim reserves"):
+    with pytest.raises(IntrusionsExhaustedError, match=r"^intrusions must be at most the 2 that the claim reserves"):
         run.intrude()
     assert run.intrusions == 2
     assert run.estimate() is not None
@@ -76,14 +76,12 @@ def test_what_is_handed_over_is_not_what_the_run_goes_on_with(cls: type[Any]) ->
     claim = claim_of(cls, intrusions=1, universe=400)
     run = claim.start()
     seen = run.intrude()
-    with run._alone() as state:
+    with run._locked() as state:
         assert repr(vars_of(seen)) != repr(vars_of(state))
 
 
 def vars_of(state: Any) -> list[Any]:
-    return [
-        getattr(state, name).tolist() for name in state.__slots__ if hasattr(getattr(state, name), "tolist")
-    ]
+    return [getattr(state, name).tolist() for name in state.__slots__ if hasattr(getattr(state, name), "tolist")]
 
 
 @every_estimator
@@ -128,10 +126,10 @@ def test_a_loss_must_be_pure(cls: type[Any]) -> None:
         claim_of(cls, loss=sg.Zcdp(1))
 
 
-@pytest.mark.parametrize("cls", [cls for cls in estimators_found() if not hasattr(cls, "signed")])
+@pytest.mark.parametrize("cls", [cls for cls in estimators_found() if not hasattr(cls, "count_signs")])
 def test_releases_are_limited(cls: type[Any]) -> None:
     run = claim_of(cls, releases=2).start()
     for _ in range(2):
         run.estimate()
-    with pytest.raises(NoReleaseLeft, match=r"^releases must be at most the 2 that the claim pays for"):
+    with pytest.raises(ReleasesExhaustedError, match=r"^releases must be at most the 2 that the claim pays for"):
         run.estimate()

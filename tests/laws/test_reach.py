@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import Case, every_case, every_kept_case
 
 import streamgauge as sg
-from streamgauge.continual import Mechanism, Strategy
+from streamgauge.continual import LinearMechanism, Strategy
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.privacy import Reach, Tick
+from streamgauge.privacy import Sensitivity, Tick
+from tests.support.catalogue import Case, every_case, every_kept_case
 
 MOVES = {
-    "replaced in a histogram": ((1, -1), Reach(2, 2, 2)),
-    "count, sum and squares": ((3, -2, 1), Reach(6, 14, 3)),
+    "replaced in a histogram": ((1, -1), Sensitivity(2, 2, 2)),
+    "count, sum and squares": ((3, -2, 1), Sensitivity(6, 14, 3)),
 }
 every_move = pytest.mark.parametrize(("move", "reach"), MOVES.values(), ids=MOVES)
 UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
@@ -42,13 +42,14 @@ def lost(strategy: Strategy, ticks: tuple[int, ...], moves: np.ndarray) -> float
     return total
 
 
-def declared(claim: Mechanism[Any]) -> float:
-    return float(claim.loss.kept_as.amount)
+def declared(claim: LinearMechanism[Any]) -> float:
+    return float(claim.loss.additive_loss.amount)
 
 
+@pytest.mark.one_of_each("case", "move")
 @every_case
 @every_move
-def test_one_tick_of_several_numbers_loses_the_declared_loss(case: Case, move: Any, reach: Reach) -> None:
+def test_one_tick_of_several_numbers_loses_the_declared_loss(case: Case, move: Any, reach: Sensitivity) -> None:
     unbounded = case.unbounded
     for horizon in FEW if case.loss.currency == "approximate" else HORIZONS:
         claim = case.claim(horizon, bound=reach)
@@ -57,7 +58,7 @@ def test_one_tick_of_several_numbers_loses_the_declared_loss(case: Case, move: A
         assert worst >= declared(claim) * (1 - SLACK) or (unbounded and horizon < 300)
 
 
-def worst_of_one(claim: Mechanism[Any], ticks: int, move: tuple[int, ...]) -> float:
+def worst_of_one(claim: LinearMechanism[Any], ticks: int, move: tuple[int, ...]) -> float:
     """The loss at the dearest tick; costs of rows are computed once, which `lost` does for every tick."""
     strategy, moves = claim.strategy(ticks), np.array(move, float)
     grids = np.array(strategy.grids, float)
@@ -71,7 +72,7 @@ def worst_of_one(claim: Mechanism[Any], ticks: int, move: tuple[int, ...]) -> fl
 
 @every_case
 @every_move
-def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, reach: Reach) -> None:
+def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, reach: Sensitivity) -> None:
     claim = case.claim(9, bound=reach)
     strategy = claim.strategy(9)
     enumerated = max(lost(strategy, (t,), np.array([move])) for t in range(9))
@@ -80,7 +81,7 @@ def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, rea
 
 @every_case
 @every_move
-def test_a_twin_that_forgets_a_coordinate_is_caught(case: Case, move: Any, reach: Reach) -> None:
+def test_a_twin_that_forgets_a_coordinate_is_caught(case: Case, move: Any, reach: Sensitivity) -> None:
     """Bounded by its largest number alone, the vector's move loses more than is declared."""
     claim = case.claim(300, bound=max(map(abs, move)))
     assert worst_of_one(claim, 300, move) > declared(claim) * 1.2
@@ -99,14 +100,13 @@ def units_of(case: Case) -> list[Any]:
     return [unit for unit in UNITS if not isinstance(unit, refused)]
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 @every_move
-def test_units_of_several_ticks_lose_no_more_whichever_way_they_move(
-    case: Case, move: Any, reach: Reach
-) -> None:
+def test_units_of_several_ticks_lose_no_more_whichever_way_they_move(case: Case, move: Any, reach: Sensitivity) -> None:
     ticks = 8
     for unit in units_of(case):
-        claim, chance = case.claim(ticks, unit=unit, bound=reach.times(unit.events)), np.random.default_rng(1)
+        claim, chance = case.claim(ticks, unit=unit, bound=reach.scale(unit.events)), np.random.default_rng(1)
         strategy, most = claim.strategy(ticks), declared(claim) * (1 + 1e-12)
         ways = np.array(list(directions(move))) * unit.events
         sets = combinations(range(ticks), unit.ticks)
@@ -122,11 +122,11 @@ def test_a_reach_costs_in_proportion_to_l1_or_to_squared_l2(case: Case) -> None:
     for unit in units_of(case):
         one = case.claim(20, unit=unit, bound=unit.events).strategy(20)
         for _, reach in MOVES.values():
-            many = case.claim(20, unit=unit, bound=reach.times(unit.events)).strategy(20)
+            many = case.claim(20, unit=unit, bound=reach.scale(unit.events)).strategy(20)
             proportional(one, many, reach)
 
 
-def proportional(one: Strategy, many: Strategy, reach: Reach) -> None:
+def proportional(one: Strategy, many: Strategy, reach: Sensitivity) -> None:
     for a, b, grid, other in zip(one.distributions, many.distributions, one.grids, many.grids, strict=True):
         if isinstance(a, DiscreteLaplace):
             assert b.scale == a.scale * reach.l1
@@ -138,38 +138,37 @@ def proportional(one: Strategy, many: Strategy, reach: Reach) -> None:
 @every_case
 def test_a_whole_bound_is_a_reach_of_one_direction(case: Case) -> None:
     for bound in (1, 3):
-        claim, twin = case.claim(20, bound=bound), case.claim(20, bound=Reach(bound, bound**2, bound**2))
+        claim, twin = (case.claim(20, bound=bound), case.claim(20, bound=Sensitivity(bound, bound**2, bound**2)))
         assert claim.distribution == twin.distribution
-        assert claim.reach == twin.reach
+        assert claim.tick_sensitivity == twin.tick_sensitivity
         assert f"bound={bound}," in repr(claim)
         assert claim.identity() != twin.identity()
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_a_run_under_a_reach_is_saved_and_loaded(case: Case) -> None:
-    claim = case.claim(20, bound=Reach(6, 14, 3))
+    claim = case.claim(20, bound=Sensitivity(6, 14, 3))
     run = claim.start(3)
     run.feed(np.ones((5, 3), int))
-    assert case.claim(20, bound=Reach("6", 14.0, 3)).load(run.save()).tick == 5
-    with pytest.raises(sg.continual.BadSave, match=r"^saved must be a run of .*l2_squared=15"):
-        case.claim(20, bound=Reach(6, 15, 3)).load(run.save())
+    assert case.claim(20, bound=Sensitivity("6", 14.0, 3)).load(run.save()).tick == 5
+    with pytest.raises(sg.continual.InvalidSaveError, match=r"^saved must be a run of .*l2_squared=15"):
+        case.claim(20, bound=Sensitivity(6, 15, 3)).load(run.save())
 
 
 @every_case
 def test_a_reach_that_makes_no_claim_is_refused(case: Case) -> None:
-    for bad in (Reach(0, 0), Reach(1, 0, 2), (2, 2), Fraction(5, 2)):
+    for bad in (Sensitivity(0, 0), Sensitivity(1, 0, 2), (2, 2), Fraction(5, 2)):
         with pytest.raises(
-            ValueError, match=r"^bound must be a whole number of at least 1 or a Reach above 0, got"
+            ValueError, match=r"^bound must be a whole number of at least 1 or a Sensitivity above 0, got"
         ):
             case.claim(20, bound=bad)
-    with pytest.raises(ValueError, match=r"^bound must be at least the unit's 5 events a tick, got Reach"):
-        case.claim(20, unit=Tick(5), bound=Reach(4, 16))
-    assert case.claim(20, unit=Tick(5), bound=Reach(5, 13, 2)).reach.l1 == 5
+    with pytest.raises(ValueError, match=r"^bound must be at least the unit's 5 events a tick, got Sensitivity"):
+        case.claim(20, unit=Tick(5), bound=Sensitivity(4, 16))
+    assert case.claim(20, unit=Tick(5), bound=Sensitivity(5, 13, 2)).tick_sensitivity.l1 == 5
 
 
 def test_a_twin_that_takes_l2_for_every_loss_is_caught() -> None:
-    claim = sg.continual.Kary(sg.Pure(1), horizon=20, bound=Reach(6, 14, 3))
-    twin = replace(
-        claim, bound=Reach(4, 14, 3)
-    )  # 4 is above the L2 norm of (3, -2, 1), and below its L1 norm
+    claim = sg.continual.Kary(sg.Pure(1), horizon=20, bound=Sensitivity(6, 14, 3))
+    twin = replace(claim, bound=Sensitivity(4, 14, 3))  # 4 is above the L2 norm of (3, -2, 1), and below its L1 norm
     assert worst_of_one(twin, 20, (3, -2, 1)) > declared(twin)

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adaptive_catalogue import Adapting, every_adapting
-from catalogue import Case, every_case, exported
-from panprivate_catalogue import claim_of, estimators_found
-from test_privacy import check
 
 import streamgauge as sg
 from streamgauge import adaptive, continual, noise, panprivate, postprocess, privacy
 from streamgauge.continual import Hybrid, SubtractiveTree
-from streamgauge.continual.hybrid import inner_names
+from streamgauge.continual.trees.hybrid import list_inner_names
+from tests.laws.test_privacy import check
+from tests.support.adaptive_catalogue import Adapting, every_adapting
+from tests.support.catalogue import Case, every_case, exported
+from tests.support.panprivate_catalogue import claim_of, estimators_found
 
 ROOMS = (sg, noise, privacy, postprocess, continual, adaptive, panprivate)
 NAMES: dict[str, Any] = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
@@ -26,7 +26,7 @@ def made_again(claim: Any) -> Any:
 
 @every_case
 def test_the_repr_of_a_mechanism_makes_an_equal_one(case: Case) -> None:
-    reach = privacy.Reach(5, 17, coordinates=3)
+    reach = privacy.Sensitivity(5, 17, coordinates=3)
     given: list[dict[str, Any]] = [{}, {"bound": reach}]
     given += [{"unit": unit, "bound": 3} for unit in UNITS if not dict(case.settings).get("pan_private")]
     for more in given:
@@ -48,7 +48,7 @@ def test_the_repr_of_a_pan_private_estimator_makes_an_equal_one(cls: type[Any]) 
     assert made_again(claim) == claim
 
 
-@pytest.mark.parametrize("name", inner_names())
+@pytest.mark.parametrize("name", list_inner_names())
 def test_a_hybrid_takes_every_counter_with_a_horizon_by_its_name(name: str) -> None:
     inner: Any = getattr(continual, name)
     loss = sg.Pure(1) if sg.Pure in inner.LOSSES else sg.Zcdp(1)
@@ -62,7 +62,7 @@ def test_a_hybrid_takes_every_counter_with_a_horizon_by_its_name(name: str) -> N
 
 def test_the_names_of_inner_counters_are_those_that_count_all_ticks_to_a_horizon() -> None:
     windowed = {"ExponentialDecay", "PolynomialDecay", "UnboundedToeplitz", "WindowSum"}
-    assert set(inner_names()) == {cls.__name__ for cls in exported()} - windowed
+    assert set(list_inner_names()) == {cls.__name__ for cls in exported()} - windowed
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import Case, every_case
-from forging import altered, forged
 
 import streamgauge as sg
-from streamgauge.continual import BadSave, HorizonPassed, Run, RunFailed
+from streamgauge.continual import HorizonExceededError, InvalidSaveError, Run, RunFailedError
 from streamgauge.noise import Ints
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.catalogue import Case, every_case
+from tests.support.forging import altered, forged
 
 TICKS = 60
 CUTS = [0, 1, 2, 9, 10, 33, 33, 60]
@@ -33,6 +33,7 @@ def same(one: np.ndarray, two: np.ndarray) -> None:
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-7)
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_feed_equals_steps(case: Case) -> None:
     claim, values = case.claim(TICKS), stream()
@@ -48,10 +49,7 @@ def test_feed_equals_steps(case: Case) -> None:
 @every_case
 def test_a_block_of_one_group_equals_its_column(case: Case) -> None:
     claim, values = case.claim(TICKS), stream(width=1)
-    same(
-        claim.start(1, InsecureNoise(2)).feed(values[:, 0]),
-        claim.start(1, InsecureNoise(2)).feed(values)[:, 0],
-    )
+    same(claim.start(1, InsecureNoise(2)).feed(values[:, 0]), claim.start(1, InsecureNoise(2)).feed(values)[:, 0])
 
 
 @every_case
@@ -71,15 +69,15 @@ def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
 def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Case) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(2, SilentNoise()).save()
-    with pytest.raises(BadSave, match=r"^saved must be a run of .*, got one of "):
+    with pytest.raises(InvalidSaveError, match=r"^saved must be a run of .*, got one of "):
         case.claim(TICKS, bound=2).load(saved)
     for broken in (saved[:-1], saved[:100], altered(saved)):
-        with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
+        with pytest.raises(InvalidSaveError, match=r"^saved must be whole, got a truncated or altered run$"):
             claim.load(broken)
     for other in (pickle.dumps(1), b""):
-        with pytest.raises(BadSave, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
+        with pytest.raises(InvalidSaveError, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
             claim.load(other)
-    with pytest.raises(BadSave, match=r"^saved must be bytes, got str$"):
+    with pytest.raises(InvalidSaveError, match=r"^saved must be bytes, got str$"):
         claim.load("text")
     assert claim.load(memoryview(saved)).tick == 0
 
@@ -94,7 +92,7 @@ def test_a_state_that_cannot_be_this_claims_is_refused(case: Case) -> None:
         (b'"width": 2', b'"width": 7'),
         (b'"saves"', b'"seals"'),
     ):
-        with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
+        with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):
             claim.load(forged(saved, old, new))
 
 
@@ -115,7 +113,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) ->
     if claim.horizon is None or claim.horizon > 20:
         return
     run.feed(np.ones((claim.horizon, 1), int))
-    with pytest.raises(HorizonPassed, match=rf"^tick must be at most the horizon {claim.horizon}, got"):
+    with pytest.raises(HorizonExceededError, match=rf"^tick must be at most the horizon {claim.horizon}, got"):
         run.step([1])
     assert run.tick == claim.horizon
 
@@ -146,7 +144,7 @@ def test_a_run_whose_noise_failed_refuses_to_go_on(case: Case) -> None:
     with pytest.raises(OSError, match="no entropy"):
         consume(run)
     for act in (lambda: run.step([1]), run.save, lambda: run.feed([[1]]), lambda: run.tick):
-        with pytest.raises(RunFailed, match=r"^run must be whole to go on"):
+        with pytest.raises(RunFailedError, match=r"^run must be whole to continue"):
             act()
 
 
@@ -187,7 +185,7 @@ def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Case) -> 
 def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Case) -> None:
     for bad in (0, -1, True, 1.5, "3"):
         with pytest.raises(
-            ValueError, match=r"^bound must be a whole number of at least 1 or a Reach above 0, got"
+            ValueError, match=r"^bound must be a whole number of at least 1 or a Sensitivity above 0, got"
         ):
             case.claim(TICKS, bound=bad)
         with pytest.raises(ValueError, match=r"^width must be a whole number of at least 1, got"):
@@ -229,7 +227,7 @@ def test_a_forked_child_cannot_go_on_with_its_parents_run(case: Case) -> None:
     run = case.claim(TICKS).start()
     run._process += 1  # as a child would find it
     for act in (lambda: run.step([1]), run.save):
-        with pytest.raises(RunFailed, match=r"^run must go on in the process that began it"):
+        with pytest.raises(RunFailedError, match=r"^run must continue in the process that began it"):
             act()
 
 
@@ -237,5 +235,5 @@ def test_a_forked_child_cannot_go_on_with_its_parents_run(case: Case) -> None:
 def test_wrapping_around_is_improbable_and_the_bound_says_how_improbable(case: Case) -> None:
     claim = case.claim(TICKS)
     assert claim.wrap_probability(TICKS) < 1e-30
-    assert claim.wrap_probability(TICKS, largest=claim.room() - 1) > 0.01
-    assert claim.wrap_probability(TICKS, largest=claim.room()) == 1
+    assert claim.wrap_probability(TICKS, largest=claim.overflow_limit() - 1) > 0.01
+    assert claim.wrap_probability(TICKS, largest=claim.overflow_limit()) == 1

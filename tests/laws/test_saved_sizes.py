@@ -7,14 +7,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import adaptive_catalogue
-import catalogue
 import numpy as np
 import pytest
-import statistics_catalogue
 
-from streamgauge.pipeline.room import FIXED_BYTES, max_run_bytes
-from streamgauge.testing import InsecureNoise
+from streamgauge.runtime.plan.limits import FIXED_BYTES, max_run_bytes
+from streamgauge.testing.noise import InsecureNoise
+from tests.support import adaptive_catalogue, catalogue, statistics_catalogue
 
 TICKS, LONG = 20, 90
 WIDTHS = (1, 100)
@@ -47,6 +45,7 @@ def check_counter(claim: Any, ticks: int) -> None:
     check_bound(statistic, [counted(claim, width, ticks) for width in WIDTHS], WIDTHS)
 
 
+@pytest.mark.one_of_each("case")
 @catalogue.every_kept_case
 def test_no_counter_takes_more_bytes_than_predicted(case: catalogue.Case) -> None:
     for horizon in (TICKS, LONG):
@@ -55,6 +54,7 @@ def test_no_counter_takes_more_bytes_than_predicted(case: catalogue.Case) -> Non
         check_counter(case.claim(None), LONG)
 
 
+@pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", list(adaptive_catalogue.cases()), ids=str)
 def test_no_adaptive_counter_takes_more_bytes_than_predicted(case: adaptive_catalogue.Adapting) -> None:
     for horizon in (TICKS, LONG):
@@ -66,10 +66,11 @@ def test_no_adaptive_counter_takes_more_bytes_than_predicted(case: adaptive_cata
         assert counted(claim, case.width, horizon) <= bound + FIXED_BYTES
 
 
+@pytest.mark.one_of_each("case")
 @statistics_catalogue.every_kept_case
 def test_no_statistic_takes_more_bytes_than_predicted(case: statistics_catalogue.Case) -> None:
     claim = case.claim(TICKS)
-    if claim.GROWS or claim.bounds_users:  # by data that are secret; not as pipelines run them
+    if claim.CAN_GROW or claim.bounds_users:  # by data that are secret; not as pipelines run them
         return
     saved = []
     for width in WIDTHS:

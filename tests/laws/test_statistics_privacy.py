@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from statistics_catalogue import WIDTH, Case, every_running_case, given, stream
 
 import streamgauge as sg
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.privacy import Reach
+from streamgauge.privacy import Sensitivity
+from tests.support.statistics_catalogue import WIDTH, Case, every_running_case, given, stream
 
 UNITS = [sg.Event(), sg.Event(replace=True), sg.WEvent(2), sg.User(2, 1), sg.Tick(2)]
 HORIZON = 6
 
 
 def totals(case: Case, claim: Any, rows: list[Any], groups: list[int]) -> np.ndarray:
-    return claim.totals(case.kind.columns(rows), groups, WIDTH).astype(object)
+    return claim.compute_totals(case.kind.columns(rows), groups, WIDTH).astype(object)
 
 
 def moves(case: Case, claim: Any, unit: Any) -> list[np.ndarray]:
@@ -67,15 +67,16 @@ def claimed(case: Case, unit: Any, more: dict[str, Any]) -> Any:
         raise
 
 
+@pytest.mark.one_of_each("case")
 @every_running_case
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_the_worst_move_of_one_unit_is_the_reach(case: Case, unit: Any) -> None:
     for more in public(case) if unit.replace else [{}]:
         claim = claimed(case, unit, more)
-        if claim is None or claim.counted != unit:
+        if claim is None or claim.counter_unit != unit:
             continue  # what a unit does over several ticks has laws of its own
         l1, l2_squared, coordinates = farthest(moves(case, claim, unit))
-        reach: Reach = claim.reach
+        reach: Sensitivity = claim.tick_sensitivity
         assert (l1, l2_squared) == (reach.l1, reach.l2_squared)
         assert coordinates <= reach.coordinates
 
@@ -84,21 +85,17 @@ def test_the_worst_move_of_one_unit_is_the_reach(case: Case, unit: Any) -> None:
 def test_the_worst_loss_over_a_short_stream_is_the_declared_one(case: Case) -> None:
     claim = case.claim(HORIZON)
     strategy = claim.counter.strategy(HORIZON)
-    if claim.counted != claim.unit:
+    if claim.counter_unit != claim.unit:
         return
     worst = Fraction(0)
     for move, tick in product(moves(case, claim, claim.unit), range(1, HORIZON + 1)):
         column = strategy.column(tick)
         worst = max(
-            worst,
-            sum(
-                (cost(row, d, move) for row, d in zip(column, strategy.distributions, strict=True)),
-                Fraction(0),
-            ),
+            worst, sum((cost(row, d, move) for row, d in zip(column, strategy.distributions, strict=True)), Fraction(0))
         )
-    declared = claim.counter.loss.kept_as.amount
+    declared = claim.counter.loss.additive_loss.amount
     assert declared * Fraction(99, 100) <= worst <= declared
-    assert claim.counter.loss.kept_as == claim.loss.kept_as or claim.counter.loss.currency == "pure"
+    assert claim.counter.loss.additive_loss == claim.loss.additive_loss or claim.counter.loss.currency == "pure"
 
 
 def cost(row: Fraction, distribution: Any, move: np.ndarray) -> Fraction:
@@ -112,11 +109,11 @@ def cost(row: Fraction, distribution: Any, move: np.ndarray) -> Fraction:
 def test_a_reach_that_forgets_something_is_found(case: Case) -> None:
     """The broken twin: a claim that says half its reach."""
     claim = case.claim(HORIZON)
-    if claim.counted != claim.unit:
+    if claim.counter_unit != claim.unit:
         return
     l1, l2_squared, _ = farthest(moves(case, claim, claim.unit))
-    assert l1 > claim.reach.l1 / 2
-    assert l2_squared > claim.reach.l2_squared / 2
+    assert l1 > claim.tick_sensitivity.l1 / 2
+    assert l2_squared > claim.tick_sensitivity.l2_squared / 2
 
 
 @every_running_case
@@ -134,7 +131,7 @@ def test_a_pan_private_run_remembers_its_registers_and_what_was_published(case: 
         assert held.users is None
         assert held.public is None
         seen = {array.tobytes() for array in arrays(held.memory) if array.size}
-        known = [*published(claim, release), *arrays(claim.memory(WIDTH))]
+        known = [*published(claim, release), *arrays(claim.initial_memory(WIDTH))]
         assert seen <= {array.tobytes() for array in known}
 
 
@@ -143,9 +140,7 @@ def private(case: Case, window: str) -> Any:
     try:
         return case.claim(HORIZON, window=window, pan_private=True)
     except ValueError as refusal:
-        if re.match(
-            r"(pan_private must be False|settings must be such that some mechanism keeps)", str(refusal)
-        ):
+        if re.match(r"(pan_private must be False|settings must be such that some mechanism keeps)", str(refusal)):
             return None
         raise
 
@@ -160,7 +155,7 @@ def published(claim: Any, release: Any) -> list[np.ndarray]:
         return []
     cells = [np.searchsorted(claim.axis.edges, edge) for edge in (release.minimum, release.maximum)]
     unseen = [
-        np.where(release.enough[i], cell, last)
+        np.where(release.reliable[i], cell, last)
         for i, (cell, last) in enumerate(zip(cells, (claim.axis.cells, -1), strict=True))
     ]
     return [cell.astype(np.int64) for cell in unseen]

@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forging import altered, forged
-from statistics_catalogue import (
+
+import streamgauge as sg
+from streamgauge import statistics
+from streamgauge.continual import HorizonExceededError, InvalidSaveError, RunFailedError
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.forging import altered, forged
+from tests.support.statistics_catalogue import (
     CASES,
     RUNNING,
     WIDTH,
@@ -21,28 +26,10 @@ from statistics_catalogue import (
     stream,
 )
 
-import streamgauge as sg
-from streamgauge import statistics
-from streamgauge.continual import BadSave, HorizonPassed, RunFailed
-from streamgauge.testing import InsecureNoise, SilentNoise
-
 TICKS = 9
 SAVED = (1, 7, TICKS)  # ticks after which a run is saved and loaded
 NUMBERS: list[Any] = [float("nan"), float("inf"), float("-inf"), 10**400, -(10**400), 2**63, -(2**63), 1e308]
-OTHERS: list[Any] = [
-    "",
-    "text",
-    b"\xff",
-    "\ud800",
-    [1, 2],
-    {},
-    object(),
-    1 + 2j,
-    np.ma.masked,
-    True,
-    0.1,
-    -0.0,
-]
+OTHERS: list[Any] = ["", "text", b"\xff", "\ud800", [1, 2], {}, object(), 1 + 2j, np.ma.masked, True, 0.1, -0.0]
 HOSTILE = [*NUMBERS, *OTHERS, np.datetime64("NaT"), np.float16("inf")]
 
 
@@ -85,25 +72,27 @@ def test_silent_noise_gives_the_exact_statistic_at_every_tick(case: Case) -> Non
                 np.testing.assert_allclose(promised, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_feed_equals_steps(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, TICKS)
     stepped, fed = claim.start(WIDTH, InsecureNoise(1)), claim.start(WIDTH, InsecureNoise(1))
-    one = claim.joined([stepped.step(**given(case, claim, events.tick(t))) for t in range(1, TICKS + 1)])
+    one = claim.join_releases([stepped.step(**given(case, claim, events.tick(t))) for t in range(1, TICKS + 1)])
     shuffled = events.only(np.argsort(np.random.default_rng(2).random(len(events.ticks)), kind="stable"))
     in_order = shuffled.only(np.argsort(shuffled.ticks % 3, kind="stable"))
     early = in_order.only(np.flatnonzero(in_order.ticks <= 5))
     two = [fed.feed(**given(case, claim, early), ticks=early.ticks, until=5)]
     two += [fed.feed(**given(case, claim, in_order), ticks=in_order.ticks, until=TICKS)]
     assert fed.tick == stepped.tick == TICKS
-    if not claim.REMEMBERS and not claim.bounds_users:  # which depend on the order within a tick
-        same(claim.joined([*split(two[0], 5), *split(two[1], TICKS - 5)]), one)
+    if not claim.HAS_MEMORY and not claim.bounds_users:  # which depend on the order within a tick
+        same(claim.join_releases([*split(two[0], 5), *split(two[1], TICKS - 5)]), one)
 
 
 def split(release: Any, ticks: int) -> list[Any]:
-    return list(release) if isinstance(release, tuple) else [release.of_tick(row) for row in range(ticks)]
+    return list(release) if isinstance(release, tuple) else [release.select_tick(row) for row in range(ticks)]
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
     """Saved before its first tick, and again and again."""
@@ -124,10 +113,10 @@ def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
 def test_a_saved_run_of_another_claim_or_cut_short_is_refused(case: Case) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(WIDTH, SilentNoise()).save()
-    with pytest.raises(BadSave, match=r"^saved must be a run of .*, got one of "):
+    with pytest.raises(InvalidSaveError, match=r"^saved must be a run of .*, got one of "):
         case.claim(TICKS + 1).load(saved)
     for broken in (saved[:-1], altered(saved)):
-        with pytest.raises(BadSave, match=r"^saved must be whole, got a truncated or altered run$"):
+        with pytest.raises(InvalidSaveError, match=r"^saved must be whole, got a truncated or altered run$"):
             claim.load(broken)
     assert claim.load(saved).tick == 0
 
@@ -137,10 +126,11 @@ def test_a_save_that_cannot_be_this_claims_is_refused(case: Case) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(noise=SilentNoise(), groups=["a", "b"]).save()
     for old, new in ((b'"width": 2', b'"width": 7'), (b'"state"', b'"stale"'), (b"{", b"["), (b"{", b"7 {")):
-        with pytest.raises(BadSave, match=r"^saved must hold a state of its claim, got another$"):
+        with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):
             claim.load(forged(saved, old, new))
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_labels_are_groups_and_other_labels_are_dropped(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1, events=30)
@@ -158,6 +148,7 @@ def test_labels_are_groups_and_other_labels_are_dropped(case: Case) -> None:
     assert twin.domain == labelled.domain
 
 
+@pytest.mark.one_of_each("case")
 @every_running_case
 def test_no_item_can_raise_or_change_how_another_is_read(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1, events=20)
@@ -185,7 +176,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) ->
     if claim.counter.horizon is None:
         return
     before = run.save()
-    with pytest.raises(HorizonPassed, match=r"^tick must be at most the horizon 3, got 4$"):
+    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
         run.step(**given(case, claim, events.tick(1)))
     assert run.tick == 3
     assert len(run.save()) == len(before)
@@ -217,7 +208,7 @@ def test_a_run_whose_noise_failed_refuses_to_go_on(case: Case) -> None:
     with pytest.raises(OSError, match="no entropy"):
         consume(run)
     for act in (run.step, run.save, lambda: run.tick):
-        with pytest.raises(RunFailed, match=r"^run must be whole to go on"):
+        with pytest.raises(RunFailedError, match=r"^run must be whole to continue"):
             act()
 
 
@@ -228,7 +219,7 @@ def test_a_run_cannot_be_copied_pickled_or_forked(case: Case) -> None:
         with pytest.raises(TypeError, match="must not be"):
             act(run)
     run._process += 1  # as a child would find it
-    with pytest.raises(RunFailed, match=r"^run must go on in the process that began it"):
+    with pytest.raises(RunFailedError, match=r"^run must continue in the process that began it"):
         run.step()
 
 
@@ -249,11 +240,7 @@ def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case:
         ("loss", "a lot", "loss must be "),
         ("unit", sg.WEvent, "unit must be an Event, WEvent, Tick or User, got"),
         ("pan_private", "no", "pan_private must be True or False, got 'no'"),
-        (
-            "mechanism",
-            "Binary",
-            "mechanism must be one of the mechanisms in continual or adaptive, got 'Binary'",
-        ),
+        ("mechanism", "Binary", "mechanism must be one of the mechanisms in continual or adaptive, got 'Binary'"),
         ("window", "weekly", "window must be "),
         ("horizon", 0, "horizon must be "),
         ("horizon", 2.5, "horizon must be "),
@@ -272,9 +259,7 @@ def test_columns_are_refused_by_shape_and_type_without_a_word_of_their_length(ca
     claim, events = case.claim(TICKS), stream(case, 1, events=7)
     run = claim.start(WIDTH, SilentNoise())
     columns = given(case, claim, events)
-    with pytest.raises(
-        ValueError, match=r"^columns must have one item for every event, got different lengths$"
-    ):
+    with pytest.raises(ValueError, match=r"^columns must have one item for every event, got different lengths$"):
         run.step(**{**columns, "groups": events.groups[:3]})
     with pytest.raises(ValueError, match=r"^groups must be given in a run of 3 groups, got None$"):
         run.step(**{**columns, "groups": None})
@@ -296,6 +281,7 @@ def test_an_empty_tick_releases_like_any_other(case: Case) -> None:
     same(one.step(), two.step(**columns))
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1, events=9)

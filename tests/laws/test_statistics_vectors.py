@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from statistics_catalogue import CASES, WIDTH, Case, every_case, every_running_case, numbers, same, stream
 
 import streamgauge as sg
-from streamgauge.continual import HorizonPassed
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.continual import HorizonExceededError
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.statistics_catalogue import CASES, WIDTH, Case, every_case, every_running_case, numbers, same, stream
 
 TICKS = 5
 CLAIMED = [(case, case.claim(TICKS)) for case in CASES]
-POWERS = [case for case, claim in CLAIMED if claim.power is not None]
+POWERS = [case for case, claim in CLAIMED if claim.max_power is not None]
 AXES = [case for case, claim in CLAIMED if hasattr(claim, "axis")]
 every_power = pytest.mark.parametrize("case", POWERS, ids=str)
 every_axis = pytest.mark.parametrize("case", AXES, ids=str)
@@ -23,20 +23,21 @@ def vectors(case: Case, claim: Any, ticks: int = TICKS) -> np.ndarray:
     """(ticks, channels, width) of some events."""
     events = stream(case, ticks)
     parts = [events.tick(tick) for tick in range(1, ticks + 1)]
-    made = [claim.totals(case.kind.columns(part.rows), part.groups, WIDTH) for part in parts]
+    made = [claim.compute_totals(case.kind.columns(part.rows), part.groups, WIDTH) for part in parts]
     return np.array(made).reshape(ticks, claim.channels, WIDTH)
 
 
 def refused(case: Case, claim: Any) -> bool:
     """Whether vectors are none of its ways; it must say so."""
-    if not claim.REMEMBERS:
+    if not claim.HAS_MEMORY:
         return False
     run = claim.start(WIDTH, SilentNoise())
     with pytest.raises(ValueError, match=r"^totals must be those of a statistic without memory, got another"):
-        run.take_all(np.zeros((2, 1, WIDTH), int))
+        run.feed_totals(np.zeros((2, 1, WIDTH), int))
     return True
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_many_ticks_at_once_release_what_takes_release(case: Case) -> None:
     claim = case.claim(TICKS)
@@ -45,14 +46,14 @@ def test_many_ticks_at_once_release_what_takes_release(case: Case) -> None:
     totals = vectors(case, claim)
     for noise in (SilentNoise, lambda: InsecureNoise(8)):
         one, two = claim.start(WIDTH, noise()), claim.start(WIDTH, noise())
-        singly = claim.joined([one.take(vector) for vector in totals])
+        singly = claim.join_releases([one.step_totals(vector) for vector in totals])
         if isinstance(singly, tuple | list):  # a statistic whose ticks stay apart
-            together = [*two.take_all(totals[:2]), *two.take_all(totals[2:])]
+            together = [*two.feed_totals(totals[:2]), *two.feed_totals(totals[2:])]
             same(list(singly), together)
             continue
-        early, late = two.take_all(totals[:2]), two.take_all(totals[2:])
-        rows = [early.of_tick(row) for row in range(2)] + [late.of_tick(row) for row in range(TICKS - 2)]
-        same(claim.joined(rows), singly)
+        early, late = two.feed_totals(totals[:2]), two.feed_totals(totals[2:])
+        rows = [early.select_tick(row) for row in range(2)] + [late.select_tick(row) for row in range(TICKS - 2)]
+        same(claim.join_releases(rows), singly)
         assert two.tick == one.tick == TICKS
 
 
@@ -63,26 +64,24 @@ def test_too_many_ticks_are_refused_before_anything_is_drawn(case: Case) -> None
         return
     totals = vectors(case, claim, 3)
     run, twin = claim.start(WIDTH, InsecureNoise(9)), claim.start(WIDTH, InsecureNoise(9))
-    with pytest.raises(HorizonPassed, match=r"^tick must be at most the horizon 3, got 4$"):
-        run.take_all(np.concatenate([totals, totals[:1]]))
+    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
+        run.feed_totals(np.concatenate([totals, totals[:1]]))
     for wrong in (totals[:, :, :2], totals[0, 0], totals[:, None]):
-        with pytest.raises(
-            ValueError, match=rf"^totals must be of shape \(ticks, {claim.channels}, 3\), got"
-        ):
-            run.take_all(wrong)
-    run.take_all(totals[:0])
+        with pytest.raises(ValueError, match=rf"^totals must be of shape \(ticks, {claim.channels}, 3\), got"):
+            run.feed_totals(wrong)
+    run.feed_totals(totals[:0])
     assert run.tick == 0
     for vector in totals:
-        same(run.take(vector), twin.take(vector), close=False)
+        same(run.step_totals(vector), twin.step_totals(vector), close=False)
 
 
 @every_power
 def test_power_sums_make_the_vector_that_events_make(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1)
-    exact = claim.totals(case.kind.columns(events.rows), events.groups, WIDTH).reshape(-1, WIDTH)
-    np.testing.assert_array_equal(claim.of_power_sums(*power_sums(claim, events)), exact)
+    exact = claim.compute_totals(case.kind.columns(events.rows), events.groups, WIDTH).reshape(-1, WIDTH)
+    np.testing.assert_array_equal(claim.vectors_from_power_sums(*power_sums(claim, events)), exact)
     with pytest.raises(ValueError, match=r"^sums must be n.*, got 0 of them$"):
-        claim.of_power_sums()
+        claim.vectors_from_power_sums()
 
 
 def power_sums(claim: Any, events: Any) -> list[np.ndarray]:
@@ -95,15 +94,15 @@ def power_sums(claim: Any, events: Any) -> list[np.ndarray]:
             continue
         whole = claim.grid.integers(numbers(own))
         made[:, group] = [(whole**power).sum() for power in range(3)]
-    return list(made[: claim.power + 1])
+    return list(made[: claim.max_power + 1])
 
 
 @every_power
 def test_power_sums_wrap_around_like_counters(case: Case) -> None:
     claim = case.claim(TICKS)
     rng = np.random.default_rng(1)
-    sums = [rng.integers(-(2**63), 2**63, (2, WIDTH), np.int64) for _ in range(claim.power + 1)]
-    found = claim.of_power_sums(*sums)
+    sums = [rng.integers(-(2**63), 2**63, (2, WIDTH), np.int64) for _ in range(claim.max_power + 1)]
+    found = claim.vectors_from_power_sums(*sums)
     assert found.shape == (claim.channels, 2, WIDTH)
     for channel, weights in zip(found, claim.power_weights, strict=True):
         exact = sum(int(w) * s.astype(object) for w, s in zip(weights, sums, strict=True))
@@ -116,15 +115,15 @@ def test_cells_make_the_vectors_that_events_make(case: Case) -> None:
     exact = vectors(case, claim)
     kept = np.array([isinstance(row, int | float) for row in events.rows])
     own = events.only(np.flatnonzero(kept))
-    cells, places, rows = claim.axis.codes(np.array(own.rows, float))[0], own.groups, own.ticks - 1
+    cells, places, rows = claim.axis.encode(np.array(own.rows, float))[0], own.groups, own.ticks - 1
     outside = [np.array([-1, claim.axis.cells, 0, 0, 0, 0]), np.array([0, 0, -1, WIDTH, 0, 0])]
     beyond = np.array([0, 0, 0, 0, -1, TICKS])
     all_of = [np.append(cells, outside[0]), np.append(places, outside[1]), np.append(rows, beyond)]
     ones = np.ones(len(all_of[0]), np.int64)
-    found = claim.of_cells(*all_of[:2], ones, WIDTH, all_of[2], TICKS)
+    found = claim.vectors_from_cells(*all_of[:2], ones, WIDTH, all_of[2], TICKS)
     np.testing.assert_array_equal(found, exact)
     first = rows == 0
-    single = claim.of_cells(cells[first], places[first], 3 * ones[: first.sum()], WIDTH)
+    single = claim.vectors_from_cells(cells[first], places[first], 3 * ones[: first.sum()], WIDTH)
     np.testing.assert_array_equal(single, 3 * exact[0])
 
 
@@ -132,43 +131,43 @@ def test_cells_make_the_vectors_that_events_make(case: Case) -> None:
 def test_statistics_of_neither_say_so(case: Case) -> None:
     claim = case.claim(TICKS)
     nothing = np.zeros(0, np.int64)
-    if claim.power is None:
+    if claim.max_power is None:
         with pytest.raises(ValueError, match=r"^sums must be of a statistic of powers, got [A-Z]"):
-            claim.of_power_sums(nothing)
+            claim.vectors_from_power_sums(nothing)
     if not hasattr(claim, "axis"):
         with pytest.raises(ValueError, match=r"^cells must be of a statistic along an axis, got [A-Z]"):
-            claim.of_cells(nothing, nothing, nothing, WIDTH)
+            claim.vectors_from_cells(nothing, nothing, nothing, WIDTH)
 
 
 @every_running_case
 def test_a_release_is_told_in_columns_of_its_claims_measures(case: Case) -> None:
     claim = case.claim(TICKS)
-    if not claim.measures or claim.REMEMBERS or case.cls is sg.statistics.Histogram:
+    if not claim.measures or claim.HAS_MEMORY or case.cls is sg.statistics.Histogram:
         return
     totals = vectors(case, claim)[:3]
     run, twin = claim.start(WIDTH, InsecureNoise(3)), claim.start(WIDTH, InsecureNoise(3))
-    many = run.take_all(totals)
-    told, single = many.told(0.9), [twin.take(vector).told(0.9) for vector in totals]
+    many = run.feed_totals(totals)
+    told, single = many.columns(0.9), [twin.step_totals(vector).columns(0.9) for vector in totals]
     for columns in told.values():
         assert ((columns.low <= columns.value) & (columns.value <= columns.high)).all()
         assert columns.confidence == 0.9
     for row, alone in enumerate(single):
         assert tuple(told) == tuple(alone) == claim.measures
-        for name, field in product(told, ("value", "stddev", "low", "high", "enough")):
+        for name, field in product(told, ("value", "stddev", "low", "high", "reliable")):
             here, there = getattr(told[name], field), getattr(alone[name], field)
             assert (here.shape, there.shape) == ((3, WIDTH), (WIDTH,))
             np.testing.assert_allclose(here[row].astype(float), there.astype(float), rtol=1e-7, atol=1e-7)
     with pytest.raises(ValueError, match=r"^confidence must be above 0 and below 1, got 1$"):
-        many.told(1)
+        many.columns(1)
 
 
 @every_running_case
 def test_errors_are_predicted_for_every_measure_and_no_other(case: Case) -> None:
     claim = case.claim(TICKS)
     with pytest.raises(ValueError, match=r"^measure must be one of .*, got 'median'$"):
-        claim.stddev_of("median", 1)
-    few = [claim.stddev_of(measure, 5, count=100) for measure in claim.measures]
-    many = [claim.stddev_of(measure, 5, count=10**6) for measure in claim.measures]
+        claim.predict_stddev("median", 1)
+    few = [claim.predict_stddev(measure, 5, count=100) for measure in claim.measures]
+    many = [claim.predict_stddev(measure, 5, count=10**6) for measure in claim.measures]
     for one, two in zip(few, many, strict=True):
         assert np.isnan(one) == np.isnan(two) == (case.cls is sg.statistics.Extremes)
         assert not one < two

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import Case, every_case, every_kept_case
 
 from streamgauge import Pure
-from streamgauge.continual import Kary, Mechanism, RunFailed, Strategy
+from streamgauge.continual import Kary, LinearMechanism, RunFailedError, Strategy
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
-from streamgauge.testing import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from tests.support.catalogue import Case, every_case, every_kept_case
 
 TICKS = 24
 MOMENTS = [0, 1, 7, 13, 16]  # at which groups join
@@ -62,7 +62,7 @@ def test_without_noise_a_widened_run_releases_the_truth(case: Case) -> None:
         check_truth(claim, workload, moment)
 
 
-def check_truth(claim: Mechanism[Any], workload: np.ndarray, moment: int) -> None:
+def check_truth(claim: LinearMechanism[Any], workload: np.ndarray, moment: int) -> None:
     values = stream(TICKS, 5)
     values[:moment, 2:] = 0
     run = claim.start(2, SilentNoise())
@@ -89,7 +89,7 @@ def test_a_widened_run_is_both_states_side_by_side(case: Case) -> None:
         check_sides(claim, moment)
 
 
-def check_sides(claim: Mechanism[Any], moment: int) -> None:
+def check_sides(claim: LinearMechanism[Any], moment: int) -> None:
     values, noise = stream(TICKS, 5), Switched(InsecureNoise(1))
     run = claim.start(2, noise)
     for row in values[:moment, :2]:  # one by one, so that room was made at other ticks than for the new
@@ -97,12 +97,10 @@ def check_sides(claim: Mechanism[Any], moment: int) -> None:
     old = deepcopy(run._state)
     noise.inner = InsecureNoise(2)
     run.widen(3)
-    new = claim.dormant(3, moment, InsecureNoise(2))
+    new = claim.zero_state(3, moment, InsecureNoise(2))
     noise.inner = SilentNoise()
     together = run.feed(values[moment:])
-    apart = [
-        claim.feed(s, v, SilentNoise()) for s, v in ((old, values[moment:, :2]), (new, values[moment:, 2:]))
-    ]
+    apart = [claim.feed(s, v, SilentNoise()) for s, v in ((old, values[moment:, :2]), (new, values[moment:, 2:]))]
     np.testing.assert_allclose(together, np.hstack(apart), rtol=1e-12, atol=1e-9)
 
 
@@ -131,7 +129,7 @@ def test_a_run_whose_noise_failed_while_it_was_widened_refuses_to_go_on(case: Ca
     with pytest.raises(OSError, match="no entropy"):
         run.widen(1)
     for act in (run.save, lambda: run.widen(1), lambda: run.tick):
-        with pytest.raises(RunFailed, match=r"^run must be whole to go on"):
+        with pytest.raises(RunFailedError, match=r"^run must be whole to continue"):
             act()
 
 
@@ -149,21 +147,21 @@ def test_bad_widths_are_refused_and_change_nothing(case: Case) -> None:
 def test_a_step_of_the_old_width_is_refused_after_another_thread_widened_the_run() -> None:
     run = Kary(Pure(1), horizon=TICKS).start(1, SilentNoise())
     run.step([1])
-    taken = run._taken
+    taken = run._exclusive
 
     def late(check: Any) -> Any:
         """Its turn comes after the values were looked at, and after the other thread's."""
-        run._taken = taken
+        run._exclusive = taken
         run.widen(2)
         return taken(check)
 
-    run._taken = late
+    run._exclusive = late
     with pytest.raises(ValueError, match=r"^width must be that of the run, 3 by now, got 1$"):
         run.step([1])
     assert run.step([1, 2, 3]).tolist() == [2, 2, 3]
 
 
-def drawn_patterns(claim: Mechanism[Any], dormant: Any, moment: int) -> Counter[Any]:
+def drawn_patterns(claim: LinearMechanism[Any], dormant: Any, moment: int) -> Counter[Any]:
     """(law, what it adds to each later release) of every draw in a dormant state that is in any of them."""
     counted, strategy = CountedNoise(SilentNoise()), claim.strategy(TICKS)
     dormant(1, moment, counted)
@@ -193,42 +191,41 @@ def visible(patterns: Counter[Any]) -> Counter[Any]:
 
 def strategy_patterns(strategy: Strategy, drawn: int, moment: int) -> Counter[Any]:
     """The same from the matrices, of the first `drawn` draws."""
-    columns = [
-        (law_of(strategy.distributions[r]), rounded(strategy.decode[moment:, r])) for r in strategy.draws
-    ]
+    columns = [(law_of(strategy.distributions[r]), rounded(strategy.decode[moment:, r])) for r in strategy.draws]
     return visible(Counter(columns[:drawn]))
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_every_draw_of_a_dormant_state_decodes_as_one_of_the_strategy(case: Case) -> None:
     """For each way of making dormant states: by feeding zeros, and by the mechanism's own."""
     claim = case.claim(TICKS)
 
     def fed(width: int, tick: int, noise: Noise) -> Any:
-        return Mechanism.dormant(claim, width, tick, noise)
+        return LinearMechanism.zero_state(claim, width, tick, noise)
 
     for moment in (0, 1, 7, 16):
         counted = CountedNoise(SilentNoise())
         fed(1, moment, counted)
         expected = strategy_patterns(claim.strategy(TICKS), counted.total, moment)
         assert drawn_patterns(claim, fed, moment) == expected, moment
-        assert drawn_patterns(claim, claim.dormant, moment) == expected, moment
+        assert drawn_patterns(claim, claim.zero_state, moment) == expected, moment
 
 
 @every_case
 def test_a_dormant_state_knows_its_noise(case: Case) -> None:
     claim = case.claim(TICKS)
     for tick in (1, 13):
-        state = claim.dormant(2, tick, InsecureNoise(5))
+        state = claim.zero_state(2, tick, InsecureNoise(5))
         assert state.tick == tick
-        assert claim.noise_now(state).variance == pytest.approx(claim.noise_at(tick).variance, rel=1e-12)
+        assert claim.current_noise(state).variance == pytest.approx(claim.noise_at(tick).variance, rel=1e-12)
         claim.step(state, np.zeros(2, np.int64), InsecureNoise(5))
-        assert claim.noise_now(state).variance == pytest.approx(claim.noise_at(tick + 1).variance, rel=1e-12)
+        assert claim.current_noise(state).variance == pytest.approx(claim.noise_at(tick + 1).variance, rel=1e-12)
 
 
-def later_releases(claim: Mechanism[Any], moment: int) -> np.ndarray:
+def later_releases(claim: LinearMechanism[Any], moment: int) -> np.ndarray:
     noise = InsecureNoise(31)
-    state = claim.dormant(WIDTH, moment, noise)
+    state = claim.zero_state(WIDTH, moment, noise)
     released = claim.feed(state, np.zeros((TICKS - moment, WIDTH), np.int64), noise)
     return np.asarray(released, float)
 
@@ -253,7 +250,7 @@ def test_later_releases_have_the_claimed_variances_and_covariances(case: Case, m
         assert agrees(released[0] * released[later], expected[0, later])
 
 
-def covariances(claim: Mechanism[Any]) -> np.ndarray:
+def covariances(claim: LinearMechanism[Any]) -> np.ndarray:
     strategy = claim.strategy(TICKS)
     one = np.array([d.variance / g**2 for d, g in zip(strategy.distributions, strategy.grids, strict=True)])
     weighted = strategy.decode * (one * np.bincount(strategy.draws, minlength=len(one)))
@@ -263,7 +260,7 @@ def covariances(claim: Mechanism[Any]) -> np.ndarray:
 class NoPast(Kary):
     """A broken twin: new groups begin without the noise of the past."""
 
-    def dormant(self, width: int, tick: int, noise: Noise) -> Any:
+    def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
         state = self.initial(width, noise)
         state.tick = tick
         return state
@@ -272,8 +269,8 @@ class NoPast(Kary):
 class ShortMemory(Kary):
     """A broken twin: the right number of draws, all of which the next block forgets."""
 
-    def dormant(self, width: int, tick: int, noise: Noise) -> Any:
-        state = super().dormant(width, tick, noise)
+    def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
+        state = super().zero_state(width, tick, noise)
         state.entries[1:] = 0
         return state
 
@@ -281,8 +278,8 @@ class ShortMemory(Kary):
 class LongMemory(Kary):
     """A broken twin: the draws of items stay when their block is complete."""
 
-    def dormant(self, width: int, tick: int, noise: Noise) -> Any:
-        state = super().dormant(width, tick, noise)
+    def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
+        state = super().zero_state(width, tick, noise)
         state.entries[1:] = state.entries[0]
         return state
 
@@ -296,5 +293,5 @@ def test_a_broken_twin_is_caught(twin: type[Kary]) -> None:
     variances = [agrees(released[later] ** 2, expected[later, later]) for later in ahead]
     covaried = [agrees(released[0] * released[later], expected[0, later]) for later in ahead]
     assert not all(variances + covaried)
-    patterns = drawn_patterns(claim, claim.dormant, moment)
-    assert patterns != drawn_patterns(claim, super(twin, claim).dormant, moment)
+    patterns = drawn_patterns(claim, claim.zero_state, moment)
+    assert patterns != drawn_patterns(claim, super(twin, claim).zero_state, moment)

@@ -5,18 +5,16 @@ from itertools import product
 
 import numpy as np
 import pytest
-from every_report import moved
 
 from streamgauge import Pure
-from streamgauge.continual.saved import BadSave
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.localdp import CountMeanSketch, Frequencies, HadamardCountMeanSketch
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_report import moved
+from tests.support.saved_states import read_state
 
 ITEMS = ["a", "b", "c", "d"]
-SKETCHES = [
-    HadamardCountMeanSketch(Pure(1), hashes=3, width=4),
-    CountMeanSketch(Pure(1), hashes=3, width=5),
-]
+SKETCHES = [HadamardCountMeanSketch(Pure(1), hashes=3, width=4), CountMeanSketch(Pure(1), hashes=3, width=5)]
 sketches = pytest.mark.parametrize("claim", SKETCHES, ids=lambda claim: type(claim).__name__)
 
 
@@ -26,7 +24,7 @@ def every_payload(claim):
 
 def filled(claim, count=200, seed=1):
     reports = claim.privatise_many([ITEMS[place % 3] for place in range(count)], InsecureNoise(seed))
-    collector = claim.collector()
+    collector = claim.build_collector()
     assert collector.add(reports) == count
     return collector, reports
 
@@ -38,16 +36,16 @@ def released():
 
 
 def same(one, two):
-    return one.reports == two.reports and (one._state.table == two._state.table).all()
+    return one.reports == two.reports and (read_state(one).table == read_state(two).table).all()
 
 
 @sketches
 def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_no_other(claim):
     honest = 24 if claim.report_size == 1 else 3 * 2**5
     payloads = every_payload(claim)
-    collector = claim.collector()
+    collector = claim.build_collector()
     assert collector.add(payloads) == honest
-    assert (collector.reports, collector.dropped) == (honest, len(payloads) - honest)
+    assert (collector.reports, collector.dropped_reports) == (honest, len(payloads) - honest)
 
 
 @sketches
@@ -79,7 +77,7 @@ def test_a_twin_that_takes_any_code_is_moved_by_reports_that_nobody_sends():
 @sketches
 def test_whatever_is_added_never_raises(claim):
     collector, _ = filled(claim)
-    before = collector._state.table.copy()
+    before = read_state(collector).table.copy()
     size = claim.report_size
     hostile = [
         b"\xff" * (size + 1),
@@ -96,21 +94,16 @@ def test_whatever_is_added_never_raises(claim):
         iter([b"\xff" * size]),
     ]
     assert [collector.add(given) for given in hostile] == [0] * len(hostile)
-    assert (collector._state.table == before).all()
-    assert collector.dropped == 2 + 6 + 4 + 4 + 4 + size + 1 + 1 + 1 + 1 + 1 + 1
+    assert (read_state(collector).table == before).all()
+    assert collector.dropped_reports == 2 + 6 + 4 + 4 + 4 + size + 1 + 1 + 1 + 1 + 1 + 1
     assert collector.add(b"") == collector.add([]) == 0
 
 
 @sketches
 def test_reports_count_alike_as_rows_as_a_list_and_joined(claim):
     whole, reports = filled(claim)
-    for given in (
-        reports.tobytes(),
-        [row.tobytes() for row in reports],
-        memoryview(reports.tobytes()),
-        reports[::-1],
-    ):
-        other = claim.collector()
+    for given in (reports.tobytes(), [row.tobytes() for row in reports], memoryview(reports.tobytes()), reports[::-1]):
+        other = claim.build_collector()
         assert other.add(given) == len(reports)
         assert same(whole, other)
 
@@ -118,17 +111,17 @@ def test_reports_count_alike_as_rows_as_a_list_and_joined(claim):
 @sketches
 def test_two_collectors_merged_are_one_of_all_reports(claim):
     whole, reports = filled(claim)
-    parts = [claim.collector() for _ in range(2)]
+    parts = [claim.build_collector() for _ in range(2)]
     for collector, part in zip(parts, np.array_split(reports, [70]), strict=True):
         collector.add(part)
         collector.add(b"\xff" * claim.report_size)
     both = parts[0] + parts[1]
     assert same(both, whole)
-    assert both.dropped == 2
+    assert both.dropped_reports == 2
     parts[0].merge(parts[1])
     assert same(parts[0], whole)
     with pytest.raises(ValueError, match=r"other must be a collector of .*seed=0.*, got one of .*seed=1"):
-        whole.merge(replace(claim, seed=1).collector())
+        whole.merge(replace(claim, seed=1).build_collector())
     for nothing in (1, None, claim):
         with pytest.raises(ValueError, match=r"other must be a collector of .*seed=0.*, got"):
             whole + nothing
@@ -137,7 +130,7 @@ def test_two_collectors_merged_are_one_of_all_reports(claim):
 @sketches
 def test_what_is_removed_was_never_there(claim):
     whole, reports = filled(claim)
-    part = claim.collector()
+    part = claim.build_collector()
     part.add(reports[50:])
     assert whole.remove(reports[:50]) == 50
     assert same(whole, part)
@@ -156,9 +149,9 @@ def test_a_saved_collector_goes_on_where_it_stopped_and_only_under_its_claim(cla
     whole.add(reports)
     assert same(loaded, whole)
     for other in (replace(claim, seed=1), replace(claim, loss=Pure(2))):
-        with pytest.raises(BadSave, match="saved must be a run of"):
+        with pytest.raises(InvalidSaveError, match="saved must be a run of"):
             other.load(saved)
-    with pytest.raises(BadSave, match="truncated or altered"):
+    with pytest.raises(InvalidSaveError, match="truncated or altered"):
         claim.load(saved[:-1] + bytes([saved[-1] ^ 1]))
 
 
@@ -167,20 +160,20 @@ def test_a_save_of_numbers_that_no_reports_come_to_is_refused(claim):
     for change in (
         {"reports": -1},
         {"reports": 1},
-        {"dropped": -1},
-        {"table": np.full_like(claim.blank(), 201)},
-        {"table": np.full_like(claim.blank(), -201)},
+        {"dropped_reports": -1},
+        {"table": np.full_like(claim.build_table(), 201)},
+        {"table": np.full_like(claim.build_table(), -201)},
     ):
         spoilt, _ = filled(claim)
         for name, value in change.items():
             setattr(spoilt._state, name, value)
-        with pytest.raises(BadSave, match="saved must hold a state of its claim, got another"):
+        with pytest.raises(InvalidSaveError, match="saved must hold a state of its claim, got another"):
             claim.load(spoilt.save())
 
 
 @sketches
 def test_estimates_before_any_report_are_nought(claim):
-    found = claim.collector().estimate(ITEMS)
+    found = claim.build_collector().estimate(ITEMS)
     assert not found.count.any()
     assert not found.stddev.any()
     assert not found.share.any()
@@ -188,33 +181,33 @@ def test_estimates_before_any_report_are_nought(claim):
 
 def test_large_and_small_tables_count_alike(monkeypatch):
     wide, _ = filled(SKETCHES[0])
-    monkeypatch.setattr("streamgauge.localdp.oracle.SMALL", 1)
+    monkeypatch.setattr("streamgauge.localdp.oracle.MAX_WIDE_CELLS", 1)
     narrow, _ = filled(SKETCHES[0])
-    assert (wide._state.table.dtype, narrow._state.table.dtype) == (np.int64, np.int32)
+    assert (read_state(wide).table.dtype, read_state(narrow).table.dtype) == (np.int64, np.int32)
     assert same(wide, narrow)
 
 
 def test_cells_grow_before_reports_overflow_them(monkeypatch):
-    monkeypatch.setattr("streamgauge.localdp.oracle.SMALL", 1)
+    monkeypatch.setattr("streamgauge.localdp.oracle.MAX_WIDE_CELLS", 1)
     collector, reports = filled(SKETCHES[0])
     cell = np.unravel_index(int(reports[0, 0]) >> 1, (3, 4))
     sign = 2 * (int(reports[0, 0]) & 1) - 1
     collector._state.reports, collector._state.table[cell] = 2**31 - 1, sign * (2**31 - 1)
-    small = collector.claim.load(collector.save())
+    small = collector.mechanism.load(collector.save())
     assert collector.add(reports[:1].tobytes()) == 1
-    assert (collector._state.table.dtype, collector._state.table[cell]) == (np.int64, sign * 2**31)
-    loaded = collector.claim.load(collector.save())
+    assert (read_state(collector).table.dtype, read_state(collector).table[cell]) == (np.int64, sign * 2**31)
+    loaded = collector.mechanism.load(collector.save())
     assert same(loaded, collector)
-    one = SKETCHES[0].collector()
+    one = SKETCHES[0].build_collector()
     one.add(reports[:1])
     assert same(small + one, collector)
     one.merge(loaded)
-    assert one._state.table[cell] == sign * (2**31 + 1)
+    assert read_state(one).table[cell] == sign * (2**31 + 1)
 
 
 def test_top_is_the_candidates_of_the_largest_estimates():
     claim = HadamardCountMeanSketch(Pure(8), hashes=64, width=64)
-    collector = claim.collector()
+    collector = claim.build_collector()
     collector.add(claim.privatise_many(["a"] * 500 + ["b"] * 900 + ["c"] * 50, InsecureNoise(1)))
     assert collector.top(ITEMS, 2).items == ("b", "a")
     assert len(collector.top(ITEMS, 9).count) == 4

@@ -2,18 +2,19 @@
 
 import numpy as np
 import pytest
-from replicates import FLUKE
 from scipy.stats import binom, norm
 
 from streamgauge import Pure
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, LocalHashing
-from streamgauge.localdp.collisions import GRID, MANY, SIZES, Errors, point
+from streamgauge.localdp.collisions import GRID, ITEM_COUNTS, MAX_BINOMIAL_MEAN, ErrorModel, tail_quantile
 from streamgauge.localdp.oracle import Spread
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.replicates import FLUKE
+from tests.support.saved_states import read_state
 
 RARE = [f"rare {number}" for number in range(3000)]
 KINDS = [HadamardCountMeanSketch, CountMeanSketch, LocalHashing]
-CELLS = "streamgauge.localdp.{}.likely_most"
+CELLS = "streamgauge.localdp.protocols.{}.bound_part_reports"
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 
@@ -27,8 +28,8 @@ def standardised(rows, width):
 @pytest.mark.parametrize("tail", [0.05, 0.025, 5e-4, 1e-8])
 def test_the_worst_tail_of_one_other_item_or_several_is_as_large_as_is_said(hashes, width, tail):
     share, normal = GRID[:-1] ** 2, norm.isf(tail)
-    said, tails = point(hashes, width, tail, share), []
-    for items in (each for each in SIZES if each * hashes <= MANY * width):
+    said, tails = tail_quantile(hashes, width, tail, share), []
+    for items in (each for each in ITEM_COUNTS if each * hashes <= MAX_BINOMIAL_MEAN * width):
         deviations, chances = standardised(items * hashes, width)
         noise = (said[:, None] - np.sqrt(share)[:, None] * deviations) / np.sqrt(1 - share)[:, None]
         tails.append(norm.sf(noise) @ chances)
@@ -39,18 +40,20 @@ def test_the_worst_tail_of_one_other_item_or_several_is_as_large_as_is_said(hash
 
 
 def test_many_rows_a_column_are_nearly_normal_and_join_on():
-    few, many = (point(hashes, 64, 1e-4, GRID**2) for hashes in (6400, 6401))
+    few, many = (tail_quantile(hashes, 64, 1e-4, GRID**2) for hashes in (6400, 6401))
     assert few == pytest.approx(many, rel=0.003)
-    assert point(65536, 4, 1e-4, 1.0) == pytest.approx(norm.isf(1e-4), rel=0.01)
+    assert tail_quantile(65536, 4, 1e-4, 1.0) == pytest.approx(norm.isf(1e-4), rel=0.01)
 
 
 def misses(confidence):
-    """How many intervals of items that nobody has do not begin at 0, beside one that everybody has, by the
-    law of collisions and by the normal law."""
+    """Count intervals of absent items that do not begin at 0, next to an item of all devices.
+
+    The counts are by the law of collisions and by the normal law.
+    """
     found = []
     for seed in range(4):
         claim = HadamardCountMeanSketch(Pure(8), hashes=64, width=256, seed=seed)
-        collector = claim.collector()
+        collector = claim.build_collector()
         collector.add(claim.privatise_many(["everybody's"] * 60_000, InsecureNoise(seed)))
         told = collector.estimate(RARE)
         normal = told.count - norm.isf((1 - confidence) / 2) * told.stddev
@@ -65,13 +68,13 @@ def test_intervals_hold_for_rare_items_beside_one_that_all_have_and_normal_ones_
 
 
 def test_intervals_of_items_that_share_no_cells_are_normal():
-    errors = Errors(Spread(1.0, 2.0), None, 100, 0.0)
-    assert errors.above(np.array([0.0, 100.0]), 0.025) == pytest.approx(norm.isf(0.025) * np.sqrt([200, 100]))
+    errors = ErrorModel(Spread(1.0, 2.0), None, 100, 0.0)
+    assert errors.upper_margin(np.array([0.0, 100.0]), 0.025) == pytest.approx(norm.isf(0.025) * np.sqrt([200, 100]))
 
 
 def collected(kind, items, **settings):
     claim = kind(Pure(4), **{"hashes": 64, "width": 64, **settings})
-    collector = claim.collector()
+    collector = claim.build_collector()
     collector.add(claim.privatise_many(items, InsecureNoise(2)))
     return collector
 
@@ -81,15 +84,15 @@ def collected(kind, items, **settings):
 def test_no_honest_table_is_cut(kind, common, monkeypatch):
     rest = [f"item {number % 50}" for number in range(5000 - common)]
     collector = collected(kind, ["all"] * common + rest)
-    cut = kind.squares(collector.claim, collector._state.table, 5000)
+    cut = kind.squares(collector.mechanism, read_state(collector).table, 5000)
     monkeypatch.setattr(CELLS.format(kind.__module__.rpartition(".")[2]), lambda *_: np.inf)
-    assert kind.squares(collector.claim, collector._state.table, 5000) == pytest.approx(cut, rel=1e-12)
+    assert kind.squares(collector.mechanism, read_state(collector).table, 5000) == pytest.approx(cut, rel=1e-12)
 
 
 def widened(collector, liars, cells):
     """By what a standard error grows if liars send the same in each of so many cells."""
     before = collector.estimate(["nobody's"]).stddev[0]
-    both = collector.claim.load(collector.save())
+    both = collector.mechanism.load(collector.save())
     codes = 2 * (64 * np.arange(cells) + 1) + 1  # the second line of rows one after the other: +1
     sent = np.repeat(codes, liars // cells).astype("<u2")
     both.add(sent.view(np.uint8).reshape(-1, 2))

@@ -5,13 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from every_draw import power
-from every_report import assert_encoded, assert_exact, assert_squares, keeps, law, worst_ratio
-from replicates import assert_coverage, runs, squared_error_fits
 
 from streamgauge import Pure
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch
-from streamgauge.noise.responses import flip, kept
+from streamgauge.noise.bernoulli import flip_probability, keep_probability
+from tests.support.every_draw import power
+from tests.support.every_report import assert_encoded, assert_exact, assert_squares, keeps, law, worst_ratio
+from tests.support.replicates import assert_coverage, runs, squared_error_fits
 
 ITEMS = ["a", "b", "c", 7]
 SMALL = CountMeanSketch(Pure(2), hashes=8, width=15)
@@ -23,14 +23,14 @@ class WholeLossEachBit(CountMeanSketch):
 
     @property
     def chances(self):
-        return {"flip": flip(self.loss.epsilon)}
+        return {"flip": flip_probability(self.loss.epsilon)}
 
 
 @dataclass(frozen=True)
 class FlippedTwice(CountMeanSketch):
     @property
     def chances(self):
-        once = flip(self.loss.epsilon / 2)
+        once = flip_probability(self.loss.epsilon / 2)
         return {"flip": 2 * once * (1 - once)}
 
 
@@ -50,9 +50,7 @@ def test_the_loss_is_used_up_and_a_device_that_spends_it_on_each_sign_is_caught(
 
 
 @pytest.mark.parametrize(("hashes", "width"), [(2, 2), (1, 3)])
-def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(
-    hashes, width, monkeypatch
-):
+def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(hashes, width, monkeypatch):
     assert_exact(CountMeanSketch(Pure(1), hashes=hashes, width=width), monkeypatch)
 
 
@@ -61,7 +59,7 @@ def test_the_sum_of_squares_is_estimated_without_bias(monkeypatch):
 
 
 def test_errors_in_runs_are_those_stated_and_twins_are_caught():
-    """Of an item that nobody has: signs flipped too seldom or too often sink or lift what all others add."""
+    """For an absent item, signs flipped too seldom or too often move the part of all others."""
     population = ["a"] * 150 + ["b"] * 200 + [f"rare {number}" for number in range(50)]
     stated = SMALL.stddev(0, 400, 150**2 + 200**2 + 50)
     devices = [None, *(partial(another, kind) for kind in (WholeLossEachBit, FlippedTwice))]
@@ -81,10 +79,7 @@ def test_what_is_sent_is_what_encode_makes_of_the_draws():
     claim = CountMeanSketch(Pure(1), hashes=300, width=20, seed=5)
     assert_encoded(
         claim,
-        lambda noise, size: (
-            noise.uniform(300, size),
-            noise.coins(claim.chances["flip"], 20 * size).reshape(size, 20),
-        ),
+        lambda noise, size: (noise.uniform(300, size), noise.coins(claim.chances["flip"], 20 * size).reshape(size, 20)),
     )
 
 
@@ -98,7 +93,7 @@ def test_vectors_tell_more_than_bits_at_the_same_loss():
 @pytest.mark.parametrize("sides", [2, 3, 1000])
 def test_chances_are_rounded_towards_no_information(epsilon, sides):
     epsilon = Pure(epsilon).epsilon
-    chance = kept(epsilon, sides)
+    chance = keep_probability(epsilon, sides)
     truth = 1 / (1 + (sides - 1) * np.exp(-float(epsilon)))
     assert 2**32 % chance.denominator == 0
     assert chance < 1

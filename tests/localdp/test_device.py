@@ -10,27 +10,27 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
-from every_draw import power
-from every_report import keeps, law, worst_ratio
 
 from streamgauge import Pure, Zcdp
-from streamgauge.continual.single import InsideStep, RunFailed
+from streamgauge.continual.run import ReentrantCallError, RunFailedError
 from streamgauge.localdp import (
-    Charge,
-    DailyWithoutTotal,
+    BudgetExhaustedError,
+    ChargeEachReport,
+    DailyBudget,
     Device,
+    DeviceMovedError,
     HadamardCountMeanSketch,
-    HandedOver,
-    NoBudgetLeft,
     RandomisedResponse,
     Repeat,
 )
 from streamgauge.noise import EntropyError
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_draw import power
+from tests.support.every_report import keeps, law, worst_ratio
 
 COIN = RandomisedResponse(Pure(1), items=("A", "B"))
 SKETCH = HadamardCountMeanSketch(Pure(1), hashes=1, width=2, seed=4)
-TWICE = Charge(Pure(2))
+TWICE = ChargeEachReport(Pure(2))
 
 
 class PerItem(Device):
@@ -38,29 +38,29 @@ class PerItem(Device):
 
     def report(self, item):
         known = self.__dict__.setdefault("known", {})
-        known[item] = known.get(item) or self.claim.privatise(item, self._noise)
+        known[item] = known.get(item) or self.mechanism.privatise(item, self._noise)
         return known[item]
 
 
 class Unpaid(Device):
     """A twin that writes down what it has paid when it is asked the next time."""
 
-    def _remember(self, memory):
-        if memory.sent > 1:
-            super()._remember(memory)
+    def _persist_memory(self, memory):
+        if memory.reports_sent > 1:
+            super()._persist_memory(memory)
 
 
 class SentAnyway(Device):
     """A twin that hands a report out though it could not write down that it was paid for."""
 
-    def _remember(self, memory):
+    def _persist_memory(self, memory):
         with suppress(OSError):
-            super()._remember(memory)
+            super()._persist_memory(memory)
 
 
 @dataclass
 class Histories:
-    """What somebody sees who gets all that a device sends, for a history of items; days go by as they may."""
+    """The view of all reports of a device, for a history of items; days pass in any order."""
 
     again: object = None
     kind: type = Device
@@ -98,11 +98,11 @@ def test_a_twin_that_remembers_each_item_s_report_tells_histories_apart_for_cert
 
 def test_a_repeated_report_is_the_first_whatever_the_item_becomes():
     device = Device(COIN)
-    assert device.last is None
+    assert device.last_report is None
     first = device.report("A")
     assert {device.report(item) for item in ("B", "A", None, 7) * 20} == {first}
-    assert device.last == first
-    assert device.spent == device.loss == device.loss_within(365) == Pure(1)
+    assert device.last_report == first
+    assert device.spent == device.loss == device.loss_over_days(365) == Pure(1)
 
 
 def test_charged_reports_add_up_to_the_total_and_no_more():
@@ -114,33 +114,33 @@ def test_charged_reports_add_up_to_the_total_and_no_more():
 
 
 def test_a_report_that_cannot_be_paid_for_is_refused_and_nothing_is_drawn():
-    device = Device(COIN, Charge(Pure("5/2")), noise=InsecureNoise(1))
-    assert device.loss == device.loss_within(9) == Pure(2)
-    assert device.spent == Pure.nothing()
+    device = Device(COIN, ChargeEachReport(Pure("5/2")), noise=InsecureNoise(1))
+    assert device.loss == device.loss_over_days(9) == Pure(2)
+    assert device.spent == Pure.zero()
     device.report("A")
     last = device.report("B")
     for item in "ABC":
         with pytest.raises(
-            NoBudgetLeft,
+            BudgetExhaustedError,
             match=r"report must be within .*5/2\), got Pure\(epsilon=1\) on top of Pure\(epsilon=2\)",
         ) as refused:
             device.report(item)
     told = pickle.loads(pickle.dumps(refused.value))
-    assert (told.asked, told.spent, told.allowed) == (Pure(1), Pure(2), Pure("5/2"))
-    assert (device.spent, device.last) == (Pure(2), last)
+    assert (told.requested, told.spent, told.allowed) == (Pure(1), Pure(2), Pure("5/2"))
+    assert (device.spent, device.last_report) == (Pure(2), last)
 
 
 def test_a_budget_that_comes_back_daily_has_no_total_and_says_what_days_come_to():
-    device = Device(COIN, DailyWithoutTotal(Pure(2)))
+    device = Device(COIN, DailyBudget(Pure(2)))
     assert device.loss is None
-    assert (device.loss_within(1), device.loss_within(365)) == (Pure(2), Pure(730))
-    ratio = worst_ratio(Histories(DailyWithoutTotal(Pure(1)), days="012").laws(3))
+    assert (device.loss_over_days(1), device.loss_over_days(365)) == (Pure(2), Pure(730))
+    ratio = worst_ratio(Histories(DailyBudget(Pure(1)), days="012").laws(3))
     assert power(2) < ratio <= power(3)
 
 
 def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back():
     day = [7]
-    device = Device(COIN, DailyWithoutTotal(Pure(2)), today=lambda: day[0])
+    device = Device(COIN, DailyBudget(Pure(2)), today=lambda: day[0])
     asked = {}
     for day[0] in (7, 8, 7, 8, 3, 9):
         asked.setdefault(day[0], 0)
@@ -148,7 +148,7 @@ def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back(
             try:
                 device.report("A")
                 asked[day[0]] += 1
-            except NoBudgetLeft:
+            except BudgetExhaustedError:
                 pass
     assert asked == {7: 2, 8: 2, 3: 0, 9: 2}
     assert device.spent == Pure(6)
@@ -157,13 +157,13 @@ def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back(
 @pytest.mark.parametrize("clock", [np.int64, np.int8, np.float64, float, lambda day: day + 0.75])
 def test_a_clock_may_tell_days_in_any_numbers_and_the_memory_is_kept(clock):
     kept, day = [], [7]
-    settings = {"keep": kept.append, "today": lambda: clock(day[0])}
-    device = Device(COIN, DailyWithoutTotal(Pure(1)), **settings)
+    settings = {"persist": kept.append, "today": lambda: clock(day[0])}
+    device = Device(COIN, DailyBudget(Pure(1)), **settings)
     device.report("A")
-    with pytest.raises(NoBudgetLeft):
+    with pytest.raises(BudgetExhaustedError):
         device.report("A")
-    loaded = Device.loaded(COIN, kept[-1], DailyWithoutTotal(Pure(1)), **settings)
-    with pytest.raises(NoBudgetLeft):
+    loaded = Device.load(COIN, kept[-1], DailyBudget(Pure(1)), **settings)
+    with pytest.raises(BudgetExhaustedError):
         loaded.report("A")
     day[0] = 8
     loaded.report("A")
@@ -192,8 +192,8 @@ def sent_by(kind, again, asks=5, full=False):
         store.append(memory)
 
     for _ in range(asks):
-        device = kind.loaded(COIN, store[-1], again, keep=keep) if store else kind(COIN, again, keep=keep)
-        with suppress(NoBudgetLeft, OSError):
+        device = kind.load(COIN, store[-1], again, persist=keep) if store else kind(COIN, again, persist=keep)
+        with suppress(BudgetExhaustedError, OSError):
             sent.append(device.report("A"))
     return sent
 
@@ -223,50 +223,50 @@ class Broken:
 
 @pytest.mark.parametrize("again", [Repeat(), TWICE], ids=lambda again: type(again).__name__)
 def test_a_device_whose_memory_or_chance_fails_hands_nothing_out_and_is_not_gone_on_with(again):
-    for settings in ({"keep": Broken().keep}, {"noise": Broken()}):
+    for settings in ({"persist": Broken().keep}, {"noise": Broken()}):
         device = Device(COIN, again, **settings)
         with pytest.raises((OSError, EntropyError)):
             device.report("A")
         for act in (lambda device=device: device.report("A"), device.save):
-            with pytest.raises(RunFailed):
+            with pytest.raises(RunFailedError):
                 act()
 
 
 def test_a_saved_device_goes_on_elsewhere_and_no_more_where_it_was():
     device = Device(COIN, TWICE)
     device.report("A")
-    loaded = Device.loaded(COIN, device.save(), TWICE)
+    loaded = Device.load(COIN, device.save(), TWICE)
     for act in (lambda: device.report("A"), device.save):
-        with pytest.raises(HandedOver, match="device must be gone on with where it was loaded"):
+        with pytest.raises(DeviceMovedError, match="device must be gone on with where it was loaded"):
             act()
-    assert (loaded.spent, loaded.last) == (Pure(1), device.last)
+    assert (loaded.spent, loaded.last_report) == (Pure(1), device.last_report)
     loaded.report("A")
-    with pytest.raises(NoBudgetLeft):
+    with pytest.raises(BudgetExhaustedError):
         loaded.report("A")
     first = Device(SKETCH)
     report = first.report("A")
-    assert Device.loaded(SKETCH, first.save()).report("B") == report
+    assert Device.load(SKETCH, first.save()).report("B") == report
 
 
 def test_an_old_copy_has_the_budget_that_it_had_which_no_device_can_tell():
     kept = []
-    device = Device(COIN, TWICE, keep=kept.append)
+    device = Device(COIN, TWICE, persist=kept.append)
     device.report("A")
     device.report("A")
-    assert [Device.loaded(COIN, each, TWICE).spent for each in kept] == [Pure(1), Pure(2)]
+    assert [Device.load(COIN, each, TWICE).spent for each in kept] == [Pure(1), Pure(2)]
 
 
 ASKED = {
     "key": lambda device: device.key,
-    "last": lambda device: device.last,
-    "left": lambda device: device.left,
+    "last": lambda device: device.last_report,
+    "left": lambda device: device.remaining_reports,
     "spent": lambda device: device.spent,
     "loss": lambda device: device.loss,
     "report": lambda device: device.report("B"),
-    "due": lambda device: device.due("B"),
-    "answered": lambda device: device.answered("0" * 32),
+    "due": lambda device: device.prepare_report("B"),
+    "acknowledge": lambda device: device.acknowledge("0" * 32),
     "save": lambda device: device.save(),
-    "forget": lambda device: device.forget(),
+    "forget": lambda device: device.wipe(),
 }
 PATIENCE = 20  # seconds, in which nobody waits for himself
 
@@ -274,8 +274,8 @@ PATIENCE = 20  # seconds, in which nobody waits for himself
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_keep_that_asks_its_device_is_told_at_once_and_nothing_is_handed_out(asked):
     refused, sent = in_time(lambda: reported(asked, suppressed=False))
-    assert isinstance(refused, InsideStep)
-    assert str(refused) == "run must be asked when its step is over, got a call from inside the step"
+    assert isinstance(refused, ReentrantCallError)
+    assert str(refused) == "run must be used when its step is over, got a call from inside the step"
     assert sent == []
 
 
@@ -287,20 +287,20 @@ def test_a_keep_that_asks_and_goes_on_has_one_report_made(asked):
 
 
 def reported(asked, suppressed):
-    """What a device raised whose `keep` asks it, and what it sent."""
+    """Return the error of a device whose `persist` calls it, and its reports."""
     sent, kept = [], []
 
     def keep(memory):
         kept.append(memory)
-        with suppress(InsideStep if suppressed else ()):
+        with suppress(ReentrantCallError if suppressed else ()):
             ASKED[asked](device)
 
-    device = Device(COIN, TWICE, keep=keep)
+    device = Device(COIN, TWICE, persist=keep)
     try:
         sent.append(device.report("A"))
-    except InsideStep as refused:
+    except ReentrantCallError as refused:
         return refused, sent
-    assert (len(kept), device.spent, device.left, device.last) == (1, Pure(1), 1, sent[0])
+    assert (len(kept), device.spent, device.remaining_reports, device.last_report) == (1, Pure(1), 1, sent[0])
     return None, sent
 
 
@@ -317,11 +317,11 @@ def test_threads_that_ask_while_a_memory_is_kept_wait_for_it():
         inside.set()
         go_on.wait(PATIENCE)
 
-    device = Device(COIN, TWICE, keep=keep)
+    device = Device(COIN, TWICE, persist=keep)
     makes = Thread(target=device.report, args=("A",))
     makes.start()
     assert inside.wait(PATIENCE)
-    looks = Thread(target=lambda: seen.append((device.left, device.last is None)))
+    looks = Thread(target=lambda: seen.append((device.remaining_reports, device.last_report is None)))
     looks.start()
     assert seen == []
     go_on.set()
@@ -336,39 +336,31 @@ def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
         with pytest.raises(TypeError, match="a run must not be"):
             act(device)
     monkeypatch.setattr("os.getpid", lambda: -1)
-    with pytest.raises(RunFailed, match="got a forked child"):
+    with pytest.raises(RunFailedError, match="got a forked child"):
         device.report("A")
 
 
 @pytest.mark.parametrize(
     ("made", "words"),
     [
+        (lambda: ChargeEachReport(None), r"total must be Pure \(a budget that is given back daily is DailyBudget\)"),
+        (lambda: ChargeEachReport(Zcdp(1)), "total must be Pure"),
+        (lambda: DailyBudget(4), "per_day must be Pure, got 4"),
         (
-            lambda: Charge(None),
-            r"total must be Pure \(a budget that is given back daily is DailyWithoutTotal\)",
+            lambda: Device(COIN, ChargeEachReport(Pure("1/2"))),
+            r"budget must cover a report of Pure\(epsilon=1\), got Pure\(epsilon=1/2\)",
         ),
-        (lambda: Charge(Zcdp(1)), "total must be Pure"),
-        (lambda: DailyWithoutTotal(4), "per_day must be Pure, got 4"),
-        (
-            lambda: Device(COIN, Charge(Pure("1/2"))),
-            r"budget must have room for a report of Pure\(epsilon=1\), got Pure\(epsilon=1/2\)",
-        ),
-        (lambda: Device(COIN, DailyWithoutTotal(Pure("1/2"))), "budget must have room for a report"),
+        (lambda: Device(COIN, DailyBudget(Pure("1/2"))), "budget must cover a report"),
         *(
             (
                 lambda again=again: Device(COIN, again),
-                rf"again must be Repeat\(\), Charge\(total\) or .*, got {words}",
+                rf"policy must be Repeat\(\), ChargeEachReport\(total\) or .*, got {words}",
             )
-            for again, words in (
-                ("repeat", "'repeat'"),
-                (Repeat, "<class"),
-                (None, "None"),
-                (Pure(2), "Pure"),
-            )
+            for again, words in (("repeat", "'repeat'"), (Repeat, "<class"), (None, "None"), (Pure(2), "Pure"))
         ),
         (
-            lambda: Device(COIN, keep=5),
-            "keep must be a MemoryFile, a function that keeps a memory, or None, got 5",
+            lambda: Device(COIN, persist=5),
+            "persist must be a MemoryFile, a function that keeps a memory, or None, got 5",
         ),
         (lambda: Device(COIN, today=19000), "today must be a function that tells the day, got 19000"),
         (lambda: Device(COIN, today=None), "today must be a function that tells the day, got None"),

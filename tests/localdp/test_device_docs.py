@@ -9,13 +9,13 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 
 import pytest
-from failing_phone import AGAIN, START, collection
 
 from streamgauge import localdp
-from streamgauge.localdp import MemoryInUse, device_of
+from streamgauge.localdp import MemoryInUseError, build_device
+from tests.support.failing_phone import AGAIN, START, collection
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
-BEGUN = b'{"error": {"code": "not_running", "taken": false}}'
+BEGUN = b'{"error": {"code": "not_running", "accepted": false}}'
 
 
 class Visits:
@@ -28,7 +28,7 @@ class Visits:
 
     def __call__(self, at, answer, body=b""):
         self.sent, self.answer, self.body = [], answer, body
-        self.patch.setattr(localdp, "device_of", partial(device_of, now=lambda: START + at))
+        self.patch.setattr(localdp, "build_device", partial(build_device, now=lambda: START + at))
         try:
             exec(self.code, {"SERVER": "http://poll.example"})
         except URLError:
@@ -71,7 +71,7 @@ def test_what_was_refused_for_certain_is_sent_whenever_the_server_takes_it(visit
 
 
 def test_a_second_process_is_refused_before_it_sends(visit):
-    with localdp.MemoryFile("emoji.memory"), pytest.raises(MemoryInUse):
+    with localdp.MemoryFile("emoji.memory"), pytest.raises(MemoryInUseError):
         visit(0, 200)
     assert visit.sent == []
     assert len(visit(0, 200)) == 1

@@ -2,24 +2,24 @@
 pace and budget leave."""
 
 import pytest
-from failing_phone import AGAIN, SKETCH, START, TICK, Phone, collection
 
 from streamgauge import Pure
-from streamgauge.localdp import CountMeanSketch, DailyWithoutTotal, Device, HandedOver, taken_by, wire
+from streamgauge.localdp import CountMeanSketch, DailyBudget, Device, DeviceMovedError, was_accepted, wire
+from tests.support.failing_phone import AGAIN, SKETCH, START, TICK, Phone, collection
 
 OTHER = CountMeanSketch(Pure(2), width=64, seed=1)
 RULES = pytest.mark.parametrize("again", ["repeat", "charge"])
 
 
 def said(told, *acts):
-    """What a device says, of acts (moment, act, ...); an act may have a collection of its own."""
+    """Return the answers of a device to acts (moment, act, ...), each with its collection."""
     phone, answers = Phone(), []
     for at, act, *more in acts:
         phone.at = START + at
         if act == "due":
             answers.append(phone.due(more[0] if more else told))
         else:
-            phone.answered(told, *more)
+            phone.acknowledge(told, *more)
     return answers
 
 
@@ -30,11 +30,11 @@ def test_a_report_without_an_answer_is_due_again_under_its_key_while_that_is_rem
 
 def test_a_device_that_failed_between_its_report_and_its_sending_sends_it_later():
     kept = []
-    report = Device(SKETCH, most=1, keep=kept.append, now=lambda: START).report("a")
-    later = Device.loaded(SKETCH, kept[-1], most=1, now=lambda: START + 60)
-    assert later.left == 0
-    assert later.due("b").report == report
-    assert later.due("b").key == later.key
+    report = Device(SKETCH, max_reports=1, persist=kept.append, now=lambda: START).report("a")
+    later = Device.load(SKETCH, kept[-1], max_reports=1, now=lambda: START + 60)
+    assert later.remaining_reports == 0
+    assert later.prepare_report("b").report == report
+    assert later.prepare_report("b").key == later.key
 
 
 def test_what_was_taken_is_not_due_again_whatever_is_answered_later():
@@ -67,11 +67,7 @@ def test_once_it_was_answered_one_more_is_due_at_its_pace(again):
 def test_a_poll_that_begins_anew_gets_the_same_report_under_a_key_of_its_own():
     """Under the old key it would be one that this poll's pace does not count."""
     later = collection(most=1, start=START + 60)
-    assert said(collection(most=1), (0, "due"), (61, "due", later), (62, "due", later)) == [
-        [0, 0],
-        [0, 1],
-        [0, 1],
-    ]
+    assert said(collection(most=1), (0, "due"), (61, "due", later), (62, "due", later)) == [[0, 0], [0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -80,7 +76,7 @@ def test_a_report_that_is_to_be_repeated_for_another_collection_is_refused_befor
     phone.due(collection(most=most))
     for phone.at in (START, START + TICK, START + 10**6):
         for act in (phone.due, lambda told: phone.device(told).report("a")):
-            with pytest.raises(wire.OtherCollection, match="collection must be the one that was reported to"):
+            with pytest.raises(wire.CollectionMismatchError, match="collection must be the one that was reported to"):
                 act(other)
 
 
@@ -91,16 +87,16 @@ def test_a_report_of_another_collection_is_not_sent_again_by_one_that_pays():
 
 def test_an_answer_to_another_report_or_to_none_changes_nothing():
     kept = []
-    device = Device(SKETCH, most=1, keep=kept.append, now=lambda: START)
+    device = Device(SKETCH, max_reports=1, persist=kept.append, now=lambda: START)
     for key in ("", "0" * 32, None):
-        device.answered(key)
+        device.acknowledge(key)
     assert kept == []
-    first = device.due("a")
+    first = device.prepare_report("a")
     for key in ("", "0" * 32, None, bytes.fromhex(first.key)):
-        device.answered(key)
-    assert (device.due("a"), len(kept)) == (first, 2)
-    device.answered(first.key)
-    assert (device.due("a"), len(kept)) == (None, 3)
+        device.acknowledge(key)
+    assert (device.prepare_report("a"), len(kept)) == (first, 2)
+    device.acknowledge(first.key)
+    assert (device.prepare_report("a"), len(kept)) == (None, 3)
 
 
 def test_an_answer_that_leaves_it_open_changes_nothing():
@@ -109,52 +105,52 @@ def test_an_answer_that_leaves_it_open_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "taken"),
+    ("status", "body", "accepted"),
     [
         *((status, b"", True) for status in (200, 202, 299)),
         *((status, b"no", False) for status in (400, 413, 425, 429, 499)),
         *((status, b"", None) for status in (100, 199, 301, 500, 502, 503, 599)),
-        (503, b'{"error": {"code": "not_running", "taken": false}}', False),
+        (503, b'{"error": {"code": "not_running", "accepted": false}}', False),
         *(
             (503, body, None)
             for body in (b"{", b"\xff", b"[]", b"null", b"7", b'{"error": 1}', b'{"error": {}}', b"[" * 10**5)
         ),
-        *((500, b'{"error": {"taken": %s}}' % each, None) for each in (b"0", b"null", b"true", b'"false"')),
+        *((500, b'{"error": {"accepted": %s}}' % each, None) for each in (b"0", b"null", b"true", b'"false"')),
     ],
 )
-def test_what_an_answer_says_of_a_report_is_doubted_unless_it_is_plain(status, body, taken):
-    assert taken_by(status, body) is taken
+def test_what_an_answer_says_of_a_report_is_doubted_unless_it_is_plain(status, body, accepted):
+    assert was_accepted(status, body) is accepted
 
 
 def test_a_daily_budget_that_is_spent_has_nothing_due_until_it_comes_back():
     day = [7]
-    daily = DailyWithoutTotal(Pure(2))
+    daily = DailyBudget(Pure(2))
     device = Device(SKETCH, daily, today=lambda: day[0], now=lambda: START)
-    assert device.left is None
-    device.answered(device.due("a").key)
-    assert device.due("a") is None
+    assert device.remaining_reports is None
+    device.acknowledge(device.prepare_report("a").key)
+    assert device.prepare_report("a") is None
     day[0] = 8
-    assert device.due("a") is not None
+    assert device.prepare_report("a") is not None
 
 
-@pytest.mark.parametrize("taken", [1, 0, 200, "yes"])
-def test_an_answer_that_says_nothing_is_refused(taken):
+@pytest.mark.parametrize("accepted", [1, 0, 200, "yes"])
+def test_an_answer_that_says_nothing_is_refused(accepted):
     device = Device(SKETCH)
     device.report("a")
-    with pytest.raises(ValueError, match=f"taken must be True, False or None, got {taken!r}"):
-        device.answered(device.key, taken)
+    with pytest.raises(ValueError, match=f"accepted must be True, False or None, got {accepted!r}"):
+        device.acknowledge(device.key, accepted)
 
 
 def test_a_device_that_was_saved_has_nothing_due_and_hears_no_answer():
     device = Device(SKETCH)
-    key = device.due("a").key
+    key = device.prepare_report("a").key
     device.save()
-    for act in (lambda: device.due("a"), lambda: device.answered(key)):
-        with pytest.raises(HandedOver):
+    for act in (lambda: device.prepare_report("a"), lambda: device.acknowledge(key)):
+        with pytest.raises(DeviceMovedError):
             act()
 
 
 def test_what_is_due_does_not_print_itself():
-    due = Device(SKETCH).due("a")
-    assert repr(due) == "Due()"
-    assert "due" in f"{due}".lower()
+    due = Device(SKETCH).prepare_report("a")
+    assert repr(due) == "PendingReport()"
+    assert "pendingreport" in f"{due}".lower()

@@ -11,31 +11,32 @@ from threading import Event as Flag
 from threading import Thread
 
 import pytest
-from failing_phone import SKETCH, START, collection
 
 from streamgauge import Pure
-from streamgauge.continual.saved import BadSave
-from streamgauge.continual.single import RunFailed
-from streamgauge.localdp import Charge, Device, MemoryFile, MemoryInUse, device_of, memory_file, wire
+from streamgauge.continual.run import RunFailedError
+from streamgauge.continual.state_io import InvalidSaveError
+from streamgauge.localdp import ChargeEachReport, Device, MemoryFile, MemoryInUseError, build_device, wire
+from streamgauge.localdp.device import memory as memory_file
+from tests.support.failing_phone import SKETCH, START, collection
 
-TWICE = Charge(Pure(4))
+TWICE = ChargeEachReport(Pure(4))
 CHILD = """
 import sys
 from streamgauge import Pure
-from streamgauge.localdp import Charge, CountMeanSketch, Device, MemoryFile, MemoryInUse
+from streamgauge.localdp import ChargeEachReport, CountMeanSketch, Device, MemoryFile, MemoryInUseError
 claim = CountMeanSketch(Pure(2), width=64)
 try:
-    device = Device(claim, Charge(Pure(4)), keep=MemoryFile(sys.argv[1]))
-    print("open", device.left, flush=True)
+    device = Device(claim, ChargeEachReport(Pure(4)), persist=MemoryFile(sys.argv[1]))
+    print("open", device.remaining_reports, flush=True)
     for line in sys.stdin:
         print(device.report(line).hex(), flush=True)
-except MemoryInUse as refused:
+except MemoryInUseError as refused:
     print(refused, flush=True)
 """
 
 
 class Child:
-    """Another process that has the memory, or would have it: it makes a report for each line it is told."""
+    """Another process that has the memory, or wants it: it makes a report for each input line."""
 
     def __init__(self, path):
         command = [sys.executable, "-c", CHILD, str(path)]
@@ -67,31 +68,32 @@ def test_a_device_goes_on_from_its_file_and_what_was_spent_is_spent(path):
     sent = []
     for left in (2, 1, 0):
         with MemoryFile(path) as memory:
-            device = Device(SKETCH, TWICE, keep=memory)
-            assert (device.left, device.last) == (left, sent[-1] if sent else None)
+            device = Device(SKETCH, TWICE, persist=memory)
+            assert (device.remaining_reports, device.last_report) == (left, sent[-1] if sent else None)
             if left:
                 sent.append(device.report("a"))
     with MemoryFile(str(path)) as memory:
         told = collection("charge", 9)
-        device = device_of(told, "emoji", agreed=Pure(18), keep=memory, now=lambda: START + 10**6)
-        assert (device.spent, device.left, device.last) == (Pure(4), 7, sent[-1])
+        device = build_device(told, "emoji", max_loss=Pure(18), persist=memory, now=lambda: START + 10**6)
+        assert (device.spent, device.remaining_reports, device.last_report) == (Pure(4), 7, sent[-1])
 
 
+@pytest.mark.slow
 def test_a_memory_is_one_process_s_at_a_time_until_that_is_killed(path):
     words = "memory must be one device's, got emoji.memory, which another has open"
     with Child(path) as child:
         assert child.said == "open 2"
         sent = child.report()
         for _ in range(2):
-            with pytest.raises(MemoryInUse, match=words):
+            with pytest.raises(MemoryInUseError, match=words):
                 MemoryFile(path)
         with Child(path) as second:
             assert second.said == words
         child.process.send_signal(signal.SIGKILL)
         child.process.wait()
         with MemoryFile(path) as memory:
-            device = Device(SKETCH, TWICE, keep=memory)
-            assert (device.left, device.last) == (1, sent)
+            device = Device(SKETCH, TWICE, persist=memory)
+            assert (device.remaining_reports, device.last_report) == (1, sent)
             with Child(path) as second:
                 assert second.said == words
     with Child(path) as child:
@@ -102,22 +104,22 @@ def test_in_one_process_it_is_one_device_s_too(path, tmp_path):
     (tmp_path / "link").symlink_to(path)
     with MemoryFile(path) as memory:
         for name in (path, tmp_path / "link", tmp_path / "." / "emoji.memory"):
-            with pytest.raises(MemoryInUse):
+            with pytest.raises(MemoryInUseError):
                 MemoryFile(name)
-        Device(SKETCH, TWICE, keep=memory).report("a")
-        with pytest.raises(MemoryInUse, match=r"must be one device's, got emoji.memory for a second one"):
-            Device(SKETCH, TWICE, keep=memory)
-    with MemoryFile(path), pytest.raises(MemoryInUse):
+        Device(SKETCH, TWICE, persist=memory).report("a")
+        with pytest.raises(MemoryInUseError, match=r"must be one device's, got emoji.memory for a second one"):
+            Device(SKETCH, TWICE, persist=memory)
+    with MemoryFile(path), pytest.raises(MemoryInUseError):
         MemoryFile(path)
 
 
 def drawn_by_two(kind, path):
-    """How much is spent on reports of two devices, both of which were there before either reported."""
+    """Return the spending of two devices, both of which existed before either reported."""
     sent = []
     try:
-        devices = [Device(SKETCH, Charge(Pure(2)), keep=kind(path)) for _ in range(2)]
+        devices = [Device(SKETCH, ChargeEachReport(Pure(2)), persist=kind(path)) for _ in range(2)]
         sent = [device.report("a") for device in devices]
-    except MemoryInUse:
+    except MemoryInUseError:
         pass
     return len(set(sent))
 
@@ -126,8 +128,8 @@ class Unlocked(MemoryFile):
     """A twin that locks nothing."""
 
     def __init__(self, path):
-        self._path, self._lock = path, os.open(os.devnull, os.O_RDONLY)
-        self._once, self._turn = memory_file.Lock(), memory_file.Lock()
+        self._path, self._lock_descriptor = path, os.open(os.devnull, os.O_RDONLY)
+        self._load_guard, self._write_lock = memory_file.Lock(), memory_file.Lock()
 
 
 def test_a_twin_that_does_not_lock_draws_twice(path, tmp_path):
@@ -137,24 +139,24 @@ def test_a_twin_that_does_not_lock_draws_twice(path, tmp_path):
 
 def test_a_file_that_was_closed_has_no_report_handed_out(path):
     with MemoryFile(path) as memory:
-        device = Device(SKETCH, TWICE, keep=memory)
+        device = Device(SKETCH, TWICE, persist=memory)
         device.report("a")
     memory.close()
     with pytest.raises(ValueError, match=r"memory must be open, got emoji.memory, which was closed"):
         device.report("a")
-    with pytest.raises(RunFailed):
+    with pytest.raises(RunFailedError):
         device.report("a")
     with pytest.raises(ValueError, match="which was closed"):
-        Device(SKETCH, keep=memory)
+        Device(SKETCH, persist=memory)
     with MemoryFile(path) as memory:
-        assert Device(SKETCH, TWICE, keep=memory).left == 1
+        assert Device(SKETCH, TWICE, persist=memory).remaining_reports == 1
 
 
 def test_all_files_are_their_owner_s_alone_whatever_was_there_before(path):
     path.with_name("emoji.memory.new").write_bytes(b"what a crash has left")
     for _ in range(2):
         with MemoryFile(path) as memory:
-            Device(SKETCH, TWICE, keep=memory).report("a")
+            Device(SKETCH, TWICE, persist=memory).report("a")
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
         assert modes == {"emoji.memory": 0o600, "emoji.memory.lock": 0o600}
         path.chmod(0o644)
@@ -163,18 +165,18 @@ def test_all_files_are_their_owner_s_alone_whatever_was_there_before(path):
 @pytest.mark.parametrize("wrong", [b"", b"x", "half", "altered", "collector"])
 def test_what_is_no_memory_is_refused_and_no_new_device(path, wrong):
     if wrong == "collector":
-        path.write_bytes(SKETCH.collector().save())
+        path.write_bytes(SKETCH.build_collector().save())
     elif isinstance(wrong, bytes):
         path.write_bytes(wrong)
     else:
         with MemoryFile(path) as memory:
-            Device(SKETCH, keep=memory).report("a")
+            Device(SKETCH, persist=memory).report("a")
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2] if wrong == "half" else whole[:-1] + bytes([whole[-1] ^ 1]))
     there = path.read_bytes()
     for _ in range(2):
-        with MemoryFile(path) as memory, pytest.raises(BadSave):
-            Device(SKETCH, keep=memory)
+        with MemoryFile(path) as memory, pytest.raises(InvalidSaveError):
+            Device(SKETCH, persist=memory)
     assert path.read_bytes() == there
 
 
@@ -183,34 +185,31 @@ def test_another_memory_is_loaded_into_a_file_that_has_none(path, tmp_path):
     device.report("a")
     saved = device.save()
     with MemoryFile(path) as memory:
-        Device.loaded(SKETCH, saved, TWICE, keep=memory).report("a")
-    with (
-        MemoryFile(path) as memory,
-        pytest.raises(ValueError, match="keep must have no memory where another"),
-    ):
-        Device.loaded(SKETCH, saved, TWICE, keep=memory)
+        Device.load(SKETCH, saved, TWICE, persist=memory).report("a")
+    with MemoryFile(path) as memory, pytest.raises(ValueError, match="persist must have no memory where another"):
+        Device.load(SKETCH, saved, TWICE, persist=memory)
     with MemoryFile(path) as memory:
-        assert Device(SKETCH, TWICE, keep=memory).left == 0
+        assert Device(SKETCH, TWICE, persist=memory).remaining_reports == 0
 
 
 def test_settings_that_are_refused_leave_the_file_as_it_is(path):
     with MemoryFile(path) as memory:
-        with pytest.raises(ValueError, match="budget must have room"):
-            Device(SKETCH, Charge(Pure(1)), keep=memory)
-        with pytest.raises(ValueError, match="agreed must be at least"):
-            device_of(collection(), "emoji", agreed=Pure(1), keep=memory)
+        with pytest.raises(ValueError, match="budget must cover"):
+            Device(SKETCH, ChargeEachReport(Pure(1)), persist=memory)
+        with pytest.raises(ValueError, match="max_loss must be at least"):
+            build_device(collection(), "emoji", max_loss=Pure(1), persist=memory)
         assert not path.exists()
-        assert Device(SKETCH, TWICE, keep=memory).left == 2
+        assert Device(SKETCH, TWICE, persist=memory).remaining_reports == 2
 
 
 def test_a_repeated_report_is_for_the_collection_that_it_was_made_for(path):
     with MemoryFile(path) as memory:
-        Device(SKETCH, keep=memory).report("a")
+        Device(SKETCH, persist=memory).report("a")
     with MemoryFile(path) as memory:
         told = collection(claim=replace(SKETCH, seed=7))
-        other = device_of(told, "emoji", agreed=Pure(2), keep=memory)
-        with pytest.raises(wire.OtherCollection):
-            other.due("a")
+        other = build_device(told, "emoji", max_loss=Pure(2), persist=memory)
+        with pytest.raises(wire.CollectionMismatchError):
+            other.prepare_report("a")
 
 
 def test_a_folder_that_is_not_there_is_told_and_not_made(tmp_path):
@@ -250,12 +249,12 @@ def test_where_files_cannot_be_locked_opening_is_refused_and_all_else_works(path
     monkeypatch.setattr(memory_file, "fcntl", None)
     with pytest.raises(NotImplementedError, match=r"memory must be where fcntl locks files .*, got \w+"):
         MemoryFile(path)
-    Device(SKETCH, keep=lambda memory: None).report("a")
+    Device(SKETCH, persist=lambda memory: None).report("a")
     assert list(path.parent.iterdir()) == []
 
 
 def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it_can_be(path, monkeypatch):
-    """macOS: fsync alone leaves it there; file systems that know fsync alone are told by that."""
+    """On macOS fsync alone leaves data in the disk's memory; some file systems have fsync alone."""
     for fails in (False, True):
         told = []
 
@@ -276,7 +275,7 @@ def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it
 
 def test_a_file_is_not_let_go_of_while_a_memory_is_written(path, monkeypatch):
     memory, written, open_again = MemoryFile(path), Flag(), Flag()
-    device, sync = Device(SKETCH, keep=memory), memory_file._sync
+    device, sync = Device(SKETCH, persist=memory), memory_file._sync
 
     def slowly(descriptor):
         written.set()
@@ -289,24 +288,24 @@ def test_a_file_is_not_let_go_of_while_a_memory_is_written(path, monkeypatch):
     assert written.wait(60)
     acts[1].start()
     acts[1].join(0.2)
-    with pytest.raises(MemoryInUse):
+    with pytest.raises(MemoryInUseError):
         MemoryFile(path)
     open_again.set()
     for act in acts:
         act.join()
     with MemoryFile(path) as again:
-        assert Device(SKETCH, keep=again).spent == Pure(2)
+        assert Device(SKETCH, persist=again).spent == Pure(2)
 
 
 def test_a_file_that_is_dropped_can_be_opened_again(path):
-    device = Device(SKETCH, keep=MemoryFile(path))
+    device = Device(SKETCH, persist=MemoryFile(path))
     device.report("a")
     del device
     gc.collect()
     with MemoryFile(path) as again:
-        assert Device(SKETCH, keep=again).spent == Pure(2)
+        assert Device(SKETCH, persist=again).spent == Pure(2)
 
 
 def test_a_device_whose_memory_is_in_a_file_is_not_saved_besides(path):
     with MemoryFile(path) as memory, pytest.raises(ValueError, match="must have its memory in no file"):
-        Device(SKETCH, keep=memory).save()
+        Device(SKETCH, persist=memory).save()

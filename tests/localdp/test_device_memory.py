@@ -1,4 +1,4 @@
-"""What a device spent stays spent, whatever is asked of it later, and never passes what was agreed."""
+"""Spending of a device lasts through all later requests, and never exceeds the agreement."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -6,36 +6,36 @@ from itertools import product
 
 import numpy as np
 import pytest
-from every_draw import power
-from every_report import law, worst_ratio
 
 from streamgauge import Pure
-from streamgauge.continual.saved import BadSave, pack
+from streamgauge.continual.state_io import InvalidSaveError, pack
 from streamgauge.localdp import (
-    Charge,
-    DailyWithoutTotal,
+    BudgetExhaustedError,
+    ChargeEachReport,
+    DailyBudget,
     Device,
     HadamardCountMeanSketch,
-    NoBudgetLeft,
-    NoReportLeft,
     RandomisedResponse,
     Repeat,
-    device_of,
+    ReportLimitError,
+    build_device,
     wire,
 )
-from streamgauge.localdp.collection import NotAgreed
-from streamgauge.localdp.memory import Memory
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.device.device import LossNotAgreedError
+from streamgauge.localdp.device.memory import DeviceMemory
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_draw import power
+from tests.support.every_report import law, worst_ratio
 
 COIN = RandomisedResponse(Pure(1), items=("A", "B"))
 HALF = RandomisedResponse(Pure("1/2"), items=("A", "B"))
 SKETCH = HadamardCountMeanSketch(Pure(1), hashes=1, width=2, seed=4)
 START, TICK = 1_000_000, 10
-REFUSED = (NoBudgetLeft, NoReportLeft, wire.OtherCollection)
+REFUSED = (BudgetExhaustedError, ReportLimitError, wire.CollectionMismatchError)
 
 
 def asks(again="charge", most=2, claim=COIN, start=START):
-    column = {"again": again, "reports_per_user": most, "settings": wire.settings(claim)}
+    column = {"on_repeat": again, "reports_per_user": most, "settings": wire.to_settings(claim)}
     return {"name": "poll", "start": start, "tick": TICK, "columns": {"emoji": column}}
 
 
@@ -46,8 +46,8 @@ class Phone:
         self.agreed, self.noise, self.kept, self.at = Pure(agreed), noise, [], START
 
     def device(self, told):
-        kept = {"memory": self.kept[-1] if self.kept else None, "keep": self.kept.append}
-        return device_of(told, "emoji", agreed=self.agreed, now=lambda: self.at, noise=self.noise, **kept)
+        kept = {"memory": self.kept[-1] if self.kept else None, "persist": self.kept.append}
+        return build_device(told, "emoji", max_loss=self.agreed, now=lambda: self.at, noise=self.noise, **kept)
 
     def report(self, told, item="A"):
         self.at += TICK
@@ -73,9 +73,9 @@ def test_a_device_goes_on_when_its_collection_changes_and_what_was_spent_is_spen
     first = phone.report(asks())
     phone.at += 1000
     device = phone.device(then)
-    assert (device.spent, device.left, device.loss) == (Pure(1), left, Pure(loss))
-    assert device.last == (first if device.claim == COIN else None)
-    assert (device.key is None) == (device.last is None)
+    assert (device.spent, device.remaining_reports, device.loss) == (Pure(1), left, Pure(loss))
+    assert device.last_report == (first if device.mechanism == COIN else None)
+    assert (device.key is None) == (device.last_report is None)
     for _ in range(left):
         phone.report(then)
     with pytest.raises(REFUSED):
@@ -93,13 +93,13 @@ def test_what_was_charged_is_sent_again_by_a_rule_that_repeats():
 def test_a_device_that_repeats_itself_does_so_for_one_collection_alone():
     phone = Phone(99)
     phone.report(asks("repeat", 9))
-    told = f"collection must be the one that was reported to, {wire.fingerprint(COIN).hex()}, got "
+    told = f"collection must be the one that was reported to, {wire.compute_fingerprint(COIN).hex()}, got "
     for claim in (HALF, SKETCH, replace(COIN, items=("B", "A"))):
-        with pytest.raises(wire.OtherCollection, match=told + wire.fingerprint(claim).hex()):
+        with pytest.raises(wire.CollectionMismatchError, match=told + wire.compute_fingerprint(claim).hex()):
             phone.report(asks("repeat", 9, claim))
         device = phone.device(asks("repeat", 9, claim))
-        assert (device.left, device.last, device.key, device.spent) == (0, None, None, Pure(1))
-    assert phone.device(asks("repeat", 9)).left == 8
+        assert (device.remaining_reports, device.last_report, device.key, device.spent) == (0, None, None, Pure(1))
+    assert phone.device(asks("repeat", 9)).remaining_reports == 8
 
 
 def test_losses_of_several_claims_add_up_exactly():
@@ -108,22 +108,20 @@ def test_losses_of_several_claims_add_up_exactly():
     for claim in parts:
         phone.report(asks(most=99, claim=claim))
     assert phone.device(asks()).spent == Pure("121/210")
-    almost = Charge(Pure("121/210") + Pure("1/3"))
-    assert Device.loaded(parts[0], phone.kept[-1], almost).left == 1
-    less = Charge(Pure.from_amount(almost.total.epsilon - Pure("1e-30").epsilon))
-    assert Device.loaded(parts[0], phone.kept[-1], less).left == 0
+    almost = ChargeEachReport(Pure("121/210") + Pure("1/3"))
+    assert Device.load(parts[0], phone.kept[-1], almost).remaining_reports == 1
+    less = ChargeEachReport(Pure.from_amount(almost.total.epsilon - Pure("1e-30").epsilon))
+    assert Device.load(parts[0], phone.kept[-1], less).remaining_reports == 0
 
 
 EVERY = [
     *(asks(again, most) for again, most in (("charge", 1), ("charge", 2), ("repeat", 3))),
-    *(
-        asks(again, most, HALF)
-        for again, most in (("charge", 2), ("charge", 4), ("charge", 9), ("repeat", 1))
-    ),
+    *(asks(again, most, HALF) for again, most in (("charge", 2), ("charge", 4), ("charge", 9), ("repeat", 1))),
     *(asks(again, most, SKETCH) for again, most in (("charge", 2), ("repeat", 3))),
 ]
 
 
+@pytest.mark.slow
 def test_no_order_of_collections_brings_more_than_was_agreed_and_what_is_left_is_so(monkeypatch):
     drawn = []
     for kind in (RandomisedResponse, HadamardCountMeanSketch):
@@ -135,7 +133,7 @@ def test_no_order_of_collections_brings_more_than_was_agreed_and_what_is_left_is
 
 
 def every_order(phone, more, drawn):
-    """What was spent after each order of collections; orders that begin alike are gone through once."""
+    """Return the spending after each order of collections; common beginnings run once."""
     if more == 0:
         yield spent_by(phone, drawn)
         return
@@ -143,7 +141,7 @@ def every_order(phone, more, drawn):
     for told in EVERY:
         phone.kept, phone.at, drawn[:] = list(before[0]), before[1], before[2]
         for _ in range(2):
-            with suppress(NotAgreed):
+            with suppress(LossNotAgreedError):
                 asked_of(phone, told)
         yield from every_order(phone, more - 1, drawn)
 
@@ -165,14 +163,14 @@ def noted(plain, drawn):
 
 def asked_of(phone, told):
     device = phone.device(told)
-    left, bound = device.left, device.loss
+    left, bound = device.remaining_reports, device.loss
     try:
         phone.report(told)
         left -= 1
     except REFUSED:
         assert left == 0
     device = phone.device(told)
-    assert (device.left, device.loss) == (left, bound)
+    assert (device.remaining_reports, device.loss) == (left, bound)
     assert device.spent <= bound
 
 
@@ -213,78 +211,84 @@ def test_reports_to_collections_that_change_tell_of_two_histories_what_was_spent
 
 def test_a_day_s_budget_is_what_all_claims_of_the_day_spent():
     kept, day = [], [7]
-    daily, settings = DailyWithoutTotal(Pure("3/2")), {"keep": kept.append, "today": lambda: day[0]}
-    Device(COIN, Charge(Pure(9)), **settings).report("A")
-    with pytest.raises(NoBudgetLeft, match="on top of"):
-        Device.loaded(COIN, kept[-1], daily, **settings).report("A")
-    Device.loaded(HALF, kept[-1], daily, **settings).report("A")
-    with pytest.raises(NoBudgetLeft):
-        Device.loaded(HALF, kept[-1], daily, **settings).report("A")
+    daily, settings = DailyBudget(Pure("3/2")), {"persist": kept.append, "today": lambda: day[0]}
+    Device(COIN, ChargeEachReport(Pure(9)), **settings).report("A")
+    with pytest.raises(BudgetExhaustedError, match="on top of"):
+        Device.load(COIN, kept[-1], daily, **settings).report("A")
+    Device.load(HALF, kept[-1], daily, **settings).report("A")
+    with pytest.raises(BudgetExhaustedError):
+        Device.load(HALF, kept[-1], daily, **settings).report("A")
     day[0] = 8
-    Device.loaded(COIN, kept[-1], daily, **settings).report("A")
-    loaded = Device.loaded(COIN, kept[-1], daily, **settings)
-    assert (loaded.spent, loaded.loss, loaded.loss_within(2)) == (Pure("5/2"), None, Pure(2))
+    Device.load(COIN, kept[-1], daily, **settings).report("A")
+    loaded = Device.load(COIN, kept[-1], daily, **settings)
+    assert (loaded.spent, loaded.loss, loaded.loss_over_days(2)) == (Pure("5/2"), None, Pure(2))
 
 
 def sound(**changes):
     """A memory of one report of COIN."""
     device = Device(COIN)
     device.report("A")
-    with device._alone() as memory:
+    with device._locked() as memory:
         return replace(memory, **changes)
 
 
 def test_a_memory_holds_no_item_and_is_whole():
-    device = Device(SKETCH, Charge(Pure(2)), noise=InsecureNoise(1))
+    device = Device(SKETCH, ChargeEachReport(Pure(2)), noise=InsecureNoise(1))
     device.report("the item")
     saved = device.save()
     assert b"the item" not in saved
-    with pytest.raises(BadSave, match="truncated or altered"):
-        Device.loaded(SKETCH, saved[:-1] + bytes([saved[-1] ^ 1]), Charge(Pure(2)))
-    assert Device.loaded(COIN, pack("Device", 1, {}, sound())).spent == Pure(1)
+    with pytest.raises(InvalidSaveError, match="truncated or altered"):
+        Device.load(SKETCH, saved[:-1] + bytes([saved[-1] ^ 1]), ChargeEachReport(Pure(2)))
+    assert Device.load(COIN, pack("Device", 1, {}, sound())).spent == Pure(1)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"spent": text} for text in ("0", "-1", "2/2", "01", "1.0", "1e9", "1/0", " 1", "", "9" * 5000, 1)),
-        *({"today": text} for text in ("2", "-1", "x", 0)),
-        *({"sent": sent} for sent in (-1, 0, True, 1.0)),
-        *({"at": at} for at in (float("nan"), float("inf"), 1)),
+        *({"spent_epsilon": text} for text in ("0", "-1", "2/2", "01", "1.0", "1e9", "1/0", " 1", "", "9" * 5000, 1)),
+        *({"spent_today": text} for text in ("2", "-1", "x", 0)),
+        *({"reports_sent": sent} for sent in (-1, 0, True, 1.0)),
+        *({"last_sent_at": at} for at in (float("nan"), float("inf"), 1)),
         {"day": "7"},
         {"collection": ""},
         {"collection": None},
-        {"last": np.empty((0, 1), np.uint8)},
-        {"last": np.zeros((2, 1), np.uint8)},
-        {"last": np.zeros((1, 2), np.uint8)},
-        {"last": np.zeros((1, 1), np.float64)},
+        {"last_report": np.empty((0, 1), np.uint8)},
+        {"last_report": np.zeros((2, 1), np.uint8)},
+        {"last_report": np.zeros((1, 2), np.uint8)},
+        {"last_report": np.zeros((1, 1), np.float64)},
         {"key": np.zeros(3, np.uint8)},
         {"key": np.zeros(0, np.uint8)},
         {"key": np.zeros(16, np.float64)},
-        *({"taken": taken} for taken in (None, 0, "yes")),
-        *({"open": attempts} for attempts in (-1, 1.0, True, None)),
-        *({"tried": tried} for tried in (float("nan"), float("-inf"), 0, None)),
+        *({"is_accepted": taken} for taken in (None, 0, "yes")),
+        *({"open_attempts": attempts} for attempts in (-1, 1.0, True, None)),
+        *({"first_attempt_at": tried} for tried in (float("nan"), float("-inf"), 0, None)),
     ],
 )
-@pytest.mark.parametrize("again", [Repeat(), Charge(Pure(9))], ids=lambda again: type(again).__name__)
+@pytest.mark.parametrize("again", [Repeat(), ChargeEachReport(Pure(9))], ids=lambda again: type(again).__name__)
 def test_a_memory_that_no_device_wrote_is_refused(wrong, again):
-    with pytest.raises(BadSave):
-        Device.loaded(COIN, pack("Device", 1, {}, sound(**wrong)), again)
+    with pytest.raises(InvalidSaveError):
+        Device.load(COIN, pack("Device", 1, {}, sound(**wrong)), again)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"spent": "1"}, {"sent": 1}, {"sent": -1}, {"collection": "00"}, {"today": "1"}),
-        *({"taken": True}, {"open": 1}, {"open": -1}, {"key": np.zeros(16, np.uint8)}),
+        *(
+            {"spent_epsilon": "1"},
+            {"reports_sent": 1},
+            {"reports_sent": -1},
+            {"collection": "00"},
+            {"spent_today": "1"},
+        ),
+        *({"is_accepted": True}, {"open_attempts": 1}, {"open_attempts": -1}, {"key": np.zeros(16, np.uint8)}),
     ],
 )
 def test_a_memory_of_nothing_that_has_something_is_refused(wrong):
-    with pytest.raises(BadSave):
-        Device.loaded(COIN, pack("Device", 1, {}, Memory(**wrong)))
+    with pytest.raises(InvalidSaveError):
+        Device.load(COIN, pack("Device", 1, {}, DeviceMemory(**wrong)))
 
 
 def test_what_another_kind_of_thing_saved_is_refused():
-    for saved in (COIN.collector().save(), pack("Device of another kind", 1, {}, sound()), b"", None):
-        with pytest.raises(BadSave):
-            Device.loaded(COIN, saved)
+    for saved in (COIN.build_collector().save(), pack("Device of another kind", 1, {}, sound()), b"", None):
+        with pytest.raises(InvalidSaveError):
+            Device.load(COIN, saved)

@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
-from every_draw import power
-from every_report import law, worst_ratio
 
 from streamgauge import Pure
 from streamgauge.localdp import (
-    Charge,
+    BudgetExhaustedError,
+    ChargeEachReport,
     CountMeanSketch,
-    DailyWithoutTotal,
+    DailyBudget,
     Device,
-    NoBudgetLeft,
-    NoReportLeft,
     RandomisedResponse,
     Repeat,
-    TooSoon,
-    device_of,
+    ReportLimitError,
+    ReportTooSoonError,
+    build_device,
     wire,
 )
-from streamgauge.localdp.collection import NotAgreed
+from streamgauge.localdp.device.device import LossNotAgreedError
 from streamgauge.noise import EntropyError
+from tests.support.every_draw import power
+from tests.support.every_report import law, worst_ratio
 
 CLAIM = CountMeanSketch(Pure(2), width=64)  # no two of its reports are alike by chance
 COIN = RandomisedResponse(Pure(1), items=("A", "B"))
 START, TICK = 1_000_000, 10
-RULES = pytest.mark.parametrize("again", [Repeat(), Charge(Pure(6))], ids=lambda again: type(again).__name__)
+RULES = pytest.mark.parametrize("again", [Repeat(), ChargeEachReport(Pure(6))], ids=lambda again: type(again).__name__)
 
 
 def collection(again="repeat", most=1, **changes):
-    column = {"again": again, "reports_per_user": most, "settings": wire.settings(CLAIM)}
+    column = {"on_repeat": again, "reports_per_user": most, "settings": wire.to_settings(CLAIM)}
     return {"name": "poll", "start": START, "tick": TICK, "columns": {"emoji": column | changes}}
 
 
@@ -46,8 +46,8 @@ class Phone:
 
     @property
     def device(self):
-        kept = {"memory": self.kept[-1] if self.kept else None, "keep": self.kept.append}
-        return device_of(self.told, "emoji", agreed=Pure(99), now=lambda: self.at, **kept)
+        kept = {"memory": self.kept[-1] if self.kept else None, "persist": self.kept.append}
+        return build_device(self.told, "emoji", max_loss=Pure(99), now=lambda: self.at, **kept)
 
     def answers(self, moments):
         """Distinct reports as 0, 1, ..., refusals by their names."""
@@ -57,10 +57,10 @@ class Phone:
                 report = self.device.report(f"a{self.at}")
                 known += [report] * (report not in known)
                 said.append(known.index(report))
-            except NoReportLeft:
+            except ReportLimitError:
                 said.append("none left")
-            except TooSoon as refused:
-                said.append(refused.wait)
+            except ReportTooSoonError as refused:
+                said.append(refused.wait_seconds)
         return said
 
 
@@ -75,7 +75,7 @@ class Phone:
 def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(told, said):
     phone = Phone(told)
     assert phone.answers([START + TICK * n for n in range(5)]) == said
-    assert phone.device.left == 0
+    assert phone.device.remaining_reports == 0
 
 
 def test_no_two_reports_are_within_a_tick_and_a_clock_that_is_set_back_brings_none():
@@ -96,25 +96,25 @@ def test_reports_a_tick_apart_are_in_ticks_of_their_own_however_far_off_the_cloc
 def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again():
     phone = Phone(collection())
     assert phone.answers([START]) == [0]
-    first, key = phone.device.last, phone.device.key
+    first, key = phone.device.last_report, phone.device.key
     phone.told["start"] = START + 1000
-    assert phone.device.left == 1
+    assert phone.device.remaining_reports == 1
     assert phone.answers([START + 999, START + 1000, START + 2000]) == [1, 0, "none left"]
-    assert (phone.device.last, phone.device.spent) == (first, Pure(2))
+    assert (phone.device.last_report, phone.device.spent) == (first, Pure(2))
     assert phone.device.key != key
 
 
 @RULES
 def test_a_lost_report_is_sent_again_under_the_key_that_is_kept_beside_it(again):
     kept = []
-    device = Device(CLAIM, again, most=2, keep=kept.append)
-    assert (device.last, device.key, device.left) == (None, None, 2)
+    device = Device(CLAIM, again, max_reports=2, persist=kept.append)
+    assert (device.last_report, device.key, device.remaining_reports) == (None, None, 2)
     sent = []
     for left in (1, 0):
         sent.append((device.report("a"), device.key))
-        loaded = Device.loaded(CLAIM, kept[-1], again, most=2)
-        assert (device.left, loaded.left) == (left, left)
-        assert (loaded.last, loaded.key) == (device.last, device.key) == sent[-1]
+        loaded = Device.load(CLAIM, kept[-1], again, max_reports=2)
+        assert (device.remaining_reports, loaded.remaining_reports) == (left, left)
+        assert (loaded.last_report, loaded.key) == (device.last_report, device.key) == sent[-1]
     assert len({key for _, key in sent}) == 2
     assert all(len(key) == 32 for _, key in sent)
 
@@ -128,66 +128,67 @@ def test_what_cannot_be_remembered_is_not_handed_out_and_a_refusal_changes_nothi
         if len(kept) == 2:
             raise OSError
 
-    device = Device(CLAIM, again, most=2, keep=keep)
+    device = Device(CLAIM, again, max_reports=2, persist=keep)
     device.report("a")
     with suppress(OSError):
         device.report("a")
-    device = Device.loaded(CLAIM, kept[0], again, most=2, keep=keep)
+    device = Device.load(CLAIM, kept[0], again, max_reports=2, persist=keep)
     device.report("a")
     for item in ("a", object()):
-        with pytest.raises(NoReportLeft, match="reports must be at most 2, got one more"):
+        with pytest.raises(ReportLimitError, match="reports must be at most 2, got one more"):
             device.report(item)
-    assert (len(kept), device.left) == (3, 0)
+    assert (len(kept), device.remaining_reports) == (3, 0)
 
 
-@pytest.mark.parametrize(
-    ("total", "most", "left"), [(6, None, 3), ("7.99", None, 3), (2, 5, 1), (6, 5, 3), (99, 2, 2)]
-)
+@pytest.mark.parametrize(("total", "most", "left"), [(6, None, 3), ("7.99", None, 3), (2, 5, 1), (6, 5, 3), (99, 2, 2)])
 def test_what_is_left_is_within_the_pace_and_the_budget(total, most, left):
-    device = Device(CLAIM, Charge(Pure(total)), most=most)
+    device = Device(CLAIM, ChargeEachReport(Pure(total)), max_reports=most)
     for still in range(left, 0, -1):
-        assert device.left == still
+        assert device.remaining_reports == still
         device.report("a")
-    assert device.left == 0
-    with pytest.raises((NoBudgetLeft, NoReportLeft)):
+    assert device.remaining_reports == 0
+    with pytest.raises((BudgetExhaustedError, ReportLimitError)):
         device.report("a")
 
 
 def test_what_is_left_of_a_budget_is_told_in_fractions():
     third = RandomisedResponse(Pure("1/3"), items=("A", "B"))
     for total, left in ((Pure("1"), 3), (Pure("999999999999999999/1000000000000000000"), 2)):
-        assert Device(third, Charge(total)).left == left
+        assert Device(third, ChargeEachReport(total)).remaining_reports == left
 
 
 def test_nothing_bounds_what_is_repeated_or_paid_anew_every_day_but_a_pace():
-    for again in (Repeat(), DailyWithoutTotal(Pure(2))):
+    for again in (Repeat(), DailyBudget(Pure(2))):
         device = Device(CLAIM, again)
-        assert device.left is None
+        assert device.remaining_reports is None
         device.report("a")
-        assert device.left is None
-        assert Device(CLAIM, again, most=3).left == 3
+        assert device.remaining_reports is None
+        assert Device(CLAIM, again, max_reports=3).remaining_reports == 3
 
 
 def test_a_key_is_drawn_by_the_system_or_nothing_is_made(monkeypatch):
     def failed(size):
         raise OSError
 
-    device = Device(CLAIM, most=1)
+    device = Device(CLAIM, max_reports=1)
     monkeypatch.setattr("os.urandom", failed)
     with pytest.raises(EntropyError):
         device.report("a")
-    assert device.left == 1
+    assert device.remaining_reports == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        *(({"most": most}, "most must be a whole number from 1 on, or None") for most in (0, 1.5, True, "1")),
         *(
-            ({"every": every}, "every must be a number of seconds above 0")
+            ({"max_reports": most}, "max_reports must be a whole number from 1 on, or None")
+            for most in (0, 1.5, True, "1")
+        ),
+        *(
+            ({"interval_seconds": every}, "interval_seconds must be a number of seconds above 0")
             for every in (0, -1, "1", float("nan"))
         ),
-        ({"since": "now"}, "since must be seconds since 1970, or None, got 'now'"),
+        ({"start": "now"}, "start must be seconds since 1970, or None, got 'now'"),
         ({"now": 5}, "now must be a function that tells the time, got 5"),
     ],
 )
@@ -198,10 +199,10 @@ def test_no_pace_is_refused(settings, words):
 
 @pytest.mark.parametrize("moment", [None, "5", float("nan"), True])
 def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
-    device = Device(CLAIM, most=1, now=lambda: moment)
+    device = Device(CLAIM, max_reports=1, now=lambda: moment)
     with pytest.raises(ValueError, match="now must tell seconds since 1970"):
         device.report("a")
-    assert (device.left, device.spent) == (1, Pure.nothing())
+    assert (device.remaining_reports, device.spent) == (1, Pure.zero())
 
 
 @pytest.mark.parametrize(
@@ -210,29 +211,26 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
         (None, "collection must be what /api/collection tells, got another"),
         ({}, "collection must be what /api/collection tells, got another"),
         ({"columns": {"cat": {}}}, "column must be one of cat, got 'emoji'"),
-        (collection("daily"), "again must be repeat or charge, got 'daily'"),
-        *(
-            (collection(most=most), "reports_per_user must be a whole number")
-            for most in (0, True, "1", None)
-        ),
+        (collection("daily"), "on_repeat must be repeat or charge, got 'daily'"),
+        *((collection(most=most), "reports_per_user must be a whole number") for most in (0, True, "1", None)),
     ],
 )
 def test_a_collection_that_tells_no_device_is_refused(told, words):
-    with pytest.raises(wire.BadSettings, match=words):
-        device_of(told, "emoji", agreed=Pure(99))
+    with pytest.raises(wire.ProtocolSettingsError, match=words):
+        build_device(told, "emoji", max_loss=Pure(99))
 
 
 def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused():
     for told, asks in ((collection(most=9), 2), (collection("charge", 3), 6)):
-        assert device_of(told, "emoji", agreed=Pure(asks)).loss == Pure(asks)
-        with pytest.raises(NotAgreed, match=rf"agreed must be at least Pure\(epsilon={asks}\), which"):
-            device_of(told, "emoji", agreed=Pure(asks - 1))
-    with pytest.raises(ValueError, match="agreed must be Pure, got 2"):
-        device_of(collection(), "emoji", agreed=2)
+        assert build_device(told, "emoji", max_loss=Pure(asks)).loss == Pure(asks)
+        with pytest.raises(LossNotAgreedError, match=rf"max_loss must be at least Pure\(epsilon={asks}\), which"):
+            build_device(told, "emoji", max_loss=Pure(asks - 1))
+    with pytest.raises(ValueError, match="max_loss must be Pure, got 2"):
+        build_device(collection(), "emoji", max_loss=2)
 
 
 def test_refusals_are_gone_on_with_elsewhere():
-    for refused in (NoReportLeft(3), TooSoon(1.5)):
+    for refused in (ReportLimitError(3), ReportTooSoonError(1.5)):
         for told in (pickle.loads(pickle.dumps(refused)), copy.copy(refused)):
             assert (str(told), vars(told)) == (str(refused), vars(refused))
 
@@ -246,18 +244,18 @@ class Paced:
 
     def privatise(self, items, chance):
         moments = iter([0, 1, 2, 3])  # one a tick of two
-        device = Device(COIN, self.again, most=2, every=2, now=lambda: next(moments), noise=chance)
+        device = Device(COIN, self.again, max_reports=2, interval_seconds=2, now=lambda: next(moments), noise=chance)
         return b"".join(seen(device, item) for item in items)
 
 
 def seen(device, item):
     try:
         return device.report(item)
-    except (NoReportLeft, TooSoon) as refused:
+    except (ReportLimitError, ReportTooSoonError) as refused:
         return str(refused).encode()
 
 
-@pytest.mark.parametrize(("again", "reports"), [(Repeat(), 1), (Charge(Pure(2)), 2)])
+@pytest.mark.parametrize(("again", "reports"), [(Repeat(), 1), (ChargeEachReport(Pure(2)), 2)])
 def test_refusals_tell_nothing_of_any_two_histories(again, reports):
     laws = [law(Paced(again), "".join(items)) for items in product("AB", repeat=4)]
     assert float(worst_ratio(laws)) == pytest.approx(float(power(reports)), rel=1e-8)

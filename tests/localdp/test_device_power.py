@@ -7,24 +7,25 @@ import sys
 from contextlib import suppress
 
 import pytest
-from failing_phone import SKETCH, START
-from power_cuts import Disk, Killed, Noted
 
 from streamgauge import Pure
-from streamgauge.continual.saved import BadSave
-from streamgauge.localdp import Charge, Device, MemoryFile, memory_file
+from streamgauge.continual.state_io import InvalidSaveError
+from streamgauge.localdp import ChargeEachReport, Device, MemoryFile
+from streamgauge.localdp.device import memory as memory_file
+from tests.support.failing_phone import SKETCH, START
+from tests.support.power_cuts import Disk, Killed, Noted
 
-OFTEN = Charge(Pure(99))
+OFTEN = ChargeEachReport(Pure(99))
 
 
 def reports(kind, path, times):
-    """What a device in a file hands out, with all acts on the disk; `handed` among them, and memories."""
+    """Return the reports of a device in a file, with all acts on the disk and all memories."""
     noted, sent, kept = Noted(), [], [None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_file, "os", noted)
         for number in range(times):
             with kind(path) as memory:
-                device = Device(SKETCH, OFTEN, keep=memory, now=lambda: START)
+                device = Device(SKETCH, OFTEN, persist=memory, now=lambda: START)
                 sent.append(device.report("a"))
                 noted.note("handed", number)
             kept.append(path.read_bytes())
@@ -32,7 +33,7 @@ def reports(kind, path, times):
 
 
 def remembers(kind, tmp_path):
-    """Whether at every moment, on every disk, the memory is whole and knows all that was handed out."""
+    """Return whether the memory is whole and knows all reports, at every moment and disk."""
     acts, sent, kept = reports(kind, tmp_path / "emoji.memory", 3)
     assert len(set(sent)) == 3
     seen = set()
@@ -56,13 +57,13 @@ class InPlace(MemoryFile):
         memory_file._write_all(descriptor, memory)
         memory_file._sync(descriptor)
         system.close(descriptor)
-        self._sync_names()
+        self._sync_folder()
 
 
 class NotFlushed(MemoryFile):
     """A twin that leaves it to the system when names are written."""
 
-    def _sync_names(self):
+    def _sync_folder(self):
         pass
 
 
@@ -70,12 +71,12 @@ class NamedFirst(MemoryFile):
     """A twin that flushes names, and not what is under them."""
 
     def store(self, memory):
-        system, fresh = memory_file.os, self._beside(".new")
+        system, fresh = memory_file.os, self._sibling_path(".new")
         descriptor = system.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         memory_file._write_all(descriptor, memory)
         system.close(descriptor)
         system.replace(fresh, self._path)
-        self._sync_names()
+        self._sync_folder()
 
 
 def test_whenever_the_power_fails_a_memory_is_whole_and_knows_what_was_handed_out(tmp_path):
@@ -98,7 +99,7 @@ def every_end(kind, folder):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(memory_file, "os", noted)
             with suppress(Killed), kind(path) as memory:
-                sent.append(Device(SKETCH, OFTEN, keep=memory, now=lambda: START).report("a"))
+                sent.append(Device(SKETCH, OFTEN, persist=memory, now=lambda: START).report("a"))
         yield path, [*acts, *noted.acts, ("ended",)], before, sent
         if len(noted.acts) < end:
             assert end > 10
@@ -108,21 +109,21 @@ def every_end(kind, folder):
 def test_what_a_process_leaves_that_ends_before_any_act_is_gone_on_with(tmp_path):
     for path, _, before, sent in every_end(MemoryFile, tmp_path):
         with MemoryFile(path) as memory:
-            device = Device(SKETCH, OFTEN, keep=memory, now=lambda: START)
+            device = Device(SKETCH, OFTEN, persist=memory, now=lambda: START)
             assert device.spent in ({Pure(4)} if sent else {Pure(2), Pure(4)})
-            assert not sent or device.last == sent[0]
-            assert ([device.last] == before) == (device.spent == Pure(2))
+            assert not sent or device.last_report == sent[0]
+            assert ([device.last_report] == before) == (device.spent == Pure(2))
             assert device.report("a") not in {*before, *sent}
 
 
 def tells_what_is_safe(kind, folder):
-    """Whether no power cut takes away what a device has loaded, whatever the process before it left."""
+    """Return whether a loaded memory survives every power cut, after any earlier process."""
     for path, acts, _, _ in every_end(kind, folder):
         noted = Noted()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(memory_file, "os", noted)
             with kind(path) as memory:
-                Device(SKETCH, OFTEN, keep=memory)
+                Device(SKETCH, OFTEN, persist=memory)
         there = path.read_bytes()
         for disk in Disk(path.parent.name, [*acts, *noted.acts]).after_a_cut():
             if disk.get("emoji.memory") != there:
@@ -152,7 +153,7 @@ def test_a_disk_that_fails_has_nothing_handed_out_and_the_file_is_gone_on_with(c
         raise OSError
 
     with MemoryFile(path) as memory:
-        device = Device(SKETCH, OFTEN, keep=memory)
+        device = Device(SKETCH, OFTEN, persist=memory)
         with monkeypatch.context() as patch:
             full = Noted()
             setattr(full, call, fails)
@@ -160,13 +161,13 @@ def test_a_disk_that_fails_has_nothing_handed_out_and_the_file_is_gone_on_with(c
             with pytest.raises(OSError):  # noqa: PT011 - it is one without words
                 device.report("a")
     with MemoryFile(path) as memory:
-        assert Device(SKETCH, OFTEN, keep=memory).last == first
+        assert Device(SKETCH, OFTEN, persist=memory).last_report == first
 
 
 CHILD = """
 import os, signal, sys
 from streamgauge import Pure
-from streamgauge.localdp import Charge, CountMeanSketch, Device, MemoryFile
+from streamgauge.localdp import ChargeEachReport, CountMeanSketch, Device, MemoryFile
 name, at = sys.argv[2], int(sys.argv[3])
 plain, seen = getattr(os, name), []
 
@@ -176,16 +177,15 @@ def killing(*told):
         os.kill(os.getpid(), signal.SIGKILL)
     return plain(*told)
 
-device = Device(CountMeanSketch(Pure(2), width=64), Charge(Pure(99)), keep=MemoryFile(sys.argv[1]))
+device = Device(CountMeanSketch(Pure(2), width=64), ChargeEachReport(Pure(99)), persist=MemoryFile(sys.argv[1]))
 setattr(os, name, killing)
 while True:
     print(device.report("a").hex(), flush=True)
 """
 
 
-@pytest.mark.parametrize(
-    ("call", "at"), [("write", 3), ("fsync", 3), ("replace", 2), ("fsync", 6), ("close", 4)]
-)
+@pytest.mark.one_of_each
+@pytest.mark.parametrize(("call", "at"), [("write", 3), ("fsync", 3), ("replace", 2), ("fsync", 6), ("close", 4)])
 def test_a_process_that_is_killed_remembers_what_it_had_handed_out(call, at, tmp_path):
     """At the n-th call of a report: some before it has its name, some behind."""
     path = tmp_path / "emoji.memory"
@@ -195,10 +195,10 @@ def test_a_process_that_is_killed_remembers_what_it_had_handed_out(call, at, tmp
     sent = [bytes.fromhex(line) for line in ended.stdout.split()]
     assert sent
     with MemoryFile(path) as memory:
-        device = Device(SKETCH, OFTEN, keep=memory)
+        device = Device(SKETCH, OFTEN, persist=memory)
         times = device.spent.epsilon // 2
         assert times in (len(sent), len(sent) + 1)
-        assert (device.last == sent[-1]) == (times == len(sent))
+        assert (device.last_report == sent[-1]) == (times == len(sent))
 
 
 def test_a_memory_that_was_written_in_place_and_torn_is_refused_at_every_load(tmp_path):
@@ -206,5 +206,5 @@ def test_a_memory_that_was_written_in_place_and_torn_is_refused_at_every_load(tm
     reports(MemoryFile, path, 1)
     path.write_bytes(path.read_bytes()[:100])
     for _ in range(2):
-        with MemoryFile(path) as memory, pytest.raises(BadSave):
-            Device(SKETCH, keep=memory)
+        with MemoryFile(path) as memory, pytest.raises(InvalidSaveError):
+            Device(SKETCH, persist=memory)

@@ -1,4 +1,4 @@
-"""What every claim of the local model keeps: one law for all of them, and none may stay away."""
+"""Laws of every claim of the local model, without an opt-out."""
 
 import json
 from collections import Counter
@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from every_draw import EveryWay, following
-from every_report import keeps, law, mean_squares, moments, moved, worst_ratio
-from oracle_catalogue import every_oracle, oracles_shown, oracles_written, tiny
 
 from streamgauge import Pure, Zcdp
-from streamgauge.continual.saved import BadSave
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.localdp import wire
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_draw import EveryWay, following
+from tests.support.every_report import keeps, law, mean_squares, moments, moved, worst_ratio
+from tests.support.oracle_catalogue import every_oracle, oracles_shown, oracles_written, tiny
+from tests.support.saved_states import read_state
 
 KNOWN = ["a", "b", "c"]
 ANYTHING = [*KNOWN, "not listed", 7, "", "\ud800", None, 2.5, 7.0, float("nan"), 10**30, ["a"], True]
@@ -52,14 +53,14 @@ class Filled:
 
 
 def collected(claim, *parts):
-    collector = claim.collector()
+    collector = claim.build_collector()
     for reports in parts:
         assert collector.add(reports) == len(reports)
     return collector
 
 
 def same(one, two):
-    return one.reports == two.reports and (one._state.table == two._state.table).all()
+    return one.reports == two.reports and (read_state(one).table == read_state(two).table).all()
 
 
 def every_payload(size):
@@ -136,10 +137,10 @@ def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_none_moves_m
     claim = tiny(cls)
     payloads = every_payload(claim.report_size)
     taken = {bytes(row) for row in payloads[claim.well_formed(payloads)]}
-    collector = claim.collector()
+    collector = claim.build_collector()
     assert taken == set(law(claim, "a"))
     assert collector.add(payloads) == len(taken)
-    assert collector.dropped == len(payloads) - len(taken)
+    assert collector.dropped_reports == len(payloads) - len(taken)
     assert max(np.abs(moved(claim, each, KNOWN)).max() for each in taken) <= claim.influence * (1 + 1e-12)
 
 
@@ -158,7 +159,7 @@ def test_collectors_merged_are_one_and_what_is_removed_was_never_there(cls):
     assert filled.collector.remove(first) == 20
     assert same(filled.collector, collected(filled.claim, rest))
     with pytest.raises(ValueError, match="other must be a collector of"):
-        filled.collector.merge(replace(filled.claim, loss=Pure(2)).collector())
+        filled.collector.merge(replace(filled.claim, loss=Pure(2)).build_collector())
 
 
 @every_oracle
@@ -167,17 +168,17 @@ def test_a_saved_collector_goes_on_and_only_under_its_claim(cls):
     loaded = filled.claim.load(filled.collector.save())
     assert same(loaded, filled.collector)
     assert (loaded.estimate(KNOWN).count == filled.collector.estimate(KNOWN).count).all()
-    with pytest.raises(BadSave, match="saved must be a run of"):
+    with pytest.raises(InvalidSaveError, match="saved must be a run of"):
         replace(filled.claim, loss=Pure(2)).load(filled.collector.save())
 
 
 @every_oracle
 def test_claims_and_reports_come_through_the_wire(cls):
     filled = Filled(tiny(cls))
-    told = json.loads(json.dumps(wire.settings(filled.claim)))
-    sent = wire.message(filled.claim, filled.reports)
-    assert wire.claim_of(told) == filled.claim
-    assert (wire.reports_of(wire.claim_of(told), sent) == filled.reports).all()
+    told = json.loads(json.dumps(wire.to_settings(filled.claim)))
+    sent = wire.pack_message(filled.claim, filled.reports)
+    assert wire.parse_mechanism(told) == filled.claim
+    assert (wire.unpack_message(wire.parse_mechanism(told), sent) == filled.reports).all()
 
 
 @every_oracle
@@ -192,7 +193,7 @@ def test_reports_have_as_many_bits_as_it_takes_and_whole_bytes(cls):
 @every_oracle
 @pytest.mark.parametrize("item", [1.0, np.float64(7), True, None, b"a", 2.5, ["a"]], ids=repr)
 def test_what_is_asked_must_be_texts_or_whole_numbers(cls, item):
-    collector = tiny(cls).collector()
+    collector = tiny(cls).build_collector()
     for name, ask in (("items", collector.estimate), ("candidates", lambda asked: collector.top(asked, 1))):
         with pytest.raises(ValueError, match=f"{name} must be texts or whole numbers, got ") as refused:
             ask(["a", item])
@@ -210,7 +211,7 @@ def test_what_is_asked_must_be_texts_or_whole_numbers(cls, item):
 def test_no_device_and_no_report_make_no_difference(cls):
     claim = tiny(cls)
     assert claim.privatise_many([]).shape == (0, claim.report_size)
-    found = claim.collector().estimate(KNOWN)
+    found = claim.build_collector().estimate(KNOWN)
     assert not found.count.any()
     assert not found.stddev.any()
 

@@ -5,16 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_report import keeps, law, moved
-from stated_error import assert_stated_error
 
 from streamgauge import Pure
 from streamgauge.localdp import HadamardCountMeanSketch, HadamardResponse
-from streamgauge.localdp.hadamard import matrix, minus
-from streamgauge.localdp.reports import packed
-from streamgauge.noise.chance import WORD
-from streamgauge.noise.responses import flip
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.protocols.hadamard_response import hadamard_matrix, negative_signs
+from streamgauge.localdp.report_bytes import pack_codes
+from streamgauge.noise.bernoulli import WORD_RANGE, flip_probability
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_report import keeps, law, moved
+from tests.support.stated_error import assert_stated_error
 
 ITEMS = ("a", "b", "c", 7)
 CLAIM = HadamardResponse(Pure(1), items=ITEMS)
@@ -24,15 +23,15 @@ CLAIM = HadamardResponse(Pure(1), items=ITEMS)
 class RoundedDown(HadamardResponse):
     @property
     def chances(self):
-        return {"flip": flip(self.loss.epsilon) - Fraction(1, WORD)}
+        return {"flip": flip_probability(self.loss.epsilon) - Fraction(1, WORD_RANGE)}
 
 
 @dataclass(frozen=True)
 class FromRowNought(HadamardResponse):
     """Gives the first item the row that has no -1."""
 
-    def places(self, items):
-        return super().places(items) - 1
+    def find_places(self, items):
+        return super().find_places(items) - 1
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,10 @@ class AnotherCode(HadamardResponse):
     """Turns the lowest bit of all, which is a bijection of the halves for odd rows only."""
 
     def privatise_many(self, items, noise=None):
-        row = self.places(items) + 1
+        row = self.find_places(items) + 1
         code = noise.uniform(self.codes, len(row))
         flipped = noise.coins(self.chances["flip"], len(row))
-        return packed(code ^ (minus(code, row) ^ flipped), self.report_size)
+        return pack_codes(code ^ (negative_signs(code, row) ^ flipped), self.report_size)
 
 
 def test_a_twin_that_loses_more_is_caught():
@@ -60,10 +59,9 @@ def test_every_code_has_the_chance_of_its_half(count):
     claim = HadamardResponse(Pure(1), items=tuple(range(count)))
     turned = claim.chances["flip"]
     for item in range(count):
-        signs = matrix(claim.codes)[item + 1]
+        signs = hadamard_matrix(claim.codes)[item + 1]
         assert law(claim, item) == {
-            bytes([code]): 2 * (1 - turned if sign > 0 else turned) / claim.codes
-            for code, sign in enumerate(signs)
+            bytes([code]): 2 * (1 - turned if sign > 0 else turned) / claim.codes for code, sign in enumerate(signs)
         }
 
 
@@ -75,7 +73,7 @@ def test_a_twin_that_turns_another_bit_has_another_law():
 
 def test_what_is_not_on_the_list_sends_any_code_and_counts_for_nothing():
     assert set(law(CLAIM, "not listed").values()) == {Fraction(1, 8)}
-    collector = CLAIM.collector()
+    collector = CLAIM.build_collector()
     collector.add(CLAIM.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
     found = collector.estimate(ITEMS)
     assert (np.abs(found.count) < 6.5 * found.stddev).all()
@@ -94,5 +92,5 @@ def test_it_is_as_wrong_as_the_sketch_without_collisions():
 
 
 def test_code_0_moves_the_whole_list_at_once_and_no_item_beyond_the_influence():
-    moves = moved(CLAIM, packed(np.array([0]), CLAIM.report_size).tobytes(), list(ITEMS))
+    moves = moved(CLAIM, pack_codes(np.array([0]), CLAIM.report_size).tobytes(), list(ITEMS))
     assert moves == pytest.approx([CLAIM.influence] * len(ITEMS))

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from every_report import assert_encoded, assert_exact, assert_squares, keeps, law, moved, worst_ratio
-from replicates import assert_coverage, runs, squared_error_fits
 
 from streamgauge import Pure, Zcdp
 from streamgauge.localdp import HadamardCountMeanSketch
-from streamgauge.localdp.hadamard import matrix, transformed
-from streamgauge.noise.responses import flip
+from streamgauge.localdp.protocols.hadamard_response import hadamard_matrix, hadamard_transform
+from streamgauge.noise.bernoulli import flip_probability
+from tests.support.every_report import assert_encoded, assert_exact, assert_squares, keeps, law, moved, worst_ratio
+from tests.support.replicates import assert_coverage, runs, squared_error_fits
 
 ITEMS = ["a", "b", "c", 7]
 TINY = HadamardCountMeanSketch(Pure(1), hashes=2, width=2)
@@ -24,21 +24,21 @@ class HalfLoss(HadamardCountMeanSketch):
 
     @property
     def chances(self):
-        return {"flip": flip(self.loss.epsilon / 2)}
+        return {"flip": flip_probability(self.loss.epsilon / 2)}
 
 
 @dataclass(frozen=True)
 class DoubleLoss(HadamardCountMeanSketch):
     @property
     def chances(self):
-        return {"flip": flip(2 * self.loss.epsilon)}
+        return {"flip": flip_probability(2 * self.loss.epsilon)}
 
 
 @dataclass(frozen=True)
 class FlippedTwice(HadamardCountMeanSketch):
     @property
     def chances(self):
-        once = flip(self.loss.epsilon)
+        once = flip_probability(self.loss.epsilon)
         return {"flip": 2 * once * (1 - once)}
 
 
@@ -63,9 +63,7 @@ def test_the_loss_is_used_up_and_a_device_that_loses_twice_as_much_is_caught():
 
 
 @pytest.mark.parametrize(("hashes", "width"), [(2, 2), (1, 4)])
-def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(
-    hashes, width, monkeypatch
-):
+def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(hashes, width, monkeypatch):
     assert_exact(HadamardCountMeanSketch(Pure(1), hashes=hashes, width=width), monkeypatch)
 
 
@@ -111,8 +109,8 @@ def test_what_is_sent_is_what_encode_makes_of_the_draws():
 @pytest.mark.parametrize("width", [2, 4, 8, 64])
 def test_the_transform_is_the_product_with_the_hadamard_matrix(width):
     rows = np.random.default_rng(1).integers(-9, 9, (3, width), np.int32)
-    assert (transformed(rows) == rows @ matrix(width)).all()
-    assert (matrix(width) @ matrix(width) == width * np.eye(width)).all()
+    assert (hadamard_transform(rows) == rows @ hadamard_matrix(width)).all()
+    assert (hadamard_matrix(width) @ hadamard_matrix(width) == width * np.eye(width)).all()
 
 
 def test_apple_s_parameters_send_27_bits_of_which_the_item_touches_one():

@@ -4,14 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from every_report import through
-from vector_file import FILE, made, written
 
 from streamgauge import Pure, localdp
 from streamgauge.localdp import hashing
-from streamgauge.localdp.hashing import Hashes, text_of
-from streamgauge.localdp.mersenne import P, polynomial, powers_of
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.hashing import HashFamily, P, compute_powers, encode_item, polynomial
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_report import through
+from tests.support.vector_file import FILE, made, written
 
 EDGES = [0, 1, 2, 2**30, 2**31 - 1, 2**31, 2**60, P - 2, P - 1]
 CLAIMS = [
@@ -37,38 +36,32 @@ def test_the_file_of_vectors_is_what_is_computed_here():
 
 def test_arrays_are_as_plain_arithmetic_even_at_the_edges_of_the_field():
     a, b, c, x = (part.ravel() for part in np.meshgrid(*[np.array(EDGES, np.uint64)] * 4))
-    found = polynomial(np.array([a, b, c]), powers_of(x))
-    plain = [
-        (i * z * z + j * z + k) % P for i, j, k, z in zip(*(e.tolist() for e in (a, b, c, x)), strict=True)
-    ]
+    found = polynomial(np.array([a, b, c]), compute_powers(x))
+    plain = [(i * z * z + j * z + k) % P for i, j, k, z in zip(*(e.tolist() for e in (a, b, c, x)), strict=True)]
     assert found.tolist() == plain
 
 
 @pytest.mark.parametrize("width", [2, 3, 1000, 1024])
 def test_columns_of_many_are_those_of_each(width):
-    family, items = Hashes(9, width, 3), ["a", "b", 7, "🔥"]
+    family, items = HashFamily(9, width, 3), ["a", "b", 7, "🔥"]
     found = family.columns(np.arange(9)[:, None], family.words(items))
     assert found.tolist() == [[family.column(row, item) for item in items] for row in range(9)]
 
 
 def test_three_items_fall_anywhere_by_exactly_one_polynomial():
     """So that uniform coefficients are uniform columns of three items, whatever these are."""
-    for points, values in [
-        ([5, 9, 1], (0, 0, 0)),
-        ([0, 1, P - 1], (P - 1, 3, 4)),
-        ([2**60, 77, 3], (1, 2, P - 2)),
-    ]:
+    for points, values in [([5, 9, 1], (0, 0, 0)), ([0, 1, P - 1], (P - 1, 3, 4)), ([2**60, 77, 3], (1, 2, P - 2))]:
         row = through(points, values)
-        found = polynomial(np.array(row, np.uint64)[:, None], powers_of(np.array(points, np.uint64)))
+        found = polynomial(np.array(row, np.uint64)[:, None], compute_powers(np.array(points, np.uint64)))
         assert tuple(found.tolist()) == values
 
 
 def test_sums_are_over_the_cells_of_an_item_however_rows_are_cut(monkeypatch):
-    family, items = Hashes(50, 8, 1), ["a", "b", "c"]
+    family, items = HashFamily(50, 8, 1), ["a", "b", "c"]
     table = np.random.default_rng(1).integers(-9, 9, (50, 8))
     plain = [sum(table[row, family.column(row, item)] for row in range(50)) for item in items]
     for block in (1, 24, 10**6):
-        monkeypatch.setattr(hashing, "BLOCK", block)
+        monkeypatch.setattr(hashing, "BLOCK_HASHES", block)
         assert family.sums(items, lambda first, last: table[first:last]).tolist() == plain
     assert family.sums([], lambda first, last: table[first:last]).tolist() == []
 
@@ -84,10 +77,10 @@ def test_an_item_is_read_by_itself_and_never_raises():
         "\ufffd".encode(): ["\ud800"],
     }
     items, texts = zip(*((item, text) for text, alike in read.items() for item in alike), strict=True)
-    family = Hashes(4, 16, 0)
-    assert [text_of(item) for item in items] == list(texts)
+    family = HashFamily(4, 16, 0)
+    assert [encode_item(item) for item in items] == list(texts)
     assert family.words(items).tolist() == [family.word(item) for item in items]
-    assert text_of("\ud83d\udd25") == text_of("🔥")
+    assert encode_item("\ud83d\udd25") == encode_item("🔥")
 
 
 @pytest.mark.parametrize("items", ["the item", b"the item", 7, None])
@@ -114,10 +107,8 @@ def test_a_coefficient_is_never_p(monkeypatch):
 
     def digest(data, **_):
         asked.append(data[-1])
-        return type(
-            "Drawn", (), {"digest": lambda self: (P if data[-1] < 2 else 7).to_bytes(8, "little") * 3}
-        )()
+        return type("Drawn", (), {"digest": lambda self: (P if data[-1] < 2 else 7).to_bytes(8, "little") * 3})()
 
     monkeypatch.setattr(hashing, "blake2b", digest)
-    assert hashing.coefficients_of(0, 0) == [7, 7, 7]
+    assert hashing.compute_row_coefficients(0, 0) == [7, 7, 7]
     assert asked == [0, 1, 2]

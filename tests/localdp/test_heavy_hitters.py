@@ -1,4 +1,4 @@
-"""Heavy hitters: words on no list are found as often as predicted, and nobody's words hardly ever."""
+"""Heavy hitters: words on no list are found as often as predicted, others hardly ever."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -6,17 +6,16 @@ from itertools import product
 
 import numpy as np
 import pytest
-from every_report import keeps, law, moments, worst_ratio
-from replicates import FLUKE
 from scipy.stats import binom, chi2, norm
 
 from streamgauge import Pure
-from streamgauge.localdp import HadamardCountMeanSketch, HeavyHitters, Search, Windowed, WordCollector
-from streamgauge.localdp.residue import Residue
-from streamgauge.localdp.spelling import END, Spelling
-from streamgauge.localdp.word_search import SEARCH
+from streamgauge.localdp import HadamardCountMeanSketch, HeavyHitters, Search, WindowedCollector, WordCollector
+from streamgauge.localdp.word_search import DEFAULT_SEARCH, END, Residue, Spelling
 from streamgauge.noise import EphemeralNoise
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_report import keeps, law, moments, worst_ratio
+from tests.support.replicates import FLUKE
+from tests.support.saved_states import read_state
 
 TINY = HeavyHitters(Pure(1), alphabet="ab", length=2, step=1, hashes=1, width=2, seed=4)
 WORDS = ["aa", "bb", "ab", "ba", "a", "b", ""]
@@ -39,7 +38,7 @@ class NoLevelTooMany(HeavyHitters):
 
     def privatise(self, item, noise=None):
         chance = noise or EphemeralNoise()
-        level = int(chance.uniform(max(len(self.spelling.cleaned(item)), 1), 1)[0])
+        level = int(chance.uniform(max(len(self.spelling.clean(item)), 1), 1)[0])
         sketch = self.sketches[level]
         sent = sketch.privatise(self.spelling.prefixes(item)[level], chance)
         return bytes([level * sketch.codes + sent[0]])
@@ -88,10 +87,10 @@ def test_the_variance_has_the_chance_of_levels_in_it(monkeypatch):
 def test_every_word_is_reached_level_by_level_and_nothing_else_is(spelling):
     words, reached = every_word(spelling), ("",)
     for level in range(spelling.levels):
-        before, reached = reached, spelling.extended(reached, level)
+        before, reached = reached, spelling.extend(reached, level)
         assert len(set(reached)) == len(reached)
         assert set(reached) == {spelling.prefix(word, level) for word in words}
-        assert len(spelling.extended(before[:1], level)) <= spelling.branches
+        assert len(spelling.extend(before[:1], level)) <= spelling.branches
     assert sorted(reached) == sorted(words)
 
 
@@ -100,14 +99,14 @@ def test_a_word_s_prefix_goes_on_from_its_own_prefix_before(spelling):
     for word in every_word(spelling):
         prefixes = ("", *spelling.prefixes(word))
         for level in range(spelling.levels):
-            assert prefixes[level + 1] in spelling.extended(prefixes[level : level + 1], level)
+            assert prefixes[level + 1] in spelling.extend(prefixes[level : level + 1], level)
 
 
 def test_words_are_cleaned_by_themselves_and_never_raise():
     spelling = Spelling("abcé🔥", 4, 2)
     cleaned = {"Abba!": "bba", "aaaaaa": "aaaa", "é🔥é": "é🔥é", "\ud800a": "a", "a" + END: "a", "": ""}
-    assert {word: spelling.cleaned(word) for word in cleaned} == cleaned
-    assert {spelling.cleaned(item) for item in (None, 7, 2.5, ["a"], True, b"a")} == {""}
+    assert {word: spelling.clean(word) for word in cleaned} == cleaned
+    assert {spelling.clean(item) for item in (None, 7, 2.5, ["a"], True, b"a")} == {""}
     assert spelling.prefixes("abc") == ("ab", "abc")
     assert Spelling("abc", 5, 2).prefixes("ab") == ("ab", "ab" + END, "ab")
 
@@ -119,14 +118,14 @@ def test_the_frequent_words_of_half_a_million_devices_are_found_with_their_count
     drawn = rng.choice(1000, 500_000, p=share / share.sum())
     counts = np.bincount(drawn, minlength=1000)
     claim = HeavyHitters(Pure(4), length=8)
-    collector = claim.collector()
+    collector = claim.build_collector()
     collector.add(claim.privatise_many([words[place] for place in drawn], InsecureNoise(1)))
     found = collector.find()
     prefixes = Counter()
     for word, count in zip(words, counts.tolist(), strict=True):
         prefixes[word[:2]] += count
     squares = sum(count**2 for count in prefixes.values())
-    frequent = counts >= claim.smallest(500_000, 0.99, squares)
+    frequent = counts >= claim.smallest_count(500_000, 0.99, squares)
     errors = (found.count - [counts[words.index(word)] for word in found.items]) / found.stddev
     assert 4 <= frequent.sum() <= len(found.items)
     assert {word for word, often in zip(words, frequent, strict=True) if often} <= set(found.items)
@@ -134,15 +133,17 @@ def test_the_frequent_words_of_half_a_million_devices_are_found_with_their_count
 
 
 def searched(claim, times, reports):
-    """How often a word is found whose count is predicted to be, one of half the floor, and how many words
-    that nobody has."""
-    floor, often = claim.floor(reports), round(claim.smallest(reports, 0.9))
+    """Return how often a word of the predicted count and one of half the floor are found.
+
+    The third number is that of found words of no device.
+    """
+    floor, often = claim.floor(reports), round(claim.smallest_count(reports, 0.9))
     words = ["abca"] * often + ["dd"] * round(floor / 2)
     rest = ["".join(each) for each in product("abc", repeat=3)]
     words += [rest[place % len(rest)] for place in range(reports - len(words))]
     noise, known, found = InsecureNoise(5), {"abca", "dd", *rest}, []
     for seed in range(times):
-        collector = replace(claim, seed=seed).collector()
+        collector = replace(claim, seed=seed).build_collector()
         collector.add(replace(claim, seed=seed).privatise_many(words, noise))
         found.append(set(collector.find().items))
     return [sum("abca" in each for each in found), sum("dd" in each for each in found)], sum(
@@ -161,19 +162,19 @@ def test_a_word_is_found_as_often_as_predicted_and_hardly_any_that_is_rare_or_no
 class NormalFloor(HeavyHitters):
     """A twin to which collisions are normal."""
 
-    def floor(self, reports, squares=None, search=SEARCH, copies=1):
+    def floor(self, reports, squares=None, search=DEFAULT_SEARCH, copies=1):
         tail = 4 * search.tail(self.levels, self.spelling.branches)
         return norm.isf(tail) * self.stddev(0, reports, float(reports) ** 2 if squares is None else squares)
 
 
 def found_beside(claim, times):
-    """What is found beside a word that most devices have: frequent words, and words that nobody has."""
+    """Return the words that are found next to a dominant word: frequent ones, and absent ones."""
     others = ["".join(each) for each in product("aeiou", "xyz")]
     words = ["heav"] * 14_000 + ["quiz"] * 3_000 + [others[place % 15] for place in range(3_000)]
     noise, found = InsecureNoise(6), []
     for seed in range(times):
         each = replace(claim, seed=10 * seed)
-        collector = each.collector()
+        collector = each.build_collector()
         collector.add(each.privatise_many(words, noise))
         found.append(set(collector.find().items))
     return (
@@ -192,23 +193,23 @@ def test_beside_a_word_that_most_have_others_are_found_and_collisions_are_not():
 
 def test_what_is_taken_out_of_a_sketch_leaves_the_sketch_of_the_rest():
     sketch = HadamardCountMeanSketch(Pure(6), hashes=8, width=16)
-    collector = sketch.collector()
+    collector = sketch.build_collector()
     collector.add(sketch.privatise_many(["a"] * 6000 + ["b"] * 3000 + ["c"] * 1000, InsecureNoise(1)))
-    whole = Residue.whole(sketch, collector._state.table, 10_000)
-    left = whole.without(["a", "b"], np.array([6000.0, 3000.0]))
-    assert left.left == 1000
+    whole = Residue(sketch, read_state(collector).table, 10_000, 10_000.0)
+    left = whole.subtract(["a", "b"], np.array([6000.0, 3000.0]))
+    assert left.remaining_reports == 1000
     alone = sketch.stddev(0, 10_000)
     assert np.abs(left.counts(["a", "b", "c", "d"]) - [0, 0, 1000, 0]).max() < 5 * alone
     assert left.squares() < 0.1 * whole.squares()
-    back = left.without(["b", "a"], np.array([-3000.0, -6000.0]))
-    assert back.table == pytest.approx(collector._state.table)
+    back = left.subtract(["b", "a"], np.array([-3000.0, -6000.0]))
+    assert back.table == pytest.approx(read_state(collector).table)
 
 
 def test_a_twin_that_forgets_that_levels_share_the_devices_predicts_too_much():
     @dataclass(frozen=True)
     class OneLevel(HeavyHitters):
-        def smallest(self, *settings):
-            return super().smallest(*settings) / self.levels
+        def smallest_count(self, *settings):
+            return super().smallest_count(*settings) / self.levels
 
     (often, _), _ = searched(as_twin(OneLevel, SMALL), times=20, reports=2000)
     assert binom(20, 0.9).cdf(often) < FLUKE
@@ -216,18 +217,18 @@ def test_a_twin_that_forgets_that_levels_share_the_devices_predicts_too_much():
 
 def test_no_more_prefixes_go_on_than_are_kept_and_the_prediction_knows():
     claim = replace(SMALL, loss=Pure(8))
-    collector = claim.collector()
+    collector = claim.build_collector()
     collector.add(claim.privatise_many(["aa"] * 400 + ["bb"] * 700 + ["cccc"] * 500, InsecureNoise(1)))
     assert collector.find().items == ("bb", "cccc", "aa")
-    assert collector.find(search=Search(keep=2)).items == ("bb", "cccc")
-    assert claim.smallest(1600, search=Search(keep=2)) > 1600
+    assert collector.find(search=Search(max_prefixes=2)).items == ("bb", "cccc")
+    assert claim.smallest_count(1600, search=Search(max_prefixes=2)) > 1600
     assert [collector.find(count).items for count in (0, 1)] == [(), ("bb",)]
-    assert collector.find(above=600).items == ("bb",)
+    assert collector.find(min_count=600).items == ("bb",)
 
 
 def test_nothing_is_found_among_no_reports_or_reports_of_nothing_in_common():
-    assert SMALL.collector().find().items == ()
-    collector = SMALL.collector()
+    assert SMALL.build_collector().find().items == ()
+    collector = SMALL.build_collector()
     collector.add(SMALL.privatise_many(every_word(Spelling("abcd", 4, 2)), InsecureNoise(1)))
     assert collector.find().items == ()
 
@@ -235,13 +236,13 @@ def test_nothing_is_found_among_no_reports_or_reports_of_nothing_in_common():
 def test_collectors_of_words_merge_load_and_slide():
     claim = replace(SMALL, loss=Pure(8))
     reports = claim.privatise_many(["abba"] * 600, InsecureNoise(1))
-    parts = [claim.collector(), claim.collector()]
+    parts = [claim.build_collector(), claim.build_collector()]
     for collector, part in zip(parts, np.array_split(reports, 2), strict=True):
         collector.add(part)
     both = claim.load((parts[0] + parts[1]).save())
     assert isinstance(both, WordCollector)
     assert both.find().items == ("abba",)
-    windowed = Windowed(claim, window=2)
+    windowed = WindowedCollector(claim, window=2)
     seen = []
     for batch in (reports, b"", b""):
         windowed.step(batch)
@@ -250,16 +251,18 @@ def test_collectors_of_words_merge_load_and_slide():
 
 
 def found_among_repeated(times, sent, **told):
-    """Of devices that each repeat their report: words that nobody has, and how often one of the predicted
-    count is found."""
+    """Return absent words that are found, and how often one of the predicted count is.
+
+    Every device repeats its report.
+    """
     claim = HeavyHitters(Pure(4), alphabet="abcd", length=4, step=2, hashes=256, width=64)
-    often = round(claim.smallest(1000 * sent, 0.9, copies=sent) / sent)
+    often = round(claim.smallest_count(1000 * sent, 0.9, copies=sent) / sent)
     rest = ["".join(each) for each in product("abc", repeat=3)]
     words = ["dada"] * often + [rest[place % len(rest)] for place in range(1000 - often)]
     noise, found = InsecureNoise(5), []
     for seed in range(times):
         each = replace(claim, seed=10 * seed)
-        collector = each.collector()
+        collector = each.build_collector()
         collector.add(np.repeat(each.privatise_many(words, noise), sent, axis=0))
         found.append(set(collector.find(**told).items))
     return sum(len(each - set(words)) for each in found), sum("dada" in each for each in found)
@@ -274,7 +277,7 @@ def test_floors_know_that_devices_repeat_themselves():
 
 def test_errors_of_what_is_found_are_those_of_estimates_and_copies_are_checked():
     claim = replace(SMALL, loss=Pure(8))
-    collector = claim.collector()
+    collector = claim.build_collector()
     collector.add(np.repeat(claim.privatise_many(["abba"] * 600, InsecureNoise(1)), 3, axis=0))
     found = collector.find(copies=3)
     assert found.items == ("abba",)
@@ -301,7 +304,7 @@ def test_a_step_is_as_long_as_can_be_searched():
         ({"alphabet": "a\ud800"}, "alphabet must be without NUL, which ends words, and half characters"),
         ({"length": 0}, "length must be a whole number of at least 1, got 0"),
         ({"step": 13}, "step must be at most 12, got 13"),
-        ({"step": 4}, "step must be such that a prefix goes on in at most 65536 ways, got 4"),
+        ({"step": 4}, "step must be such that a prefix has at most 65536 extensions, got 4"),
         ({"width": 12}, "width must be a power of 2, got 12"),
         ({"seed": 2**53 - 1}, "seed must be at most"),
         ({"hashes": 2**18}, r"hashes must be at most 2\*\*30 / \(width x 6 levels\), got 262144"),
@@ -313,13 +316,11 @@ def test_settings_that_spell_nothing_are_refused(settings, words):
 
 
 def test_searches_that_promise_nothing_are_refused():
-    with pytest.raises(ValueError, match="keep must be a whole number of at least 1, got 0"):
-        Search(keep=0)
+    with pytest.raises(ValueError, match="max_prefixes must be a whole number of at least 1, got 0"):
+        Search(max_prefixes=0)
     with pytest.raises(ValueError, match="mistakes must be above 0 and below 1, got 1"):
         Search(mistakes=1)
-    with pytest.raises(
-        ValueError, match=r"keep must be at most 5966 where a prefix goes on in 703 ways, got 9"
-    ):
-        HeavyHitters(Pure(1)).floor(1000, search=Search(keep=9000))
+    with pytest.raises(ValueError, match=r"max_prefixes must be at most 5966 if a prefix has 703 extensions, got 9"):
+        HeavyHitters(Pure(1)).floor(1000, search=Search(max_prefixes=9000))
     with pytest.raises(ValueError, match=r"confidence must be above 0\.5 and below 1, got 1"):
-        SMALL.smallest(1000, 1)
+        SMALL.smallest_count(1000, 1)

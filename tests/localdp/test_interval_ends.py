@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from replicates import FLUKE
 from scipy.stats import binom, norm
 
 from streamgauge import Pure
@@ -14,10 +13,10 @@ from streamgauge.localdp import (
     RandomisedResponse,
     UnaryEncoding,
 )
-from streamgauge.localdp.collisions import Errors
-from streamgauge.localdp.ends import largest, least
-from streamgauge.localdp.estimates import Frequencies
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.collector import Frequencies, lower_end, upper_end
+from streamgauge.localdp.collisions import ErrorModel
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.replicates import FLUKE
 
 TAIL = 0.025
 LISTS = [RandomisedResponse, UnaryEncoding, HadamardResponse]
@@ -31,7 +30,7 @@ def listed(kind, epsilon, size):
 def intervals(claim, reports, **errors):
     """Of every number of reports that may support an item."""
     count = claim.support.counts(np.arange(reports + 1.0), reports)
-    told = Errors(claim.spread, None, reports, float(reports), **{"apart": claim.apart, **errors})
+    told = ErrorModel(claim.spread, None, reports, float(reports), **{"value_spacing": claim.value_spacing, **errors})
     return Frequencies(tuple(range(reports + 1)), count, told.stddev(count), reports, told)
 
 
@@ -58,6 +57,7 @@ def test_the_worst_that_is_known_of_intervals_is_as_told(confidence, epsilon):
     assert found == pytest.approx(worst, abs=2e-4)
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
 @pytest.mark.parametrize("size", [2, 10, 1000])
@@ -78,9 +78,7 @@ def test_intervals_hold_as_often_as_they_say_however_few_reports_there_are(kind,
     ],
     ids=["response", "vector", "coin"],
 )
-def test_errors_at_the_estimate_and_values_that_lie_anywhere_would_hold_less_often(
-    claim, reports, count, by_estimate
-):
+def test_errors_at_the_estimate_and_values_that_lie_anywhere_would_hold_less_often(claim, reports, count, by_estimate):
     found = intervals(claim, reports)
     wide = 1.96 * found.stddev
     assert coverage(claim, reports, count, (found.count - wide, found.count + wide)) < by_estimate
@@ -89,7 +87,7 @@ def test_errors_at_the_estimate_and_values_that_lie_anywhere_would_hold_less_oft
 
 def test_half_of_what_values_are_apart_is_needed_where_they_are_few():
     claim = listed(RandomisedResponse, 8, 2)
-    assert coverage(claim, 3000, 1500, intervals(claim, 3000, apart=0.0).interval(0.95)) < 0.89
+    assert coverage(claim, 3000, 1500, intervals(claim, 3000, value_spacing=0.0).interval(0.95)) < 0.89
 
 
 def test_intervals_of_many_reports_are_no_wider_than_the_normal_law_has_them():
@@ -97,7 +95,7 @@ def test_intervals_of_many_reports_are_no_wider_than_the_normal_law_has_them():
         claim = listed(kind, 1, 10)
         low, high = intervals(claim, 3000).interval(0.95)
         normal = 2 * 1.96 * claim.stddev(300, 3000)
-        assert ((high - low) @ chances(claim, 3000, 300)) < normal + 3 * claim.apart
+        assert ((high - low) @ chances(claim, 3000, 300)) < normal + 3 * claim.value_spacing
         assert coverage(claim, 3000, 300, (low, high)) < 0.96
 
 
@@ -106,10 +104,10 @@ def test_intervals_of_many_reports_are_no_wider_than_the_normal_law_has_them():
 def test_ends_are_the_outermost_counts_that_would_be_estimated_so(kind, copies):
     made = {"items": tuple(range(50))} if kind in LISTS else {"hashes": 16, "width": 64}
     claim, counts = kind(Pure(4), **made), np.arange(1001.0)
-    errors = Errors(claim.spread, claim.hashed, 1000, 3e5, copies, claim.apart)
-    above, below = counts + errors.above(counts, TAIL), counts - errors.below(counts, TAIL)
+    errors = ErrorModel(claim.spread, claim.hash_shape, 1000, 3e5, copies, claim.value_spacing)
+    above, below = counts + errors.upper_margin(counts, TAIL), counts - errors.lower_margin(counts, TAIL)
     asked = np.linspace(below.min(), above.max(), 60)
-    low, high = least(errors, asked, TAIL), largest(errors, asked, TAIL)
+    low, high = lower_end(errors, asked, TAIL), upper_end(errors, asked, TAIL)
     for place, estimate in enumerate(asked):
         assert -1 < counts[above >= estimate][0] - low[place] < 1 + 1e-6
         assert -1 < high[place] - counts[below <= estimate][-1] < 1 + 1e-6
@@ -120,10 +118,10 @@ def test_values_of_estimates_are_so_far_apart():
         made = {"items": ("a", "b", "c")} if kind in LISTS else {"hashes": 2, "width": 4}
         claim, found = kind(Pure(1), **made), set()
         for seed in range(40):
-            collector = claim.collector()
+            collector = claim.build_collector()
             collector.add(claim.privatise_many(["a", "b", "c"] * 3, InsecureNoise(seed)))
             found.add(float(collector.estimate(["a"]).count[0]))
-        steps = np.diff(sorted(found)) / claim.apart
+        steps = np.diff(sorted(found)) / claim.value_spacing
         assert steps == pytest.approx(steps.round()), kind
         assert steps.min() == pytest.approx(1), kind
 
@@ -132,7 +130,7 @@ def test_intervals_of_a_hash_hold_where_hardly_anybody_reports():
     held = 0
     for seed in range(200):
         claim = LocalHashing(Pure(6), hashes=64, seed=seed)
-        collector = claim.collector()
+        collector = claim.build_collector()
         collector.add(claim.privatise_many(["a", *(f"other {one}" for one in range(9))], InsecureNoise(seed)))
         low, high = collector.estimate(["a"]).interval(0.95)
         held += int(low[0] <= 1 <= high[0])

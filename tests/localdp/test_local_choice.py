@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.localdp import TooFewBits, choices, choose
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp import ReportBitsError, choose, compare
+from streamgauge.testing.noise import InsecureNoise
 
 NAMES = {
     "RandomisedResponse",
@@ -45,7 +45,7 @@ def test_the_choice_is_that_of_the_table(domain, epsilon, report_bits, chosen):
 
 def test_randomised_response_is_best_up_to_the_size_that_it_says():
     edge = int(3 * exp(2) + 2)
-    below, above = (choices(size, 2).choices for size in (edge, edge + 2))
+    below, above = (compare(size, 2).choices for size in (edge, edge + 2))
     assert (below[0].name, above[0].name) == ("RandomisedResponse", "UnaryEncoding")
     assert {each.name for each in below} == {each.name for each in above} == NAMES
 
@@ -53,8 +53,7 @@ def test_randomised_response_is_best_up_to_the_size_that_it_says():
 def test_predictions_are_the_formulas_of_the_table():
     e, r, d, n = exp(2), exp(1), 500, 10**6
     found = {
-        each.name: (each.stddev**2 / n, each.claim)
-        for each in choices(d, 2, reports=n, heaviest=1e-9).choices
+        each.name: (each.stddev**2 / n, each.mechanism) for each in compare(d, 2, reports=n, heaviest=1e-9).choices
     }
     width = found["CountMeanSketch"][1].width
     assert {name: variance for name, (variance, _) in found.items()} == pytest.approx(
@@ -72,8 +71,8 @@ def test_predictions_are_the_formulas_of_the_table():
 
 def test_the_best_is_the_shortest_of_those_within_5_percent_of_the_least_error():
     for domain, epsilon in ((2000, 1), (None, 1)):
-        found = choices(domain, epsilon)
-        fitting = [each for each in found.choices if not each.refused]
+        found = compare(domain, epsilon)
+        fitting = [each for each in found.choices if not each.refusal]
         near = [each for each in fitting if each.stddev <= 1.05 * fitting[0].stddev]
         assert fitting == sorted(fitting, key=lambda each: each.stddev)
         assert found.best.report_bits == min(each.report_bits for each in near)
@@ -81,10 +80,10 @@ def test_the_best_is_the_shortest_of_those_within_5_percent_of_the_least_error()
 
 @pytest.mark.parametrize("report_bits", [5, 12, 64])
 def test_more_bits_are_never_worse(report_bits):
-    fewer, more = (choices(2000, 2, report_bits=bits) for bits in (report_bits, 2 * report_bits))
-    assert all(each.refused or each.report_bits <= report_bits for each in fewer.choices)
-    assert min(each.stddev for each in more.choices if not each.refused) <= 1.01 * min(
-        each.stddev for each in fewer.choices if not each.refused
+    fewer, more = (compare(2000, 2, report_bits=bits) for bits in (report_bits, 2 * report_bits))
+    assert all(each.refusal or each.report_bits <= report_bits for each in fewer.choices)
+    assert min(each.stddev for each in more.choices if not each.refusal) <= 1.01 * min(
+        each.stddev for each in fewer.choices if not each.refusal
     )
 
 
@@ -105,7 +104,7 @@ def test_a_list_is_the_claim_s_and_a_number_counts_from_nought():
 def test_what_was_chosen_is_ready_to_use_and_as_wrong_as_predicted():
     for domain in (3, 40, None):
         claim = choose(domain, 4, reports=2000)
-        collector = claim.collector()
+        collector = claim.build_collector()
         collector.add(claim.privatise_many([0] * 1000 + [1] * 1000, InsecureNoise(2)))
         found = collector.estimate([0, 1, 2])
         assert (np.abs(found.count - [1000, 1000, 0]) < 6.5 * found.stddev).all()
@@ -113,21 +112,21 @@ def test_what_was_chosen_is_ready_to_use_and_as_wrong_as_predicted():
 
 def test_too_few_bits_are_refused_with_how_many_it_takes():
     with pytest.raises(
-        TooFewBits, match="report_bits must be at least 5 for any protocol to fit, got 3"
+        ReportBitsError, match="report_bits must be at least 5 for any protocol to fit, got 3"
     ) as refusal:
         choose(2000, 1, report_bits=3)
-    assert (refusal.value.asked, refusal.value.least) == (3, 5)
-    assert choose(2000, 1, report_bits=refusal.value.least).report_bits == 5
-    assert all(each.refused for each in choices(2000, 1, report_bits=3).choices)
+    assert (refusal.value.requested, refusal.value.required) == (3, 5)
+    assert choose(2000, 1, report_bits=refusal.value.required).report_bits == 5
+    assert all(each.refusal for each in compare(2000, 1, report_bits=3).choices)
     assert named(2, 1, report_bits=1) == "RandomisedResponse"
 
 
 def test_the_table_says_who_is_out_and_why():
-    lines = str(choices(None, 4, report_bits=64, reports=500)).splitlines()
+    lines = str(compare(None, 4, report_bits=64, reports=500)).splitlines()
     assert lines[0].split() == ["of", "500", "reports", "stddev", "bits"]
     assert sum("refused: its items must be known beforehand" in line for line in lines) == 3
-    assert "refused: its items must be at most 2**20" in str(choices(2**20 + 1, 4))
-    assert "refused: its reports have 100 bits" in str(choices(100, 4, report_bits=64))
+    assert "refused: its items must be at most 2**20" in str(compare(2**20 + 1, 4))
+    assert "refused: its reports have 100 bits" in str(compare(100, 4, report_bits=64))
 
 
 @pytest.mark.parametrize(

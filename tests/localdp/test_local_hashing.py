@@ -7,15 +7,14 @@ from math import exp
 
 import numpy as np
 import pytest
-from every_report import keeps, law, mean_squares, moments
-from replicates import assert_coverage
-from stated_error import assert_stated_error
 
 from streamgauge import Pure
 from streamgauge.localdp import LocalHashing
-from streamgauge.localdp.reports import packed
-from streamgauge.noise.chance import WORD
-from streamgauge.noise.responses import kept
+from streamgauge.localdp.report_bytes import pack_codes
+from streamgauge.noise.bernoulli import WORD_RANGE, keep_probability
+from tests.support.every_report import keeps, law, mean_squares, moments
+from tests.support.replicates import assert_coverage
+from tests.support.stated_error import assert_stated_error
 
 ITEMS = ["a", "b", "c", 7]
 SMALL = LocalHashing(Pure(2), hashes=8, width=7)
@@ -25,7 +24,7 @@ SMALL = LocalHashing(Pure(2), hashes=8, width=7)
 class RoundedUp(LocalHashing):
     @property
     def chances(self):
-        return {"kept": kept(self.loss.epsilon, self.width) + Fraction(1, WORD)}
+        return {"kept": keep_probability(self.loss.epsilon, self.width) + Fraction(1, WORD_RANGE)}
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class ElseAny(LocalHashing):
         row, any_column = (noise.uniform(sides, len(items)) for sides in (self.hashes, self.width))
         coins = noise.coins(self.chances["kept"], len(items))
         column = np.where(coins, self.family.columns(row, self.family.words(items)), any_column)
-        return packed(row * self.width + column, self.report_size)
+        return pack_codes(row * self.width + column, self.report_size)
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say_and_need_collisions_for_i
 @pytest.mark.parametrize("epsilon", ["1/2", 1, 2, 4])
 def test_the_width_that_nobody_asked_for_has_the_least_variance(epsilon):
     claim = LocalHashing(Pure(epsilon))
-    others = [
-        replace(claim, width=claim.width + step).stddev(0, 1000) for step in (-1, 1) if claim.width + step > 1
-    ]
+    others = [replace(claim, width=claim.width + step).stddev(0, 1000) for step in (-1, 1) if claim.width + step > 1]
     assert claim.stddev(0, 1000) <= min(others) * 1.002
     e = exp(claim.loss.epsilon)
     assert claim.variance(0, 1000) == pytest.approx(1000 * 4 * e / (e - 1) ** 2, rel=0.01)

@@ -14,8 +14,8 @@ from streamgauge.localdp import (
     RandomisedResponse,
     UnaryEncoding,
 )
-from streamgauge.localdp.hashing import text_of
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.hashing import encode_item
+from streamgauge.testing.noise import InsecureNoise
 
 ITEMS = ("", "a", 7)
 CLAIMS = [
@@ -52,6 +52,6 @@ ODD = [
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
 def test_an_item_that_raises_is_the_empty_text_and_raises_nothing(claim):
     for item in ODD:
-        assert text_of(item) == b""
+        assert encode_item(item) == b""
         sent = [Device(claim, noise=InsecureNoise(1)).report(each) for each in (item, "")]
         assert sent[0] == sent[1]

@@ -5,15 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_report import keeps, law
-from stated_error import assert_stated_error
 
 from streamgauge import Pure
 from streamgauge.localdp import RandomisedResponse
-from streamgauge.localdp.reports import packed
-from streamgauge.noise.chance import WORD
-from streamgauge.noise.responses import kept
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.report_bytes import pack_codes
+from streamgauge.noise.bernoulli import WORD_RANGE, keep_probability
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_report import keeps, law
+from tests.support.stated_error import assert_stated_error
 
 ITEMS = ("a", "b", "c", 7)
 CLAIM = RandomisedResponse(Pure(1), items=ITEMS)
@@ -25,7 +24,7 @@ class RoundedUp(RandomisedResponse):
 
     @property
     def chances(self):
-        return {"kept": kept(self.loss.epsilon, self.codes) + Fraction(1, WORD)}
+        return {"kept": keep_probability(self.loss.epsilon, self.codes) + Fraction(1, WORD_RANGE)}
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class FirstInstead(RandomisedResponse):
 
     def privatise_many(self, items, noise=None):
         honest = super().privatise_many(items, noise)
-        return np.where((self.places(items) < 0)[:, None], np.uint8(0), honest)
+        return np.where((self.find_places(items) < 0)[:, None], np.uint8(0), honest)
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ElseAny(RandomisedResponse):
     def privatise_many(self, items, noise=None):
         coins = noise.coins(self.chances["kept"], len(items))
         any_side = noise.uniform(self.codes, len(items))
-        return packed(np.where(coins, self.places(items), any_side), self.report_size)
+        return pack_codes(np.where(coins, self.find_places(items), any_side), self.report_size)
 
 
 @pytest.mark.parametrize("epsilon", ["1/100", 1, 4])
@@ -68,7 +67,7 @@ def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
 
 def test_what_is_not_on_the_list_adds_alike_to_all_of_it():
     claim = RandomisedResponse(Pure(4), items=ITEMS)
-    collector = claim.collector()
+    collector = claim.build_collector()
     collector.add(claim.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
     found = collector.estimate(ITEMS)
     assert found.count.sum() == pytest.approx(40_000)
@@ -83,8 +82,14 @@ def test_two_sides_are_the_response_of_warner():
 
 
 def test_items_are_one_if_their_texts_are():
-    assert CLAIM.place("7") == CLAIM.place(np.int64(7)) == CLAIM.place(7.0) == CLAIM.place(np.float32(7)) == 3
-    assert CLAIM.place(True) == CLAIM.place(7.5) == CLAIM.place(None) == -1
+    assert (
+        CLAIM.find_place("7")
+        == CLAIM.find_place(np.int64(7))
+        == CLAIM.find_place(7.0)
+        == CLAIM.find_place(np.float32(7))
+        == 3
+    )
+    assert CLAIM.find_place(True) == CLAIM.find_place(7.5) == CLAIM.find_place(None) == -1
 
 
 @pytest.mark.parametrize(
@@ -113,4 +118,4 @@ def test_a_list_is_kept_as_plain_items_whatever_it_came_in():
 
 def test_estimates_of_what_is_not_on_the_list_are_refused():
     with pytest.raises(ValueError, match="items must be among those of the claim, got 'zebra'"):
-        CLAIM.collector().estimate(["a", "zebra"])
+        CLAIM.build_collector().estimate(["a", "zebra"])

@@ -5,14 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_report import keeps, law
-from stated_error import assert_stated_error
 
 from streamgauge import Pure
 from streamgauge.localdp import UnaryEncoding
-from streamgauge.noise.chance import WORD
-from streamgauge.noise.responses import flip
-from streamgauge.testing import InsecureNoise
+from streamgauge.noise.bernoulli import WORD_RANGE, flip_probability
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_report import keeps, law
+from tests.support.saved_states import read_state
+from tests.support.stated_error import assert_stated_error
 
 ITEMS = ("a", "b", "c", 7)
 CLAIM = UnaryEncoding(Pure(1), items=ITEMS)
@@ -24,14 +24,14 @@ class WholeLossEachBit(UnaryEncoding):
 
     @property
     def chances(self):
-        return {"own": 1 - flip(self.loss.epsilon), "flip": flip(self.loss.epsilon)}
+        return {"own": 1 - flip_probability(self.loss.epsilon), "flip": flip_probability(self.loss.epsilon)}
 
 
 @dataclass(frozen=True)
 class RoundedDown(UnaryEncoding):
     @property
     def chances(self):
-        return {"own": Fraction(1, 2), "flip": flip(self.loss.epsilon) - Fraction(1, WORD)}
+        return {"own": Fraction(1, 2), "flip": flip_probability(self.loss.epsilon) - Fraction(1, WORD_RANGE)}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class HalfLossEachBit(UnaryEncoding):
 
     @property
     def chances(self):
-        return {"own": 1 - flip(self.loss.epsilon / 2), "flip": flip(self.loss.epsilon / 2)}
+        return {"own": 1 - flip_probability(self.loss.epsilon / 2), "flip": flip_probability(self.loss.epsilon / 2)}
 
 
 @pytest.mark.parametrize("twin", [WholeLossEachBit, RoundedDown])
@@ -56,7 +56,7 @@ def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
 
 
 def test_what_is_not_on_the_list_counts_for_nothing():
-    collector = CLAIM.collector()
+    collector = CLAIM.build_collector()
     collector.add(CLAIM.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
     found = collector.estimate(ITEMS)
     assert (np.abs(found.count) < 6.5 * found.stddev).all()
@@ -69,7 +69,7 @@ def test_bits_are_least_significant_first_with_zeros_behind_them():
     assert claim.encode(0, 0, flips) == b"\0\3"
     assert claim.encode(2, 1, flips) == b"\5\3"
     assert claim.encode("not listed", 1, flips) == b"\1\3"
-    assert claim.collector().add([b"\0\3", b"\0\4", b"\0\x80"]) == 1
+    assert claim.build_collector().add([b"\0\3", b"\0\4", b"\0\x80"]) == 1
 
 
 @pytest.mark.parametrize("count", [7, 8, 9])
@@ -77,13 +77,13 @@ def test_many_reports_are_added_in_parts_as_at_once(count, monkeypatch):
     claim = UnaryEncoding(Pure(1), items=tuple(range(count)))
     bits = np.random.default_rng(1).integers(0, 2, (64, count), np.uint8)
     for at_once in (1 << 20, 5 * count):
-        monkeypatch.setattr("streamgauge.localdp.unary_encoding.AT_ONCE", at_once)
-        collector = claim.collector()
+        monkeypatch.setattr("streamgauge.localdp.protocols.unary_encoding.CHUNK_BITS", at_once)
+        collector = claim.build_collector()
         assert collector.add(np.packbits(bits, 1, bitorder="little")) == 64
-        assert (collector._state.table == bits.sum(0)).all()
+        assert (read_state(collector).table == bits.sum(0)).all()
 
 
 def test_devices_that_are_drawn_in_parts_are_drawn_alike(monkeypatch):
     whole = CLAIM.privatise_many(ITEMS * 9, InsecureNoise(1))
-    monkeypatch.setattr("streamgauge.localdp.unary_encoding.AT_ONCE", 20)
+    monkeypatch.setattr("streamgauge.localdp.protocols.unary_encoding.CHUNK_BITS", 20)
     assert (CLAIM.privatise_many(ITEMS * 9, InsecureNoise(1)) == whole).all()

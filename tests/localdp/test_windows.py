@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamgauge import Pure
-from streamgauge.continual.saved import BadSave
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.localdp import (
     CountMeanSketch,
     HadamardCountMeanSketch,
@@ -12,9 +12,10 @@ from streamgauge.localdp import (
     LocalHashing,
     RandomisedResponse,
     UnaryEncoding,
-    Windowed,
+    WindowedCollector,
 )
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.saved_states import read_state
 
 ITEMS = ("a", "b", "c")
 CLAIMS = [
@@ -30,10 +31,10 @@ claims = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).
 windows = pytest.mark.parametrize("window", REACH)
 
 
-class NeverLeaves(Windowed):
+class NeverLeaves(WindowedCollector):
     """A twin that forgets to take reports out."""
 
-    def _leave(self):
+    def _expire_reports(self):
         pass
 
 
@@ -43,8 +44,8 @@ def ticks_of(claim, seed=1):
 
 
 def is_window_of(windowed, parts):
-    """Whether a window is a collector of these reports."""
-    whole = windowed.claim.collector()
+    """Return whether a window is a collector of these reports."""
+    whole = windowed.mechanism.build_collector()
     for each in parts:
         whole.add(each)
     found, expected = windowed.estimate(ITEMS), whole.estimate(ITEMS)
@@ -64,7 +65,7 @@ def are_right(windowed, ticks):
 @claims
 @windows
 def test_estimates_at_every_tick_are_those_of_the_reports_in_the_window(claim, window):
-    windowed = Windowed(claim, window=window)
+    windowed = WindowedCollector(claim, window=window)
     assert are_right(windowed, ticks_of(claim))
     assert windowed.tick == len(COUNTS)
 
@@ -80,7 +81,7 @@ def test_a_twin_that_takes_nothing_out_is_caught(window):
 def test_two_windows_merged_are_one_and_go_on_as_one(claim, window):
     here, there = ticks_of(claim), ticks_of(claim, seed=2)
     both = [np.concatenate(pair) for pair in zip(here, there, strict=True)]
-    one, two = Windowed(claim, window=window), Windowed(claim, window=window)
+    one, two = WindowedCollector(claim, window=window), WindowedCollector(claim, window=window)
     for mine, other in zip(here[:5], there[:5], strict=True):
         one.step(mine)
         two.step(other)
@@ -94,11 +95,15 @@ def test_two_windows_merged_are_one_and_go_on_as_one(claim, window):
 @windows
 def test_a_saved_window_goes_on_where_it_stopped(claim, window):
     ticks = ticks_of(claim)
-    windowed = Windowed(claim, window=window)
+    windowed = WindowedCollector(claim, window=window)
     for reports in [[None], *ticks[:4]]:
         windowed.step(reports)
-    loaded = Windowed.loaded(claim, windowed.save(), window=window)
-    assert (loaded.tick, loaded.dropped, loaded.kept_bytes) == (5, windowed.dropped, windowed.kept_bytes)
+    loaded = WindowedCollector.load(claim, windowed.save(), window=window)
+    assert (loaded.tick, loaded.dropped_reports, loaded.buffered_bytes) == (
+        5,
+        windowed.dropped_reports,
+        windowed.buffered_bytes,
+    )
     for tick, reports in enumerate(ticks[4:], 5):
         loaded.step(reports)
         assert is_window_of(loaded, ticks[max(tick - REACH[window], 0) : tick])
@@ -106,36 +111,40 @@ def test_a_saved_window_goes_on_where_it_stopped(claim, window):
 
 def test_what_is_of_another_window_is_refused():
     claim, other = CLAIMS[:2]
-    windowed = Windowed(claim, window=3)
-    for saved in (Windowed(claim, window=2), Windowed(other, window=3), Windowed(claim, window=3, repeats=2)):
-        with pytest.raises(BadSave, match="saved must be a run of Windowed"):
-            Windowed.loaded(claim, saved.save(), window=3)
+    windowed = WindowedCollector(claim, window=3)
+    for saved in (
+        WindowedCollector(claim, window=2),
+        WindowedCollector(other, window=3),
+        WindowedCollector(claim, window=3, repeats=2),
+    ):
+        with pytest.raises(InvalidSaveError, match="saved must be a run of Windowed"):
+            WindowedCollector.load(claim, saved.save(), window=3)
         with pytest.raises(ValueError, match=r"other must be a window of .*, got one of"):
             windowed.merge(saved)
-    late = Windowed(claim, window=3)
+    late = WindowedCollector(claim, window=3)
     late.step()
     with pytest.raises(ValueError, match="other must be at tick 0, got one at tick 1"):
         windowed.merge(late)
     for window in ("sliding", 0, -1, 2.5, None, True):
         with pytest.raises(ValueError, match="window must be running, each or a number of ticks, got"):
-            Windowed(claim, window=window)
+            WindowedCollector(claim, window=window)
     with pytest.raises(ValueError, match="repeats must be a whole number of at least 1, got 0"):
-        Windowed(claim, repeats=0)
+        WindowedCollector(claim, repeats=0)
 
 
 @windows
 def test_malformed_reports_are_dropped_counted_once_and_never_kept(window):
     claim = CLAIMS[1]
-    windowed = Windowed(claim, window=window)
+    windowed = WindowedCollector(claim, window=window)
     for _ in range(4):
         assert windowed.step([b"\x00", b"\xff", b"", None, b"\x02"]) == 2
-    assert windowed.dropped == 12
+    assert windowed.dropped_reports == 12
     assert windowed.reports == 2 * min(4, REACH[window])
 
 
 @claims
 def test_reports_that_can_be_read_once_leave_a_sliding_window_too(claim):
-    windowed, ticks = Windowed(claim, window=2), ticks_of(claim)
+    windowed, ticks = WindowedCollector(claim, window=2), ticks_of(claim)
     for reports in ticks:
         windowed.step(row.tobytes() for row in reports)
     assert is_window_of(windowed, ticks[-2:])
@@ -143,11 +152,11 @@ def test_reports_that_can_be_read_once_leave_a_sliding_window_too(claim):
 
 def test_memory_is_a_table_and_the_reports_of_the_window():
     claim = CLAIMS[2]
-    kept = {window: Windowed(claim, window=window) for window in ("running", "each", 3)}
+    kept = {window: WindowedCollector(claim, window=window) for window in ("running", "each", 3)}
     for windowed in kept.values():
         for reports in ticks_of(claim):
             windowed.step(reports)
-    assert {window: each.kept_bytes for window, each in kept.items()} == {
+    assert {window: each.buffered_bytes for window, each in kept.items()} == {
         "running": 0,
         "each": 0,
         3: claim.report_size * sum(COUNTS[-3:]),
@@ -156,11 +165,11 @@ def test_memory_is_a_table_and_the_reports_of_the_window():
 
 def test_reports_that_the_caller_changes_later_still_leave_as_they_came():
     claim = CLAIMS[1]
-    windowed, reports = Windowed(claim, window=1), claim.privatise_many(["a"] * 30, InsecureNoise(1))
+    windowed, reports = WindowedCollector(claim, window=1), claim.privatise_many(["a"] * 30, InsecureNoise(1))
     windowed.step(reports)
     reports[:] = 0
     windowed.step()
-    assert not windowed.collector._state.table.any()
+    assert not read_state(windowed.collector).table.any()
 
 
 def test_standard_errors_hold_where_devices_repeat_and_would_not_without():
@@ -169,7 +178,7 @@ def test_standard_errors_hold_where_devices_repeat_and_would_not_without():
     truth = 9 * claim.variance(10, 40)
     assert 3 * claim.variance(30, 120) == pytest.approx(truth)
     assert claim.variance(30, 120) < truth / 2.9
-    honest, repeated = Windowed(claim, window=3), Windowed(claim, window=3, repeats=3)
+    honest, repeated = WindowedCollector(claim, window=3), WindowedCollector(claim, window=3, repeats=3)
     for windowed in (honest, repeated):
         for reports in 3 * [b"\x00\x01\x02\x00"]:
             windowed.step(reports)
@@ -182,7 +191,7 @@ def test_copies_of_a_report_are_no_collisions(kind):
     """Of a sketch the standard error is that of twenty times each report, and would be far more."""
     claim = kind(Pure(4), hashes=64, width=64)
     items = [f"item {number % 100}" for number in range(2000)]
-    windowed, reports = Windowed(claim, repeats=20), claim.privatise_many(items, InsecureNoise(1))
+    windowed, reports = WindowedCollector(claim, repeats=20), claim.privatise_many(items, InsecureNoise(1))
     for _ in range(20):
         windowed.step(reports)
     truth = 20 * claim.stddev(0, 2000, 100 * 20**2)
@@ -194,7 +203,7 @@ def test_words_of_a_window_have_the_errors_of_their_repeats():
     """As of `find(copies=30)`; a search that knows nothing of copies says too little."""
     claim = HeavyHitters(Pure(4), length=4, hashes=64, width=64)
     reports = claim.privatise_many(["rizz"] * 3000 + ["ohio"] * 2000, InsecureNoise(1))
-    windowed = Windowed(claim, window=30, repeats=30)
+    windowed = WindowedCollector(claim, window=30, repeats=30)
     for _ in range(30):
         windowed.step(reports)
     found = windowed.find()
@@ -206,12 +215,12 @@ def test_words_of_a_window_have_the_errors_of_their_repeats():
 
 def test_words_are_found_where_devices_report_words():
     with pytest.raises(TypeError, match="claim must be HeavyHitters to find words, got RandomisedResponse"):
-        Windowed(RandomisedResponse(Pure(1), items=("a", "b"))).find()
+        WindowedCollector(RandomisedResponse(Pure(1), items=("a", "b"))).find()
 
 
-@pytest.mark.parametrize("name", ["tick", "dropped"])
+@pytest.mark.parametrize("name", ["tick", "dropped_reports"])
 def test_a_window_that_counts_below_zero_is_refused(name):
-    windowed = Windowed(CLAIMS[0], window=2)
+    windowed = WindowedCollector(CLAIMS[0], window=2)
     setattr(windowed, name, -1)
-    with pytest.raises(BadSave):
-        Windowed.loaded(CLAIMS[0], windowed.save(), window=2)
+    with pytest.raises(InvalidSaveError):
+        WindowedCollector.load(CLAIMS[0], windowed.save(), window=2)

@@ -5,11 +5,11 @@ from dataclasses import replace
 from enum import Enum
 
 import pytest
-from vector_file import FILE
 
 from streamgauge import Pure
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, RandomisedResponse, wire
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.vector_file import FILE
 
 
 class Colour(str, Enum):  # noqa: UP042 - what older programs have
@@ -21,52 +21,48 @@ REPORTS = CLAIM.privatise_many(["a", "b", "c"], InsecureNoise(1))
 
 
 def test_a_message_brings_its_reports():
-    sent = wire.message(CLAIM, REPORTS)
-    assert sent[:8] == b"SGR1" + wire.fingerprint(CLAIM)
-    assert (wire.reports_of(CLAIM, sent) == REPORTS).all()
-    assert wire.reports_of(CLAIM, wire.message(CLAIM, [])).shape == (0, CLAIM.report_size)
+    sent = wire.pack_message(CLAIM, REPORTS)
+    assert sent[:8] == b"SGR1" + wire.compute_fingerprint(CLAIM)
+    assert (wire.unpack_message(CLAIM, sent) == REPORTS).all()
+    assert wire.unpack_message(CLAIM, wire.pack_message(CLAIM, [])).shape == (0, CLAIM.report_size)
 
 
 @pytest.mark.parametrize("given", [REPORTS[0], [REPORTS[0]], [b"1"], REPORTS.tobytes()[1:], REPORTS[:, 1:]])
 def test_a_message_of_reports_of_another_size_is_not_made(given):
-    with pytest.raises(wire.BadLength, match=f"reports must be of {CLAIM.report_size} bytes each"):
-        wire.message(CLAIM, given)
+    with pytest.raises(wire.MessageError, match=f"reports must be of {CLAIM.report_size} bytes each"):
+        wire.pack_message(CLAIM, given)
 
 
 @pytest.mark.parametrize(
     ("change", "refusal", "words"),
     [
-        (
-            lambda sent: b"SGR2" + sent[4:],
-            wire.OtherVersion,
-            "message must begin with SGR1, got another version",
-        ),
-        (lambda sent: sent[:3], wire.OtherVersion, "message must begin with SGR1"),
+        (lambda sent: b"SGR2" + sent[4:], wire.MessageError, "message must begin with SGR1, got another version"),
+        (lambda sent: sent[:3], wire.MessageError, "message must begin with SGR1"),
         (
             lambda sent: sent[:4] + b"1234" + sent[8:],
-            wire.OtherCollection,
+            wire.CollectionMismatchError,
             "message must be for the collection",
         ),
-        (lambda sent: sent[:6], wire.OtherCollection, "message must be for the collection"),
-        (lambda sent: sent[:-1], wire.BadLength, "message must hold reports of 2 bytes each, got 5 bytes"),
+        (lambda sent: sent[:6], wire.CollectionMismatchError, "message must be for the collection"),
+        (lambda sent: sent[:-1], wire.MessageError, "message must hold reports of 2 bytes each, got 5 bytes"),
     ],
 )
 def test_what_is_no_message_for_a_claim_is_refused_by_what_is_public(change, refusal, words):
     claim = replace(CLAIM, hashes=30)
-    sent = wire.message(claim, claim.privatise_many(["a", "b", "c"], InsecureNoise(1)))
+    sent = wire.pack_message(claim, claim.privatise_many(["a", "b", "c"], InsecureNoise(1)))
     with pytest.raises(refusal, match=words):
-        wire.reports_of(claim, change(sent))
+        wire.unpack_message(claim, change(sent))
 
 
 def test_settings_make_the_same_claim_again():
     odd = RandomisedResponse(Pure(2), items=("a", 7, 2**53, -(2**60), "\ud800", Colour.RED))
     for claim in (CLAIM, CountMeanSketch(Pure(4)), odd):
-        told = json.loads(json.dumps(wire.settings(claim)))
-        again = wire.claim_of(told)
+        told = json.loads(json.dumps(wire.to_settings(claim)))
+        again = wire.parse_mechanism(told)
         assert (again, again.identity()) == (claim, claim.identity())
-        assert wire.claim_of({name: told[name] for name in told if name != "fingerprint"}) == claim
+        assert wire.parse_mechanism({name: told[name] for name in told if name != "fingerprint"}) == claim
     assert odd.items == ("a", 7, str(2**53), str(-(2**60)), "\ufffd", "red")
-    assert [odd.place(item) for item in (2**53, "\udfff", Colour.RED, "red")] == [2, 4, 5, 5]
+    assert [odd.find_place(item) for item in (2**53, "\udfff", Colour.RED, "red")] == [2, 4, 5, 5]
 
 
 def test_every_setting_is_in_the_fingerprint():
@@ -75,44 +71,44 @@ def test_every_setting_is_in_the_fingerprint():
         *(replace(CLAIM, **{name: 128}) for name in ("hashes", "width", "seed")),
         replace(CLAIM, loss=Pure(1)),
     ]
-    assert len({wire.fingerprint(claim) for claim in [CLAIM, *others]}) == 6
+    assert len({wire.compute_fingerprint(claim) for claim in [CLAIM, *others]}) == 6
 
 
 def test_settings_of_no_claim_are_refused():
-    told = wire.settings(CLAIM)
-    with pytest.raises(wire.BadSettings, match=r"protocol must be one of .*, got 'Telepathy'"):
-        wire.claim_of({**told, "protocol": "Telepathy"})
-    with pytest.raises(wire.OtherCollection, match="fingerprint must be"):
-        wire.claim_of({**told, "seed": 6})
+    told = wire.to_settings(CLAIM)
+    with pytest.raises(wire.ProtocolSettingsError, match=r"protocol must be one of .*, got 'Telepathy'"):
+        wire.parse_mechanism({**told, "protocol": "Telepathy"})
+    with pytest.raises(wire.CollectionMismatchError, match="fingerprint must be"):
+        wire.parse_mechanism({**told, "seed": 6})
 
 
 @pytest.mark.parametrize("name", ["protocol", "epsilon", "chances", "hashes", "width", "seed", "another"])
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, 2.0, "", "1/0", "-1/-2", "2/", [[]], {}, 10**400])
 def test_settings_that_are_wrong_in_anything_are_refused_as_one_kind(name, value):
-    told = {**wire.settings(CLAIM), name: value}
+    told = {**wire.to_settings(CLAIM), name: value}
     del told["fingerprint"]
-    with pytest.raises(wire.BadSettings, match="must be"):
-        wire.claim_of(told)
+    with pytest.raises(wire.ProtocolSettingsError, match="must be"):
+        wire.parse_mechanism(told)
 
 
 def test_settings_of_which_any_is_missing_are_refused():
-    listed = wire.settings(RandomisedResponse(Pure(2), items=("a", "b")))
-    for told in (wire.settings(CLAIM), listed):
+    listed = wire.to_settings(RandomisedResponse(Pure(2), items=("a", "b")))
+    for told in (wire.to_settings(CLAIM), listed):
         for name in set(told) - {"fingerprint"}:
-            with pytest.raises(wire.BadSettings):
-                wire.claim_of({each: told[each] for each in told if each != name})
+            with pytest.raises(wire.ProtocolSettingsError):
+                wire.parse_mechanism({each: told[each] for each in told if each != name})
     for nothing in (None, [], "text", 7, {}, {1: 2}):
-        with pytest.raises(wire.BadSettings, match="protocol must be one of"):
-            wire.claim_of(nothing)
+        with pytest.raises(wire.ProtocolSettingsError, match="protocol must be one of"):
+            wire.parse_mechanism(nothing)
     for items in ("ab", ["a"], ["a", "a"], ["a", ["b"]], {"a": 1, "b": 2}, 7):
-        with pytest.raises(wire.BadSettings):
-            wire.claim_of({**listed, "items": items})
+        with pytest.raises(wire.ProtocolSettingsError):
+            wire.parse_mechanism({**listed, "items": items})
 
 
 def test_vectors_are_read_as_messages_to_their_claims():
     vectors = json.loads(FILE.read_text(encoding="ascii"))
     for each in vectors["claims"]:
-        claim = wire.claim_of(each["settings"])
-        reports = wire.reports_of(claim, bytes.fromhex(each["message"]))
+        claim = wire.parse_mechanism(each["settings"])
+        reports = wire.unpack_message(claim, bytes.fromhex(each["message"]))
         assert [row.tobytes().hex() for row in reports] == [case["report"] for case in each["cases"]]
-        assert claim.collector().add(reports) == len(each["cases"])
+        assert claim.build_collector().add(reports) == len(each["cases"])

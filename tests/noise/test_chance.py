@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from chi_square import NEVER
 from scipy.stats import binomtest, chisquare
 
 from streamgauge.noise import EphemeralNoise, SecureNoise
-from streamgauge.noise.chance import WORD, throw, toss
-from streamgauge.testing import CountedNoise, InsecureNoise
+from streamgauge.noise.bernoulli import WORD_RANGE, bernoulli, uniform_int
+from streamgauge.testing.noise import CountedNoise, InsecureNoise
+from tests.support.chi_square import NEVER
 
 
 class Words:
@@ -23,25 +23,25 @@ class Words:
         out[:] = np.array(taken, np.uint32).view(np.uint8)
 
 
-@pytest.mark.parametrize("k", [1, 2**31, WORD - 1])
+@pytest.mark.parametrize("k", [1, 2**31, WORD_RANGE - 1])
 def test_a_chance_of_k_words_is_exactly_k_words(k):
-    assert toss(Words(k - 1, k, 0, WORD - 1), Fraction(k, WORD), 4).tolist() == [1, 0, 1, 0]
+    assert bernoulli(Words(k - 1, k, 0, WORD_RANGE - 1), Fraction(k, WORD_RANGE), 4).tolist() == [1, 0, 1, 0]
 
 
 def test_a_tie_is_decided_by_further_words():
-    chance = Fraction(5, WORD) + Fraction(3, WORD**2)
-    assert toss(Words(4, 5, 5, 6, 2, 3), chance, 4).tolist() == [1, 1, 0, 0]
+    chance = Fraction(5, WORD_RANGE) + Fraction(3, WORD_RANGE**2)
+    assert bernoulli(Words(4, 5, 5, 6, 2, 3), chance, 4).tolist() == [1, 1, 0, 0]
 
 
 def test_impossible_and_certain_coins_take_no_words():
-    assert toss(Words(), Fraction(0), 3).tolist() == [0, 0, 0]
-    assert toss(Words(), Fraction(1), 3).tolist() == [1, 1, 1]
+    assert bernoulli(Words(), Fraction(0), 3).tolist() == [0, 0, 0]
+    assert bernoulli(Words(), Fraction(1), 3).tolist() == [1, 1, 1]
 
 
 def test_dice_throw_again_what_is_beyond_a_whole_round():
-    last = WORD // 3 * 3
-    assert throw(Words(last - 1, last, 4), 3, 2).tolist() == [2, 1]
-    assert throw(Words(0, 1, WORD - 1), 1, 3).tolist() == [0, 0, 0]
+    last = WORD_RANGE // 3 * 3
+    assert uniform_int(Words(last - 1, last, 4), 3, 2).tolist() == [2, 1]
+    assert uniform_int(Words(0, 1, WORD_RANGE - 1), 1, 3).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("noise", [EphemeralNoise(), SecureNoise(), InsecureNoise(3)])

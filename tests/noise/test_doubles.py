@@ -1,4 +1,4 @@
-"""The noise of streamgauge.testing does what its tests rely on."""
+"""The noise of streamgauge.testing.noise does what its tests rely on."""
 
 from fractions import Fraction
 
@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.testing import CHUNK, CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CHUNK_DRAWS, CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 
-LAWS = [
-    ("laplace", Fraction(3)),
-    ("laplace", Fraction(1000)),
-    ("gaussian", Fraction(9)),
-    ("gaussian", Fraction(3)),
-]
+LAWS = [("laplace", Fraction(3)), ("laplace", Fraction(1000)), ("gaussian", Fraction(9)), ("gaussian", Fraction(3))]
 
 
 @given(st.lists(st.tuples(st.sampled_from(LAWS), st.integers(0, 3000)), max_size=12))
@@ -30,8 +25,8 @@ def test_insecure_draws_do_not_depend_on_how_requests_are_cut(requests):
 
 
 def test_insecure_draws_cross_chunks_and_differ_by_seed_and_law():
-    one = InsecureNoise(1).laplace(Fraction(50), 2 * CHUNK + 5)
-    assert not (one[:CHUNK] == one[CHUNK : 2 * CHUNK]).all()
+    one = InsecureNoise(1).laplace(Fraction(50), 2 * CHUNK_DRAWS + 5)
+    assert not (one[:CHUNK_DRAWS] == one[CHUNK_DRAWS : 2 * CHUNK_DRAWS]).all()
     assert not (one == InsecureNoise(2).laplace(Fraction(50), len(one))).all()
     assert not (one == InsecureNoise(1).laplace(Fraction(51), len(one))).all()
 
@@ -55,9 +50,7 @@ def test_silence_counts_and_impulses():
     assert not SilentNoise().gaussian(Fraction(1), 9).any()
 
 
-@pytest.mark.parametrize(
-    "noise", [SilentNoise(), ImpulseNoise(0, 0), InsecureNoise(0), CountedNoise(SilentNoise())]
-)
+@pytest.mark.parametrize("noise", [SilentNoise(), ImpulseNoise(0, 0), InsecureNoise(0), CountedNoise(SilentNoise())])
 def test_every_double_gives_int64(noise):
     assert noise.laplace(Fraction(1), 2).dtype == noise.gaussian(Fraction(1), 2).dtype == np.int64
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from streamgauge.noise import EntropyError, EphemeralNoise, Keystream, SecureNoise, entropy, source
-from streamgauge.testing import InsecureKeystream, InsecureNoise
+from streamgauge.testing.noise import InsecureKeystream, InsecureNoise
 
 SCALE = Fraction(2**40)
 EDGE = Fraction(2**54)  # two draws of it are alike once in 2^56
@@ -111,7 +111,7 @@ class Faulty:
 @pytest.mark.parametrize("given", [lambda z, o: len(z) - 1, lambda z, o: refuses(), lambda z, o: len(z)])
 def test_a_cipher_that_fails_comes_short_or_gives_zeros_closes_the_keystream(monkeypatch, given):
     noise = SecureNoise()
-    monkeypatch.setattr(entropy, "cipher", lambda key: Faulty(given))
+    monkeypatch.setattr(entropy, "build_cipher", lambda key: Faulty(given))
     for _ in range(2):
         with pytest.raises(EntropyError):
             noise.laplace(Fraction(3), 5)
@@ -130,7 +130,7 @@ def test_a_cipher_that_cannot_be_built_closes_the_source_and_drops_its_ready_dra
     noise.laplace(SCALE, 1)
     noise._keystream.renew()
     with monkeypatch.context() as broken:
-        broken.setattr(entropy, "cipher", refuses_to_be_built)
+        broken.setattr(entropy, "build_cipher", refuses_to_be_built)
         with pytest.raises(EntropyError, match="the cipher could not be built"):
             noise.gaussian(SCALE, 1)
         with pytest.raises(EntropyError, match="the cipher could not be built"):
@@ -152,7 +152,7 @@ def test_ready_draws_of_a_dead_source_are_never_handed_out(monkeypatch, size):
 
 
 def test_keys_are_replaced_after_their_share(monkeypatch):
-    monkeypatch.setattr(entropy, "REKEY", 1000)
+    monkeypatch.setattr(entropy, "REKEY_BYTES", 1000)
     stream, contexts = Keystream(), set()
     for _ in range(5):
         stream.fill(np.empty(400, np.uint8))
@@ -227,7 +227,7 @@ def test_a_parameter_of_any_kind_is_one_fraction_of_plain_integers(number):
         assert {type(parameter.numerator), type(parameter.denominator)} == {int}
 
 
-STEPS = {"_taken", "_of_this_process", "_fresh", "find", "_made", "add", "sample", "__init__"}
+STEPS = {"_draw", "_own_ready_draws", "_draw_fresh", "find", "_add_pool", "add", "sample", "__init__"}
 
 
 def cut_off(call, moment):
@@ -286,9 +286,9 @@ CALLS = [
 
 @pytest.fixture
 def small_pools(monkeypatch):
-    monkeypatch.setattr(source, "POOL", 40)
-    monkeypatch.setattr(source, "SMALL", 32)
-    monkeypatch.setattr(source, "LAWS", 1)
+    monkeypatch.setattr(source, "POOL_DRAWS", 40)
+    monkeypatch.setattr(source, "MAX_POOLED_DRAWS", 32)
+    monkeypatch.setattr(source, "MAX_POOLS", 1)
 
 
 @pytest.mark.usefixtures("small_pools")
@@ -325,16 +325,16 @@ def test_an_interrupt_while_a_fork_is_noticed_lets_no_ready_draw_out(monkeypatch
 
 def test_a_pool_that_is_short_gives_nothing(monkeypatch):
     noise = SecureNoise()
-    monkeypatch.setattr(source.Pool, "add", lambda pool, fresh: None)
+    monkeypatch.setattr(source.DrawPool, "add", lambda pool, fresh: None)
     with pytest.raises(EntropyError, match="ready draws must be 3, got 0"):
         noise.laplace(EDGE, 3)
 
 
 def test_many_laws_do_not_fill_the_memory():
     noise = SecureNoise()
-    for n in range(1, source.LAWS + 20):
+    for n in range(1, source.MAX_POOLS + 20):
         noise.laplace(Fraction(1, n), 1)
-    assert len(noise._ready.laplace.pools) <= source.LAWS
+    assert len(noise._ready.laplace.pools) <= source.MAX_POOLS
 
 
 def test_secure_draws_differ_between_sources():

@@ -23,13 +23,13 @@ in_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads its own mem
 def test_ephemeral_noise_keeps_nothing():
     gc.collect()
     noise = EphemeralNoise()
-    before = len(list(entropy._live))
+    before = len(list(entropy._fork_holders))
     first, second = noise.laplace(EDGE, 50), noise.laplace(EDGE, 50)
     assert not (first == second).any()
     assert not hasattr(noise, "__dict__")
     assert EphemeralNoise.__slots__ == ()
     assert all(isinstance(kept, type) for kept in gc.get_referents(noise))
-    assert len(list(entropy._live)) == before
+    assert len(list(entropy._fork_holders)) == before
 
 
 def masked(secret):
@@ -103,6 +103,7 @@ def drawn_and_forgotten(kind, parameter):
     return secrets
 
 
+@pytest.mark.one_of_each
 @in_linux
 @pytest.mark.parametrize(("kind", "parameter"), LAWS)
 def test_a_thief_finds_neither_key_nor_draw(keys, kind, parameter):
@@ -121,10 +122,11 @@ def test_a_thief_finds_keys_that_are_not_wiped(monkeypatch, keys):
     assert stolen(keys[1]) == [4]
 
 
+@pytest.mark.one_of_each
 @in_linux
 @pytest.mark.parametrize(("kind", "parameter"), LAWS)
 def test_a_thief_finds_draws_whose_buffers_are_not_wiped(monkeypatch, kind, parameter):
-    monkeypatch.setattr(entropy.Wiped, "__exit__", lambda *args: None)
+    monkeypatch.setattr(entropy.WipedArrays, "__exit__", lambda *args: None)
     (of_draws,) = stolen(drawn_and_forgotten(kind, parameter))
     assert of_draws > CHANCE
 
@@ -139,7 +141,7 @@ def test_a_call_that_fails_lets_go_of_its_key_and_draws(monkeypatch):
         out.fill(7)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamgauge.noise.source.draw", failing)
+    monkeypatch.setattr("streamgauge.noise.source.fill_draws", failing)
     with pytest.raises(KeyboardInterrupt):
         EphemeralNoise().laplace(EDGE, 3)
     assert streams[0]._context is None

@@ -6,13 +6,12 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from chi_square import NEVER, p_value, two_sample_p_value
 
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, sampler
-from streamgauge.noise.laws import GaussianLaw, LaplaceLaw
+from streamgauge.noise.sampler_table import SLOW_CODE, GaussianLaw, LaplaceLaw, build_table
 from streamgauge.noise.source import sample
-from streamgauge.noise.table import SLOW, table
-from streamgauge.testing import InsecureKeystream, InsecureNoise
+from streamgauge.testing.noise import InsecureKeystream, InsecureNoise
+from tests.support.chi_square import NEVER, p_value, two_sample_p_value
 
 SIZE = 1 << 18
 SCALES = [
@@ -113,12 +112,12 @@ class Told:
 
 @pytest.mark.parametrize("law", [LaplaceLaw(Fraction(2**54)), GaussianLaw(Fraction(2**108))], ids=str)
 def test_a_draw_is_its_bucket_and_its_low_bits_to_the_last(law):
-    built = table(law)
-    decided = np.flatnonzero(built.codes != SLOW).astype(np.uint16)
+    built = build_table(law)
+    decided = np.flatnonzero(built.codes != SLOW_CODE).astype(np.uint16)
     for low in (2**48 - 1, 2**48 - 2, 1, 0):
         out = np.empty(len(decided), np.int64)
         entropy = Told(decided, np.full(len(decided), low, np.uint64), np.empty(0, np.uint64))
-        assert len(sampler._chunk(built, entropy, out)) == 0
+        assert len(sampler._draw_chunk(built, entropy, out)) == 0
         assert out.tolist() == [(code << 48) + low for code in built.codes[decided].tolist()]
 
 
@@ -150,20 +149,21 @@ def watched(array):
 
 def draw_watched(monkeypatch, law, size=1 << 11):
     monkeypatch.setattr(
-        sampler, "fresh_bytes", lambda entropy, size, fresh=sampler.fresh_bytes: watched(fresh(entropy, size))
+        sampler, "draw_bytes", lambda entropy, size, fresh=sampler.draw_bytes: watched(fresh(entropy, size))
     )
-    built = table(law)
+    built = build_table(law)
     arrays = {name: watched(value) for name, value in vars(built).items() if isinstance(value, np.ndarray)}
     out = np.empty(size, np.int64)
-    sampler.draw(replace(built, **arrays), InsecureKeystream("watched"), out.view(Watched))
+    sampler.fill_draws(replace(built, **arrays), InsecureKeystream("watched"), out.view(Watched))
     return out
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("shift", range(49))
 def test_every_loop_of_a_draw_is_over_integers(monkeypatch, shift):
     laws = [LaplaceLaw(Fraction(2 ** (6 + shift))), GaussianLaw(Fraction(4 ** (6 + shift)))]
     for law in laws if shift % 8 in (0, 1) else laws[:1]:
-        assert table(law).cut.shift == shift
+        assert build_table(law).partition.shift == shift
         assert (draw_watched(monkeypatch, law) == sample(law, InsecureKeystream("watched"), 1 << 11)).all()
 
 
@@ -190,7 +190,7 @@ def test_the_wedge_puts_mass_where_the_law_has_it():
 
 
 def test_a_twin_that_keeps_the_whole_wedge_is_caught(monkeypatch):
-    monkeypatch.setattr(sampler, "_dropped", lambda table, entropy, place, offset: np.zeros(len(place), bool))
+    monkeypatch.setattr(sampler, "_reject_wedge", lambda table, entropy, place, offset: np.zeros(len(place), bool))
     law, size = laplace(2**13), 1 << 22
     assert abs(phase_z(law, draws_of(law, seed=6, size=size), 7)) > 6.5
 
@@ -230,9 +230,5 @@ def test_opendp_draws_the_same_laws():
     assert two_sample_p_value(sample(LaplaceLaw(Fraction(7)), InsecureKeystream("a"), 20_000), theirs) < NEVER
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
     theirs = np.array(dp.m.make_gaussian(*space, scale=5.0)([0] * 20_000))
-    assert (
-        two_sample_p_value(sample(GaussianLaw(Fraction(25)), InsecureKeystream("b"), 20_000), theirs) > NEVER
-    )
-    assert (
-        two_sample_p_value(sample(GaussianLaw(Fraction(49)), InsecureKeystream("b"), 20_000), theirs) < NEVER
-    )
+    assert two_sample_p_value(sample(GaussianLaw(Fraction(25)), InsecureKeystream("b"), 20_000), theirs) > NEVER
+    assert two_sample_p_value(sample(GaussianLaw(Fraction(49)), InsecureKeystream("b"), 20_000), theirs) < NEVER

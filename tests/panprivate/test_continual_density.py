@@ -11,59 +11,61 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.adaptive import CascadingBuffers
-from streamgauge.audit.kernels import one_person, worst_ratio
-from streamgauge.continual import Binary, HorizonPassed, WindowSum
-from streamgauge.continual.saved import BadSave, pack
-from streamgauge.noise.entropy import Wiped
-from streamgauge.panprivate import ContinualDensity, NoIntrusionLeft
-from streamgauge.panprivate import signs as law
-from streamgauge.panprivate.best_signs import best_signs, heard_through
-from streamgauge.panprivate.distinct import once
-from streamgauge.panprivate.signs import HALF, Signs
-from streamgauge.testing import InsecureNoise
+from streamgauge.audit.exact.kernels import one_person, worst_ratio
+from streamgauge.continual import Binary, HorizonExceededError, WindowSum
+from streamgauge.continual.state_io import InvalidSaveError, pack
+from streamgauge.memory import WipedArrays
+from streamgauge.panprivate import ContinualDensity, IntrusionsExhaustedError
+from streamgauge.panprivate import sign_bits as law
+from streamgauge.panprivate.continual_density import deduplicate
+from streamgauge.panprivate.sign_bits import ONE_HALF, SignLaw, counter_fidelity, find_best_signs
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.saved_states import read_state
 
-PAPER = Signs(Fraction(1, 40), Fraction(1, 10))  # of epsilon 1/10
+PAPER = SignLaw(Fraction(1, 40), Fraction(1, 10))  # of epsilon 1/10
 COUNTER = Binary(sg.Pure(1), horizon=64, pan_private=True)
 
 
 class OneUser:
-    """The paper's algorithm for one user, written down; `heard` answers for each sign at random."""
+    """The paper's algorithm for one user, step by step; `fidelity` distorts each sign at random."""
 
-    def __init__(self, signs: Signs, heard: Fraction = Fraction(1)) -> None:
-        self.signs, self.heard = signs, heard
+    def __init__(self, signs: SignLaw, fidelity: Fraction = Fraction(1)) -> None:
+        self.signs, self.fidelity = signs, fidelity
 
     def initial(self) -> dict[Any, Fraction]:
-        return {0: HALF, 1: HALF}
+        return {0: ONE_HALF, 1: ONE_HALF}
 
     def step(self, bit: Any, value: Any) -> dict[Any, Fraction]:
         if value is None:
-            return {(bit, y): HALF for y in (0, 1)}
-        chance = HALF + (self.signs.chance(bit) - HALF) * self.heard
-        bits = {0: 1 - self.signs.seen, 1: self.signs.seen}
+            return {(bit, y): ONE_HALF for y in (0, 1)}
+        chance = ONE_HALF + (self.signs.sign_probability(bit) - ONE_HALF) * self.fidelity
+        bits = {0: 1 - self.signs.present_probability, 1: self.signs.present_probability}
         return {(new, y): bits[new] * (chance if y else 1 - chance) for new in (0, 1) for y in (0, 1)}
 
 
 def test_a_sign_is_fair_unless_its_user_is_new() -> None:
-    for signs in (PAPER, best_signs(Fraction(1), 0, Fraction(1), False)):
-        again = (1 - signs.seen) * signs.chance(0) + signs.seen * signs.chance(1)
-        assert again == HALF
-        assert HALF * (signs.chance(0) + signs.chance(1)) == HALF + signs.gap
+    for signs in (PAPER, find_best_signs(Fraction(1), 0, Fraction(1), False)):
+        again = (1 - signs.present_probability) * signs.sign_probability(
+            0
+        ) + signs.present_probability * signs.sign_probability(1)
+        assert again == ONE_HALF
+        assert ONE_HALF * (signs.sign_probability(0) + signs.sign_probability(1)) == ONE_HALF + signs.gap
 
 
 def test_the_papers_law_is_the_papers() -> None:
     epsilon = Fraction(1, 10)
-    assert PAPER.chance(0) == (1 + epsilon) ** 2 / 2
-    assert PAPER.chance(1) == (1 - epsilon) ** 2 / 2
+    assert PAPER.sign_probability(0) == (1 + epsilon) ** 2 / 2
+    assert PAPER.sign_probability(1) == (1 - epsilon) ** 2 / 2
     assert PAPER.gap == epsilon**2 / 2
 
 
 @pytest.mark.parametrize(
-    ("signs", "heard"),
-    [(PAPER, heard_through(Fraction(1))), (Signs(Fraction(3, 10), Fraction(1, 5)), Fraction(1))],
+    ("signs", "fidelity"),
+    [(PAPER, counter_fidelity(Fraction(1))), (SignLaw(Fraction(3, 10), Fraction(1, 5)), Fraction(1))],
 )
-def test_the_worst_ratio_is_that_of_enumeration(signs: Signs, heard: Fraction) -> None:
-    found = worst_ratio(OneUser(signs, heard), (None, "x"), 3, one_person)
-    assert found.ratio == law.worst_ratio(signs, 0, heard)
+def test_the_worst_ratio_is_that_of_enumeration(signs: SignLaw, fidelity: Fraction) -> None:
+    found = worst_ratio(OneUser(signs, fidelity), (None, "x"), 3, one_person)
+    assert found.ratio == law.worst_ratio(signs, 0, fidelity)
 
 
 def test_two_streams_that_both_have_a_user_are_the_worst() -> None:
@@ -79,34 +81,32 @@ def test_two_streams_that_both_have_a_user_are_the_worst() -> None:
 
 def test_a_counter_that_keeps_epsilon_hears_at_most_a_hyperbolic_tangent() -> None:
     for epsilon in (Fraction(1, 10), Fraction(1), Fraction(5)):
-        heard = heard_through(epsilon)
+        fidelity = counter_fidelity(epsilon)
         e = exp(float(epsilon))
-        assert float(heard) == pytest.approx((e - 1) / (e + 1), rel=1e-12)
+        assert float(fidelity) == pytest.approx((e - 1) / (e + 1), rel=1e-12)
 
 
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("intrusions", [0, 2])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(6)])
-def test_the_best_law_keeps_its_loss_and_wastes_little(
-    epsilon: Fraction, intrusions: int, paper: bool
-) -> None:
-    signs = best_signs(epsilon, intrusions, Fraction(1), paper)
+def test_the_best_law_keeps_its_loss_and_wastes_little(epsilon: Fraction, intrusions: int, paper: bool) -> None:
+    signs = find_best_signs(epsilon, intrusions, Fraction(1), paper)
     lost = log(law.worst_ratio(signs, intrusions))
     assert 0.99 * float(epsilon) < lost <= float(epsilon)
     if paper:
         assert abs(signs.lean - 4 * signs.tilt) <= Fraction(8, 2**20)
         assert (
-            signs.after(intrusions).gap
-            < best_signs(epsilon, intrusions, Fraction(1), False).after(intrusions).gap
+            signs.after_intrusions(intrusions).gap
+            < find_best_signs(epsilon, intrusions, Fraction(1), False).after_intrusions(intrusions).gap
         )
 
 
 def test_a_better_law_is_not_beside_the_best() -> None:
-    signs = best_signs(Fraction(1), 0, Fraction(1), False)
+    signs = find_best_signs(Fraction(1), 0, Fraction(1), False)
     limit = Fraction(exp(1))
     for step in (Fraction(99, 100), Fraction(101, 100)):
         tilt, lean = signs.tilt * step, signs.lean / step * Fraction(1002, 1000)
-        assert law.worst_ratio(Signs(tilt, lean)) > limit
+        assert law.worst_ratio(SignLaw(tilt, lean)) > limit
 
 
 def estimates(claim: ContinualDensity, users: int, ticks: int = 32, runs: int = 40) -> list[Any]:
@@ -125,9 +125,7 @@ def estimates(claim: ContinualDensity, users: int, ticks: int = 32, runs: int = 
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"law": "paper"}, {"counter": COUNTER}, {"intrusions": 1}],
-    ids=["best", "paper", "noisy", "told"],
+    "settings", [{}, {"law": "paper"}, {"counter": COUNTER}, {"intrusions": 1}], ids=["best", "paper", "noisy", "told"]
 )
 def test_estimates_are_right_and_err_as_predicted(settings: dict[str, Any]) -> None:
     claim = ContinualDensity(sg.Pure(8), universe=200, **settings)
@@ -141,19 +139,15 @@ def test_estimates_are_right_and_err_as_predicted(settings: dict[str, Any]) -> N
     assert stated == pytest.approx(claim.stddev(0.5, claim.intrusions, slots=3200, ticks=32), rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "users", [-np.ones(40, np.int64), np.full(40, 2**64 - 1, np.uint64), [-1, -1.0, None]]
-)
+@pytest.mark.parametrize("users", [-np.ones(40, np.int64), np.full(40, 2**64 - 1, np.uint64), [-1, -1.0, None]])
 def test_an_empty_slot_is_nobody_to_hashed_users_too(users: Any) -> None:
     """Were -1 a user, with a cell, every empty slot would move its bit, and neighbours two of them."""
     run = ContinualDensity(sg.Pure(8), universe=2, hashed=True).start()
-    with run._alone() as state:
-        before = state.bits.copy()
+    before = read_state(run).bits
     for tick in range(1, 31):
         run.step(users)
-        with run._alone() as state:
-            assert np.array_equal(state.bits, before)
-            assert state.stretches[1, 0] == tick * len(users)
+        assert np.array_equal(read_state(run).bits, before)
+        assert read_state(run).stretches[1, 0] == tick * len(users)
 
 
 @pytest.mark.parametrize("load", [7, 10])
@@ -167,11 +161,7 @@ def test_users_without_end_may_share_cells(load: int) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "came", "value"),
-    [
-        ({"hashed": True}, 400, 1.0),
-        ({"sample": 40, "universe": 2000}, 1000, 0.5),
-        ({"intrusions": 1}, 200, 0.5),
-    ],
+    [({"hashed": True}, 400, 1.0), ({"sample": 40, "universe": 2000}, 1000, 0.5), ({"intrusions": 1}, 200, 0.5)],
     ids=["hashed", "sampled", "told"],
 )
 def test_predicted_errors_are_those_of_estimates(settings: dict[str, Any], came: int, value: float) -> None:
@@ -214,7 +204,7 @@ def test_no_flip_of_an_announced_intrusion_and_no_old_counter_is_left() -> None:
     run = ContinualDensity(sg.Pure(4), universe=99, intrusions=1, counter=COUNTER).start(noise)
     run.step(np.arange(99))
     noise.drawn.clear()
-    with run._alone() as state:
+    with run._locked() as state:
         old = state.counter
     run.intrude()
     assert len(noise.drawn) == 2
@@ -226,8 +216,8 @@ def test_no_flip_of_an_announced_intrusion_and_no_old_counter_is_left() -> None:
 def test_each_place_is_found_once(size: int) -> None:
     chance = np.random.default_rng(size)
     for places in (chance.integers(0, size // 2 + 1, size), chance.permutation(size) << 20):
-        with Wiped() as secret:
-            assert np.array_equal(np.sort(once(places, secret)), np.unique(places))
+        with WipedArrays() as secret:
+            assert np.array_equal(np.sort(deduplicate(places, secret)), np.unique(places))
 
 
 def test_dividing_by_the_papers_other_constant_gives_half_of_the_truth() -> None:
@@ -246,8 +236,7 @@ def test_empty_slots_of_any_kind_and_strangers_are_slots() -> None:
     run = claim.start()
     run.step([None, -1, "x", 2.5, 7, 3])
     run.step([])
-    with run._alone() as state:
-        assert state.stretches[:2, 0].tolist() == [2, 6]
+    assert read_state(run).stretches[:2, 0].tolist() == [2, 6]
 
 
 def test_a_user_who_is_twice_in_a_tick_has_one_sign_that_is_not_fair() -> None:
@@ -256,8 +245,7 @@ def test_a_user_who_is_twice_in_a_tick_has_one_sign_that_is_not_fair() -> None:
     for _ in range(2000):
         run = claim.start(source)
         run.step([0, 0, 0])
-        with run._alone() as state:
-            ones += int(state.stretches[2, 0])
+        ones += int(read_state(run).stretches[2, 0])
     expected = 2000 * (1.5 + float(claim.signs.gap))
     assert abs(ones - expected) < 7 * np.sqrt(2000 * 0.75)
 
@@ -273,14 +261,14 @@ def test_announced_intrusions_begin_another_counter_and_are_limited() -> None:
     run = ContinualDensity(sg.Pure(4), universe=9, intrusions=1, counter=counter).start(InsecureNoise(1))
     for _ in range(7):
         run.step([1])
-    with pytest.raises(HorizonPassed, match=r"^tick must be at most the counter's horizon 7, got 8$"):
+    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the counter's horizon 7, got 8$"):
         run.step([1])
     seen = run.intrude()
-    with run._alone() as state:
+    with run._locked() as state:
         assert not np.shares_memory(seen.bits, state.bits)
         assert not np.array_equal(seen.counter.entries, state.counter.entries)
     run.step([1])
-    with pytest.raises(NoIntrusionLeft):
+    with pytest.raises(IntrusionsExhaustedError):
         run.intrude()
 
 
@@ -293,9 +281,7 @@ def test_announced_intrusions_begin_another_counter_and_are_limited() -> None:
     ],
 )
 def test_a_counter_must_be_pan_private_and_pure(counter: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"^counter must be a pan-private mechanism of pure loss for one event"
-    ):
+    with pytest.raises(ValueError, match=r"^counter must be a pan-private mechanism of pure loss for one event"):
         ContinualDensity(sg.Pure(1), universe=9, counter=counter)
 
 
@@ -308,9 +294,9 @@ def test_a_counter_whose_noise_has_no_law_is_refused_for_that_reason() -> None:
 
 
 def test_signs_through_any_counter_lose_no_more_than_their_product() -> None:
-    """Two signs that are not fair, heard through counters of which one tells of both at once."""
+    """Two signs that are not fair pass through counters, one of which reveals both at once."""
     ratio, odds = Fraction(3), (Fraction(7, 10), Fraction(2, 5))
-    heard = (ratio - 1) / (ratio + 1)
+    fidelity = (ratio - 1) / (ratio + 1)
     pairs = list(product((0, 1), repeat=2))
     for likelihoods in product((Fraction(1), ratio, ratio**2), repeat=4):
         told = dict(zip(pairs, likelihoods, strict=True))
@@ -319,8 +305,8 @@ def test_signs_through_any_counter_lose_no_more_than_their_product() -> None:
         fair = sum(told.values()) / 4
         for one, two in product((odds[0], 1 - odds[0]), (odds[1], 1 - odds[1])):
             chances = {(a, b): (one if a else 1 - one) * (two if b else 1 - two) for a, b in pairs}
-            most = (1 + abs(2 * one - 1) * heard) * (1 + abs(2 * two - 1) * heard)
-            least = (1 - abs(2 * one - 1) * heard) * (1 - abs(2 * two - 1) * heard)
+            most = (1 + abs(2 * one - 1) * fidelity) * (1 + abs(2 * two - 1) * fidelity)
+            least = (1 - abs(2 * one - 1) * fidelity) * (1 - abs(2 * two - 1) * fidelity)
             assert least <= sum(chances[p] * told[p] for p in pairs) / fair <= most
 
 
@@ -332,7 +318,7 @@ def test_a_counter_must_count_all() -> None:
 def test_ticks_are_steps() -> None:
     run = ContinualDensity(sg.Pure(1), universe=9).start()
     for refused in (run.add, run.remove):
-        with pytest.raises(TypeError, match="must not be asked of ContinualDensity"):
+        with pytest.raises(TypeError, match="must not be called on ContinualDensity"):
             refused([1])
     with pytest.raises(TypeError, match=r"^users must be a batch such as an array or a list, got generator$"):
         run.step(user for user in (1, 2))
@@ -348,11 +334,9 @@ def test_a_save_holds_the_law_and_is_refused_under_another(monkeypatch):
     again = ContinualDensity(sg.Pure(2), universe=50, intrusions=1)
     assert again.load(saved).record == run.record
     other = ContinualDensity(sg.Pure(2), universe=50, intrusions=1)
-    monkeypatch.setitem(
-        other.__dict__, "signs", replace(claim.signs, keep=claim.signs.keep - Fraction(1, 2**20))
-    )
+    monkeypatch.setitem(other.__dict__, "signs", replace(claim.signs, keep=claim.signs.keep - Fraction(1, 2**20)))
     assert repr(other) == repr(claim)
-    with pytest.raises(BadSave, match="one without its law is of an earlier version") as refused:
+    with pytest.raises(InvalidSaveError, match="one without its law is of an earlier version") as refused:
         other.load(saved)
     assert str(claim.signs.keep.numerator) in str(refused.value)
 
@@ -367,5 +351,5 @@ def test_a_save_of_an_earlier_version_is_refused_and_says_so():
     claim = ContinualDensity(sg.Pure(2), universe=50)
     run = claim.start(noise=InsecureNoise(1))
     earlier = pack(repr(claim), 50, run.record, run._state)
-    with pytest.raises(BadSave, match="one without its law is of an earlier version"):
+    with pytest.raises(InvalidSaveError, match="one without its law is of an earlier version"):
         claim.load(earlier)

@@ -1,4 +1,4 @@
-"""Cells that many users share: errors beyond what can be told, and the series of long cycles as defined."""
+"""Cells of many users: errors beyond first order, and the series of long cycles."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,11 +15,18 @@ from streamgauge.panprivate import (
     Incidence,
     MultiplicativeDensity,
 )
-from streamgauge.panprivate.carried import inverse, steepest
-from streamgauge.panprivate.compound import Unfolded, compounded, near_expected
-from streamgauge.panprivate.series import inverse_series, log_series, weighed_ahead
+from streamgauge.panprivate.collisions import (
+    CollisionDecoder,
+    compound_tails,
+    expand_expected,
+    inverse_series,
+    invert_series_bounds,
+    log_series,
+    max_slopes,
+    weighted_suffix_sums,
+)
 from streamgauge.privacy import Pure
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 SETTINGS = {"universe": 1000, "hashed": True}
 BEFORE = {"universe": 1000, "hashed": "before"}
@@ -54,15 +61,15 @@ def test_errors_of_first_order_are_infinite_where_the_numbers_end(name):
     assert STDDEVS[name](1e6) == inf
 
 
-@pytest.mark.parametrize(("cells", "intrusions", "enough"), [(20_000, 0, True), (2_000, 1, False)])
+@pytest.mark.parametrize(("cells", "intrusions", "reliable"), [(20_000, 0, True), (2_000, 1, False)])
 @pytest.mark.parametrize("cycle", [partial(HeavyFraction, at_least=2), partial(Incidence, exactly=1)])
-def test_an_estimate_says_where_first_order_says_little(cycle, cells, intrusions, enough):
+def test_an_estimate_says_where_first_order_says_little(cycle, cells, intrusions, reliable):
     claim = cycle(Pure(4), universe=cells, hashed="before", intrusions=intrusions)
     run = claim.start(InsecureNoise(3))
     run.add(np.repeat(np.arange(cells // 4), 2))
     for _ in range(intrusions):
         run.intrude()
-    assert run.estimate().enough == enough
+    assert run.estimate().reliable == reliable
 
 
 def logarithm_as_defined(series, most):
@@ -93,15 +100,13 @@ def test_series_are_those_of_their_definitions(length):
 def test_weights_ahead_are_sums_of_products(name):
     weights, series = np.array(WEIGHTS[name]), np.random.default_rng(1).normal(size=9)
     ahead = [float(weights[j:] @ series[: 9 - j]) for j in range(9)]
-    assert weighed_ahead(weights, series) == pytest.approx(ahead, rel=1e-12, abs=1e-12)
+    assert weighted_suffix_sums(weights, series) == pytest.approx(ahead, rel=1e-12, abs=1e-12)
 
 
 def enclosed_as_defined(low, high):
     least, most = [1 / high[0]], [1 / low[0]]
     for j in range(1, len(low)):
-        ways = [
-            [a * b for a in (low[i], high[i]) for b in (least[j - i], most[j - i])] for i in range(1, j + 1)
-        ]
+        ways = [[a * b for a in (low[i], high[i]) for b in (least[j - i], most[j - i])] for i in range(1, j + 1)]
         ends = [sum(map(end, ways)) for end in (min, max)]
         firsts = [end * first for end in ends for first in (least[0], most[0])]
         least.append(-max(firsts))
@@ -114,21 +119,21 @@ def test_enclosed_inverses_are_those_of_interval_arithmetic(name):
     chance = np.random.default_rng(2)
     told, wide = chance.normal(0, 0.1, 9), chance.uniform(0, 0.05, 9)
     told[0] = 0.5
-    least, most = inverse(told - wide, told + wide)
+    least, most = invert_series_bounds(told - wide, told + wide)
     expected = enclosed_as_defined(told - wide, told + wide)
     assert least == pytest.approx(expected[0], rel=1e-9)
     assert most == pytest.approx(expected[1], rel=1e-9)
     weights = np.array(WEIGHTS[name])
     ends = [(weights[j:] * least[: 9 - j], weights[j:] * most[: 9 - j]) for j in range(9)]
     slopes = [max(-np.minimum(*both).sum(), np.maximum(*both).sum()) for both in ends]
-    assert steepest(weights, least, most) == pytest.approx(slopes, rel=1e-9)
+    assert max_slopes(weights, least, most) == pytest.approx(slopes, rel=1e-9)
 
 
 def test_bounds_that_end_nowhere_are_infinite_from_there_on():
     low, high = np.full(2000, -1.0), np.full(2000, 1.0)
     low[0] = high[0] = 0.5
     with np.errstate(over="raise"):
-        least, most = inverse(low, high)
+        least, most = invert_series_bounds(low, high)
     assert least[-1] == -inf
     assert most[-1] == inf
 
@@ -137,12 +142,12 @@ def test_bounds_that_end_nowhere_are_infinite_from_there_on():
 @pytest.mark.parametrize("load", [0.0, 0.01, 1.0, 4.0])
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_what_is_expected_is_what_its_tails_tell(name, load, times):
-    """Where half a cell and more is left, so that nothing is cut."""
+    """Half a cell and more is left, so that nothing is cut."""
     weights = np.array(WEIGHTS[name], np.int64)
-    expected = near_expected(weights.tobytes(), load, times)
-    told = Unfolded(weights, 10**6).near(compounded(load, times, 9))
+    expected = expand_expected(weights.tobytes(), load, times)
+    told = CollisionDecoder(weights, 10**6).expand(compound_tails(load, times, 9))
     assert expected.value == pytest.approx(told.value, rel=1e-6, abs=1e-9)
-    assert expected.certain == pytest.approx(told.certain, rel=1e-6, abs=1e-9)
+    assert expected.poisson_variance == pytest.approx(told.poisson_variance, rel=1e-6, abs=1e-9)
     for one, other in zip(expected[1:4], told[1:4], strict=True):
         assert one == pytest.approx(other, rel=1e-6, abs=1e-6)
 
@@ -158,13 +163,13 @@ def test_predictions_are_not_too_hopeful_where_first_order_says_little(kind):
         found.append(run.estimate().value - truth)
     error = np.sqrt(np.mean(np.square(found)))
     assert claim.stddev(0.3) > error
-    assert claim.rough(0) < error
+    assert claim.rough_stddev(0) < error
 
 
 @pytest.mark.parametrize("kind", [partial(HeavyFraction, at_least=8), partial(CroppedMean, limit=8)])
 def test_predictions_are_the_larger_of_users_who_came_once_and_often(kind):
     claim = kind(Pure(4), universe=10**6, hashed=True)
-    compound, once = claim.compound(0), near_expected(claim.weights.tobytes(), 0.5, 1)
+    compound, once = claim.build_collision_estimator(0), expand_expected(claim.weights.tobytes(), 0.5, 1)
     assert claim.stddev(0.5) == max(compound._stddev(once), compound.stddev_at(0.5, 8))
     assert claim.stddev(0.5) > compound.stddev_at(0.5, 8)
 

@@ -1,4 +1,4 @@
-"""Where the numbers end: an estimate that was paid for is told, however little it tells."""
+"""Overflow: an estimate that was paid for is released, however wide its error is."""
 
 from fractions import Fraction
 from functools import partial
@@ -17,9 +17,9 @@ from streamgauge.panprivate import (
     MultiplicativeDensity,
     continual_density,
 )
-from streamgauge.panprivate.signs import Signs
+from streamgauge.panprivate.sign_bits import SignLaw
 from streamgauge.privacy import Pure
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 pytestmark = pytest.mark.filterwarnings("error")
 BEFORE = {"universe": 1000, "hashed": "before"}
@@ -31,9 +31,7 @@ LONG = {
 }
 TENTH, HUNDREDTH = Pure(Fraction(1, 10)), Pure(Fraction(1, 100))
 WORN = {
-    "heavy": partial(
-        HeavyFraction, TENTH, universe=10, releases=100, intrusions=12, law="paper", at_least=200
-    ),
+    "heavy": partial(HeavyFraction, TENTH, universe=10, releases=100, intrusions=12, law="paper", at_least=200),
     "modular": partial(ModularIncidence, Pure(1), universe=1, intrusions=30, modulus=9),
     "continual, hashed": partial(ContinualDensity, HUNDREDTH, universe=10, hashed=True, intrusions=30),
     "density": partial(Density, Pure(1), universe=10, intrusions=32),
@@ -60,6 +58,7 @@ def test_an_estimate_of_long_cycles_is_told_with_an_error_without_end(name):
         checked(run.estimate())
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("name", WORN)
 def test_an_estimate_after_many_intrusions_has_an_interval(name):
     claim = WORN[name]()
@@ -72,12 +71,10 @@ def test_an_estimate_after_many_intrusions_has_an_interval(name):
 
 def test_a_continual_density_of_which_nothing_is_left_is_refused(monkeypatch):
     """Found by a search that takes long for so many intrusions."""
-    forgetful = Signs(Fraction(1, 8), Fraction(1, 8), Fraction(1, 1000))
-    monkeypatch.setattr(continual_density, "best_signs", lambda *_: forgetful)
+    forgetful = SignLaw(Fraction(1, 8), Fraction(1, 8), Fraction(1, 1000))
+    monkeypatch.setattr(continual_density, "find_best_signs", lambda *_: forgetful)
     ContinualDensity(HUNDREDTH, universe=10, intrusions=20)
-    with pytest.raises(
-        ValueError, match="loss must be larger for ContinualDensity to tell anything after 60"
-    ):
+    with pytest.raises(ValueError, match="loss must be larger for ContinualDensity to tell anything after 60"):
         ContinualDensity(HUNDREDTH, universe=10, intrusions=60)
 
 

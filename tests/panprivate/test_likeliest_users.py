@@ -1,4 +1,4 @@
-"""What several tables tell together: an error that counts all that chance does to the estimate."""
+"""Joint estimates of several tables: the error includes all effects of chance."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ CASES = {
 def released(claim, came, seed):
     """Ones of all tables under noise in many runs, drawn by their law and not by the code."""
     chance = np.random.default_rng(seed)
-    laws, decay = claim.laws(0), np.exp(-1 / float(claim.noise.scale))
+    laws, decay = claim.laws_after(0), np.exp(-1 / float(claim.noise.scale))
     for number, size in enumerate(claim.sizes):
         taken = np.full(RUNS, came)
         if number or claim.hashed:
@@ -30,40 +30,38 @@ def released(claim, came, seed):
 
 
 def parts(claim, came, seed=5):
-    counts = claim.counts(0)
+    counts = [table.count for table in claim.build_likelihood(0).tables]
     told = zip(counts, released(claim, came, seed), strict=True)
-    return np.array(
-        [(ones / count.entries - float(count.laws.absent)) / float(count.laws.gap) for count, ones in told]
-    )
+    return np.array([(ones / count.entries - float(count.laws.absent)) / float(count.laws.gap) for count, ones in told])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_stated_error_is_that_of_all_runs_to_a_twentieth(name):
     settings, loss, came = CASES[name]
     claim = MultiplicativeDensity(Pure(loss), **settings)
-    truth, together = came / claim.universe, claim.together(0)
-    found = together.found(parts(claim, came))
+    truth, together = came / claim.universe, claim.build_likelihood(0)
+    found = together.estimate(parts(claim, came))
     error = np.sqrt(((found - truth) ** 2).mean())
     assert abs(claim.stddev(truth) / error - 1) < TWENTIETH + NEVER_OFF
-    assert 0 <= found.min() <= found.max() <= together.most
+    assert 0 <= found.min() <= found.max() <= together.max_part
 
 
 def test_an_error_of_first_order_forgets_the_ends():
     """A twin: where the truth is near 0, it is a quarter too large."""
     claim = MultiplicativeDensity(Pure(1), universe=10**4)
-    together, truth = claim.together(0), 10 / 10**4
-    found = together.found(parts(claim, 10))
+    together, truth = claim.build_likelihood(0), 10 / 10**4
+    found = together.estimate(parts(claim, 10))
     error = np.sqrt(((found - truth) ** 2).mean())
-    assert abs(together.error(truth) / error - 1) < TWENTIETH + NEVER_OFF
-    assert together.first(truth) / error > 1.15
+    assert abs(together.root_mean_square_error(truth) / error - 1) < TWENTIETH + NEVER_OFF
+    assert together.first_order_stddev(truth) / error > 1.15
 
 
 def test_all_tables_together_err_no_more_than_the_best_of_them():
     claim = MultiplicativeDensity(Pure(2), universe=10**6)
-    together = claim.together(0)
+    together = claim.build_likelihood(0)
     for truth in (1e-4, 1e-3, 1e-2, 0.1, 0.5):
-        alone = [1 / np.sqrt(table.known(truth)) for table in together.tables]
-        assert together.first(truth) <= min(alone) == alone[together.best(truth)]
+        alone = [1 / np.sqrt(table.precision(truth)) for table in together.tables]
+        assert together.first_order_stddev(truth) <= min(alone) == alone[together.find_best_table(truth)]
 
 
 @pytest.mark.parametrize("hashed", [False, True])
@@ -71,20 +69,20 @@ def test_whatever_is_released_has_an_estimate(hashed):
     """It is paid for: small tables that are full many times over are no failure."""
     claim = MultiplicativeDensity(Pure(1), universe=10**7, hashed=hashed)
     for ones in (np.array(claim.sizes), -np.array(claim.sizes), np.array(claim.sizes) * 10**6):
-        found = claim.estimated(ones, 0)
+        found = claim.build_estimate(ones, 0)
         assert np.isfinite([found.value, found.stddev]).all()
         low, high = found.interval()
         assert 0 <= low <= high
 
 
 def test_what_tables_tell_exactly_is_found():
-    together = MultiplicativeDensity(Pure(8), universe=10**6).together(0)
+    together = MultiplicativeDensity(Pure(8), universe=10**6).build_likelihood(0)
     for truth in (0.0, 1e-4, 0.02, 0.7, 1.0):
-        told = np.array([[table.taken(np.array(truth))] for table in together.tables], np.float64)
-        assert together.found(told)[0] == pytest.approx(truth, abs=together.first(truth) / 20)
+        told = np.array([[table.occupied_part(np.array(truth))] for table in together.tables], np.float64)
+        assert together.estimate(told)[0] == pytest.approx(truth, abs=together.first_order_stddev(truth) / 20)
 
 
 def test_more_users_than_can_be_told_apart_are_all_missed():
     claim = MultiplicativeDensity(Pure(1), universe=10**4, hashed=True)
     assert claim.stddev(1e300) == 1e300
-    assert 1e6 - claim.together(0).most < claim.stddev(1e6) < 1e6
+    assert 1e6 - claim.build_likelihood(0).max_part < claim.stddev(1e6) < 1e6

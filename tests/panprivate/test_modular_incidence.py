@@ -9,15 +9,16 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.panprivate import ModularIncidence
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.saved_states import read_state
 
 PLAIN = sg.Pure(4000)  # noise that is hardly ever there
 every_modulus = pytest.mark.parametrize("modulus", [2, 3, 8, 200, 256, 300, 65535, 65536])
 
 
 def entries(run: Any) -> np.ndarray:
-    with run._alone() as state:
-        return state.entries.copy()
+    found: np.ndarray = read_state(run).entries
+    return found
 
 
 @every_modulus
@@ -36,8 +37,7 @@ def test_residues_go_round_however_often_a_user_is_in_a_batch(modulus: int) -> N
 
 def test_an_entry_is_a_byte_where_that_goes_round_and_two_elsewhere() -> None:
     sizes = {
-        k: ModularIncidence(PLAIN, universe=9, modulus=k, split="1/2").blank(1).entries.itemsize
-        for k in (8, 10)
+        k: ModularIncidence(PLAIN, universe=9, modulus=k, split="1/2").blank_table(1).entries.itemsize for k in (8, 10)
     }
     assert sizes == {8: 1, 10: 2}
 
@@ -46,9 +46,9 @@ def test_an_entry_is_a_byte_where_that_goes_round_and_two_elsewhere() -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(30)])
 def test_no_residue_is_likelier_than_another_by_more_than_the_loss(modulus: int, epsilon: Fraction) -> None:
     claim = ModularIncidence(sg.Pure(2 * epsilon), universe=9, modulus=modulus, split="1/2")
-    rest = claim.noisy / modulus
+    rest = claim.offset_probability / modulus
     assert claim.state_loss == sg.Pure(epsilon)
-    ratio = (1 - claim.noisy + rest) / rest
+    ratio = (1 - claim.offset_probability + rest) / rest
     assert 1 < ratio <= Fraction(exp(float(epsilon))) * (1 + Fraction(1, 10**12))
     assert epsilon > 20 or ratio > Fraction(exp(float(epsilon))) * (1 - Fraction(1, 10**2))
 
@@ -57,12 +57,11 @@ def test_one_user_moves_one_unit_from_one_bin_to_another() -> None:
     claim = ModularIncidence(sg.Pure(1), universe=5, modulus=3, split="1/2")
     run = claim.start()
     for times in (1, 2, 4):
-        with run._alone() as state:
-            before = state.counts(3)
+        before = np.bincount(entries(run), minlength=3)
         run.add([2] * times)
-        with run._alone() as state:
-            assert np.abs(state.counts(3) - before).sum() in {0, claim.MOVED}
-    assert claim.noise.scale == claim.MOVED / claim.output_loss.epsilon
+        after = np.bincount(entries(run), minlength=3)
+        assert np.abs(after - before).sum() in {0, claim.BIN_SENSITIVITY}
+    assert claim.noise.scale == claim.BIN_SENSITIVITY / claim.output_loss.epsilon
     both = ModularIncidence(sg.Pure(1), universe=5, modulus=3, split="1/2", replace=True)
     assert both.noise.scale == 2 * claim.noise.scale
 
@@ -103,15 +102,17 @@ def test_estimates_are_right_and_err_as_predicted(intrusions: int) -> None:
 
 def test_announced_intrusions_raise_the_gap_to_an_odd_power() -> None:
     claim = ModularIncidence(sg.Pure(6), universe=10, modulus=4, intrusions=3, split="1/2")
-    assert [claim.gap(done) for done in range(4)] == [(1 - claim.noisy) ** power for power in (1, 3, 5, 7)]
+    assert [claim.gap_after(done) for done in range(4)] == [
+        (1 - claim.offset_probability) ** power for power in (1, 3, 5, 7)
+    ]
 
 
 def test_an_estimator_that_forgets_the_noise_before_the_hand_over_is_wrong() -> None:
     """The broken twin: exponents of J + 1 instead of 2 J + 1."""
     claim = ModularIncidence(sg.Pure(6), universe=1000, modulus=4, intrusions=1)
     values, found = simulated(claim, 1)
-    wrong = float(claim.gap(0) ** 2)
-    biased = [(each.released[0] / 1000 - (1 - wrong) / 4) / wrong for each in found]
+    wrong = float(claim.gap_after(0) ** 2)
+    biased = [(each.released_counts[0] / 1000 - (1 - wrong) / 4) / wrong for each in found]
     assert abs(np.mean(biased) - 0.5) > 7 * np.std(biased) / np.sqrt(len(biased))
     assert abs(values[:, 0].mean() - 0.5) < 7 * values[:, 0].std() / np.sqrt(len(values))
 
@@ -125,15 +126,13 @@ def test_the_largest_error_is_the_largest(sample: int | None) -> None:
 
 def test_a_bin_errs_as_the_sum_of_weights_that_it_is() -> None:
     claim = ModularIncidence(sg.Pure(3), universe=1000, modulus=5, sample=100)
-    told = claim.estimated(np.array([60, 10, 10, 10, 10]), 0)
+    told = claim.build_estimate(np.array([60, 10, 10, 10, 10]), 0)
     each = told.exactly(0)
     assert each.stddev == pytest.approx(claim.stddev(min(max(each.value, 0), 1)), rel=0.05)
 
 
 def test_a_sample_of_the_universe_is_in_the_error() -> None:
-    whole, part = (
-        ModularIncidence(sg.Pure(2), universe=4000, modulus=4, sample=size) for size in (None, 400)
-    )
+    whole, part = (ModularIncidence(sg.Pure(2), universe=4000, modulus=4, sample=size) for size in (None, 400))
     assert part.stddev(0.5) ** 2 > (1 / 400 - 1 / 4000) / 4 + whole.stddev(0.5) ** 2
     low, high = part.start().estimate().exactly(0).interval(1 - 1e-9)
     assert low < 1 <= high

@@ -4,15 +4,15 @@ from fractions import Fraction
 from functools import cached_property
 
 import pytest
-from every_draw import BITS, power, views, worst
 
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.noise.enclosure import exp_minus
+from streamgauge.noise.sampler_table import enclose_exp_minus
 from streamgauge.panprivate import Density
-from streamgauge.panprivate.own_chance import sums_epsilon, surest
-from streamgauge.panprivate.randomised_response import BITS as WORK
-from streamgauge.panprivate.randomised_response import response
+from streamgauge.panprivate.density import amplified_epsilon, max_bit_probability
+from streamgauge.panprivate.randomised_response import PRECISION_BITS as WORK
+from streamgauge.panprivate.randomised_response import build_response_law
 from streamgauge.privacy import Pure
+from tests.support.every_draw import BITS, power, views, worst
 
 HALF = Fraction(1, 2)
 LEFT = [Fraction(1, 10**6), Fraction(1, 50), HALF, Fraction(3), Fraction(40), Fraction(100)]
@@ -21,29 +21,29 @@ LEFT = [Fraction(1, 10**6), Fraction(1, 50), HALF, Fraction(3), Fraction(40), Fr
 @pytest.mark.parametrize("left", LEFT)
 @pytest.mark.parametrize("chance", [HALF, Fraction(7, 10), 1 - Fraction(1, 2**32), Fraction(1)])
 def test_what_chance_leaves_of_a_sum_is_within_the_loss_and_close_to_it(left, chance):
-    found = sums_epsilon(left, chance)
+    found = amplified_epsilon(left, chance)
     assert left <= found
-    assert 1 - chance + chance * Fraction(2**BITS, exp_minus(found, BITS).low) <= power(left) * (
+    assert 1 - chance + chance * Fraction(2**BITS, enclose_exp_minus(found, BITS).low) <= power(left) * (
         1 + Fraction(1, 2**100)
     )
     if left <= 40:
         more = found + Fraction(1, 10**9)
-        assert 1 - chance + chance * Fraction(2**BITS, exp_minus(more, BITS).high) > power(left)
+        assert 1 - chance + chance * Fraction(2**BITS, enclose_exp_minus(more, BITS).high) > power(left)
 
 
 def test_where_no_power_can_be_enclosed_nothing_is_gained():
     left = Fraction(60)
-    assert exp_minus(left + 6, WORK).low == 1
-    assert exp_minus(left + 7, WORK).low == 0
-    assert sums_epsilon(left, Fraction(1, 1000)) == left
+    assert enclose_exp_minus(left + 6, WORK).low == 1
+    assert enclose_exp_minus(left + 7, WORK).low == 0
+    assert amplified_epsilon(left, Fraction(1, 1000)) == left
 
 
 def test_a_bit_is_surer_of_a_value_where_a_hand_over_shows_it_once_more():
-    laws = response("symmetric", HALF)
+    laws = build_response_law("symmetric", HALF)
     p = laws.present
-    assert surest(laws, 0) == p
-    assert surest(laws, 2) == p**2 / (p**2 + (1 - p) ** 2)
-    assert surest(response("paper", HALF), 0) == HALF + HALF / 4
+    assert max_bit_probability(laws, 0) == p
+    assert max_bit_probability(laws, 2) == p**2 / (p**2 + (1 - p) ** 2)
+    assert max_bit_probability(build_response_law("paper", HALF), 0) == HALF + HALF / 4
 
 
 class AsIfFair(Density):
@@ -52,7 +52,7 @@ class AsIfFair(Density):
     @cached_property
     def noise(self):
         left = self.releases * self.output_loss.epsilon
-        return DiscreteLaplace(self.releases / sums_epsilon(left, HALF))
+        return DiscreteLaplace(self.releases / amplified_epsilon(left, HALF))
 
 
 class OneByOne(Density):
@@ -60,7 +60,7 @@ class OneByOne(Density):
 
     @cached_property
     def noise(self):
-        return DiscreteLaplace(1 / sums_epsilon(self.output_loss.epsilon, surest(self.response, 0)))
+        return DiscreteLaplace(1 / amplified_epsilon(self.output_loss.epsilon, max_bit_probability(self.response, 0)))
 
 
 def lost(kind, releases):

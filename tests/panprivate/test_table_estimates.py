@@ -7,16 +7,16 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from every_draw import views
 from scipy.stats import binom, chi2, norm
 
 from streamgauge.panprivate import CroppedMean, Density, HeavyFraction, Incidence, MultiplicativeDensity
-from streamgauge.panprivate.compound import compounded
-from streamgauge.panprivate.deviations import half_width
-from streamgauge.panprivate.hashing import Hash
-from streamgauge.panprivate.occupancy import Occupied
+from streamgauge.panprivate.collisions import compound_tails
+from streamgauge.panprivate.error_bounds import half_width
+from streamgauge.panprivate.occupancy import CellOccupancy
+from streamgauge.panprivate.users import Hash
 from streamgauge.privacy import Pure
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.every_draw import views
 
 NEVER = 1e-9
 HALF = Fraction(1, 2)
@@ -46,7 +46,7 @@ def moments(claim, acts):
 def stated(claim, truth, intrusions):
     """The variance that is stated for the sum before noise: scaled back from that of the value."""
     slope = (
-        claim.estimated(np.array([1]), intrusions).value - claim.estimated(np.array([0]), intrusions).value
+        claim.build_estimate(np.array([1]), intrusions).value - claim.build_estimate(np.array([0]), intrusions).value
     )
     return claim.stddev(float(truth), intrusions) ** 2 / slope**2 - claim.noise.variance
 
@@ -56,7 +56,7 @@ def stated(claim, truth, intrusions):
 def test_estimates_are_unbiased_with_the_stated_variance_exactly(name, times):
     claim, truth = CLAIMS[name]
     mean, variance = moments(claim, [[0] * (times // 2), [0] * (times - times // 2)])
-    values = [claim.estimated(np.array([sum_]), 0).value for sum_ in (0, 1)]
+    values = [claim.build_estimate(np.array([sum_]), 0).value for sum_ in (0, 1)]
     assert values[0] + float(mean) * (values[1] - values[0]) == pytest.approx(float(truth(times)), abs=1e-7)
     assert stated(claim, truth(times), 0) == pytest.approx(float(variance), rel=1e-6)
 
@@ -67,7 +67,7 @@ def test_announced_intrusions_leave_estimates_unbiased_and_their_variance_stated
     claim, truth = CLAIMS[name]
     intruded = replace(claim, intrusions=1, loss=Pure(2))
     mean, variance = moments(intruded, acts)
-    values = [intruded.estimated(np.array([sum_]), 1).value for sum_ in (0, 1)]
+    values = [intruded.build_estimate(np.array([sum_]), 1).value for sum_ in (0, 1)]
     times = sum(len(act) for act in acts if act != "intrude")
     assert values[0] + float(mean) * (values[1] - values[0]) == pytest.approx(float(truth(times)), abs=1e-6)
     assert stated(intruded, truth(times), 1) == pytest.approx(float(variance), rel=1e-6)
@@ -86,7 +86,7 @@ def errors(claims, users, truth, runs, intruded=0):
 
 
 def standard(sample, factor=1.0):
-    """Whether a sample is centred with this standard deviation, for all that a test of NEVER can tell."""
+    """Return whether a sample is centred with this standard deviation, by a test at NEVER."""
     scaled = sample / factor
     spread = chi2.cdf((scaled**2).sum(), len(sample))
     centre = abs(scaled.mean()) * sqrt(len(sample)) < norm.isf(NEVER / 2)
@@ -132,7 +132,7 @@ def test_a_cropped_mean_of_unequal_users_errs_no_more_than_stated():
 
 @pytest.mark.parametrize("users", [60, 600])
 def test_collisions_are_corrected_and_in_the_error(users):
-    """Where the table tells nearly all, what is left is the chance of the hash; 60 of 400 cells and 600."""
+    """The table is nearly exact, so the chance of the hash is left; 60 of 400 cells and 600."""
     names = np.arange(users) + 10**9
     claim = Density(Pure(40), universe=400, hashed=True, split=MOST)
     sample = errors(lambda seed: replace(claim, seed=seed), names, users / 400, 400)
@@ -155,7 +155,7 @@ def test_users_who_were_hashed_before_are_counted_as_if_they_were_hashed_here(na
     """To their cells, by whatever hash: the same estimate of the same chance, standard error and interval."""
     names = np.arange(250, dtype=np.uint64)
     cells = names.copy()
-    Hash(400, seed=0).send(cells)
+    Hash(400, seed=0).map_words(cells)
     found = []
     for users, hashed in ((names, True), (cells, "before")):
         claim = KINDS[name](universe=400, hashed=hashed)
@@ -173,10 +173,7 @@ SHARED = {
     "heavy": (HeavyFraction(Pure(40), at_least=3, **CROWDED), (TIMES >= 3).sum() / 400),
     "incidence": (Incidence(Pure(40), exactly=2, **CROWDED), (TIMES == 2).sum() / 400),
     "cropped": (CroppedMean(Pure(40), limit=3, **CROWDED), np.minimum(TIMES, 3).sum() / 400),
-    "cropped, sampled": (
-        CroppedMean(Pure(4), sample=300, limit=2, **CROWDED),
-        np.minimum(TIMES, 2).sum() / 400,
-    ),
+    "cropped, sampled": (CroppedMean(Pure(4), sample=300, limit=2, **CROWDED), np.minimum(TIMES, 2).sum() / 400),
 }
 
 
@@ -201,37 +198,37 @@ def test_counts_of_users_who_share_cells_are_taken_apart(name):
 
 def test_a_logarithm_takes_apart_what_a_compound_puts_together():
     claim, _ = SHARED["incidence"]
-    compound = claim.compound(0).unfolded
-    tails = compounded(0.3, 2, 3)
-    assert compound.value(tails) == pytest.approx(0.3)
+    compound = claim.build_collision_estimator(0).decoder
+    tails = compound_tails(0.3, 2, 3)
+    assert compound.decode(tails) == pytest.approx(0.3)
     gradient = compound.gradient(tails)
     for j in range(3):
         moved = tails + 1e-6 * (np.arange(3) == j)
-        assert (compound.value(moved) - compound.value(tails)) * 1e6 == pytest.approx(gradient[j], rel=1e-4)
+        assert (compound.decode(moved) - compound.decode(tails)) * 1e6 == pytest.approx(gradient[j], rel=1e-4)
 
 
 @pytest.mark.parametrize("load", [0.01, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("name", SHARED)
 def test_an_interval_of_tails_is_carried_to_all_that_they_may_be(name, load):
-    """The value of any tails that are as near to the told ones as is likely is in the interval."""
-    compound = replace(SHARED[name][0], universe=10**6, sample=None).compound(0)
+    """The interval contains the value of all tails that are as near as is likely."""
+    compound = replace(SHARED[name][0], universe=10**6, sample=None).build_collision_estimator(0)
     length, chance = len(compound.weights), np.random.default_rng(1)
-    truth = compounded(load, 1, length)
-    half = half_width(compound._of_a_tail(), 1 - 0.1 / length)
+    truth = compound_tails(load, 1, length)
+    half = half_width(compound._tail_deviations(), 1 - 0.1 / length)
     for _ in range(8):
         told = truth + half * chance.uniform(-1, 1, length)
-        estimate = compound.told(told, 10**6)
-        low, high = estimate.within.interval(0.9)
-        assert low <= compound.unfolded.value(truth) <= high < np.inf
+        estimate = compound.estimate_from_tails(told, 10**6)
+        low, high = estimate.region.interval(0.9)
+        assert low <= compound.decoder.decode(truth) <= high < np.inf
         other = np.minimum.accumulate((told + half * chance.choice([-1, 1], length)).clip(0, 1 - 1e-9))
         if np.abs(other - told).max() <= half:
-            assert low <= compound.unfolded.value(other) <= high
+            assert low <= compound.decoder.decode(other) <= high
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_where_no_cell_may_be_empty_the_truth_may_be_anything(name):
     claim, _ = SHARED[name]
-    full = claim.compound(0).told(np.full(claim.length, 0.999), claim.universe)
+    full = claim.build_collision_estimator(0).estimate_from_tails(np.full(claim.length, 0.999), claim.universe)
     assert full.interval(0.95) == (0.0, np.inf)
 
 
@@ -255,10 +252,10 @@ def test_the_number_of_taken_cells_has_the_stated_mean_and_variance():
         taken[seen] = taken.get(seen, 0) + Fraction(1, cells**users)
     mean = sum(number * p for number, p in taken.items())
     variance = sum(number**2 * p for number, p in taken.items()) - mean**2
-    occupied = Occupied(cells, 4)
-    assert occupied.taken(users / cells) == pytest.approx(float(mean) / 4)
+    occupied = CellOccupancy(cells, 4)
+    assert occupied.occupied_part(users / cells) == pytest.approx(float(mean) / 4)
     assert occupied.variance(users / cells) == pytest.approx(float(variance) / 16)
-    assert occupied.load(occupied.taken(0.7)) == pytest.approx(0.7)
+    assert occupied.estimate_load(occupied.occupied_part(0.7)) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("came", [100, 10_000])
@@ -294,7 +291,7 @@ def test_intervals_hold_at_least_as_often_as_they_say(claim):
     """The sum has an exact tail at both ends of the width: by enumeration of all binomials, noise aside."""
     sample = errors(fixed(claim), np.arange(claim.universe // 2), 0.5, 200)
     half = claim.start(noise=InsecureNoise(0)).estimate()
-    low, high = half.within.interval(0.9)
+    low, high = half.region.interval(0.9)
     width = (high - low) / 2 / claim.stddev(0.5)
     missed = int((np.abs(sample) > width).sum())
     assert binom.sf(missed - 1, len(sample), 0.1) > NEVER
@@ -303,10 +300,10 @@ def test_intervals_hold_at_least_as_often_as_they_say(claim):
 
 def test_intervals_of_large_tables_are_those_of_the_normal_law():
     claim = Density(Pure(1), universe=10**7)
-    estimate = claim.estimated(np.array([5_000_000]), 0)
+    estimate = claim.build_estimate(np.array([5_000_000]), 0)
     low, high = estimate.interval(0.95)
     assert 1.9599 < (high - low) / 2 / estimate.stddev < 2.02
-    parts = estimate.within.parts
+    parts = estimate.region.deviations
     assert half_width(parts, 0.99) > half_width(parts, 0.9)
 
 

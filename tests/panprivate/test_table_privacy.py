@@ -7,13 +7,13 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from every_draw import power, views, worst
 
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.panprivate import CroppedMean, Density, HeavyFraction, Incidence, MultiplicativeDensity
 from streamgauge.panprivate.cycle import Cycle
-from streamgauge.panprivate.table import Table
+from streamgauge.panprivate.run import NoisyTable
 from streamgauge.privacy import Pure
+from tests.support.every_draw import power, views, worst
 
 HALF = Fraction(1, 2)
 ONE = {"universe": 1, "split": HALF}
@@ -47,10 +47,8 @@ def absent(acts):
 
 
 def within(claim, acts, other=None):
-    """Whether what is seen under one stream is within the promise of what is seen under another."""
-    ratio = worst(
-        views(claim, acts), views(claim, absent(acts) if other is None else other), claim.noise.scale
-    )
+    """Return whether the observations of two streams obey the promise."""
+    ratio = worst(views(claim, acts), views(claim, absent(acts) if other is None else other), claim.noise.scale)
     return ratio is not None and ratio <= power(claim.loss.epsilon)
 
 
@@ -74,7 +72,7 @@ def test_replacing_a_user_by_another_keeps_the_promise():
 
 
 def orders(claim):
-    """Estimates, announced intrusions and one look that nobody announced, in every order that there is."""
+    """Yield estimates, announced intrusions and one unannounced look, in every order."""
     acts = ["see", *["intrude"] * claim.intrusions, *["release"] * claim.releases]
     return sorted(set(permutations(acts)))
 
@@ -91,6 +89,7 @@ def worst_of(claim, order, most=1):
     return max(worst(one, other, claim.noise.scale) for one, other in combinations(known, 2))
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("name", INTRUDED)
 def test_an_announced_intrusion_beside_an_unannounced_one_keeps_the_promise(name):
     claim = INTRUDED[name]
@@ -124,7 +123,7 @@ class LooseReplace(Density):
     """Forgets that a replacement moves two entries."""
 
     @property
-    def moved(self):
+    def entries_per_unit(self):
         return 1
 
 
@@ -132,7 +131,7 @@ class Undivided(MultiplicativeDensity):
     """Every table has the whole loss."""
 
     @property
-    def moved(self):
+    def entries_per_unit(self):
         return 1
 
 
@@ -141,7 +140,7 @@ class FigureOne(Density):
 
     @cached_property
     def noise(self):
-        return DiscreteLaplace(self.response.gap * self.moved / self.output_loss.epsilon)
+        return DiscreteLaplace(self.response.gap * self.entries_per_unit / self.output_loss.epsilon)
 
 
 @dataclass(slots=True)
@@ -158,39 +157,39 @@ class OnlyFirst(Density):
     def initial(self, noise):
         return Known(super().initial(noise).entries, np.zeros(self.entries, np.bool_))
 
-    def take(self, state, users, intrusions, noise):
+    def add_users(self, state, users, intrusions, noise):
         fresh = [user for user in users if not state.came[user]]
-        super().take(state, np.array(fresh, np.int64), intrusions, noise)
+        super().add_users(state, np.array(fresh, np.int64), intrusions, noise)
         state.came[users] = True
 
 
 class NoiseAfter(Density):
     """Re-randomises after the hand-over only."""
 
-    def rerandomise(self, state, before, noise):
+    def rerandomize(self, state, before, noise):
         if before % 2:
-            super().rerandomise(state, before, noise)
+            super().rerandomize(state, before, noise)
 
 
 class NoiseBefore(Density):
     """Re-randomises before the hand-over only."""
 
-    def rerandomise(self, state, before, noise):
+    def rerandomize(self, state, before, noise):
         if before % 2 == 0:
-            super().rerandomise(state, before, noise)
+            super().rerandomize(state, before, noise)
 
 
 class FromZero(Cycle):
     """Cycles that all begin at 0."""
 
-    def begun(self, entries, noise):
-        return Table(noise.coins(self.response.absent, entries).astype(np.uint16))
+    def initial_table(self, entries, noise):
+        return NoisyTable(noise.coins(self.response.absent, entries).astype(np.uint16))
 
 
 class BitsOnly(Cycle):
-    """At an announced intrusion only the bits are drawn anew."""
+    """A twin that redraws only the bits at an announced intrusion."""
 
-    def forget(self, table, noise):
+    def apply_channel(self, table, noise):
         fresh = noise.coins(self.response.present, len(table.entries))
         table.entries[:] = table.entries // 2 * 2 + fresh
 
@@ -232,6 +231,4 @@ def test_the_promise_is_not_kept_by_far(name):
     if claim.law == "symmetric":
         acts = [[0] * 3, "see"]
         ratio = worst(views(claim, acts), views(claim, absent(acts)), 1)
-        assert (
-            power(claim.state_loss.epsilon) * Fraction(999, 1000) < ratio <= power(claim.state_loss.epsilon)
-        )
+        assert power(claim.state_loss.epsilon) * Fraction(999, 1000) < ratio <= power(claim.state_loss.epsilon)

@@ -7,24 +7,25 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from every_draw import views
 
-from streamgauge.continual.saved import BadSave, pack
+from streamgauge.continual.state_io import InvalidSaveError, pack
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import SecureNoise
-from streamgauge.noise.entropy import Wiped
 from streamgauge.panprivate import (
     CroppedMean,
     Density,
     HeavyFraction,
     Incidence,
+    IntrusionsExhaustedError,
     ModularIncidence,
     MultiplicativeDensity,
-    NoIntrusionLeft,
-    NoReleaseLeft,
+    ReleasesExhaustedError,
 )
 from streamgauge.panprivate.cycle import Cycle
 from streamgauge.privacy import Pure, XAdjacent
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.every_draw import views
+from tests.support.saved_states import read_state
 
 HALF = Fraction(1, 2)
 CLAIMS = {
@@ -75,15 +76,16 @@ def test_a_saved_run_is_its_table_and_its_record(name):
 @every_claim
 def test_a_loaded_run_goes_on_as_the_saved_one_would(name):
     claim = CLAIMS[name]
-    first = claim.start(noise=InsecureNoise(1))
+    noise = InsecureNoise(1)
+    first = claim.start(noise=noise)
     first.add(CROWD)
-    second = claim.load(first.save(), noise=first._noise.clone())
+    second = claim.load(first.save(), noise=noise.clone())
     for run in (first, second):
         run.add([1, 2, 3, 3])
     assert first.estimate().value == second.estimate().value
     assert second.record == first.record
-    assert (first._state.entries == second._state.entries).all()
-    with pytest.raises(BadSave):
+    assert (read_state(first).entries == read_state(second).entries).all()
+    with pytest.raises(InvalidSaveError):
         Density(Pure(2), universe=64).load(first.save())
 
 
@@ -92,14 +94,14 @@ def test_laws_follow_a_loaded_record():
     run.intrude()
     loaded = CLAIMS["density"].load(run.save())
     assert loaded.intrusions == 1
-    with pytest.raises(NoIntrusionLeft):
+    with pytest.raises(IntrusionsExhaustedError):
         loaded.intrude()
 
 
 @every_claim
 def test_nothing_that_was_read_or_drawn_survives_a_step(name, monkeypatch):
-    kept, keep = [], Wiped.__call__
-    monkeypatch.setattr(Wiped, "__call__", lambda self, array: kept.append(array) or keep(self, array))
+    kept, keep = [], WipedArrays.__call__
+    monkeypatch.setattr(WipedArrays, "__call__", lambda self, array: kept.append(array) or keep(self, array))
     run = CLAIMS[name].start()
     for users in (CROWD, CROWD.astype(np.float64), list(CROWD), CROWD.astype(np.int16)):
         kept.clear()
@@ -133,8 +135,8 @@ class Captured(InsecureNoise):
 @pytest.mark.parametrize("name", [*CLAIMS, "modular"])
 def test_no_draw_of_a_release_is_left_to_take_off_again(name, monkeypatch):
     """A release less its draw is exact. Neither are the sums left, nor copies of the table."""
-    kept, keep = [], Wiped.__call__
-    monkeypatch.setattr(Wiped, "__call__", lambda self, array: kept.append(array) or keep(self, array))
+    kept, keep = [], WipedArrays.__call__
+    monkeypatch.setattr(WipedArrays, "__call__", lambda self, array: kept.append(array) or keep(self, array))
     noise = Captured(1)
     claim = CLAIMS.get(name) or ModularIncidence(Pure(1), universe=64, modulus=3, split=HALF)
     run = claim.start(noise=noise)
@@ -148,11 +150,11 @@ def test_no_draw_of_a_release_is_left_to_take_off_again(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["cropped", "heavy", "modular"])
 def test_no_copy_of_the_first_table_is_left(name, monkeypatch):
-    noise, fresh, made = Captured(1), [], Cycle._fresh
-    monkeypatch.setattr(Cycle, "_fresh", lambda *known: fresh.append(made(*known)) or fresh[-1])
+    noise, fresh, made = Captured(1), [], Cycle._draw_entries
+    monkeypatch.setattr(Cycle, "_draw_entries", lambda *known: fresh.append(made(*known)) or fresh[-1])
     claim = CLAIMS.get(name) or ModularIncidence(Pure(1), universe=64, modulus=3, split=HALF)
     run = claim.start(noise=noise)
-    assert run._state.entries.any()
+    assert read_state(run).entries.any()
     assert noise.handed
     assert not any(array.any() for array in [*fresh, *noise.handed])
 
@@ -224,7 +226,7 @@ class Scripted(InsecureNoise):
 def test_which_of_two_draws_stays_does_not_depend_on_the_bit(bit, draws):
     run = Density(Pure(1), universe=1, split=HALF).start(noise=Scripted(bit, *draws))
     run.add([0, 0])
-    assert run._state.entries.tolist() == [draws[1]]
+    assert read_state(run).entries.tolist() == [draws[1]]
 
 
 @pytest.mark.parametrize(
@@ -241,9 +243,9 @@ def test_releases_and_intrusions_are_refused_once_they_are_used_up(name):
     run.estimate()
     for _ in range(claim.intrusions):
         assert run.intrude().entries.shape == (claim.entries,)
-    with pytest.raises(NoReleaseLeft, match="releases must be at most the 1 that the claim pays for"):
+    with pytest.raises(ReleasesExhaustedError, match="releases must be at most the 1 that the claim pays for"):
         run.estimate()
-    with pytest.raises(NoIntrusionLeft, match=f"at most the {claim.intrusions} that the claim reserves"):
+    with pytest.raises(IntrusionsExhaustedError, match=f"at most the {claim.intrusions} that the claim reserves"):
         run.intrude()
     run.add(CROWD)  # still whole
     assert run.record == {"releases": 1, "intrusions": claim.intrusions, "saves": 0}
@@ -255,8 +257,8 @@ def test_what_was_handed_over_is_a_copy_and_not_what_goes_on(name):
         tables = []
         for _ in range(3):
             run = CLAIMS[name].start()
-            before, seen = run._state.entries.copy(), run.intrude().entries
-            tables += [(before == seen).all(), (seen == run._state.entries).all()]
+            before, seen = read_state(run).entries.copy(), run.intrude().entries
+            tables += [(before == seen).all(), (seen == read_state(run).entries).all()]
         assert not any(tables)
 
 
@@ -273,7 +275,7 @@ def test_runs_are_neither_copied_nor_pickled():
     for act in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError):
             act(run)
-    with pytest.raises(TypeError, match="remove must not be asked of Density: users can be added only"):
+    with pytest.raises(TypeError, match="remove must not be called on Density: users can be added only"):
         run.remove([1])
 
 
@@ -318,15 +320,15 @@ def test_a_long_cycle_survives_a_user_who_fills_a_batch():
     claim = CroppedMean(Pure(40), universe=2, limit=2**14, split=HALF)
     run = claim.start(noise=InsecureNoise(1))
     run.add(np.zeros(2**16, np.int64))
-    assert run._state.entries.max() < 2 * claim.limit
-    assert run._state.entries[0] % 2 == 1  # but for a chance of e^-20
+    assert read_state(run).entries.max() < 2 * claim.limit
+    assert read_state(run).entries[0] % 2 == 1  # but for a chance of e^-20
 
 
 def test_a_save_of_the_earlier_calibration_is_refused_as_such():
     claim = CLAIMS["density"]
     record = {"releases": 0, "intrusions": 0, "saves": 1}
-    earlier = pack(repr(claim), claim.entries, record, claim.blank(claim.entries))
+    earlier = pack(repr(claim), claim.entries, record, claim.blank_table(claim.entries))
     with pytest.raises(
-        BadSave, match=r"\) by own chance \(one without .* earlier version.*, got one of .*\)$"
+        InvalidSaveError, match=r"\) by own chance \(one without .* earlier version.*, got one of .*\)$"
     ):
         claim.load(earlier)

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from streamgauge.noise.entropy import Wiped
-from streamgauge.panprivate.hashing import Hash, Sample
-from streamgauge.panprivate.users import PIECE, Cells, Universe, pieces
+from streamgauge.memory import WipedArrays
+from streamgauge.panprivate.users import PIECE_ITEMS, Hash, HashedUniverse, SamplePermutation, Universe, split_batch
 
 UNIVERSE = Universe(10, 10, 0)
-CELLS = Cells(Hash(1000, 3), 1000)
+CELLS = HashedUniverse(Hash(1000, 3), 1000)
 
 
 class Hostile:
@@ -29,9 +28,9 @@ class Hostile:
 
 def places(kind, users):
     found = []
-    for piece in pieces(users):
-        with Wiped() as secret:
-            found += kind.places(piece, secret).tolist()
+    for piece in split_batch(users):
+        with WipedArrays() as secret:
+            found += kind.find_places(piece, secret).tolist()
     return found
 
 
@@ -122,14 +121,14 @@ def test_hashed_users_may_be_text():
 
 
 def test_long_batches_are_read_whole():
-    users = np.arange(2 * PIECE + 5) % 10
+    users = np.arange(2 * PIECE_ITEMS + 5) % 10
     assert places(UNIVERSE, users) == users.tolist()
 
 
 @pytest.mark.parametrize("universe", [1, 2, 3, 10, 97, 1000, 4096])
 def test_a_sample_is_drawn_by_a_permutation(universe):
     words = np.arange(universe, dtype=np.uint64)
-    Sample(universe, 5).send(words)
+    SamplePermutation(universe, 5).map_words(words)
     assert sorted(words.tolist()) == list(range(universe))
     assert sorted(places(Universe(universe, -(-universe // 3), 5), np.arange(universe))) == list(
         range(-(-universe // 3))
@@ -139,9 +138,9 @@ def test_a_sample_is_drawn_by_a_permutation(universe):
 def test_samples_and_hashes_are_fixed_by_their_seed_for_ever():
     """Saved tables depend on them: these numbers must not change."""
     words = np.arange(8, dtype=np.uint64)
-    Sample(8, 1).send(words)
+    SamplePermutation(8, 1).map_words(words)
     cells = np.arange(8, dtype=np.uint64)
-    Hash(1000, 1).send(cells)
+    Hash(1000, 1).map_words(cells)
     assert (words.tolist(), cells.tolist()) == FIXED
 
 
@@ -153,7 +152,7 @@ def test_samples_of_many_seeds_have_every_user_and_every_pair_alike():
     together = np.zeros((universe, universe))
     for seed in range(seeds):
         words = np.arange(universe, dtype=np.uint64)
-        Sample(universe, seed).send(words)
+        SamplePermutation(universe, seed).map_words(words)
         chosen = (words < entries).astype(float)
         together += np.outer(chosen, chosen)
     pairs = together[np.triu_indices(universe, 1)]
@@ -163,5 +162,5 @@ def test_samples_of_many_seeds_have_every_user_and_every_pair_alike():
 
 def test_cells_are_taken_alike():
     words = np.arange(100_000, dtype=np.uint64)
-    Hash(100, 4).send(words)
+    Hash(100, 4).map_words(words)
     assert chisquare(np.bincount(words.astype(np.int64), minlength=100)).pvalue > 1e-9

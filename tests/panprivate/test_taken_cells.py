@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from streamgauge.panprivate import (
-    ContinualDensity,
-    CroppedMean,
-    Density,
-    HeavyFraction,
-    MultiplicativeDensity,
-)
-from streamgauge.panprivate.coins import Coins
-from streamgauge.panprivate.compound import compounded
-from streamgauge.panprivate.occupancy import Occupied
+from streamgauge.panprivate import ContinualDensity, CroppedMean, Density, HeavyFraction, MultiplicativeDensity
+from streamgauge.panprivate.collisions import compound_tails
+from streamgauge.panprivate.error_bounds import Coins
+from streamgauge.panprivate.occupancy import CellOccupancy
 from streamgauge.privacy import Pure
 
 NEVER = 1e-9
@@ -36,7 +30,7 @@ def chances(cells, entries, users):
 
 @pytest.mark.parametrize(("cells", "entries", "users"), [size for size in SIZES if size[1] < 30])
 def test_the_number_of_taken_cells_is_a_sum_of_coins(cells, entries, users):
-    """Whose generating function has no zeros but real ones."""
+    """Its generating function has real zeros only."""
     found = chances(cells, entries, users)
     likely = np.trim_zeros(np.where(found > 1e-9, found, 0))
     zeros = np.roots(likely[::-1])
@@ -46,8 +40,8 @@ def test_the_number_of_taken_cells_is_a_sum_of_coins(cells, entries, users):
 @pytest.mark.parametrize(("cells", "entries", "users"), [size for size in SIZES if size[1] < 30])
 @pytest.mark.parametrize("tilt", [-30.0, -3.0, -0.3, -1e-3, 1e-3, 0.3, 3.0, 30.0])
 def test_coins_bound_the_moments_of_taken_cells(cells, entries, users, tilt):
-    found, occupied = chances(cells, entries, users), Occupied(cells, entries)
-    mean = float(occupied.taken(users / cells))
+    found, occupied = chances(cells, entries, users), CellOccupancy(cells, entries)
+    mean = float(occupied.occupied_part(users / cells))
     number = float(occupied.variance(users / cells)) * entries**2
     coins = Coins(entries, 1.0, (mean, mean), (number, number))
     exact = log(found @ np.exp(tilt * (np.arange(entries + 1) - entries * mean)))
@@ -59,8 +53,8 @@ def test_coins_bound_the_moments_of_taken_cells(cells, entries, users, tilt):
 def test_variances_between_two_parts_are_bounded_by_those_of_all_between(cells):
     for low, high in product([0.0, 1e-3, 0.4, 0.7], [0.8, 0.95, 1.0]):
         for entries in {1, max(1, cells // 3), cells}:
-            occupied = Occupied(cells, entries)
-            least, most = occupied.variances(low, high)
+            occupied = CellOccupancy(cells, entries)
+            least, most = occupied.variance_range(low, high)
             parts = np.linspace(low, min(high, 1 - 1e-9), 200)
             found = occupied.variance(-np.log1p(-parts) / occupied._rate)
             assert least <= found.min() * (1 + 1e-9)
@@ -69,15 +63,15 @@ def test_variances_between_two_parts_are_bounded_by_those_of_all_between(cells):
 
 
 def test_a_variance_of_few_users_in_many_cells_has_its_digits():
-    occupied = Occupied(2**40, 2**40)
+    occupied = CellOccupancy(2**40, 2**40)
     assert occupied.variance(0.01) * 2**40 == pytest.approx(0.01**2 / 2 - 0.01**3 * 5 / 6, rel=1e-3)
 
 
 def standard_widths(claim, load):
     """An interval of 95 %, beside that of a normal law with the standard error."""
-    count, m = claim.count(0), claim.entries
-    taken = Occupied(claim.universe, m).taken(load)
-    found = claim.estimated(np.array([round(m * float(count.laws.absent + count.laws.gap * taken))]), 0)
+    count, m = claim.build_bit_count(0), claim.entries
+    taken = CellOccupancy(claim.universe, m).occupied_part(load)
+    found = claim.build_estimate(np.array([round(m * float(count.laws.absent + count.laws.gap * taken))]), 0)
     low, high = found.interval(0.95)
     return (high - low) / (2 * 1.96 * found.stddev)
 
@@ -94,25 +88,26 @@ def test_intervals_of_large_tables_of_cells_are_about_those_of_the_normal_law(ep
 def test_intervals_of_a_continual_density_of_cells_are_narrow():
     claim = ContinualDensity(Pure(4), universe=10**6, hashed=True)
     slots, gap = 10**6, float(claim.signs.gap)
-    ones = round(slots / 2 + gap * 10**6 * Occupied(10**6, 10**6).taken(0.7))
-    found = claim.estimated(np.array([[1], [slots], [ones]]), 0)
+    ones = round(slots / 2 + gap * 10**6 * CellOccupancy(10**6, 10**6).occupied_part(0.7))
+    found = claim.build_estimate(np.array([[1], [slots], [ones]]), 0)
     low, high = found.interval(0.95)
     assert 0.99 < (high - low) / (2 * 1.96 * found.stddev) < 1.3
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("epsilon", [1, 4, 16])
 @pytest.mark.parametrize("load", [0.02, 0.3, 1.5])
 @pytest.mark.parametrize("entries", [300, 1000])
 def test_intervals_hold_as_often_as_they_say_for_users_thrown_into_cells(epsilon, load, entries):
     claim = Density(Pure(epsilon), universe=1000, sample=entries, hashed=True)
-    chance, count, missed, runs = np.random.default_rng(3), claim.count(0), 0, 150
+    chance, count, missed, runs = np.random.default_rng(3), claim.build_bit_count(0), 0, 150
     decay, users = np.exp(-1 / float(claim.noise.scale)), round(load * 1000)
     for _ in range(runs):
         taken = int((np.unique(chance.integers(0, 1000, users)) < entries).sum())
         bits = chance.binomial(taken, float(count.laws.present))
         bits += chance.binomial(entries - taken, float(count.laws.absent))
         noise = int(chance.geometric(1 - decay)) - int(chance.geometric(1 - decay))
-        low, high = claim.estimated(np.array([bits + noise]), 0).interval(0.8)
+        low, high = claim.build_estimate(np.array([bits + noise]), 0).interval(0.8)
         missed += not low <= users / 1000 <= high
     assert binom.sf(missed - 1, runs, 0.2) > NEVER
 
@@ -121,16 +116,22 @@ def test_hashed_cycles_are_told_as_they_were_found_and_hashed_densities_are_cut(
     """A cut at 0 would make the former biased; their intervals are cut in any case."""
     settings = {"universe": 1000, "hashed": True}
     heavy = HeavyFraction(Pure(4), at_least=2, **settings)
-    below = heavy.compound(0).told(compounded(0.3, 1, 2) - np.array([0.0, 0.05]), 1000)
+    below = heavy.build_collision_estimator(0).estimate_from_tails(
+        compound_tails(0.3, 1, 2) - np.array([0.0, 0.05]), 1000
+    )
     assert below.value == pytest.approx(-0.05 / np.exp(-0.3))
     assert below.interval()[0] == 0
-    cropped = CroppedMean(Pure(4), limit=1, **settings).compound(0).told(np.array([-0.1]), 1000)
+    cropped = (
+        CroppedMean(Pure(4), limit=1, **settings)
+        .build_collision_estimator(0)
+        .estimate_from_tails(np.array([-0.1]), 1000)
+    )
     assert cropped.value < 0
-    assert Density(Pure(4), **settings).estimated(np.array([-50]), 0).value == 0
+    assert Density(Pure(4), **settings).build_estimate(np.array([-50]), 0).value == 0
 
 
 def test_a_number_that_several_tables_tell_lies_in_its_own_interval():
-    """What is likeliest by all tables may be outside of what all their intervals have in common."""
+    """The joint estimate may be outside of the intersection of all intervals."""
     claim = MultiplicativeDensity(Pure(8), universe=1000, hashed=True, shrink=4, smallest=8)
-    found = claim.estimated(np.array([223, 44, 20, 13]), 0)
+    found = claim.build_estimate(np.array([223, 44, 20, 13]), 0)
     assert found.interval(0.95)[0] <= found.value <= found.interval(0.95)[1]

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgauge.continual import Binary
-from streamgauge.postprocess import AddUp, Hierarchy, add_up
+from streamgauge.postprocess import Hierarchy, HierarchyEstimator, add_up
 from streamgauge.privacy import Pure
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 
 @st.composite
@@ -25,7 +25,7 @@ def forests(draw, most=12):
 
 def incidence(tree):
     """Which leaves are below each node: node = sum of its leaves."""
-    return tree.totals(np.eye(len(tree.leaves))).T
+    return tree.sum_leaves(np.eye(len(tree.leaves))).T
 
 
 def dense(tree, variances):
@@ -50,12 +50,12 @@ def missing(tree, values):
 
 def top_down(tree, values, variances):
     """A broken twin: shares out what is lacking equally, not in proportion to the variances."""
-    return AddUp(tree, np.ones(len(tree))).step(values)
+    return HierarchyEstimator(tree, np.ones(len(tree))).step(values)
 
 
 def bottom_up(tree, values, variances):
     """A broken twin: adds up the leaves and forgets what was measured above them."""
-    return tree.totals(values[..., tree.leaves])
+    return tree.sum_leaves(values[..., tree.leaves])
 
 
 def is_least_squares(way, tree, variances):
@@ -70,7 +70,7 @@ def test_the_two_passes_are_generalised_least_squares(tree, seed):
 
 
 def test_broken_twins_are_not():
-    tree = Hierarchy.complete(3, 3)
+    tree = Hierarchy.build_complete(3, 3)
     assert not is_least_squares(top_down, tree, spread(tree, 1))
     assert not is_least_squares(bottom_up, tree, np.ones(len(tree)))
 
@@ -78,7 +78,7 @@ def test_broken_twins_are_not():
 @given(tree=forests(), seed=st.integers(0, 999))
 def test_the_standard_errors_are_those_of_the_matrix_and_no_larger_than_before(tree, seed):
     variances = spread(tree, seed)
-    P, errors = dense(tree, variances), AddUp(tree, variances).stddev
+    P, errors = dense(tree, variances), HierarchyEstimator(tree, variances).stddev
     np.testing.assert_allclose(errors**2, np.diag(P @ np.diag(variances) @ P.T), rtol=1e-9)
     assert (errors**2 <= variances * (1 + 1e-12)).all()
 
@@ -86,7 +86,7 @@ def test_the_standard_errors_are_those_of_the_matrix_and_no_larger_than_before(t
 @given(tree=forests(most=40), seed=st.integers(0, 999))
 def test_parents_equal_the_sum_of_their_children_and_a_second_time_changes_nothing(tree, seed):
     values = np.random.default_rng(seed).normal(0, 1000, (3, len(tree)))
-    plan = AddUp(tree, spread(tree, seed))
+    plan = HierarchyEstimator(tree, spread(tree, seed))
     once = plan.step(values)
     assert (missing(tree, once) <= 1e-9 * np.abs(values).max()).all()
     np.testing.assert_allclose(plan.step(once), once, atol=1e-7)
@@ -94,14 +94,14 @@ def test_parents_equal_the_sum_of_their_children_and_a_second_time_changes_nothi
 
 @given(tree=forests(most=40), seed=st.integers(0, 999))
 def test_what_adds_up_already_is_left_alone_so_that_nothing_is_biased(tree, seed):
-    truth = tree.totals(np.random.default_rng(seed).integers(0, 100, (5, len(tree.leaves))))
+    truth = tree.sum_leaves(np.random.default_rng(seed).integers(0, 100, (5, len(tree.leaves))))
     np.testing.assert_allclose(add_up(tree, truth, spread(tree, seed)), truth, atol=1e-9)
 
 
 @given(tree=forests(most=30), seed=st.integers(0, 99))
 def test_ticks_one_by_one_and_groups_side_by_side_are_all_at_once(tree, seed):
     rng = np.random.default_rng(seed)
-    values, plan = rng.normal(0, 9, (4, 3, len(tree))), AddUp(tree, spread(tree, seed))
+    values, plan = rng.normal(0, 9, (4, 3, len(tree))), HierarchyEstimator(tree, spread(tree, seed))
     whole = plan.step(values)
     for tick in range(4):
         np.testing.assert_array_equal(plan.step(values[tick]), whole[tick])
@@ -112,17 +112,17 @@ def test_every_group_may_have_variances_of_its_own():
     tree = Hierarchy([None, 0, 0, 1, 1, 1])
     values = np.random.default_rng(1).normal(0, 9, (2, 6))
     variances = np.array([spread(tree, 1), spread(tree, 2)])
-    plan = AddUp(tree, variances)
+    plan = HierarchyEstimator(tree, variances)
     for group in range(2):
-        alone = AddUp(tree, variances[group])
+        alone = HierarchyEstimator(tree, variances[group])
         np.testing.assert_allclose(plan.step(values)[group], alone.step(values[group]))
         np.testing.assert_allclose(plan.stddev[group], alone.stddev)
     assert plan.step(values[0]).shape == (2, 6)
 
 
 def test_a_common_factor_changes_the_standard_errors_alone():
-    tree, values = Hierarchy.complete(2, 4), np.random.default_rng(4).normal(0, 1, 15)
-    one, four = AddUp(tree, spread(tree, 3)), AddUp(tree, 4 * spread(tree, 3))
+    tree, values = Hierarchy.build_complete(2, 4), np.random.default_rng(4).normal(0, 1, 15)
+    one, four = HierarchyEstimator(tree, spread(tree, 3)), HierarchyEstimator(tree, 4 * spread(tree, 3))
     np.testing.assert_allclose(one.step(values), four.step(values))
     np.testing.assert_allclose(2 * one.stddev, four.stddev)
 
@@ -136,21 +136,21 @@ def test_what_is_not_measured_plays_no_part(tree, seed, data):
     variances[absent], huge[absent] = np.inf, 1e14
     expected = add_up(tree, values, huge)
     values[absent] = np.nan
-    plan = AddUp(tree, variances)
+    plan = HierarchyEstimator(tree, variances)
     np.testing.assert_allclose(plan.step(values), expected, atol=1e-6)
-    np.testing.assert_allclose(plan.stddev, AddUp(tree, huge).stddev, rtol=1e-6)
+    np.testing.assert_allclose(plan.stddev, HierarchyEstimator(tree, huge).stddev, rtol=1e-6)
 
 
 def test_what_is_known_stays():
     tree = Hierarchy([None, 0, 0, 2, 2])
-    plan = AddUp(tree, [0.0, 1.0, 4.0, 1.0, 0.0])
+    plan = HierarchyEstimator(tree, [0.0, 1.0, 4.0, 1.0, 0.0])
     out = plan.step([100.0, 30.0, 60.0, 20.0, 50.0])
     assert out[[0, 4]].tolist() == [100.0, 50.0]
     assert missing(tree, out).max() < 1e-12
     np.testing.assert_allclose(plan.stddev[[0, 4]], 0)
-    tiny = AddUp(tree, [1e-13, 1.0, 4.0, 1.0, 1e-13])
+    tiny = HierarchyEstimator(tree, [1e-13, 1.0, 4.0, 1.0, 1e-13])
     np.testing.assert_allclose(out, tiny.step([100.0, 30.0, 60.0, 20.0, 50.0]), atol=1e-9)
-    both = AddUp(Hierarchy([None, 0, 0]), [1.0, 0.0, 0.0])
+    both = HierarchyEstimator(Hierarchy([None, 0, 0]), [1.0, 0.0, 0.0])
     assert both.step([9.0, 2.0, 3.0]).tolist() == [5.0, 2.0, 3.0]
 
 
@@ -161,7 +161,7 @@ def test_noisy_counts_of_a_tree_err_as_predicted():
     source = InsecureNoise(9)
     still = np.zeros((ticks, runs), np.int64)
     values = np.stack([claim.start(runs, source).feed(still)[-1] for claim in claims], axis=-1)
-    plan = AddUp(tree, [claim.stddev(ticks) ** 2 for claim in claims])
+    plan = HierarchyEstimator(tree, [claim.stddev(ticks) ** 2 for claim in claims])
     found = np.sqrt((plan.step(values) ** 2).mean(axis=0))
     np.testing.assert_allclose(found, plan.stddev, rtol=0.06)
     assert np.abs(plan.step(values).mean(axis=0) / plan.stddev * np.sqrt(runs)).max() < 6.5
@@ -170,12 +170,12 @@ def test_noisy_counts_of_a_tree_err_as_predicted():
 
 def test_a_complete_tree_of_equal_noise_gives_the_known_variance():
     """Of 1/s = 1 + 1/(k s_below): the root of 2 levels of 3 has 3/4, and less the more levels there are."""
-    roots = [AddUp(Hierarchy.complete(3, levels)).stddev[0] ** 2 for levels in (1, 2, 3)]
+    roots = [HierarchyEstimator(Hierarchy.build_complete(3, levels)).stddev[0] ** 2 for levels in (1, 2, 3)]
     np.testing.assert_allclose(roots, [1, 3 / 4, 9 / 13])
 
 
 def test_large_and_deep_trees_add_up():
-    wide, path = Hierarchy.complete(10, 6), Hierarchy([-1, *range(999)])
+    wide, path = Hierarchy.build_complete(10, 6), Hierarchy([-1, *range(999)])
     for tree in (wide, path):
         values = np.random.default_rng(1).normal(1000, 9, len(tree))
         out = add_up(tree, values)
@@ -192,8 +192,8 @@ def test_odd_releases_are_never_a_warning():
 def test_hierarchies_are_values():
     assert Hierarchy([None, 0, 0]) == Hierarchy(np.array([-1, 0, 0]))
     assert hash(Hierarchy([None, 0])) == hash(Hierarchy((-1, 0)))
-    assert Hierarchy.complete(2, 3).parents == (-1, 0, 0, 1, 1, 2, 2)
-    assert Hierarchy.complete(1, 3).parents == (-1, 0, 1)
+    assert Hierarchy.build_complete(2, 3).parents == (-1, 0, 0, 1, 1, 2, 2)
+    assert Hierarchy.build_complete(1, 3).parents == (-1, 0, 1)
     assert repr(Hierarchy([None, 0])) == "Hierarchy(parents=(-1, 0))"
 
 
@@ -210,7 +210,7 @@ def test_trees_that_are_none_are_refused():
         with pytest.raises(ValueError, match=rule):
             Hierarchy(parents)
     with pytest.raises(ValueError, match="branching and levels must be at least 1"):
-        Hierarchy.complete(0, 3)
+        Hierarchy.build_complete(0, 3)
 
 
 @pytest.mark.parametrize("scale", [1e308, 1.7e308, 1e-300])
@@ -218,11 +218,11 @@ def test_variances_of_any_size_weigh_as_their_proportions_do(scale):
     tree = Hierarchy([None, 0, 0, 1, 1, 1])
     weights = np.array([1.0, 0.5, 1.0, 0.25, 1.0, 0.0])
     releases = np.arange(6.0) ** 2
-    plain, scaled = AddUp(tree, weights), AddUp(tree, [weights, weights * scale])
+    plain, scaled = HierarchyEstimator(tree, weights), HierarchyEstimator(tree, [weights, weights * scale])
     np.testing.assert_allclose(scaled.step(releases)[1], plain.step(releases), rtol=1e-12)
     np.testing.assert_allclose(scaled.stddev[1] / np.sqrt(scale), plain.stddev, rtol=1e-12)
     np.testing.assert_array_equal(scaled.stddev[0], plain.stddev)
-    unknown = AddUp(tree, [np.inf, *np.full(5, scale)])
+    unknown = HierarchyEstimator(tree, [np.inf, *np.full(5, scale)])
     assert np.isfinite(unknown.step(releases)).all()
     assert unknown.stddev[0] == pytest.approx(np.sqrt(1.75) * np.sqrt(scale), rel=1e-12, abs=0)
 
@@ -237,8 +237,8 @@ def test_variances_and_shapes_that_make_no_sense_are_refused():
         ([0.0, 0.0, 0.0], "variances must not be 0 at once"),
     ]:
         with pytest.raises(ValueError, match=rule):
-            AddUp(tree, variances)
+            HierarchyEstimator(tree, variances)
     with pytest.raises(ValueError, match="values must be of shape"):
         add_up(tree, [1.0, 2.0])
     with pytest.raises(ValueError, match="values must be of shape"):
-        tree.totals([1.0, 2.0, 3.0])
+        tree.sum_leaves([1.0, 2.0, 3.0])

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from streamgauge.continual import Binary
-from streamgauge.postprocess import consistent
-from streamgauge.postprocess.consistency import HIGHEST, NARROW, by_group, by_tick
+from streamgauge.postprocess import make_consistent
+from streamgauge.postprocess.consistency import MAX_COUNT, MAX_NARROW_GROUPS, follow_by_group, follow_by_tick
 from streamgauge.privacy import Pure
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 
 def half_up(releases):
@@ -45,12 +45,12 @@ def drifting(releases, most):
 
 def not_bounded(releases, most):
     """A broken twin: forgets the bound."""
-    return consistent(releases)
+    return make_consistent(releases)
 
 
 def towards_zero(releases, most):
     """A broken twin: cuts fractions off."""
-    return consistent(np.trunc(releases), most)
+    return make_consistent(np.trunc(releases), most)
 
 
 def streams(most):
@@ -59,13 +59,14 @@ def streams(most):
     return st.lists(st.tuples(rises, noise), min_size=1, max_size=40)
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("most", [0, 1, 2, 7, None])
 @given(data=st.data())
 def test_no_count_is_worse_than_the_worst_release_so_far(most, data):
     stream = np.array(data.draw(streams(most)))
     truth = np.cumsum(stream[:, 0]).astype(np.int64)
     releases = truth + stream[:, 1]
-    out = consistent(releases, most)
+    out = make_consistent(releases, most)
     assert not worse_than_the_worst(out, releases, truth)
     assert out.tolist() == by_the_letter(releases, most)
     steps = np.diff(out, prepend=0)
@@ -84,10 +85,10 @@ def all_short_streams(most, ticks=4):
 @pytest.mark.parametrize("most", [1, 2])
 def test_over_all_short_streams_no_count_is_worse_than_the_worst_release(most):
     releases, truth = all_short_streams(most, ticks=4 if most == 1 else 3)
-    out = consistent(releases, most)
+    out = make_consistent(releases, most)
     assert out.dtype == np.int64
     assert not worse_than_the_worst(out, releases, truth)
-    assert not worse_than_the_worst(consistent(releases), releases, truth)
+    assert not worse_than_the_worst(make_consistent(releases), releases, truth)
     assert set(np.unique(np.diff(out, axis=0, prepend=0))) == set(range(most + 1))
 
 
@@ -105,10 +106,10 @@ def test_broken_twins_are_caught():
     cut=st.integers(0, 30),
 )
 def test_block_by_block_is_all_at_once(releases, most, cut):
-    whole = consistent(releases, most)
-    first = consistent(releases[:cut], most)
+    whole = make_consistent(releases, most)
+    first = make_consistent(releases[:cut], most)
     after = first[-1] if len(first) else None
-    second = consistent(releases[cut:], most, after)
+    second = make_consistent(releases[cut:], most, after)
     np.testing.assert_array_equal(np.concatenate([first, second]), whole)
 
 
@@ -116,35 +117,35 @@ def test_tick_by_tick_is_all_at_once():
     releases = np.random.default_rng(3).normal(50, 30, 200)
     after, path = 0, []
     for release in releases:
-        after = consistent([release], 2, after)[-1]
+        after = make_consistent([release], 2, after)[-1]
         path.append(after)
-    np.testing.assert_array_equal(path, consistent(releases, 2))
+    np.testing.assert_array_equal(path, make_consistent(releases, 2))
 
 
-@pytest.mark.parametrize("width", [1, NARROW, NARROW + 1, 100])
+@pytest.mark.parametrize("width", [1, MAX_NARROW_GROUPS, MAX_NARROW_GROUPS + 1, 100])
 def test_groups_do_not_touch_each_other_and_have_bounds_of_their_own(width):
     rng = np.random.default_rng(width)
     releases, most = rng.normal(0, 40, (50, width)).cumsum(axis=0), rng.integers(0, 60, width)
-    out = consistent(releases, most)
+    out = make_consistent(releases, most)
     for group in range(width):
         assert out[:, group].tolist() == by_the_letter(releases[:, group], int(most[group]))
 
 
 def test_the_fast_ways_are_one_way():
     rng = np.random.default_rng(8)
-    aims, most = rng.integers(0, HIGHEST, (60, 5)), rng.integers(0, HIGHEST // 4, 5)
+    aims, most = rng.integers(0, MAX_COUNT, (60, 5)), rng.integers(0, MAX_COUNT // 4, 5)
     start = rng.integers(0, 1000, 5)
-    np.testing.assert_array_equal(by_tick(aims, start, most), by_group(aims, start, most))
+    np.testing.assert_array_equal(follow_by_tick(aims, start, most), follow_by_group(aims, start, most))
 
 
 def test_rounding_is_exact_where_adding_a_half_is_not():
     under = np.nextafter(0.5, 0)
     assert under + 0.5 == 1.0
-    assert consistent([under]).tolist() == [0]
+    assert make_consistent([under]).tolist() == [0]
     odd = 2.0**52 + 1
     assert odd + 0.5 != odd
-    assert consistent([odd, 0.5, 1.5]).tolist() == [2**52 + 1] * 3
-    assert consistent([0.5, 1.5, 2.5, -0.5]).tolist() == [1, 2, 3, 3]
+    assert make_consistent([odd, 0.5, 1.5]).tolist() == [2**52 + 1] * 3
+    assert make_consistent([0.5, 1.5, 2.5, -0.5]).tolist() == [1, 2, 3, 3]
 
 
 HUGE = [np.array([1e300, -1e300, np.inf, -np.inf, np.nan]), np.array([2**63, 2**64 - 1], np.uint64)]
@@ -154,33 +155,33 @@ HUGE += [np.array([-(2**63), 2**63 - 1]), [10**400, -(10**400), Fraction(7, 2)],
 @pytest.mark.parametrize("releases", HUGE, ids=str)
 @pytest.mark.parametrize("most", [None, 0, 5, 2**63 - 1, 2**70])
 def test_no_release_is_too_large(releases, most):
-    out = consistent(releases, most)
-    top = HIGHEST if most is None else min(most, HIGHEST)
+    out = make_consistent(releases, most)
+    top = MAX_COUNT if most is None else min(most, MAX_COUNT)
     assert (np.diff(out, prepend=0) >= 0).all()
     assert out.dtype == np.int64
     assert (out <= top * len(out)).all()
 
 
 def test_from_near_the_top_counts_stay_below_it():
-    for releases in ([1e300], np.full((1, NARROW + 1), 1e300)):
-        assert (consistent(releases, most=10, after=HIGHEST - 3) == HIGHEST).all()
+    for releases in ([1e300], np.full((1, MAX_NARROW_GROUPS + 1), 1e300)):
+        assert (make_consistent(releases, max_increment=10, previous=MAX_COUNT - 3) == MAX_COUNT).all()
 
 
 def test_what_is_not_a_number_changes_nothing():
-    assert consistent([3.0, np.nan, 5.0], most=9).tolist() == [3, 3, 5]
-    assert consistent([None, 1]).tolist() == [0, 1]
+    assert make_consistent([3.0, np.nan, 5.0], max_increment=9).tolist() == [3, 3, 5]
+    assert make_consistent([None, 1]).tolist() == [0, 1]
     odd = [2, None, "9", Decimal("nan"), 1j, np.nan, [7], True, Decimal("3.5"), Fraction(9, 2)]
     items = np.empty(len(odd), object)
     items[:] = odd
-    assert consistent(items).tolist() == [2] * 8 + [4, 5]
-    assert consistent([[None, 4], [3, None]], most=9).tolist() == [[0, 4], [3, 4]]
+    assert make_consistent(items).tolist() == [2] * 8 + [4, 5]
+    assert make_consistent([[None, 4], [3, None]], max_increment=9).tolist() == [[0, 4], [3, 4]]
 
 
 def test_counts_of_a_mechanism_become_no_worse_and_read_as_counts():
     values = np.random.default_rng(1).integers(0, 3, (500, 40))
     releases = Binary(Pure(1), horizon=500).start(40, InsecureNoise(4)).feed(values)
     truth = values.cumsum(axis=0)
-    out = consistent(releases, most=2)
+    out = make_consistent(releases, max_increment=2)
     assert not worse_than_the_worst(out, releases, truth)
     assert np.abs(out - truth).mean() < np.abs(releases - truth).mean()
 
@@ -198,10 +199,10 @@ def test_shapes_and_settings_that_make_no_sense_are_refused():
         (np.zeros((2, 3)), 1, [1, 2], "after must be one number, or one for each group"),
     ]:
         with pytest.raises(ValueError, match=rule):
-            consistent(releases, most, after)
+            make_consistent(releases, most, after)
 
 
 def test_empty_blocks_are_blocks():
-    assert consistent([], 1).shape == (0,)
-    assert consistent(np.zeros((0, 3))).shape == (0, 3)
-    assert consistent(np.zeros((3, 0)), 1).shape == (3, 0)
+    assert make_consistent([], 1).shape == (0,)
+    assert make_consistent(np.zeros((0, 3))).shape == (0, 3)
+    assert make_consistent(np.zeros((3, 0)), 1).shape == (3, 0)

@@ -13,11 +13,11 @@ from hypothesis.extra.numpy import arrays
 
 from streamgauge.continual import Binary, SimpleII, SquareRoot
 from streamgauge.noise import DiscreteLaplace, NoiseSum, Term
-from streamgauge.postprocess import EitherTail, EventMonitor, NormalTail, Watch
-from streamgauge.postprocess.tails import split
+from streamgauge.postprocess import EventMonitor, MonitorRun, NormalTail, UnionTail
+from streamgauge.postprocess.monitor import split_point
 from streamgauge.privacy import Pure, Zcdp
 from streamgauge.statistics import Sum
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 SCALE = Fraction(4)
 LAPLACE = DiscreteLaplace(SCALE)
@@ -83,7 +83,7 @@ def test_the_tail_is_all_that_is_remembered(monitor):
     watch = monitor.start(2)
     watch.feed(block[:25])
     assert watch.tail.shape == (monitor.window - 1, 2)
-    again = Watch(monitor, watch.tail.copy())
+    again = MonitorRun(monitor, watch.tail.copy())
     np.testing.assert_array_equal(again.feed(block[25:]), watch.feed(block[25:]))
 
 
@@ -121,8 +121,8 @@ LOUD = {"jump": 30, "drop": -30, "low": -12, "threshold": 24}
 
 def predictions_hold(monitor, observer):
     noise, quiet, loud = NOISE[monitor.kind], QUIET[monitor.kind], LOUD[monitor.kind]
-    false_alarms = agrees(alert_rate(monitor, observer, quiet), monitor.false_alarm(noise, quiet))
-    misses = agrees(1 - alert_rate(monitor, observer, loud), monitor.miss(noise, loud))
+    false_alarms = agrees(alert_rate(monitor, observer, quiet), monitor.false_alarm_probability(noise, quiet))
+    misses = agrees(1 - alert_rate(monitor, observer, loud), monitor.miss_probability(noise, loud))
     return false_alarms and misses
 
 
@@ -152,7 +152,7 @@ def test_noise_of_another_scale_is_caught(monitor):
         terms = NOISE[monitor.kind].terms
         other = NoiseSum((replace(terms[0], distribution=DiscreteLaplace(SCALE * factor)),))
         quiet = QUIET[monitor.kind]
-        assert not agrees(alert_rate(monitor, monitor, quiet), monitor.false_alarm(other, quiet))
+        assert not agrees(alert_rate(monitor, monitor, quiet), monitor.false_alarm_probability(other, quiet))
 
 
 @pytest.mark.parametrize("size", [1, 2, 30, 100])
@@ -161,51 +161,51 @@ def test_for_one_draw_the_rates_are_exact(size, truth):
     monitor = EventMonitor("threshold", size)
     alert = LAPLACE.tail(size - truth)
     if truth < size:
-        assert alert <= monitor.false_alarm(draws(1), truth) <= alert * (1 + 1e-4)
+        assert alert <= monitor.false_alarm_probability(draws(1), truth) <= alert * (1 + 1e-4)
     else:
-        assert 1 - alert <= monitor.miss(draws(1), truth) * (1 + 1e-12) <= (1 - alert) * (1 + 1e-4)
-        assert monitor.false_alarm(draws(1), truth) == 1
+        assert 1 - alert <= monitor.miss_probability(draws(1), truth) * (1 + 1e-12) <= (1 - alert) * (1 + 1e-4)
+        assert monitor.false_alarm_probability(draws(1), truth) == 1
     low = EventMonitor("low", -size)
-    assert low.false_alarm(draws(1), -truth) == monitor.false_alarm(draws(1), truth)
-    assert low.miss(draws(1), -truth) == monitor.miss(draws(1), truth)
+    assert low.false_alarm_probability(draws(1), -truth) == monitor.false_alarm_probability(draws(1), truth)
+    assert low.miss_probability(draws(1), -truth) == monitor.miss_probability(draws(1), truth)
 
 
 @every_monitor
 @pytest.mark.parametrize("beta", [0.3, 0.01, 1e-6])
 def test_what_is_detectable_is_detected_and_nothing_nearer_is(monitor, beta):
     noise, quiet = NOISE[monitor.kind], QUIET[monitor.kind]
-    size, loud = monitor.detectable(noise, beta, quiet)
+    size, loud = monitor.find_detectable(noise, beta, quiet)
     fitted, side = replace(monitor, size=size), SIDE[monitor.kind]
-    assert fitted.false_alarm(noise, quiet) <= beta
-    assert fitted.miss(noise, loud) <= beta
-    assert fitted.miss(noise, loud - side) > beta
+    assert fitted.false_alarm_probability(noise, quiet) <= beta
+    assert fitted.miss_probability(noise, loud) <= beta
+    assert fitted.miss_probability(noise, loud - side) > beta
     nearer = replace(monitor, size=abs(fitted.level - side))
-    assert nearer.false_alarm(noise, quiet) > beta
+    assert nearer.false_alarm_probability(noise, quiet) > beta
 
 
 @pytest.mark.parametrize("monitor", [JUMP, DROP], ids=repr)
 def test_a_change_to_be_detected_has_a_size_above_0_however_far_on_the_other_side_quiet_is(monitor):
     noise, side = draws(2), SIDE[monitor.kind]
     for quiet in (-100 * side, -100.5 * side, -33 * side):
-        size, loud = monitor.detectable(noise, 0.05, quiet)
+        size, loud = monitor.find_detectable(noise, 0.05, quiet)
         fitted = replace(monitor, size=size)
-        assert fitted.false_alarm(noise, quiet) <= 0.05
-        assert fitted.miss(noise, loud) <= 0.05 < fitted.miss(noise, loud - side)
-        assert size <= 1 or fitted.false_alarm(noise, quiet + side) > 0.05  # no larger than it has to be
+        assert fitted.false_alarm_probability(noise, quiet) <= 0.05
+        assert fitted.miss_probability(noise, loud) <= 0.05 < fitted.miss_probability(noise, loud - side)
+        assert size <= 1 or fitted.false_alarm_probability(noise, quiet + side) > 0.05  # no larger than it has to be
 
 
 def test_a_finer_grid_finds_a_nearer_truth_for_noise_between_the_whole_numbers():
     noise = NoiseSum((Term(1, 0.25, LAPLACE),))
-    coarse, fine = (HIGH.detectable(noise, 0.01, grid=grid) for grid in (1.0, 0.25))
+    coarse, fine = (HIGH.find_detectable(noise, 0.01, grid=grid) for grid in (1.0, 0.25))
     assert fine.loud < coarse.loud
-    assert fine.loud * 4 == HIGH.detectable(draws(1), 0.01).loud
+    assert fine.loud * 4 == HIGH.find_detectable(draws(1), 0.01).loud
 
 
 def test_without_noise_nothing_errs():
     silent = NoiseSum(())
-    assert JUMP.false_alarm(silent, 15) == 0 == JUMP.miss(silent, 16)
-    assert JUMP.false_alarm(silent, 16) == 1 == JUMP.miss(silent, 15)
-    assert JUMP.detectable(silent, 0.01) == (1, 1)
+    assert JUMP.false_alarm_probability(silent, 15) == 0 == JUMP.miss_probability(silent, 16)
+    assert JUMP.false_alarm_probability(silent, 16) == 1 == JUMP.miss_probability(silent, 15)
+    assert JUMP.find_detectable(silent, 0.01) == (1, 1)
 
 
 def partners(one, other):
@@ -217,7 +217,7 @@ def partners(one, other):
 
 def test_either_tail_bounds_the_sum_of_noises_however_they_depend():
     one, other = InsecureNoise(3).laplace(SCALE, 400_000).reshape(2, -1)
-    both = EitherTail(draws(1), draws(1))
+    both = UnionTail(draws(1), draws(1))
     for x in (1, 2, 7, 16, 17, 32):
         bound = both.upper_tail(x)
         rates = [float((one + partner >= x).mean()) for partner in partners(one, other)]
@@ -232,17 +232,17 @@ def test_a_bound_without_the_union_is_caught():
 
 def test_either_tail_is_the_exact_union_at_its_best_split():
     best = LAPLACE.tail(8) + LAPLACE.tail(9)
-    assert best <= EitherTail(draws(1), draws(1)).upper_tail(16) <= best * (1 + 1e-4)
+    assert best <= UnionTail(draws(1), draws(1)).upper_tail(16) <= best * (1 + 1e-4)
 
 
 @given(x=st.floats(5e-324, 1e300), part=st.sampled_from([1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4]))
 def test_splits_never_add_up_to_more(x, part):
-    p, q = split(x, part)
+    p, q = split_point(x, part)
     assert Fraction(p) + Fraction(q) <= Fraction(x)
 
 
 def test_either_tail_is_a_tail():
-    both = EitherTail(draws(1), NoiseSum(()))
+    both = UnionTail(draws(1), NoiseSum(()))
     assert both.upper_tail(0) == both.upper_tail(-inf) == 1
     assert 0 <= both.upper_tail(inf) < 1e-300
     falling = [both.upper_tail(x) for x in range(60)]
@@ -254,13 +254,13 @@ def test_either_tail_is_a_tail():
 def test_jumps_of_running_counts_err_no_oftener_than_the_union_bound_says():
     claim, runs = Binary(Pure(1), horizon=64), 50_000
     releases = claim.start(runs, InsecureNoise(7)).feed(np.zeros((64, runs), np.int64))
-    noise = EitherTail(claim.noise_at(60), claim.noise_at(56))
+    noise = UnionTail(claim.noise_at(60), claim.noise_at(56))
     monitor = EventMonitor("jump", 20, 5)
     rate = float(monitor.start(runs).feed(releases[55:60])[-1].mean())
-    bound = monitor.false_alarm(noise, 0)
+    bound = monitor.false_alarm_probability(noise, 0)
     assert 0 < rate <= bound < 1
     exact = difference(claim, 60, 56)
-    assert agrees(rate, monitor.false_alarm(exact, 0), runs)
+    assert agrees(rate, monitor.false_alarm_probability(exact, 0), runs)
 
 
 def difference(claim, late, early):
@@ -272,9 +272,7 @@ def difference(claim, late, early):
     return NoiseSum(tuple(Term(1, weights[row] / strategy.grids[row], laws[row]) for row in rows))
 
 
-@pytest.mark.parametrize(
-    "claim", [Binary(Pure(1), horizon=40, pan_private=True), SquareRoot(Zcdp(1), horizon=40)]
-)
+@pytest.mark.parametrize("claim", [Binary(Pure(1), horizon=40, pan_private=True), SquareRoot(Zcdp(1), horizon=40)])
 def test_the_noise_of_a_difference_is_what_the_strategy_says(claim):
     releases = claim.start(50_000, InsecureNoise(2)).feed(np.zeros((40, 50_000), np.int64))
     found = float((releases[38] - releases[33]).std())
@@ -308,12 +306,12 @@ def test_settings_and_shapes_that_make_no_sense_are_refused():
     for use, rule in [
         (lambda: JUMP.start(0), "width must be at least 1"),
         (lambda: JUMP.start("1"), "width must be at least 1, got '1'"),
-        (lambda: JUMP.detectable(draws(2), 0.1, quiet=nan), "quiet must be finite"),
+        (lambda: JUMP.find_detectable(draws(2), 0.1, quiet=nan), "quiet must be finite"),
         (lambda: JUMP.start(2).step([1]), "values must be one number per group"),
         (lambda: JUMP.start(2).feed([1, 2]), "block must be of shape"),
-        (lambda: JUMP.detectable(draws(2), 0.5), "beta must be above 0 and below 1/2"),
-        (lambda: JUMP.detectable(draws(2), 0.1, grid=0), "grid must be above 0"),
-        (lambda: Watch(JUMP, np.zeros((4, 1))), "tail must be at most 3 rows"),
+        (lambda: JUMP.find_detectable(draws(2), 0.5), "beta must be above 0 and below 1/2"),
+        (lambda: JUMP.find_detectable(draws(2), 0.1, grid=0), "grid must be above 0"),
+        (lambda: MonitorRun(JUMP, np.zeros((4, 1))), "tail must be at most 3 rows"),
     ]:
         with pytest.raises(ValueError, match=rule):
             use()
@@ -331,7 +329,7 @@ def test_a_normal_tail_is_that_of_the_normal_law() -> None:
 def test_the_rates_of_a_sum_are_those_of_simulation() -> None:
     claim = Sum(Pure(1), lower=0, upper=3, step=0.01, window="each")
     monitor, runs = EventMonitor("threshold", size=10), 40_000
-    released = claim.start(runs, InsecureNoise(3)).take(np.full((1, runs), 300)).value
-    predicted = monitor.false_alarm(claim.noise_at(1), quiet=3)
+    released = claim.start(runs, InsecureNoise(3)).step_totals(np.full((1, runs), 300)).value
+    predicted = monitor.false_alarm_probability(claim.noise_at(1), quiet=3)
     assert abs(np.mean(released >= 10) - predicted) < 6 * (predicted / runs) ** 0.5
-    assert abs(monitor.false_alarm(claim.counter.noise_at(1), quiet=3) - predicted) > 0.1
+    assert abs(monitor.false_alarm_probability(claim.counter.noise_at(1), quiet=3) - predicted) > 0.1

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.postprocess import non_negative
-from streamgauge.testing import InsecureNoise
+from streamgauge.postprocess import project_nonnegative
+from streamgauge.testing.noise import InsecureNoise
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
 histograms = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 12)), elements=numbers)
@@ -32,12 +32,12 @@ def nearest_of_all(values, total):
 def test_it_is_the_nearest_of_all_that_add_up(total):
     rng = np.random.default_rng(5)
     for values in rng.normal(0, 5, (60, 6)):
-        np.testing.assert_allclose(non_negative(values, total), nearest_of_all(values, total), atol=1e-9)
+        np.testing.assert_allclose(project_nonnegative(values, total), nearest_of_all(values, total), atol=1e-9)
 
 
 @given(values=histograms, total=st.floats(0, 1e6))
 def test_it_adds_up_has_no_negative_bin_and_meets_the_conditions_of_the_nearest(values, total):
-    out = non_negative(values, total)
+    out = project_nonnegative(values, total)
     close = 1e-9 * (np.abs(values).max() + total + 1)
     assert (out >= 0).all()
     np.testing.assert_allclose(out.sum(axis=-1), total, atol=close)
@@ -48,20 +48,20 @@ def test_it_adds_up_has_no_negative_bin_and_meets_the_conditions_of_the_nearest(
 
 @given(values=histograms, total=st.floats(0, 1e6))
 def test_to_project_again_changes_nothing(values, total):
-    once = non_negative(values, total)
-    np.testing.assert_allclose(non_negative(once, total), once, atol=1e-9 * (total + 1))
+    once = project_nonnegative(values, total)
+    np.testing.assert_allclose(project_nonnegative(once, total), once, atol=1e-9 * (total + 1))
 
 
 @given(values=histograms, seed=st.integers(0, 99))
 def test_no_histogram_comes_out_farther_from_the_truth(values, seed):
     truth = np.random.default_rng(seed).integers(0, 100, values.shape).astype(float)
     before = ((values - truth) ** 2).sum(axis=-1)
-    for out in (non_negative(values), non_negative(values, truth.sum(axis=-1))):
+    for out in (project_nonnegative(values), project_nonnegative(values, truth.sum(axis=-1))):
         assert (((out - truth) ** 2).sum(axis=-1) <= before * (1 + 1e-9) + 1e-6).all()
 
 
 def test_without_a_total_negative_bins_are_zero_and_whole_numbers_stay_whole():
-    out = non_negative(np.array([[3, -1], [-(2**62), 0]]))
+    out = project_nonnegative(np.array([[3, -1], [-(2**62), 0]]))
     assert out.tolist() == [[3, 0], [0, 0]]
     assert out.dtype == np.int64
 
@@ -69,30 +69,30 @@ def test_without_a_total_negative_bins_are_zero_and_whole_numbers_stay_whole():
 def test_histograms_side_by_side_do_not_touch_each_other():
     rng = np.random.default_rng(2)
     values, totals = rng.normal(0, 9, (4, 5, 7)), rng.uniform(0, 50, (4, 5))
-    out = non_negative(values, totals)
+    out = project_nonnegative(values, totals)
     for i in range(4):
         for j in range(5):
-            np.testing.assert_allclose(out[i, j], non_negative(values[i, j], totals[i, j]))
+            np.testing.assert_allclose(out[i, j], project_nonnegative(values[i, j], totals[i, j]))
 
 
 def test_a_million_bins_far_from_zero_add_up():
     values = 1e9 + np.random.default_rng(3).normal(0, 1000, 10**6)
-    assert non_negative(values, 1e6).sum() == pytest.approx(1e6, rel=1e-9)
-    assert non_negative(values, 1e15).sum() == pytest.approx(1e15, rel=1e-12)
+    assert project_nonnegative(values, 1e6).sum() == pytest.approx(1e6, rel=1e-9)
+    assert project_nonnegative(values, 1e15).sum() == pytest.approx(1e15, rel=1e-12)
 
 
 def test_a_total_keeps_the_sum_unbiased_where_clipping_does_not():
     truth, scale = np.array([400.0, *[0.0] * 63]), 10
     noise = InsecureNoise(6).laplace(DiscreteLaplace(scale).scale, 64 * 4000).reshape(4000, 64)
-    clipped, projected = non_negative(truth + noise), non_negative(truth + noise, 400)
+    clipped, projected = project_nonnegative(truth + noise), project_nonnegative(truth + noise, 400)
     assert clipped.sum(axis=-1).mean() > 600
     assert ((projected - truth) ** 2).sum(axis=-1).mean() < 0.5 * ((clipped - truth) ** 2).sum(axis=-1).mean()
 
 
 def test_what_is_no_histogram_of_numbers_is_never_a_warning():
     for odd in ([np.nan, 1.0], [np.inf, 1.0], [-np.inf, 1.0], [1e308, -1e308, 1e308]):
-        assert non_negative(odd, 1.0).shape == (len(odd),)
-    assert non_negative([1.0, 2.0], -5).tolist() == [0.0, 0.0]
+        assert project_nonnegative(odd, 1.0).shape == (len(odd),)
+    assert project_nonnegative([1.0, 2.0], -5).tolist() == [0.0, 0.0]
 
 
 def test_shapes_and_types_that_make_no_sense_are_refused():
@@ -103,4 +103,4 @@ def test_shapes_and_types_that_make_no_sense_are_refused():
         (np.zeros((2, 3)), [1.0, 2.0, 3.0], "total must be one number, or one for each of"),
     ]:
         with pytest.raises(ValueError, match=rule):
-            non_negative(values, total)
+            project_nonnegative(values, total)

@@ -7,7 +7,7 @@ from math import exp
 import pytest
 
 from streamgauge.privacy import Approx, analytic_gaussian_sigma
-from streamgauge.privacy.analytic import analytic_gaussian_delta
+from streamgauge.privacy.analytic_gaussian import analytic_gaussian_delta
 
 
 def discrete_delta(sigma: float, epsilon: float, shift: int = 1) -> float:
@@ -39,8 +39,7 @@ def test_sigma_matches_the_condition_by_numerical_integration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "ratio"),
-    [(1, 1e-6, 1.020), (8, 1e-6, 3.014), (1, 7e-6, 0.913), (8, 1e-7, 0.344)],
+    ("epsilon", "delta", "ratio"), [(1, 1e-6, 1.020), (8, 1e-6, 3.014), (1, 7e-6, 0.913), (8, 1e-7, 0.344)]
 )
 def test_the_true_delta_of_the_discrete_gaussian_lies_on_either_side_of_the_analytic_one(
     epsilon: float, delta: float, ratio: float

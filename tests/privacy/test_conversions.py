@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamgauge.noise import DiscreteGaussian
 from streamgauge.privacy import Approx, Pure, Zcdp
-from streamgauge.privacy.conversions import best_order, group_delta
+from streamgauge.privacy.conversions import find_best_order, group_delta
 
 law = settings(deadline=None, max_examples=60)
 amounts = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)
@@ -30,11 +30,9 @@ def bound(alpha: Decimal, rho: Fraction, delta: Fraction) -> Decimal:
 
 @law
 @given(amounts, deltas)
-def test_epsilon_is_never_below_the_bound_at_its_order_nor_far_above_the_best(
-    rho: Fraction, delta: Fraction
-) -> None:
+def test_epsilon_is_never_below_the_bound_at_its_order_nor_far_above_the_best(rho: Fraction, delta: Fraction) -> None:
     epsilon = Zcdp(rho).as_approx(delta).epsilon
-    order = best_order(float(rho), delta)
+    order = find_best_order(float(rho), delta)
     nearby = [bound(1 + Decimal(f"{order * factor:.12e}"), rho, delta) for factor in (1, 0.99, 1.01)]
     assert epsilon >= Fraction(nearby[0])
     assert epsilon <= Fraction(min(nearby)) * (1 + Fraction(1, 10**9)) or epsilon <= Fraction(1, 10**15)
@@ -44,7 +42,7 @@ def test_epsilon_is_never_below_the_bound_at_its_order_nor_far_above_the_best(
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_closed_form_and_dp_accounting_agree(rho: str, delta: float) -> None:
     closed = Zcdp(rho).as_approx(delta)
-    independent = Zcdp(rho).as_approx(delta, through="dp-accounting")
+    independent = Zcdp(rho).as_approx(delta, method="dp-accounting")
     assert closed <= independent
     assert independent.epsilon <= closed.epsilon * Fraction(1005, 1000) + Fraction(1, 10**8)
 
@@ -63,7 +61,7 @@ def test_dp_accounting_composes_as_we_do() -> None:
 @given(amounts, deltas)
 def test_there_and_back_never_gains(amount: Fraction, delta: Fraction) -> None:
     loss = Approx(amount, delta)
-    back = loss.kept_as.as_approx(delta)
+    back = loss.additive_loss.as_approx(delta)
     assert back <= loss
     assert back.epsilon >= loss.epsilon * (1 - Fraction(1, 10**6))
 
@@ -74,8 +72,8 @@ def test_conversions_are_monotone(a: Fraction, b: Fraction, d: Fraction, e: Frac
     (low, high), (strict, lax) = sorted((a, b)), sorted((d, e))
     assert Zcdp(low).as_approx(d).epsilon <= Zcdp(high).as_approx(d).epsilon
     assert Zcdp(a).as_approx(lax).epsilon <= Zcdp(a).as_approx(strict).epsilon
-    assert Approx(low, d).kept_as <= Approx(high, d).kept_as
-    assert Approx(a, strict).kept_as <= Approx(a, lax).kept_as
+    assert Approx(low, d).additive_loss <= Approx(high, d).additive_loss
+    assert Approx(a, strict).additive_loss <= Approx(a, lax).additive_loss
 
 
 def test_pure_implies_half_its_square_and_not_less() -> None:
@@ -127,10 +125,10 @@ def test_a_group_whose_delta_would_reach_1_is_refused() -> None:
 
 def test_an_unknown_way_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^through must be one of closed form, dp-accounting, got magic$"):
-        Zcdp(1).as_approx(0.1, through="magic")
+        Zcdp(1).as_approx(0.1, method="magic")
 
 
 def test_a_loss_too_small_to_matter_still_has_an_epsilon() -> None:
     assert Zcdp("1e-20").as_approx("0.1").epsilon == Fraction(1, 10**15)
-    assert Zcdp.nothing().as_approx(0.1) == Approx.nothing()
-    assert Approx("1e-6", "1e-6").kept_as > Zcdp.nothing()
+    assert Zcdp.zero().as_approx(0.1) == Approx.zero()
+    assert Approx("1e-6", "1e-6").additive_loss > Zcdp.zero()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp, across_groups
+from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp, compose_groups
 
 PARTS = [Pure(2), Pure(5), Pure(3)]
 
@@ -21,21 +21,21 @@ PARTS = [Pure(2), Pure(5), Pure(3)]
     ],
 )
 def test_the_unit_decides_which_groups_add_up(unit: Event, bounded: bool, paid: int) -> None:
-    assert across_groups(PARTS, unit, bounded_across=bounded) == Pure(paid)
+    assert compose_groups(PARTS, unit, bounded_across=bounded) == Pure(paid)
     zcdp = [Zcdp(loss.epsilon) for loss in PARTS]
-    assert across_groups(zcdp, unit, bounded_across=bounded) == Zcdp(paid)
+    assert compose_groups(zcdp, unit, bounded_across=bounded) == Zcdp(paid)
 
 
 def test_one_group_is_itself() -> None:
-    assert across_groups([Pure(1)], Event(replace=True)) == Pure(1)
+    assert compose_groups([Pure(1)], Event(replace=True)) == Pure(1)
 
 
 def test_no_group_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^losses must be at least one, got none$"):
-        across_groups([], Event())
+        compose_groups([], Event())
 
 
 def test_mixed_currencies_are_refused() -> None:
     with pytest.raises(TypeError):
-        across_groups([Pure(1), Zcdp(1)], User(1, 1))
-    assert across_groups([Approx(1, 0.1).kept_as], Event()) == Approx(1, 0.1).kept_as
+        compose_groups([Pure(1), Zcdp(1)], User(1, 1))
+    assert compose_groups([Approx(1, 0.1).additive_loss], Event()) == Approx(1, 0.1).additive_loss

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamgauge.privacy import (
-    BudgetExceeded,
+    BudgetExceededError,
     Event,
     Ledger,
     Loss,
@@ -28,9 +28,9 @@ from streamgauge.privacy import (
     WEvent,
     Zcdp,
 )
-from streamgauge.privacy.profiles import Terms
-from streamgauge.privacy.splits import Load, Split
-from streamgauge.privacy.terms import Span, Term
+from streamgauge.privacy.loss_profiles import ChargeTerms
+from streamgauge.privacy.split_bounds import LossBound, LossSplit
+from streamgauge.privacy.timeline import LossTerm, Span
 
 law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 LAST = 7
@@ -76,9 +76,7 @@ def unit_loss(timeline: Timeline, how: str, unit: Unit, ticks: Iterable[int], po
     at = [loss_at(timeline, tick) for tick in ticks]
     if how == "native":
         first, last = timeline.span
-        return (
-            decimal(max(s.loss.amount for s in timeline.steps)) if touches(ticks, first, last) else Decimal(0)
-        )
+        return decimal(max(s.loss.amount for s in timeline.steps)) if touches(ticks, first, last) else Decimal(0)
     events = 1 if how == "per_tick" else unit.events
     if power == 1:
         return events * sum(map(decimal, at), Decimal(0))
@@ -97,9 +95,7 @@ def enumerated(charged: list[tuple[Timeline, str]], unit: Unit, power: int) -> F
     with localcontext() as context:
         context.prec = 60
         worst = max(
-            sum(
-                (unit_loss(timeline, how, unit, tuple(ticks), power) for timeline, how in charged), Decimal(0)
-            )
+            sum((unit_loss(timeline, how, unit, tuple(ticks), power) for timeline, how in charged), Decimal(0))
             for ticks in tick_sets(unit)
         )
         return Fraction(worst)
@@ -111,10 +107,10 @@ def filled(ledger: Ledger, charged: list[tuple[Timeline, str]]) -> Ledger:
     return ledger
 
 
-def refused(ledger: Ledger, timeline: Timeline, how: str) -> BudgetExceeded | None:
+def refused(ledger: Ledger, timeline: Timeline, how: str) -> BudgetExceededError | None:
     try:
         filled(ledger, [(timeline, how)])
-    except BudgetExceeded as refusal:
+    except BudgetExceededError as refusal:
         return refusal
     return None
 
@@ -127,7 +123,7 @@ ROUNDING = 1 + Fraction(1, 2**50)  # of square roots
 @given(st.data(), units, st.sampled_from([Pure, Zcdp]))
 def test_what_is_spent_is_what_enumeration_finds(data: st.DataObject, unit: Unit, kind: Kind) -> None:
     charged = data.draw(charges(kind))
-    spent = filled(Ledger(kind(HUGE), unit), charged).spent().amount
+    spent = filled(Ledger(kind(HUGE), unit), charged).spent_loss().amount
     truth = enumerated(charged, unit, kind.power)
     assert spent >= truth - SLACK
     if unit.consecutive or (kind is Pure and not any(how == "native" for _, how in charged)):
@@ -142,38 +138,36 @@ def test_a_charge_is_refused_exactly_if_a_unit_could_not_afford_it(
     ledger, accepted = Ledger(kind(budget * 8), unit), []
     for timeline, how in data.draw(charges(kind)):
         truth = enumerated([*accepted, (timeline, how)], unit, kind.power)
-        before = ledger.entries, ledger.spent(), str(ledger)
+        before = ledger.entries, ledger.spent_loss(), str(ledger)
         refusal = refused(ledger, timeline, how)
         if refusal is None:
             accepted.append((timeline, how))
             assert truth <= budget * 8 + SLACK
         else:
-            assert (ledger.entries, ledger.spent(), str(ledger)) == before
+            assert (ledger.entries, ledger.spent_loss(), str(ledger)) == before
             assert (refusal.allowed, refusal.first, refusal.last) == (ledger.budget, *timeline.span)
             assert truth * ROUNDING + SLACK > budget * 8 or not unit.consecutive
 
 
 @law
 @given(st.data(), st.one_of(st.just(Event()), st.builds(WEvent, st.integers(1, 4))), st.integers(0, LAST + 2))
-def test_an_ended_charge_counts_up_to_the_last_ingested_tick(
-    data: st.DataObject, unit: Unit, ingested: int
-) -> None:
+def test_an_ended_charge_counts_up_to_the_last_ingested_tick(data: st.DataObject, unit: Unit, ingested: int) -> None:
     charged = data.draw(charges(Zcdp).filter(bool))
     ledger = filled(Ledger(Zcdp(HUGE), unit), charged)
     ledger.end(ledger.entries[0], ingested=ingested)
-    rest = [(charged[0][0].until(ingested), charged[0][1]), *charged[1:]]
+    rest = [(charged[0][0].truncate(ingested), charged[0][1]), *charged[1:]]
     kept = [(timeline, how) for timeline, how in rest if timeline is not None]
     truth = enumerated(kept, unit, 2)
-    assert truth - SLACK <= ledger.spent().amount <= truth * ROUNDING + SLACK
+    assert truth - SLACK <= ledger.spent_loss().amount <= truth * ROUNDING + SLACK
 
 
 def check_user_level_frees_nothing(unit: Unit) -> None:
     for budget, loss in ((Pure(6), Pure(1)), (Zcdp(36), Zcdp(1))):
         ledger = Ledger(budget, unit)
         ended = ledger.end(ledger.charge("r", loss), ingested=1)
-        assert ended.ended == 1
-        assert ledger.left(first=2).amount == 0
-        with pytest.raises(BudgetExceeded):
+        assert ended.end_tick == 1
+        assert ledger.remaining_loss(first=2).amount == 0
+        with pytest.raises(BudgetExceededError):
             ledger.charge("s", loss, first=2)
 
 
@@ -184,7 +178,7 @@ def test_a_user_level_charge_that_ends_frees_nothing() -> None:
 def check_zcdp_adds_by_square_roots(make: Callable[[Loss, Unit], Ledger]) -> None:
     ledger = make(Zcdp(HUGE), WEvent(30))
     ledger.charge("r", Zcdp("1/2"))
-    assert ledger.spent() == Zcdp("1/2").group(30)
+    assert ledger.spent_loss() == Zcdp("1/2").group(30)
 
 
 def check_every_tick_of_an_interval_counts(make: Callable[[Loss, Unit], Ledger]) -> None:
@@ -192,10 +186,13 @@ def check_every_tick_of_an_interval_counts(make: Callable[[Loss, Unit], Ledger])
         ledger = make(Pure(unit.ticks), unit)
         ledger.charge("r", Pure(1), first=3, last=5)
         for tick in (3, 4, 5):
-            assert ledger.left(tick, tick).amount < ledger.left(900, 900).amount or not unit.frees
+            assert (
+                ledger.remaining_loss(tick, tick).amount < ledger.remaining_loss(900, 900).amount
+                or not unit.frees_unused_ticks
+            )
     only = make(Pure(1), Event())
     only.charge("r", Pure(1), first=3, last=5)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         only.charge("s", Pure(1), first=5, last=5)
     only.charge("s", Pure(1), first=6)
     only.charge("t", Pure(1), first=1, last=2)
@@ -212,8 +209,8 @@ def test_every_tick_of_an_interval_counts_and_no_other() -> None:
 class SumsRho(Ledger):
     """A broken twin: a unit that touches n ticks pays n rho."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
-        return [Load((Split(Fraction(0), self.unit.dearest(terms.zcdp, 1, touching)),))]
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return [LossBound((LossSplit(Fraction(0), self.unit.worst_case_loss(terms.zcdp, 1, touching)),))]
 
 
 class ForgetsTheLastTick(Ledger):
@@ -221,16 +218,14 @@ class ForgetsTheLastTick(Ledger):
 
     def charge_timeline(self, name: str, timeline: Timeline, **how: bool) -> object:
         final = timeline.steps[-1]
-        short = (
-            final if final.last is None else Step(final.first, max(final.first, final.last - 1), final.loss)
-        )
+        short = final if final.last is None else Step(final.first, max(final.first, final.last - 1), final.loss)
         return super().charge_timeline(name, Timeline((*timeline.steps[:-1], short)), **how)
 
 
 class FreesUsers(User):
     """A broken twin: users get back what they have lost."""
 
-    frees = True
+    frees_unused_ticks = True
 
 
 def test_broken_twins_are_caught() -> None:
@@ -246,29 +241,27 @@ def test_broken_twins_are_caught() -> None:
 def test_w_event_holds_for_every_window_no_more_no_less() -> None:
     ledger = Ledger(Pure(1), WEvent(3))
     ledger.charge("early", Pure(1), first=1, last=1)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.charge("too soon", Pure("1/100"), first=3, last=3)
     ledger.charge("in time", Pure(1), first=4, last=4)
     ledger.charge("steady", Pure("1/3"), first=7)
-    assert ledger.spent() == Pure(1)
+    assert ledger.spent_loss() == Pure(1)
 
 
 @law
 @given(st.data(), units.filter(lambda unit: unit.consecutive), st.integers(1, LAST))
-def test_whatever_is_left_can_be_charged_natively_and_nothing_more(
-    data: st.DataObject, unit: Unit, first: int
-) -> None:
+def test_whatever_is_left_can_be_charged_natively_and_nothing_more(data: st.DataObject, unit: Unit, first: int) -> None:
     ledger = filled(Ledger(Zcdp(HUGE), unit), data.draw(charges(Zcdp)))
-    left = ledger.left(first, first + 1)
-    with pytest.raises(BudgetExceeded):
+    left = ledger.remaining_loss(first, first + 1)
+    with pytest.raises(BudgetExceededError):
         ledger.charge("too much", left + Zcdp("1e-30"), first, first + 1, native=True)
     ledger.charge("all of it", left, first, first + 1, native=True)
-    assert ledger.left(first, first + 1) == Zcdp.nothing()
+    assert ledger.remaining_loss(first, first + 1) == Zcdp.zero()
 
 
 def test_an_interval_runs_forwards() -> None:
     ledger = Ledger(Pure(1), Event())
-    for ask in (ledger.spent, ledger.left):
+    for ask in (ledger.spent_loss, ledger.remaining_loss):
         with pytest.raises(ValueError, match=r"^last must be at least first = 3, got 2$"):
             ask(3, 2)
         with pytest.raises(ValueError, match=r"^first must be at least 1, got 0$"):
@@ -282,10 +275,10 @@ def test_a_refusal_says_what_was_asked_spent_and_allowed() -> None:
         r"charge must be at most what is left of Pure\(epsilon=1\) from tick 2 to 9, "
         r"got Pure\(epsilon=1/2\) on top of Pure\(epsilon=3/4\)"
     )
-    with pytest.raises(BudgetExceeded, match=rf"^{text}$") as caught:
+    with pytest.raises(BudgetExceededError, match=rf"^{text}$") as caught:
         ledger.charge("quantiles", Pure("1/2"), first=2, last=9)
     refusal = caught.value
-    assert (refusal.asked, refusal.spent, refusal.allowed) == (Pure("1/2"), Pure("3/4"), Pure(1))
+    assert (refusal.requested, refusal.spent, refusal.allowed) == (Pure("1/2"), Pure("3/4"), Pure(1))
     assert isinstance(refusal, PrivacyError)
     copy = pickle.loads(pickle.dumps(refusal))
     assert (str(copy), copy.first, copy.last) == (str(refusal), 2, 9)
@@ -295,7 +288,7 @@ def test_freed_ticks_start_after_the_last_one_ingested() -> None:
     ledger = Ledger(Pure(1), Event())
     first = ledger.charge("first", Pure(1))
     ledger.end(first, ingested=10)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.charge("second", Pure(1), first=10)
     ledger.charge("second", Pure(1), first=11)
 
@@ -303,8 +296,8 @@ def test_freed_ticks_start_after_the_last_one_ingested() -> None:
 def test_a_release_that_never_ate_gives_everything_back() -> None:
     ledger = Ledger(Pure(1), Event())
     ended = ledger.end(ledger.charge("r", Pure(1), first=5), ingested=4)
-    assert ended.covers is None
-    assert ledger.left() == Pure(1)
+    assert ended.active_timeline is None
+    assert ledger.remaining_loss() == Pure(1)
     assert "given back" in str(ledger)
 
 
@@ -313,7 +306,7 @@ def test_time_never_runs_back(native: bool) -> None:
     ledger = Ledger(Pure(2), Event())
     one, two = (ledger.charge(name, Pure(1), native=native) for name in ("one", "two"))
     ended = ledger.end(one, ingested=10)
-    with pytest.raises(ValueError, match=r"^ingested must be at least 10, as told before, got 9$"):
+    with pytest.raises(ValueError, match=r"^ingested must be at least 10, the last ingested tick, got 9$"):
         ledger.end(two, ingested=9)
     for stale in (one, ended):
         with pytest.raises(ValueError, match=r"^charge must be an open charge of this ledger, got one$"):
@@ -323,8 +316,8 @@ def test_time_never_runs_back(native: bool) -> None:
 class Pausing(WEvent):
     """A unit that lets other threads run between the check and the entry."""
 
-    def dearest(self, terms: Iterable[Term], power: int, touching: Span) -> Fraction:
-        worst = WEvent.dearest(self, tuple(terms), power, touching)
+    def worst_case_loss(self, terms: Iterable[LossTerm], power: int, touching: Span) -> Fraction:
+        worst = WEvent.worst_case_loss(self, tuple(terms), power, touching)
         sleep(0.0005)
         return worst
 
@@ -341,7 +334,7 @@ def check_concurrent_charges_never_overspend(ledger: Ledger) -> None:
     with ThreadPoolExecutor(threads) as pool:
         accepted = sum(pool.map(spend, range(threads)))
     assert accepted == len(ledger.entries) == 50
-    assert ledger.spent() == Pure(1)
+    assert ledger.spent_loss() == Pure(1)
     assert [charge.number for charge in ledger.entries] == list(range(50))
 
 
@@ -360,7 +353,7 @@ def test_a_thousand_charges_are_fine() -> None:
     ledger = Ledger(Zcdp(1), WEvent(7))
     for i in range(1000):
         ledger.charge("daily", Zcdp("1/98"), first=1 + 2**30 * i, last=2**30 * (i + 1))
-    assert ledger.spent() == Zcdp("1/2")
+    assert ledger.spent_loss() == Zcdp("1/2")
 
 
 def test_the_ledger_prints_as_a_table() -> None:
@@ -375,7 +368,7 @@ def test_the_ledger_prints_as_a_table() -> None:
     ]
 
 
-@pytest.mark.parametrize("loss", [Pure.nothing(), Zcdp.nothing()], ids=repr)
+@pytest.mark.parametrize("loss", [Pure.zero(), Zcdp.zero()], ids=repr)
 def test_a_charge_of_nothing_is_refused_and_a_credit_cannot_even_be_written(loss: Pure | Zcdp) -> None:
     ledger = Ledger(type(loss)(1), Event())
     with pytest.raises(ValueError, match=r"^loss must be positive, got"):
@@ -383,7 +376,7 @@ def test_a_charge_of_nothing_is_refused_and_a_credit_cannot_even_be_written(loss
     with pytest.raises(ValueError, match=r"must not be negative, got -5$"):
         type(loss).from_amount(Fraction(-5))
     ledger.charge("all", type(loss)(1))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.charge("more", type(loss)("1/1000"))
 
 

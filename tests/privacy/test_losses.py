@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace
-from streamgauge.privacy import Approx, Loss, Pure, WrongCurrency, Zcdp, exact
-from streamgauge.privacy.exact import shown, sqrt_up, whole
+from streamgauge.privacy import Approx, Loss, LossConversionError, Pure, Zcdp, parse_rational
+from streamgauge.privacy.rationals import format_rational, parse_whole, sqrt_up
 
 amounts = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)
 deltas = st.integers(1, 40).map(lambda bits: Fraction(1, 2**bits + 1))
@@ -20,13 +20,13 @@ deltas = st.integers(1, 40).map(lambda bits: Fraction(1, 2**bits + 1))
 
 @pytest.mark.parametrize("text", ["0.1", "0.3", "1e-06", "2.5", "123456.789", "1e+22", "5e-324"])
 def test_a_float_means_the_decimal_that_was_typed(text: str) -> None:
-    assert exact(float(text)) == Fraction(text)
-    assert exact(np.float64(text)) == Fraction(text)
+    assert parse_rational(float(text)) == Fraction(text)
+    assert parse_rational(np.float64(text)) == Fraction(text)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_float_comes_back_as_itself(value: float) -> None:
-    assert float(exact(value)) == value
+    assert float(parse_rational(value)) == value
 
 
 def test_all_spellings_of_a_number_are_one_loss() -> None:
@@ -61,9 +61,7 @@ def test_booleans_are_no_numbers() -> None:
         Pure(1).group(True)
 
 
-@pytest.mark.parametrize(
-    ("delta", "rule"), [(0, "positive"), (-1, "positive"), (1, "below 1"), (2.5, "below 1")]
-)
+@pytest.mark.parametrize(("delta", "rule"), [(0, "positive"), (-1, "positive"), (1, "below 1"), (2.5, "below 1")])
 def test_delta_lies_strictly_between_0_and_1(delta: float, rule: str) -> None:
     with pytest.raises(ValueError, match=rf"^delta must be {rule}, got {delta}$"):
         Approx(1, delta)
@@ -88,7 +86,7 @@ def test_losses_print_as_they_are_typed() -> None:
     assert repr(Pure("1/3")) == "Pure(epsilon=1/3)"
     assert repr(Zcdp(0.5)) == "Zcdp(rho=1/2)"
     assert repr(Approx(1, 1e-9)) == "Approx(epsilon=1, delta=1e-09)"
-    assert shown(Fraction(10**400 + 1, 3**500)) == f"{10**400 + 1}/{3**500}"
+    assert format_rational(Fraction(10**400 + 1, 3**500)) == f"{10**400 + 1}/{3**500}"
 
 
 @given(amounts, deltas)
@@ -108,8 +106,8 @@ def test_losses_of_one_currency_add_and_compare(a: Fraction, b: Fraction) -> Non
     for kind in (Pure, Zcdp):
         assert kind(a) + kind(b) == kind(a + b)
         assert (kind(a) < kind(b)) == (a < b)
-        assert kind(a) + kind.nothing() == kind(a)
-        assert kind.nothing() < kind(a)
+        assert kind(a) + kind.zero() == kind(a)
+        assert kind.zero() < kind(a)
 
 
 def test_the_order_of_approximate_losses_is_partial() -> None:
@@ -119,12 +117,10 @@ def test_the_order_of_approximate_losses_is_partial() -> None:
     assert not Approx(1, 0.2) <= Approx(2, 0.1)
     assert not Approx(2, 0.1) <= Approx(1, 0.2)
     assert Approx(1, 0.1) + Approx(2, 0.2) == Approx(3, 0.3)
-    assert Approx(1, 0.1) + Approx.nothing() == Approx(1, 0.1)
+    assert Approx(1, 0.1) + Approx.zero() == Approx(1, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [(Pure(1), Zcdp(1)), (Zcdp(1), Approx(1, 0.1)), (Approx(1, 0.1), Pure(1))]
-)
+@pytest.mark.parametrize(("a", "b"), [(Pure(1), Zcdp(1)), (Zcdp(1), Approx(1, 0.1)), (Approx(1, 0.1), Pure(1))])
 def test_currencies_never_mix_silently(a: Loss, b: Loss) -> None:
     for mixed in (lambda: a + b, lambda: a < b, lambda: a <= b, lambda: b > a):
         with pytest.raises(TypeError):
@@ -147,9 +143,9 @@ def test_grouping_and_converting_a_pure_loss_commute(amount: Fraction, k: int) -
 def test_shares_compose_to_the_whole(amount: Fraction, delta: Fraction, weights: list[int]) -> None:
     shares = [Fraction(weight, sum(weights)) for weight in weights]
     for loss in (Pure(amount), Zcdp(amount)):
-        assert sum((loss.part(share) for share in shares), type(loss).nothing()) == loss
+        assert sum((loss.part(share) for share in shares), type(loss).zero()) == loss
     whole_loss = Approx(amount, delta)
-    together = sum((whole_loss.part(share) for share in shares), Zcdp.nothing())
+    together = sum((whole_loss.part(share) for share in shares), Zcdp.zero())
     assert together.as_approx(delta) <= whole_loss
 
 
@@ -159,13 +155,13 @@ def test_calibrated_noise_keeps_exactly_the_loss(amount: Fraction, move: int) ->
     gaussian = Zcdp(amount).calibrate(l1=move, l2_squared=move**2)
     assert isinstance(laplace, DiscreteLaplace)
     assert isinstance(gaussian, DiscreteGaussian)
-    assert Pure.of(l1=move, scale=laplace.scale) == Pure(amount)
-    assert Zcdp.of(l2_squared=move**2, parameter=gaussian.parameter) == Zcdp(amount)
+    assert Pure.from_laplace(l1=move, scale=laplace.scale) == Pure(amount)
+    assert Zcdp.from_gaussian(l2_squared=move**2, parameter=gaussian.parameter) == Zcdp(amount)
 
 
 def test_an_approximate_loss_is_calibrated_through_zcdp() -> None:
     loss = Approx(1, 1e-6)
-    assert loss.calibrate(l1=2, l2_squared=2) == loss.kept_as.calibrate(l1=2, l2_squared=2)
+    assert loss.calibrate(l1=2, l2_squared=2) == loss.additive_loss.calibrate(l1=2, l2_squared=2)
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1), Approx(1, 0.1)])
@@ -176,16 +172,16 @@ def test_a_vector_that_does_not_move_is_refused(loss: Loss) -> None:
 
 def test_no_noise_keeps_no_loss() -> None:
     with pytest.raises(ValueError, match=r"^epsilon must be positive, got 0$"):
-        Pure.nothing().calibrate(l1=1, l2_squared=1)
+        Pure.zero().calibrate(l1=1, l2_squared=1)
 
 
 def test_only_theorems_convert() -> None:
     for loss in (Zcdp(1), Approx(1, 0.1)):
-        with pytest.raises(WrongCurrency, match=r"^loss must be pure, got "):
+        with pytest.raises(LossConversionError, match=r"^loss must be pure, got "):
             loss.as_pure()
-    with pytest.raises(WrongCurrency, match=r"^loss must be pure or zCDP, got "):
+    with pytest.raises(LossConversionError, match=r"^loss must be pure or zCDP, got "):
         Approx(1, 0.1).as_zcdp()
-    with pytest.raises(WrongCurrency, match=r"^delta must be at least 1/10, got 0.01$"):
+    with pytest.raises(LossConversionError, match=r"^delta must be at least 1/10, got 0.01$"):
         Approx(1, 0.1).as_approx(0.01)
     assert Approx(1, 0.1).as_approx(0.2) == Approx(1, 0.2)
     assert Pure(1).as_approx(0.1) == Approx(1, 0.1)
@@ -201,4 +197,4 @@ def test_square_roots_are_rounded_up_and_exact_where_they_can_be(value: Fraction
 
 def test_whole_numbers_have_a_floor() -> None:
     with pytest.raises(ValueError, match=r"^w must be at least 1, got 0$"):
-        whole(0, "w")
+        parse_whole(0, "w")

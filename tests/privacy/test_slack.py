@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from streamgauge.privacy import (
     Approx,
-    BudgetExceeded,
+    BudgetExceededError,
     Event,
     Ledger,
     Loss,
+    LossConversionError,
     Pure,
     Tick,
     Unit,
     User,
     WEvent,
-    WrongCurrency,
     Zcdp,
 )
-from streamgauge.privacy.conversions import epsilon_of_rho, rho_of_approx
-from streamgauge.privacy.profiles import Terms
-from streamgauge.privacy.splits import Load
-from streamgauge.privacy.terms import Span
+from streamgauge.privacy.conversions import epsilon_from_rho, rho_from_approx
+from streamgauge.privacy.loss_profiles import ChargeTerms
+from streamgauge.privacy.split_bounds import LossBound
+from streamgauge.privacy.timeline import Span
 
 law = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 BUDGET = Approx(1, 1e-6)
@@ -36,9 +36,7 @@ DELTA = BUDGET.delta
 LAST = 6
 Asked = tuple[Zcdp, Fraction, int, int | None]
 windows = st.one_of(st.just(Event()), st.just(Tick(3)), st.builds(WEvent, st.integers(1, 4)))
-sets = st.one_of(
-    st.just(Event(replace=True, moves=True)), st.builds(User, st.integers(1, 2), st.integers(1, 3))
-)
+sets = st.one_of(st.just(Event(replace=True, moves=True)), st.builds(User, st.integers(1, 2), st.integers(1, 3)))
 
 
 @st.composite
@@ -47,12 +45,7 @@ def asked(draw: st.DrawFn) -> Asked:
     first = draw(st.integers(1, LAST))
     last = draw(st.one_of(st.none(), st.integers(first, LAST)))
     rho = BUDGET.part(Fraction(draw(st.integers(1, 20)), 30))
-    return (
-        rho,
-        DELTA * draw(st.sampled_from([0, 0, Fraction(1, 10), Fraction(1, 3), Fraction(1, 2)])),
-        first,
-        last,
-    )
+    return (rho, DELTA * draw(st.sampled_from([0, 0, Fraction(1, 10), Fraction(1, 3), Fraction(1, 2)])), first, last)
 
 
 def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
@@ -77,17 +70,17 @@ def epsilon(rho: Fraction, delta: Fraction) -> float:
     return min(a * float(rho) + log1p(-1 / a) - (log(delta) + log(a)) / (a - 1) for a in orders)
 
 
-def refusal_of(ledger: Ledger, charge: Asked) -> BudgetExceeded | None:
+def refusal_of(ledger: Ledger, charge: Asked) -> BudgetExceededError | None:
     loss, delta, first, last = charge
     try:
         ledger.charge("r", loss, first, last, native=True, delta=delta)
-    except BudgetExceeded as refusal:
+    except BudgetExceededError as refusal:
         return refusal
     return None
 
 
 def seen(ledger: Ledger) -> tuple[object, ...]:
-    return ledger.entries, ledger.spent(), ledger.left(), ledger.delta_spent(), str(ledger)
+    return ledger.entries, ledger.spent_loss(), ledger.remaining_loss(), ledger.spent_delta(), str(ledger)
 
 
 def accepted(ledger: Ledger, charges: Iterable[Asked]) -> list[Asked]:
@@ -99,14 +92,12 @@ def accepted(ledger: Ledger, charges: Iterable[Asked]) -> list[Asked]:
         if refusal is None:
             entered.append(charge)
             continue
-        assert (refusal.asked, refusal.delta, refusal.allowed) == (charge[0], charge[1], ledger.budget)
+        assert (refusal.requested, refusal.delta, refusal.allowed) == (charge[0], charge[1], ledger.budget)
         assert seen(ledger) == before
     return entered
 
 
-def check_no_unit_loses_more_than_the_budget(
-    make: type[Ledger], charges: Sequence[Asked], unit: Unit
-) -> None:
+def check_no_unit_loses_more_than_the_budget(make: type[Ledger], charges: Sequence[Asked], unit: Unit) -> None:
     for rho, delta in composed(accepted(make(BUDGET, unit), charges), unit):
         assert delta < DELTA
         assert epsilon(rho, DELTA - delta) <= float(BUDGET.epsilon) * (1 + 1e-4)
@@ -114,30 +105,26 @@ def check_no_unit_loses_more_than_the_budget(
 
 @law
 @given(st.lists(asked(), max_size=6), st.one_of(windows, sets))
-def test_no_unit_loses_more_than_the_budget_in_whatever_order_charges_come(
-    charges: list[Asked], unit: Unit
-) -> None:
+def test_no_unit_loses_more_than_the_budget_in_whatever_order_charges_come(charges: list[Asked], unit: Unit) -> None:
     check_no_unit_loses_more_than_the_budget(Ledger, charges, unit)
 
 
 @law
 @given(st.lists(asked(), max_size=6), windows)
-def test_a_charge_is_refused_exactly_if_a_window_could_not_afford_it(
-    charges: list[Asked], unit: Unit
-) -> None:
+def test_a_charge_is_refused_exactly_if_a_window_could_not_afford_it(charges: list[Asked], unit: Unit) -> None:
     ledger, entered = Ledger(BUDGET, unit), list[Asked]()
     for charge in charges:
         affordable = all(
-            rho == 0 or (delta < DELTA and rho <= rho_of_approx(BUDGET.epsilon, DELTA - delta))
+            rho == 0 or (delta < DELTA and rho <= rho_from_approx(BUDGET.epsilon, DELTA - delta))
             for rho, delta in composed([*entered, charge], unit)
         )
         assert accepted(ledger, [charge]) == ([charge] if affordable else [])
         entered += [charge] if affordable else []
     found = list(composed(entered, unit))
-    assert ledger.delta_spent() == max(delta for _, delta in found)
-    spent = [epsilon_of_rho(rho, DELTA - delta) for rho, delta in found if rho]
-    assert ledger.spent() == (Approx(max(spent), DELTA) if spent else Approx.nothing())
-    assert ledger.spent() <= BUDGET
+    assert ledger.spent_delta() == max(delta for _, delta in found)
+    spent = [epsilon_from_rho(rho, DELTA - delta) for rho, delta in found if rho]
+    assert ledger.spent_loss() == (Approx(max(spent), DELTA) if spent else Approx.zero())
+    assert ledger.spent_loss() <= BUDGET
 
 
 @law
@@ -147,19 +134,17 @@ def test_whatever_is_left_beside_a_delta_can_be_charged_with_it_and_nothing_more
 ) -> None:
     ledger, delta = Ledger(BUDGET, unit), DELTA * tenths / 10
     accepted(ledger, charges)
-    left = ledger.left(first, first + 1, delta=delta)
-    with pytest.raises(BudgetExceeded):
+    left = ledger.remaining_loss(first, first + 1, delta=delta)
+    with pytest.raises(BudgetExceededError):
         ledger.charge("too much", left + Zcdp("1e-30"), first, first + 1, native=True, delta=delta)
     if left.rho:
         ledger.charge("all of it", left, first, first + 1, native=True, delta=delta)
-        assert ledger.left(first, first + 1) == Zcdp.nothing()
+        assert ledger.remaining_loss(first, first + 1) == Zcdp.zero()
 
 
 @law
 @given(st.lists(asked(), min_size=1, max_size=4), windows, st.integers(0, LAST + 2))
-def test_an_ended_charge_takes_its_delta_only_from_whom_it_saw(
-    charges: list[Asked], unit: Unit, ingested: int
-) -> None:
+def test_an_ended_charge_takes_its_delta_only_from_whom_it_saw(charges: list[Asked], unit: Unit, ingested: int) -> None:
     ledger = Ledger(BUDGET, unit)
     entered = accepted(ledger, charges)
     if not entered:
@@ -167,30 +152,28 @@ def test_an_ended_charge_takes_its_delta_only_from_whom_it_saw(
     ledger.end(ledger.entries[0], ingested=ingested)
     loss, delta, first, last = entered[0]
     seen = [(loss, delta, first, min(last or ingested, ingested))] if first <= ingested else []
-    assert ledger.delta_spent() == max(delta for _, delta in composed([*seen, *entered[1:]], unit))
+    assert ledger.spent_delta() == max(delta for _, delta in composed([*seen, *entered[1:]], unit))
     for tick in range(1, LAST + 2):
-        here = [
-            c for c in [*seen, *entered[1:]] if c[2] < tick + unit.ticks and (c[3] or inf) > tick - unit.ticks
-        ]
-        assert ledger.delta_spent(tick, tick) <= sum(c[1] for c in here)
+        here = [c for c in [*seen, *entered[1:]] if c[2] < tick + unit.ticks and (c[3] or inf) > tick - unit.ticks]
+        assert ledger.spent_delta(tick, tick) <= sum(c[1] for c in here)
 
 
 def test_a_user_gets_no_delta_back() -> None:
     ledger = Ledger(BUDGET, User(2, 3))
     ledger.end(ledger.charge("r", BUDGET.part("1/10"), native=True, delta=9e-7), ingested=1)
-    assert ledger.delta_spent(first=2) == Fraction(9, 10**7)
-    with pytest.raises(BudgetExceeded):
+    assert ledger.spent_delta(first=2) == Fraction(9, 10**7)
+    with pytest.raises(BudgetExceededError):
         ledger.charge("s", BUDGET.part("1/10"), first=2, native=True, delta=1e-7)
 
 
 def check_half_of_delta_leaves_what_the_other_half_keeps(make: type[Ledger]) -> None:
     half = Approx(1, 5e-7)
     ledger = make(BUDGET, Event())
-    ledger.charge("keys", half.kept_as, delta=5e-7)
-    assert ledger.left() == Zcdp.nothing()
-    assert ledger.spent().delta == DELTA
-    assert Fraction(999_999, 1_000_000) <= ledger.spent().epsilon <= 1
-    with pytest.raises(BudgetExceeded):
+    ledger.charge("keys", half.additive_loss, delta=5e-7)
+    assert ledger.remaining_loss() == Zcdp.zero()
+    assert ledger.spent_loss().delta == DELTA
+    assert Fraction(999_999, 1_000_000) <= ledger.spent_loss().epsilon <= 1
+    with pytest.raises(BudgetExceededError):
         ledger.charge("more", Zcdp("1e-12"))
 
 
@@ -198,10 +181,10 @@ def check_deltas_add(make: type[Ledger]) -> None:
     ledger = make(BUDGET, WEvent(2))
     for first in (1, 2, 4):
         ledger.charge("keys", Zcdp("1/1000"), first, first, native=True, delta=4e-7)
-    assert (ledger.delta_spent(), ledger.delta_spent(4, 4)) == (Fraction(8, 10**7), Fraction(4, 10**7))
-    assert ledger.left(2, 2).rho == Approx(1, 2e-7).kept_as.rho - Fraction(2, 1000)
-    assert ledger.left(6).rho == BUDGET.kept_as.rho
-    with pytest.raises(BudgetExceeded):
+    assert (ledger.spent_delta(), ledger.spent_delta(4, 4)) == (Fraction(8, 10**7), Fraction(4, 10**7))
+    assert ledger.remaining_loss(2, 2).rho == Approx(1, 2e-7).additive_loss.rho - Fraction(2, 1000)
+    assert ledger.remaining_loss(6).rho == BUDGET.additive_loss.rho
+    with pytest.raises(BudgetExceededError):
         ledger.charge("all of delta", Zcdp("1/1000000"), 1, 1, native=True, delta=2e-7)
     ledger.charge("other windows", Zcdp("1/1000000"), 5, 6, native=True, delta=2e-7)
 
@@ -217,48 +200,48 @@ def test_deltas_add_for_units_that_touch_them_and_no_other() -> None:
 @pytest.mark.parametrize("unit", [Event(), WEvent(3)], ids=repr)
 def test_units_on_either_side_of_a_delta_are_told_apart_to_the_tick(unit: Unit) -> None:
     ledger, apart = Ledger(BUDGET, unit), unit.ticks
-    ledger.charge("before", BUDGET.kept_as, 4, 4, native=True)
+    ledger.charge("before", BUDGET.additive_loss, 4, 4, native=True)
     ledger.charge("keys", Zcdp("1e-9"), 4 + apart, 9, native=True, delta=5e-7)
-    ledger.charge("after", BUDGET.kept_as, 9 + apart, native=True)
-    assert ledger.spent() <= BUDGET
+    ledger.charge("after", BUDGET.additive_loss, 9 + apart, native=True)
+    assert ledger.spent_loss() <= BUDGET
     for tick, taken in ((4, 0), (4 + apart, 5e-7), (9, 5e-7), (9 + 2 * apart, 0)):
-        assert ledger.delta_spent(tick, tick) == (taken and Fraction(5, 10**7))
+        assert ledger.spent_delta(tick, tick) == (taken and Fraction(5, 10**7))
     for tick in (4, 9 + apart):
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             ledger.charge("too near", Zcdp("1e-9"), tick, tick, native=True, delta=1e-9)
 
 
 def test_pure_counters_beside_a_delta_add_up_or_count_as_half_their_square() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("keys", Pure("1/10"), delta=5e-7)
-    assert ledger.left().rho == Approx("9/10", 5e-7).kept_as.rho
+    assert ledger.remaining_loss().rho == Approx("9/10", 5e-7).additive_loss.rho
     small = Ledger(BUDGET, Event())
     small.charge("keys", Pure("1/1000"), delta=5e-7)
-    assert small.left().rho == Approx(1, 5e-7).kept_as.rho - Fraction(1, 2_000_000)
+    assert small.remaining_loss().rho == Approx(1, 5e-7).additive_loss.rho - Fraction(1, 2_000_000)
 
 
 class ForgetsDeltas(Ledger):
     """A broken twin: rhos add up, deltas are not looked at."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
-        return super()._loads(replace(terms, slacks=()), touching)
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return super()._build_loads(replace(terms, delta_terms=()), touching)
 
 
 class ConvertsAtAllOfDelta(Ledger):
     """A broken twin: deltas must fit, but rho is converted as if none of delta were taken."""
 
-    def _affordable(self, loads: Iterable[Load]) -> bool:
+    def _can_afford(self, loads: Iterable[LossBound]) -> bool:
         found = list(loads)
         whole = [replace(load, delta=Fraction(0)) for load in found]
-        return super()._affordable(whole) and all(load.delta < DELTA for load in found)
+        return super()._can_afford(whole) and all(load.delta < DELTA for load in found)
 
 
 class TakesTheLargestDelta(Ledger):
     """A broken twin: deltas are shared, as if all releases failed together."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
-        largest = sorted(terms.slacks, key=lambda term: term.peak)[-1:]
-        return super()._loads(replace(terms, slacks=tuple(largest)), touching)
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        largest = sorted(terms.delta_terms, key=lambda term: term.peak)[-1:]
+        return super()._build_loads(replace(terms, delta_terms=tuple(largest)), touching)
 
 
 @pytest.mark.parametrize("twin", [ForgetsDeltas, ConvertsAtAllOfDelta, TakesTheLargestDelta])
@@ -273,14 +256,12 @@ def test_broken_twins_are_caught(twin: type[Ledger]) -> None:
 @pytest.mark.parametrize("budget", [Pure(1), Zcdp(1)], ids=repr)
 def test_a_budget_without_a_delta_refuses_any(budget: Loss) -> None:
     ledger = Ledger(budget, Event())
-    with pytest.raises(
-        WrongCurrency, match=r"^delta must be 0 under a budget of .*, which has none, got 1e-09$"
-    ):
+    with pytest.raises(LossConversionError, match=r"^delta must be 0 under a budget of .*, which has none, got 1e-09$"):
         ledger.charge("keys", Pure("1/10"), delta=1e-9)
-    with pytest.raises(WrongCurrency):
-        ledger.left(delta=1e-9)
+    with pytest.raises(LossConversionError):
+        ledger.remaining_loss(delta=1e-9)
     assert ledger.entries == ()
-    assert ledger.delta_spent() == 0
+    assert ledger.spent_delta() == 0
 
 
 @pytest.mark.parametrize(
@@ -288,10 +269,10 @@ def test_a_budget_without_a_delta_refuses_any(budget: Loss) -> None:
 )
 def test_a_delta_is_refused_beside_the_loss_of_a_part_of_a_unit(unit: Unit) -> None:
     ledger = Ledger(BUDGET, unit)
-    with pytest.raises(WrongCurrency, match=r"^delta must be 0 unless the loss is of the whole unit"):
+    with pytest.raises(LossConversionError, match=r"^delta must be 0 unless the loss is of the whole unit"):
         ledger.charge("keys", Zcdp("1/1000"), delta=1e-7)
     if unit.ticks > 1:
-        with pytest.raises(WrongCurrency):
+        with pytest.raises(LossConversionError):
             ledger.charge("keys", Zcdp("1/1000"), delta=1e-7, per_tick=True)
     else:
         ledger.charge("keys", Zcdp("1/1000"), delta=1e-7, per_tick=True)
@@ -304,11 +285,11 @@ def test_a_delta_is_a_number_that_is_not_negative() -> None:
         with pytest.raises(ValueError, match=r"^delta must"):
             ledger.charge("keys", Zcdp("1/1000"), delta=wrong)
     for all_of_it in (1e-6, 1, 7):
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             ledger.charge("keys", Zcdp("1e-30"), delta=all_of_it)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceededError):
         ledger.charge("keys", Pure("1/10"), delta=1.1e-6)
-    with pytest.raises(WrongCurrency):
+    with pytest.raises(LossConversionError):
         ledger.charge("keys", Approx(1, 1e-7), delta=1e-7)
     assert ledger.entries == ()
 
@@ -317,12 +298,12 @@ def test_a_refusal_says_which_deltas_were_asked_and_taken() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("keys", Zcdp("1/100"), delta=4e-7)
     with pytest.raises(
-        BudgetExceeded, match=r", got Zcdp\(rho=1/100\) and delta 7e-07 on top of .*, delta 4e-07 taken$"
+        BudgetExceededError, match=r", got Zcdp\(rho=1/100\) and delta 7e-07 on top of .*, delta 4e-07 taken$"
     ) as caught:
         ledger.charge("more keys", Zcdp("1/100"), delta=7e-7)
     refusal = caught.value
     assert (refusal.delta, refusal.delta_spent) == (Fraction(7, 10**7), Fraction(4, 10**7))
-    assert refusal.spent == Approx(epsilon_of_rho(Fraction(1, 100), Fraction(6, 10**7)), DELTA)
+    assert refusal.spent == Approx(epsilon_from_rho(Fraction(1, 100), Fraction(6, 10**7)), DELTA)
     copy = pickle.loads(pickle.dumps(refusal))
     assert (str(copy), copy.delta, copy.delta_spent) == (str(refusal), refusal.delta, refusal.delta_spent)
 

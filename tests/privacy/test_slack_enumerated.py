@@ -7,18 +7,8 @@ from math import exp
 
 import pytest
 
-from streamgauge.privacy import (
-    Approx,
-    Event,
-    Ledger,
-    Pure,
-    Tick,
-    Unit,
-    User,
-    WEvent,
-    Zcdp,
-)
-from streamgauge.privacy.conversions import epsilon_of_rho
+from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, Unit, User, WEvent, Zcdp
+from streamgauge.privacy.conversions import epsilon_from_rho
 from streamgauge.statistics import TopK
 
 # Against enumeration: every pair of laws is a table {outcome: (P, Q)} of exact or float probabilities.
@@ -55,9 +45,7 @@ def adaptively(
 
 
 @pytest.mark.parametrize("converted", ["1/1000", "1/50"])
-def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_deltas(
-    converted: str,
-) -> None:
+def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_deltas(converted: str) -> None:
     """Six rounds at epsilon 1/2, or at 1/4 and leaking with 1/100 if the bit told before was 1."""
     step, leak, rounds, left = 0.5, 0.01, 6, Fraction(converted)
 
@@ -65,7 +53,7 @@ def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_
         return leaky(step / 2, leak) if seen and seen[-1] == ("no", 1) else leaky(step, leak)
 
     rho = rounds * Pure("1/2").as_zcdp().rho
-    claimed = float(epsilon_of_rho(rho, left))
+    claimed = float(epsilon_from_rho(rho, left))
     true = hockey_stick(adaptively(rounds, choose), claimed)
     assert true <= float(left) + rounds * leak
     assert true > float(left), "a check that forgets deltas would be wrong here"
@@ -88,7 +76,7 @@ def test_discovered_keys_keep_what_they_charge(scale: int, threshold: int) -> No
             told.setdefault((key_a, key_b), [0.0, 0.0])[world] += p * q
     fails = sum(p for n, p in noise.items() if 1 + n > threshold)
     rho, left = Pure(Fraction(2, scale)).as_zcdp().rho, Fraction(1, 100)
-    claimed = float(epsilon_of_rho(rho, left))
+    claimed = float(epsilon_from_rho(rho, left))
     assert hockey_stick(((p, q) for p, q in told.values()), claimed) <= float(left) + fails
     assert hockey_stick(((p, q) for p, q in told.values()), 50.0) == pytest.approx(fails)
 
@@ -99,24 +87,22 @@ UNITS = [Event(), WEvent(3), User(2, 3), Event(replace=True, moves=True), Tick(4
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 @pytest.mark.parametrize("epsilon", ["1/10", 2])
-def test_top_k_charges_what_its_counters_lose_and_what_its_thresholds_take(
-    unit: Unit, epsilon: str | int
-) -> None:
+def test_top_k_charges_what_its_counters_lose_and_what_its_thresholds_take(unit: Unit, epsilon: str | int) -> None:
     claim = TopK(Approx(epsilon, 1e-6), k=2, horizon=30, unit=unit)
-    loss, delta = claim.charged
+    loss, delta = claim.native_charge
     assert delta == claim.selection.delta
     assert (loss, delta) in [
         (Pure(epsilon), DELTA),
-        (Approx(epsilon, 5e-7).kept_as, DELTA / 2),
+        (Approx(epsilon, 5e-7).additive_loss, DELTA / 2),
         (Pure(epsilon), DELTA / 2),
     ]
-    assert loss == claim.counter.loss.kept_as
+    assert loss == claim.counter.loss.additive_loss
     budget = Approx(loss.as_zcdp().as_approx(1e-6).epsilon + Fraction(1, 10**9), delta + DELTA)
     ledger = Ledger(budget, unit)
     ledger.charge("keys", loss, last=30, native=True, delta=delta)
-    assert ledger.spent() <= budget
+    assert ledger.spent_loss() <= budget
 
 
 def test_top_k_of_a_declared_domain_takes_no_delta() -> None:
-    assert TopK(Pure(1), k=1, domain=["a", "b"], horizon=9).charged == (Pure(1), 0)
-    assert TopK(Zcdp("1/8"), k=1, domain=["a", "b"], horizon=9).charged[1] == 0
+    assert TopK(Pure(1), k=1, domain=["a", "b"], horizon=9).native_charge == (Pure(1), 0)
+    assert TopK(Zcdp("1/8"), k=1, domain=["a", "b"], horizon=9).native_charge[1] == 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamgauge.privacy import (
     Approx,
-    BudgetExceeded,
+    BudgetExceededError,
     Event,
     Ledger,
     Loss,
@@ -26,18 +26,18 @@ from streamgauge.privacy import (
     WEvent,
     XAdjacent,
     Zcdp,
-    profiles,
 )
+from streamgauge.privacy import loss_profiles as profiles
 from streamgauge.privacy.conversions import (
-    epsilon_of_rho,
+    epsilon_from_rho,
     estimate_epsilons,
     estimate_rhos,
     log_fraction,
-    rho_of_approx,
+    rho_from_approx,
 )
-from streamgauge.privacy.profiles import Terms
-from streamgauge.privacy.splits import Load, SplitBudget
-from streamgauge.privacy.terms import Span
+from streamgauge.privacy.loss_profiles import ChargeTerms
+from streamgauge.privacy.split_bounds import LossBound, SplitBudget
+from streamgauge.privacy.timeline import Span
 
 law = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 BUDGET = Approx(1, 1e-6)
@@ -116,7 +116,7 @@ def best_split(found: Sequence[tuple[Fraction | None, Fraction, Fraction]]) -> F
             if left >= 0 and not rho:
                 bounds.append(epsilon)
             elif left > 0:
-                bounds.append(epsilon + epsilon_of_rho(rho, left))
+                bounds.append(epsilon + epsilon_from_rho(rho, left))
     return min(bounds, default=inf)
 
 
@@ -135,7 +135,7 @@ def accepted(ledger: Ledger, charges: Iterable[Asked]) -> list[Asked]:
     for charge in charges:
         try:
             ledger.charge_timeline("r", charge[0], native=charge[1], delta=charge[2])
-        except BudgetExceeded:
+        except BudgetExceededError:
             continue
         entered.append(charge)
     return entered
@@ -149,7 +149,7 @@ def is_bounded(charge: Asked, unit: Unit) -> bool:
 def check_spent_is_the_best_split(make: type[Ledger], charges: Sequence[Asked], unit: Unit) -> None:
     ledger = make(BUDGET, unit)
     entered = accepted(ledger, [charge for charge in charges if is_bounded(charge, unit)])
-    expected, spent = brute_force(entered, unit), ledger.spent().amount
+    expected, spent = brute_force(entered, unit), ledger.spent_loss().amount
     assert abs(spent - Fraction(expected)) <= NEAR * (1 + Fraction(expected))
     assert spent <= BUDGET.epsilon
 
@@ -162,9 +162,7 @@ def test_spent_is_the_best_split_of_the_worst_unit(charges: list[Asked], unit: U
 
 @law
 @given(st.lists(asked(), max_size=6), st.one_of(windows, users))
-def test_a_charge_is_refused_if_and_only_if_no_split_is_within_the_budget(
-    charges: list[Asked], unit: Unit
-) -> None:
+def test_a_charge_is_refused_if_and_only_if_no_split_is_within_the_budget(charges: list[Asked], unit: Unit) -> None:
     ledger, entered = Ledger(BUDGET, unit), list[Asked]()
     for charge in charges:
         if not is_bounded(charge, unit):
@@ -180,15 +178,15 @@ def test_a_charge_is_refused_if_and_only_if_no_split_is_within_the_budget(
 def test_what_is_left_can_be_charged_and_no_more(charges: list[Asked], unit: Unit, first: int) -> None:
     ledger = Ledger(BUDGET, unit)
     accepted(ledger, charges)
-    left = [ledger.left(first, first), ledger.left_pure(first, first)]
+    left = [ledger.remaining_loss(first, first), ledger.remaining_epsilon(first, first)]
     for loss, more in zip(left, (Zcdp("1e-30"), Pure("1e-9")), strict=True):
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceededError):
             ledger.copy().charge("too much", loss + more, first, first, native=True)
         if loss.amount:
             copy = ledger.copy()
             copy.charge("all of it", loss, first, first, native=True)
-            assert copy.left(first, first).amount <= NEAR
-            assert copy.left_pure(first, first).epsilon <= 1e-5  # of a rho that is below NEAR
+            assert copy.remaining_loss(first, first).amount <= NEAR
+            assert copy.remaining_epsilon(first, first).epsilon <= 1e-5  # of a rho that is below NEAR
 
 
 @law
@@ -199,12 +197,12 @@ def test_a_charge_never_lowers_the_total_and_an_end_never_raises_it(
     ledger, before = Ledger(Approx(5, 1e-6), unit), ZERO
     for charge in charges:
         if accepted(ledger, [charge] if is_bounded(charge, unit) else []):
-            assert ledger.spent().amount >= before * (1 - NEAR)
-            before = ledger.spent().amount
+            assert ledger.spent_loss().amount >= before * (1 - NEAR)
+            before = ledger.spent_loss().amount
     for entry in ledger.entries:
         ledger.end(entry, ingested=ingested)
-        assert ledger.spent().amount <= before * (1 + NEAR)
-        before = ledger.spent().amount
+        assert ledger.spent_loss().amount <= before * (1 + NEAR)
+        before = ledger.spent_loss().amount
 
 
 @law
@@ -214,16 +212,16 @@ def test_without_a_list_of_units_the_bound_is_valid_and_no_worse_than_zcdp_alone
 ) -> None:
     ledger = Ledger(Approx(50, 1e-6), unit)
     with pytest.MonkeyPatch.context() as patch:
-        for limit in ("LIMIT", "MAX_TERMS"):
+        for limit in ("MAX_PROFILES", "MAX_TERMS"):
             patch.setattr(profiles, limit, 0)
         entered = accepted(ledger, [charge for charge in charges if is_bounded(charge, unit)])
-        spent = ledger.spent().amount
+        spent = ledger.spent_loss().amount
     assert spent >= brute_force(entered, unit) * (1 - NEAR)
     rhos = Ledger(Zcdp(10**9), unit)
     for charge in entered:
         rhos.charge_timeline("r", charge[0], native=charge[1])
-    rho, taken = rhos.spent().amount, ledger.delta_spent()
-    assert spent <= (epsilon_of_rho(rho, DELTA - taken) if rho else 0) * (1 + NEAR)
+    rho, taken = rhos.spent_loss().amount, ledger.spent_delta()
+    assert spent <= (epsilon_from_rho(rho, DELTA - taken) if rho else 0) * (1 + NEAR)
 
 
 @law
@@ -232,9 +230,7 @@ def test_without_a_list_of_units_the_bound_is_valid_and_no_worse_than_zcdp_alone
     st.fractions(min_value=0, max_value=2, max_denominator=10**4),
     st.sampled_from([1e-12, 1e-6, 1e-2, 0.5]),
 )
-def test_a_threshold_by_size_is_the_best_of_all_subsets(
-    pure: list[Fraction], rho: Fraction, delta: float
-) -> None:
+def test_a_threshold_by_size_is_the_best_of_all_subsets(pure: list[Fraction], rho: Fraction, delta: float) -> None:
     ledger = Ledger(Approx(100, delta), Event())
     for amount in pure:
         ledger.charge("pure", Pure(amount))
@@ -247,7 +243,7 @@ def test_a_threshold_by_size_is_the_best_of_all_subsets(
     logs = np.full(len(rhos), log_fraction(exact))
     converted = np.where(rhos > 1e-12, np.maximum(0, estimate_epsilons(np.maximum(rhos, 1e-12), logs)), 0)
     least = float((added @ totals[:, 0] + converted).min())
-    spent = float(ledger.spent().amount)
+    spent = float(ledger.spent_loss().amount)
     assert spent >= least - 1e-9 * (1 + least)
     assert spent <= least - log(1 - delta) + 1e-9 * (1 + least)
     if delta <= 1e-6:
@@ -260,32 +256,32 @@ def test_five_pure_releases_that_add_up_to_the_budget_fit(delta: float, unit: Un
     ledger = Ledger(Approx(1, delta), unit)
     for number in range(5):
         ledger.charge(f"r{number}", Pure("1/5"), native=True)
-    assert ledger.spent() <= Approx(1, delta)
+    assert ledger.spent_loss() <= Approx(1, delta)
     if delta < 0.5:  # at which their rhos convert to less
-        assert ledger.spent() == Approx(1, delta)
-        assert (ledger.left(), ledger.left_pure()) == (Zcdp.nothing(), Pure.nothing())
+        assert ledger.spent_loss() == Approx(1, delta)
+        assert (ledger.remaining_loss(), ledger.remaining_epsilon()) == (Zcdp.zero(), Pure.zero())
         for more in (Pure("1e-30"), Zcdp("1e-30")):
-            with pytest.raises(BudgetExceeded):
+            with pytest.raises(BudgetExceededError):
                 ledger.charge("one more", more, native=True)
 
 
 def test_one_release_of_a_quarter_fits_and_leaves_the_rest() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("visits", Pure("1/4"))
-    assert ledger.spent() == Approx("1/4", DELTA)
-    assert (ledger.left_pure(), ledger.left()) == (Pure("3/4"), Approx("3/4", DELTA).kept_as)
-    ledger.charge("gaussian", Approx("3/4", DELTA).kept_as)
-    assert ledger.left() == Zcdp.nothing()
+    assert ledger.spent_loss() == Approx("1/4", DELTA)
+    assert (ledger.remaining_epsilon(), ledger.remaining_loss()) == (Pure("3/4"), Approx("3/4", DELTA).additive_loss)
+    ledger.charge("gaussian", Approx("3/4", DELTA).additive_loss)
+    assert ledger.remaining_loss() == Zcdp.zero()
 
 
 def test_discovered_groups_with_pure_counters_may_take_all_of_delta() -> None:
     ledger = Ledger(BUDGET, WEvent(7))
     ledger.charge("keys", Pure(1), native=True, delta=DELTA)
-    assert (ledger.spent(), ledger.delta_spent()) == (BUDGET, DELTA)
+    assert (ledger.spent_loss(), ledger.spent_delta()) == (BUDGET, DELTA)
     smaller = Ledger(BUDGET, WEvent(7))
     smaller.charge("keys", Pure("1/2"), native=True, delta=DELTA)
-    assert (smaller.left(), smaller.left_pure()) == (Zcdp.nothing(), Pure("1/2"))
-    with pytest.raises(BudgetExceeded):
+    assert (smaller.remaining_loss(), smaller.remaining_epsilon()) == (Zcdp.zero(), Pure("1/2"))
+    with pytest.raises(BudgetExceededError):
         smaller.charge("gaussian", Zcdp("1e-30"), native=True)
 
 
@@ -295,10 +291,10 @@ def test_each_window_has_a_split_of_its_own() -> None:
     for _ in range(400):
         ledger.charge("small", Pure("1/200"), last=49)
     ledger.charge("large", Pure("9/10"), first=50)
-    small = epsilon_of_rho(400 * Fraction(1, 200) ** 2 / 2, DELTA)
-    assert ledger.spent(last=49).amount == small < 1
-    assert ledger.spent(first=50).amount == ledger.spent().amount == Fraction(9, 10)
-    with pytest.raises(BudgetExceeded):
+    small = epsilon_from_rho(400 * Fraction(1, 200) ** 2 / 2, DELTA)
+    assert ledger.spent_loss(last=49).amount == small < 1
+    assert ledger.spent_loss(first=50).amount == ledger.spent_loss().amount == Fraction(9, 10)
+    with pytest.raises(BudgetExceededError):
         ledger.charge("both", Pure("1/2"), first=49, last=50)
 
 
@@ -306,14 +302,14 @@ def test_pure_and_zcdp_budgets_have_one_way_to_add_up() -> None:
     pure, zcdp = Ledger(Pure(1), Event()), Ledger(Zcdp(1), Event())
     pure.charge("r", Pure("1/4"))
     zcdp.charge("r", Pure("1/4"))
-    assert (pure.left(), pure.left_pure()) == (Pure("3/4"), Pure("3/4"))
-    assert (zcdp.left(), zcdp.left_pure()) == (Zcdp("31/32"), None)
+    assert (pure.remaining_loss(), pure.remaining_epsilon()) == (Pure("3/4"), Pure("3/4"))
+    assert (zcdp.remaining_loss(), zcdp.remaining_epsilon()) == (Zcdp("31/32"), None)
 
 
 def test_estimates_in_floats_are_near_the_conversions() -> None:
     for epsilon, delta in product((0.01, 1.0, 20.0), (1e-12, 1e-6, 1e-2)):
         logs = np.array([log_fraction(Fraction(str(delta)))])
-        rho = rho_of_approx(Fraction(str(epsilon)), Fraction(str(delta)))
+        rho = rho_from_approx(Fraction(str(epsilon)), Fraction(str(delta)))
         assert estimate_rhos(np.array([epsilon]), logs)[0] == pytest.approx(float(rho), rel=1e-9)
         assert estimate_epsilons(np.array([float(rho)]), logs)[0] == pytest.approx(epsilon, rel=1e-9)
 
@@ -342,9 +338,7 @@ def gaussians(rho: float, width: int = 40) -> Iterator[tuple[float, float]]:
 def true_delta(epsilons: Sequence[Fraction], rho: float, epsilon: float, leaks: Sequence[float]) -> float:
     """The delta at this epsilon of all of them together; a leak tells the bit with its probability."""
     told = 1 - float(np.prod([1 - leak for leak in leaks]))
-    kept = [
-        (p * r, q * s) for p, q in responses(epsilons) for r, s in (gaussians(rho) if rho else [(1.0, 1.0)])
-    ]
+    kept = [(p * r, q * s) for p, q in responses(epsilons) for r, s in (gaussians(rho) if rho else [(1.0, 1.0)])]
     return told + (1 - told) * sum(max(p - exp(epsilon) * q, 0.0) for p, q in kept)
 
 
@@ -365,7 +359,7 @@ def check_spent_is_not_below_the_truth(make: type[Ledger], case: int) -> Fractio
         ledger.charge("pure", Pure(epsilon), delta=leaks[number] if number < len(leaks) else 0)
     if rho:
         ledger.charge("gaussian", Zcdp(rho))
-    spent = ledger.spent().amount
+    spent = ledger.spent_loss().amount
     assert true_delta(epsilons, rho, float(spent), leaks) <= 1e-3 * (1 + 1e-9)
     return spent
 
@@ -373,21 +367,17 @@ def check_spent_is_not_below_the_truth(make: type[Ledger], case: int) -> Fractio
 @pytest.mark.parametrize("case", range(len(LEDGERS)))
 def test_spent_is_not_below_the_truth(case: int) -> None:
     spent = check_spent_is_not_below_the_truth(Ledger, case)
-    assert spent <= sum(LEDGERS[case][0]) + epsilon_of_rho(Fraction(1, 10), Fraction(1, 10**4))
+    assert spent <= sum(LEDGERS[case][0]) + epsilon_from_rho(Fraction(1, 10), Fraction(1, 10**4))
 
 
 @law
-@given(
-    st.lists(st.integers(1, 30).map(lambda n: Fraction(n, 40)), min_size=1, max_size=6), st.integers(3, 12)
-)
-def test_pure_releases_alone_are_not_below_their_exact_composition(
-    epsilons: list[Fraction], digits: int
-) -> None:
+@given(st.lists(st.integers(1, 30).map(lambda n: Fraction(n, 40)), min_size=1, max_size=6), st.integers(3, 12))
+def test_pure_releases_alone_are_not_below_their_exact_composition(epsilons: list[Fraction], digits: int) -> None:
     delta = 10.0**-digits
     ledger = Ledger(Approx(10, delta), Event())
     for epsilon in epsilons:
         ledger.charge("pure", Pure(epsilon))
-    assert true_delta(epsilons, 0.0, float(ledger.spent().amount), []) <= delta * (1 + 1e-9) + 1e-15
+    assert true_delta(epsilons, 0.0, float(ledger.spent_loss().amount), []) <= delta * (1 + 1e-9) + 1e-15
 
 
 # Broken twins
@@ -396,15 +386,15 @@ def test_pure_releases_alone_are_not_below_their_exact_composition(
 class ConvertsAtAllOfDelta(Ledger):
     """Converts the zCDP part at the whole delta, although discovered groups took some of it."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
-        return [replace(load, delta=ZERO) for load in super()._loads(terms, touching)]
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return [replace(load, delta=ZERO) for load in super()._build_loads(terms, touching)]
 
 
 class ForgetsTheLargestOfTheRest(Ledger):
     """Counts the release next to the threshold in neither part."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
-        loads = super()._loads(terms, touching)
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        loads = super()._build_loads(terms, touching)
         return [replace(load, splits=tuple(map(_drop_step, load.splits, load.splits[1:]))) for load in loads]
 
 
@@ -415,16 +405,16 @@ def _drop_step(before: object, after: object) -> object:
 class AddsHalf(Ledger):
     """Lets a pure release count half in each part, as if the least of both were a mean."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         half = tuple(replace(term, peak=term.peak / 2) for term in terms.pure)
-        return super()._loads(replace(terms, pure=half), touching)
+        return super()._build_loads(replace(terms, pure=half), touching)
 
 
 class OnlyZcdp(Ledger):
     """Turns every charge into rho, which refuses what is allowed."""
 
-    def _loads(self, terms: Terms, touching: Span) -> list[Load]:
-        return [replace(load, splits=load.splits[:1]) for load in super()._loads(terms, touching)]
+    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return [replace(load, splits=load.splits[:1]) for load in super()._build_loads(terms, touching)]
 
 
 TWINS: dict[type[Ledger], Callable[[type[Ledger]], object]] = {
@@ -448,12 +438,12 @@ def test_budgets_weigh_loads_whose_deltas_leave_nothing() -> None:
     weighed = SplitBudget(Fraction(1), DELTA)
     ledger = Ledger(BUDGET, Event())
     ledger.charge("r", Pure("1/2"))
-    (load,) = ledger._loads(ledger._terms(), (1, None))
+    (load,) = ledger._build_loads(ledger._build_terms(), (1, None))
     over = replace(load, delta=2 * DELTA)
-    assert (weighed.rho_left(over), weighed.epsilon_left(over)) == (0, 0)
+    assert (weighed.remaining_rho(over), weighed.remaining_epsilon(over)) == (0, 0)
     assert not weighed.allows(over)
-    assert ledger.left_pure(delta=DELTA) == Pure("1/2")
-    assert ledger.left_pure(delta=2 * DELTA) == Pure.nothing()
+    assert ledger.remaining_epsilon(delta=DELTA) == Pure("1/2")
+    assert ledger.remaining_epsilon(delta=2 * DELTA) == Pure.zero()
 
 
 def test_the_bounds_of_many_overlapping_charges_are_few() -> None:
@@ -462,16 +452,16 @@ def test_the_bounds_of_many_overlapping_charges_are_few() -> None:
     for number in range(24):
         loss = Pure(Fraction(200 + number, 10**4)) if number % 2 else Zcdp(Fraction(1, 3000 + number))
         ledger.charge("r", loss, 1 + 7 * number, 60 + 11 * number, native=True)
-    assert len(ledger._spent_loads((1, None))) <= profiles.LIMIT <= 200
-    assert ledger._spent_loads((1, None)) is ledger._spent_loads((1, None)), "until the next charge"
+    assert len(ledger._find_loads((1, None))) <= profiles.MAX_PROFILES <= 200
+    assert ledger._find_loads((1, None)) is ledger._find_loads((1, None)), "until the next charge"
 
 
 def test_stored_bounds_are_of_the_charges_as_they_are_now() -> None:
     ledger = Ledger(BUDGET, Event())
     for first in range(1, 100):
-        assert ledger.left(first) == BUDGET.kept_as
-    assert len(ledger._known_loads) <= 16
+        assert ledger.remaining_loss(first) == BUDGET.additive_loss
+    assert len(ledger._cached_loads) <= 16
     charge = ledger.charge("r", Pure("1/4"))
-    assert (ledger.spent().amount, ledger.copy().spent().amount) == (Fraction(1, 4), Fraction(1, 4))
+    assert (ledger.spent_loss().amount, ledger.copy().spent_loss().amount) == (Fraction(1, 4), Fraction(1, 4))
     ledger.end(charge, ingested=9)
-    assert (ledger.spent(10).amount, ledger.spent(9).amount) == (0, Fraction(1, 4))
+    assert (ledger.spent_loss(10).amount, ledger.spent_loss(9).amount) == (0, Fraction(1, 4))

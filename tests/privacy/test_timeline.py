@@ -5,36 +5,36 @@ from fractions import Fraction
 import pytest
 
 from streamgauge.privacy import Pure, Step, Timeline, Zcdp
-from streamgauge.privacy.terms import Weight
+from streamgauge.privacy.timeline import TickWeight
 
 HALF, ONE = Pure("1/2"), Pure(1)
 
 
 def test_weights_are_ratios_of_epsilons_and_roots_of_ratios_of_rhos() -> None:
-    pure = Timeline((Step(1, 4, HALF), Step(7, None, ONE))).term(ONE, events=3, native=False)
-    assert (pure.peak, pure.weights) == (3, (Weight(1, 4, Fraction(1, 2)), Weight(7, None, Fraction(1))))
-    zcdp = Timeline((Step(1, 4, Zcdp("1/4")), Step(7, None, Zcdp(1)))).term(Zcdp(1), events=3, native=False)
+    pure = Timeline((Step(1, 4, HALF), Step(7, None, ONE))).to_term(ONE, events=3, native=False)
+    assert (pure.peak, pure.weights) == (3, (TickWeight(1, 4, Fraction(1, 2)), TickWeight(7, None, Fraction(1))))
+    zcdp = Timeline((Step(1, 4, Zcdp("1/4")), Step(7, None, Zcdp(1)))).to_term(Zcdp(1), events=3, native=False)
     assert (zcdp.peak, zcdp.weights) == (9, pure.weights)
 
 
 def test_irrational_roots_are_rounded_up() -> None:
-    term = Timeline((Step(1, 1, Zcdp(1)), Step(2, 2, Zcdp(2)))).term(Zcdp(1), events=1, native=False)
+    term = Timeline((Step(1, 1, Zcdp(1)), Step(2, 2, Zcdp(2)))).to_term(Zcdp(1), events=1, native=False)
     assert Fraction(1, 2) < term.weights[0].q ** 2 < Fraction(1, 2) + Fraction(1, 2**60)
     assert term.weights[1].q == 1
 
 
 def test_a_native_term_is_its_peak_over_its_whole_span() -> None:
-    term = Timeline((Step(1, 4, HALF), Step(7, None, ONE))).term(ONE, events=3, native=True)
-    assert (term.peak, term.weights, term.native) == (1, (Weight(1, None, Fraction(1)),), True)
+    term = Timeline((Step(1, 4, HALF), Step(7, None, ONE))).to_term(ONE, events=3, native=True)
+    assert (term.peak, term.weights, term.is_native) == (1, (TickWeight(1, None, Fraction(1)),), True)
 
 
 def test_it_ends_with_the_tick_it_is_told() -> None:
     steps = (Step(2, 4, HALF), Step(7, None, ONE))
-    assert Timeline(steps).until(1) is None
-    assert Timeline(steps).until(3) == Timeline((Step(2, 3, HALF),))
-    assert Timeline(steps).until(5) == Timeline((Step(2, 4, HALF),))
-    assert Timeline(steps).until(9) == Timeline((Step(2, 4, HALF), Step(7, 9, ONE)))
-    assert Timeline(steps[:1]).until(99) == Timeline(steps[:1])
+    assert Timeline(steps).truncate(1) is None
+    assert Timeline(steps).truncate(3) == Timeline((Step(2, 3, HALF),))
+    assert Timeline(steps).truncate(5) == Timeline((Step(2, 4, HALF),))
+    assert Timeline(steps).truncate(9) == Timeline((Step(2, 4, HALF), Step(7, 9, ONE)))
+    assert Timeline(steps[:1]).truncate(99) == Timeline(steps[:1])
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.privacy import Event, Ledger, Pure, Reach, Tick, User, WEvent, Zcdp, across_groups
-from streamgauge.privacy.reach import event_reach
+from streamgauge.privacy import Event, Ledger, Pure, Sensitivity, Tick, User, WEvent, Zcdp, compose_groups
+from streamgauge.privacy.sensitivity import event_sensitivity
 
 law = settings(deadline=None, max_examples=60)
 bounds = st.tuples(st.integers(-4, 4), st.integers(-4, 4)).map(sorted)
@@ -38,7 +38,7 @@ def coordinates(before: list[Contribution], after: list[Contribution]) -> int:
 @law
 @given(bounds, st.integers(1, 3))
 def test_a_present_event_reaches_its_largest_value(bound: list[int], groups: int) -> None:
-    reach = Event().reach(*bound, groups=groups)
+    reach = Event().sensitivity(*bound, groups=groups)
     present = contributions(*bound, groups, dropped=False)
     assert (reach.l1, reach.l2_squared) == moves(present, [(0,) * groups])
     assert reach.coordinates == 1
@@ -47,7 +47,7 @@ def test_a_present_event_reaches_its_largest_value(bound: list[int], groups: int
 @law
 @given(bounds, st.integers(1, 3))
 def test_a_replaced_event_whose_value_decides_reaches_the_worst_pair(bound: list[int], groups: int) -> None:
-    reach = Event(replace=True).reach(*bound, groups=groups)
+    reach = Event(replace=True).sensitivity(*bound, groups=groups)
     possible = contributions(*bound, groups, dropped=True)
     assert (reach.l1, reach.l2_squared) == moves(possible, possible)
     assert reach.coordinates == max(1, coordinates(possible, possible)) or bound == [0, 0]
@@ -56,7 +56,7 @@ def test_a_replaced_event_whose_value_decides_reaches_the_worst_pair(bound: list
 @law
 @given(bounds)
 def test_a_replaced_event_that_stays_where_it_is_reaches_the_span(bound: list[int]) -> None:
-    reach = Event(replace=True).reach(*bound, groups=5, value_decides=False)
+    reach = Event(replace=True).sensitivity(*bound, groups=5, value_decides=False)
     possible = contributions(*bound, 1, dropped=False)
     assert (reach.l1, reach.l2_squared) == moves(possible, possible)
 
@@ -67,15 +67,15 @@ def test_a_user_and_a_tick_reach_all_events_of_a_tick(bound: list[int], events: 
     one = contributions(*bound, groups, dropped=True)
     together = [tuple(map(sum, zip(*chosen, strict=True))) for chosen in product(one, repeat=events)]
     for unit in (User(events, 7), Tick(events)):
-        reach = unit.reach(*bound, groups=groups)
+        reach = unit.sensitivity(*bound, groups=groups)
         assert (reach.l1, reach.l2_squared) == moves(together, [(0,) * groups])
         assert reach.coordinates >= coordinates(together, [(0,) * groups])
 
 
 def test_a_bit_and_a_one_hot_histogram_cost_what_the_conventions_say() -> None:
-    assert Event(replace=True).reach(0, 1, value_decides=False).l1 == 1
-    assert Event(replace=True).reach(1, 1, groups=10).l1 == 2
-    assert Event(replace=True).reach(1, 1, groups=10).l2_squared == 2
+    assert Event(replace=True).sensitivity(0, 1, value_decides=False).l1 == 1
+    assert Event(replace=True).sensitivity(1, 1, groups=10).l1 == 2
+    assert Event(replace=True).sensitivity(1, 1, groups=10).l2_squared == 2
 
 
 def test_units_say_how_many_ticks_they_touch() -> None:
@@ -83,33 +83,33 @@ def test_units_say_how_many_ticks_they_touch() -> None:
     assert Event(replace=True, moves=True).ticks == 2
     assert not Event(replace=True, moves=True).consecutive
     assert [unit.events for unit in (Event(), WEvent(5), User(2, 9))] == [1, 1, 2]
-    assert [unit.frees for unit in (Event(), WEvent(5), User(2, 9))] == [True, True, False]
+    assert [unit.frees_unused_ticks for unit in (Event(), WEvent(5), User(2, 9))] == [True, True, False]
 
 
 def test_a_tick_is_one_tick_of_many_events_and_pays_for_them_all() -> None:
     unit = Tick(3)
-    assert (unit.ticks, unit.events, unit.consecutive, unit.frees) == (1, 3, True, True)
+    assert (unit.ticks, unit.events, unit.consecutive, unit.frees_unused_ticks) == (1, 3, True, True)
     assert unit.spans_groups
     assert not unit.replace
-    assert across_groups([Pure(1), Pure(2)], unit) == Pure(3)
+    assert compose_groups([Pure(1), Pure(2)], unit) == Pure(3)
     pure, zcdp = Ledger(Pure(6), unit), Ledger(Zcdp(9), unit)
     pure.charge("first", Pure(1), first=1, last=5)
     pure.charge("second", Pure(2), first=6)
     zcdp.charge("first", Zcdp(1))
-    assert pure.spent(1, 5) == Pure(3)
-    assert pure.spent() == Pure(6)
-    assert zcdp.spent() == Zcdp(9)
+    assert pure.spent_loss(1, 5) == Pure(3)
+    assert pure.spent_loss() == Pure(6)
+    assert zcdp.spent_loss() == Zcdp(9)
     counter = pure.charge("per tick", Pure(3), last=5, per_tick=True)
-    assert pure.left(1, 5).epsilon == 0
+    assert pure.remaining_loss(1, 5).epsilon == 0
     pure.end(counter, ingested=2)
-    assert pure.left(3, 5) == Pure(3)
+    assert pure.remaining_loss(3, 5) == Pure(3)
 
 
 def test_a_reach_is_exact_and_comparable_and_prints_what_was_typed() -> None:
-    assert Reach(0.1, "1/100") == Reach("1/10", "0.01", np.int64(1))
-    assert hash(Reach(2, 2, 2)) == hash(Reach(2, 2, 2))
-    assert Reach(6, 14, 3).times(2) == Reach(12, 56, 6)
-    assert repr(Reach("1/3", "1/9")) == "Reach(l1=1/3, l2_squared=1/9, coordinates=1)"
+    assert Sensitivity(0.1, "1/100") == Sensitivity("1/10", "0.01", np.int64(1))
+    assert hash(Sensitivity(2, 2, 2)) == hash(Sensitivity(2, 2, 2))
+    assert Sensitivity(6, 14, 3).scale(2) == Sensitivity(12, 56, 6)
+    assert repr(Sensitivity("1/3", "1/9")) == "Sensitivity(l1=1/3, l2_squared=1/9, coordinates=1)"
 
 
 def test_units_are_values_that_print() -> None:
@@ -129,14 +129,14 @@ def test_units_are_values_that_print() -> None:
         (lambda: User(1, -2), "max_ticks must be at least 1, got -2"),
         (lambda: Tick(0), "max_events must be at least 1, got 0"),
         (lambda: Tick(2.5), "max_events must be a whole number, got 2.5"),
-        (lambda: Reach(-1, 1), "l1 must not be negative, got -1"),
-        (lambda: Reach(1, -1), "l2_squared must not be negative, got -1"),
-        (lambda: Reach(2, 5), r"l2_squared must be at most l1\*\*2 = 4, got 5"),
-        (lambda: Reach(2, 2, 0), "coordinates must be at least 1, got 0"),
-        (lambda: Reach(2, 2), r"coordinates must be at least 2 where l2_squared is below l1\*\*2 = 4, got 1"),
+        (lambda: Sensitivity(-1, 1), "l1 must not be negative, got -1"),
+        (lambda: Sensitivity(1, -1), "l2_squared must not be negative, got -1"),
+        (lambda: Sensitivity(2, 5), r"l2_squared must be at most l1\*\*2 = 4, got 5"),
+        (lambda: Sensitivity(2, 2, 0), "coordinates must be at least 1, got 0"),
+        (lambda: Sensitivity(2, 2), r"coordinates must be at least 2 where l2_squared is below l1\*\*2 = 4, got 1"),
         (lambda: Event(moves=True), "moves must be False unless events are replaced, got True"),
-        (lambda: Event().reach(3, 2), "lower must be at most upper, got 3 above 2"),
-        (lambda: event_reach(0, 1, replace=True, groups=0), "groups must be at least 1, got 0"),
+        (lambda: Event().sensitivity(3, 2), "lower must be at most upper, got 3 above 2"),
+        (lambda: event_sensitivity(0, 1, replace=True, groups=0), "groups must be at least 1, got 0"),
     ],
 )
 def test_bad_settings_are_refused_in_the_house_words(build: object, text: str) -> None:
@@ -146,6 +146,6 @@ def test_bad_settings_are_refused_in_the_house_words(build: object, text: str) -
 
 def test_an_event_that_may_move_pays_its_whole_value_at_the_tick_that_it_leaves() -> None:
     staying, moving = Event(replace=True), Event(replace=True, moves=True)
-    assert staying.reach(4, 5, value_decides=False).l1 == 1
-    assert moving.reach(4, 5, value_decides=False) == moving.reach(4, 5)
-    assert moving.reach(4, 5).l1 >= 5
+    assert staying.sensitivity(4, 5, value_decides=False).l1 == 1
+    assert moving.sensitivity(4, 5, value_decides=False) == moving.sensitivity(4, 5)
+    assert moving.sensitivity(4, 5).l1 >= 5

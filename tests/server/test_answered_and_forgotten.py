@@ -9,22 +9,20 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from test_connections import Hand, serving, short
 from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
-from streamgauge.server.connections import Connection
+from streamgauge.server.http.connections import HttpConnection
+from tests.server.test_connections import Hand, serving, short
 
-POST = (
-    b"POST /api/events HTTP/1.1\r\nHost: here\r\nIdempotency-Key: patient-4711\r\nContent-Length: 2\r\n\r\n"
-)
+POST = b"POST /api/events HTTP/1.1\r\nHost: here\r\nIdempotency-Key: patient-4711\r\nContent-Length: 2\r\n\r\n"
 
 
-def begun(*sent: bytes) -> tuple[Connection, ServerState, Hand]:
+def begun(*sent: bytes) -> tuple[HttpConnection, ServerState, Hand]:
     loop, state = Hand(), ServerState()
     config = uvicorn.Config(short, log_config=None, lifespan="off")
     config.load()
-    line = Connection(config, state, {}, _loop=loop)  # type: ignore[arg-type]
+    line = HttpConnection(config, state, {}, _loop=loop)  # type: ignore[arg-type]
     line.connection_made(Hand())  # type: ignore[arg-type]
     for each in sent:
         line.data_received(each)
@@ -33,15 +31,13 @@ def begun(*sent: bytes) -> tuple[Connection, ServerState, Hand]:
 
 def answer(cycle: RequestResponseCycle) -> None:
     async def reply() -> None:
-        await cycle.send(
-            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
-        )
+        await cycle.send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await cycle.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     asyncio.run(reply())
 
 
-def held(line: Connection) -> str:
+def held(line: HttpConnection) -> str:
     """All that a line has of its own, as text."""
     return repr([line.scope, line.headers, line.cycle and line.cycle.scope, gc.get_referents(line.conn)])
 

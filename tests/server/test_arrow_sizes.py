@@ -1,27 +1,24 @@
 """Arrow streams that ask for much memory: refused before it is allocated, and columns that are read."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import arrow_bodies
 import pyarrow as arrow
 import pytest
-from arrow_bodies import MOST, REGION, repeated, schema, stream, views
-from people import VISIT, House, clinic
 
-from streamgauge.server import arrow_batches
-from streamgauge.server.arrow_batches import arrow_lines
-from streamgauge.server.arrow_sizes import check_sizes
-from streamgauge.server.batches import ARROW
-from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.http import bodies as arrow_batches
+from streamgauge.server.http.arrow_sizes import check_sizes
+from streamgauge.server.http.bodies import ARROW_TYPE, arrow_to_lines
+from streamgauge.server.http.errors import HttpError
+from tests.support import ROOT, arrow_bodies
+from tests.support.arrow_bodies import MOST, REGION, repeated, schema, stream, views
+from tests.support.people import VISIT, House, clinic
 
 DECLARED = clinic(Path("/nowhere")).stream
 BODIES = arrow_bodies.bodies()
-PROGRAM = Path(arrow_bodies.__file__)
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +27,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | 
     folder = tmp_path_factory.mktemp("bodies")
     for number, (body, _) in enumerate(BODIES.values()):
         (folder / f"{number:03}").write_bytes(body)
-    path = os.pathsep.join(filter(None, [str(PROGRAM.parent), os.environ.get("PYTHONPATH")]))
     found = subprocess.run(
-        [sys.executable, PROGRAM, folder],
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, "-m", "tests.support.arrow_bodies", folder],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -75,33 +71,27 @@ def test_hostile_bodies_are_small() -> None:
 def test_texts_of_every_kind_are_read(column: Any, compression: str | None) -> None:
     other = ("other", arrow.array([[1], [2], [3]]))
     body = stream(other, (REGION, column), compression=compression)
-    lines = arrow_lines(body, DECLARED, MOST).splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {"region": "north"},
-        {"region": None},
-        {"region": "south"},
-    ]
+    lines = arrow_to_lines(body, DECLARED, MOST).splitlines()
+    assert [json.loads(line) for line in lines] == [{"region": "north"}, {"region": None}, {"region": "south"}]
 
 
-@pytest.mark.parametrize(
-    "column", [repeated("y" * 50_000, 20), views("y" * 50_000, 20)], ids=["dictionary", "views"]
-)
+@pytest.mark.parametrize("column", [repeated("y" * 50_000, 20), views("y" * 50_000, 20)], ids=["dictionary", "views"])
 def test_long_texts_are_read_a_few_rows_at_a_time(column: Any) -> None:
-    lines = arrow_lines(stream((REGION, column)), DECLARED, 2 * MOST).splitlines()
+    lines = arrow_to_lines(stream((REGION, column)), DECLARED, 2 * MOST).splitlines()
     assert [len(json.loads(line)["region"]) for line in lines] == [50_000] * 20
 
 
 def test_dictionary_of_many_batches_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    measure, dictionaries = arrow_batches._rows_at_once, []
+    measure, dictionaries = arrow_batches._compute_chunk_rows, []
 
     def count(found: Any, column: Any) -> int:
         dictionaries.append(column.dictionary.to_pylist())
         return measure(found, column)
 
-    monkeypatch.setattr(arrow_batches, "_rows_at_once", count)
+    monkeypatch.setattr(arrow_batches, "_compute_chunk_rows", count)
     first, second = encoded([0, None], ["north", "south"]), encoded([1, 0], ["east", "west"])
     body = stream_of(*[first] * 50, *[second] * 50)
-    regions = [json.loads(line)["region"] for line in arrow_lines(body, DECLARED, MOST).splitlines()]
+    regions = [json.loads(line)["region"] for line in arrow_to_lines(body, DECLARED, MOST).splitlines()]
     assert regions == ["north", None] * 50 + ["west", "east"] * 50
     assert dictionaries == [["north", "south"], ["east", "west"]]
 
@@ -109,17 +99,17 @@ def test_dictionary_of_many_batches_is_validated_once(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("index", [2, -1, 127])
 def test_index_beyond_a_dictionary_that_is_known_is_refused(index: int) -> None:
     good, bad = encoded([0, 1], ["north", "south"]), encoded([0, index], ["north", "south"])
-    assert len(arrow_lines(stream_of(good, good), DECLARED, MOST).splitlines()) == 4
-    with pytest.raises(HttpRefusal, match="must be an Arrow stream"):
-        arrow_lines(stream_of(good, bad), DECLARED, MOST)
+    assert len(arrow_to_lines(stream_of(good, good), DECLARED, MOST).splitlines()) == 4
+    with pytest.raises(HttpError, match="must be an Arrow stream"):
+        arrow_to_lines(stream_of(good, bad), DECLARED, MOST)
 
 
 def test_later_dictionary_is_validated_too() -> None:
     no_text = arrow.Array.from_buffers(arrow.string(), 2, arrow.array([b"\xff", b"a"]).buffers())
     bad = arrow.DictionaryArray.from_arrays(arrow.array([0, 1], arrow.int8()), no_text)
     for batches in ([bad], [encoded([0, 1], ["north", "south"]), bad]):
-        with pytest.raises(HttpRefusal, match="must be an Arrow stream"):
-            arrow_lines(stream_of(*batches), DECLARED, MOST)
+        with pytest.raises(HttpError, match="must be an Arrow stream"):
+            arrow_to_lines(stream_of(*batches), DECLARED, MOST)
 
 
 def test_views_are_added_up_before_they_are_validated() -> None:
@@ -127,8 +117,8 @@ def test_views_are_added_up_before_they_are_validated() -> None:
     column = views("\udcff" * 1000, 2 * MOST // 1000)
     values = arrow.DictionaryArray.from_arrays(arrow.array([0], arrow.int8()), column)
     for each in (column, values):
-        with pytest.raises(HttpRefusal) as found:
-            arrow_lines(stream((REGION, each)), DECLARED, MOST)
+        with pytest.raises(HttpError) as found:
+            arrow_to_lines(stream((REGION, each)), DECLARED, MOST)
         assert found.value.status == 413
 
 
@@ -153,21 +143,21 @@ def test_column_that_is_not_declared_is_not_read() -> None:
     offsets = arrow.py_buffer(b"\x00\x00\x00\x00\x09\x00\x00\x00\x01\x00\x00\x00")
     torn = arrow.Array.from_buffers(arrow.string(), 2, [None, offsets, arrow.py_buffer(b"ab")])
     body = stream((REGION, arrow.array(["north", "south"])), ("other", torn))
-    assert arrow_lines(body, DECLARED, MOST) == b'{"region": "north"}\n{"region": "south"}\n'
-    with pytest.raises(HttpRefusal, match="must be an Arrow stream"):
-        arrow_lines(stream((REGION, torn)), DECLARED, MOST)
+    assert arrow_to_lines(body, DECLARED, MOST) == b'{"region": "north"}\n{"region": "south"}\n'
+    with pytest.raises(HttpError, match="must be an Arrow stream"):
+        arrow_to_lines(stream((REGION, torn)), DECLARED, MOST)
 
 
 @pytest.mark.parametrize("version", [arrow.ipc.MetadataVersion.V4, arrow.ipc.MetadataVersion.V5])
 def test_streams_of_both_versions_are_read(version: Any) -> None:
     body = stream((REGION, arrow.array(["north"])), metadata_version=version)
-    assert arrow_lines(body, DECLARED, MOST) == b'{"region": "north"}\n'
+    assert arrow_to_lines(body, DECLARED, MOST) == b'{"region": "north"}\n'
 
 
 def test_bound_counts_compressed_buffers_by_their_stated_length() -> None:
     body = stream((REGION, arrow.array(["x" * 100_000])), compression="zstd")
     assert check_sizes(arrow, body, 101_000).names == ["region"]
-    with pytest.raises(HttpRefusal) as found:
+    with pytest.raises(HttpError) as found:
         check_sizes(arrow, body, 100_000)
     assert (found.value.status, found.value.code) == (413, "too_large")
 
@@ -179,8 +169,8 @@ def test_stream_that_is_cut_or_changed_anywhere_is_refused_or_read() -> None:
     for place in range(len(whole)):
         for body in (whole[:place], whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]):
             try:
-                answers.add(type(arrow_lines(body, DECLARED, MOST)))
-            except HttpRefusal as refusal:
+                answers.add(type(arrow_to_lines(body, DECLARED, MOST)))
+            except HttpError as refusal:
                 answers.add(refusal.status)
     assert answers <= {bytes, 400, 413, 422}
     assert {bytes, 400, 413} <= answers
@@ -189,16 +179,16 @@ def test_stream_that_is_cut_or_changed_anywhere_is_refused_or_read() -> None:
 def test_number_of_references_counts_not_the_length_of_the_schema() -> None:
     assert check_sizes(arrow, schema(fields=3), MOST).names == ["n", "n", "n"]
     assert check_sizes(arrow, schema(depth=3), MOST).field(0).type.num_fields == 2
-    with pytest.raises(HttpRefusal):
+    with pytest.raises(HttpError):
         check_sizes(arrow, schema(fields=3000), MOST)
 
 
 def test_server_refuses_a_hostile_body_and_goes_on(tmp_path: Path) -> None:
     client = House(tmp_path, max_body="1MiB").client("curator")
-    headers = {"Content-Type": ARROW, "Batch-Key": "k"}
+    headers = {"Content-Type": ARROW_TYPE, "Batch-Key": "k"}
     for name in ("a compressed dictionary", "a compressed column that is not declared", "nulls"):
         reply = client.post("/api/events", content=BODIES[name][0], headers=headers)
         error = reply.json()["error"]
-        assert (reply.status_code, error["code"], error["taken"]) == (413, "too_large", False)
+        assert (reply.status_code, error["code"], error["accepted"]) == (413, "too_large", False)
     lines = {"Content-Type": "application/x-ndjson", "Batch-Key": "k"}
     assert client.post("/api/events", content=VISIT, headers=lines).status_code == 200

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import House, code_of
 
-from streamgauge.pipeline import asked as asked_module
-from streamgauge.pipeline.asked import AskedRelease, release_of_json
-from streamgauge.pipeline.store import Act
-from streamgauge.query.planner import planned
-from streamgauge.server import asking
-from streamgauge.server.turns import NotRunning, Refused, Stops
+from streamgauge.plan.planner import plan_release
+from streamgauge.runtime.adhoc import planning as asked_module
+from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
+from streamgauge.server.commands import CommandRefusedError, NotRunningError, RunStoppingError
+from streamgauge.server.routes import adhoc as asking
+from streamgauge.store.store import LedgerEntry
+from tests.support.people import House, code_of
 
 ASKED = {
     "name": "norths",
@@ -41,9 +41,9 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-def charged(name: str, epsilon: str, time: int, **more: Any) -> Act:
+def charged(name: str, epsilon: str, time: int, **more: Any) -> LedgerEntry:
     body = {"release": name, "loss": {"epsilon": epsilon}, "first": 1, "last": None, "block": "", **more}
-    return Act("charge", body, time)
+    return LedgerEntry("charge", body, time)
 
 
 def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
@@ -52,7 +52,7 @@ def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
     assert reply.status_code == 200
     assert told["release"]["loss"] == {"epsilon": "1/10"}
     assert told["release"]["errors"][0]["stddev"] > 0
-    assert told["refused"] == []
+    assert told["refusals"] == []
     assert house.runner.asked == []
 
 
@@ -60,7 +60,7 @@ def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch:
     """In the store the open tick is written when a batch is: whoever saw it would see that somebody came."""
     opened: list[int] = []
     monkeypatch.setattr(asked_module, "first_tick", lambda file: opened.pop())
-    start, tick, ahead = house.file.stream.start, house.file.stream.tick, house.file.stream.earliness
+    start, tick, ahead = house.file.stream.start, house.file.stream.tick, house.file.stream.allowed_earliness
     for ticks in (0, 1, 41):
         house.runner.time = start + ticks * tick + 5
         told = house.client("analyst").post("/api/plan", json=ASKED).json()
@@ -69,12 +69,10 @@ def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch:
 
 def test_a_plan_tells_what_would_be_refused(house: House) -> None:
     told = house.client("analyst").post("/api/plan", json={**ASKED, "epsilon": 0.7}).json()
-    assert len(told["refused"]) == 1
-    told = (
-        house.client("analyst").post("/api/plan", json={**ASKED, "sql": "SELECT name FROM patients"}).json()
-    )
+    assert len(told["refusals"]) == 1
+    told = house.client("analyst").post("/api/plan", json={**ASKED, "sql": "SELECT name FROM patients"}).json()
     assert told["release"] is None
-    assert len(told["refused"]) == 1
+    assert len(told["refusals"]) == 1
 
 
 def test_a_release_is_charged_in_the_name_and_share_of_who_asks(house: House) -> None:
@@ -82,12 +80,12 @@ def test_a_release_is_charged_in_the_name_and_share_of_who_asks(house: House) ->
     assert reply.status_code == 201
     assert reply.headers["Location"] == reply.json()["href"] == "/api/releases/norths"
     ((asked, share),) = house.runner.asked
-    assert (asked.release.name, asked.by, share) == ("norths", "ana", Fraction(1, 2))
+    assert (asked.release.name, asked.requested_by, share) == ("norths", "ana", Fraction(1, 2))
 
 
 def test_beyond_the_share_nothing_is_asked_of_the_run(house: House) -> None:
     reply = house.client("analyst").post("/api/releases", json={**ASKED, "epsilon": 0.7})
-    assert code_of(reply) == (409, "refused")
+    assert code_of(reply) == (409, "release_rejected")
     assert reply.json()["error"]["reasons"]
     assert house.runner.asked == []
 
@@ -97,7 +95,7 @@ def test_the_curator_has_no_share_to_keep_to(house: House) -> None:
 
 
 def test_a_mechanism_what_is_expected_and_alerts_are_asked_for_as_in_the_file(house: House) -> None:
-    more = {"mechanism": {"name": "Pegasus", "split": "2/3"}, "expected": "1/200"}
+    more = {"mechanism": {"name": "Pegasus", "split": "2/3"}, "expected_events": "1/200"}
     asked = {**ASKED, **more, "alerts": {"kind": "jump", "size": 5}}
     told = house.client("analyst").post("/api/plan", json=asked).json()["release"]
     assert told["parts"][0]["mechanism"].startswith("Pegasus(")
@@ -106,13 +104,13 @@ def test_a_mechanism_what_is_expected_and_alerts_are_asked_for_as_in_the_file(ho
     assert house.client("analyst").post("/api/releases", json=asked).status_code == 201
     ((kept, _),) = house.runner.asked
     assert kept.release.settings == {"split": Fraction(2, 3)}
-    assert (kept.release.expected, len(kept.release.alerts)) == (1 / 200, 1)
+    assert (kept.release.expected_events, len(kept.release.alerts)) == (1 / 200, 1)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"expected": "a few"}, "expected must be a number above 0"),
+        ({"expected_events": "a few"}, "expected_events must be a number above 0"),
         ({"mechanism": "Pegasos"}, "did you mean Pegasus?"),
         ({"alerts": {"kind": "jump"}}, "alerts.size must be a number"),
         ({"epsilon": -1}, "epsilon must be"),
@@ -130,15 +128,13 @@ def test_a_value_that_breaks_its_rule_is_told_as_in_the_file(house: House, chang
         assert said in reply.json()["error"]["message"]
 
 
-def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(
-    house: House, slept: list[float]
-) -> None:
+def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(house: House, slept: list[float]) -> None:
     """However long it took: the moment of a commit depends on data."""
     for took in (1, 333_333, 999_999):
         house.runner.time = 10**15
         house.runner.answers = takes(house, took)
         house.client("analyst").post("/api/releases", json=ASKED)
-        assert took + round((slept.pop() - asking.MARGIN) * SECOND) == SECOND
+        assert took + round((slept.pop() - asking.CLOCK_MARGIN_SECONDS) * SECOND) == SECOND
 
 
 @pytest.mark.parametrize("phase", [0, 1, 500_000, 999_999])
@@ -150,7 +146,7 @@ def test_an_answer_has_a_whole_delay_from_where_its_turn_begins_whoever_chose_th
         house.runner.time = 10**15 + phase
         house.runner.answers = takes(house, took)
         house.client("analyst").post("/api/releases", json=ASKED)
-        assert house.runner.time + round((slept.pop() - asking.MARGIN) * SECOND) == begins + SECOND
+        assert house.runner.time + round((slept.pop() - asking.CLOCK_MARGIN_SECONDS) * SECOND) == begins + SECOND
 
 
 def takes(house: House, microseconds: int) -> Any:
@@ -163,9 +159,9 @@ def takes(house: House, microseconds: int) -> Any:
 @pytest.mark.parametrize(
     ("failure", "answer"),
     [
-        (Refused(("release norths: charge must be at most",)), (409, "refused")),
-        (NotRunning("the run could not be opened: SinkFailed"), (503, "not_running")),
-        (KeyError("patient 4711"), (500, "bug")),
+        (CommandRefusedError(("release norths: charge must be at most",)), (409, "release_rejected")),
+        (NotRunningError("the run could not be opened: SinkAccessError"), (503, "not_running")),
+        (KeyError("patient 4711"), (500, "internal_error")),
     ],
 )
 def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
@@ -179,13 +175,13 @@ def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
     reply = house.client("analyst").post("/api/releases", json=ASKED)
     assert code_of(reply) == answer
     assert "4711" not in reply.text
-    assert "SinkFailed" not in reply.text
-    assert slept == [0.999999 + asking.MARGIN]
+    assert "SinkAccessError" not in reply.text
+    assert slept == [0.999999 + asking.CLOCK_MARGIN_SECONDS]
 
 
 def test_that_the_server_stops_is_told_at_once(house: House, slept: list[float]) -> None:
     def answers() -> None:
-        raise Stops
+        raise RunStoppingError
 
     house.runner.answers = answers
     reply = house.client("analyst").post("/api/releases", json=ASKED)
@@ -198,18 +194,18 @@ def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[f
     start = house.file.stream.start
     house.runner.time = start + 7 * SECOND
     house.client("analyst").post("/api/releases", json=ASKED)
-    assert slept == [3 + 10 + asking.MARGIN]  # the turn begins at 10 s, and has a whole delay
-    house.runner.acts_so_far = [Act("budget", {"loss": {"epsilon": "1"}}, start + 7 * SECOND)]
+    assert slept == [3 + 10 + asking.CLOCK_MARGIN_SECONDS]  # the turn begins at 10 s, and has a whole delay
+    house.runner.acts_so_far = [LedgerEntry("budget", {"loss": {"epsilon": "1"}}, start + 7 * SECOND)]
     reader = house.client("reader")
     for seconds, acts in ((9, 0), (10, 1)):
         house.runner.time = start + seconds * SECOND
-        assert len(reader.get("/api/ledger/acts").json()["acts"]) == acts
+        assert len(reader.get("/api/ledger/entries").json()["entries"]) == acts
 
 
 def test_more_groups_than_the_file_allows_are_refused(tmp_path: Path) -> None:
-    house = House(tmp_path, max_groups=1)
+    house = House(tmp_path, adhoc={"max_groups": 1})
     grouped = {**ASKED, "sql": "SELECT region, COUNT(*) FROM visits GROUP BY region"}
-    for body, answer in (({"max_groups": 2}, (422, "bad_release")), ({}, (409, "refused"))):
+    for body, answer in (({"max_groups": 2}, (422, "bad_release")), ({}, (409, "release_rejected"))):
         reply = house.client("analyst").post("/api/releases", json={**grouped, **body})
         assert code_of(reply) == answer
         assert "must be at most" in reply.json()["error"]["message"]
@@ -219,10 +215,10 @@ def test_more_groups_than_the_file_allows_are_refused(tmp_path: Path) -> None:
 def taken_in(house: House) -> None:
     """Charges what was asked for, as a run does."""
     house.runner.asked.clear()
-    book = house.runner.book()
-    acts = [book.budget(house.file.stream.budget)]
-    asked = AskedRelease(release_of_json(ASKED, house.file.stream, house.file.server.max_groups), "ana")
-    plan = planned(house.file, asked.signed)
+    book = house.runner.load_ledger()
+    acts = [book.declare_budget(house.file.stream.budget)]
+    asked = AdHocRelease(parse_adhoc_release(ASKED, house.file.stream, house.file.server.adhoc_max_groups), "ana")
+    plan = plan_release(house.file, asked.attributed_release)
     acts += [book.charge("norths", plan, 7), *book.pin({"release.norths": plan.block})]
     house.runner.acts_so_far = acts
 
@@ -234,14 +230,14 @@ def test_who_asks_again_in_the_same_words_is_answered_as_at_first(house: House) 
     assert (reply.status_code, reply.json()["release"]["first_tick"]) == (201, 7)
     assert house.runner.asked == []
     for change in ({"epsilon": 0.2}, {"sql": "SELECT COUNT(*) FROM visits"}, {"title": "Another"}):
-        assert code_of(analyst.post("/api/releases", json={**ASKED, **change})) == (409, "refused")
-    assert code_of(house.client("curator").post("/api/releases", json=ASKED)) == (409, "refused")
+        assert code_of(analyst.post("/api/releases", json={**ASKED, **change})) == (409, "release_rejected")
+    assert code_of(house.client("curator").post("/api/releases", json=ASKED)) == (409, "release_rejected")
 
 
 def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: House) -> None:
     def answers() -> None:
         taken_in(house)
-        raise Refused(("release norths must have a name of its own, got one that is taken",))
+        raise CommandRefusedError(("release norths must have a name of its own, got one that is taken",))
 
     house.runner.answers = answers
     assert house.client("analyst").post("/api/releases", json=ASKED).status_code == 201
@@ -250,10 +246,10 @@ def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: H
 def own(house: House) -> None:
     """Two releases that were asked for, one by Ana; and the file's."""
     house.runner.acts_so_far = [
-        Act("budget", {"loss": {"epsilon": "1"}}, 1),
+        LedgerEntry("budget", {"loss": {"epsilon": "1"}}, 1),
         charged("visits", "1/2", 2),
-        charged("norths", "1/10", 3, asked="ana"),
-        charged("souths", "1/10", 4, asked="bea"),
+        charged("norths", "1/10", 3, requested_by="ana"),
+        charged("souths", "1/10", 4, requested_by="bea"),
     ]
 
 
@@ -261,39 +257,39 @@ def test_analysts_end_their_own_releases_and_curators_any_that_was_asked_for(hou
     own(house)
     analyst, curator = house.client("analyst"), house.client("curator")
     assert code_of(analyst.delete("/api/releases/souths")) == (403, "wrong_role")
-    assert code_of(analyst.delete("/api/releases/visits")) == (409, "refused")
-    assert code_of(curator.delete("/api/releases/visits")) == (409, "refused")
+    assert code_of(analyst.delete("/api/releases/visits")) == (409, "release_rejected")
+    assert code_of(curator.delete("/api/releases/visits")) == (409, "release_rejected")
     assert code_of(curator.delete("/api/releases/wests")) == (404, "not_found")
     assert house.runner.ended == []
-    assert analyst.delete("/api/releases/norths").json() == {"release": "norths", "ended": True}
+    assert analyst.delete("/api/releases/norths").json() == {"release": "norths", "is_ended": True}
     assert curator.delete("/api/releases/souths").status_code == 200
     assert house.runner.ended == ["norths", "souths"]
 
 
 def test_who_ends_again_what_was_ended_is_answered_as_at_first(house: House) -> None:
     own(house)
-    end = {"release": "norths", "ingested": 5, "runs_on": True}
-    house.runner.acts_so_far.append(Act("end", end, 5))
+    end = {"release": "norths", "last_tick": 5, "is_draining": True}
+    house.runner.acts_so_far.append(LedgerEntry("end", end, 5))
     reply = house.client("analyst").delete("/api/releases/norths")
-    assert (reply.status_code, reply.json()) == (200, {"release": "norths", "ended": True})
+    assert (reply.status_code, reply.json()) == (200, {"release": "norths", "is_ended": True})
     assert house.runner.ended == []
 
 
 def test_plans_are_counted_asks_among_them(tmp_path: Path) -> None:
-    house = House(tmp_path, max_plans_per_minute=2)
+    house = House(tmp_path, adhoc={"max_plans_per_minute": 2})
     analyst, curator = house.client("analyst"), house.client("curator")
     assert analyst.post("/api/plan", json=ASKED).status_code == 200
     assert analyst.post("/api/releases", json=ASKED).status_code == 201
     for path in ("/api/plan", "/api/releases"):
         reply = analyst.post(path, json=ASKED)
-        assert code_of(reply) == (429, "rate")
+        assert code_of(reply) == (429, "rate_limited")
         assert "planned must be at most 2 a minute" in reply.json()["error"]["message"]
     assert curator.post("/api/plan", json=ASKED).status_code == 200
 
 
 def test_one_plan_is_made_at_a_time_and_few_may_wait(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else what analysts plan could make a round so long that the clock tells what came."""
-    at_once, most, usual = [0], [0], asking.plan_asked
+    at_once, most, usual = [0], [0], asking.plan_adhoc
 
     def counted(*told: Any, **more: Any) -> Any:
         at_once[0] += 1
@@ -308,8 +304,8 @@ def test_one_plan_is_made_at_a_time_and_few_may_wait(house: House, monkeypatch: 
         plans = [client.asked("POST", "/api/plan", json=ASKED) for _ in range(count)]
         return [reply.status_code for reply in await gather(*plans)]
 
-    monkeypatch.setattr(asking, "plan_asked", counted)
-    monkeypatch.setattr(asking, "WAITING", 2)
+    monkeypatch.setattr(asking, "plan_adhoc", counted)
+    monkeypatch.setattr(asking, "MAX_WAITING_PLANS", 2)
     found = run(many(8))
     assert most == [1]
     assert set(found) == {200, 503}
@@ -321,7 +317,7 @@ def test_a_session_tells_what_is_left_of_a_share(house: House) -> None:
         "role": "analyst",
         "name": "ana",
         "share": "1/2",
-        "left": {"epsilon": "2/5"},
+        "remaining": {"epsilon": "2/5"},
     }
 
 
@@ -329,13 +325,13 @@ def test_the_ledger_is_that_of_the_last_multiple_of_the_delay(house: House) -> N
     """When a charge was committed depends on data; when it is shown, and as of when, on the clock."""
     late = 10**15 + 250_000
     house.runner.acts_so_far = [
-        Act("budget", {"loss": {"epsilon": "1"}}, 10**15 - 1),
-        charged("norths", "1/10", late, asked="ana"),
+        LedgerEntry("budget", {"loss": {"epsilon": "1"}}, 10**15 - 1),
+        charged("norths", "1/10", late, requested_by="ana"),
     ]
     reader = house.client("reader")
     house.runner.time = 10**15 + 999_999
-    assert [act["kind"] for act in reader.get("/api/ledger/acts").json()["acts"]] == ["budget"]
+    assert [act["kind"] for act in reader.get("/api/ledger/entries").json()["entries"]] == ["budget"]
     house.runner.time = 10**15 + SECOND
     assert reader.get("/api/ledger").json()["spent"] == {"epsilon": "1/10"}
-    acts = reader.get("/api/ledger/acts").json()["acts"]
+    acts = reader.get("/api/ledger/entries").json()["entries"]
     assert [act["time"] for act in acts] == ["2001-09-09T01:46:40Z", "2001-09-09T01:46:41Z"]

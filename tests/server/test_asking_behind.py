@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import House, code_of
-from served import file_of, running, stepped
 
-from streamgauge.pipeline.options import Progress
-from streamgauge.server.errors import Guard
+from streamgauge.runtime.options import Progress
+from streamgauge.server.http.errors import ErrorMiddleware
 from streamgauge.server.runner import Runner
+from tests.support.people import House, code_of
+from tests.support.served import file_of, running, stepped
 
-PRIVATE = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+PRIVATE = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
 RUNNING = {"name": "n", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/2"}
 ASKED = {"name": "asked", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": "1/8"}
 
@@ -28,7 +28,7 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 @pytest.fixture
 def behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Runner, "catching_up", True)
+    monkeypatch.setattr(Runner, "is_catching_up", True)
 
 
 @pytest.mark.usefixtures("behind")
@@ -47,25 +47,25 @@ def test_an_intrusion_is_not_announced_to_a_run_that_catches_up(tmp_path: Path) 
 
 def test_who_waits_for_a_turn_as_a_run_falls_behind_is_told_to_come_back(runner: Runner) -> None:
     analyst = House(runner.file.folder, runner).client("analyst")
-    far = Progress(1, None, 0, {}, due=10**6)
+    far = Progress(1, None, 0, {}, catch_up_tick=10**6)
 
     async def put_off() -> Any:
         asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
-        while not runner._turns._asked:
+        while not runner._commands._pending:
             await asyncio.sleep(0.001)
-        runner._watch(far)
-        assert runner.catching_up  # until the run itself reports how far it is
+        runner._report_progress(far)
+        assert runner.is_catching_up  # until the run itself reports how far it is
         return await asyncio.wait_for(asked, 20)
 
     reply = asyncio.run(put_off())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
-    assert "asked" not in runner.names()
+    assert "asked" not in runner.list_names()
 
 
 def test_a_run_that_is_over_is_not_behind(runner: Runner) -> None:
-    runner._watch(Progress(1, None, 0, {}, due=10**6))
+    runner._report_progress(Progress(1, None, 0, {}, catch_up_tick=10**6))
     runner.stop()
-    assert not runner.catching_up
+    assert not runner.is_catching_up
 
 
 def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runner) -> None:
@@ -73,14 +73,14 @@ def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runne
 
     async def stopped() -> Any:
         asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
-        while not runner._turns._asked:
+        while not runner._commands._pending:
             await asyncio.sleep(0.001)
-        runner.let_go()
+        runner.disconnect_readers()
         return await asyncio.wait_for(asked, 20)
 
     reply = asyncio.run(stopped())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "10")
-    assert not runner._turns.at_hand.stop.is_set()
+    assert not runner._commands.current.stop.is_set()
 
 
 def test_a_request_that_is_cancelled_as_the_server_stops_is_answered() -> None:
@@ -96,7 +96,7 @@ def test_a_request_that_is_cancelled_as_the_server_stops_is_answered() -> None:
         return {"type": "http.disconnect"}
 
     async def cancelled() -> None:
-        guard = Guard(waits, log=lambda line: None)
+        guard = ErrorMiddleware(waits, log=lambda line: None)
         task = asyncio.ensure_future(guard({"type": "http"}, receive, send))
         await asyncio.sleep(0)
         task.cancel()

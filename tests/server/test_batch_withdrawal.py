@@ -10,28 +10,28 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from people import VISIT, House, Still, clinic
-from served import Stepped, committed, eventually, file_of, stepped
 
-from streamgauge.pipeline.options import Options
-from streamgauge.query.blocks import Block
-from streamgauge.server import events
+from streamgauge.records.blocks import Block
+from streamgauge.runtime.options import Options
+from streamgauge.server.routes import events
 from streamgauge.server.runner import Runner
-from streamgauge.sources import passing_inbox
-from streamgauge.sources.inbox import InboxClosed
-from streamgauge.sources.lines import BLOCK
-from streamgauge.sources.passing_inbox import PassingInbox
-from streamgauge.testing import SilentNoise
+from streamgauge.sources import http_ephemeral as passing_inbox
+from streamgauge.sources.http import InboxClosedError
+from streamgauge.sources.http_ephemeral import EphemeralInbox
+from streamgauge.sources.line_reader import BLOCK_BYTES
+from streamgauge.testing.noise import SilentNoise
+from tests.support.people import VISIT, House, Still, clinic
+from tests.support.served import Stepped, committed, eventually, file_of, stepped
 
 HEADERS = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
 COUNT = {"name": "n", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/2"}
-PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     """A server whose inbox is read by the test alone."""
-    return House(tmp_path, Still(clinic(tmp_path, {"pan_private": True}), PassingInbox(most_waiting=10**6)))
+    return House(tmp_path, Still(clinic(tmp_path, {"pan_private": True}), EphemeralInbox(max_waiting_bytes=10**6)))
 
 
 @pytest.fixture
@@ -41,10 +41,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def post_and(house: House, act: Any) -> Any:
     """Post a batch, act once it waits, return the reply."""
-    posted = asyncio.create_task(
-        house.client("curator").asked("POST", "/api/events", content=VISIT, headers=HEADERS)
-    )
-    while not house.runner.inbox.pressing:
+    posted = asyncio.create_task(house.client("curator").asked("POST", "/api/events", content=VISIT, headers=HEADERS))
+    while not house.runner.inbox.has_waiters:
         await asyncio.sleep(0.001)
     act()
     return await posted
@@ -52,7 +50,7 @@ async def post_and(house: House, act: Any) -> Any:
 
 def verdict(reply: Any) -> tuple[int, str, bool | None]:
     error = reply.json()["error"]
-    return reply.status_code, error["code"], error.get("taken")
+    return reply.status_code, error["code"], error.get("accepted")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -62,23 +60,21 @@ def test_batch_that_no_run_reads_in_time_is_withdrawn(house: House) -> None:
     assert reply.json()["error"]["message"] == (
         "the run did not read the batch, nothing of it is counted: send it again"
     )
-    assert (house.runner.inbox.pressing, house.runner.inbox.read()) == (False, None)
+    assert (house.runner.inbox.has_waiters, house.runner.inbox.read()) == (False, None)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_batch_that_is_being_read_as_time_runs_out_is_accepted(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_that_is_being_read_as_time_runs_out_is_accepted(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run has the batch, and is slow: the sender waits for it and gets no invitation to resend."""
     reading, finish, found = Flag(), Flag(), list[Block | None]()
-    build = passing_inbox.block_of
+    build = passing_inbox.build_block
 
     def slow(batches: list[bytes]) -> Block:
         reading.set()
         assert finish.wait(30)
         return build(batches)
 
-    monkeypatch.setattr(passing_inbox, "block_of", slow)
+    monkeypatch.setattr(passing_inbox, "build_block", slow)
     inbox = house.runner.inbox
     reader = Thread(target=lambda: found.append(inbox.read()))
     tried: list[bool] = []
@@ -97,13 +93,11 @@ def test_batch_that_is_being_read_as_time_runs_out_is_accepted(
     assert found[0].data == VISIT + b"\n"
 
 
-def test_batch_that_waits_as_the_server_stops_is_withdrawn(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events, "LAST_SECONDS", 0.01)
+def test_batch_that_waits_as_the_server_stops_is_withdrawn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "SHUTDOWN_COMMIT_SECONDS", 0.01)
 
     def stop() -> None:
-        house.runner.board.state = "stopping"
+        house.runner.event_buffer.state = "stopping"
 
     reply = asyncio.run(post_and(house, stop))
     assert verdict(reply) == (503, "not_running", False)
@@ -116,7 +110,7 @@ def test_batch_that_waits_as_the_run_ends_was_not_taken(house: House) -> None:
 
 
 def test_batch_that_waits_as_the_run_rests_was_not_taken(house: House) -> None:
-    reply = asyncio.run(post_and(house, house.runner.inbox.rest))
+    reply = asyncio.run(post_and(house, house.runner.inbox.pause))
     assert verdict(reply) == (503, "not_running", False)
 
 
@@ -157,16 +151,14 @@ class Wire:
     async def post(self) -> "asyncio.Task[None]":
         """Begin the request, and wait until its batch waits."""
         task = asyncio.create_task(self.house.app(self.scope(), self.receive, self.send))
-        while not self.house.runner.inbox.pressing:
+        while not self.house.runner.inbox.has_waiters:
             await asyncio.sleep(0.001)
         return task
 
 
-def test_batch_of_a_client_that_disconnects_is_withdrawn(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_of_a_client_that_disconnects_is_withdrawn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that got no reply is likely to retry."""
-    monkeypatch.setattr(events, "LOOK", 0.001)
+    monkeypatch.setattr(events, "POLL_SECONDS", 0.001)
 
     async def disconnect() -> list[Any]:
         wire = Wire(house)
@@ -191,34 +183,30 @@ def test_request_that_is_cancelled_withdraws_its_batch(house: House) -> None:
         return wire.said
 
     start, body = asyncio.run(cancel())
-    assert (start["status"], json.loads(body["body"])["error"]["taken"]) == (503, False)
+    assert (start["status"], json.loads(body["body"])["error"]["accepted"]) == (503, False)
     assert house.runner.inbox.read() is None
 
 
 def test_withdrawal_within_a_round_leaves_the_others_of_the_round() -> None:
-    inbox = PassingInbox(most_waiting=10 * BLOCK)
-    half = b" " * (BLOCK // 2 + 1) + b"{}"
+    inbox = EphemeralInbox(max_waiting_bytes=10 * BLOCK_BYTES)
+    half = b" " * (BLOCK_BYTES // 2 + 1) + b"{}"
     tickets = [inbox.put("k", half) for _ in range(3)]
     assert inbox.read() is not None
     late = inbox.put("k", half)
-    assert (inbox.withdraw(tickets[0]), inbox.withdraw(tickets[1]), inbox.withdraw(tickets[1])) == (
-        False,
-        True,
-        False,
-    )
-    assert inbox.caught_up is False
+    assert (inbox.withdraw(tickets[0]), inbox.withdraw(tickets[1]), inbox.withdraw(tickets[1])) == (False, True, False)
+    assert inbox.at_end is False
     assert inbox.read() is not None
-    assert (tickets[2].done.done(), late.done.done(), inbox.caught_up) == (True, False, True)
+    assert (tickets[2].done.done(), late.done.done(), inbox.at_end) == (True, False, True)
     assert inbox.withdraw(late)
-    assert (inbox.caught_up, inbox.read()) == (True, None)
+    assert (inbox.at_end, inbox.read()) == (True, None)
     inbox.close()
-    with pytest.raises(InboxClosed):
+    with pytest.raises(InboxClosedError):
         inbox.put("k", half)
 
 
 def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
     """Six senders that lose their patience at random, against one reader."""
-    inbox, over = PassingInbox(most_waiting=10**8), Flag()
+    inbox, over = EphemeralInbox(max_waiting_bytes=10**8), Flag()
     read, kept, withdrawn = Counter[str](), list[str](), list[str]()
 
     def send(sender: int) -> None:
@@ -231,7 +219,7 @@ def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
             (withdrawn if inbox.withdraw(ticket) else kept).append(name)
 
     def receive() -> None:
-        while not over.is_set() or inbox.pressing:
+        while not over.is_set() or inbox.has_waiters:
             block = inbox.read()
             if block is not None:
                 read.update(json.loads(line)["n"] for line in block.data.splitlines())
@@ -248,11 +236,11 @@ def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
     assert read == Counter(kept)
 
 
-class Gated(PassingInbox):
+class Gated(EphemeralInbox):
     """Is read when a gate is open: a run that is busy with something else."""
 
     def __init__(self, gate: Flag) -> None:
-        super().__init__(most_waiting=10**6)
+        super().__init__(max_waiting_bytes=10**6)
         self.gate = gate
 
     def read(self) -> Block | None:

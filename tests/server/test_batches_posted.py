@@ -12,12 +12,10 @@ import pyarrow as arrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from people import clinic
 
-from streamgauge.server.arrow_batches import arrow_lines
-from streamgauge.server.batches import ARROW, LINES, lines_of
-from streamgauge.server.bodies import JSON
-from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.http.bodies import ARROW_TYPE, JSON_TYPE, NDJSON_TYPE, arrow_to_lines, to_lines
+from streamgauge.server.http.errors import HttpError
+from tests.support.people import clinic
 
 STREAM = clinic(Path("/nowhere")).stream
 VALUES = st.recursive(
@@ -27,14 +25,12 @@ VALUES = st.recursive(
 )
 
 
-def lines(body: bytes, kind: str = JSON, most: int = 10**6) -> bytes:
-    return lines_of(kind, body, STREAM, most)
+def lines(body: bytes, kind: str = JSON_TYPE, most: int = 10**6) -> bytes:
+    return to_lines(kind, body, STREAM, most)
 
 
 def test_an_element_is_the_very_text_that_was_sent() -> None:
-    assert lines(b'[{"t": 1.50e3, "t": "\\u00e9"} ,{"a":[1, 2]}]') == (
-        b'{"t": 1.50e3, "t": "\\u00e9"}\n{"a":[1, 2]}\n'
-    )
+    assert lines(b'[{"t": 1.50e3, "t": "\\u00e9"} ,{"a":[1, 2]}]') == (b'{"t": 1.50e3, "t": "\\u00e9"}\n{"a":[1, 2]}\n')
 
 
 def test_an_object_is_one_line_however_it_is_laid_out() -> None:
@@ -44,7 +40,7 @@ def test_an_object_is_one_line_however_it_is_laid_out() -> None:
 def test_a_number_of_any_length_is_the_text_that_was_sent() -> None:
     """Its record is dropped or not by itself, as it would be on a line of its own."""
     record = b'{"a": -%s}' % (b"9" * 5000)
-    assert lines(record) == lines(record + b"\n", LINES) == record + b"\n"
+    assert lines(record) == lines(record + b"\n", NDJSON_TYPE) == record + b"\n"
     assert lines(b'[{"a": 1}, %s]' % record) == b'{"a": 1}\n' + record + b"\n"
 
 
@@ -62,41 +58,28 @@ def test_lines_say_what_the_array_said(values: list[Any], indent: int | None, es
 @pytest.mark.parametrize(
     "body",
     [
-        *(
-            b"",
-            b"[",
-            b"[1",
-            b"[1,",
-            b"[1,]",
-            b"[,]",
-            b"[1 2]",
-            b"[1]]",
-            b"[1] x",
-            b"{} {}",
-            b'{"a": 1',
-            b"nul",
-        ),
+        *(b"", b"[", b"[1", b"[1,", b"[1,]", b"[,]", b"[1 2]", b"[1]]", b"[1] x", b"{} {}", b'{"a": 1', b"nul"),
         *(b'["\xff"]', b'["a\nb"]', b"[" * 100_000, b"\xef\xbb\xbf[]"),
     ],
 )
 def test_what_is_no_json_is_refused_without_its_text(body: bytes) -> None:
-    with pytest.raises(HttpRefusal, match=r"^body must be JSON in UTF-8, got something else$"):
+    with pytest.raises(HttpError, match=r"^body must be JSON in UTF-8, got something else$"):
         lines(body)
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_lines_or_refused(body: bytes) -> None:
-    for kind in (JSON, ARROW):
-        with suppress(HttpRefusal):
+    for kind in (JSON_TYPE, ARROW_TYPE):
+        with suppress(HttpError):
             assert lines(body, kind).endswith(b"\n") or body.strip() == b"[]"
 
 
 def test_lines_are_as_they_came() -> None:
-    assert lines(b'{"a": 1}\n\xff torn', LINES) == b'{"a": 1}\n\xff torn'
+    assert lines(b'{"a": 1}\n\xff torn', NDJSON_TYPE) == b'{"a": 1}\n\xff torn'
 
 
 def test_other_types_are_refused() -> None:
-    with pytest.raises(HttpRefusal, match="content type must be application/json or") as refusal:
+    with pytest.raises(HttpError, match="content type must be application/json or") as refusal:
         lines(b"a,b", "text/csv")
     assert refusal.value.status == 415
 
@@ -112,7 +95,7 @@ def sent(**columns: Any) -> bytes:
 def test_arrow_becomes_lines_of_declared_columns() -> None:
     when = datetime(2026, 1, 5, 0, 0, 1, tzinfo=UTC)
     body = sent(ts=arrow.array([when, None]), region=["north", "south"], secret=[b"x", b"y"])
-    assert [json.loads(line) for line in lines(body, ARROW).splitlines()] == [
+    assert [json.loads(line) for line in lines(body, ARROW_TYPE).splitlines()] == [
         {"ts": "2026-01-05T00:00:01+00:00", "region": "north"},
         {"ts": None, "region": "south"},
     ]
@@ -120,7 +103,7 @@ def test_arrow_becomes_lines_of_declared_columns() -> None:
 
 def test_arrows_times_are_numbers_where_the_files_are() -> None:
     when = arrow.array([1_500_000], arrow.timestamp("us", "UTC"))
-    found = arrow_lines(sent(ts=when), replace(STREAM, time_format="epoch ms"), 10**6)
+    found = arrow_to_lines(sent(ts=when), replace(STREAM, time_format="epoch ms"), 10**6)
     assert json.loads(found) == {"ts": 1500}
 
 
@@ -132,65 +115,58 @@ def test_a_time_that_is_none_or_in_an_unknown_zone_drops_no_other() -> None:
         "zone": (arrow.timestamp("s", "Nowhere/Else"), "2026-01-05T00:00:01+00:00"),
     }
     for kind, text in kinds.values():
-        lines = arrow_lines(sent(region=arrow.array([near, far, None], kind)), STREAM, 10**6)
+        lines = arrow_to_lines(sent(region=arrow.array([near, far, None], kind)), STREAM, 10**6)
         assert [json.loads(line)["region"] for line in lines.splitlines()] == [text, None, None]
     days = arrow.array([20_458, 2**31 - 1], arrow.int32()).cast(arrow.date32())
-    lines = arrow_lines(sent(region=days.dictionary_encode()), STREAM, 10**6)
+    lines = arrow_to_lines(sent(region=days.dictionary_encode()), STREAM, 10**6)
     assert [json.loads(line)["region"] for line in lines.splitlines()] == ["2026-01-05", None]
     stream = replace(STREAM, time_format="epoch ns")
-    lines = arrow_lines(sent(ts=arrow.array([near, far], arrow.timestamp("s"))), stream, 10**6)
+    lines = arrow_to_lines(sent(ts=arrow.array([near, far], arrow.timestamp("s"))), stream, 10**6)
     assert [json.loads(line)["ts"] for line in lines.splitlines()] == [near * 10**9, None]
 
 
 def test_arrows_decimals_are_numbers_digit_by_digit() -> None:
     exact = arrow.array([Decimal("0.10"), Decimal("-1234567890123456789.01"), None], arrow.decimal128(30, 2))
-    found = lines(sent(region=exact), ARROW).splitlines()
+    found = lines(sent(region=exact), ARROW_TYPE).splitlines()
     assert found == [b'{"region": 0.10}', b'{"region": -1234567890123456789.01}', b'{"region": null}']
     scaled = arrow.array([Decimal("5E+6")], arrow.decimal128(3, -6))
-    assert json.loads(lines(sent(region=scaled), ARROW)) == {"region": 5e6}
+    assert json.loads(lines(sent(region=scaled), ARROW_TYPE)) == {"region": 5e6}
 
 
 def test_numbers_texts_and_times_of_any_width_are_taken() -> None:
-    kinds = [
-        arrow.int8(),
-        arrow.uint64(),
-        arrow.float16(),
-        arrow.float32(),
-        arrow.bool_(),
-        arrow.string_view(),
-    ]
+    kinds = [arrow.int8(), arrow.uint64(), arrow.float16(), arrow.float32(), arrow.bool_(), arrow.string_view()]
     for kind in [*kinds, arrow.date32(), arrow.large_string(), arrow.null()]:
-        assert json.loads(lines(sent(region=arrow.nulls(1, kind)), ARROW)) == {"region": None}
-    assert json.loads(lines(sent(region=arrow.array([1.5], arrow.float16())), ARROW)) == {"region": 1.5}
+        assert json.loads(lines(sent(region=arrow.nulls(1, kind)), ARROW_TYPE)) == {"region": None}
+    assert json.loads(lines(sent(region=arrow.array([1.5], arrow.float16())), ARROW_TYPE)) == {"region": 1.5}
 
 
 @pytest.mark.parametrize(
     "kind", [arrow.binary(), arrow.list_(arrow.int8()), arrow.time64("us"), arrow.duration("s")], ids=str
 )
 def test_a_declared_column_of_another_type_is_refused_as_a_whole_by_name_and_type(kind: Any) -> None:
-    with pytest.raises(HttpRefusal, match=r"^column region must be of numbers") as refusal:
-        lines(sent(ts=["2026-01-05T00:00:01Z"], region=arrow.nulls(1, kind)), ARROW)
+    with pytest.raises(HttpError, match=r"^column region must be of numbers") as refusal:
+        lines(sent(ts=["2026-01-05T00:00:01Z"], region=arrow.nulls(1, kind)), ARROW_TYPE)
     assert refusal.value.status == 422
     assert refusal.value.message.endswith(f"got {kind}")
 
 
 def test_a_record_that_is_too_deep_refuses_its_array() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
-    with pytest.raises(HttpRefusal, match="body must be JSON"):
+    with pytest.raises(HttpError, match="body must be JSON"):
         lines(b'[{"ts": 1}, {"a": ' + deep + b"}]")
-    assert lines(b'{"ts": 1}\n{"a": ' + deep + b"}\n", LINES).startswith(b'{"ts": 1}\n')
+    assert lines(b'{"ts": 1}\n{"a": ' + deep + b"}\n", NDJSON_TYPE).startswith(b'{"ts": 1}\n')
 
 
 def test_a_dictionary_that_repeats_itself_is_stopped_at_the_bound() -> None:
     codes = arrow.array([0] * 5000, arrow.int32())
     body = sent(region=arrow.DictionaryArray.from_arrays(codes, arrow.array(["x" * 10_000])))
     assert len(body) < 100_000
-    with pytest.raises(HttpRefusal, match="at most 1000000 bytes") as refusal:
-        lines(body, ARROW)
+    with pytest.raises(HttpError, match="at most 1000000 bytes") as refusal:
+        lines(body, ARROW_TYPE)
     assert refusal.value.status == 413
 
 
 def test_a_torn_arrow_stream_is_refused() -> None:
     body = sent(region=["north"] * 100)
-    with pytest.raises(HttpRefusal, match="body must be an Arrow stream"):
-        lines(body[: len(body) // 2], ARROW)
+    with pytest.raises(HttpError, match="body must be an Arrow stream"):
+        lines(body[: len(body) // 2], ARROW_TYPE)

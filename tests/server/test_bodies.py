@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from streamgauge.server.bodies import json_object, unpacked, whole_body
-from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.http.bodies import decompress_body, read_body, read_json_object
+from streamgauge.server.http.errors import HttpError
 
 MOST = 1000
 
@@ -31,36 +31,36 @@ def request(parts: list[bytes | None], **headers: str) -> Request:
     return Request({"type": "http", "method": "POST", "headers": named}, receive)  # type: ignore[arg-type]
 
 
-def refused(call: Any) -> HttpRefusal:
-    with pytest.raises(HttpRefusal) as found:
+def refused(call: Any) -> HttpError:
+    with pytest.raises(HttpError) as found:
         asyncio.run(call) if asyncio.iscoroutine(call) else call()
     return found.value
 
 
 def test_a_body_is_whole() -> None:
-    assert asyncio.run(whole_body(request([b"a" * 400, b"b" * 600]), MOST)) == b"a" * 400 + b"b" * 600
+    assert asyncio.run(read_body(request([b"a" * 400, b"b" * 600]), MOST)) == b"a" * 400 + b"b" * 600
 
 
 def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
-    assert refused(whole_body(request([], content_length="1001"), MOST)).status == 413
-    assert refused(whole_body(request([], content_length="9" * 5000), MOST)).status == 413
+    assert refused(read_body(request([], content_length="1001"), MOST)).status == 413
+    assert refused(read_body(request([], content_length="9" * 5000), MOST)).status == 413
 
 
 def test_a_body_that_is_too_long_is_read_no_further() -> None:
     endless = request([b"a" * 600] * 1000)
     held: list[int] = []
-    assert refused(whole_body(endless, MOST, hold=held.append)).status == 413
+    assert refused(read_body(endless, MOST, count_bytes=held.append)).status == 413
     assert held == [600]
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    assert refused(whole_body(request([b"a", None]), MOST, seconds=0.01)).status == 408
+    assert refused(read_body(request([b"a", None]), MOST, seconds=0.01)).status == 408
 
 
 def test_gzip_is_unpacked_up_to_the_bound() -> None:
-    assert unpacked(gzip.compress(b"a" * MOST), "gzip", MOST) == b"a" * MOST
-    assert unpacked(b"as it is", "", MOST) == unpacked(b"as it is", "identity", MOST) == b"as it is"
-    assert refused(lambda: unpacked(gzip.compress(bytes(10**8)), "gzip", MOST)).status == 413
+    assert decompress_body(gzip.compress(b"a" * MOST), "gzip", MOST) == b"a" * MOST
+    assert decompress_body(b"as it is", "", MOST) == decompress_body(b"as it is", "identity", MOST) == b"as it is"
+    assert refused(lambda: decompress_body(gzip.compress(bytes(10**8)), "gzip", MOST)).status == 413
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,19 @@ def test_gzip_is_unpacked_up_to_the_bound() -> None:
     ids=["empty", "plain", "cut", "followed", "twice"],
 )
 def test_what_is_not_one_whole_gzip_is_refused(body: bytes) -> None:
-    assert refused(lambda: unpacked(body, "gzip", MOST)).status == 400
+    assert refused(lambda: decompress_body(body, "gzip", MOST)).status == 400
 
 
 def test_other_encodings_are_refused() -> None:
-    assert refused(lambda: unpacked(b"", "br", MOST)).status == 415
-    assert refused(lambda: unpacked(b"", "gzip, gzip", MOST)).status == 415
+    assert refused(lambda: decompress_body(b"", "br", MOST)).status == 415
+    assert refused(lambda: decompress_body(b"", "gzip, gzip", MOST)).status == 415
 
 
 JSON_TYPE = {"content_type": "application/json; charset=utf-8"}
 
 
 def parsed(body: bytes) -> Any:
-    return asyncio.run(json_object(request([body], **JSON_TYPE)))
+    return asyncio.run(read_json_object(request([body], **JSON_TYPE)))
 
 
 def test_numbers_are_exact() -> None:
@@ -104,17 +104,17 @@ def test_numbers_are_exact() -> None:
     ],
 )
 def test_what_is_no_strict_json_object_is_refused_without_its_text(body: bytes) -> None:
-    refusal = refused(json_object(request([body], **JSON_TYPE)))
+    refusal = refused(read_json_object(request([body], **JSON_TYPE)))
     assert (refusal.status, refusal.message) == (400, "body must be a JSON object, got something else")
 
 
 def test_json_must_be_called_json() -> None:
-    assert refused(json_object(request([b"{}"], content_type="text/plain"))).status == 415
+    assert refused(read_json_object(request([b"{}"], content_type="text/plain"))).status == 415
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
-    with suppress(HttpRefusal):
+    with suppress(HttpError):
         assert isinstance(parsed(body), dict)
 
 

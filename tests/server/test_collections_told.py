@@ -3,26 +3,24 @@
 from pathlib import Path
 
 import pytest
-from polls import START, claim, house, taken
 
 from streamgauge import Pure
-from streamgauge.localdp import NoReportLeft, device_of, wire
+from streamgauge.localdp import ReportLimitError, build_device, wire
+from tests.support.polls import START, claim, house, taken
 
 
-def test_a_device_of_what_a_server_tells_sends_its_report_once_however_often_it_is_lost(
-    tmp_path: Path,
-) -> None:
+def test_a_device_of_what_a_server_tells_sends_its_report_once_however_often_it_is_lost(tmp_path: Path) -> None:
     made = house(tmp_path)
     told = made.client().get("/api/collection").json()
     assert (told["start"], told["tick"]) == (START / 10**6, 10)
-    device = device_of(told, "emoji", agreed=Pure(2), now=lambda: told["start"])
-    assert device.claim == claim(made)
-    body = wire.message(claim(made), [device.report("a")])
+    device = build_device(told, "emoji", max_loss=Pure(2), now=lambda: told["start"])
+    assert device.mechanism == claim(made)
+    body = wire.pack_message(claim(made), [device.report("a")])
     key = device.key
     assert key is not None
     for _ in range(3):
         reply = made.client(Batch_Key=key).post("/api/reports", content=body)
         assert reply.json() == {"accepted": 1, "durable": True}
     assert len(taken(made)) == 1
-    with pytest.raises(NoReportLeft):
+    with pytest.raises(ReportLimitError):
         device.report("a")

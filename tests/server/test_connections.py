@@ -16,8 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from streamgauge.server import connections
-from streamgauge.server.serving import PortTaken, address_of, heard, listening, serve
+from streamgauge.server.http import connections
+from streamgauge.server.http.serving import PortUnavailableError, build_url, capture_logs, open_listener, serve_app
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n"
 LONG = 64 * 2**20
@@ -36,10 +36,10 @@ def serving(*routes: Route) -> Iterator[tuple[Any, list[str]]]:
     """A server on loopback; ends without leaving anything behind."""
     stop, said, ended = Flag(), list[str](), list[bool]()
     app = Starlette(routes=[Route("/", short, methods=["GET", "POST"]), Route("/long", long), *routes])
-    with listening(port=0) as listener:
+    with open_listener(port=0) as listener:
         where = listener.getsockname()
-        settings = {"ending": lambda: ended.append(True), "log": said.append}
-        thread = Thread(target=serve, args=(app, listener, stop), kwargs=settings)
+        settings = {"on_stop": lambda: ended.append(True), "log": said.append}
+        thread = Thread(target=serve_app, args=(app, listener, stop), kwargs=settings)
         thread.start()
         try:
             yield where, said
@@ -62,17 +62,17 @@ def everything(line: socket.socket) -> bytes:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(connections, "TAKEN_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "WRITE_TIMEOUT_SECONDS", 0.1)
 
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> Route:
     """Where an answer must come before the time is over: it is short from then on."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 30.0)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 30.0)
 
     async def answer(request: Request) -> Response:
-        monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+        monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 0.1)
         return PlainTextResponse("here")
 
     return Route("/answered", answer, methods=["GET", "POST"])
@@ -98,13 +98,13 @@ def test_a_body_that_nobody_reads_ends_the_connection(answered: Route) -> None:
 
 
 def test_a_reply_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, ended = connections.Connection.connection_lost, Flag()
+    lost, ended = connections.HttpConnection.connection_lost, Flag()
 
-    def noticed(line: connections.Connection, failure: Exception | None) -> None:
+    def noticed(line: connections.HttpConnection, failure: Exception | None) -> None:
         lost(line, failure)
         ended.set()
 
-    monkeypatch.setattr(connections.Connection, "connection_lost", noticed)
+    monkeypatch.setattr(connections.HttpConnection, "connection_lost", noticed)
     with serving() as (where, _), socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(30)
@@ -145,7 +145,7 @@ def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is
     loop = Hand()
     config = uvicorn.Config(short, log_config=None, lifespan="off")
     config.load()
-    line = connections.Connection(config, ServerState(), {}, _loop=loop)  # type: ignore[arg-type]
+    line = connections.HttpConnection(config, ServerState(), {}, _loop=loop)  # type: ignore[arg-type]
     line.connection_made(Hand())  # type: ignore[arg-type]
     assert loop.running() == 1
     line.data_received(GET)
@@ -160,18 +160,13 @@ def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is
     assert loop.running() == 0
 
 
-def test_an_exception_that_gets_past_everything_is_logged_without_its_words(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_exception_that_gets_past_everything_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", "uvicorn.error")  # as another server of the same process may have done
 
     async def broken(request: Request) -> Response:
         raise ValueError("patient 4711")
 
-    with (
-        serving(Route("/broken", broken)) as (where, said),
-        socket.create_connection(where, timeout=30) as line,
-    ):
+    with serving(Route("/broken", broken)) as (where, said), socket.create_connection(where, timeout=30) as line:
         line.sendall(b"GET /broken HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
         assert b"4711" not in everything(line)
     assert said == ["server: Exception in ASGI application: ValueError"]
@@ -183,21 +178,21 @@ def test_asyncios_own_words_are_kept_back_too(capsys: pytest.CaptureFixture[str]
         asyncio.get_running_loop().call_exception_handler(context)
 
     said: list[str] = []
-    with heard(said.append):
+    with capture_logs(said.append):
         asyncio.run(leaking())
     assert said == ["server: asyncio: ValueError"]
     assert capsys.readouterr().err == ""
 
 
 def test_a_port_that_is_taken_is_told() -> None:
-    with listening(port=0) as first:
+    with open_listener(port=0) as first:
         port = first.getsockname()[1]
-        assert address_of(first) == f"http://127.0.0.1:{port}"
+        assert build_url(first) == f"http://127.0.0.1:{port}"
         rule = f"address must be free to listen on, got 127.0.0.1:{port}: address already in use"
-        with pytest.raises(PortTaken, match=f"^{rule}$"):
-            listening(port=port)
+        with pytest.raises(PortUnavailableError, match=f"^{rule}$"):
+            open_listener(port=port)
 
 
 def test_a_host_that_is_none_is_told() -> None:
-    with pytest.raises(PortTaken, match=r"address must be free to listen on, got no\.such\.host\.invalid:0"):
-        listening("no.such.host.invalid", 0)
+    with pytest.raises(PortUnavailableError, match=r"address must be free to listen on, got no\.such\.host\.invalid:0"):
+        open_listener("no.such.host.invalid", 0)

@@ -15,17 +15,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 BLOCK = re.compile(r"^```\n(import http\.client.*?)^```$", re.MULTILINE | re.DOTALL)
 
 RESET, PROXY = "no reply", (502, "<html>bad gateway</html>")
-WITHDRAWN = (503, {"error": {"code": "not_committed", "message": "-", "taken": False}})
+WITHDRAWN = (503, {"error": {"code": "not_committed", "message": "-", "accepted": False}})
 UNCLEAR = (503, {"error": {"code": "not_running", "message": "-"}})
-RATE = (429, {"error": {"code": "rate", "message": "-"}})
-ACCEPTED = (200, {"batch": "a/7", "durable": False, "repeated": False})
+RATE = (429, {"error": {"code": "rate_limited", "message": "-"}})
+ACCEPTED = (200, {"batch": "a/7", "durable": False, "duplicate": False})
 
 
 class Script(BaseHTTPRequestHandler):
-    """Replies to POST one by one from a list, and to GET with one fate."""
+    """Replies to POST one by one from a list, and to GET with one status."""
 
     replies: list[Any]
-    fate: str
+    status: str
     posts: list[tuple[str, bytes]]
     gets: list[str]
 
@@ -36,7 +36,7 @@ class Script(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.gets.append(self.path)
-        self._reply((200, {"batch": "a/7", "fate": self.fate}))
+        self._reply((200, {"batch": "a/7", "status": self.status}))
 
     def _reply(self, reply: Any) -> None:
         if reply == RESET:
@@ -54,9 +54,9 @@ class Script(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted(fate: str, *replies: Any) -> Iterator[tuple[Any, type[Script]]]:
+def scripted(status: str, *replies: Any) -> Iterator[tuple[Any, type[Script]]]:
     """A server that follows a script, and the documented client of it."""
-    script = type("Now", (Script,), {"replies": list(replies), "fate": fate, "posts": [], "gets": []})
+    script = type("Now", (Script,), {"replies": list(replies), "status": status, "posts": [], "gets": []})
     server = HTTPServer(("127.0.0.1", 0), script)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -82,9 +82,9 @@ def test_client_gives_up_what_a_pan_private_server_may_have_counted(first: Any) 
 
 
 @pytest.mark.parametrize("first", [WITHDRAWN, RATE, (425, "")])
-@pytest.mark.parametrize("fate", ["untracked", "unknown"])
-def test_client_resends_what_was_refused_for_certain(fate: str, first: Any) -> None:
-    with scripted(fate, first, WITHDRAWN, ACCEPTED) as (post, script):
+@pytest.mark.parametrize("status", ["untracked", "unknown"])
+def test_client_resends_what_was_refused_for_certain(status: str, first: Any) -> None:
+    with scripted(status, first, WITHDRAWN, ACCEPTED) as (post, script):
         assert post([{"n": 1}], "a/7")["durable"] is False
         assert (len(script.posts), script.gets) == (3, [])
 

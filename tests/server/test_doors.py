@@ -9,16 +9,16 @@ from urllib.request import Request as Asked
 from urllib.request import urlopen
 
 import pytest
-from served import eventually
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streamgauge.server import doors as module
-from streamgauge.server import serving
-from streamgauge.server.doors import Doors, doors_of, more_files
-from streamgauge.server.roles import address
+from streamgauge.server.http import connections as module
+from streamgauge.server.http import serving
+from streamgauge.server.http.auth import find_client_address
+from streamgauge.server.http.connections import ConnectionLimiter, build_limiter, raise_descriptor_limit
+from tests.support.served import eventually
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -28,58 +28,58 @@ class Line:
 
     sent_away = False
 
-    def give_way(self) -> None:
+    def evict(self) -> None:
         self.sent_away = True
 
 
-def entered(doors: Doors, host: str, count: int) -> list[Line]:
+def entered(doors: ConnectionLimiter, host: str, count: int) -> list[Line]:
     """So many that wait; those of them that were let in."""
     found = []
     for line in (Line() for _ in range(count)):
-        if doors.enter(line, host):
-            doors.waits(line)
+        if doors.admit(line, host):
+            doors.mark_waiting(line)
             found.append(line)
     return found
 
 
 def test_the_one_that_has_waited_longest_gives_way_to_one_of_its_own_address() -> None:
-    doors = Doors(most=10, each=3)
+    doors = ConnectionLimiter(max_connections=10, max_per_client=3)
     other = entered(doors, "10.0.0.1", 1)
     lines = entered(doors, "10.0.0.7", 5)
     assert [line.sent_away for line in lines] == [True, True, False, False, False]
     assert not other[0].sent_away
-    assert doors.open == 4
+    assert doors.open_count == 4
 
 
 def test_where_all_addresses_fill_the_house_the_longest_of_all_gives_way() -> None:
-    doors = Doors(most=4, each=3)
+    doors = ConnectionLimiter(max_connections=4, max_per_client=3)
     lines = [line for place in range(6) for line in entered(doors, f"10.0.0.{place}", 1)]
     assert [line.sent_away for line in lines] == [True, True, False, False, False, False]
 
 
 def test_a_request_at_work_is_never_sent_away_and_a_house_of_them_is_full() -> None:
-    doors = Doors(most=2, each=2)
+    doors = ConnectionLimiter(max_connections=2, max_per_client=2)
     lines = entered(doors, "10.0.0.7", 2)
     for line in lines:
-        doors.works(line)
+        doors.mark_active(line)
     assert entered(doors, "10.0.0.7", 1) == entered(doors, "10.0.0.8", 1) == []
-    doors.waits(lines[1])
+    doors.mark_waiting(lines[1])
     assert len(entered(doors, "10.0.0.8", 1)) == 1
     assert [line.sent_away for line in lines] == [False, True]
 
 
 def test_who_leaves_makes_room_and_is_forgotten() -> None:
-    doors = Doors(most=2, each=2)
+    doors = ConnectionLimiter(max_connections=2, max_per_client=2)
     for line in entered(doors, "10.0.0.7", 2):
-        doors.leave(line)
-        doors.leave(line)
-    assert doors.open == 0
-    assert not any((doors._counts, doors._waiting, doors._waiting_of))
+        doors.remove(line)
+        doors.remove(line)
+    assert doors.open_count == 0
+    assert not any((doors._counts, doors._waiting, doors._waiting_by_client))
     assert len(entered(doors, "10.0.0.7", 2)) == 2
 
 
 def test_half_a_network_of_the_sixth_version_is_one_address_and_a_proxy_is_everybodys() -> None:
-    doors = Doors(most=10, each=1, proxies=["127.0.0.1"])
+    doors = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=["127.0.0.1"])
     lines = entered(doors, "2001:db8::1", 1) + entered(doors, "2001:db8::2", 1)
     assert [line.sent_away for line in lines] == [True, False]
     assert not any(line.sent_away for line in entered(doors, "127.0.0.1", 5))
@@ -87,25 +87,23 @@ def test_half_a_network_of_the_sixth_version_is_one_address_and_a_proxy_is_every
 
 @pytest.mark.parametrize("proxy", ["10.0.0.0/24", "10.0.0.7"])
 def test_a_proxy_may_be_any_of_a_range_and_has_no_cap_of_its_own(proxy: str) -> None:
-    doors = Doors(most=10, each=1, proxies=[proxy])
+    doors = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=[proxy])
     assert not any(line.sent_away for line in entered(doors, "10.0.0.7", 5))
     others = entered(doors, "10.0.1.7", 2)
     assert [line.sent_away for line in others] == [True, False]
 
 
 @pytest.mark.parametrize(("proxy", "counted"), [("127.0.0.0/8", "203.0.113.7"), ("10.0.0.0/8", "127.0.0.1")])
-def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(
-    proxy: str, counted: str
-) -> None:
+def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(proxy: str, counted: str) -> None:
     async def who(request: Request) -> Response:
-        return PlainTextResponse(address(request))
+        return PlainTextResponse(find_client_address(request))
 
     stop, app = Flag(), Starlette(routes=[Route("/", who)])
-    with serving.listening(port=0) as listener:
-        told = {"ending": lambda: None, "log": lambda line: None, "proxies": [proxy]}
-        thread = Thread(target=serving.serve, args=(app, listener, stop), kwargs=told)
+    with serving.open_listener(port=0) as listener:
+        told = {"on_stop": lambda: None, "log": lambda line: None, "proxies": [proxy]}
+        thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=told)
         thread.start()
-        request = Asked(serving.address_of(listener), headers={"X-Forwarded-For": "203.0.113.7"})
+        request = Asked(serving.build_url(listener), headers={"X-Forwarded-For": "203.0.113.7"})
         with urlopen(request, timeout=20) as reply:
             assert reply.read().decode() == f"address {counted}"
         stop.set()
@@ -114,7 +112,7 @@ def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(
 
 @pytest.mark.parametrize(
     ("limits", "files"),
-    [((256, 4096), 4096), ((256, 256), 256), ((1024, resource.RLIM_INFINITY), module.LARGEST)],
+    [((256, 4096), 4096), ((256, 256), 256), ((1024, resource.RLIM_INFINITY), module.MAX_DESCRIPTORS)],
 )
 def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(
     monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], files: int
@@ -122,12 +120,12 @@ def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda kind, wanted: asked.append(wanted))
-    assert more_files() == files
+    assert raise_descriptor_limit() == files
     assert asked == ([] if files == limits[0] else [(files, limits[1])])
-    doors = doors_of(10**6)
-    assert doors.most == max(files - module.RESERVE, files // 4)
-    assert doors.each <= doors.most // 2
-    assert doors_of(20).most == 20
+    doors = build_limiter(10**6)
+    assert doors.max_connections == max(files - module.RESERVED_DESCRIPTORS, files // 4)
+    assert doors.max_per_client <= doors.max_connections // 2
+    assert build_limiter(20).max_connections == 20
 
 
 async def here(request: Request) -> Response:
@@ -135,15 +133,15 @@ async def here(request: Request) -> Response:
     return PlainTextResponse("here")
 
 
-def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[Doors], begun: bytes = b"") -> int:
+def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[ConnectionLimiter], begun: bytes = b"") -> int:
     """How many are open at a real server, beside a hundred that ask nothing whole; who asks is answered."""
-    made: list[Doors] = []
-    monkeypatch.setattr(serving, "doors_of", lambda most, proxies: made.append(kind(most, most)) or made[-1])
+    made: list[ConnectionLimiter] = []
+    monkeypatch.setattr(serving, "build_limiter", lambda most, proxies: made.append(kind(most, most)) or made[-1])
     stop = Flag()
     app = Starlette(routes=[Route("/", here, methods=["GET", "POST"])])
-    with serving.listening(port=0) as listener, ExitStack() as stack:
-        told = {"ending": lambda: None, "log": lambda line: None, "most": 8}
-        thread = Thread(target=serving.serve, args=(app, listener, stop), kwargs=told)
+    with serving.open_listener(port=0) as listener, ExitStack() as stack:
+        told = {"on_stop": lambda: None, "log": lambda line: None, "max_connections": 8}
+        thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=told)
         thread.start()
         where = listener.getsockname()
         for _ in range(100):
@@ -153,8 +151,8 @@ def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[Doors], begun: bytes =
         line = stack.enter_context(socket.create_connection(where, timeout=20))
         line.sendall(GET)
         answer = b"".join(iter(lambda: line.recv(2**16), b""))
-        eventually(lambda: made and made[0].open, "the doors")
-        found = made[0].open
+        eventually(lambda: made and made[0].open_count, "the doors")
+        found = made[0].open_count
         stack.close()
         stop.set()
         thread.join()
@@ -162,17 +160,13 @@ def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[Doors], begun: bytes =
     return found
 
 
-@pytest.mark.parametrize(
-    "begun", [b"", GET[:20], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"]
-)
-def test_a_hundred_that_ask_nothing_whole_keep_nobody_out(
-    monkeypatch: pytest.MonkeyPatch, begun: bytes
-) -> None:
-    assert most_open(monkeypatch, Doors, begun) <= 8
+@pytest.mark.parametrize("begun", [b"", GET[:20], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"])
+def test_a_hundred_that_ask_nothing_whole_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    assert most_open(monkeypatch, ConnectionLimiter, begun) <= 8
 
 
 def test_doors_that_let_everybody_in_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wide(Doors):
+    class Wide(ConnectionLimiter):
         def __init__(self, most: int, each: int) -> None:
             super().__init__(10**6, 10**6)
 

@@ -18,7 +18,20 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
-from served import (
+
+from streamgauge.config.settings import ServerSettings
+from streamgauge.releases.release import Group, Releases, ReleaseSchema, TickRelease
+from streamgauge.server.http import read_worker, serving
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.http.read_worker import ReadWorker
+from streamgauge.server.routes import downloads
+from streamgauge.server.routes import release_pages as pages
+from streamgauge.server.routes import releases as reading
+from streamgauge.server.routes.download_formats import build_format
+from streamgauge.server.routes.release_pages import slice_groups
+from streamgauge.server.runner import Runner
+from streamgauge.store.schema import STORE_FILE
+from tests.support.served import (
     START,
     Stepped,
     app_of,
@@ -33,16 +46,6 @@ from served import (
     stepped,
     write,
 )
-
-from streamgauge.pipeline.database import STORE
-from streamgauge.query.released import Place, Released, Releases, Shape
-from streamgauge.query.settings import ServerSettings
-from streamgauge.server import downloads, pages, read_worker, reading, serving
-from streamgauge.server.columns import places_of
-from streamgauge.server.download_forms import build_form
-from streamgauge.server.limits import Limits
-from streamgauge.server.read_worker import ReadWorker
-from streamgauge.server.runner import Runner
 
 TICKS, GROUPS = 110, 100
 ROWS = TICKS * (GROUPS + 1)  # more than the 10,000 of a page
@@ -62,24 +65,18 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """A finished source whose ticks have all left."""
+    """A batch source whose ticks have all left."""
     folder, clock = tmp_path_factory.mktemp("downloads"), stepped()
-    settings = {"columns": COLUMNS, "budget": {"epsilon": 20, "delta": 1e-5}, "arrival": "finished"}
+    settings = {"columns": COLUMNS, "budget": {"epsilon": 20, "delta": 1e-5}, "mode": "batch"}
     file = file_of(folder, *RELEASES, end="2026-01-05T00:18:20Z", **settings)
     events = [
-        {
-            "ts": START + s,
-            "g": "ab"[s % 2],
-            "h": f"h{s % 7:03d}",
-            "x": s % 11,
-            "w": f"word {s // 300}, {n % 3}",
-        }
+        {"ts": START + s, "g": "ab"[s % 2], "h": f"h{s % 7:03d}", "x": s % 11, "w": f"word {s // 300}, {n % 3}"}
         for s in range(10 * TICKS)
         for n in range(12)
     ]
     (folder / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
     with running(file, clock) as made:
-        eventually(lambda: made._leaving._final is not None or made.state == "ended", "the end of the run")
+        eventually(lambda: made._publisher._final_commit is not None or made.state == "ended", "the end of the run")
         leave(made, clock, 8)
         yield made
 
@@ -120,6 +117,7 @@ QUERIES = (
 )
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("cells", [3, 7, 64])
 @pytest.mark.parametrize("name", ["up", "words", "all"])
 def test_blocks_of_every_size_add_up_to_the_same_rows(
@@ -147,7 +145,7 @@ def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(
     whole.get()
     assert (len(whole.messages), len(rows)) == (4, TICKS)  # head, header, one block, end
     monkeypatch.setattr(downloads, "BLOCK_TICKS", 9)
-    monkeypatch.setattr(pages, "MAX_TICKS", 9)
+    monkeypatch.setattr(pages, "MAX_PAGE_TICKS", 9)
     parts = Client(runner, "all?format=csv")
     assert parts.get() == whole.body
     blocks = [message["body"].count(b"\n") for message in parts.messages[2:-1]]
@@ -157,9 +155,7 @@ def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(
     assert ask(runner, first["next"]).json()["rows"] == rows[9:18]
 
 
-def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [f"/api/releases/wide?to=3&{form}" for form in FORMS]
     whole = [ask(runner, path).content for path in paths]
     monkeypatch.setattr(downloads, "BLOCK_CELLS", 20)  # of 202
@@ -175,9 +171,7 @@ def test_rows_are_those_of_json_whatever_the_release(runner: Runner) -> None:
         rows = ask(runner, f"/api/releases/{name}").json()["rows"]
         frame = get_frame(runner, f"/api/releases/{name}?format=csv")
         table = get_table(runner, f"/api/releases/{name}?format=arrow")
-        assert (
-            [row["count"]["value"] for row in rows] == frame["count"].tolist() == table["count"].to_pylist()
-        )
+        assert [row["count"]["value"] for row in rows] == frame["count"].tolist() == table["count"].to_pylist()
         keys = sorted({key for row in rows for key in row["group"]})
         for key in keys:
             assert [row["group"].get(key) for row in rows] == table[key].to_pylist()
@@ -195,12 +189,7 @@ def test_columns_do_not_depend_on_the_selected_groups(runner: Runner) -> None:
 
 
 def test_counts_are_exact_and_left_out_where_they_are_not_known(runner: Runner) -> None:
-    for name, query in [
-        ("words", ""),
-        ("words", "&step=3"),
-        ("up", "&group=g:b&last=7"),
-        ("up", "&from=999"),
-    ]:
+    for name, query in [("words", ""), ("words", "&step=3"), ("up", "&group=g:b&last=7"), ("up", "&from=999")]:
         reply = ask(runner, f"/api/releases/{name}?format=csv{query}")
         rows = reply.text.count("\n") - 1
         table = get_table(runner, f"/api/releases/{name}?format=arrow{query}")
@@ -375,7 +364,7 @@ def test_no_read_transaction_is_open_between_blocks(runner: Runner, monkeypatch:
     client, found = Client(runner, "up?format=csv"), []
 
     async def checkpoint() -> None:
-        with connect(runner.file.folder / STORE, timeout=0) as store:
+        with connect(runner.file.folder / STORE_FILE, timeout=0) as store:
             found.append(store.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
 
     client.after = checkpoint  # type: ignore[method-assign]
@@ -413,7 +402,7 @@ def test_a_client_that_stalls_is_dropped(runner: Runner, monkeypatch: pytest.Mon
     client.after = stall  # type: ignore[method-assign]
     client.get()
     assert (client.whole, len(client.messages)) == (False, 3)
-    with client.limits.download("another"):
+    with client.limits.admit_download("another"):
         pass
 
 
@@ -465,9 +454,7 @@ def test_pages_and_downloads_take_turns() -> None:
         worker = ReadWorker()
         lanes: list[tuple[read_worker.Lane, str]] = [("downloads", str(n)) for n in range(5)]
         lanes += [("pages", str(n)) for n in range(3)]  # of the same clients
-        await asyncio.gather(
-            *(worker.run(name, lambda lane=lane: order.append(lane), lane) for lane, name in lanes)
-        )
+        await asyncio.gather(*(worker.run(name, lambda lane=lane: order.append(lane), lane) for lane, name in lanes))
         assert not worker._queues
 
     asyncio.run(run())
@@ -477,7 +464,7 @@ def test_pages_and_downloads_take_turns() -> None:
 def test_reads_beyond_those_that_may_wait_are_refused(runner: Runner) -> None:
     """Their clients have gone: requests wait on all the same."""
     client, statuses = Client(runner, "up?last=1"), []
-    limits, most = client.limits, read_worker.MAX_WAITING
+    limits, most = client.limits, read_worker.MAX_WAITING_READS
 
     async def request(path: str, name: str) -> None:
         one = Client(runner, path, limits)
@@ -534,23 +521,21 @@ def fail() -> None:
     raise BrokenError
 
 
-@pytest.mark.parametrize(
-    "labels", [(1, 2, 3), (True, False), (0.5, 2.5), ("a", 'b"', ""), (1, "a", False), (1, 2.5)]
-)
+@pytest.mark.parametrize("labels", [(1, 2, 3), (True, False), (0.5, 2.5), ("a", 'b"', ""), (1, "a", False), (1, 2.5)])
 def test_parts_of_a_tick_have_the_label_types_of_the_whole(labels: tuple[Any, ...]) -> None:
-    places = (Place(0, ()), *(Place(1, (("level_of", label),)) for label in labels))
-    shape = Shape("r", ("count", "sum"), places)
+    places = (Group(0, ()), *(Group(1, (("level_of", label),)) for label in labels))
+    shape = ReleaseSchema("r", ("count", "sum"), places)
     numbers = np.arange(2.0 * len(places)).reshape(2, -1)
     numbers[0, 1] = np.nan
-    tick = Released(shape, 7, 0, 10**6, numbers, numbers, numbers, numbers, numbers > 1)
-    form = build_form("arrow", "wide", shape, (), {})
-    parts = [form.encode([places_of(tick, first, 1)]) for first in range(len(places))]
+    tick = TickRelease(shape, 7, 0, 10**6, numbers, numbers, numbers, numbers, numbers > 1)
+    form = build_format("arrow", "wide", shape, (), {})
+    parts = [form.encode([slice_groups(tick, first, 1)]) for first in range(len(places))]
     table = pa.ipc.open_stream(b"".join([form.header, *parts, form.end])).read_all()
     assert table.equals(Releases(shape, [tick]).to_arrow())
 
 
 def test_threads_change_often_while_a_server_serves() -> None:
     before = sys.getswitchinterval()
-    with serving.short_switches():
-        assert sys.getswitchinterval() == serving.SWITCH_SECONDS < before
+    with serving.shorten_switch_interval():
+        assert sys.getswitchinterval() == serving.SWITCH_INTERVAL_SECONDS < before
     assert sys.getswitchinterval() == before

@@ -7,13 +7,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from served import SECOND, START, Stepped, committed, eventually, file_of, running, write
 
-from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
-from streamgauge.pipeline.reading import read_releases
-from streamgauge.server import turns
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.published import read_releases
+from streamgauge.server import commands as turns
+from streamgauge.server.commands import CommandBatch, CommandQueue
 from streamgauge.server.runner import Runner
-from streamgauge.server.turns import Turn, Turns
+from tests.support.served import SECOND, START, Stepped, committed, eventually, file_of, running, write
 
 MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
 ASKED = 57  # seconds; readers hear of it at 64, when tick 5 is closed and tick 6 is not
@@ -40,7 +40,7 @@ class Gate:
         self.open.set()
 
     def step(self, name: str) -> None:
-        if name == "read" and not self.open.is_set():
+        if name == "block_read" and not self.open.is_set():
             self.reached.set()
             self.open.wait()
 
@@ -56,9 +56,9 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
     with (runner.file.path.parent / "v.jsonl").open("a") as file:
         file.write('{"ts": 1767571255, "g": "a", "x": 1}\n')
     gate.reached.wait()
-    asking = Thread(target=runner.end, args=["more"])
+    asking = Thread(target=runner.end_release, args=["more"])
     asking.start()
-    eventually(lambda: runner._turns._asked)
+    eventually(lambda: runner._commands._pending)
     clock.to(second)
     gate.open.set()
     asking.join()
@@ -67,10 +67,10 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
 def paced(runner: Runner, clock: Counted, second: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """An end is asked for whose turn comes at a second, while the run goes on."""
     with monkeypatch.context() as held:
-        held.setattr(turns.Due, "left", lambda self: 1.0)
-        asking = Thread(target=runner.end, args=["more"])
+        held.setattr(turns.BatchTimer, "find_remaining_seconds", lambda self: 1.0)
+        asking = Thread(target=runner.end_release, args=["more"])
         asking.start()
-        eventually(lambda: runner._turns._asked)
+        eventually(lambda: runner._commands._pending)
         clock.to(second)
         rounds = clock.rounds
         eventually(lambda: clock.rounds > rounds + 2)  # a whole one among them
@@ -80,11 +80,11 @@ def paced(runner: Runner, clock: Counted, second: float, monkeypatch: pytest.Mon
 def last_tick(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: str) -> int:
     """Of a release that is ended at 57 s, published and charged."""
     folder.mkdir()
-    monkeypatch.setattr(turns, "PACE", 0.0)
+    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
     file, clock, gate = file_of(folder), Counted(time=START * SECOND), Gate()
     write(folder, 50)
     with running(file, clock, step=gate.step) as runner:
-        runner.ask(AskedRelease(release_of_json(MORE, file.stream), "ana"))
+        runner.add_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana"))
         reach(runner, clock, ASKED, LAST)
         if way == "slowed":
             slowed(runner, clock, gate, SPEEDS[speed])
@@ -92,9 +92,9 @@ def last_tick(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: st
             paced(runner, clock, SPEEDS[speed], monkeypatch)
         reach(runner, clock, 126, 12)
         clock.to(129)
-        eventually(lambda: runner.book().entries["more"].ended is not None)
-        ended: Any = runner.book().entries["more"].ended
-    assert [each.tick for each in read_releases(file.folder, "more")][-1] == ended
+        eventually(lambda: runner.load_ledger().releases["more"].end_tick is not None)
+        ended: Any = runner.load_ledger().releases["more"].end_tick
+    assert [each.tick for each in read_releases(file, "more")][-1] == ended
     return int(ended)
 
 
@@ -109,7 +109,7 @@ def test_the_last_tick_is_the_same_however_long_the_run_takes(
 def test_a_twin_that_ends_it_by_the_moment_of_its_turn_tells_how_long_that_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Turn, "moments", {})
+    monkeypatch.setattr(CommandBatch, "end_requests", {})
     found = {speed: last_tick(tmp_path / speed, monkeypatch, "slowed", speed) for speed in SPEEDS}
     assert found == {"quick": LAST, "slow": 9}
 
@@ -117,5 +117,5 @@ def test_a_twin_that_ends_it_by_the_moment_of_its_turn_tells_how_long_that_took(
 def test_a_twin_that_closes_all_ticks_that_are_due_publishes_more_than_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Turns, "within", lambda self, due, last: due())
+    monkeypatch.setattr(CommandQueue, "limit_due_tick", lambda self, due, last: due())
     assert last_tick(tmp_path / "twin", monkeypatch, "paced", "slow") == 9

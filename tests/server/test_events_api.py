@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pyarrow as arrow
 import pytest
-from people import VISIT, House, Prompt, Still, clinic, code_of
 
-from streamgauge.server import events
-from streamgauge.sources.inbox import Inbox
+from streamgauge.server.routes import events
+from streamgauge.sources.http import Inbox
+from tests.support.people import VISIT, House, Prompt, Still, clinic, code_of
 
 KEY = {"Batch-Key": "ward-7"}
 JSON = {**KEY, "Content-Type": "application/json"}
@@ -28,7 +28,7 @@ def house(tmp_path: Path) -> House:
 def patient(tmp_path: Path) -> tuple[House, Inbox]:
     """A server whose inbox commits when the test says so."""
     file = clinic(tmp_path)
-    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     return House(tmp_path, Still(file, inbox)), inbox
 
 
@@ -36,7 +36,7 @@ async def sent(house: House) -> "asyncio.Task[Any]":
     """A batch that is in the inbox; its reply comes when it comes."""
     client = house.client("curator")
     reply = asyncio.create_task(client.asked("POST", "/api/events", content=VISIT, headers=LINES))
-    while house.runner.inbox.fate("cora ward-7") == "unknown":
+    while house.runner.inbox.find_status("cora ward-7") == "unknown":
         await asyncio.sleep(0.001)
     return reply
 
@@ -60,14 +60,12 @@ def arrow_body() -> bytes:
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_every_form_of_a_batch_becomes_the_same_line(
-    house: House, kind: str, body: bytes, packed: bool
-) -> None:
+def test_every_form_of_a_batch_becomes_the_same_line(house: House, kind: str, body: bytes, packed: bool) -> None:
     headers = {**KEY, "Content-Type": kind, **({"Content-Encoding": "gzip"} if packed else {})}
     reply = house.client("curator").post(
         "/api/events", content=gzip.compress(body) if packed else body, headers=headers
     )
-    assert (reply.status_code, reply.json()) == (200, {"batch": "ward-7", "durable": True, "repeated": False})
+    assert (reply.status_code, reply.json()) == (200, {"batch": "ward-7", "durable": True, "duplicate": False})
     assert [json.loads(data) for data in house.runner.inbox.taken] == [json.loads(VISIT)]
 
 
@@ -79,7 +77,7 @@ def test_a_batch_is_not_acknowledged_before_its_commit(tmp_path: Path) -> None:
         inbox.read()
         done, _ = await asyncio.wait([reply], timeout=0.05)
         assert not done
-        inbox.committed()
+        inbox.commit()
         return await reply
 
     assert asyncio.run(sent_and_committed()).json()["durable"] is True
@@ -88,31 +86,31 @@ def test_a_batch_is_not_acknowledged_before_its_commit(tmp_path: Path) -> None:
 def test_a_batch_that_is_replayed_is_counted_once(house: House) -> None:
     client = house.client("curator")
     replies = [client.post("/api/events", content=VISIT, headers=LINES).json() for _ in range(3)]
-    assert [reply["repeated"] for reply in replies] == [False, True, True]
+    assert [reply["duplicate"] for reply in replies] == [False, True, True]
     assert len(house.runner.inbox.taken) == 1
 
 
 def test_two_senders_may_choose_the_same_key(house: House) -> None:
     house.secrets["second"] = house.tokens.create("carl", "curator")
     senders = [house.client("curator"), house.client("second")]
-    assert senders[1].get("/api/events/ward-7").json()["fate"] == "unknown"
+    assert senders[1].get("/api/events/ward-7").json()["status"] == "unknown"
     for repeated in (False, True):
         for sender in senders:
             reply = sender.post("/api/events", content=VISIT, headers=LINES)
-            assert reply.json() == {"batch": "ward-7", "durable": True, "repeated": repeated}
+            assert reply.json() == {"batch": "ward-7", "durable": True, "duplicate": repeated}
     assert len(house.runner.inbox.taken) == 2
 
 
 def test_the_fate_of_a_batch_is_its_senders_alone(house: House) -> None:
     house.secrets["second"] = house.tokens.create("carl", "curator")
     house.client("curator").post("/api/events", content=VISIT, headers=LINES)
-    fates = [house.client(role).get("/api/events/ward-7").json()["fate"] for role in ("curator", "second")]
-    assert fates == ["committed", "unknown"]
+    statuses = [house.client(role).get("/api/events/ward-7").json()["status"] for role in ("curator", "second")]
+    assert statuses == ["committed", "unknown"]
 
 
 def test_keys_that_everybody_shares_are_caught(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken twin: the second sender's events are lost."""
-    monkeypatch.setattr(events, "own_key", lambda request, key: key)
+    monkeypatch.setattr(events, "scope_key", lambda request, key: key)
     house.secrets["second"] = house.tokens.create("carl", "curator")
     for role in ("curator", "second"):
         house.client(role).post("/api/events", content=VISIT, headers=LINES)
@@ -124,7 +122,7 @@ def test_the_fate_of_any_key_can_be_asked_for(house: House, key: str) -> None:
     client = house.client("curator")
     client.post("/api/events", content=VISIT, headers={**LINES, "Batch-Key": key})
     for path in (quote(key), quote(key, safe="")):
-        assert client.get(f"/api/events/{path}").json() == {"batch": key, "fate": "committed"}
+        assert client.get(f"/api/events/{path}").json() == {"batch": key, "status": "committed"}
 
 
 def test_batches_and_bytes_that_wait_are_counted(tmp_path: Path) -> None:
@@ -132,16 +130,16 @@ def test_batches_and_bytes_that_wait_are_counted(tmp_path: Path) -> None:
     inbox.put("a", VISIT)
     inbox.put("b", VISIT)
     inbox.put("b", VISIT)
-    assert counted(house) == {"batches_total": 2, "waiting_bytes": 2 * len(VISIT)}
+    assert counted(house) == {"batches_total": 2, "pending_bytes": 2 * len(VISIT)}
     inbox.read()
-    inbox.committed()
-    assert counted(house) == {"batches_total": 2, "waiting_bytes": 0}
+    inbox.commit()
+    assert counted(house) == {"batches_total": 2, "pending_bytes": 0}
 
 
 def counted(house: House) -> dict[str, int]:
     told = house.client("curator").get("/metrics").text.splitlines()
     found = dict(line.removeprefix("streamgauge_").rsplit(" ", 1) for line in told if line[0] != "#")
-    return {name: int(found[name]) for name in ("batches_total", "waiting_bytes")}
+    return {name: int(found[name]) for name in ("batches_total", "pending_bytes")}
 
 
 def test_a_run_that_ends_before_the_commit_is_told_and_never_called_durable(tmp_path: Path) -> None:
@@ -164,14 +162,14 @@ def test_a_commit_that_takes_too_long_leaves_the_batch_where_it_is(
     house, inbox = patient(tmp_path)
     client = house.client("curator")
     assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (503, "not_committed")
-    assert client.get("/api/events/ward-7").json() == {"batch": "ward-7", "fate": "waiting"}
+    assert client.get("/api/events/ward-7").json() == {"batch": "ward-7", "status": "waiting"}
     inbox.read()
-    inbox.committed()
-    assert client.get("/api/events/ward-7").json()["fate"] == "committed"
+    inbox.commit()
+    assert client.get("/api/events/ward-7").json()["status"] == "committed"
 
 
 def test_a_full_inbox_says_when_to_come_again(tmp_path: Path) -> None:
-    house = House(tmp_path, Still(clinic(tmp_path), Prompt(remembered=1, most_waiting=10, now=lambda: 0)))
+    house = House(tmp_path, Still(clinic(tmp_path), Prompt(key_ttl=1, max_waiting_bytes=10, now=lambda: 0)))
     reply = house.client("curator").post("/api/events", content=VISIT, headers=LINES)
     assert code_of(reply) == (503, "busy")
     assert reply.headers["Retry-After"] == "1"
@@ -179,7 +177,7 @@ def test_a_full_inbox_says_when_to_come_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", ["ended", "stopping", "failed"])
 def test_events_after_the_run_are_refused(house: House, state: str) -> None:
-    house.runner.board.state = state
+    house.runner.event_buffer.state = state
     reply = house.client("curator").post("/api/events", content=VISIT, headers=LINES)
     assert code_of(reply) == (503, "not_running")
 
@@ -188,28 +186,25 @@ def test_a_stream_that_is_not_posted_takes_none(house: House) -> None:
     house.runner.inbox = None
     client = house.client("curator")
     assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (409, "no_inbox")
-    assert client.get("/api/events/ward-7").json()["fate"] == "unknown"
+    assert client.get("/api/events/ward-7").json()["status"] == "unknown"
 
 
 @pytest.mark.parametrize("key", [None, "", "a" * 129, "a b", "\u00e9", "tab\there"])
 def test_a_batch_needs_a_key(house: House, key: str | None) -> None:
     headers = {"Content-Type": "application/json"} | ({} if key is None else {"Batch-Key": key.encode()})  # type: ignore[dict-item]
-    assert code_of(house.client("curator").post("/api/events", content=VISIT, headers=headers)) == (
-        422,
-        "batch_key",
-    )
+    assert code_of(house.client("curator").post("/api/events", content=VISIT, headers=headers)) == (422, "batch_key")
 
 
 def test_counters_are_the_curators(house: House) -> None:
     client = house.client("curator")
-    assert client.get("/api/quarantine").json() == {"records": 4711, "dropped": {"late": 13}, "shares": {}}
+    assert client.get("/api/quarantine").json() == {"records": 4711, "drops": {"late": 13}, "shares": {}}
     client.get("/healthz")
     for path in ("/metrics", "/api/metrics"):
         reply = client.get(path)
         assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         told = dict(line.rsplit(" ", 1) for line in reply.text.splitlines() if not line.startswith("#"))
         assert told["streamgauge_events_total"] == "4711"
-        assert told['streamgauge_dropped_total{rule="late"}'] == "13"
+        assert told['streamgauge_dropped_records_total{rule="late"}'] == "13"
         assert told['streamgauge_run_state{state="running"}'] == "1"
         assert told['streamgauge_http_requests_total{method="GET",route="/healthz",status="200"}'] == "1"
 
@@ -217,5 +212,5 @@ def test_counters_are_the_curators(house: House) -> None:
 def test_a_run_that_has_seen_nothing_has_counters_too(house: House) -> None:
     house.runner.progress = None
     client = house.client("curator")
-    assert client.get("/api/quarantine").json() == {"records": 0, "dropped": {}, "shares": {}}
+    assert client.get("/api/quarantine").json() == {"records": 0, "drops": {}, "shares": {}}
     assert "events_total" not in client.get("/metrics").text

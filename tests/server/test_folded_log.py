@@ -12,10 +12,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streamgauge.cli import curator_log
-from streamgauge.cli.curator_log import CuratorLog
-from streamgauge.server.folded_log import MAX_KINDS, OTHER, FoldedLog
-from streamgauge.server.serving import listening, serve
+from streamgauge.cli.runs import monitor as curator_log
+from streamgauge.cli.runs.monitor import CuratorLog
+from streamgauge.server.http.serving import MAX_KINDS, OTHER_KIND, FoldedLog, open_listener, serve_app
 
 MALFORMED = "server: Invalid HTTP request received."
 
@@ -37,7 +36,7 @@ def test_ten_thousand_lines_become_five() -> None:
     lines: list[str] = []
     folded = FoldedLog(lines.append, Days())
     for _ in range(10_000):
-        folded.line(MALFORMED)
+        folded.write(MALFORMED)
     assert lines == [MALFORMED, *(f"{MALFORMED} ({10**power} times today)" for power in range(1, 5))]
 
 
@@ -45,13 +44,13 @@ def test_first_line_of_a_day_has_the_count_of_the_last_one() -> None:
     lines, days = list[str](), Days()
     folded = FoldedLog(lines.append, days)
     for _ in range(37):
-        folded.line(MALFORMED)
-    folded.line("server: once")
+        folded.write(MALFORMED)
+    folded.write("server: once")
     days.day = date(2026, 1, 8)
     del lines[:]
     for _ in range(2):
-        folded.line(MALFORMED)
-        folded.line("server: once")
+        folded.write(MALFORMED)
+        folded.write("server: once")
     assert lines == [f"{MALFORMED} (37 times on 2026-01-05)", "server: once"]
 
 
@@ -59,16 +58,12 @@ def test_number_of_kinds_is_bounded() -> None:
     lines: list[str] = []
     folded = FoldedLog(lines.append, Days())
     for number in range(200):
-        folded.line(f"server: task {number}")
+        folded.write(f"server: task {number}")
     for number in range(5000):
-        folded.line("server: " + "x" * number)
-    assert lines[:3] == [
-        "server: task 0",
-        "server: task 9 (10 times today)",
-        "server: task 99 (100 times today)",
-    ]
+        folded.write("server: " + "x" * number)
+    assert lines[:3] == ["server: task 0", "server: task 9 (10 times today)", "server: task 99 (100 times today)"]
     assert len(folded._counts) == MAX_KINDS + 1
-    assert lines[-4:] == [OTHER, *(f"{OTHER} ({10**power} times today)" for power in range(1, 4))]
+    assert lines[-4:] == [OTHER_KIND, *(f"{OTHER_KIND} ({10**power} times today)" for power in range(1, 4))]
 
 
 @pytest.mark.parametrize(
@@ -86,13 +81,13 @@ def test_requests_without_a_token_leave_earlier_lines_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_bytes: bytes, first: str
 ) -> None:
     """The log holds two files of 4 kB; 300 lines of their own would be five times as long."""
-    monkeypatch.setattr(curator_log, "LARGEST", 2**11)
+    monkeypatch.setattr(curator_log, "MAX_LOG_BYTES", 2**11)
     log, stop = CuratorLog(tmp_path), Flag()
-    log.line("tick 512 of 2160, 20311 records, dropped: late 2")
+    log.write("tick 512 of 2160, 20311 records, dropped: late 2")
     app = Starlette(routes=[Route("/", here)])
-    with listening(port=0) as listener:
-        settings = {"ending": lambda: None, "log": log.line}
-        thread = Thread(target=serve, args=(app, listener, stop), kwargs=settings)
+    with open_listener(port=0) as listener:
+        settings = {"on_stop": lambda: None, "log": log.write}
+        thread = Thread(target=serve_app, args=(app, listener, stop), kwargs=settings)
         thread.start()
         try:
             for _ in range(300):

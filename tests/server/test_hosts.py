@@ -3,29 +3,26 @@
 from pathlib import Path
 
 import pytest
-from people import House, code_of
 
-from streamgauge.query.settings import ServerSettings
-from streamgauge.server.app import app_of
-from streamgauge.server.errors import HttpRefusal
-from streamgauge.server.hosts import Hosts, hosts_of, name_of
+from streamgauge.config.settings import ServerSettings
+from streamgauge.server.app import build_app
+from streamgauge.server.http.errors import HttpError
+from streamgauge.server.http.middleware import AllowedHosts, build_allowed_hosts, parse_host_name
+from tests.support.people import House, code_of
 
-LOOPBACK = hosts_of(ServerSettings(), "127.0.0.1", proxied=False)
+LOOPBACK = build_allowed_hosts(ServerSettings(), "127.0.0.1", proxied=False)
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["localhost", "LOCALHOST:8765", "clinic.localhost", "127.0.0.1:8765", "[::1]:8765", "10.0.0.7", ""],
+    "host", ["localhost", "LOCALHOST:8765", "clinic.localhost", "127.0.0.1:8765", "[::1]:8765", "10.0.0.7", ""]
 )
 def test_loopback_goes_by_its_own_names(host: str) -> None:
-    assert LOOPBACK.knows(host)
+    assert LOOPBACK.is_allowed(host)
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.test", "evil.test:8765", "localhost.evil.test", "[", "1.2.3.4.evil.test"]
-)
+@pytest.mark.parametrize("host", ["evil.test", "evil.test:8765", "localhost.evil.test", "[", "1.2.3.4.evil.test"])
 def test_no_other_name_leads_to_loopback(host: str) -> None:
-    assert not LOOPBACK.knows(host)
+    assert not LOOPBACK.is_allowed(host)
 
 
 STRICT = [
@@ -45,101 +42,72 @@ MALFORMED = [
     *("localhost:", "localhost:80:80", "localhost:65536", "localhost:999999", "localhost:-1", "localhost:8o"),
     *("localhost/evil", "localhost?evil", "localhost#evil", "localhost\\evil", "http://localhost"),
     *(" localhost", "localhost ", "local host", "localhost\t", "localhost\n", "localhost,evil.test"),
-    *(
-        "localhost;evil",
-        "l\u00f6calhost",
-        "loc\u0430lhost",
-        "\u212aa.example",
-        "*",
-        "*.localhost",
-        "(localhost)",
-    ),
-    *(
-        "127.1",
-        "127.0.0.256",
-        "127.0.0.01",
-        "2130706433",
-        "0x7f000001",
-        "127.0.0.0x1",
-        "1.2.3.4.5",
-    ),
+    *("localhost;evil", "l\u00f6calhost", "loc\u0430lhost", "\u212aa.example", "*", "*.localhost", "(localhost)"),
+    *("127.1", "127.0.0.256", "127.0.0.01", "2130706433", "0x7f000001", "127.0.0.0x1", "1.2.3.4.5"),
     *("\u0661.example", "a.\u0661", "localhost:\u0661"),
-    *(
-        "::1",
-        "[::1",
-        "::1]",
-        "[::1]x",
-        "[::1]:",
-        "[]",
-        "[localhost]",
-        "[127.0.0.1]",
-        "[::1%lo]",
-        "[::1%25lo]",
-    ),
+    *("::1", "[::1", "::1]", "[::1]x", "[::1]:", "[]", "[localhost]", "[127.0.0.1]", "[::1%lo]", "[::1%25lo]"),
     *("[v1.a]", "[[::1]]", "[12345::]"),
 ]
 
 
 @pytest.mark.parametrize(("host", "name"), STRICT)
 def test_host_is_a_name_or_an_address(host: str, name: str) -> None:
-    assert name_of(host) == name
-    Hosts().check(host)
+    assert parse_host_name(host) == name
+    AllowedHosts().check(host)
 
 
 @pytest.mark.parametrize("host", MALFORMED)
-@pytest.mark.parametrize("hosts", [LOOPBACK, Hosts()])
-def test_host_that_is_malformed_is_refused_wherever_the_server_listens(hosts: Hosts, host: str) -> None:
-    with pytest.raises(
-        HttpRefusal, match=r"^host must be a name or an address, with a port or without"
-    ) as found:
+@pytest.mark.parametrize("hosts", [LOOPBACK, AllowedHosts()])
+def test_host_that_is_malformed_is_refused_wherever_the_server_listens(hosts: AllowedHosts, host: str) -> None:
+    with pytest.raises(HttpError, match=r"^host must be a name or an address, with a port or without") as found:
         hosts.check(host)
-    assert (found.value.status, found.value.code) == (400, "malformed")
+    assert (found.value.status, found.value.code) == (400, "malformed_request")
 
 
 def test_host_that_is_missing_is_good() -> None:
     """HTTP/1.0 has none, and no browser leaves it out."""
     LOOPBACK.check(None)
-    assert name_of("clinic.example") == "clinic.example"
+    assert parse_host_name("clinic.example") == "clinic.example"
 
 
 @pytest.mark.parametrize("origin", ["http://evil@clinic.example", "http://clinic.example:x", "null", ""])
 def test_origin_that_is_malformed_is_another_s(origin: str) -> None:
-    assert Hosts().same("http://clinic.example:443", "clinic.example")
-    assert not Hosts().same(origin, "clinic.example")
+    assert AllowedHosts().is_same_host("http://clinic.example:443", "clinic.example")
+    assert not AllowedHosts().is_same_host(origin, "clinic.example")
 
 
 def test_where_others_stand_in_front_any_name_is_good_until_the_file_names_them() -> None:
     for hosts in (
-        hosts_of(ServerSettings(), "127.0.0.1", proxied=True),
-        hosts_of(ServerSettings(https=True), "127.0.0.1", proxied=False),
-        hosts_of(ServerSettings(), "0.0.0.0", proxied=False),
+        build_allowed_hosts(ServerSettings(), "127.0.0.1", proxied=True),
+        build_allowed_hosts(ServerSettings(https=True), "127.0.0.1", proxied=False),
+        build_allowed_hosts(ServerSettings(), "0.0.0.0", proxied=False),
     ):
-        assert hosts.knows("clinic.example")
-    named = hosts_of(ServerSettings(hosts=("clinic.example",)), "127.0.0.1", proxied=True)
-    assert [named.knows(host) for host in ("Clinic.example.", "127.0.0.1:8765", "evil.test")] == [
+        assert hosts.is_allowed("clinic.example")
+    named = build_allowed_hosts(ServerSettings(hosts=("clinic.example",)), "127.0.0.1", proxied=True)
+    assert [named.is_allowed(host) for host in ("Clinic.example.", "127.0.0.1:8765", "evil.test")] == [
         True,
         True,
         False,
     ]
 
 
-def house_of(folder: Path, hosts: Hosts) -> House:
+def house_of(folder: Path, hosts: AllowedHosts) -> House:
     house = House(folder, anonymous=True, rate=1)
-    house.app = app_of(house.runner, house.tokens, house.file.server, hosts=hosts)
+    house.app = build_app(house.runner, house.tokens, house.file.server, hosts=hosts)
     return house.at_one_moment()
 
 
 def test_a_page_whose_name_was_made_to_lead_here_reads_nothing_and_is_counted(tmp_path: Path) -> None:
     house = house_of(tmp_path, LOOPBACK)
     client = house.client(Host="evil.test")
-    assert code_of(client.get("/api/ledger")) == (403, "host")
+    assert code_of(client.get("/api/ledger")) == (403, "unknown_host")
     headers = {"Origin": "http://evil.test"}
-    assert code_of(client.post("/api/session", json={"token": "x"}, headers=headers)) == (403, "host")
+    assert code_of(client.post("/api/session", json={"token": "x"}, headers=headers)) == (403, "unknown_host")
     assert client.get("/healthz").status_code == 429
     assert house.client(address="10.0.0.9", Host="localhost").get("/api/ledger").status_code == 200
 
 
 def test_a_server_that_goes_by_any_name_is_caught(tmp_path: Path) -> None:
     """A broken twin."""
-    house = house_of(tmp_path, Hosts())
+    house = house_of(tmp_path, AllowedHosts())
     assert house.client(Host="evil.test").get("/api/ledger").status_code == 200

@@ -5,14 +5,19 @@ from math import e
 
 import numpy as np
 import pytest
-from people import House, Still
-from people import clinic as clinic_file
 
-from streamgauge.panprivate.rehearsal import rehearsed
-from streamgauge.panprivate.rehearsed_counter import looked_twice, watched
-from streamgauge.panprivate.rehearsed_table import clinic, rehearsed_table, seized
-from streamgauge.server.rehearsal import about, shows_intruder
-from streamgauge.testing import InsecureNoise
+from streamgauge.panprivate.intrusion_demo import (
+    build_clinic,
+    observe_sums,
+    run_intrusion_demo,
+    run_table_demo,
+    second_look_odds,
+    take_snapshot,
+)
+from streamgauge.server.routes.intrusions import describe_memory, is_rehearsal_visible
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.people import House, Still
+from tests.support.people import clinic as clinic_file
 
 TIMES = 400_000  # so that a bias of 0.016 is ten standard errors and more
 PATIENTS = 1500  # rehearsals of a table
@@ -29,12 +34,12 @@ def is_exact(odds):
 
 @pytest.fixture(scope="module")
 def absent():
-    return watched(np.zeros(TIMES, bool))
+    return observe_sums(np.zeros(TIMES, bool))
 
 
 def test_odds_are_the_quotient_of_the_two_laws(absent):
     assert is_exact(odds_of(*absent))
-    assert is_exact(1 / odds_of(*watched(np.ones(TIMES, bool))))
+    assert is_exact(1 / odds_of(*observe_sums(np.ones(TIMES, bool))))
 
 
 def test_odds_that_forget_a_draw_of_noise_are_caught(absent):
@@ -56,7 +61,7 @@ def test_noise_that_is_too_small_breaks_the_promise(absent):
 @pytest.fixture(scope="module")
 def table():
     """The odds of all rehearsals of a table, where Robin never came, and where they did."""
-    return [rehearsed_table(np.full(PATIENTS, came), InsecureNoise(came))["odds"] for came in (False, True)]
+    return [run_table_demo(np.full(PATIENTS, came), InsecureNoise(came))["odds"] for came in (False, True)]
 
 
 def test_odds_of_a_table_are_the_quotient_of_the_two_laws(table):
@@ -74,14 +79,14 @@ def test_no_table_moves_the_odds_by_more_than_the_promise(table):
 
 def test_a_second_look_breaks_the_promise_of_both():
     came = np.arange(40) % 2 == 0
-    assert (looked_twice(came) == np.where(came, np.inf, 0)).all(), "whoever came"
-    claim, noise = clinic(), InsecureNoise(0)
-    assert any(np.isinf(seized(claim, True, noise).odds_of_two_looks(claim)) for _ in range(40))
-    assert not any(np.isinf(seized(claim, False, noise).odds_of_two_looks(claim)) for _ in range(40))
+    assert (second_look_odds(came) == np.where(came, np.inf, 0)).all(), "whoever came"
+    claim, noise = build_clinic(), InsecureNoise(0)
+    assert any(np.isinf(take_snapshot(claim, True, noise).two_look_odds(claim)) for _ in range(40))
+    assert not any(np.isinf(take_snapshot(claim, False, noise).two_look_odds(claim)) for _ in range(40))
 
 
 def test_ordinary_memory_tells_and_pan_private_memory_does_not():
-    told = rehearsed(200)
+    told = run_intrusion_demo(200)
     low, high = told["bounds"]["chance"]
     for kind in ("counter", "table"):
         plain = told[kind]["plain"]
@@ -104,7 +109,7 @@ def test_ordinary_memory_tells_and_pan_private_memory_does_not():
     ],
 )
 def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream, told):
-    assert about(clinic_file(tmp_path, stream).stream) == {**told, "reports": []}
+    assert describe_memory(clinic_file(tmp_path, stream).stream) == {**told, "reports": []}
 
 
 @pytest.mark.parametrize(
@@ -116,5 +121,5 @@ def test_the_rehearsal_is_found_where_it_is_shown(tmp_path, stream, server, stat
     file = clinic_file(tmp_path, stream, **server)
     client = House(tmp_path, Still(file)).client("reader")
     assert client.get("/api/rehearsal").status_code == status
-    assert shows_intruder(file) is (status == 200)
+    assert is_rehearsal_visible(file) is (status == 200)
     assert client.get("/api/session").json()["role"] == "reader"

@@ -5,24 +5,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import code_of
-from served import eventually, file_of
-from test_live_intrusions import COUNTS, NOTED, PRIVATE, SERVER, Served, made
 
-from streamgauge.pipeline.keys import create_key, key_is_away
-from streamgauge.pipeline.reading import read_book
-from streamgauge.query.settings import PipelineFile
-from streamgauge.server import runner, turns
-from streamgauge.server.announced import NotHandedOver, place_of
-from streamgauge.server.turns import KeyAway
+from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.published import read_ledger_log
+from streamgauge.server import commands as turns
+from streamgauge.server import runner
+from streamgauge.server.commands import KeyUnavailableError
+from streamgauge.server.intrusion import IntrusionExportError, build_export_path
+from streamgauge.store.keys import create_key, is_key_missing
+from tests.server.test_live_intrusions import COUNTS, NOTED, PRIVATE, SERVER, Served, made
+from tests.support.people import code_of
+from tests.support.served import eventually, file_of
 
 VISITS = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/4"}
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PACE", 0.0)
-    monkeypatch.setattr(turns, "REST", 0.01)
+    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "KEY_RETRY_SECONDS", 0.01)
     NOTED.clear()
 
 
@@ -35,7 +36,7 @@ def run(tmp_path: Path) -> Iterator[Served]:
 
 
 def charged(run: Served) -> set[str]:
-    return set(read_book(run.file.folder, run.file.stream).entries)
+    return set(read_ledger_log(run.file).releases)
 
 
 def test_a_run_is_not_set_down_while_its_key_is_away(run: Served, tmp_path: Path) -> None:
@@ -43,8 +44,8 @@ def test_a_run_is_not_set_down_while_its_key_is_away(run: Served, tmp_path: Path
     kept = key.rename(tmp_path / "elsewhere.key")
     asked = run.curator.post("/api/releases", json=VISITS)
     for reply in (run.intrude("a"), asked):
-        assert (code_of(reply), reply.headers["retry-after"]) == ((503, "key_away"), "10")
-        assert "got none: the run goes on, and nothing was charged" in reply.text
+        assert (code_of(reply), reply.headers["retry-after"]) == ((503, "key_unavailable"), "10")
+        assert "got none: the run continues, and nothing was charged" in reply.text
     assert (run.runner.state, NOTED) == ("running", [])
     assert run.close(1)
     kept.rename(key)
@@ -57,18 +58,18 @@ def test_a_run_that_was_set_down_waits_for_its_key(
     run: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes between the look at it and the turn: nobody can know."""
-    monkeypatch.setattr(runner, "key_is_away", lambda file: False)
+    monkeypatch.setattr(runner, "is_key_missing", lambda file: False)
     run.send(range(3), 1)
     key = tmp_path / "v.key"
     kept = key.rename(tmp_path / "elsewhere.key")
-    with pytest.raises(NotHandedOver) as refusal:
-        run.runner.intrude(place_of(run.file, "a"))
-    assert refusal.value.code == "key_away"
+    with pytest.raises(IntrusionExportError) as refusal:
+        run.runner.intrude(build_export_path(run.file, "a"))
+    assert refusal.value.code == "key_unavailable"
     for _ in range(2):
-        with pytest.raises(KeyAway):
-            run.runner._turns.ask(turns.Wish(ended=("n",))).result(20)
+        with pytest.raises(KeyUnavailableError):
+            run.runner._commands.submit(turns.Command(end_names=("n",))).result(20)
     assert run.runner.state == "running"
-    assert [type(each).__name__ for each in NOTED[:2]] == ["KeyRefused", "KeyRefused"]
+    assert [type(each).__name__ for each in NOTED[:2]] == ["KeyRefusedError", "KeyRefusedError"]
     told = len(NOTED)
     kept.rename(key)
     assert run.close(1)["count"]["value"] is not None
@@ -79,13 +80,13 @@ def test_a_run_that_was_set_down_waits_for_its_key(
 def test_a_run_that_waits_for_its_key_can_be_stopped(
     run: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "key_is_away", lambda file: False)
-    monkeypatch.setattr(turns, "REST", 600.0)
+    monkeypatch.setattr(runner, "is_key_missing", lambda file: False)
+    monkeypatch.setattr(turns, "KEY_RETRY_SECONDS", 600.0)
     (tmp_path / "v.key").unlink()
     create_key(tmp_path / "v.key")
-    with pytest.raises(NotHandedOver, match="got another from"):
-        run.runner.intrude(place_of(run.file, "a"))
-    eventually(lambda: run.runner._waits, "the wait")
+    with pytest.raises(IntrusionExportError, match="got another from"):
+        run.runner.intrude(build_export_path(run.file, "a"))
+    eventually(lambda: run.runner._is_waiting_for_key, "the wait")
     run.runner.stop()
     assert run.runner.error == ""
 
@@ -119,4 +120,4 @@ def test_what_is_away_is_seen_without_reading_it(tmp_path: Path, key: str, away:
     program: Any = tmp_path / "there"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o700)
-    assert key_is_away(keyed(tmp_path, key)) == away
+    assert is_key_missing(keyed(tmp_path, key)) == away

@@ -5,33 +5,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import House, code_of
-from served import close, file_of, leave, running, stepped, write
-from test_asking_api import ASKED, charged
 
-from streamgauge.pipeline.asked import AskedRelease, plan_asked, release_of_json
-from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.reader import Act
-from streamgauge.query.settings import ServerSettings
-from streamgauge.server import ledger_pages
-from streamgauge.server.errors import HttpRefusal
-from streamgauge.server.known_acts import KnownActs, books
-from streamgauge.server.limits import Limits
-from streamgauge.server.shapes import FEW, Shapes
+from streamgauge.config.settings import ServerSettings
+from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc
+from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.server.http.errors import HttpError
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.publishing.reader import (
+    MAX_CACHED_SCHEMAS,
+    LedgerEntryCache,
+    ReleaseSchemaCache,
+    build_ledger_cache,
+)
+from streamgauge.server.routes import ledger as ledger_pages
+from streamgauge.store.reader import LedgerEntry
+from tests.server.test_asking_api import ASKED, charged
+from tests.support.people import House, code_of
+from tests.support.served import close, file_of, leave, running, stepped, write
 
-BUDGET = Act("budget", {"loss": {"epsilon": "1"}}, 1)
+BUDGET = LedgerEntry("budget", {"loss": {"epsilon": "1"}}, 1)
 
 
-def ended(name: str, last: int) -> Act:
-    return Act("end", {"release": name, "ingested": last, "runs_on": True}, 3)
+def ended(name: str, last: int) -> LedgerEntry:
+    return LedgerEntry("end", {"release": name, "last_tick": last, "is_draining": True}, 3)
 
 
 ACTS = (
     BUDGET,
-    *(charged(f"z{number}", "1/100", 2, asked="ana", layout={}) for number in range(9)),
+    *(charged(f"z{number}", "1/100", 2, requested_by="ana", layout={}) for number in range(9)),
     ended("z1", 3),
-    Act("cut", {"release": "z1"}, 3),
-    Act("budget", {"loss": {"epsilon": "2"}}, 4),
+    LedgerEntry("force_end", {"release": "z1"}, 3),
+    LedgerEntry("budget", {"loss": {"epsilon": "2"}}, 4),
     ended("z2", 4),
 )
 
@@ -54,42 +58,40 @@ def followed(house: House, road: str) -> list[dict[str, Any]]:
 
 def test_pages_add_up_to_the_whole(house: House) -> None:
     (whole,) = followed(house, "/api/ledger")
-    assert len(whole["charges"]) == len(whole["asked"]) == 9
+    assert len(whole["charges"]) == len(whole["requested_by"]) == 9
     pages = followed(house, "/api/ledger?limit=4")
     assert [len(page["charges"]) for page in pages] == [4, 4, 1]
     assert [charge for page in pages for charge in page["charges"]] == whole["charges"]
-    assert {name for page in pages for name in page["asked"]} == set(whole["asked"])
+    assert {name for page in pages for name in page["requested_by"]} == set(whole["requested_by"])
     assert {str(page["timeline"]) for page in pages} == {str(whole["timeline"])}
-    (acts,) = followed(house, "/api/ledger/acts")
-    assert [act["kind"] for act in acts["acts"]] == [act.kind for act in ACTS]
-    pages = followed(house, "/api/ledger/acts?limit=5")
-    assert [act for page in pages for act in page["acts"]] == acts["acts"]
+    (acts,) = followed(house, "/api/ledger/entries")
+    assert [act["kind"] for act in acts["entries"]] == [act.kind for act in ACTS]
+    pages = followed(house, "/api/ledger/entries?limit=5")
+    assert [act for page in pages for act in page["entries"]] == acts["entries"]
 
 
-def test_a_page_of_acts_is_bounded_in_bytes_but_has_one(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger_pages, "BYTES", 1)
-    assert [len(page["acts"]) for page in followed(house, "/api/ledger/acts")] == [1] * len(ACTS)
+def test_a_page_of_acts_is_bounded_in_bytes_but_has_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_pages, "MAX_PAGE_BYTES", 1)
+    assert [len(page["entries"]) for page in followed(house, "/api/ledger/entries")] == [1] * len(ACTS)
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "after=-1", "after=" + "9" * 30])
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=" + "9" * 30])
 def test_a_page_that_is_none_is_told_so(house: House, query: str) -> None:
     assert code_of(house.client("reader").get(f"/api/ledger?{query}")) == (422, "bad_parameter")
 
 
 def test_a_book_that_has_grown_is_the_book_that_was_read(house: House) -> None:
     unit = house.file.stream.unit
-    made = books(unit)
+    made = build_ledger_cache(unit)
     for count in (0, 1, 2, 7, 11, 12, 13, 14, 3):
-        book, read = made(ACTS[:count]), Book.read(ACTS[:count], unit)
-        assert (book.entries, book.pins, book.acts) == (read.entries, read.pins, read.acts)
+        book, read = made(ACTS[:count]), LedgerLog.read(ACTS[:count], unit)
+        assert (book.releases, book.pins, book.ledger_entries) == (read.releases, read.pins, read.ledger_entries)
         assert str(book.ledger) == str(read.ledger)
 
 
 def charges_after_a_plan(house: House) -> int:
-    book, file = Book.read([BUDGET, charged("visits", "1/2", 2)], house.file.stream.unit), house.file
-    plan_asked(file, AskedRelease(release_of_json(ASKED, file.stream), "ana"), book=book, first=1)
+    book, file = LedgerLog.read([BUDGET, charged("visits", "1/2", 2)], house.file.stream.unit), house.file
+    plan_adhoc(file, AdHocRelease(parse_adhoc_release(ASKED, file.stream), "ana"), ledger_log=book, first=1)
     assert book.ledger is not None
     return len(book.ledger.entries)
 
@@ -99,7 +101,7 @@ def test_a_plan_charges_nothing_in_the_book_that_all_share(house: House) -> None
 
 
 def test_a_twin_that_plans_in_that_book_charges_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Book, "copy", lambda self: self)
+    monkeypatch.setattr(LedgerLog, "copy", lambda self: self)
     assert charges_after_a_plan(house) == 2
 
 
@@ -109,53 +111,53 @@ def test_acts_are_read_once_whoever_reads_them(tmp_path: Path, monkeypatch: pyte
     with running(file, clock) as runner:
         close(runner, clock, 1)
         leave(runner, clock, 20)
-        acts, book = runner.acts(), runner.book()
-        monkeypatch.setattr(Act, "of", None)
-        assert runner.acts() == acts
-        assert runner.book() is book
+        acts, book = runner.load_entries(), runner.load_ledger()
+        monkeypatch.setattr(LedgerEntry, "from_text", None)
+        assert runner.load_entries() == acts
+        assert runner.load_ledger() is book
         close(runner, clock, 2)
         leave(runner, clock, 32)
-        assert runner.board.shown.acts == len(acts)
+        assert runner.event_buffer.published.entry_count == len(acts)
 
 
 def test_labels_that_many_releases_have_are_kept_once() -> None:
-    known, labels = KnownActs(), {"measures": ["count"], "groups": [["g", ["a", "b"]]], "levels": [1]}
+    known, labels = LedgerEntryCache(), {"measures": ["count"], "groups": [["g", ["a", "b"]]], "levels": [1]}
     acts = tuple(charged(name, "1/9", 1, layout=deepcopy(labels)) for name in "xy")
-    one, two = known.first(2, lambda count: acts[count:])
+    one, two = known.read_first(2, lambda count: acts[count:])
     assert (one, two) == acts
     assert one.body["layout"]["groups"][0][1] is two.body["layout"]["groups"][0][1]
 
 
 def test_few_shapes_are_kept_and_none_of_what_has_not_left() -> None:
     layout = {"measures": ["count"], "groups": [], "levels": [0]}
-    acts = tuple(charged(f"z{number}", "1/999", 1, layout=layout) for number in range(2 * FEW))
-    shapes = Shapes()
-    assert [shapes.of(f"z{number}", acts).release for number in (0, 1, 0)] == ["z0", "z1", "z0"]
+    acts = tuple(charged(f"z{number}", "1/999", 1, layout=layout) for number in range(2 * MAX_CACHED_SCHEMAS))
+    shapes = ReleaseSchemaCache()
+    assert [shapes.find_schema(f"z{number}", acts).release for number in (0, 1, 0)] == ["z0", "z1", "z0"]
     with pytest.raises(KeyError):
-        shapes.of("z1", acts[:1])
+        shapes.find_schema("z1", acts[:1])
     for act in acts:
-        shapes.of(act.body["release"], acts)
-    assert len(shapes._kept) == FEW
+        shapes.find_schema(act.body["release"], acts)
+    assert len(shapes._cached) == MAX_CACHED_SCHEMAS
 
 
 def test_who_asks_too_fast_is_told_to_wait(house: House) -> None:
-    limits = Limits(ServerSettings(max_asks_per_minute=2), now=lambda: 0.0)
+    limits = Limits(ServerSettings(adhoc_max_requests_per_minute=2), now=lambda: 0.0)
     for _ in range(2):
-        limits.ask("ana")
-    limits.ask("bea")
-    with pytest.raises(HttpRefusal, match="must be at most 2 a minute, got more") as refusal:
-        limits.ask("ana")
+        limits.count_command("ana")
+    limits.count_command("bea")
+    with pytest.raises(HttpError, match="must be at most 2 a minute, got more") as refusal:
+        limits.count_command("ana")
     assert (refusal.value.status, (refusal.value.headers or {})["Retry-After"]) == (429, "30")
 
 
 def test_asks_and_ends_are_counted_and_plans_are_not(tmp_path: Path) -> None:
-    house = House(tmp_path, max_asks_per_minute=1)
+    house = House(tmp_path, adhoc={"max_requests_per_minute": 1})
     analyst = house.client("analyst")
     assert [analyst.post("/api/plan", json=ASKED).status_code for _ in range(3)] == [200] * 3
     assert analyst.post("/api/releases", json=ASKED).status_code == 201
-    assert code_of(analyst.post("/api/releases", json={**ASKED, "name": "more"})) == (429, "rate")
-    house.runner.acts_so_far = [BUDGET, charged("norths", "1/10", 2, asked="ana")]
-    assert code_of(analyst.delete("/api/releases/norths")) == (429, "rate")
+    assert code_of(analyst.post("/api/releases", json={**ASKED, "name": "more"})) == (429, "rate_limited")
+    house.runner.acts_so_far = [BUDGET, charged("norths", "1/10", 2, requested_by="ana")]
+    assert code_of(analyst.delete("/api/releases/norths")) == (429, "rate_limited")
     assert (len(house.runner.asked), house.runner.ended) == (1, [])
 
 

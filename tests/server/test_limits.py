@@ -2,10 +2,10 @@
 
 import pytest
 
-from streamgauge.query.settings import ServerSettings
-from streamgauge.server import limits as module
-from streamgauge.server.errors import HttpRefusal
-from streamgauge.server.limits import Limits
+from streamgauge.config.settings import ServerSettings
+from streamgauge.server.http import limits as module
+from streamgauge.server.http.errors import HttpError
+from streamgauge.server.http.limits import Limits
 
 
 class Clock:
@@ -17,12 +17,12 @@ class Clock:
 
 def taken(limits: Limits, client: str, count: int) -> int:
     """How many of so many requests are let in."""
-    found, refused = 0, list[HttpRefusal]()
+    found, refused = 0, list[HttpError]()
     for _ in range(count):
         try:
-            limits.turn(client)
+            limits.count_request(client)
             found += 1
-        except HttpRefusal as refusal:
+        except HttpError as refusal:
             refused.append(refusal)
     assert all(each.status == 429 and int((each.headers or {})["Retry-After"]) >= 1 for each in refused)
     return found
@@ -45,36 +45,36 @@ def test_one_clients_haste_costs_no_other() -> None:
 
 
 def test_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CLIENTS", 4)
+    monkeypatch.setattr(module, "MAX_CLIENTS", 4)
     limits = Limits(ServerSettings(), now=Clock())
     for client in range(100):
-        limits.turn(str(client))
-    assert len(limits._requests._left) == 4
+        limits.count_request(str(client))
+    assert len(limits._requests._allowances) == 4
 
 
 def test_live_connections_are_bounded_by_client_and_in_all() -> None:
-    limits = Limits(ServerSettings(max_live=3, max_live_per_client=2))
-    with limits.live("a"), limits.live("a"):
-        with pytest.raises(HttpRefusal, match="at most 2 of one client") as own, limits.live("a"):
+    limits = Limits(ServerSettings(max_streams=3, max_streams_per_client=2))
+    with limits.admit_live("a"), limits.admit_live("a"):
+        with pytest.raises(HttpError, match="at most 2 of one client") as own, limits.admit_live("a"):
             pass
-        with limits.live("b"):
-            with pytest.raises(HttpRefusal, match="at most 3, got one more") as all_of_them, limits.live("c"):
+        with limits.admit_live("b"):
+            with pytest.raises(HttpError, match="at most 3, got one more") as all_of_them, limits.admit_live("c"):
                 pass
             assert limits.live_connections == 3
     assert (own.value.status, all_of_them.value.status) == (429, 503)
     assert limits.live_connections == 0
-    with limits.live("a"), limits.live("a"):
+    with limits.admit_live("a"), limits.admit_live("a"):
         assert limits.live_connections == 2
 
 
 def test_bytes_that_are_held_are_bounded_and_given_back() -> None:
-    limits = Limits(ServerSettings(max_waiting=100))
-    with limits.holding() as hold:
+    limits = Limits(ServerSettings(max_buffer=100))
+    with limits.reserve_body() as hold:
         hold(60)
-        with limits.holding() as other:
+        with limits.reserve_body() as other:
             other(30)
-            with pytest.raises(HttpRefusal, match="room"):
+            with pytest.raises(HttpError, match="capacity"):
                 other(30)
-        assert limits.held_bytes == 60
+        assert limits.buffered_bytes == 60
         hold(40)
-    assert limits.held_bytes == 0
+    assert limits.buffered_bytes == 0

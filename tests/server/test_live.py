@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import (
+
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.server.publishing import feed as boards
+from streamgauge.server.routes import live
+from streamgauge.server.routes.live import Subscriber
+from streamgauge.server.runner import Runner
+from tests.support.served import (
     Listener,
     Stepped,
     Told,
@@ -24,12 +30,6 @@ from served import (
     turns_at_once,
     write,
 )
-
-from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
-from streamgauge.server import board as boards
-from streamgauge.server import live
-from streamgauge.server.live import Line
-from streamgauge.server.runner import Runner
 
 OTHER = {"name": "other", "sql": "SELECT COUNT(*), AVG(x) FROM v"}
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
@@ -55,7 +55,7 @@ def world_in(folder: Path) -> Iterator[World]:
     write(folder, 600)
     clock = stepped()
     with (
-        running(file_of(folder, COUNTS, OTHER, server={"max_live_per_client": 101}), clock) as runner,
+        running(file_of(folder, COUNTS, OTHER, server={"max_streams_per_client": 101}), clock) as runner,
         listening(runner) as port,
     ):
         yield World(runner, clock, port)
@@ -73,12 +73,12 @@ def test_a_tick_is_sent_when_it_has_left_in_the_columns_form(world: World) -> No
     with Listener(world.port) as listener:
         assert listener.reply.getheader("content-type") == "text/event-stream; charset=utf-8"
         assert listener.next() == Told(listener.id, "status", {"state": "running"})
-        place, tick = world.runner.board.shown.place, world.step()
+        place, tick = world.runner.event_buffer.published.row_number, world.step()
         counts, other = listener.until("release")[-1], listener.until("release")[-1]
         assert (counts.data["tick"], counts.data["end"]) == (tick, f"2026-01-05T00:00:{10 * tick}Z")
         assert counts.data["places"] == [{"g": "a"}, {"g": "b"}]
         assert counts.data["measures"]["count"]["value"] == [5.0, 5.0]
-        assert set(counts.data["measures"]["count"]) == {"value", "stddev", "low", "high", "enough"}
+        assert set(counts.data["measures"]["count"]) == {"value", "stddev", "low", "high", "reliable"}
         assert (other.data["release"], set(other.data["measures"])) == ("other", {"count", "avg_x"})
         assert [int(each.id.split(".")[0]) - place for each in (counts, other)] == [1, 2]
 
@@ -112,28 +112,24 @@ def test_who_comes_back_misses_nothing_and_gets_nothing_twice(world: World) -> N
     assert resumed(world) == list(range(begin, world.tick + 1))
 
 
-def test_who_comes_back_after_what_is_kept_misses_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(boards, "KEPT", 1)
-    monkeypatch.setattr(live, "AT_ONCE", 2)
+def test_who_comes_back_after_what_is_kept_misses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "MAX_BUFFERED_EVENTS", 1)
+    monkeypatch.setattr(live, "MAX_WRITE_EVENTS", 2)
     begin = world.tick
     assert resumed(world) == list(range(begin, world.tick + 1))
 
 
 @pytest.mark.parametrize("off", [-2, 2])
-def test_a_resume_that_repeats_or_skips_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch, off: int
-) -> None:
-    begin, honest = world.tick, Line.begin
+def test_a_resume_that_repeats_or_skips_is_caught(world: World, monkeypatch: pytest.MonkeyPatch, off: int) -> None:
+    begin, honest = world.tick, Subscriber.encode_start
 
-    async def twin(line: Line) -> bytes:
+    async def twin(line: Subscriber) -> bytes:
         head = await honest(line)
-        line.place = max(0, line.place + off) if line.last else line.place
+        line.row_number = max(0, line.row_number + off) if line.last_id else line.row_number
         return head
 
-    monkeypatch.setattr(Line, "begin", twin)
-    monkeypatch.setattr(live, "BEAT", 0.5)
+    monkeypatch.setattr(Subscriber, "encode_start", twin)
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.5)
     try:
         seen = resumed(world)
     except AssertionError:
@@ -142,9 +138,9 @@ def test_a_resume_that_repeats_or_skips_is_caught(
 
 
 def test_the_last_id_may_be_in_the_address(world: World) -> None:
-    with world.runner.board.reading() as reader:
-        first = boards.id_of(0, reader.chain_with(0) or "")
-    with Listener(world.port, f"?after={first}&release=counts") as listener:
+    with world.runner.event_buffer.open_reader() as reader:
+        first = boards.build_event_id(0, reader.find_row_chain(0) or "")
+    with Listener(world.port, f"?last_event_id={first}&release=counts") as listener:
         assert ticks_of(listener.until("release")) == [1]
 
 
@@ -152,17 +148,17 @@ def test_the_last_id_may_be_in_the_address(world: World) -> None:
 def test_an_id_of_another_history_is_told_so(world: World, last: str) -> None:
     with Listener(world.port, "?release=counts", last) as listener:
         told = listener.next()
-        assert (told.event, told.id) == ("reset", world.runner.board.shown.id)
+        assert (told.event, told.id) == ("reset", world.runner.event_buffer.published.id)
         tick = world.step()
         assert ticks_of(listener.until("release")) == [tick]
 
 
 def test_an_id_of_what_has_not_left_tells_nothing(world: World) -> None:
     close(world.runner, world.clock, world.tick + 1)
-    whole = boards.Board(world.runner.board.readers)
+    whole = boards.EventBuffer(world.runner.event_buffer.readers)
     whole.advance(2**62)
-    assert whole.shown.place > world.runner.board.shown.place
-    with Listener(world.port, "", whole.shown.id) as listener:
+    assert whole.published.row_number > world.runner.event_buffer.published.row_number
+    with Listener(world.port, "", whole.published.id) as listener:
         assert listener.next().event == "reset"
     world.step()
 
@@ -182,12 +178,12 @@ def test_a_charge_and_an_end_are_told(world: World) -> None:
     body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
     with turns_at_once(), Listener(world.port) as listener:
         listener.until("status")
-        world.runner.ask(AskedRelease(release_of_json(body, world.runner.file.stream), "ana"))
+        world.runner.add_release(AdHocRelease(parse_adhoc_release(body, world.runner.file.stream), "ana"))
         world.step()
-        charged = listener.until("ledger")[-1].data["acts"]
-        world.runner.end("more")
+        charged = listener.until("ledger")[-1].data["entries"]
+        world.runner.end_release("more")
         world.step()
-        assert listener.until("ledger")[-1].data["acts"] > charged
+        assert listener.until("ledger")[-1].data["entries"] > charged
 
 
 def test_when_the_server_stops_readers_are_told_and_let_go(tmp_path: Path) -> None:
@@ -199,21 +195,17 @@ def test_when_the_server_stops_readers_are_told_and_let_go(tmp_path: Path) -> No
 
 
 def test_silence_is_broken_by_beats(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "BEAT", 0.01)
+    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.01)
     with Listener(world.port) as listener:
         lines = [listener.reply.readline() for _ in range(8)]
         assert b": beat\n" in lines
         assert lines[0] == b"retry: 1000\n"
 
 
-def test_a_hundred_readers_see_every_tick_of_one_encoding(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hundred_readers_see_every_tick_of_one_encoding(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = []
     told = boards.event_as_json
-    monkeypatch.setattr(
-        boards, "event_as_json", lambda released: encoded.append(released.tick) or told(released)
-    )
+    monkeypatch.setattr(boards, "event_as_json", lambda released: encoded.append(released.tick) or told(released))
     with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
         listeners = [stack.enter_context(Listener(world.port, "?release=counts")) for _ in range(100)]
         for listener in listeners:
@@ -224,11 +216,9 @@ def test_a_hundred_readers_see_every_tick_of_one_encoding(
     assert encoded == sorted(ticks * 2)  # two releases a tick
 
 
-def test_who_takes_nothing_is_dropped_and_holds_nobody_up(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    padded = boards.message
-    monkeypatch.setattr(boards, "message", lambda *told: padded(*told) + b": " + bytes(2**22) + b"\n\n")
+def test_who_takes_nothing_is_dropped_and_holds_nobody_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    padded = boards.encode_sse
+    monkeypatch.setattr(boards, "encode_sse", lambda *told: padded(*told) + b": " + bytes(2**22) + b"\n\n")
     ended = watched(monkeypatch)
     with socket.create_connection(("127.0.0.1", world.port)) as slow, Listener(world.port) as listener:
         slow.sendall(b"GET /api/live?release=counts&release=other HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -236,7 +226,7 @@ def test_who_takes_nothing_is_dropped_and_holds_nobody_up(
         eventually(lambda: b"status" in slow.recv(2**10), "the reply")
         ticks = [world.step(), world.step()]
         assert ticks_of(listener.until("release", ticks[-1])) == ticks
-        eventually(lambda: ended == [live.Dropped], "the end of the slow one")
+        eventually(lambda: ended == [live.SlowReaderError], "the end of the slow one")
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
@@ -245,11 +235,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
     send = live.LiveResponse._send
 
     async def watching(response: live.LiveResponse, *told: Any) -> None:
-        monkeypatch.setattr(live, "PATIENCE", 0.2 if response.line.names else 60.0)
+        monkeypatch.setattr(live, "SEND_TIMEOUT_SECONDS", 0.2 if response.subscriber.names else 60.0)
         try:
             await send(response, *told)
-        except live.Dropped:
-            ended.append(live.Dropped)
+        except live.SlowReaderError:
+            ended.append(live.SlowReaderError)
             raise
 
     monkeypatch.setattr(live.LiveResponse, "_send", watching)
@@ -257,7 +247,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
 
 
 def test_who_falls_too_far_behind_meanwhile_is_dropped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_BEHIND", -1)
+    monkeypatch.setattr(live, "MAX_LAG_EVENTS", -1)
     with Listener(world.port) as listener, pytest.raises(Exception, match=r"IncompleteRead|end after"):
         listener.until("release")
 

@@ -7,19 +7,26 @@ from itertools import pairwise
 
 import pytest
 
-from streamgauge.cli.live_clinic import SECOND, visits_between, visits_of, write_live_clinic
-from streamgauge.cli.live_truth import Question
-from streamgauge.query.pipeline_file import read_pipeline
-from streamgauge.query.released import Place, Shape
+from streamgauge.cli.demo.clinic_live import TruthQuery, generate_visits, generate_visits_between, write_live_clinic
+from streamgauge.cli.demo.live import TICK_MICROSECONDS
+from streamgauge.config.pipeline_file import read_pipeline
+from streamgauge.releases.release import Group, ReleaseSchema
 
-START = 1_800_000_000 * SECOND
+START = 1_800_000_000 * TICK_MICROSECONDS
 
 
 def test_visits_are_the_same_however_time_is_cut():
-    whole = visits_between(START, START, START + 5 * SECOND)
-    cuts = [START, START + 1, START + 1_700_000, START + 2 * SECOND, START + 4_999_999, START + 5 * SECOND]
-    assert [visit for pair in pairwise(cuts) for visit in visits_between(START, *pair)] == whole
-    assert all(START <= visit.time < START + 5 * SECOND for visit in whole)
+    whole = generate_visits_between(START, START, START + 5 * TICK_MICROSECONDS)
+    cuts = [
+        START,
+        START + 1,
+        START + 1_700_000,
+        START + 2 * TICK_MICROSECONDS,
+        START + 4_999_999,
+        START + 5 * TICK_MICROSECONDS,
+    ]
+    assert [visit for pair in pairwise(cuts) for visit in generate_visits_between(START, *pair)] == whole
+    assert all(START <= visit.time < START + 5 * TICK_MICROSECONDS for visit in whole)
 
 
 def test_a_wave_moves_through_the_regions():
@@ -27,7 +34,7 @@ def test_a_wave_moves_through_the_regions():
     for second in range(0, 150, 5):
         for region, found in fevers.items():
             found.append(
-                sum(visit.temperature > 38 for visit in visits_of(START, second) if visit.region == region)
+                sum(visit.temperature > 38 for visit in generate_visits(START, second) if visit.region == region)
             )
     peaks = [found.index(max(found)) for found in fevers.values()]
     assert peaks[0] < peaks[1] < peaks[2]
@@ -51,10 +58,11 @@ def test_the_pipeline_file_is_one_that_can_be_served(tmp_path):
     ],
 )
 def test_a_truth_is_of_the_window_and_never_of_ticks_before_the_release(window, begins):
-    asked = Question("", window, 3, Shape("r", ("count",), (Place(0, ()),)), ("count",))
-    assert asked.begins(9) == begins
+    asked = TruthQuery("", window, 3, ReleaseSchema("r", ("count",), (Group(0, ()),)), ("count",))
+    assert asked.find_first_tick(9) == begins
 
 
+@pytest.mark.slow
 def test_a_live_demo_ends_by_itself_says_where_it_is_and_leaves_a_store(tmp_path):
     command = [sys.executable, "-m", "streamgauge", "demo", "--live", "--folder", str(tmp_path / "demo")]
     ended = subprocess.run(

@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from people import House, code_of
-from served import Stepped, committed, eventually, file_of, stepped
 
-from streamgauge.pipeline import handed_over
-from streamgauge.pipeline.options import Options
-from streamgauge.pipeline.reading import read_book
-from streamgauge.query.planner import planned
-from streamgauge.query.settings import PipelineFile
-from streamgauge.server import announced, turns
-from streamgauge.server.announced import NotHandedOver, place_of
+from streamgauge.config.settings import PipelineFile
+from streamgauge.plan.planner import plan_release
+from streamgauge.runtime.intrusion import export as handed_over
+from streamgauge.runtime.options import Options
+from streamgauge.runtime.published import read_ledger_log
+from streamgauge.server import commands as turns
+from streamgauge.server import intrusion as announced
+from streamgauge.server.intrusion import IntrusionExportError, build_export_path
 from streamgauge.server.runner import Runner
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.people import House, code_of
+from tests.support.served import Stepped, committed, eventually, file_of, stepped
 
-PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
 USERS: dict[str, Any] = {
     **PRIVATE,
     "unit": {"user": "u"},
@@ -31,18 +32,18 @@ USERS: dict[str, Any] = {
 }
 DENSITY = {"name": "here", "sql": "SELECT DENSITY(u) FROM v", "window": "running", "epsilon": 12}
 COUNTS = {"name": "n", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/2"}
-SERVER = {"publish_delay": "20ms", "max_asks_per_minute": 1000}
+SERVER = {"publish_delay": "20ms", "adhoc": {"max_requests_per_minute": 1000}}
 NOTED: list[Exception] = []
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PACE", 0.0)
+    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
     NOTED.clear()
 
 
 def users(folder: Path, reserved: int = 1) -> PipelineFile:
-    return file_of(folder, DENSITY, server=SERVER, **USERS, intrusions=reserved)
+    return file_of(folder, DENSITY, server=SERVER, **USERS, reserved_intrusions=reserved)
 
 
 class Served:
@@ -50,7 +51,7 @@ class Served:
 
     def __init__(self, file: PipelineFile, folder: Path, **options: Any) -> None:
         self.clock: Stepped = stepped(1)
-        self.runner = Runner(file, Options(clock=self.clock, **options), worry=NOTED.append)
+        self.runner = Runner(file, Options(clock=self.clock, **options), on_failure=NOTED.append)
         self.runner.start()
         self.file, self.house = file, House(folder, self.runner)
         self.curator = self.house.client("curator")
@@ -106,15 +107,15 @@ def test_a_look_is_handed_over_while_the_server_goes_on_and_later_errors_are_as_
     run.send(range(200), 1)
     reply = run.intrude("for-the-court")
     assert reply.status_code == 201, reply.text
-    over = tmp_path / "v.handed-over" / "for-the-court"
+    over = tmp_path / "v.intrusions" / "for-the-court"
     assert reply.json() == {"intrusion": 1, "tick": 0, "folder": str(over)}
     assert {path.name for path in over.iterdir()} == {"here.0.entries.npy", "secret.npy", "manifest.json"}
     manifest = json.loads((over / "manifest.json").read_text())
-    assert (manifest["intrusion"], manifest["journal_emptied"]) == (1, True)
+    assert (manifest["intrusion"], manifest["journal_is_empty"]) == (1, True)
     assert np.load(over / "here.0.entries.npy").shape == (400,)
     run.send(range(200, 300), 1)
     row = run.close(1)["density_u"]
-    claim = planned(file, file.releases[0]).parts[0].statistic.counter
+    claim = plan_release(file, file.releases[0]).parts[0].statistic.counter
     assert abs(row["value"] - 0.75) < 8 * row["stddev"]
     assert row["stddev"] == pytest.approx(claim.stddev(min(max(row["value"], 0), 1), intrusions=1))
     assert code_of(run.intrude("once-more")) == (409, "no_intrusion_left")
@@ -125,46 +126,35 @@ def test_the_act_is_in_the_ledger_from_its_departure_on_and_not_before(tmp_path:
     run = served(users(tmp_path, reserved=2))
     run.clock.to(1.005)
     assert run.intrude("a").status_code == 201
-    assert run.ledger()["intrusions"] == {"made": 0, "left": 2}
+    assert run.ledger()["intrusions"] == {"total": 0, "remaining": 2}
     run.clock.to(1.06)
-    eventually(lambda: run.ledger()["intrusions"] == {"made": 1, "left": 1}, "the departure")
-    (act,) = [
-        each for each in run.curator.get("/api/ledger/acts").json()["acts"] if each["kind"] == "intrusion"
-    ]
-    stored = [
-        each.time for each in read_book(run.file.folder, run.file.stream).acts if each.kind == "intrusion"
-    ]
-    assert stored == [1_767_571_201_040_000], (
-        "the first departure that is a whole delay after it was asked for"
-    )
+    eventually(lambda: run.ledger()["intrusions"] == {"total": 1, "remaining": 1}, "the departure")
+    (act,) = [each for each in run.curator.get("/api/ledger/entries").json()["entries"] if each["kind"] == "intrusion"]
+    stored = [each.time for each in read_ledger_log(run.file).ledger_entries if each.kind == "intrusion"]
+    assert stored == [1_767_571_201_040_000], "the first departure that is a whole delay after it was asked for"
     assert (act["time"], act["tick"], act["releases"]) == ("2026-01-05T00:00:01.040000Z", 0, ["here"])
 
 
 def test_an_act_that_is_dated_by_its_commit_is_caught(
     tmp_path: Path, served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(announced.Departing, "now", lambda self: self.clock.now())
+    monkeypatch.setattr(announced.PublishTimeClock, "now", lambda self: self.clock.now())
     with pytest.raises(AssertionError, match="whole delay"):
         test_the_act_is_in_the_ledger_from_its_departure_on_and_not_before(tmp_path, served)
 
 
-def test_what_cannot_be_handed_over_is_refused_by_its_own_code_and_the_run_goes_on(
-    tmp_path: Path, served: Any
-) -> None:
+def test_what_cannot_be_handed_over_is_refused_by_its_own_code_and_the_run_goes_on(tmp_path: Path, served: Any) -> None:
     run = served(users(tmp_path))
     for body in ({}, {"folder": 7}, {"folder": "../up"}, {"folder": ""}, {"folder": "a", "more": 1}):
         assert code_of(run.curator.post("/api/intrusions", json=body)) == (422, "bad_folder")
-    place_of(run.file, "there").mkdir(parents=True)
-    assert code_of(run.intrude("there")) == (409, "folder_taken")
-    assert code_of(run.house.client("analyst").post("/api/intrusions", json={"folder": "a"})) == (
-        403,
-        "wrong_role",
-    )
-    waiting = [run.runner.intruding(place_of(run.file, name)) for name in ("one", "one", "two")]
+    build_export_path(run.file, "there").mkdir(parents=True)
+    assert code_of(run.intrude("there")) == (409, "folder_exists")
+    assert code_of(run.house.client("analyst").post("/api/intrusions", json={"folder": "a"})) == (403, "wrong_role")
+    waiting = [run.runner.submit_intrusion(build_export_path(run.file, name)) for name in ("one", "one", "two")]
     assert waiting[0].result(20).number == 1
     refusals = [each.exception(20) for each in waiting[1:]]
-    assert all(isinstance(each, NotHandedOver) for each in refusals)
-    assert {each.code for each in refusals} <= {"folder_taken", "no_intrusion_left"}
+    assert all(isinstance(each, IntrusionExportError) for each in refusals)
+    assert {each.code for each in refusals} <= {"folder_exists", "no_intrusion_left"}
     assert NOTED == []
     run.send(range(3), 1)
     assert run.close(1)
@@ -180,7 +170,7 @@ def full(*given: object) -> None:
 
 
 def made(run: Served) -> int:
-    return sum(act.kind == "intrusion" for act in read_book(run.file.folder, run.file.stream).acts)
+    return sum(act.kind == "intrusion" for act in read_ledger_log(run.file).ledger_entries)
 
 
 def test_a_disk_that_is_full_before_or_after_is_told_apart_and_the_run_goes_on(
@@ -190,15 +180,15 @@ def test_a_disk_that_is_full_before_or_after_is_told_apart_and_the_run_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(os, "posix_fallocate", full)
         reply = run.intrude("a")
-    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "no_room"), "10")
+    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "no_disk_space"), "10")
     assert made(run) == 0
     with monkeypatch.context() as patched:
-        patched.setattr(handed_over, "new_file", full)
-        assert code_of(run.intrude("a")) == (500, "lost")
+        patched.setattr(handed_over, "create_file", full)
+        assert code_of(run.intrude("a")) == (500, "export_failed")
     assert made(run) == 1
-    assert [type(each).__name__ for each in NOTED] == ["NoPlace", "NoPlace"]
+    assert [type(each).__name__ for each in NOTED] == ["ExportFailedError", "ExportFailedError"]
     run.clock.to(1.06)
-    eventually(lambda: run.ledger()["intrusions"] == {"made": 1, "left": None}, "the departure")
+    eventually(lambda: run.ledger()["intrusions"] == {"total": 1, "remaining": None}, "the departure")
     assert run.intrude("a").json()["intrusion"] == 2
     assert run.close(1)
 
@@ -214,33 +204,31 @@ def test_a_failure_in_the_middle_is_not_told_in_its_words_and_nobody_is_told_to_
             raise OSError(28, "of patient 4711")
 
     run = served(file_of(tmp_path, COUNTS, server=SERVER, **PRIVATE), step=step)
-    failing.append("intruded")
+    failing.append("state_copied")
     reply = run.intrude("a")
-    assert code_of(reply) == (500, "failed")
+    assert code_of(reply) == (500, "intrusion_failed")
     assert "4711" not in reply.text
-    assert (made(run), not place_of(run.file, "a").exists()) == (1, True)
+    assert (made(run), not build_export_path(run.file, "a").exists()) == (1, True)
     assert run.close(1)
 
 
-def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_serving(
-    tmp_path: Path, served: Any
-) -> None:
+def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_serving(tmp_path: Path, served: Any) -> None:
     run = served(file_of(tmp_path, DENSITY, server=SERVER, **{**USERS, "end": "2026-01-05T00:00:10Z"}))
     run.close(1)
     eventually(lambda: run.runner.state == "ended", "the end")
-    with pytest.raises(NotHandedOver, match="got none: it remembers nothing"):
-        run.runner.intrude(place_of(run.file, "late"))
+    with pytest.raises(IntrusionExportError, match="got none: it has no state"):
+        run.runner.intrude(build_export_path(run.file, "late"))
     assert run.runner.state == "ended"
-    assert (run.ledger()["intrusions"]["made"], made(run)) == (0, 0)
+    assert (run.ledger()["intrusions"]["total"], made(run)) == (0, 0)
 
 
 def test_a_run_that_does_not_go_on_cannot_be_asked(tmp_path: Path, served: Any) -> None:
     run = served(users(tmp_path))
-    run.runner._turns.close()
+    run.runner._commands.close()
     assert code_of(run.intrude("a")) == (503, "not_running")
 
 
 def test_what_is_dropped_is_not_counted_and_the_curator_is_told_so(tmp_path: Path, served: Any) -> None:
     told = served(users(tmp_path)).curator.get("/api/quarantine").json()
-    assert (told["records"], told["dropped"], told["shares"]) == (None, None, None)
+    assert (told["records"], told["drops"], told["shares"]) == (None, None, None)
     assert told["reason"] == "with pan_private = true neither records nor those that were dropped are counted"

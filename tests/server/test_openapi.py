@@ -1,15 +1,16 @@
-"""The OpenAPI document: it has every road, and the server does what it says, whatever it is sent."""
+"""The OpenAPI document: file and routes agree both ways, and the server does what the document says."""
 
+import ast
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from people import House, clinic
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
@@ -21,31 +22,38 @@ from schemathesis.specs.openapi.checks import (
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from streamgauge.pipeline.keys import create_key
-from streamgauge.query.release_tables import RELEASE_KEYS
-from streamgauge.server.download_forms import load_arrow
-from streamgauge.server.openapi import document
+from streamgauge.config.release import RELEASE_KEYS
+from streamgauge.config.windows import EXAMPLES
+from streamgauge.runtime.adhoc.planning import MAX_TEXT_CHARS
+from streamgauge.server import routes
+from streamgauge.server.app import load_openapi
+from streamgauge.server.intrusion import FOLDER_NAME_PATTERN
+from streamgauge.server.routes.download_formats import load_arrow
+from streamgauge.server.routes.events import KEY_PATTERN
+from streamgauge.server.routes.ledger import MAX_PAGE_CHARGES, MAX_PAGE_ENTRIES
+from streamgauge.server.routes.release_query import (
+    FORMAT_SHAPES,
+    FORMATS,
+    MAX_PAGE_ROWS,
+    MAX_STEP_TICKS,
+    REPEATED_PARAMETERS,
+    SINGLE_PARAMETERS,
+)
+from streamgauge.server.routes.reports import ANONYMOUS_KEY_PATTERN
 from streamgauge.server.runner import Runner
+from streamgauge.store.keys import create_key
+from tests.support.people import House, clinic
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 ENDLESS = "/api/live"
-TOLD = {
-    (path, method): told
-    for path, methods in document()["paths"].items()
-    for method, told in methods.items()
-    if path != ENDLESS
+OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
+    (path, method): told for path, methods in load_openapi()["paths"].items() for method, told in methods.items()
 }
-GOOD = [(*road, GenerationMode.POSITIVE) for road in TOLD]
-BAD = [
-    (*road, GenerationMode.NEGATIVE)
-    for road, told in TOLD.items()
-    if {"parameters", "requestBody"} & set(told)
-]
+FINITE = {key: told for key, told in OPERATIONS.items() if key[0] != ENDLESS}
+GOOD = [(*key, GenerationMode.POSITIVE) for key in FINITE]
+BAD = [(*key, GenerationMode.NEGATIVE) for key, told in FINITE.items() if {"parameters", "requestBody"} & set(told)]
 FEW = settings(
-    max_examples=10,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    database=None,
+    max_examples=10, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck), database=None
 )
 
 
@@ -57,13 +65,14 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     create_key(folder / "clinic.key")
     start = f"{datetime.now(UTC) - timedelta(seconds=3):%Y-%m-%dT%H:%M:%SZ}"
     server = {"rate": 10**6, "publish_delay": "20ms", "show_intruder": True}
-    file = clinic(folder, {"start": start, "tick": "1s", "lateness": "0s"}, **server)
+    file = clinic(folder, {"start": start, "tick": "1s", "allowed_lateness": "0s"}, **server)
     runner = Runner(file)
     runner.start()
     yield House(folder, runner)
     runner.stop()
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize(("path", "method", "mode"), [*GOOD, *BAD])
 def test_whatever_is_sent_is_answered_as_the_document_says(
     house: House, path: str, method: str, mode: GenerationMode
@@ -80,38 +89,108 @@ def test_whatever_is_sent_is_answered_as_the_document_says(
     assert house.log == []
 
 
-def test_the_document_has_every_road_of_the_api(house: House) -> None:
+def test_the_document_has_every_route_of_the_api(house: House) -> None:
     served = {
         (route.path_format, method.lower())
         for route in house.app.routes
         if isinstance(route, Route) and not route.path.startswith(("/page/", "/plotly")) and route.path != "/"
         for method in route.methods or ()
     }
-    told = {(path, method) for path, methods in document()["paths"].items() for method in methods}
-    assert {road for road in served if road[1] != "head"} == told
+    assert {key for key in served if key[1] != "head"} == set(OPERATIONS)
 
 
-def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
-    text = json.dumps(document())
-    for name in document()["components"]["schemas"]:
-        assert f'"#/components/schemas/{name}"' in text
-    assert text.count('"$ref"') == sum(
-        text.count(f'"#/components/schemas/{name}"') for name in document()["components"]["schemas"]
-    )
+def test_every_reference_leads_somewhere_and_every_component_is_used() -> None:
+    text, components = json.dumps(load_openapi()), load_openapi()["components"]
+    places = [f'"#/components/{kind}/{name}"' for kind in ("schemas", "responses") for name in components[kind]]
+    assert all(place in text for place in places)
+    assert text.count('"$ref"') == sum(text.count(place) for place in places)
+
+
+def parse_sources() -> Iterator[ast.Call]:
+    """Every call in the modules of the server."""
+    for path in Path(*routes.__path__).parent.rglob("*.py"):
+        yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+
+
+def find_first_constants(owner: str, *names: str) -> set[str]:
+    """First arguments of calls such as `request.query_params.get("column")`."""
+    return {
+        call.args[0].value
+        for call in parse_sources()
+        if isinstance(call.func, ast.Attribute) and call.func.attr in names and call.args
+        if isinstance(call.args[0], ast.Constant) and ast.unparse(call.func.value).endswith(owner)
+    }
+
+
+def list_parameters(place: str) -> set[str]:
+    return {
+        parameter["name"]
+        for told in OPERATIONS.values()
+        for parameter in told.get("parameters", ())
+        if parameter["in"] == place
+    }
+
+
+def test_the_document_has_every_parameter_of_the_routes_and_no_other(house: House) -> None:
+    read = find_first_constants("params", "get", "getlist") | {*SINGLE_PARAMETERS, *REPEATED_PARAMETERS}
+    assert list_parameters("query") == read - {"v"}  # of the page's own files, which the document does not have
+    assert {name.lower() for name in list_parameters("header")} <= find_first_constants("headers", "get")
+    for route in house.app.routes:
+        for method in (route.methods or ()) & {"GET", "POST", "DELETE"} if isinstance(route, Route) else ():
+            told = OPERATIONS.get((route.path_format, method.lower()), {}).get("parameters", ())
+            assert {each["name"] for each in told if each["in"] == "path"} == set(route.param_convertors)
+
+
+def test_the_document_has_every_status_of_the_code_and_no_other() -> None:
+    """Which operation replies with which status is held by the generated requests above."""
+    raised = {
+        node.value
+        for call in parse_sources()
+        if ast.unparse(call.func) in {"HttpError", "build_retry_error"}
+        for argument in [*call.args[:1], *(each.value for each in call.keywords if each.arg == "status")]
+        for node in ast.walk(argument)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int)
+    }
+    documented = {int(status) for told in OPERATIONS.values() for status in told["responses"]}
+    assert documented == raised | {200, 201, 304, 503}
+
+
+def test_the_document_has_the_limits_of_the_code() -> None:
+    def find_schema(operation: tuple[str, str], name: str) -> Any:
+        return next(each["schema"] for each in OPERATIONS[operation]["parameters"] if each["name"] == name)
+
+    request, release = load_openapi()["components"]["schemas"]["ReleaseRequest"], ("/api/releases/{name}", "get")
+    assert {name: request["properties"][name]["maxLength"] for name in MAX_TEXT_CHARS} == MAX_TEXT_CHARS
+    assert request["properties"]["window"]["examples"] == list(EXAMPLES)
+    assert find_schema(("/api/ledger", "get"), "limit")["maximum"] == MAX_PAGE_CHARGES
+    assert find_schema(("/api/ledger/entries", "get"), "limit")["maximum"] == MAX_PAGE_ENTRIES
+    assert find_schema(release, "limit")["maximum"] == MAX_PAGE_ROWS
+    assert find_schema(release, "step")["maximum"] == MAX_STEP_TICKS
+    assert find_schema(release, "format")["enum"] == list(FORMATS)
+    assert set(find_schema(release, "shape")["enum"]) == {shape for some in FORMAT_SHAPES.values() for shape in some}
+    assert find_schema(("/api/events", "post"), "Batch-Key")["pattern"] == f"^{KEY_PATTERN.pattern}$"
+    assert find_schema(("/api/reports", "post"), "Batch-Key")["pattern"] == f"^{ANONYMOUS_KEY_PATTERN.pattern}$"
+    folder = load_openapi()["components"]["schemas"]["IntrusionRequest"]["properties"]["folder"]
+    assert folder["pattern"] == f"^{FOLDER_NAME_PATTERN.pattern}$"
 
 
 def test_every_operation_says_who_may_and_what_may_go_wrong() -> None:
-    for methods in document()["paths"].values():
-        for told in methods.values():
-            assert told["summary"]
-            assert told["tags"][0] in {"anybody", "readers", "analysts", "curators"}
-            assert {"401", "403", "429"} <= set(told["responses"])
+    for told in OPERATIONS.values():
+        assert told["summary"]
+        assert told["tags"][0] in {"anybody", "readers", "analysts", "curators"}
+        assert {"401", "403", "429"} <= set(told["responses"])
+
+
+def find_schema_with_components(name: str) -> dict[str, Any]:
+    """A schema that can be validated by itself."""
+    components = load_openapi()["components"]
+    return {**components["schemas"][name], "components": components}
 
 
 def test_what_may_be_asked_for_is_what_a_file_may_say(house: House) -> None:
-    schema = document()["components"]["schemas"]["Asked"]
+    schema = find_schema_with_components("ReleaseRequest")
     assert set(schema["properties"]) == set(RELEASE_KEYS)
-    body = {"name": "m", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.1, "expected": 5, "horizon": "1h"}
+    body = {"name": "m", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.1, "expected_events": 5, "horizon": "1h"}
     for mechanism in ("Binary", {"name": "Kary", "branching": 4}):
         asked = body | {"mechanism": mechanism}
         jsonschema_rs.validate(schema, asked)
@@ -119,16 +198,14 @@ def test_what_may_be_asked_for_is_what_a_file_may_say(house: House) -> None:
 
 
 def test_releases_are_listed_as_the_document_says_with_groups_that_are_discovered_too(house: House) -> None:
-    schema = document()["components"]["schemas"]["Releases"]["properties"]["releases"]["items"]
-    listed, *_ = (
-        house.client("reader").get("/api/releases").json()["releases"]
-    )  # the file's; others were asked
+    schema = find_schema_with_components("Release")
+    listed, *_ = house.client("reader").get("/api/releases").json()["releases"]  # the file's; others were asked
     assert set(listed) == set(schema["required"])
     jsonschema_rs.validate(schema, listed | {"places": None, "discovered": True, "delta": "1/1000"})
 
 
 def test_the_document_says_nothing_of_this_stream(house: House) -> None:
-    assert house.client().get("/api/openapi.json").json() == document()
+    assert house.client().get("/api/openapi.json").json() == load_openapi()
 
 
 def test_a_server_that_does_not_do_what_it_says_is_caught(house: House) -> None:

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import file_of
 
-from streamgauge.pipeline.book import Book, Entry
-from streamgauge.pipeline.store import Act
 from streamgauge.privacy import Event
-from streamgauge.server.judging import verdicts
-from streamgauge.server.over import Over
-from streamgauge.server.turns import Wish
+from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
+from streamgauge.server.command_validation import validate_commands
+from streamgauge.server.commands import Command
+from streamgauge.server.publishing.reader import FinishedReleases
+from streamgauge.store.store import LedgerEntry
+from tests.support.served import file_of
 
 LASTS = {"short": 2, "long": 5}  # horizons
 PASSED = 9  # the tick at which they are ended
@@ -27,9 +27,9 @@ class Seen:
         return LASTS[name] - self.less
 
 
-def ended(order: tuple[str, ...], passed: dict[str, int]) -> Book:
+def ended(order: tuple[str, ...], passed: dict[str, int]) -> LedgerLog:
     """A book in which releases were ended after their horizons, one after the other."""
-    book = Book.read([Act("budget", {"loss": {"epsilon": "1"}})], Event())
+    book = LedgerLog.read([LedgerEntry("budget", {"loss": {"epsilon": "1"}})], Event())
     for name, last in LASTS.items():
         body = {
             "release": name,
@@ -37,33 +37,35 @@ def ended(order: tuple[str, ...], passed: dict[str, int]) -> Book:
             "first": 1,
             "last": last,
             "block": "",
-            "asked": "ana",
+            "requested_by": "ana",
         }
-        book = book.grown([*book.acts, Act("charge", body)])
+        book = book.with_entries([*book.ledger_entries, LedgerEntry("charge", body)])
     for name in order:
-        book.end(name, passed[name], runs_on=True)
+        book.end(name, passed[name], is_draining=True)
     return book
 
 
-def seen_over(book: Book, reader: Any) -> frozenset[str]:
-    return Over().seen(book, reader)
+def seen_over(book: LedgerLog, reader: Any) -> frozenset[str]:
+    return FinishedReleases().find_finished(book, reader)
 
 
 @pytest.mark.parametrize("order", [("short", "long"), ("long", "short")])
-@pytest.mark.parametrize("passed", [LASTS, dict.fromkeys(LASTS, PASSED)], ids=["live", "finished"])
+@pytest.mark.parametrize("passed", [LASTS, dict.fromkeys(LASTS, PASSED)], ids=["streaming", "batch"])
 def test_what_is_ended_after_its_horizon_is_over_once_readers_saw_its_last_tick(
     order: tuple[str, ...], passed: dict[str, int]
 ) -> None:
     book = ended(order, passed)
     assert seen_over(book, Seen()) == set(LASTS)
     assert seen_over(book, Seen(less=1)) == set()
-    assert not book.at_work(seen_over(book, Seen()))
+    assert not book.active_releases(seen_over(book, Seen()))
 
 
 def test_who_ends_the_same_in_one_turn_waits_for_it_and_who_ends_it_later_does_not(tmp_path: Path) -> None:
-    def told(book: Book) -> list[Any]:
-        wishes = [Wish(ended=(name,)) for name in ("long", "long", "none")]
-        return verdicts(file_of(tmp_path), wishes, book, heard=lambda asked: asked, seen=0, over=())
+    def told(book: LedgerLog) -> list[Any]:
+        wishes = [Command(end_names=(name,)) for name in ("long", "long", "none")]
+        return validate_commands(
+            file_of(tmp_path), wishes, book, find_reply_time=lambda asked: asked, published_at=0, finished=()
+        )
 
     first, second, refused = told(ended((), LASTS))
     assert (first, second) == ((), ())
@@ -72,5 +74,5 @@ def test_who_ends_the_same_in_one_turn_waits_for_it_and_who_ends_it_later_does_n
 
 
 def test_a_twin_that_waits_for_the_tick_of_the_end_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Entry, "until", property(lambda self: self.ended))
+    monkeypatch.setattr(ChargedRelease, "final_tick", property(lambda self: self.end_tick))
     assert seen_over(ended(("long", "short"), LASTS), Seen()) == {"long"}

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from streamgauge.server.page_files import page_files, routes
+from streamgauge.server.routes.static import load_page_files, routes
 
 
 class Client:
@@ -33,7 +33,7 @@ def test_the_page_has_no_script_of_its_own_and_asks_nobody_else(client):
     page = client.get("/").text
     assert re.findall(r"<script(?![^>]*\ssrc=)", page) == []
     assert re.findall(r"\son[a-z]+=", page) == []
-    for name, file in page_files().items():
+    for name, file in load_page_files().items():
         assert not re.search(
             r"(https?:)?//(?!www\.w3\.org)[a-z]", re.sub(r"^\s*//.*$", "", file.body.decode(), flags=re.M)
         ), name
@@ -57,8 +57,6 @@ def test_who_takes_no_gzip_gets_the_same_bytes_under_another_tag(client):
     assert plain.headers["etag"] != packed.headers["etag"]
 
 
-@pytest.mark.parametrize(
-    "path", ["../page_files.py", "%2e%2e/app.py", "..%2fapp.py", "index.html/..", "", "none.js"]
-)
+@pytest.mark.parametrize("path", ["../page_files.py", "%2e%2e/app.py", "..%2fapp.py", "index.html/..", "", "none.js"])
 def test_there_are_no_other_files(client, path):
     assert client.get(f"/page/{path}").status_code == 404

@@ -5,17 +5,17 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from people import VISIT, House, Still, clinic
 
-from streamgauge.pipeline.options import Progress
+from streamgauge.runtime.options import Progress
 from streamgauge.server.runner import Runner
-from streamgauge.sources.inbox import InboxClosed, InboxFull
-from streamgauge.sources.passing_inbox import PassingInbox
+from streamgauge.sources.http import InboxClosedError, InboxFullError
+from streamgauge.sources.http_ephemeral import EphemeralInbox
+from tests.support.people import VISIT, House, Still, clinic
 
 LINES = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
 
 
-class Passing(PassingInbox):
+class Passing(EphemeralInbox):
     """Is read as soon as it is sent something."""
 
     def put(self, key: str, lines: bytes) -> object:
@@ -26,8 +26,8 @@ class Passing(PassingInbox):
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    still = Still(clinic(tmp_path, {"pan_private": True}, rate=2), Passing(most_waiting=10**6))
-    still.progress = Progress(7, None, 0, {}, counts=False)
+    still = Still(clinic(tmp_path, {"pan_private": True}, rate=2), Passing(max_waiting_bytes=10**6))
+    still.progress = Progress(7, None, 0, {}, counts_events=False)
     return House(tmp_path, still)
 
 
@@ -35,9 +35,9 @@ def test_a_batch_is_not_durable_and_counts_again_when_it_is_sent_again(house: Ho
     client = house.client("curator")
     for _ in range(3):
         reply = client.post("/api/events", content=VISIT, headers=LINES)
-        assert (reply.status_code, reply.json()["durable"], reply.json()["repeated"]) == (200, False, False)
-    fate = client.get("/api/events/ward-7").json()
-    assert fate["fate"] == "untracked"
+        assert (reply.status_code, reply.json()["durable"], reply.json()["duplicate"]) == (200, False, False)
+    told = client.get("/api/events/ward-7").json()
+    assert told["status"] == "untracked"
 
 
 def test_nothing_remembers_that_events_came(house: House) -> None:
@@ -51,36 +51,36 @@ def test_nothing_remembers_that_events_came(house: House) -> None:
     after = other.get("/api/metrics").text
     for told in (before, after):
         assert "events" not in told
-        assert "dropped_total" not in told
+        assert "dropped_records_total" not in told
         assert "batches_total" not in told
-        assert "waiting_bytes" not in told
+        assert "pending_bytes" not in told
     counts = [line for line in after.splitlines() if line.startswith("streamgauge_http_requests_total")]
     assert counts == ['streamgauge_http_requests_total{method="GET",route="/api/metrics",status="200"} 1']
 
 
 def test_a_runner_of_such_a_file_has_such_an_inbox(tmp_path: Path) -> None:
-    assert isinstance(Runner(clinic(tmp_path, {"pan_private": True})).inbox, PassingInbox)
-    assert not isinstance(Runner(clinic(tmp_path)).inbox, PassingInbox)
+    assert isinstance(Runner(clinic(tmp_path, {"pan_private": True})).inbox, EphemeralInbox)
+    assert not isinstance(Runner(clinic(tmp_path)).inbox, EphemeralInbox)
 
 
 def test_an_inbox_lets_go_of_what_it_was_sent() -> None:
-    inbox = PassingInbox(most_waiting=100)
+    inbox = EphemeralInbox(max_waiting_bytes=100)
     tickets = [inbox.put("k", json.dumps({"n": n}).encode()) for n in range(3)]
-    with pytest.raises(InboxFull, match=r"^events that wait must be at most 100 bytes, got more$"):
+    with pytest.raises(InboxFullError, match=r"^events that wait must be at most 100 bytes, got more$"):
         inbox.put("k", b"x" * 90)
-    assert inbox.pressing
+    assert inbox.has_waiters
     block = inbox.read()
     assert block is not None
     assert block.data == b'{"n": 0}\n{"n": 1}\n{"n": 2}\n'
     assert all(ticket.done.result(0) is None for ticket in tickets)
-    assert (inbox.caught_up, inbox.pressing, inbox.read(), inbox.position()) == (True, False, None, b"")
-    fresh = vars(PassingInbox(most_waiting=100))
+    assert (inbox.at_end, inbox.has_waiters, inbox.read(), inbox.position()) == (True, False, None, b"")
+    fresh = vars(EphemeralInbox(max_waiting_bytes=100))
     assert {name: value for name, value in vars(inbox).items() if name != "_lock"} == {
         name: value for name, value in fresh.items() if name != "_lock"
     }
     left = inbox.put("k", b"{}")
     inbox.close()
-    with pytest.raises(InboxClosed):
+    with pytest.raises(InboxClosedError):
         left.done.result(0)
-    with pytest.raises(InboxClosed):
+    with pytest.raises(InboxClosedError):
         inbox.put("k", b"{}")

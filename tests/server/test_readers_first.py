@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 from anyio import to_thread
-from people import House
-from served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
-from test_asking_api import ASKED
 
-from streamgauge.server import board as boards
-from streamgauge.server.board import Board
+from streamgauge.server.publishing import feed as boards
+from streamgauge.server.publishing.feed import EventBuffer
 from streamgauge.server.runner import Runner
+from tests.server.test_asking_api import ASKED
+from tests.support.people import House
+from tests.support.served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
 
 Live = tuple[Runner, Stepped]
 
@@ -31,9 +31,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
         yield runner, clock
 
 
-def test_who_reads_does_not_wait_for_what_live_readers_are_sent(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_reads_does_not_wait_for_what_live_readers_are_sent(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, clock = live
     encoding, go_on = Flag(), Flag()
 
@@ -48,45 +46,43 @@ def test_who_reads_does_not_wait_for_what_live_readers_are_sent(
     try:
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
         assert [row["tick"] for row in rows] == [1]
-        assert (runner.board.shown.place, runner.board.sent.place) == (1, 0)
-        assert runner.board.kept(0, 9) == []
+        assert (runner.event_buffer.published.row_number, runner.event_buffer.streamed.row_number) == (1, 0)
+        assert runner.event_buffer.find_buffered(0, 9) == []
     finally:
         go_on.set()
-    eventually(lambda: runner.board.sent.place == 1)
+    eventually(lambda: runner.event_buffer.streamed.row_number == 1)
 
 
 def test_who_reads_shows_what_has_left_and_leaves_the_rest_to_others(live: Live) -> None:
     runner, clock = live
-    runner._leaving.stop()
+    runner._publisher.stop()
     clock.to(20)
     ask(runner, "/api/releases")
-    assert (runner.board.shown.place, runner.board.sent.place) == (1, 0)
+    assert (runner.event_buffer.published.row_number, runner.event_buffer.streamed.row_number) == (1, 0)
 
 
 def test_who_shows_it_already_is_not_waited_for(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, clock = live
-    with runner._leaving._looking:
+    with runner._publisher._publish_lock:
         clock.to(20)
-        assert ask(runner, "/api/releases").json()["shown"] == {"tick": 0}
+        assert ask(runner, "/api/releases").json()["published_until"] == {"tick": 0}
 
 
-def test_of_a_burst_what_can_be_kept_is_encoded_and_no_more(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_burst_what_can_be_kept_is_encoded_and_no_more(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest first, a few at a time."""
     runner, clock = live
     clock.to(605)
-    eventually(lambda: runner._leaving._newest and runner.progress and runner.progress.tick == 60)
+    eventually(lambda: runner._publisher._last_commit and runner.progress and runner.progress.tick == 60)
     leave(runner, clock, 612)
-    fresh, encoded = Board(runner.board.readers), list[int]()
-    monkeypatch.setattr(boards, "KEPT_BYTES", 1000)
-    monkeypatch.setattr(boards, "AT_ONCE", 4)
+    fresh, encoded = EventBuffer(runner.event_buffer.readers), list[int]()
+    monkeypatch.setattr(boards, "MAX_BUFFERED_BYTES", 1000)
+    monkeypatch.setattr(boards, "ROWS_PER_READ", 4)
     monkeypatch.setattr(boards, "event_as_json", lambda released: encoded.append(released.tick) or {})
-    monkeypatch.setattr(boards, "message", lambda event, told, ident: bytes(300))
+    monkeypatch.setattr(boards, "encode_sse", lambda event, told, ident: bytes(300))
     fresh.advance(2**62)
     assert sorted(encoded) == [57, 58, 59, 60]
-    assert [event.place for event in fresh.kept(57, 64) or []] == [58, 59, 60]
-    assert fresh.kept(56, 64) is None
+    assert [event.row_number for event in fresh.find_buffered(57, 64) or []] == [58, 59, 60]
+    assert fresh.find_buffered(56, 64) is None
 
 
 class Unanswered(House):
@@ -95,7 +91,7 @@ class Unanswered(House):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.waiting: list[Future[None]] = []
-        self.runner.asking = self.asking
+        self.runner.submit_release = self.asking
 
     def asking(self, *told: Any) -> Future[None]:
         self.waiting.append(Future())

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import httpx
 import pyarrow as pa
 import pytest
-from served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
 
-from streamgauge.query.released import Released
-from streamgauge.server import pages
-from streamgauge.server.departures import Departures
+from streamgauge.releases.release import TickRelease
+from streamgauge.server.publishing.clock import PublishSchedule
+from streamgauge.server.routes import release_pages as pages
 from streamgauge.server.runner import Runner
+from tests.support.served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
 
 TICKS = 6
 RELEASES: list[dict[str, Any]] = [
@@ -51,18 +51,18 @@ def rows_of(reply: httpx.Response) -> list[dict[str, Any]]:
     return list(reply.json()["rows"])
 
 
-def published(runner: Runner, name: str = "counts") -> list[Released]:
+def published(runner: Runner, name: str = "counts") -> list[TickRelease]:
     """What the store has of the ticks that have left."""
-    from streamgauge.pipeline.reading import read_releases
+    from streamgauge.runtime.published import read_releases
 
-    return list(read_releases(runner.file.folder, name, 1, TICKS))
+    return list(read_releases(runner.file, name, 1, TICKS))
 
 
 def test_rows_are_what_sinks_write_without_stamps(runner: Runner) -> None:
     for name in ("counts", "up", "smooth"):
         told = [row for item in published(runner, name) for row in item.rows()]
         assert rows_of(ask(runner, f"/api/releases/{name}")) == [
-            {key: value for key, value in row.items() if key != "chain"} for row in told
+            {key: value for key, value in row.items() if key != "trace"} for row in told
         ]
 
 
@@ -88,10 +88,10 @@ def test_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     assert reply.headers["content-type"] == "text/csv; charset=utf-8; header=present"
     told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
     rows = rows_of(ask(runner, "/api/releases/counts"))
-    assert "chain" not in told[0]
-    assert [
-        (int(line["tick"]), line["g"], float(line["count"]), float(line["avg_x_low"])) for line in told
-    ] == [(row["tick"], row["group"]["g"], row["count"]["value"], row["avg_x"]["low"]) for row in rows]
+    assert "trace" not in told[0]
+    assert [(int(line["tick"]), line["g"], float(line["count"]), float(line["avg_x_low"])) for line in told] == [
+        (row["tick"], row["group"]["g"], row["count"]["value"], row["avg_x"]["low"]) for row in rows
+    ]
 
 
 def test_long_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
@@ -99,13 +99,10 @@ def test_long_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
     rows = rows_of(ask(runner, "/api/releases/counts"))
     assert len(told) == 2 * len(rows) == int(reply.headers["row-count"])
-    assert "chain" not in told[0]
-    numbers = {
-        (row["tick"], str(row["group"]), m): row[m]["value"] for row in rows for m in ("count", "avg_x")
-    }
+    assert "trace" not in told[0]
+    numbers = {(row["tick"], str(row["group"]), m): row[m]["value"] for row in rows for m in ("count", "avg_x")}
     assert numbers == {
-        (int(line["tick"]), str(json.loads(line["group"])), line["measure"]): float(line["value"])
-        for line in told
+        (int(line["tick"]), str(json.loads(line["group"])), line["measure"]): float(line["value"]) for line in told
     }
 
 
@@ -122,9 +119,7 @@ def test_arrow_tells_the_same_numbers_as_rows(runner: Runner) -> None:
 def test_what_is_accepted_best_is_sent(runner: Runner) -> None:
     def kind(accept: str) -> str:
         reply = ask(runner, "/api/releases/counts", accept=accept)
-        return str(
-            reply.status_code if reply.status_code != 200 else reply.headers["content-type"].split(";")[0]
-        )
+        return str(reply.status_code if reply.status_code != 200 else reply.headers["content-type"].split(";")[0])
 
     assert kind("*/*") == kind("application/*") == kind("text/html, */*;q=0.1") == "application/json"
     assert kind("text/*") == kind("application/json;q=0.2, text/csv;q=0.9") == "text/csv"
@@ -170,7 +165,7 @@ def test_pages_keep_the_step(runner: Runner, limit: int) -> None:
 
 
 def test_how_much_is_read_for_a_page_is_bounded(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MOST_BYTES", 1)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1)
     told = ask(runner, "/api/releases/counts?group=g:none").json()
     assert (told["rows"], told["ticks"]) == ([], {"from": 1, "to": 1})
     assert told["next"].startswith("/api/releases/counts?from=2&to=6&")
@@ -242,9 +237,7 @@ def test_closed_ranges_are_kept_for_ever_and_others_are_asked_for_again(runner: 
         assert caches(still_open) == "public, no-cache"
 
 
-def test_what_only_some_may_read_is_kept_by_nobody_else(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_some_may_read_is_kept_by_nobody_else(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = replace(runner.file, server=replace(runner.file.server, anonymous=False))
     monkeypatch.setattr(runner, "file", closed)
     assert ask(runner, "/api/releases/counts?to=1").headers["cache-control"].startswith("private, max-age")
@@ -282,12 +275,12 @@ def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
 
 def test_the_list_tells_what_was_declared_and_what_has_left(runner: Runner) -> None:
     told = ask(runner, "/api/releases").json()
-    assert (told["state"], told["shown"], told["demo"]) == ("running", {"tick": TICKS}, False)
+    assert (told["state"], told["published_until"], told["demo"]) == ("running", {"tick": TICKS}, False)
     assert (
         told["stream"].items()
         >= {
             **{"name": "v", "tick": 10.0, "start": "2026-01-05T00:00:00Z", "end": None, "ticks": None},
-            **{"unit": "one event", "arrival": "live", "lateness": 5.0},
+            **{"unit": "one event", "mode": "streaming", "allowed_lateness": 5.0},
         }.items()
     )
     counts, up, smooth = told["releases"]
@@ -295,19 +288,14 @@ def test_the_list_tells_what_was_declared_and_what_has_left(runner: Runner) -> N
     assert smooth["mechanisms"] == ["Pegasus"]
     assert counts["title"] == "How many"
     assert counts["sql"].startswith("SELECT")
-    assert (counts["loss"], counts["loss_text"], counts["by"]) == ({"epsilon": "1/4"}, "epsilon 0.25", None)
+    assert (counts["loss"], counts["loss_text"], counts["requested_by"]) == ({"epsilon": "1/4"}, "epsilon 0.25", None)
     assert (counts["measures"], counts["groups"], counts["places"]) == (["count", "avg_x"], ["g"], 2)
     assert (up["places"], up["discovered"], up["ticks"]) == (3, False, {"from": 1, "to": TICKS})
     assert ask(runner, up["href"]).status_code == 200
 
 
 PATHS = (
-    *(
-        "/api/releases",
-        "/api/releases/counts",
-        "/api/releases/counts?last=1",
-        "/api/releases/counts?from=1&to=2",
-    ),
+    *("/api/releases", "/api/releases/counts", "/api/releases/counts?last=1", "/api/releases/counts?from=1&to=2"),
     *("/api/releases/counts?from=2", "/api/releases/counts?shape=columns", "/api/releases/counts?format=csv"),
     *("/api/releases/counts?limit=2", "/api/releases/nothing", "/api/releases/counts?to=2&format=arrow"),
 )
@@ -329,7 +317,7 @@ def before_and_after_a_commit(folder: Path) -> tuple[Any, Any, Any]:
         clock.to(24)
         before = everything(runner)
         close(runner, clock, 2)
-        runner._leaving.look()
+        runner._publisher.publish_due()
         between = everything(runner)
         leave(runner, clock, 32)
         return before, between, everything(runner)
@@ -342,13 +330,11 @@ def test_a_commit_changes_no_byte_of_any_answer_until_it_has_left(tmp_path: Path
     assert [PATHS[i] for i, same in enumerate(told) if same] == ["/api/releases/nothing"]
 
 
-def test_a_board_that_tells_before_the_departure_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def at_once(self: Departures, entry: int, *, committed: int, closed: int = 0) -> int:
+def test_a_board_that_tells_before_the_departure_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(self: PublishSchedule, entry: int, *, committed: int, closed: int = 0) -> int:
         return self.add_at(entry, committed)
 
-    monkeypatch.setattr(Departures, "add", at_once)
+    monkeypatch.setattr(PublishSchedule, "add", at_once)
     before, between, _ = before_and_after_a_commit(tmp_path)
     assert before != between
 
@@ -369,12 +355,7 @@ def test_a_store_that_was_drawn_anew_has_other_tags(tmp_path: Path) -> None:
 def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> None:
     events = [{"ts": 1_767_571_200 + s, "w": "a" if s < 10 else "b"} for s in range(20) for _ in range(60)]
     release = {"name": "words", "sql": "SELECT w, COUNT(*) FROM v GROUP BY w", "epsilon": 1, "delta": 1e-6}
-    file = file_of(
-        tmp_path,
-        release,
-        columns={"w": {"max_groups": 10}},
-        budget={"epsilon": 20, "delta": 1e-5},
-    )
+    file = file_of(tmp_path, release, columns={"w": {"max_groups": 10}}, budget={"epsilon": 20, "delta": 1e-5})
     (tmp_path / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
     clock = Stepped(time=stepped().time)
     with running(file, clock) as runner:
@@ -392,13 +373,11 @@ def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> N
         while href:
             page = ask(runner, href).json()
             found, href = found + [(row["tick"], row["group"]["w"]) for row in page["rows"]], page["next"]
-        assert found == [
-            (row["tick"], row["group"]["w"]) for row in rows_of(ask(runner, "/api/releases/words"))
-        ]
+        assert found == [(row["tick"], row["group"]["w"]) for row in rows_of(ask(runner, "/api/releases/words"))]
 
 
 def test_before_the_first_start_there_is_nothing_to_read(tmp_path: Path) -> None:
     runner = Runner(file_of(tmp_path))
     assert ask(runner, "/api/releases").json()["releases"] == []
     assert ask(runner, "/api/releases/counts").status_code == 404
-    eventually(lambda: runner.acts() == ())
+    eventually(lambda: runner.load_entries() == ())

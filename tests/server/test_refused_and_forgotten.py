@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from people import clinic
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from streamgauge.server import events
-from streamgauge.server.errors import HttpRefusal
+from streamgauge.server.http.errors import HttpError
+from streamgauge.server.routes import events
+from tests.support.people import clinic
 
 FILE = clinic(Path("/nowhere"))
 LARGE = b'[{"note": "patient-4711"},' * 4000
@@ -37,13 +37,13 @@ def held(encoding: str, patience: int = 20_000) -> int:
     head = {b"content-type": b"application/json", b"content-encoding": encoding.encode()}
     request = Request({"type": "http", "headers": [*head.items()]})
     runner: Any = SimpleNamespace(file=FILE)
-    limits: Any = SimpleNamespace(body=10**7)
-    doors = events.Events(runner, limits, SimpleNamespace())  # type: ignore[arg-type]
+    limits: Any = SimpleNamespace(max_body_bytes=10**7)
+    doors = events.EventRoutes(runner, limits, SimpleNamespace())  # type: ignore[arg-type]
 
     async def refused() -> int:
         before = sys.getrefcount(body)
-        with suppress(HttpRefusal):
-            await doors._lines(request, body)
+        with suppress(HttpError):
+            await doors._parse_lines(request, body)
             raise AssertionError("it must be refused")
         for _ in range(patience):
             if sys.getrefcount(body) == before:
@@ -60,9 +60,7 @@ def test_nothing_holds_a_batch_that_was_refused(encoding: str) -> None:
 
 
 @every_way
-def test_a_refusal_that_is_raised_in_a_thread_holds_it(
-    monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
+def test_a_refusal_that_is_raised_in_a_thread_holds_it(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
     async def raising(made: Callable[[], Any]) -> Any:
         def raised() -> Any:
             found = made()

@@ -9,13 +9,13 @@ from threading import current_thread
 from typing import Any
 
 import pytest
-from people import House, Still, code_of
-from polls import KEY, NOW, START, house, message, poll, taken
 
-from streamgauge.server import reports
-from streamgauge.server.events import AT_ONCE
-from streamgauge.server.report_records import Sent
-from streamgauge.sources.inbox import entries_of
+from streamgauge.server.routes import reports
+from streamgauge.server.routes.events import MAX_INLINE_BYTES
+from streamgauge.server.routes.reports import ParsedReports
+from streamgauge.sources.http import parse_entries
+from tests.support.people import House, Still, code_of
+from tests.support.polls import KEY, NOW, START, house, message, poll, taken
 
 
 @pytest.mark.parametrize("careless", [False, True])
@@ -37,9 +37,7 @@ def test_a_message_that_is_sent_again_is_counted_once_and_nobody_takes_anothers_
     assert [each["emoji"] for each in taken(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
 
 
-def test_what_is_told_of_a_stranger_is_the_same_whether_the_message_was_sent_before_or_not(
-    tmp_path: Path,
-) -> None:
+def test_what_is_told_of_a_stranger_is_the_same_whether_the_message_was_sent_before_or_not(tmp_path: Path) -> None:
     """All of it but chance: the bytes of the reply, that it waits for a commit, and what the run reads."""
     made = house(tmp_path)
     inbox = made.runner.inbox
@@ -65,14 +63,10 @@ def test_a_strangers_key_must_be_too_long_to_be_guessed(tmp_path: Path) -> None:
     assert taken(made) == []
 
 
-def test_a_gateway_is_told_what_it_sent_before_and_another_message_under_a_key_is_counted(
-    tmp_path: Path,
-) -> None:
+def test_a_gateway_is_told_what_it_sent_before_and_another_message_under_a_key_is_counted(tmp_path: Path) -> None:
     made = house(tmp_path, "curator")
     gateway = made.client("curator", Batch_Key="k")
-    told = [
-        gateway.post("/api/reports", content=message(made, code)).json()["repeated"] for code in (1, 2, 1)
-    ]
+    told = [gateway.post("/api/reports", content=message(made, code)).json()["duplicate"] for code in (1, 2, 1)]
     assert told == [False, False, True]
     assert [each["emoji"] for each in taken(made)] == [1, 2]
 
@@ -92,7 +86,7 @@ def test_keys_that_the_server_would_have_to_draw_are_not_remembered(tmp_path: Pa
     for _ in range(3):
         made.client().post("/api/reports", content=message(made, 1))
     made.client().post("/api/reports", content=message(made, 1), headers={"Batch-Key": KEY})
-    assert (len(taken(made)), len(entries_of(made.runner.inbox.position()))) == (4, 1)
+    assert (len(taken(made)), len(parse_entries(made.runner.inbox.position()))) == (4, 1)
 
 
 KINDS = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}]
@@ -106,7 +100,7 @@ def test_a_message_takes_one_of_the_remembered_keys_whatever_columns_its_records
     client = made.client(None if senders == "anyone" else "curator", Batch_Key=KEY)
     for sent in (KINDS, KINDS[:2]):
         assert client.post("/api/reports", json=sent).json()["accepted"] == len(sent)
-    assert len(entries_of(made.runner.inbox.position())) == 2
+    assert len(parse_entries(made.runner.inbox.position())) == 2
 
 
 class Walked(list[Any]):
@@ -122,7 +116,7 @@ class Walked(list[Any]):
 def test_records_are_gone_through_as_often_whatever_columns_they_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, read = house(tmp_path), reports.records_of
+    made, read = house(tmp_path), reports.parse_records
 
     def times(sent: list[Any]) -> tuple[int, int]:
         walked: list[Walked] = []
@@ -132,7 +126,7 @@ def test_records_are_gone_through_as_often_whatever_columns_they_have(
             walked.extend([Walked(made_of.records), Walked(made_of.columns)])
             return replace(made_of, records=walked[0], columns=walked[1])
 
-        monkeypatch.setattr(reports, "records_of", found)
+        monkeypatch.setattr(reports, "parse_records", found)
         assert made.client(Batch_Key=KEY).post("/api/reports", json=sent).json()["accepted"] == 3
         return walked[0].times, walked[1].times
 
@@ -142,7 +136,7 @@ def test_records_are_gone_through_as_often_whatever_columns_they_have(
 def test_a_large_message_is_read_sorted_and_written_beside_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, threads, many = house(tmp_path, "curator"), set[Any](), AT_ONCE // 15
+    made, threads, many = house(tmp_path, "curator"), set[Any](), MAX_INLINE_BYTES // 15
 
     def noted(act: Any) -> Any:
         def there(*told: Any, **settings: Any) -> Any:
@@ -151,9 +145,9 @@ def test_a_large_message_is_read_sorted_and_written_beside_the_event_loop(
 
         return there
 
-    for name in ("only", "lines"):
-        monkeypatch.setattr(Sent, name, noted(getattr(Sent, name)))
-    for name in ("records_of", "sha256"):
+    for name in ("filter_columns", "to_lines"):
+        monkeypatch.setattr(ParsedReports, name, noted(getattr(ParsedReports, name)))
+    for name in ("parse_records", "sha256"):
         monkeypatch.setattr(reports, name, noted(getattr(reports, name)))
     client = made.client("curator", Batch_Key="k")
     assert client.post("/api/reports", json=KINDS * many).json()["accepted"] == 3 * many
@@ -165,8 +159,8 @@ OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [
     (START - 1, (425, "too_early"), "1"),
     (START - 90 * 10**6, (425, "too_early"), "90"),
     (START - 3601 * 10**6, (425, "too_early"), None),
-    (START + 20 * 10**6, (410, "ended"), None),
-    (START + 10**15, (410, "ended"), None),
+    (START + 20 * 10**6, (410, "stream_ended"), None),
+    (START + 10**15, (410, "stream_ended"), None),
 ]
 
 
@@ -190,22 +184,22 @@ def test_a_message_that_is_being_read_as_the_stream_ends_is_stamped_when_it_is_w
 ) -> None:
     made = house(tmp_path)
     object.__setattr__(made.file.stream, "end", START + 20 * 10**6)
-    read = reports.whole_body
+    read = reports.read_body
 
     async def slow(*told: Any, **settings: Any) -> bytes:
         made.runner.time = START + 20 * 10**6
         return await read(*told, **settings)
 
-    monkeypatch.setattr(reports, "whole_body", slow)
-    assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (410, "ended")
+    monkeypatch.setattr(reports, "read_body", slow)
+    assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (410, "stream_ended")
     assert taken(made) == []
 
 
 def test_what_cannot_be_taken_now_is_refused_in_the_words_of_reports(tmp_path: Path) -> None:
     made = house(tmp_path)
-    made.runner.inbox._most_waiting = 3
+    made.runner.inbox._max_waiting_bytes = 3
     full = made.client().post("/api/reports", content=message(made, 1))
-    made.runner.board.state = "stopping"
+    made.runner.event_buffer.state = "stopping"
     stopping = made.client().post("/api/reports", content=message(made, 1))
     assert [code_of(full), code_of(stopping)] == [(503, "busy"), (503, "not_running")]
     assert not any("event" in reply.json()["error"]["message"] for reply in (full, stopping))

@@ -4,22 +4,22 @@ import logging
 from pathlib import Path
 
 import pytest
-from people import House, Still, code_of
-from polls import NOW, poll
 
-from streamgauge.pipeline.intruding import IntrusionRefused, check_intrusion
-from streamgauge.pipeline.opening import RunRefused
-from streamgauge.pipeline.pipeline import Pipeline
-from streamgauge.server.serving import heard
+from streamgauge.runtime.intrusion.intrude import IntrusionError, check_intrusion
+from streamgauge.runtime.pipeline import Pipeline
+from streamgauge.runtime.session import RunRefusedError
+from streamgauge.server.http.serving import capture_logs
+from tests.support.people import House, Still, code_of
+from tests.support.polls import NOW, poll
 
 NOISE = (
-    'source must be other than "reports" to be intruded upon: what is kept of emoji is noise, which the '
-    "collector has anyway; what is kept of age is exact, and encrypted"
+    'source must be other than "reports" for an intrusion: the state of emoji is noise, which the '
+    "collector has anyway; the state of age is exact, and encrypted"
 )
 
 
 def test_an_intrusion_is_refused_by_what_is_kept_of_reports_and_of_plain_columns(tmp_path: Path) -> None:
-    with pytest.raises(IntrusionRefused) as refused:
+    with pytest.raises(IntrusionError) as refused:
         check_intrusion(poll(tmp_path), tmp_path / "over")
     assert str(refused.value) == f"poll.toml: {NOISE}"
     curator = House(tmp_path, Still(poll(tmp_path), now=NOW)).client("curator")
@@ -29,21 +29,21 @@ def test_an_intrusion_is_refused_by_what_is_kept_of_reports_and_of_plain_columns
 
 
 def test_a_run_of_reports_is_refused_as_one_of_reports(tmp_path: Path) -> None:
-    with pytest.raises(RunRefused, match="got reports, which are sent: use streamgauge serve"):
+    with pytest.raises(RunRefusedError, match="got reports, which are sent: use streamgauge serve"):
         Pipeline(poll(tmp_path)).run()
 
 
 def test_the_error_of_reports_that_nobody_expects_is_one_line_that_says_what_it_is_of(tmp_path: Path) -> None:
-    told = [str(Pipeline(file).plan()) for file in (poll(tmp_path), poll(tmp_path, release={"expected": 50}))]
+    told = [str(Pipeline(file).plan()) for file in (poll(tmp_path), poll(tmp_path, release={"expected_events": 50}))]
     note = "of a value that few have, among {} reports that are spread evenly over the others"
-    assert told[0].count(note.format("1,000") + "; `expected` tells how many to expect a tick") == 1
+    assert told[0].count(note.format("1,000") + "; `expected_events` tells how many to expect a tick") == 1
     assert told[1].count(note.format("100")) == 1
-    assert "`expected`" not in told[1]
+    assert "`expected_events`" not in told[1]
 
 
 def test_numbers_that_a_library_speaks_of_are_told_and_nothing_else() -> None:
     said: list[str] = []
-    with heard(said.append):
+    with capture_logs(said.append):
         speaking = logging.getLogger("uvicorn.error")
         speaking.error("Cancel %s running task(s)", 3)
         speaking.error("Cannot serve %s", "patient 4711")

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import House, code_of
-from polls import KEY, PAGE, SERVER_PAGE, claim, house, message, poll, taken
-from served import Stepped, close, leave, running, stepped
 
-from streamgauge.cli.curator_log import progress_text
+from streamgauge.cli.runs.monitor import progress_text
 from streamgauge.localdp import wire
-from streamgauge.pipeline.keys import create_key
-from streamgauge.server.rehearsal import about
+from streamgauge.server.routes.intrusions import describe_memory
+from streamgauge.store.keys import create_key
+from tests.support.people import House, code_of
+from tests.support.polls import KEY, PAGE, SERVER_PAGE, claim, house, message, poll, taken
+from tests.support.served import Stepped, close, leave, running, stepped
 
 
 def test_anyone_may_send_from_any_page_without_a_token_and_nobody_else_notices_who(tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_a_gateways_roads_need_a_curators_token_and_say_nothing_to_other_sites(t
 def test_a_collection_tells_a_device_all_it_has_to_know(tmp_path: Path) -> None:
     made = house(tmp_path, anonymous=False)
     told = made.client().get("/api/collection").json()
-    assert (told["name"], told["senders"], told["tick"]) == ("poll", "anyone", 10)
+    assert (told["name"], told["allow_reports_from"], told["tick"]) == ("poll", "anyone", 10)
     (column,) = told["columns"].values()
-    assert wire.claim_of(column["settings"]) == claim(made)
-    assert (column["again"], column["values"], column["per_user"]) == ("repeat", ["a", "b"], {"epsilon": "2"})
+    assert wire.parse_mechanism(column["settings"]) == claim(made)
+    assert (column["on_repeat"], column["values"], column["per_user"]) == ("repeat", ["a", "b"], {"epsilon": "2"})
 
 
 def test_records_may_have_other_columns_and_nothing_that_is_not_declared_goes_on(tmp_path: Path) -> None:
@@ -81,19 +81,19 @@ def test_what_no_device_can_have_made_is_dropped_and_counted_for_the_curator(tmp
     torn = made.client().post("/api/reports", content=lines, headers=kind)
     assert torn.json() == {"accepted": 1, "durable": True}
     assert taken(made) == [{"emoji": 1}, {"emoji": 2}, {"emoji": 3}]
-    assert made.client("curator").get("/api/quarantine").json()["dropped"]["no report"] == 2 + 8 + 2
+    assert made.client("curator").get("/api/quarantine").json()["drops"]["no report"] == 2 + 8 + 2
     assert code_of(made.client().get("/api/quarantine")) == (403, "wrong_role")
     metrics = made.client("curator").get("/metrics").text
-    assert 'streamgauge_dropped_total{rule="no report"} 12' in metrics
-    assert 'streamgauge_dropped_total{rule="late"} 13' in metrics
+    assert 'streamgauge_dropped_records_total{rule="no report"} 12' in metrics
+    assert 'streamgauge_dropped_records_total{rule="late"} 13' in metrics
 
 
 REFUSED: list[tuple[bytes, str, tuple[int, str]]] = [
-    (b"", "", (400, "malformed")),
-    (b"SGR2abcd" + bytes(4), "", (400, "malformed")),
-    (b"SGR1abcd" + bytes(4), "application/octet-stream", (400, "malformed")),
-    (b"[1, 2", "application/json", (400, "malformed")),
-    (b"7", "application/json", (400, "malformed")),
+    (b"", "", (400, "malformed_request")),
+    (b"SGR2abcd" + bytes(4), "", (400, "malformed_request")),
+    (b"SGR1abcd" + bytes(4), "application/octet-stream", (400, "malformed_request")),
+    (b"[1, 2", "application/json", (400, "malformed_request")),
+    (b"7", "application/json", (400, "malformed_request")),
     (b"<x/>", "text/xml", (415, "media_type")),
     (b"[" + b"{}," * 64 + b"{}]", "application/json", (413, "too_many")),
     (b" " * 70_000, "application/json", (413, "too_large")),
@@ -132,9 +132,9 @@ def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path, kind: s
 
 def test_an_intruders_view_of_reports_is_told_apart_from_that_of_other_columns(tmp_path: Path) -> None:
     stream = poll(tmp_path).stream
-    assert about(stream) == {"this_stream": "mixed", "reports": ["emoji"], "like": "counter"}
+    assert describe_memory(stream) == {"this_stream": "mixed", "reports": ["emoji"], "like": "counter"}
     alone = replace(stream, columns={"emoji": stream.columns["emoji"]})
-    assert about(alone)["this_stream"] == "reports"
+    assert describe_memory(alone)["this_stream"] == "reports"
 
 
 def test_who_asks_how_to_report_is_not_written_down(tmp_path: Path) -> None:
@@ -145,9 +145,7 @@ def test_who_asks_how_to_report_is_not_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("senders", ["anyone", "curator"])
-def test_the_client_for_browsers_is_served_with_streams_of_reports_alone(
-    tmp_path: Path, senders: str
-) -> None:
+def test_the_client_for_browsers_is_served_with_streams_of_reports_alone(tmp_path: Path, senders: str) -> None:
     reply = house(tmp_path, senders, anonymous=False).client(**PAGE).get("/client.js")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
     assert "export class Device" in reply.text
@@ -176,14 +174,14 @@ def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_cou
 
 def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
     made = house(tmp_path)
-    assert code_of(made.client().post("/api/reports", content=message(made, 1, 2)[:-1])) == (400, "malformed")
+    assert code_of(made.client().post("/api/reports", content=message(made, 1, 2)[:-1])) == (400, "malformed_request")
     assert not hasattr(made.runner.inbox, "taken")
 
 
 def test_a_flood_from_one_address_is_held_back_and_others_are_not(tmp_path: Path) -> None:
     made = house(tmp_path, rate=2).at_one_moment()
     flood = [made.client().post("/api/reports", content=message(made, 1)) for _ in range(6)]
-    assert code_of(flood[-1]) == (429, "rate")
+    assert code_of(flood[-1]) == (429, "rate_limited")
     assert flood[-1].headers["access-control-allow-origin"] == "*"
     assert made.client(address="10.9.9.9").post("/api/reports", content=message(made, 1)).status_code == 200
 
@@ -224,12 +222,12 @@ def test_local_releases_stand_beside_central_ones_on_the_api_and_in_the_ledger(t
         rows = {name: reader.get(f"/api/releases/{name}").json()["rows"] for name in listed}
         assert [row["count"]["value"] for row in rows["ages"]] == [0, 2]
         assert [row["group"] for row in rows["emoji"]] == [{"emoji": "a"}, {"emoji": "b"}]
-        assert all(row["count"]["stddev"] > 0 and row["count"]["enough"] for row in rows["emoji"])
+        assert all(row["count"]["stddev"] > 0 and row["count"]["reliable"] for row in rows["emoji"])
         ledger = reader.get("/api/ledger").json()
     assert [charge["release"] for charge in ledger["charges"]] == ["column emoji", "ages"]
-    assert (ledger["spent"], ledger["left"]) == ({"epsilon": "3"}, {"epsilon": "0"})
+    assert (ledger["spent"], ledger["remaining"]) == ({"epsilon": "3"}, {"epsilon": "0"})
     (column,) = ledger["columns"]
-    assert (column["column"], column["per_user"], column["again"]) == ("emoji", {"epsilon": "2"}, "repeat")
+    assert (column["column"], column["per_user"], column["on_repeat"]) == ("emoji", {"epsilon": "2"}, "repeat")
 
 
 def close_at(runner: Any, clock: Stepped) -> None:

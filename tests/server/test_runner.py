@@ -10,33 +10,45 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from served import START, Stepped, ask, close, committed, eventually, file_of, leave, running, stepped, write
 
-from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
-from streamgauge.pipeline.lock import Lock
-from streamgauge.pipeline.options import Options
-from streamgauge.pipeline.reader import Reader
-from streamgauge.pipeline.store_errors import AlreadyRunning
-from streamgauge.query.settings import PipelineFile, SinkSettings
-from streamgauge.server import turns
-from streamgauge.server.leaving import Leaving
-from streamgauge.server.noted import Noted
-from streamgauge.server.runner import NotRunning, Refused, Runner
-from streamgauge.testing import SilentNoise
+from streamgauge.config.settings import PipelineFile, SinkSettings
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.options import Options
+from streamgauge.server import commands as turns
+from streamgauge.server.publishing.clock import PublishCursor
+from streamgauge.server.publishing.feed import PublishThread
+from streamgauge.server.runner import CommandRefusedError, NotRunningError, Runner
+from streamgauge.store.errors import AlreadyRunningError
+from streamgauge.store.lock import Lock
+from streamgauge.store.reader import StoreReader
+from streamgauge.testing.noise import SilentNoise
+from tests.support.served import (
+    START,
+    Stepped,
+    ask,
+    close,
+    committed,
+    eventually,
+    file_of,
+    leave,
+    running,
+    stepped,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns follow each other after a round."""
-    monkeypatch.setattr(turns, "PACE", 0.0)
+    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
 
 
-FINISHED = {"arrival": "finished", "end": "2026-01-05T00:00:30Z"}
+FINISHED = {"mode": "batch", "end": "2026-01-05T00:00:30Z"}
 
 
-def asked(file: PipelineFile, name: str = "more", epsilon: float = 0.25) -> AskedRelease:
+def asked(file: PipelineFile, name: str = "more", epsilon: float = 0.25) -> AdHocRelease:
     body = {"name": name, "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": epsilon}
-    return AskedRelease(release_of_json(body, file.stream), "ana")
+    return AdHocRelease(parse_adhoc_release(body, file.stream), "ana")
 
 
 def shown(runner: Runner) -> list[int]:
@@ -76,20 +88,20 @@ def test_a_note_of_another_history_shows_nothing_early(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-    note = file.folder / "departed"
+    note = file.folder / "publish.cursor"
     for told in ['{"number": 2, "chain": "0"}', '{"number": 99, "chain": "0"}', "{", '{"number": "x"}', "[]"]:
         note.write_text(told)
-        with Reader.at(file.folder) as reader:
-            assert Noted(file.folder).read(reader) == 0
+        with StoreReader.open(file.folder) as reader:
+            assert PublishCursor(file.folder).read(reader) == 0
     with running(file, clock) as runner:
-        assert runner.board.shown.number == 0
+        assert runner.event_buffer.published.commit_number == 0
         leave(runner, clock, 20)
         assert shown(runner) == [1]
 
 
-def test_an_entry_that_the_witness_does_not_know_yet_is_shown_once_it_does(tmp_path: Path) -> None:
+def test_an_entry_that_the_guard_does_not_know_yet_is_shown_once_it_does(tmp_path: Path) -> None:
     def failing(step: str) -> None:
-        if step == "witnessed" and clock.time > (START + 10) * 10**6:
+        if step == "guard_written" and clock.time > (START + 10) * 10**6:
             raise OSError
 
     write(tmp_path, 40)
@@ -101,7 +113,7 @@ def test_an_entry_that_the_witness_does_not_know_yet_is_shown_once_it_does(tmp_p
     with running(file, clock) as runner:
         leave(runner, clock, 20)
         assert shown(runner) == [1]
-        assert runner.board.shown.place == 1
+        assert runner.event_buffer.published.row_number == 1
 
 
 def test_all_that_was_committed_long_ago_is_there_at_once(tmp_path: Path) -> None:
@@ -109,13 +121,13 @@ def test_all_that_was_committed_long_ago_is_there_at_once(tmp_path: Path) -> Non
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-    (file.folder / "departed").unlink()
+    (file.folder / "publish.cursor").unlink()
     late = Stepped(time=clock.time + 10**15)  # decades later: by then the file's own time has passed
-    leaving = Leaving(file, runner.board, late.now)
+    leaving = PublishThread(file, runner.event_buffer, late.now)
     leaving.start()
     leaving.stop()
     assert shown(runner) == [1]
-    runner.board.readers.close()
+    runner.event_buffer.readers.close()
 
 
 def test_a_release_that_is_asked_for_begins_and_the_others_go_on(tmp_path: Path) -> None:
@@ -123,12 +135,12 @@ def test_a_release_that_is_asked_for_begins_and_the_others_go_on(tmp_path: Path)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-        runner.ask(asked(file), Fraction(1, 2))
-        assert set(runner.book().open_releases()) == {"counts"}
+        runner.add_release(asked(file), Fraction(1, 2))
+        assert set(runner.load_ledger().open_releases()) == {"counts"}
         leave(runner, clock, 20)
-        assert set(runner.book().open_releases()) == {"counts", "more"}
+        assert set(runner.load_ledger().open_releases()) == {"counts", "more"}
         assert runner.state == "running"
-        first = runner.book().entries["more"].first
+        first = runner.load_ledger().releases["more"].first
         for tick in range(2, first + 1):
             close(runner, clock, tick)
         leave(runner, clock, 10 * first + 12)
@@ -140,16 +152,16 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        before = runner.acts()
-        with pytest.raises(Refused, match="charge must be at most what is left of epsilon 1"):
-            runner.ask(asked(file, epsilon=0.75))
-        with pytest.raises(Refused, match="share"):
-            runner.ask(asked(file), Fraction(1, 100))
-        with pytest.raises(Refused, match="must be one that is open"):
-            runner.end("nothing")
-        with pytest.raises(Refused, match="take it out there"):
-            runner.end("counts")
-        assert runner.acts() == before
+        before = runner.load_entries()
+        with pytest.raises(CommandRefusedError, match="charge must be at most what is left of epsilon 1"):
+            runner.add_release(asked(file, epsilon=0.75))
+        with pytest.raises(CommandRefusedError, match="share"):
+            runner.add_release(asked(file), Fraction(1, 100))
+        with pytest.raises(CommandRefusedError, match="must be one that is open"):
+            runner.end_release("nothing")
+        with pytest.raises(CommandRefusedError, match="take it out there"):
+            runner.end_release("counts")
+        assert runner.load_entries() == before
         close(runner, clock, 1)
         leave(runner, clock, 20)
         assert shown(runner) == [1]
@@ -159,28 +171,28 @@ def test_an_end_is_told_when_the_ticks_before_it_have_left(tmp_path: Path) -> No
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        runner.ask(asked(file))
+        runner.add_release(asked(file))
         close(runner, clock, 1)
         before = ask(runner, "/api/releases").content
-        runner.end("more")
+        runner.end_release("more")
         assert ask(runner, "/api/releases").content == before
         leave(runner, clock, 20)
-        ended = {each["name"]: each["ended"] for each in ask(runner, "/api/releases").json()["releases"]}
+        ended = {each["name"]: each["end_tick"] for each in ask(runner, "/api/releases").json()["releases"]}
         assert ended == {"counts": None, "more": 1}
-        runner.ask(asked(file, "next", 0.5))  # the budget is there again
+        runner.add_release(asked(file, "next", 0.5))  # the budget is there again
 
 
 def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         names = [f"r{i}" for i in range(4)]
-        threads = [Thread(target=runner.ask, args=[asked(file, name, 0.125)]) for name in names]
+        threads = [Thread(target=runner.add_release, args=[asked(file, name, 0.125)]) for name in names]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         leave(runner, clock, 4)
-        assert set(runner.book().open_releases()) == {"counts", *names}
+        assert set(runner.load_ledger().open_releases()) == {"counts", *names}
 
 
 def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path) -> None:
@@ -189,13 +201,13 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path)
     with running(file, clock) as runner:
         eventually(lambda: committed(runner)[1] == 3)
         assert (runner.state, shown(runner)) == ("running", [])  # that it is over leaves with its last tick
-        eventually(lambda: runner._leaving._final is not None)
+        eventually(lambda: runner._publisher._final_commit is not None)
         leave(runner, clock, 1_004)
         eventually(lambda: runner.state == "ended")
         assert shown(runner) == [1, 2, 3]
         clock.to(1_005)
-        runner.ask(asked(file))
-        eventually(lambda: runner._leaving._final is not None)
+        runner.add_release(asked(file))
+        eventually(lambda: runner._publisher._final_commit is not None)
         leave(runner, clock, 1_012)
         eventually(lambda: runner.state == "ended")
         assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": 1, "to": 3}
@@ -203,13 +215,13 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path)
 
 def test_a_run_that_must_not_start_says_so_in_its_own_words(tmp_path: Path) -> None:
     file = file_of(tmp_path)
-    with running(file, stepped()), pytest.raises(AlreadyRunning):
+    with running(file, stepped()), pytest.raises(AlreadyRunningError):
         Runner(file, Options(noise=SilentNoise(), clock=stepped())).start()
 
 
 def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> None:
     def failing(step: str) -> None:
-        if step == "stored" and clock.time > (START + 20) * 10**6:
+        if step == "store_committed" and clock.time > (START + 20) * 10**6:
             raise OSError("secret")
 
     write(tmp_path, 40)
@@ -221,33 +233,31 @@ def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> 
         eventually(lambda: runner.state == "failed")
         assert runner.error == "OSError"
         assert shown(runner) == [1]
-        with pytest.raises(NotRunning):
-            runner.ask(asked(file))
+        with pytest.raises(NotRunningError):
+            runner.add_release(asked(file))
     assert runner.state == "failed"
 
 
-def test_a_failure_while_a_release_is_taken_in_has_no_words_and_the_run_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_a_failure_while_a_release_is_taken_in_has_no_words_and_the_run_goes_on(tmp_path: Path) -> None:
     found = []
 
     def failing(step: str) -> None:
-        if step == "begun" and found and found[0].at_hand.asked:
+        if step == "commit_begun" and found and found[0].current.releases:
             raise OSError("secret")
 
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock, step=failing) as runner:
-        found.append(runner._turns)
-        with pytest.raises(NotRunning, match=r"^the run could not be opened$"):
-            runner.ask(asked(file))
-        assert set(runner.book().entries) == {"counts"}
+        found.append(runner._commands)
+        with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
+            runner.add_release(asked(file))
+        assert set(runner.load_ledger().releases) == {"counts"}
         close(runner, clock, 1)
 
 
 def test_switches_are_said_for_one_start(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
-    with running(file, clock, again=True, rolled_back=True, change_budget=True) as runner:
-        said = [runner.options.again, runner.options.rolled_back, runner.options.change_budget]
+    with running(file, clock, recharge_source=True, accept_rollback=True, change_budget=True) as runner:
+        said = [runner.options.recharge_source, runner.options.accept_rollback, runner.options.change_budget]
         assert said == [False] * 3
 
 
@@ -257,10 +267,10 @@ def test_batches_that_are_sent_survive_what_is_asked_meanwhile(tmp_path: Path) -
         assert runner.inbox is not None
         lines = [json.dumps({"ts": START + 1, "g": "a", "x": 1}).encode() + b"\n"] * 3
         tickets = [runner.inbox.put("one", lines[0])]
-        runner.ask(asked(file))
+        runner.add_release(asked(file))
         tickets += [runner.inbox.put("two", lines[1]), runner.inbox.put("one", lines[2])]
         assert [ticket.done.result(20) for ticket in tickets] == [None] * 3
-        assert tickets[2].repeated
+        assert tickets[2].is_duplicate
         close(runner, clock, 1)
         leave(runner, clock, 20)
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
@@ -273,16 +283,16 @@ def test_a_run_that_is_over_survives_what_it_cannot_be_asked(tmp_path: Path) -> 
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
     worries: list[Exception] = []
     with running(file, clock) as runner:
-        runner._worry = worries.append
-        eventually(lambda: runner._leaving._final is not None)
+        runner._on_failure = worries.append
+        eventually(lambda: runner._publisher._final_commit is not None)
         leave(runner, clock, 1_004)
         write(tmp_path, 31)
         for _ in range(2):
-            with pytest.raises(NotRunning, match=r"^the run could not be opened$"):
-                runner.ask(asked(file))
+            with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
+                runner.add_release(asked(file))
         assert runner.state == "ended"
         assert "source must stay as it was charged" in str(worries[0])
-        assert set(runner.book().entries) == {"counts"}
+        assert set(runner.load_ledger().releases) == {"counts"}
         write(tmp_path, 30)
 
 
@@ -293,7 +303,7 @@ def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Pa
     with running(file, clock) as runner:
         close(runner, clock, 1)
         (tmp_path / "out.jsonl").write_text("other\n")
-        runner.ask(asked(file))
+        runner.add_release(asked(file))
         assert runner.state == "running"
 
 
@@ -301,9 +311,9 @@ def test_lock_and_key_are_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         (tmp_path / "v.key").rename(tmp_path / "away.key")
-        runner.ask(asked(file))
-        monkeypatch.setattr(turns.Turns, "next", held_up(turns.Turns.next, file))
-        runner.ask(asked(file, "next", 0.125))
+        runner.add_release(asked(file))
+        monkeypatch.setattr(turns.CommandQueue, "next_batch", held_up(turns.CommandQueue.next_batch, file))
+        runner.add_release(asked(file, "next", 0.125))
         assert runner.state == "running"
 
 
@@ -311,7 +321,7 @@ def held_up(usual: Any, file: PipelineFile) -> Any:
     """Tries to get the store between two turns."""
 
     def next_turn(self: Any, *, idle: bool) -> Any:
-        with pytest.raises(AlreadyRunning):
+        with pytest.raises(AlreadyRunningError):
             Lock(file.folder)
         return usual(self, idle=idle)
 
@@ -326,8 +336,8 @@ def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, for
     file, clock = file_of(tmp_path, source="-", format=form), stepped(1)
     os.write(write_end, (b"ts,g,x\n" if form == "csv" else b"") + line + line[:7])
     with running(file, clock, standard_input=read) as runner:
-        eventually(lambda: runner._input is not None and runner._input.caught_up)
-        runner.ask(asked(file))
+        eventually(lambda: runner._input is not None and runner._input.at_end)
+        runner.add_release(asked(file))
         os.write(write_end, line[7:] + line)
         eventually(lambda: not select.select([read], [], [], 0)[0])
         close(runner, clock, 1)
@@ -345,9 +355,9 @@ def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(
         folder.mkdir()
         file, clock = file_of(folder), stepped(second)
         with running(file, clock) as runner:
-            runner.ask(asked(file))
+            runner.add_release(asked(file))
             leave(runner, clock, 16)
-            assert runner.book().entries["more"].first == 5
+            assert runner.load_ledger().releases["more"].first == 5
 
 
 def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
@@ -355,45 +365,45 @@ def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
 ) -> None:
     file, clock = file_of(tmp_path), stepped(1)
     with running(file, clock) as runner:
-        monkeypatch.setattr(turns, "PACE", 10**9)  # so that all of them wait
+        monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 10**9)  # so that all of them wait
         costs = {"a": 0.25, "b": 0.375, "c": 0.125, "A": 0.125}
         found: dict[str, str] = {}
 
         def wanted(name: str) -> None:
             try:
-                runner.ask(asked(file, name, costs[name]))
-            except Refused as refusal:
+                runner.add_release(asked(file, name, costs[name]))
+            except CommandRefusedError as refusal:
                 found[name] = str(refusal)
 
         threads = [Thread(target=wanted, args=[name]) for name in costs]
         for number, thread in enumerate(threads, 1):
             thread.start()
-            eventually(lambda number=number: len(runner._turns._asked) == number)  # type: ignore[misc]
-        monkeypatch.setattr(turns, "PACE", 0.0)
+            eventually(lambda number=number: len(runner._commands._pending) == number)  # type: ignore[misc]
+        monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
         for thread in threads:
             thread.join()
         assert sorted(found) == ["A", "b"]
         assert "charge must be at most what is left" in found["b"]
         leave(runner, clock, 8)
-        assert set(runner.book().open_releases()) == {"counts", "a", "c"}
+        assert set(runner.load_ledger().open_releases()) == {"counts", "a", "c"}
 
 
 def test_a_finished_standard_input_takes_no_turn(tmp_path: Path) -> None:
     """It would be read from its middle."""
     runner = Runner(file_of(tmp_path, source="-", format="jsonl", **FINISHED))
-    for wish in (lambda: runner.ask(asked(runner.file)), lambda: runner.end("more")):
-        with pytest.raises(Refused, match="must be one that can be read again"):
+    for wish in (lambda: runner.add_release(asked(runner.file)), lambda: runner.end_release("more")):
+        with pytest.raises(CommandRefusedError, match="must be one that can be read again"):
             wish()
 
 
 def test_what_the_curator_ends_is_ended_at_the_first_turn_alone(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        runner.ask(asked(file))
-    with running(file, clock, ended=("more",)) as runner:
-        runner.ask(asked(file, "next", 0.5))
+        runner.add_release(asked(file))
+    with running(file, clock, end_releases=("more",)) as runner:
+        runner.add_release(asked(file, "next", 0.5))
         leave(runner, clock, 20)
-        assert set(runner.book().open_releases()) == {"counts", "next"}
+        assert set(runner.load_ledger().open_releases()) == {"counts", "next"}
 
 
 def test_shares_of_records_are_counted_over_all_turns_and_told_at_the_end(tmp_path: Path) -> None:
@@ -403,7 +413,7 @@ def test_shares_of_records_are_counted_over_all_turns_and_told_at_the_end(tmp_pa
         for number, record in enumerate([{"g": "A"}, {"g": "a"}]):
             line = json.dumps({"ts": START + 1, **record}).encode()
             runner.inbox.put(str(number), line).done.result()
-            runner.ask(asked(file, f"more{number}"))  # the run is opened again
+            runner.add_release(asked(file, f"more{number}"))  # the run is opened again
         shares = runner.shares
     assert shares is not None
     time, column, value = shares.shares()
@@ -412,5 +422,5 @@ def test_shares_of_records_are_counted_over_all_turns_and_told_at_the_end(tmp_pa
 
 
 def test_a_pan_private_runner_has_no_shares(tmp_path: Path) -> None:
-    private = {"source": "http", "pan_private": True, "lateness": "0s", "earliness": "0s"}
+    private = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
     assert Runner(file_of(tmp_path, **private)).shares is None

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from people import VISIT, Client, House, code_of
 from starlette.routing import Route
 
-from streamgauge.server.app import app_of
-from streamgauge.server.roles import OPEN
-from streamgauge.server.security_headers import HEADERS
-from streamgauge.server.sessions import COOKIE
+from streamgauge.server.app import build_app
+from streamgauge.server.http.auth import COOKIE_NAME, OPEN_PATHS
+from streamgauge.server.http.middleware import SECURITY_HEADERS
+from tests.support.people import VISIT, Client, House, code_of
 
 CURATORS = [
     "POST /api/events",
@@ -59,21 +58,21 @@ def test_anonymous_readers_read_where_the_file_says_so_and_do_nothing_else(tmp_p
     assert status(house.client(), "GET /api/ledger") == 200
     assert {status(house.client(), road) for road in [*ANALYSTS, *CURATORS]} == {403}
     told = house.client().get("/api/session").json()
-    assert told == {"role": "reader", "name": None, "share": None, "left": None}
+    assert told == {"role": "reader", "name": None, "share": None, "remaining": None}
 
 
 def test_every_road_under_api_is_closed_unless_it_is_declared_open(tmp_path: Path) -> None:
     """Also one that a module adds and forgets to guard."""
     house = House(tmp_path)
     paths = {route.path for route in house.app.routes if isinstance(route, Route)}
-    for path in {path for path in paths if path.startswith("/api/")} - OPEN:
+    for path in {path for path in paths if path.startswith("/api/")} - OPEN_PATHS:
         assert house.client().get(path.replace("{", "").replace("}", "")).status_code == 401, path
 
     async def forgotten(request: object) -> None:
         raise AssertionError
 
     extra = [Route("/api/forgotten", forgotten)]
-    house.app = app_of(house.runner, house.tokens, house.file.server, extra_routes=extra)
+    house.app = build_app(house.runner, house.tokens, house.file.server, extra_routes=extra)
     assert code_of(house.client().get("/api/forgotten")) == (401, "no_token")
 
 
@@ -127,10 +126,7 @@ def test_behind_tls_the_cookie_never_travels_in_the_clear(tmp_path: Path) -> Non
 
 def test_a_session_ends_when_it_is_closed_and_when_its_token_is_revoked(house: House) -> None:
     ours = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
-    for end in (
-        lambda client: client.delete("/api/session", headers=ours),
-        lambda client: house.tokens.revoke("ana"),
-    ):
+    for end in (lambda client: client.delete("/api/session", headers=ours), lambda client: house.tokens.revoke("ana")):
         client = signed_in(house)
         kept = httpx.Cookies(client.cookies)
         end(client)
@@ -184,9 +180,7 @@ def test_no_other_site_may_use_the_cookie(house: House, headers: dict[str, str])
     assert house.runner.asked == []
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"]
-)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
 def test_a_form_cannot_ask_with_a_cookie(house: House, kind: str) -> None:
     headers = {**OURS[0], "Content-Type": kind}
     reply = signed_in(house).post("/api/releases", content=b"{}", headers=headers)
@@ -223,9 +217,7 @@ def test_no_path_leads_to_a_file_that_is_not_the_pages(house: House, path: str) 
     assert "root:" not in reply.text
 
 
-@pytest.mark.parametrize(
-    "name", ["..%2f..%2fetc%2fpasswd", "%00", "a" * 5000, "%0d%0aSet-Cookie:%20x=y", "'; DROP"]
-)
+@pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "%00", "a" * 5000, "%0d%0aSet-Cookie:%20x=y", "'; DROP"])
 def test_names_of_releases_are_only_ever_looked_up(house: House, name: str) -> None:
     reply = house.client("curator").get(f"/api/releases/{name}")
     assert reply.status_code == 404
@@ -282,16 +274,16 @@ def test_a_head_that_is_too_long_is_refused_and_counted(tmp_path: Path) -> None:
     house = House(tmp_path, rate=1, anonymous=True).at_one_moment()
     assert house.client().get("/api/ledger?" + "a" * 15_000).status_code == 200
     reply = house.client().get("/api/ledger?" + "a" * 20_000)
-    assert (code_of(reply), reply.headers["Connection"]) == ((431, "head"), "close")
+    assert (code_of(reply), reply.headers["Connection"]) == ((431, "header_too_large"), "close")
     assert house.client().get("/api/ledger", headers={"X-Long": "a" * 20_000}).status_code == 429
 
 
 def test_how_busy_the_curator_is_changes_no_answer_to_others(tmp_path: Path) -> None:
     """With no room for one more byte of events, analysts and readers are answered as ever."""
-    house = House(tmp_path, max_body="1KB", max_waiting="1KB")
+    house = House(tmp_path, max_body="1KB", max_buffer="1KB")
     events = {"Batch-Key": "k", "Content-Type": "application/x-ndjson"}
     admission = house.app.user_middleware[-1].kwargs["limits"]
-    with admission.holding() as hold:
+    with admission.reserve_body() as hold:
         hold(1000)
         assert house.client("curator").post("/api/events", content=VISIT, headers=events).status_code == 503
         assert house.client("analyst").post("/api/plan", json=ASKED).status_code == 200
@@ -301,7 +293,7 @@ def test_how_busy_the_curator_is_changes_no_answer_to_others(tmp_path: Path) -> 
 def test_every_reply_has_the_headers_of_a_careful_server(house: House) -> None:
     for path in ("/", "/healthz", "/api/ledger", "/nowhere", "/api/openapi.json"):
         reply = house.client("reader").get(path)
-        assert {name: reply.headers[name] for name, _ in HEADERS} == dict(HEADERS)
+        assert {name: reply.headers[name] for name, _ in SECURITY_HEADERS} == dict(SECURITY_HEADERS)
         assert "Cache-Control" in reply.headers
         assert not {"server", "x-powered-by"} & set(reply.headers)
     assert house.client("reader").get("/api/session").headers["Cache-Control"] == "no-store"
@@ -318,9 +310,9 @@ def test_a_bug_is_told_without_a_word_of_what_it_met(house: House) -> None:
     def broken() -> None:
         raise ValueError("patient 4711 has a fever")
 
-    house.runner.acts = broken
+    house.runner.load_entries = broken
     reply = house.client("reader").get("/api/ledger")
-    assert code_of(reply) == (500, "bug")
+    assert code_of(reply) == (500, "internal_error")
     assert "4711" not in reply.text + "".join(house.log + house.access)
     assert house.log == ["a request failed: ValueError"]
 
@@ -333,19 +325,14 @@ def test_the_access_log_has_no_query_no_token_and_one_line_for_each_request(hous
         "rita GET /api/ledger 200",
         "rita GET /a\\u000aforged line 404",
     ]
-    assert COOKIE == "streamgauge"
+    assert COOKIE_NAME == "streamgauge"
 
 
 @pytest.mark.parametrize(
     ("state", "answer"),
-    [
-        ("starting", (200, "ok")),
-        ("running", (200, "ok")),
-        ("ended", (200, "ended")),
-        ("failed", (503, "failed")),
-    ],
+    [("starting", (200, "ok")), ("running", (200, "ok")), ("ended", (200, "ended")), ("failed", (503, "failed"))],
 )
 def test_health_is_told_to_everybody(house: House, state: str, answer: tuple[int, str]) -> None:
-    house.runner.board.state = state
+    house.runner.event_buffer.state = state
     reply = house.client().get("/healthz")
     assert (reply.status_code, reply.json()) == (answer[0], {"status": answer[1]})

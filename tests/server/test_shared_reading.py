@@ -3,18 +3,11 @@
 from pathlib import Path
 
 import pytest
-from people import House
 
-READ = ["/api/releases", "/api/releases/visits", "/api/ledger", "/api/ledger/acts"]
-CLOSED = [
-    "/api/session",
-    "/api/openapi.json",
-    "/healthz",
-    "/",
-    "/api/quarantine",
-    "/metrics",
-    "/api/events/k",
-]
+from tests.support.people import House
+
+READ = ["/api/releases", "/api/releases/visits", "/api/ledger", "/api/ledger/entries"]
+CLOSED = ["/api/session", "/api/openapi.json", "/healthz", "/", "/api/quarantine", "/metrics", "/api/events/k"]
 ALLOWED = "access-control-allow-origin"
 
 

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streamgauge.server.serving import listening, serve
-from streamgauge.server.strict_heads import make_strict
+from streamgauge.server.http.connections import set_strict_buffer
+from streamgauge.server.http.serving import open_listener, serve_app
 
 HOST = b"Host: here\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -23,8 +23,7 @@ POST = b"POST / HTTP/1.1\r\n" + HOST
 
 LOOSE = {
     "both lengths": POST + CHUNKED + b"Content-Length: 4\r\n\r\n0\r\n\r\n",
-    "both lengths, the other order": POST
-    + b"content-length: 4\r\nTRANSFER-ENCODING: chunked\r\n\r\n0\r\n\r\n",
+    "both lengths, the other order": POST + b"content-length: 4\r\nTRANSFER-ENCODING: chunked\r\n\r\n0\r\n\r\n",
     "chunks in 1.0": b"POST / HTTP/1.0\r\n" + HOST + CHUNKED + b"\r\n0\r\n\r\n",
     "line feeds": b"GET / HTTP/1.1\nHost: here\n\n",
     "one line feed": b"GET / HTTP/1.1\r\nX: a\nHost: here\r\n\r\n",
@@ -66,7 +65,7 @@ def read(connection: h11.Connection) -> list[bytes]:
 
 def feed(*packets: bytes) -> list[bytes]:
     connection = h11.Connection(h11.SERVER, 2**14)
-    make_strict(connection)
+    set_strict_buffer(connection)
     found = []
     for packet in packets:
         connection.receive_data(packet)
@@ -100,7 +99,7 @@ def test_buffer_that_is_not_the_library_s_own_is_refused() -> None:
     connection = h11.Connection(h11.SERVER)
     connection.receive_data(b"GET")
     with pytest.raises(TypeError, match=r"^receive buffer must be h11's own and empty, got another$"):
-        make_strict(connection)
+        set_strict_buffer(connection)
 
 
 async def echo(request: Request) -> Response:
@@ -116,9 +115,9 @@ async def begin(request: Request) -> Response:
 def serving() -> Iterator[tuple[Any, list[str]]]:
     stop, said = Flag(), list[str]()
     routes = [Route("/", echo, methods=["GET", "POST"]), Route("/begin", begin, methods=["POST"])]
-    with listening(port=0) as listener:
-        settings = {"ending": lambda: None, "log": said.append}
-        thread = Thread(target=serve, args=(Starlette(routes=routes), listener, stop), kwargs=settings)
+    with open_listener(port=0) as listener:
+        settings = {"on_stop": lambda: None, "log": said.append}
+        thread = Thread(target=serve_app, args=(Starlette(routes=routes), listener, stop), kwargs=settings)
         thread.start()
         try:
             yield listener.getsockname(), said
@@ -150,7 +149,7 @@ def test_loose_request_gets_400_and_nothing_after_it_is_read(name: str) -> None:
     with serving() as (where, _):
         alone = replies(where, LOOSE[name] + LAST)
         assert (alone.count(b"HTTP/1.1 "), alone[:12]) == (1, b"HTTP/1.1 400")
-        assert b'"code": "malformed"' in alone
+        assert b'"code": "malformed_request"' in alone
         second = replies(where, STRICT["chunks"] + LOOSE[name] + LAST)
         assert (second.count(b"HTTP/1.1 200"), second.count(b"HTTP/1.1 400")) == (1, 1)
 
@@ -168,12 +167,7 @@ def test_requests_in_one_packet_and_over_several_are_all_answered() -> None:
     with serving() as (where, _):
         whole = replies(where, STRICT["a length"] + STRICT["chunks"] + LAST)
         split = replies(where, *(bytes([each]) for each in STRICT["a length"] + LAST))
-    assert (whole.count(b"<4>"), whole.count(b"<0>"), split.count(b"<4>"), split.count(b"<0>")) == (
-        2,
-        1,
-        1,
-        1,
-    )
+    assert (whole.count(b"<4>"), whole.count(b"<0>"), split.count(b"<4>"), split.count(b"<0>")) == (2, 1, 1, 1)
 
 
 def test_chunk_that_is_malformed_after_a_reply_has_begun_ends_the_connection() -> None:
@@ -197,16 +191,16 @@ def test_chunk_that_is_malformed_after_a_reply_has_begun_ends_the_connection() -
 
 def test_replies_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the option of the socket: Nagle's algorithm is off."""
-    from streamgauge.server import connections
+    from streamgauge.server.http import connections
 
     options: list[int] = []
-    made = connections.Connection.connection_made
+    made = connections.HttpConnection.connection_made
 
-    def look(line: connections.Connection, transport: Any) -> None:
+    def look(line: connections.HttpConnection, transport: Any) -> None:
         made(line, transport)
         options.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
-    monkeypatch.setattr(connections.Connection, "connection_made", look)
+    monkeypatch.setattr(connections.HttpConnection, "connection_made", look)
     with serving() as (where, _):
         assert replies(where, LAST).endswith(b"<0>")
     assert len(options) == 1

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import VISIT, House, Still, clinic
-from polls import NOW, START, message, poll
 
-from streamgauge.server import events
-from streamgauge.sources.inbox import Inbox
+from streamgauge.server.routes import events
+from streamgauge.sources.http import Inbox
+from tests.support.people import VISIT, House, Still, clinic
+from tests.support.polls import NOW, START, message, poll
 
 SECOND = 10**6
 Act = Callable[[House], None]
@@ -19,7 +19,7 @@ Act = Callable[[House], None]
 
 def house(folder: Path, source: str) -> House:
     """A server whose inbox nobody reads by itself."""
-    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     file = poll(folder) if source == "reports" else clinic(folder)
     return House(folder, Still(file, inbox, now=NOW))
 
@@ -32,19 +32,19 @@ async def sent(made: House, source: str) -> Any:
 
 
 def stopping(made: House) -> None:
-    made.runner.board.state = "stopping"
+    made.runner.event_buffer.state = "stopping"
 
 
 def behind(made: House) -> None:
-    made.runner.catching_up = True
+    made.runner.is_catching_up = True
 
 
 def full(made: House) -> None:
-    made.runner.inbox._most_waiting = 3
+    made.runner.inbox._max_waiting_bytes = 3
 
 
 def held(made: House) -> None:
-    object.__setattr__(made.file.server, "max_waiting", 3)
+    object.__setattr__(made.file.server, "max_buffer", 3)
 
 
 def early(made: House) -> None:
@@ -52,7 +52,7 @@ def early(made: House) -> None:
 
 
 def resting(made: House) -> None:
-    made.runner.inbox.rest()
+    made.runner.inbox.pause()
 
 
 def closing(made: House) -> None:
@@ -79,8 +79,8 @@ def test_what_is_refused_before_it_is_put_was_not_taken_for_certain(
     act(made)
     reply = asyncio.run(sent(made, source))
     error = reply.json()["error"]
-    assert (reply.status_code, error["code"], error["taken"]) == (status, code, False)
-    assert made.runner.inbox.batches == 0
+    assert (reply.status_code, error["code"], error["accepted"]) == (status, code, False)
+    assert made.runner.inbox.batch_count == 0
 
 
 def nothing(made: House) -> None:
@@ -107,16 +107,16 @@ def test_what_was_put_and_is_not_acknowledged_may_be_taken_unless_nobody_read_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, *, act: Act, code: str, taken: bool | None
 ) -> None:
     monkeypatch.setattr(events, "COMMIT_SECONDS", 0.2 if act is nothing else 60.0)
-    monkeypatch.setattr(events, "LAST_SECONDS", 0.01)
+    monkeypatch.setattr(events, "SHUTDOWN_COMMIT_SECONDS", 0.01)
     made = house(tmp_path, source)
 
     async def waited() -> Any:
         posted = asyncio.create_task(sent(made, source))
-        while not made.runner.inbox.batches:
+        while not made.runner.inbox.batch_count:
             await asyncio.sleep(0.001)
         act(made)
         return await posted
 
     reply = asyncio.run(waited())
     error = reply.json()["error"]
-    assert (reply.status_code, error["code"], error.get("taken")) == (503, code, taken)
+    assert (reply.status_code, error["code"], error.get("accepted")) == (503, code, taken)

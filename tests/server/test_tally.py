@@ -3,26 +3,21 @@
 import json
 from pathlib import Path
 
-from served import START, close, eventually, file_of, running, stepped, turns_at_once, write
-
-from streamgauge.pipeline.asked_releases import AskedRelease, release_of_json
-from streamgauge.pipeline.options import Progress
-from streamgauge.server.tally import Tally
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.options import Progress
+from streamgauge.server.run_totals import RunTotals
+from tests.support.served import START, close, eventually, file_of, running, stepped, turns_at_once, write
 
 
 def test_counts_of_runs_add_up_and_ticks_do_not() -> None:
-    tally = Tally()
-    tally.opened()
-    tally.with_earlier(Progress(3, None, 10, {"late": 1, "time": 0}))
-    tally.with_earlier(Progress(4, None, 20, {"late": 2, "time": 0}))
-    tally.opened()
-    tally.opened()
-    assert tally.with_earlier(Progress(5, None, 7, {"time": 4})) == Progress(
-        5, None, 27, {"late": 2, "time": 4}
-    )
-    assert tally.with_earlier(Progress(6, None, 8, {"late": 1})) == Progress(
-        6, None, 28, {"late": 3, "time": 0}
-    )
+    tally = RunTotals()
+    tally.start_run()
+    tally.add_earlier(Progress(3, None, 10, {"late": 1, "time": 0}))
+    tally.add_earlier(Progress(4, None, 20, {"late": 2, "time": 0}))
+    tally.start_run()
+    tally.start_run()
+    assert tally.add_earlier(Progress(5, None, 7, {"time": 4})) == Progress(5, None, 27, {"late": 2, "time": 4})
+    assert tally.add_earlier(Progress(6, None, 8, {"late": 1})) == Progress(6, None, 28, {"late": 3, "time": 0})
 
 
 def test_what_was_read_before_a_release_was_asked_for_is_not_forgotten(tmp_path: Path) -> None:
@@ -32,7 +27,7 @@ def test_what_was_read_before_a_release_was_asked_for_is_not_forgotten(tmp_path:
         close(runner, clock, 1)
         eventually(lambda: runner.progress and runner.progress.events == 10, "the first tick's count")
         body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
-        runner.ask(AskedRelease(release_of_json(body, runner.file.stream), "ana"))
+        runner.add_release(AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana"))
         with (tmp_path / "v.jsonl").open("a") as file:
             file.writelines(f"{json.dumps({'ts': START + 16, 'g': 'a'})}\n" for _ in range(3))
         close(runner, clock, 2)

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from people import VISIT, House, Still, clinic, code_of
-from polls import AGES, START, message, poll
-from polls import taken as taken_by
-from served import Stepped, eventually, running, stepped, turns_at_once
 
-from streamgauge.pipeline.asked import release_of_json, worded
-from streamgauge.pipeline.asked_releases import AskedRelease
-from streamgauge.pipeline.keys import create_key
-from streamgauge.pipeline.reading import read_releases
-from streamgauge.pipeline.taken import Taken
-from streamgauge.query.settings import PipelineFile
-from streamgauge.server import events
+from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.adhoc.planning import check_text_lengths, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease
+from streamgauge.runtime.published import read_releases
+from streamgauge.runtime.ticks import ReleaseSpans
+from streamgauge.server.routes import events
 from streamgauge.server.runner import Runner
-from streamgauge.sources.inbox import Inbox, NotRead, Ticket
+from streamgauge.sources.http import Inbox, InboxPausedError, Ticket
+from streamgauge.store.keys import create_key
+from tests.support.people import VISIT, House, Still, clinic, code_of
+from tests.support.polls import AGES, START, message, poll
+from tests.support.polls import taken as taken_by
+from tests.support.served import Stepped, eventually, running, stepped, turns_at_once
 
 SECOND = 10**6
 TICK = 10 * SECOND
@@ -28,9 +28,7 @@ BATCH = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
 
 
 def lines(*moments: int) -> bytes:
-    return "".join(
-        json.dumps({"arrived": moment, "emoji": 1, "age": "old"}) + "\n" for moment in moments
-    ).encode()
+    return "".join(json.dumps({"arrived": moment, "emoji": 1, "age": "old"}) + "\n" for moment in moments).encode()
 
 
 def short(folder: Path) -> PipelineFile:
@@ -71,7 +69,7 @@ def test_a_record_is_taken_where_a_release_reads_one_of_its_columns(
     tmp_path: Path, spans: Any, tick: int, records: list[dict[str, Any]], answer: Any
 ) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + (tick - 1) * TICK))
-    made.runner.taken = Taken.of(spans)
+    made.runner.spans = ReleaseSpans.from_tuples(spans)
     reply = made.client().post("/api/reports", json=records)
     if isinstance(answer, tuple):
         assert code_of(reply) == answer
@@ -91,7 +89,7 @@ def test_a_message_that_comes_again_is_answered_as_the_first_time_whatever_relea
     records = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}, {"age": "old"}]
 
     def told(key: str, *columns: frozenset[str]) -> tuple[int, list[Any]]:
-        made.runner.taken = Taken.of([(1, None, each) for each in columns])
+        made.runner.spans = ReleaseSpans.from_tuples([(1, None, each) for each in columns])
         client, before = made.client(None if senders == "anyone" else "curator"), len(taken_by(made))
         reply = client.post("/api/reports", json=records, headers={"Batch-Key": key * 22})
         return reply.json()["accepted"], taken_by(made)[before:]
@@ -104,10 +102,10 @@ def test_a_message_that_comes_again_is_answered_as_the_first_time_whatever_relea
 
 def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + 2 * TICK))
-    made.runner.taken = Taken.of([(1, 2, EMOJI), (1, None, AGE)])
+    made.runner.spans = ReleaseSpans.from_tuples([(1, 2, EMOJI), (1, None, AGE)])
     reply = made.client().post("/api/reports", content=message(made, 1))
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "60")
-    assert reply.json()["error"]["message"].endswith("no release goes on that reads these columns")
+    assert reply.json()["error"]["message"].endswith("no active release reads these columns")
 
 
 @pytest.mark.parametrize(("taken", "now", "refusal", "after"), TAKEN)
@@ -115,17 +113,17 @@ def test_reports_are_taken_in_ticks_that_a_release_takes(
     tmp_path: Path, taken: Any, now: int, refusal: tuple[int, str] | None, after: str | None
 ) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + now))
-    made.runner.taken = Taken.of(taken)
+    made.runner.spans = ReleaseSpans.from_tuples(taken)
     reply = made.client().post("/api/reports", content=message(made, 1))
     assert (None if reply.status_code == 200 else code_of(reply)) == refusal
     assert reply.headers.get("retry-after") == after
     if refusal == (503, "not_running"):
-        assert reply.json()["error"]["message"].endswith("no release goes on")
+        assert reply.json()["error"]["message"].endswith("no release is active")
 
 
 def test_events_are_taken_until_all_ticks_of_all_releases_are_closed(tmp_path: Path) -> None:
-    made = House(tmp_path, Still(clinic(tmp_path, {"lateness": "5s"})))
-    made.runner.taken = Taken.of([(1, 2)])
+    made = House(tmp_path, Still(clinic(tmp_path, {"allowed_lateness": "5s"})))
+    made.runner.spans = ReleaseSpans.from_tuples([(1, 2)])
 
     def told(now: int) -> Any:
         made.runner.time = START + now
@@ -149,18 +147,16 @@ def test_who_posts_while_nothing_is_read_is_told_whether_that_is_before_the_star
     tmp_path: Path, seconds: int, waiting: bool, refusal: tuple[int, str], after: str | None
 ) -> None:
     """Events may be a tick early."""
-    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     made = House(tmp_path, Still(clinic(tmp_path), inbox, now=START + seconds * SECOND))
 
     async def posted() -> Any:
         if not waiting:
-            inbox.rest()
-        sent = asyncio.create_task(
-            made.client("curator").asked("POST", "/api/events", content=VISIT, headers=BATCH)
-        )
-        while waiting and not inbox.batches:
+            inbox.pause()
+        sent = asyncio.create_task(made.client("curator").asked("POST", "/api/events", content=VISIT, headers=BATCH))
+        while waiting and not inbox.batch_count:
             await asyncio.sleep(0.001)
-        inbox.rest()
+        inbox.pause()
         return await sent
 
     reply = asyncio.run(posted())
@@ -183,7 +179,7 @@ def clinic_of(folder: Path) -> PipelineFile:
 
 def test_a_report_that_comes_before_the_run_sees_its_tick_may_be_sent_again(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START))
-    made.runner.inbox.rest()
+    made.runner.inbox.pause()
     reply = made.client().post("/api/reports", content=message(made, 1))
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "1")
 
@@ -194,7 +190,7 @@ def over(tmp_path: Path) -> Iterator[tuple[Runner, Stepped]]:
     clock = stepped(0)
     with turns_at_once(), running(short(tmp_path), clock) as runner:
         clock.to(20)
-        eventually(lambda: runner.inbox._resting, "the end of all releases")
+        eventually(lambda: runner.inbox._is_paused, "the end of all releases")
         yield runner, clock
 
 
@@ -205,40 +201,38 @@ def put(runner: Runner, *moments: int) -> Ticket:
 
 
 def test_who_sends_once_nobody_reads_is_told_at_once(over: tuple[Runner, Stepped]) -> None:
-    with pytest.raises(NotRead, match="while a release goes on"):
+    with pytest.raises(InboxPausedError, match="while a release goes on"):
         put(over[0], START + 2 * TICK - 1)
 
 
 def test_who_waits_as_the_last_release_ends_is_told_at_once() -> None:
-    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     ticket = inbox.put("k", b"{}\n")
-    inbox.rest()
-    assert isinstance(ticket.done.exception(timeout=0), NotRead)
-    assert (inbox.waiting_bytes, inbox.fate("k")) == (0, "unknown")
+    inbox.pause()
+    assert isinstance(ticket.done.exception(timeout=0), InboxPausedError)
+    assert (inbox.waiting_bytes, inbox.find_status("k")) == (0, "unknown")
     inbox.resume(None)
     again = inbox.put("k", b"{}\n")
     assert inbox.read() is not None
-    inbox.committed()
-    assert (again.repeated, again.done.result(timeout=0)) == (False, None)
+    inbox.commit()
+    assert (again.is_duplicate, again.done.result(timeout=0)) == (False, None)
 
 
-def test_a_release_that_is_asked_for_later_counts_all_that_is_acknowledged(
-    over: tuple[Runner, Stepped],
-) -> None:
+def test_a_release_that_is_asked_for_later_counts_all_that_is_acknowledged(over: tuple[Runner, Stepped]) -> None:
     """Between the end of one release and the first tick of the next nothing is acknowledged."""
     runner, clock = over
     release = {"name": "later", "sql": AGES, "window": "each", "epsilon": 1}
-    asked = worded(release_of_json(release, runner.file.stream, 100))
+    asked = check_text_lengths(parse_adhoc_release(release, runner.file.stream, 100))
     clock.to(31)
-    runner.ask(AskedRelease(asked, "ana", None))
-    (first,) = {span.first for span in runner.taken}
+    runner.add_release(AdHocRelease(asked, "ana", None))
+    (first,) = {span.first for span in runner.spans}
     made = House(runner.file.folder, runner)
     assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (425, "too_early")
-    eventually(lambda: runner.inbox._resting, "that nothing is read")
-    with pytest.raises(NotRead):
+    eventually(lambda: runner.inbox._is_paused, "that nothing is read")
+    with pytest.raises(InboxPausedError):
         put(runner, START + 2 * TICK - 1)
     clock.to(10 * (first - 1))
-    eventually(lambda: not runner.inbox._resting, "that something is read")
+    eventually(lambda: not runner.inbox._is_paused, "that something is read")
     sent = {"content": b'{"age": "old"}', "headers": {"Content-Type": "application/json"}}
     assert made.client().post("/api/reports", **sent).status_code == 200
     other = made.client().post("/api/reports", content=message(made, 1))
@@ -250,23 +244,23 @@ def test_a_release_that_is_asked_for_later_counts_all_that_is_acknowledged(
 
 
 def _counted(runner: Runner, tick: int) -> int | None:
-    found = [each for each in read_releases(runner.file.folder, "later") if each.tick == tick]
+    found = [each for each in read_releases(runner.file, "later") if each.tick == tick]
     return None if not found else round(float(found[0].value.sum()))
 
 
 def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "LAST_SECONDS", 0.05, raising=False)
+    monkeypatch.setattr(events, "SHUTDOWN_COMMIT_SECONDS", 0.05, raising=False)
     monkeypatch.setattr(events, "COMMIT_SECONDS", 60.0)
-    inbox = Inbox(remembered=10**6, most_waiting=10**6, now=lambda: 0)
+    inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     made = House(tmp_path, Still(poll(tmp_path), inbox, now=START))
 
     async def stopped() -> Any:
         sent = asyncio.create_task(made.client().asked("POST", "/api/reports", content=message(made, 1)))
-        while not inbox.batches:
+        while not inbox.batch_count:
             await asyncio.sleep(0.001)
-        made.runner.board.state = "stopping"
+        made.runner.event_buffer.state = "stopping"
         return await sent
 
     reply = asyncio.run(stopped())
@@ -276,6 +270,6 @@ def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(
 
 def test_what_is_sent_while_a_run_catches_up_is_refused_for_a_while(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START))
-    made.runner.catching_up = True
+    made.runner.is_catching_up = True
     reply = made.client().post("/api/reports", content=message(made, 1))
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamgauge.server import tokens as module
-from streamgauge.server.tokens import BadToken, Token, Tokens, TokensUnusable, digest_of, matching
+from streamgauge.server.http import tokens as module
+from streamgauge.server.http.tokens import Token, TokenError, TokenFileError, Tokens, compute_digest, find_token
 
 
 def test_a_secret_names_its_role_and_is_not_on_disk(tmp_path: Path) -> None:
@@ -37,29 +37,22 @@ def test_two_secrets_are_never_the_same(tmp_path: Path) -> None:
 def test_a_token_is_known_by_its_secret_alone(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     secrets = {name: tokens.create(name, "reader") for name in ("ann", "bob", "cem")}
-    found = {name: tokens.known(secret) for name, secret in secrets.items()}
+    found = {name: tokens.find_by_secret(secret) for name, secret in secrets.items()}
     assert {name: token and token.name for name, token in found.items()} == {name: name for name in secrets}
-    for wrong in (
-        "",
-        "sg_reader_",
-        secrets["ann"][:-1],
-        secrets["ann"] + "A",
-        secrets["ann"].upper(),
-        "\udc80",
-    ):
-        assert tokens.known(wrong) is None
+    for wrong in ("", "sg_reader_", secrets["ann"][:-1], secrets["ann"] + "A", secrets["ann"].upper(), "\udc80"):
+        assert tokens.find_by_secret(wrong) is None
 
 
 def test_what_is_revoked_or_made_elsewhere_counts_at_once(tmp_path: Path) -> None:
     server, command = Tokens(tmp_path), Tokens(tmp_path)
     secret = command.create("ann", "reader")
-    token = server.known(secret)
+    token = server.find_by_secret(secret)
     assert token is not None
-    assert server.still(token.id) == token
+    assert server.find_active(token.id) == token
     command.revoke("ann")
-    assert server.known(secret) is None
-    assert server.still(token.id) is None
-    assert [each.revoked is None for each in server.all()] == [False]
+    assert server.find_by_secret(secret) is None
+    assert server.find_active(token.id) is None
+    assert [each.revoked_at is None for each in server.list_all()] == [False]
 
 
 def test_a_name_may_be_used_again_after_it_was_revoked(tmp_path: Path) -> None:
@@ -67,17 +60,17 @@ def test_a_name_may_be_used_again_after_it_was_revoked(tmp_path: Path) -> None:
     old = tokens.create("ana", "analyst", Fraction(1))
     tokens.revoke("ana")
     new = tokens.create("ana", "analyst", Fraction(1))
-    assert tokens.known(old) is None
-    assert tokens.known(new) is not None
+    assert tokens.find_by_secret(old) is None
+    assert tokens.find_by_secret(new) is not None
 
 
 def test_shares_of_analysts_add_up_to_at_most_the_whole(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     tokens.create("ana", "analyst", Fraction(2, 3))
-    with pytest.raises(BadToken, match=r"share must be at most 1/3, what other analysts leave, got 1/2"):
+    with pytest.raises(TokenError, match=r"share must be at most 1/3, what other analysts leave, got 1/2"):
         tokens.create("bea", "analyst", Fraction(1, 2))
     tokens.create("bea", "analyst", Fraction(1, 3))
-    assert len(tokens.all()) == 2
+    assert len(tokens.list_all()) == 2
 
 
 @pytest.mark.parametrize(
@@ -99,25 +92,25 @@ def test_what_cannot_be_a_token_is_refused(
 ) -> None:
     tokens = Tokens(tmp_path)
     tokens.create("rob", "reader")
-    with pytest.raises(BadToken, match=said):
+    with pytest.raises(TokenError, match=said):
         tokens.create(name, role, share)
-    assert [token.name for token in tokens.all()] == ["rob"]
+    assert [token.name for token in tokens.list_all()] == ["rob"]
 
 
 def test_nobody_is_revoked_who_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BadToken, match="name must be that of a token that is not revoked, got ann"):
+    with pytest.raises(TokenError, match="name must be that of a token that is not revoked, got ann"):
         Tokens(tmp_path).revoke("ann")
 
 
 def test_a_printed_token_shows_no_hash(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     tokens.create("ann", "reader")
-    assert "digest" not in repr(tokens.all())
+    assert "digest" not in repr(tokens.list_all())
 
 
 def test_a_file_that_is_no_tokens_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "tokens.db").write_bytes(b"something else" * 100)
-    with pytest.raises(TokensUnusable, match="tokens must be readable and writable, got a file that is not"):
+    with pytest.raises(TokenFileError, match="tokens must be readable and writable, got a file that is not"):
         Tokens(tmp_path)
 
 
@@ -130,8 +123,8 @@ def comparisons(monkeypatch: pytest.MonkeyPatch, find: object, place: int) -> in
         return a == b
 
     monkeypatch.setattr(module, "compare_digest", counted)
-    known = [Token(i, f"r{i}", "reader", None, 0, None, digest_of(str(i))) for i in range(10)]
-    found = find(known, digest_of(str(place)))  # type: ignore[operator]
+    known = [Token(i, f"r{i}", "reader", None, 0, None, compute_digest(str(i))) for i in range(10)]
+    found = find(known, compute_digest(str(place)))  # type: ignore[operator]
     assert (found and found.id) == (place if place < 10 else None)
     return len(made)
 
@@ -142,5 +135,5 @@ def early(tokens: list[Token], digest: bytes) -> Token | None:
 
 
 def test_every_token_is_compared_whichever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {comparisons(monkeypatch, matching, place) for place in range(11)} == {10}
+    assert {comparisons(monkeypatch, find_token, place) for place in range(11)} == {10}
     assert {comparisons(monkeypatch, early, place) for place in range(11)} != {10}

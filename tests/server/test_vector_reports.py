@@ -7,43 +7,37 @@ from typing import Any
 
 import numpy as np
 import pytest
-from people import House, Still, code_of
-from polls import AGES, COUNT, NOW, taken
-from served import close, leave, running, stepped
 
+from streamgauge.config.pipeline_file import parse_pipeline
+from streamgauge.config.settings import PipelineFile
 from streamgauge.localdp import wire
-from streamgauge.localdp.reports import Reports
-from streamgauge.pipeline.keys import create_key
-from streamgauge.query.pipeline_file import pipeline_of
-from streamgauge.query.report_texts import reports_of, texts_of
-from streamgauge.query.settings import PipelineFile
-from streamgauge.server import tokens
-from streamgauge.testing import InsecureNoise
+from streamgauge.localdp.report_bytes import Reports
+from streamgauge.records.reports import decode_reports, encode_reports
+from streamgauge.server.http import tokens
+from streamgauge.store.keys import create_key
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.people import House, Still, code_of
+from tests.support.polls import AGES, COUNT, NOW, taken
+from tests.support.served import close, leave, running, stepped
 
 VALUES = [*"ab", *map(str, range(90))]
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "CountMeanSketch": {"hashes": 5, "width": 75, "seed": 3},
-    "UnaryEncoding": {},
-}
+PROTOCOLS: dict[str, dict[str, Any]] = {"CountMeanSketch": {"hashes": 5, "width": 75, "seed": 3}, "UnaryEncoding": {}}
 protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def poll(folder: Path, protocol: str, **settings: Any) -> PipelineFile:
-    column = {"report": protocol, "epsilon": 2, "values": VALUES, "again": "repeat", "reports_per_user": 1}
+    column = {"report": protocol, "epsilon": 2, "values": VALUES, "on_repeat": "repeat", "reports_per_user": 1}
     tables = {
         "stream": {
             "name": "poll",
             "source": "reports",
-            "senders": "anyone",
+            "allow_reports_from": "anyone",
             "tick": "10s",
             "start": "2026-01-05T00:00:00Z",
             "unit": "report",
             "budget": {"epsilon": 3},
             "key": "file:poll.key",
-            "columns": {
-                "emoji": {**column, **PROTOCOLS[protocol], **settings},
-                "age": {"values": ["young", "old"]},
-            },
+            "columns": {"emoji": {**column, **PROTOCOLS[protocol], **settings}, "age": {"values": ["young", "old"]}},
         },
         "release": [
             {"name": "all", "sql": COUNT},
@@ -53,7 +47,7 @@ def poll(folder: Path, protocol: str, **settings: Any) -> PipelineFile:
         ],
         "server": {"rate": 1000, "publish_delay": "4s", "anonymous": True},
     }
-    return pipeline_of(tables, folder / "poll.toml")
+    return parse_pipeline(tables, folder / "poll.toml")
 
 
 def house(folder: Path, protocol: str, **settings: Any) -> House:
@@ -61,7 +55,7 @@ def house(folder: Path, protocol: str, **settings: Any) -> House:
 
 
 def claim(of: House) -> Any:
-    return of.file.stream.reports["emoji"].claim
+    return of.file.stream.reports["emoji"].mechanism
 
 
 def drawn(of: House, items: str, seed: int = 1) -> Reports:
@@ -73,13 +67,13 @@ def drawn(of: House, items: str, seed: int = 1) -> Reports:
 def test_a_message_and_records_of_the_same_vectors_are_the_same(tmp_path: Path, protocol: str) -> None:
     made = house(tmp_path, protocol)
     rows = drawn(made, "abba")
-    reply = made.client().post("/api/reports", content=wire.message(claim(made), rows))
+    reply = made.client().post("/api/reports", content=wire.pack_message(claim(made), rows))
     assert reply.json() == {"accepted": 4, "durable": True}
-    told = [{"emoji": text, "age": "old"} for text in texts_of(rows)]
+    told = [{"emoji": text, "age": "old"} for text in encode_reports(rows)]
     assert made.client().post("/api/reports", json=told).json()["accepted"] == 4
     first, second = taken(made)[:4], taken(made)[4:]
     assert second == [{**each, "age": "old"} for each in first] == told
-    again, good = reports_of([each["emoji"] for each in first], claim(made).report_size)
+    again, good = decode_reports([each["emoji"] for each in first], claim(made).report_size)
     assert (np.array_equal(again, rows), good.all()) == (True, True)
 
 
@@ -87,22 +81,20 @@ def test_a_message_and_records_of_the_same_vectors_are_the_same(tmp_path: Path, 
 def test_a_device_learns_all_settings_of_a_column_of_vectors(tmp_path: Path, protocol: str) -> None:
     made = house(tmp_path, protocol)
     column = made.client().get("/api/collection").json()["columns"]["emoji"]
-    assert wire.claim_of(column["settings"]) == claim(made)
+    assert wire.parse_mechanism(column["settings"]) == claim(made)
     assert (column["protocol"], column["values"]) == (protocol, VALUES)
 
 
 @protocols
-def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted(
-    tmp_path: Path, protocol: str
-) -> None:
+def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted(tmp_path: Path, protocol: str) -> None:
     made = house(tmp_path, protocol)
     size, sketch = claim(made).report_size, protocol == "CountMeanSketch"
     behind, row = np.zeros((2, 1, size), np.uint8)
     behind[0, -1], row[0, 0] = 128, 5 if sketch else 0
     rows = np.concatenate([drawn(made, "a"), behind, drawn(made, "b"), *([row] if sketch else [])])
-    reply = made.client().post("/api/reports", content=wire.message(claim(made), rows))
+    reply = made.client().post("/api/reports", content=wire.pack_message(claim(made), rows))
     assert reply.json() == {"accepted": 2, "durable": True}
-    good = texts_of(drawn(made, "a"))[0]
+    good = encode_reports(drawn(made, "a"))[0]
     letters = [good[:-1], good + "A", good[:-4], "*" + good[1:], "é" * (len(good) // 2), "_" * len(good)]
     kinds = [
         7,
@@ -111,8 +103,8 @@ def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted
         [good],
         {"text": good},
         "",
-        texts_of(behind)[0],
-        *(texts_of(row) if sketch else []),
+        encode_reports(behind)[0],
+        *(encode_reports(row) if sketch else []),
     ]
     spelt = [good[:-2] + "/=", good[:-1] + "="] if good.endswith("=") else [good[:-1] + "="]
     bad = [{"emoji": each, "age": "old"} for each in [*letters, *kinds, *(s for s in spelt if s != good)]]
@@ -124,16 +116,16 @@ def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted
 
 def test_a_message_of_vectors_that_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
     made = house(tmp_path, "UnaryEncoding")
-    cut = wire.message(claim(made), drawn(made, "ab"))[:-1]
-    assert code_of(made.client().post("/api/reports", content=cut)) == (400, "malformed")
+    cut = wire.pack_message(claim(made), drawn(made, "ab"))[:-1]
+    assert code_of(made.client().post("/api/reports", content=cut)) == (400, "malformed_request")
 
 
 def test_a_message_has_room_for_as_many_vectors_of_1024_bits_as_it_may_have_records(tmp_path: Path) -> None:
     made = house(tmp_path, "CountMeanSketch", width=1024, hashes=1024)
     rows = drawn(made, "a" * 64)
-    records = [{"emoji": text, "age": "young"} for text in texts_of(rows)]
+    records = [{"emoji": text, "age": "young"} for text in encode_reports(rows)]
     assert made.client().post("/api/reports", json=records).json()["accepted"] == 64
-    content = wire.message(claim(made), rows)
+    content = wire.pack_message(claim(made), rows)
     assert made.client().post("/api/reports", content=content).json()["accepted"] == 64
 
 
@@ -145,7 +137,7 @@ def test_vectors_are_estimated_as_a_collector_would_over_every_window_and_restar
     file, clock = poll(tmp_path, protocol), stepped(1)
     sent: list[Reports] = []
     for tick, departure in {1: 16, 2: 28, 3: 36}.items():  # a run of its own for each
-        (file.folder / tokens.FILE).unlink(missing_ok=True)
+        (file.folder / tokens.FILE_NAME).unlink(missing_ok=True)
         with running(file, clock) as runner:
             made = House(tmp_path, runner)
             sent.append(drawn(made, "aab" * 9, tick))
@@ -155,15 +147,15 @@ def test_vectors_are_estimated_as_a_collector_would_over_every_window_and_restar
             leave(runner, clock, departure)
             told = {name: values(made, name) for name in ("all", "now", "lately")}
     for name, reach in {"all": 9, "now": 1, "lately": 2}.items():
-        collector = file.stream.reports["emoji"].claim.collector()
+        collector = file.stream.reports["emoji"].mechanism.build_collector()
         collector.add(np.concatenate(sent[-reach:]))
         assert told[name] == collector.estimate(VALUES).count.tolist()
 
 
 def post_both(made: House, rows: Reports) -> None:
     """Some by a message, some as records."""
-    message = wire.message(claim(made), rows[:10])
-    lines = "\n".join(json.dumps({"emoji": text}) for text in texts_of(rows[10:])).encode()
+    message = wire.pack_message(claim(made), rows[:10])
+    lines = "\n".join(json.dumps({"emoji": text}) for text in encode_reports(rows[10:])).encode()
     replies = [
         made.client().post("/api/reports", content=message),
         made.client().post("/api/reports", content=lines, headers={"Content-Type": "application/x-ndjson"}),
@@ -182,8 +174,8 @@ def test_as_many_of_the_longest_vectors_can_be_sent_as_a_message_may_have(tmp_pa
     file = poll(tmp_path, "CountMeanSketch", width=2**16, hashes=4)
     made = House(tmp_path, Still(replace(file, server=replace(file.server, max_reports=most)), now=NOW))
     rows = drawn(made, "a" * most)
-    records = [{"emoji": text, "age": "young"} for text in texts_of(rows)]
-    for sent in ({"content": wire.message(claim(made), rows)}, {"json": records}):
+    records = [{"emoji": text, "age": "young"} for text in encode_reports(rows)]
+    for sent in ({"content": wire.pack_message(claim(made), rows)}, {"json": records}):
         assert made.client().post("/api/reports", **sent).status_code == 200
-    message = wire.message(claim(made), drawn(made, "a" * (most + 1)))
+    message = wire.pack_message(claim(made), drawn(made, "a" * (most + 1)))
     assert made.client().post("/api/reports", content=message).status_code == 413

@@ -14,19 +14,19 @@ from typing import Any
 
 import duckdb
 import pytest
-from examples import HOSTILE, ROLLED, TORN, WARDS, Wide, released, writes
 
-from streamgauge.query.settings import SinkSettings
+from streamgauge.config.settings import SinkSettings
 from streamgauge.sinks import (
     CsvLines,
-    ForeignSink,
+    ForeignSinkError,
     JsonLines,
     LineFile,
+    SinkAccessError,
     SinkColumnsError,
-    SinkFailed,
     open_sink,
 )
-from streamgauge.sinks.csv_file import LONG
+from streamgauge.sinks.formats import LONG_COLUMNS
+from tests.support.examples import HOSTILE, ROLLED, TORN, WARDS, Wide, released, writes
 
 FORMS = {"jsonl": JsonLines, "csv": CsvLines, "wide": Wide}
 always = bool  # every trace is known
@@ -37,9 +37,7 @@ def sink(folder: Path, form: Any) -> LineFile:
     return LineFile("releases", folder / "releases", form())
 
 
-def written(
-    folder: Path, form: Any, count: int = 2, **settings: Any
-) -> tuple[LineFile, list[bytes], list[bytes]]:
+def written(folder: Path, form: Any, count: int = 2, **settings: Any) -> tuple[LineFile, list[bytes], list[bytes]]:
     """A sink after some writes; the positions, and the content after each."""
     made = sink(folder, form)
     assert made.resume(None) is None
@@ -65,7 +63,7 @@ def full_disk(size: int) -> Iterator[None]:
 def test_json_lines_are_the_rows_as_json() -> None:
     for shape in (WARDS, ROLLED):
         item = released(shape, 1)
-        lines = JsonLines().lines(item, "7:ab").decode().split("\n")
+        lines = JsonLines().format_lines(item, "7:ab").decode().split("\n")
         rows = list(item.rows("7:ab"))
         assert [json.loads(line) for line in lines[:-1]] == rows
         assert lines[-1] == ""
@@ -74,27 +72,27 @@ def test_json_lines_are_the_rows_as_json() -> None:
 
 def test_csv_has_a_record_a_line_for_each_measure_and_place() -> None:
     item = released(WARDS, 1)
-    text = CsvLines.header + CsvLines().lines(item, "7:ab")
+    text = CsvLines.header + CsvLines().format_lines(item, "7:ab")
     records = list(csv.DictReader(io.StringIO(text.decode(), newline=""), strict=True))
-    assert len(records) == 2 * len(WARDS.places) == text.count(b"\n") - 1
+    assert len(records) == 2 * len(WARDS.groups) == text.count(b"\n") - 1
     rows = list(item.rows("7:ab"))
     for i, record in enumerate(records):
         measure, row = record["measure"], rows[i % len(rows)]
         told = row[measure]
         assert measure == WARDS.measures[i // len(rows)]
         assert json.loads(record["group"]) == row["group"]
-        assert {name: record[name] for name in ("release", "start", "end", "chain")} == {
-            name: row[name] for name in ("release", "start", "end", "chain")
+        assert {name: record[name] for name in ("release", "start", "end", "trace")} == {
+            name: row[name] for name in ("release", "start", "end", "trace")
         }
         for name in ("value", "stddev", "low", "high"):
             assert (float(record[name]) if record[name] else None) == told[name]
-        assert record["enough"] == str(told["enough"]).lower()
+        assert record["reliable"] == str(told["reliable"]).lower()
 
 
 def test_other_readers_read_the_csv_as_it_was_meant(tmp_path: Path) -> None:
     made, _, _ = written(tmp_path, CsvLines, 1)
     found = duckdb.connect().sql(f"SELECT * FROM read_csv('{made.path}')")
-    assert tuple(found.columns) == LONG
+    assert tuple(found.columns) == LONG_COLUMNS
     labels = [json.loads(group).get("ward") for (group,) in found.project('"group"').fetchall()]
     assert set(HOSTILE) <= set(labels)
 
@@ -160,13 +158,11 @@ def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -
 
 
 @every_form
-@pytest.mark.parametrize(
-    "content", [b"precious", b"a,b\n1,2\n", b'{"a": 1}\n', b'{"release":"x"}\n', b"\n", b"\0"]
-)
+@pytest.mark.parametrize("content", [b"precious", b"a,b\n1,2\n", b'{"a": 1}\n', b'{"release":"x"}\n', b"\n", b"\0"])
 def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: bytes) -> None:
     made = sink(tmp_path, form)
     made.path.write_bytes(content)
-    with pytest.raises(ForeignSink, match="sink must be a new file or one of ours, got releases"):
+    with pytest.raises(ForeignSinkError, match="sink must be a new file or one of ours, got releases"):
         made.resume(None)
     assert made.path.read_bytes() == content
 
@@ -176,14 +172,14 @@ def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: An
     made, positions, contents = written(tmp_path, form)
     made.path.write_bytes(contents[0])
     assert made.resume(positions[1]) == (1, f"{1:016x}")  # what it tells is told in any case
-    assert re.search(r"must have the \d+ bytes that were written to it, got \d+", str(made.astray(always)))
+    assert re.search(r"must have the \d+ bytes that were written to it, got \d+", str(made.diverged(always)))
     made.close()
     made.path.unlink()
     assert made.resume(positions[1]) is None
-    assert str(made.astray(always)).endswith("got 0: restore it, or name a new sink")
+    assert str(made.diverged(always)).endswith("got 0: restore it, or name a new sink")
     made.close()
     made.path.write_bytes(contents[1].replace(b"\n", b" ") + b"\n")
-    with pytest.raises(ForeignSink):
+    with pytest.raises(ForeignSinkError):
         made.resume(positions[0])
 
 
@@ -193,9 +189,7 @@ def test_a_file_that_is_cut_during_a_run_is_not_grown_again(tmp_path: Path, form
     made.resume(positions[1])
     for left in (b"", contents[0]):
         made.path.write_bytes(left)
-        with pytest.raises(
-            SinkFailed, match=rf"must have the {len(contents[1])} bytes .*, got {len(left)}: re"
-        ):
+        with pytest.raises(SinkAccessError, match=rf"must have the {len(contents[1])} bytes .*, got {len(left)}: re"):
             made.write(*writes()[2])
         assert made.path.read_bytes() == left
     made.path.write_bytes(contents[1])
@@ -207,7 +201,7 @@ def test_a_file_that_is_cut_during_a_run_is_not_grown_again(tmp_path: Path, form
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     made = sink(tmp_path, JsonLines)
     made.path.mkdir()
-    with pytest.raises(ForeignSink, match="sink must be a file, got releases"):
+    with pytest.raises(ForeignSinkError, match="sink must be a file, got releases"):
         made.resume(None)
 
 
@@ -215,7 +209,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form, 1)
     assert made.resume(positions[0]) == (1, f"{1:016x}")
-    with full_disk(len(contents[0]) + 100), pytest.raises(SinkFailed) as failure:
+    with full_disk(len(contents[0]) + 100), pytest.raises(SinkAccessError) as failure:
         made.write(*writes()[1])
     assert str(failure.value) == "sink releases could not be used: File too large"
     assert made.path.read_bytes()[: len(contents[0])] == contents[0]
@@ -228,22 +222,18 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, form: Any) ->
 def test_a_path_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made = LineFile("file/releases.csv", tmp_path / "file" / "releases.csv", CsvLines())
-    with pytest.raises(SinkFailed, match=r"sink file/releases\.csv could not be used: "):
+    with pytest.raises(SinkAccessError, match=r"sink file/releases\.csv could not be used: "):
         made.write(*writes()[0])
 
 
-def test_a_system_that_takes_few_bytes_at_once_gets_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_that_takes_few_bytes_at_once_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = written(tmp_path / "all", JsonLines, 1)[2]
     plain = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: plain(fd, data[:7]))
     assert written(tmp_path / "few", JsonLines, 1)[2] == expected
 
 
-def test_a_position_is_told_only_when_the_disk_has_the_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_position_is_told_only_when_the_disk_has_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     plain = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), plain(fd))[1])
@@ -276,7 +266,7 @@ def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
         made.write(*writes()[0])
         made.close()
         assert made.name == settings.to
-        assert (tmp_path / settings.to).read_bytes().startswith(form.opening)
+        assert (tmp_path / settings.to).read_bytes().startswith(form.file_prefix)
     with pytest.raises(ValueError, match="format must be jsonl or csv for standard output, got parquet"):
         open_sink(SinkSettings("-", "parquet"), tmp_path)
 
@@ -284,11 +274,11 @@ def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [b'"', b"x" * 200_000, b"x" * 100_000, b"\xff\0", b"other"])
 def test_a_csv_file_with_another_header_is_refused_in_one_line(tmp_path: Path, first: bytes) -> None:
     made = sink(tmp_path, Wide)
-    made.path.write_bytes(b"release,tick,start,end," + first + b",chain\n")
+    made.path.write_bytes(b"release,tick,start,end," + first + b",trace\n")
     before = made.path.read_bytes()
     with pytest.raises(ValueError, match=r"sink (releases )?must") as refused:
         made.resume(None)
-    assert isinstance(refused.value, ForeignSink | SinkColumnsError)
+    assert isinstance(refused.value, ForeignSinkError | SinkColumnsError)
     assert len(str(refused.value).splitlines()) == 1
     assert len(str(refused.value)) < 1000
     assert made.path.read_bytes() == before

@@ -12,12 +12,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from examples import HOSTILE, writes
 
-from streamgauge.query.released import Released
-from streamgauge.query.settings import SinkSettings
-from streamgauge.sinks import CsvLines, ForeignSink, ParquetParts, SinkFailed, open_sink, parquet_parts
-from streamgauge.sinks.csv_file import LONG
+from streamgauge.config.settings import SinkSettings
+from streamgauge.releases.release import TickRelease
+from streamgauge.sinks import CsvLines, ForeignSinkError, ParquetParts, SinkAccessError, open_sink
+from streamgauge.sinks import parquet as parquet_parts
+from streamgauge.sinks.formats import LONG_COLUMNS
+from tests.support.examples import HOSTILE, writes
 
 CHAINS = [(t, f"{t:016x}") for t in range(5)]
 
@@ -45,11 +46,11 @@ def names(made: ParquetParts) -> list[str]:
 
 def as_csv(count: int) -> list[list[str]]:
     """What CSV says of the same writes."""
-    items: list[tuple[Released, str]] = [
+    items: list[tuple[TickRelease, str]] = [
         (item, f"{number}:{chain[:16]}") for releases, number, chain in writes(count) for item in releases
     ]
     form = CsvLines()
-    text = form.header + b"".join(form.lines(item, stamp) for item, stamp in items)
+    text = form.header + b"".join(form.format_lines(item, stamp) for item, stamp in items)
     frame = pd.read_csv(io.BytesIO(text), keep_default_na=False, dtype=str)
     rows: list[list[str]] = frame.values.tolist()
     return rows
@@ -60,16 +61,16 @@ def test_parts_say_what_csv_says(tmp_path: Path) -> None:
     rows = table(made)
     expected = as_csv(2)
     assert len(rows) == len(expected)
-    assert tuple(rows[0]) == LONG
+    assert tuple(rows[0]) == LONG_COLUMNS
     for row, texts in zip(rows, expected, strict=True):
-        told = dict(zip(LONG, texts, strict=True))
+        told = dict(zip(LONG_COLUMNS, texts, strict=True))
         for name in ("value", "stddev", "low", "high"):
             assert row[name] == (float(told[name]) if told[name] else None)
-        for name in ("release", "group", "measure", "chain"):
+        for name in ("release", "group", "measure", "trace"):
             assert row[name] == told[name]
         assert [str(row[name]) for name in ("tick", "level")] == [told["tick"], told["level"]]
         assert row["start"].isoformat().replace("+00:00", "Z") == told["start"]
-        assert str(row["enough"]).lower() == told["enough"]
+        assert str(row["reliable"]).lower() == told["reliable"]
     labels = [json.loads(row["group"]).get("ward") for row in rows]
     assert set(HOSTILE) <= set(labels)
 
@@ -156,7 +157,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(SinkFailed) as failure:
+        with pytest.raises(SinkAccessError) as failure:
             made.write(*writes()[1])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -172,7 +173,7 @@ def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None
     made = sink(tmp_path)
     made.folder.mkdir()
     pl.DataFrame({"x": [1]}).write_parquet(made.folder / name)
-    with pytest.raises(ForeignSink, match=r"sink must be a new folder or one of ours, got releases\.parquet"):
+    with pytest.raises(ForeignSinkError, match=r"sink must be a new folder or one of ours, got releases\.parquet"):
         made.resume(None)
     made.close()
     assert names(made) == [name]
@@ -181,7 +182,7 @@ def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     made = sink(tmp_path)
     made.folder.write_bytes(b"PAR1")
-    with pytest.raises(ForeignSink, match="sink must be a new folder"):
+    with pytest.raises(ForeignSinkError, match="sink must be a new folder"):
         made.resume(None)
     assert made.folder.read_bytes() == b"PAR1"
 
@@ -190,8 +191,8 @@ def test_a_folder_that_lost_a_committed_part_is_refused(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 3)
     (made.folder / "part-00000002.parquet").unlink()
     assert made.resume(positions[2]) == CHAINS[3]
-    assert "must have the 3 parts that were written to it, got 2: " in str(made.astray(bool))
-    with pytest.raises(SinkFailed, match="must have the 3 parts that were written to it, got 2: "):
+    assert "must have the 3 parts that were written to it, got 2: " in str(made.diverged(bool))
+    with pytest.raises(SinkAccessError, match="must have the 3 parts that were written to it, got 2: "):
         made.write(*writes()[0])
     made.close()
 
@@ -202,7 +203,7 @@ def test_what_others_put_beside_the_parts_stops_no_write_and_a_start_names_it(tm
     for name in (".DS_Store", "Thumbs.db"):
         (made.folder / name).write_text("")
     position = made.write(*writes()[1])
-    with pytest.raises(ForeignSink, match=r"one of ours, got releases\.parquet with Thumbs\.db in it"):
+    with pytest.raises(ForeignSinkError, match=r"one of ours, got releases\.parquet with Thumbs\.db in it"):
         made.resume(position)
     (made.folder / "Thumbs.db").unlink()
     assert made.resume(position) == CHAINS[2]
@@ -250,7 +251,7 @@ def test_a_twin_that_removes_the_newest_first_leaves_another_trace(
     made.resume(None)
     with monkeypatch.context() as patched:
         killed_at(1, patched)
-        patched.setattr(ParquetParts, "_hidden", lambda self, number: self.folder / f".gone-{number}")
+        patched.setattr(ParquetParts, "_hidden_path", lambda self, number: self.folder / f".gone-{number}")
         with pytest.raises(Killed):
             made.write(*writes()[0])
     assert made.resume(None) == CHAINS[2]

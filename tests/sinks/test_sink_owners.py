@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples import ROLLED, WARDS, Wide, released, writes
 
-from streamgauge.query.settings import SinkSettings
+from streamgauge.config.settings import SinkSettings
 from streamgauge.sinks import (
     CsvLines,
-    ForeignSink,
+    ForeignSinkError,
     JsonLines,
     LineFile,
     ParquetParts,
-    SinkFailed,
-    SinkInUse,
+    SinkAccessError,
+    SinkInUseError,
     open_sink,
 )
-from streamgauge.sinks.lines import Stamp
+from streamgauge.sinks.formats import Stamp
+from tests.support.examples import ROLLED, WARDS, Wide, released, writes
 
 OURS, THEIRS = "a" * 32, "b" * 32
 Made = Callable[[Path, str], Any]
@@ -47,13 +47,13 @@ def written(kind: Made, folder: Path, owner: str, count: int = 2) -> bytes:
 def test_a_stamp_tells_number_and_beginnings_of_chain_and_owner() -> None:
     chain = "9f86d081884c7d65" + "0" * 48
     assert str(Stamp(17, chain, OURS)) == f"17:9f86d081884c7d65:{OURS[:8]}"
-    assert Stamp.of(str(Stamp(17, chain, OURS))) == Stamp(17, chain[:16], OURS[:8])
-    assert Stamp.of(str(Stamp(17, chain))) == Stamp(17, chain[:16])
+    assert Stamp.parse(str(Stamp(17, chain, OURS))) == Stamp(17, chain[:16], OURS[:8])
+    assert Stamp.parse(str(Stamp(17, chain))) == Stamp(17, chain[:16])
     short = chain[:16]
-    assert Stamp.of(f"{2**62 - 1}:{short}") == Stamp(2**62 - 1, short)
+    assert Stamp.parse(f"{2**62 - 1}:{short}") == Stamp(2**62 - 1, short)
     wrong = ("", "17", "17:", f"x:{short}", f"1:{short}:3:4", f"{2**62}:{short}", f"{'9' * 5000}:{short}")
     wrong += (f"1:{short[:-1]}", f"1:{chain}", f"1:{short}:", f"1:{short}:{OURS}", f"\u0661:{short}")
-    assert [Stamp.of(text) for text in wrong] == [None] * len(wrong)
+    assert [Stamp.parse(text) for text in wrong] == [None] * len(wrong)
 
 
 @every_kind
@@ -75,7 +75,7 @@ def test_a_sink_of_another_store_is_refused_with_what_to_do_and_kept(kind: Made,
     position = written(kind, tmp_path, THEIRS)
     before = content(tmp_path)
     for told in (None, position):
-        with pytest.raises(ForeignSink, match=r"sink out must be this pipeline's own, got .*: name another"):
+        with pytest.raises(ForeignSinkError, match=r"sink out must be this pipeline's own, got .*: name another"):
             kind(tmp_path, OURS).resume(told)
     assert content(tmp_path) == before
 
@@ -88,7 +88,7 @@ def test_a_sink_that_was_written_before_stamps_had_owners_goes_on(kind: Made, tm
     position = made.write(*writes(3)[2])
     assert made.resume(position) == (3, f"{3:016x}")
     made.close()
-    with pytest.raises(ForeignSink):
+    with pytest.raises(ForeignSinkError):
         kind(tmp_path, THEIRS).resume(position)
 
 
@@ -108,7 +108,7 @@ def test_a_sink_that_is_open_is_not_opened_again_until_it_is_closed(kind: Made, 
     first, second = kind(tmp_path, OURS), kind(tmp_path, OURS)
     assert first.resume(None) is None
     for use in (lambda: second.resume(None), lambda: second.write(*writes(1)[0])):
-        with pytest.raises(SinkInUse, match="sink out must be written by one run at a time, got one that"):
+        with pytest.raises(SinkInUseError, match="sink out must be written by one run at a time, got one that"):
             use()
     position = first.write(*writes(1)[0])
     first.close()
@@ -134,10 +134,10 @@ def test_what_stands_at_the_position_is_known_or_else_the_sink_is_astray(kind: M
     position = written(kind, tmp_path, OURS, 3)
     made = kind(tmp_path, OURS)
     made.resume(position)
-    assert made.astray({(3, f"{3:016x}")}.__contains__) is None
-    assert "sink out must be as this pipeline left it, got another content" in made.astray({}.__contains__)
+    assert made.diverged({(3, f"{3:016x}")}.__contains__) is None
+    assert "sink out must be as this pipeline left it, got another content" in made.diverged({}.__contains__)
     made.resume(None)
-    assert made.astray({}.__contains__) is None
+    assert made.diverged({}.__contains__) is None
     made.close()
 
 
@@ -146,7 +146,7 @@ def test_a_write_of_nothing_leaves_a_sink_where_it_stands(kind: Made, tmp_path: 
     made = kind(tmp_path, OURS)
     made.resume(written(kind, tmp_path, OURS, 1))
     made.resume(made.write([], 9, "cd"))
-    assert made.astray({(1, f"{1:016x}")}.__contains__) is None
+    assert made.diverged({(1, f"{1:016x}")}.__contains__) is None
     made.close()
 
 
@@ -171,7 +171,7 @@ def test_a_file_that_lost_its_name_is_not_what_was_locked(
     kind: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between opening and locking its holder removed it: another is made, and that one is held."""
-    from streamgauge.query import held
+    from streamgauge import files as held
 
     lock, lost = held.fcntl.flock, []
 
@@ -194,7 +194,7 @@ def test_a_file_that_lost_its_name_is_not_what_was_locked(
 def test_a_child_of_a_fork_has_no_part_in_a_sink(tmp_path: Path) -> None:
     made = KINDS["jsonl"](tmp_path, OURS)
     made.resume(None)
-    made._place._held.renew()  # what happens in a child
-    with pytest.raises(SinkFailed, match="opened before a fork"):
+    made._location._file_lock.renew()  # what happens in a child
+    with pytest.raises(SinkAccessError, match="opened before a fork"):
         made.write(*writes(1)[0])
     made.close()

@@ -7,10 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from examples import writes
 
-from streamgauge.query.settings import SinkSettings
-from streamgauge.sinks import CsvLines, JsonLines, LineFile, ReaderGone, SinkFailed, StandardOutput, open_sink
+from streamgauge.config.settings import SinkSettings
+from streamgauge.sinks import (
+    CsvLines,
+    JsonLines,
+    LineFile,
+    ReaderClosedError,
+    SinkAccessError,
+    StandardOutput,
+    open_sink,
+)
+from tests.support.examples import writes
 
 
 def test_lines_are_those_of_a_file(tmp_path: Path) -> None:
@@ -26,9 +34,7 @@ def test_lines_are_those_of_a_file(tmp_path: Path) -> None:
         assert printed.resume(position) is None
 
 
-def test_what_is_printed_goes_to_standard_output_as_it_is_then(
-    capfdbinary: pytest.CaptureFixture[bytes],
-) -> None:
+def test_what_is_printed_goes_to_standard_output_as_it_is_then(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     sink = open_sink(SinkSettings("-", "jsonl"), Path())
     sink.write(*writes()[0])
     assert json.loads(capfdbinary.readouterr().out.splitlines()[0])["tick"] == 1
@@ -46,12 +52,12 @@ def test_a_reader_that_goes_is_a_typed_error_and_the_end_is_silent() -> None:
     reading, writing = os.pipe()
     out = os.fdopen(writing, "wb")
     os.close(reading)
-    with pytest.raises(ReaderGone, match="standard output must stay open, got a reader that closed it"):
+    with pytest.raises(ReaderClosedError, match="standard output must stay open, got a reader that closed it"):
         StandardOutput(JsonLines(), out=out).write(*writes()[0])
     out.close()  # flushes what is left: to nowhere
 
 
 def test_a_full_disk_behind_it_is_one_line() -> None:
-    with open("/dev/full", "wb", buffering=0) as out, pytest.raises(SinkFailed) as failure:
+    with open("/dev/full", "wb", buffering=0) as out, pytest.raises(SinkAccessError) as failure:
         StandardOutput(JsonLines(), out=out).write(*writes()[0])  # type: ignore[arg-type]  # raw, so that it closes
     assert str(failure.value) == "sink standard output could not be used: No space left on device"

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgauge.query.blocks import LONGEST
-from streamgauge.sources import SourceError, clean, lines
-from streamgauge.sources.clean import is_clean
-from streamgauge.sources.opening import MARK
-from streamgauge.sources.whole import WholeFile
+from streamgauge.records.blocks import MAX_RECORD_BYTES
+from streamgauge.sources import SourceError
+from streamgauge.sources import file as clean
+from streamgauge.sources import line_reader as lines
+from streamgauge.sources.file import WholeFile, is_clean
+from streamgauge.sources.line_reader import BYTE_ORDER_MARK
 
 MOSTLY_CLEAN = [b"a", b"bc", b"\0", "é".encode(), "€".encode(), b"\n", b"\n", b"\n", b"x" * 4]
-ODD = [*MOSTLY_CLEAN, b"\r", b"\xff", b"\xc3", MARK]
+ODD = [*MOSTLY_CLEAN, b"\r", b"\xff", b"\xc3", BYTE_ORDER_MARK]
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +26,13 @@ def unchanged(path):
     blocks = list(WholeFile(path, has_header=False, compression=None).blocks())
     raw = path.read_bytes()
     out = b"".join(block.data for block in blocks)
-    return out == raw + b"\n" * (not raw.endswith(b"\n") and raw != b"") and not any(
-        b.dropped for b in blocks
-    )
+    return out == raw + b"\n" * (not raw.endswith(b"\n") and raw != b"") and not any(b.dropped_records for b in blocks)
 
 
 def small():
-    return patch.multiple(clean, PIECE=9, LONGEST=6), patch.multiple(lines, LONGEST=6, HOP=5)
+    return patch.multiple(clean, PIECE_BYTES=9, MAX_RECORD_BYTES=6), patch.multiple(
+        lines, MAX_RECORD_BYTES=6, HOP_BYTES=5
+    )
 
 
 @given(st.one_of(st.lists(st.sampled_from(pieces), max_size=30) for pieces in (MOSTLY_CLEAN, ODD)))
@@ -43,10 +44,10 @@ def test_a_file_is_clean_if_and_only_if_splitting_it_changes_nothing(path, parts
 
 
 @pytest.mark.parametrize("last", [b"", b"\n"])
-@pytest.mark.parametrize("length", [LONGEST, LONGEST + 1])
+@pytest.mark.parametrize("length", [MAX_RECORD_BYTES, MAX_RECORD_BYTES + 1])
 def test_the_longest_record_is_clean_and_a_longer_one_is_not(path, length, last):
     path.write_bytes(b"a\n" * 3_000_000 + b"x" * length + last)
-    assert is_clean(path) == (length == LONGEST)
+    assert is_clean(path) == (length == MAX_RECORD_BYTES)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2**22 - 1, 2**22, 2**22 + 1, 5_999_999])
@@ -67,9 +68,9 @@ def test_a_letter_across_two_pieces_is_clean(path):
 
 def test_a_file_with_a_byte_order_mark_at_the_beginning_of_a_line_is_not_clean(path):
     for before in (b"", b"a\n", b"a\nb\n"):
-        path.write_bytes(before + MARK + b"a")
+        path.write_bytes(before + BYTE_ORDER_MARK + b"a")
         assert not is_clean(path)
-    path.write_bytes(b"a" + MARK + b"\n")
+    path.write_bytes(b"a" + BYTE_ORDER_MARK + b"\n")
     assert is_clean(path)
 
 

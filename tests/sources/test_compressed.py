@@ -7,12 +7,13 @@ from types import ModuleType
 
 import pytest
 import zstandard
-from declared_streams import rules, text
 
-from streamgauge.sources import SourceError, compressed
-from streamgauge.sources.compressed import DAMAGED, ENDS_EARLY, Unpacked
-from streamgauge.sources.lines import TOO_LONG
-from streamgauge.sources.whole import WholeFile
+from streamgauge.sources import SourceError
+from streamgauge.sources import compression as compressed
+from streamgauge.sources.compression import DAMAGE_RULE, TRUNCATION_RULE, Decompressor
+from streamgauge.sources.file import WholeFile
+from streamgauge.sources.line_reader import LENGTH_RULE
+from tests.support.declared_streams import rules, text
 
 LINES = b"".join(b'{"a": %d, "b": "%d"}\n' % (number, number * 7919 % 1000) for number in range(100_000))
 PACK = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor(write_checksum=True).compress}
@@ -21,10 +22,8 @@ every_kind = pytest.mark.parametrize("kind", ["gzip", "zstd"])
 
 
 def unpack(kind, raw, size):
-    unpacked = Unpacked(kind)
-    pieces = [
-        piece for start in range(0, len(raw), size) for piece in unpacked.feed(raw[start : start + size])
-    ]
+    unpacked = Decompressor(kind)
+    pieces = [piece for start in range(0, len(raw), size) for piece in unpacked.feed(raw[start : start + size])]
     return b"".join(pieces), unpacked.fault
 
 
@@ -49,8 +48,8 @@ def test_what_ends_early_is_read_as_far_as_it_goes(kind, tmp_path):
     read = text(blocks)
     assert read.endswith(b"\n")
     assert LINES.startswith(read)
-    assert rules(blocks) == [ENDS_EARLY]
-    last = blocks[-1].dropped[0]
+    assert rules(blocks) == [TRUNCATION_RULE]
+    last = blocks[-1].dropped_records[0]
     assert last.offset == len(read)
     assert len(LINES) // 2 < last.offset + last.length < len(LINES)
 
@@ -61,7 +60,7 @@ def test_every_place_where_data_may_end_early_gives_whole_lines_and_a_rule(kind)
     for end in range(1, len(raw)):
         read, fault = unpack(kind, raw[:end], 50)
         assert LINES.startswith(read)
-        assert fault == ENDS_EARLY
+        assert fault == TRUNCATION_RULE
 
 
 @every_kind
@@ -71,7 +70,7 @@ def test_damage_is_told_and_harms_nothing_before_it(kind, tmp_path):
     path.write_bytes(raw)
     blocks = list(WholeFile(path, has_header=False, compression=kind).blocks())
     assert text(blocks) == LINES
-    assert rules(blocks) == [DAMAGED]
+    assert rules(blocks) == [DAMAGE_RULE]
 
 
 @every_kind
@@ -89,7 +88,7 @@ def test_plain_text_that_is_said_to_be_compressed_is_damaged(kind, tmp_path):
     path.write_bytes(LINES)
     blocks = list(WholeFile(path, has_header=False, compression=kind).blocks())
     assert text(blocks) == b""
-    assert rules(blocks) == [DAMAGED]
+    assert rules(blocks) == [DAMAGE_RULE]
 
 
 @every_kind
@@ -103,12 +102,12 @@ def test_a_bomb_takes_bounded_memory(kind, tmp_path):
     finally:
         tracemalloc.stop()
     assert text(blocks) == b"a\nb\n"
-    assert rules(blocks) == [TOO_LONG]
+    assert rules(blocks) == [LENGTH_RULE]
 
 
 @every_kind
 def test_a_file_that_is_read_again_gives_the_same_blocks(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamgauge.sources.whole.BLOCK", 100_000)
+    monkeypatch.setattr("streamgauge.sources.file.BLOCK_BYTES", 100_000)
     path = tmp_path / "it"
     path.write_bytes(PACK[kind](LINES)[:-50])
     file = WholeFile(path, has_header=False, compression=kind)
@@ -121,7 +120,7 @@ def test_without_a_package_for_zstd_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(SourceError, match=r"must have the package zstandard .*; pip install zstandard"):
-        Unpacked("zstd")
+        Decompressor("zstd")
 
 
 class StandIn:
@@ -150,9 +149,9 @@ def test_the_standard_library_is_preferred_where_it_has_zstd(monkeypatch, size):
     package.zstd = module
     monkeypatch.setitem(sys.modules, "compression", package)
     monkeypatch.setitem(sys.modules, "compression.zstd", module)
-    monkeypatch.setattr(compressed, "PIECE", 1000)
-    assert isinstance(Unpacked("zstd")._new(), compressed._NativeFrame)
+    monkeypatch.setattr(compressed, "PIECE_BYTES", 1000)
+    assert isinstance(Decompressor("zstd")._new_frame(), compressed._NativeFrame)
     raw = PACK["zstd"](LINES) + PACK["zstd"](LINES)
     assert unpack("zstd", raw, size) == (LINES + LINES, None)
-    assert unpack("zstd", raw[:-1], size)[1] == ENDS_EARLY
-    assert unpack("zstd", b"neither", size) == (b"", DAMAGED)
+    assert unpack("zstd", raw[:-1], size)[1] == TRUNCATION_RULE
+    assert unpack("zstd", b"neither", size) == (b"", DAMAGE_RULE)

@@ -1,21 +1,22 @@
-"""Finished sources: a file, or the files of a folder, each with its header and known by its fingerprint."""
+"""Batch sources: a file, or the files of a folder, each with its header and known by its fingerprint."""
 
 import gzip
 import os
+import pickle
 import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
-from declared_streams import rules, stream, text
 
-from streamgauge.sources import SourceError, StandardInput, finished, open_finished
-from streamgauge.sources.lines import TOO_LONG
+from streamgauge.sources import SourceError, open_batch_source
+from streamgauge.sources.line_reader import LENGTH_RULE
+from tests.support.declared_streams import rules, stream, text
 
 
 def opened(path, **settings):
-    return open_finished(stream(path.name, **settings), path.parent)
+    return open_batch_source(stream(path.name, **settings), path.parent)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +34,8 @@ def opened(path, **settings):
 def test_a_file_is_clean_or_is_read_block_by_block(tmp_path, raw, clean, lines):
     path = tmp_path / "visits.jsonl"
     path.write_bytes(raw)
-    (part,) = opened(path).files
-    assert (part.path, part.clean, part.header) == (path, clean, None)
+    (part,) = opened(path).ranges
+    assert (part.path, part.is_clean, part.header) == (path, clean, None)
     assert text(part.blocks()) == text(part.blocks()) == lines
 
 
@@ -42,8 +43,8 @@ def test_a_file_is_clean_or_is_read_block_by_block(tmp_path, raw, clean, lines):
 def test_the_blocks_of_a_csv_file_start_after_its_header(tmp_path, raw, clean):
     path = tmp_path / "visits.csv"
     path.write_bytes(raw)
-    (part,) = opened(path, format="csv").files
-    assert (part.clean, part.header) == (clean, ("a", "b"))
+    (part,) = opened(path, format="csv").ranges
+    assert (part.is_clean, part.header) == (clean, ("a", "b"))
     assert text(part.blocks()) == b"1,2\n3,4\n"
 
 
@@ -51,7 +52,7 @@ def test_the_blocks_of_a_csv_file_start_after_its_header(tmp_path, raw, clean):
 def test_a_csv_file_without_records_has_no_blocks(tmp_path, raw):
     path = tmp_path / "visits.csv"
     path.write_bytes(raw)
-    (part,) = opened(path, format="csv").files
+    (part,) = opened(path, format="csv").ranges
     assert part.header == (("a", "b") if raw.strip() else ())
     assert list(part.blocks()) == []
 
@@ -60,7 +61,7 @@ def test_a_bad_header_is_refused_by_the_name_of_its_file(tmp_path):
     path = tmp_path / "visits.csv"
     path.write_bytes(b'"a,b\n1,2\n')
     with pytest.raises(SourceError, match=r"the header of .*visits\.csv must close each quote"):
-        opened(path, format="csv").files  # noqa: B018 - asks
+        opened(path, format="csv").ranges  # noqa: B018 - asks
 
 
 def test_a_folder_is_its_files_sorted_by_name_in_any_compression(tmp_path):
@@ -70,9 +71,9 @@ def test_a_folder_is_its_files_sorted_by_name_in_any_compression(tmp_path):
     for other in (".hidden.csv", "a.jsonl", "a.csv.tmp", "a.csv.bz2", "csv"):
         (tmp_path / other).write_bytes(b"x,y\n7,8\n")
     (tmp_path / "folder.csv").mkdir()
-    files = open_finished(stream(".", format="csv"), tmp_path).files
+    files = open_batch_source(stream(".", format="csv"), tmp_path).ranges
     assert [part.path.name for part in files] == ["a.csv", "b.csv.gz", "c.csv.zst"]
-    assert [part.clean for part in files] == [True, False, False]
+    assert [part.is_clean for part in files] == [True, False, False]
     assert [part.header for part in files] == [("a", "b"), ("b", "a"), ("a",)]
     assert [text(part.blocks()) for part in files] == [b"1,2\n", b"2,1\n", b"3\n"]
 
@@ -80,15 +81,15 @@ def test_a_folder_is_its_files_sorted_by_name_in_any_compression(tmp_path):
 def test_compression_may_be_declared_where_the_name_does_not_tell(tmp_path):
     path = tmp_path / "visits"
     path.write_bytes(gzip.compress(b"a\n"))
-    (part,) = opened(path, compression="gzip").files
+    (part,) = opened(path, compression="gzip").ranges
     assert text(part.blocks()) == b"a\n"
 
 
 def test_parquet_is_left_to_the_engine(tmp_path):
     path = tmp_path / "visits.parquet"
     pa.parquet.write_table(pa.table({"a": [1]}), path)
-    (part,) = opened(path, format="parquet").files
-    assert (part.path, part.clean, part.header) == (path, True, None)
+    (part,) = opened(path, format="parquet").ranges
+    assert (part.path, part.is_clean, part.header) == (path, True, None)
     with pytest.raises(SourceError, match="a Parquet file must be read by its path"):
         part.blocks()
 
@@ -96,11 +97,11 @@ def test_parquet_is_left_to_the_engine(tmp_path):
 @pytest.mark.parametrize("name", ["a*.jsonl", "a?.jsonl", "a[1].jsonl"])
 def test_a_path_that_an_engine_would_take_for_many_is_not_given_to_it(tmp_path, name):
     (tmp_path / name).write_bytes(b"a\n")
-    (part,) = opened(tmp_path / name).files
-    assert not part.clean
+    (part,) = opened(tmp_path / name).ranges
+    assert not part.is_clean
     assert text(part.blocks()) == b"a\n"
     with pytest.raises(SourceError, match="the path of a Parquet file must be without"):
-        opened(tmp_path / name, format="parquet").files  # noqa: B018 - asks
+        opened(tmp_path / name, format="parquet").ranges  # noqa: B018 - asks
 
 
 def test_a_line_of_200_mb_in_a_file_takes_bounded_memory(tmp_path):
@@ -111,14 +112,14 @@ def test_a_line_of_200_mb_in_a_file_takes_bounded_memory(tmp_path):
         file.write(b"\nb\n")
     tracemalloc.start()
     try:
-        (part,) = opened(path).files
+        (part,) = opened(path).ranges
         blocks = list(part.blocks())
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
         tracemalloc.stop()
-    assert not part.clean
+    assert not part.is_clean
     assert text(blocks) == b"a\nb\n"
-    assert rules(blocks) == [TOO_LONG]
+    assert rules(blocks) == [LENGTH_RULE]
 
 
 @pytest.mark.parametrize("change", ["append", "head", "tail", "touch", "rename", "new"])
@@ -126,8 +127,8 @@ def test_the_fingerprint_changes_with_any_file(tmp_path, change):
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_bytes(b"x" * 300_000 + b"\n")
         os.utime(tmp_path / name, ns=(10**18, 10**18))
-    before = open_finished(stream("."), tmp_path).fingerprint()
-    assert open_finished(stream("."), tmp_path).fingerprint() == before
+    before = open_batch_source(stream("."), tmp_path).fingerprint()
+    assert open_batch_source(stream("."), tmp_path).fingerprint() == before
     path = tmp_path / "b.jsonl"
     with path.open("r+b") as file:
         file.seek({"append": 300_001, "tail": 299_000}.get(change, 0))
@@ -137,13 +138,13 @@ def test_the_fingerprint_changes_with_any_file(tmp_path, change):
         path.rename(tmp_path / "c.jsonl")
     if change == "new":
         (tmp_path / "c.jsonl").write_bytes(b"")
-    assert open_finished(stream("."), tmp_path).fingerprint() != before
+    assert open_batch_source(stream("."), tmp_path).fingerprint() != before
 
 
 def test_asking_for_the_fingerprint_does_not_read_the_file_through(tmp_path, monkeypatch):
     path = tmp_path / "visits.jsonl"
     path.write_bytes(b"a\n")
-    monkeypatch.setattr("streamgauge.sources.whole.is_clean", lambda path: pytest.fail("was read"))
+    monkeypatch.setattr("streamgauge.sources.file.is_clean", lambda path: pytest.fail("was read"))
     assert len(opened(path).fingerprint()) == 64
 
 
@@ -151,10 +152,7 @@ def test_asking_for_the_fingerprint_does_not_read_the_file_through(tmp_path, mon
     ("make", "rule"),
     [
         (lambda path: None, "source must be readable, got .*visits.jsonl: No such file or directory"),
-        (
-            lambda path: path.mkdir(),
-            "source must be a folder with .jsonl or .ndjson or .json files in it, got",
-        ),
+        (lambda path: path.mkdir(), "source must be a folder with .jsonl or .ndjson or .json files in it, got"),
         (os.mkfifo, "source must be a file or a folder, got .*: neither; a pipe may be given as '-'"),
     ],
 )
@@ -176,27 +174,27 @@ def test_a_file_that_may_not_be_read_is_refused_in_one_line(tmp_path, monkeypatc
 
     monkeypatch.setattr("pathlib.Path.open", refuses)
     with pytest.raises(SourceError, match=r"source must be readable, got .*visits: Permission denied"):
-        opened(path, format=format).files  # noqa: B018 - asks
+        opened(path, format=format).ranges  # noqa: B018 - asks
     with pytest.raises(SourceError, match="source must be readable"):
         opened(path, format=format).fingerprint()
 
 
-def test_standard_input_is_finished_at_its_end_and_read_once():
-    reading, writing = os.pipe()
-    os.write(writing, b"a,b\n1,2\n3,4")
-    os.close(writing)
-    source = finished.FinishedInput(StandardInput(reading, has_header=True))
-    (part,) = source.files
-    assert source.files == (part,)
-    assert (part.clean, part.header) == (False, ("a", "b"))
-    assert text(part.blocks()) == b"1,2\n3,4\n"
-    with pytest.raises(SourceError, match="standard input must be read once"):
-        list(part.blocks())
-    assert source.fingerprint() == "standard input"
-    os.close(reading)
+def test_standard_input_is_no_source_that_can_be_read_again(tmp_path):
+    with pytest.raises(SourceError, match='must be one that is complete for mode = "batch", got -'):
+        open_batch_source(stream("-"), tmp_path)
 
 
-def test_parquet_cannot_come_by_standard_input(tmp_path):
-    with pytest.raises(SourceError, match="a source of Parquet must be a file or a folder"):
-        open_finished(stream("-", format="parquet"), tmp_path)
-    assert isinstance(open_finished(stream("-"), tmp_path), finished.FinishedInput)
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_ranges_can_be_sent_to_another_process(tmp_path, format):
+    path = tmp_path / f"visits.{format}"
+    if format == "csv":
+        path.write_bytes(b"a,b\n1,2\n\xff\n3,4")
+    else:
+        pa.parquet.write_table(pa.table({"a": [1, 2]}), path)
+    (part,) = opened(path, format=format).ranges
+    copy = pickle.loads(pickle.dumps(part))
+    assert copy == part
+    if format == "csv":
+        assert text(copy.blocks()) == text(part.blocks()) == b"1,2\n3,4\n"
+    else:
+        assert [table.to_pydict() for table in copy.tables(["a"])] == [{"a": [1, 2]}]

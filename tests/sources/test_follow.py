@@ -3,13 +3,14 @@
 import os
 
 import pytest
-from declared_streams import drained, rules, stream, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgauge.sources import SourceError, SourceLost, SourceTruncated, StandardInput, growing, open_live
-from streamgauge.sources.follow import FollowedFile
-from streamgauge.sources.lines import TOO_LONG
+from streamgauge.sources import SourceError, SourceLostError, SourceTruncatedError, StandardInput, open_streaming_source
+from streamgauge.sources import growing_file as growing
+from streamgauge.sources.line_reader import LENGTH_RULE
+from streamgauge.sources.tail import FollowedFile
+from tests.support.declared_streams import drained, rules, stream, text
 
 SECRET = b'{"name": "secret"}\n'
 
@@ -20,7 +21,7 @@ def path(tmp_path):
 
 
 def follow(path, **settings):
-    return open_live(stream(path.name, arrival="live", **settings), path.parent)
+    return open_streaming_source(stream(path.name, mode="streaming", **settings), path.parent)
 
 
 def append(path, data):
@@ -47,34 +48,28 @@ def restarted(live, path, **settings):
 def test_a_line_is_read_when_it_is_whole(path):
     live = follow(path)
     assert live.read() is None
-    assert live.caught_up
-    for data, out in [
-        (b"", b""),
-        (b"a\nb", b"a\n"),
-        (b"c\r", b""),
-        (b"\n", b"bc\n"),
-        ("é".encode()[:1], b""),
-    ]:
+    assert live.at_end
+    for data, out in [(b"", b""), (b"a\nb", b"a\n"), (b"c\r", b""), (b"\n", b"bc\n"), ("é".encode()[:1], b"")]:
         append(path, data)
         assert text(drained(live)) == out
     append(path, "é\n".encode()[1:])
     assert text(drained(live)) == "é\n".encode()
     assert live.replayable
-    assert not live.ended
+    assert not live.is_exhausted
     live.close()
 
 
 def test_it_is_caught_up_when_all_was_read_that_was_there_at_the_call(path, monkeypatch):
-    monkeypatch.setattr(growing, "BLOCK", 8)
+    monkeypatch.setattr(growing, "BLOCK_BYTES", 8)
     append(path, b"123\n" * 5 + b"4")
     live = follow(path)
-    assert not live.caught_up
-    told = [(live.read().data, live.caught_up) for _ in range(2)]
+    assert not live.at_end
+    told = [(live.read().data, live.at_end) for _ in range(2)]
     assert told == [(b"123\n" * 2, False)] * 2
     assert live.read().data == b"123\n"
-    assert live.caught_up
+    assert live.at_end
     append(path, b"\n")
-    assert live.caught_up  # nothing was asked since
+    assert live.at_end  # nothing was asked since
     assert live.read().data == b"4\n"
     live.close()
 
@@ -86,7 +81,7 @@ def test_a_block_that_leads_up_to_the_end_is_caught_up_at_once(path):
     for _ in range(3):
         append(path, b"\na")
         assert live.read().data == b"a\n"
-        assert live.caught_up
+        assert live.at_end
     live.close()
 
 
@@ -100,7 +95,7 @@ def test_a_renamed_file_is_read_to_its_end_and_then_the_new_one(path):
     assert text(drained(live)) == b"bc\n"  # its writer may not know yet
     append(path.with_name("visits.jsonl.1"), b"e")
     append(path, b"f\n")
-    assert not live.caught_up or text([live.read()]) == b"de\n"
+    assert not live.at_end or text([live.read()]) == b"de\n"
     assert text(drained(live)) == b"f\n"
     live.close()
 
@@ -113,9 +108,9 @@ def test_while_the_next_file_waits_it_is_not_caught_up(path):
     rotate(path)
     append(path, b"b\n")
     assert live.read().data == b"a\n"
-    assert not live.caught_up
+    assert not live.at_end
     assert live.read().data == b"b\n"
-    assert live.caught_up
+    assert live.at_end
     live.close()
 
 
@@ -139,9 +134,7 @@ def test_rotated_names_may_be_dates_and_other_names_beside_it_are_not_read(path)
     live = follow(path)
     drained(live)
     path.rename(path.with_name("visits.jsonl-20260105"))
-    for number, (name, data) in enumerate(
-        [("visits.jsonl.2026-01-06", b"b\n"), ("visits.jsonl-20260107", b"c\n")]
-    ):
+    for number, (name, data) in enumerate([("visits.jsonl.2026-01-06", b"b\n"), ("visits.jsonl-20260107", b"c\n")]):
         append(path.with_name(name), data)
         os.utime(path.with_name(name), ns=(0, 2 * 10**18 + number))
     for name in ("visits.jsonl.bak", "visits.jsonl.1.gz", "visits.jsonl2", "other.jsonl.1"):
@@ -189,9 +182,7 @@ def test_each_line_is_read_once_whatever_happens_in_between(tmp_path_factory, da
     live.close()
     whole = b"".join(written)
     whole = whole[: whole.rfind(b"\n") + 1]
-    may_wait = whole[
-        : whole.rfind(b"\n", 0, -1) + 1
-    ]  # while the new file is empty, the old one's last line may
+    may_wait = whole[: whole.rfind(b"\n", 0, -1) + 1]  # while the new file is empty, the old one's last line may
     assert text(block for block in read if block) in ((whole,) if path.stat().st_size else (whole, may_wait))
 
 
@@ -207,7 +198,7 @@ def test_a_truncated_file_is_refused_even_if_it_has_grown_again(path, then, down
         live.close()
         live = follow(path)
     with pytest.raises(
-        SourceTruncated, match=r"a followed file must only ever grow .*never by copying"
+        SourceTruncatedError, match=r"a followed file must only ever grow .*never by copying"
     ) as refused:
         live.seek(position) if down else live.read()
     assert "secret" not in str(refused.value)
@@ -223,9 +214,7 @@ def test_a_file_that_is_gone_after_a_restart_is_refused(path):
     path.rename(path.with_name("elsewhere"))  # keeps the inode from being given to the next
     append(path, b"a\n")
     again = follow(path)
-    with pytest.raises(
-        SourceLost, match="must still be there, under its name or a rotated one, got no such file"
-    ):
+    with pytest.raises(SourceLostError, match="must still be there, under its name or a rotated one, got no such file"):
         again.seek(position)
     live.close()
 
@@ -238,7 +227,7 @@ def test_a_position_before_there_was_a_file_can_be_gone_on_with(path):
 
 
 def test_a_position_is_where_the_blocks_end_that_were_handed_out(path, monkeypatch):
-    monkeypatch.setattr(growing, "BLOCK", 8)
+    monkeypatch.setattr(growing, "BLOCK_BYTES", 8)
     append(path, b"123\n" * 20)
     live, blocks = follow(path), []
     for _ in range(10):
@@ -251,7 +240,7 @@ def test_a_position_is_where_the_blocks_end_that_were_handed_out(path, monkeypat
 
 def test_a_position_that_forgets_what_was_not_handed_out_is_caught(path, monkeypatch):
     """The twin: it tells how far was read, not how far was handed out."""
-    monkeypatch.setattr(growing.GrowingFile, "offset", property(lambda self: self._read))
+    monkeypatch.setattr(growing.GrowingFile, "offset", property(lambda self: self._read_bytes))
     append(path, b"a\nb")
     live = follow(path)
     drained(live)
@@ -278,8 +267,8 @@ def test_a_line_too_long_is_dropped_when_it_ends_and_counted_from_its_beginning_
     append(path, b"x" * 2**21 + b"\nb\n")
     blocks = drained(live)
     assert text(blocks) == b"b\n"
-    assert rules(blocks) == [TOO_LONG]
-    assert blocks[0].dropped[0].length == 2**22
+    assert rules(blocks) == [LENGTH_RULE]
+    assert blocks[0].dropped_records[0].length == 2**22
     live.close()
 
 
@@ -308,17 +297,13 @@ def test_each_csv_file_has_its_header(tmp_path):
     [
         ("visits.jsonl.gz", {}, "a file that is followed must be uncompressed, got .*; put it into a folder"),
         ("visits", {"compression": "zstd"}, "a file that is followed must be uncompressed"),
-        (
-            "visits.parquet",
-            {"format": "parquet"},
-            "a live source of Parquet must be a folder, got visits.parquet",
-        ),
+        ("visits.parquet", {"format": "parquet"}, "a live source of Parquet must be a folder, got visits.parquet"),
         ("-", {"format": "parquet"}, "a live source of Parquet must be a folder, got -"),
     ],
 )
 def test_what_cannot_be_followed_is_refused(tmp_path, name, settings, rule):
     with pytest.raises(SourceError, match=rule):
-        open_live(stream(name, arrival="live", **settings), tmp_path)
+        open_streaming_source(stream(name, mode="streaming", **settings), tmp_path)
 
 
 def test_a_pipe_is_not_followed(path):
@@ -332,11 +317,11 @@ def test_a_file_that_may_not_be_read_is_refused_in_one_line(path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     append(path, b"a\n")
-    monkeypatch.setattr("streamgauge.sources.growing.os.open", refuses)
+    monkeypatch.setattr("streamgauge.sources.growing_file.os.open", refuses)
     with pytest.raises(SourceError, match=r"source must be readable, got .*: Permission denied"):
         follow(path).read()
 
 
 def test_a_live_source_is_chosen_by_what_lies_there(path):
     assert isinstance(follow(path), FollowedFile)
-    assert isinstance(open_live(stream("-", arrival="live"), path.parent), StandardInput)
+    assert isinstance(open_streaming_source(stream("-", mode="streaming"), path.parent), StandardInput)

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from declared_streams import stream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgauge.query.durations import DAY
-from streamgauge.query.settings import PipelineFile
-from streamgauge.sources import Inbox, InboxClosed, InboxFull, inbox_of
-from streamgauge.sources import inbox as module
-from streamgauge.sources.lines import BLOCK
+from streamgauge.config.rules import DAY
+from streamgauge.config.settings import PipelineFile
+from streamgauge.sources import Inbox, InboxClosedError, InboxFullError, build_inbox
+from streamgauge.sources import http as module
+from streamgauge.sources.line_reader import BLOCK_BYTES
+from tests.support.declared_streams import stream
 
 REMEMBERED = 1000
 
@@ -28,7 +28,7 @@ class Clock:
 
 
 def an_inbox(most: int = 10**6, clock: Clock | None = None) -> Inbox:
-    return Inbox(remembered=REMEMBERED, most_waiting=most, now=(clock or Clock()).now)
+    return Inbox(key_ttl=REMEMBERED, max_waiting_bytes=most, now=(clock or Clock()).now)
 
 
 def everything(inbox: Inbox) -> bytes:
@@ -37,20 +37,20 @@ def everything(inbox: Inbox) -> bytes:
     while True:
         block = inbox.read()
         found += block.data if block else b""
-        if inbox.caught_up:
+        if inbox.at_end:
             return found
 
 
 def test_a_batch_is_acknowledged_by_a_commit_and_not_before():
     inbox = an_inbox()
     ticket = inbox.put("a", b'{"x": 1}\n')
-    assert (inbox.fate("a"), inbox.fate("b")) == ("waiting", "unknown")
-    inbox.committed()
+    assert (inbox.find_status("a"), inbox.find_status("b")) == ("waiting", "unknown")
+    inbox.commit()
     assert not ticket.done.done()
     assert everything(inbox) == b'{"x": 1}\n'
-    assert (ticket.done.done(), inbox.fate("a")) == (False, "waiting")
-    inbox.committed()
-    assert (ticket.done.result(0), ticket.repeated, inbox.fate("a")) == (None, False, "committed")
+    assert (ticket.done.done(), inbox.find_status("a")) == (False, "waiting")
+    inbox.commit()
+    assert (ticket.done.result(0), ticket.is_duplicate, inbox.find_status("a")) == (None, False, "committed")
 
 
 def test_who_sends_a_batch_again_is_told_how_many_records_were_taken_the_first_time():
@@ -63,7 +63,7 @@ def test_who_sends_a_batch_again_is_told_how_many_records_were_taken_the_first_t
     first, after = inbox.put("a", b"1\n2\n", records=2), [told(inbox)]
     assert everything(inbox) == b"1\n2\n"
     after.append(told(inbox))
-    inbox.committed()
+    inbox.commit()
     later.resume(inbox.position())
     assert (first.records, [*after, told(inbox), told(later)]) == (2, [2] * 4)
     assert (told(later, "b"), everything(later)) == (3, b"1\n2\n3\n")
@@ -75,9 +75,9 @@ def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
     assert everything(inbox) == b"1\n"
     third = inbox.put("a", b"other\n")
     assert everything(inbox) == b""
-    inbox.committed()
+    inbox.commit()
     last = inbox.put("a", b"1\n")
-    assert [ticket.repeated for ticket in (first, again, third, last)] == [False, True, True, True]
+    assert [ticket.is_duplicate for ticket in (first, again, third, last)] == [False, True, True, True]
     assert all(ticket.done.done() for ticket in (first, again, third, last))
     assert inbox.read() is None
 
@@ -86,31 +86,31 @@ def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
 def test_where_nobody_may_know_what_was_sent_before_waits_for_a_commit_of_its_own(tells):
     """The broken twin reads nothing instead, and answers at once."""
     inbox, instead = an_inbox(), None if tells else b"0\n"
-    first = inbox.put("a", b"1\n", instead=instead)
+    first = inbox.put("a", b"1\n", substitute=instead)
     assert everything(inbox) == b"1\n"
-    inbox.committed()
-    again, new = (inbox.put(key, b"1\n", instead=instead) for key in ("a", "b"))
+    inbox.commit()
+    again, new = (inbox.put(key, b"1\n", substitute=instead) for key in ("a", "b"))
     assert first.done.done()
     assert [again.done.done(), new.done.done()] == [tells, False]
     assert everything(inbox) == (b"1\n" if tells else b"0\n1\n")
-    inbox.committed()
+    inbox.commit()
     assert again.done.done()
     assert new.done.done()
-    assert [again.repeated, new.repeated] == [True, False]
+    assert [again.is_duplicate, new.is_duplicate] == [True, False]
 
 
 def test_where_nobody_may_know_what_was_sent_before_needs_the_same_room_and_is_not_read_before_the_first():
     inbox = an_inbox(most=5)
-    inbox.put("a", b"1\n", instead=b"0\n")
-    inbox.put("a", b"1\n", instead=b"0\n")
-    with pytest.raises(InboxFull):
-        inbox.put("a", b"1\n", instead=b"0\n")
+    inbox.put("a", b"1\n", substitute=b"0\n")
+    inbox.put("a", b"1\n", substitute=b"0\n")
+    with pytest.raises(InboxFullError):
+        inbox.put("a", b"1\n", substitute=b"0\n")
     assert everything(inbox) == b"1\n0\n"
     inbox.resume(None)
     assert everything(inbox) == b"1\n0\n"
     inbox.close()
-    with pytest.raises(InboxClosed):
-        inbox.put("a", b"1\n", instead=b"0\n")
+    with pytest.raises(InboxClosedError):
+        inbox.put("a", b"1\n", substitute=b"0\n")
 
 
 def test_a_batch_without_a_key_is_remembered_for_the_commit_that_has_it_and_no_longer():
@@ -124,8 +124,8 @@ def test_a_batch_without_a_key_is_remembered_for_the_commit_that_has_it_and_no_l
     inbox = an_inbox()
     inbox.put(None, b"1\n")
     everything(inbox)
-    inbox.committed()
-    assert module.entries_of(inbox.position()) == {}
+    inbox.commit()
+    assert module.parse_entries(inbox.position()) == {}
 
 
 def test_a_sender_who_left_does_not_keep_others_from_being_told():
@@ -133,7 +133,7 @@ def test_a_sender_who_left_does_not_keep_others_from_being_told():
     first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")
     assert first.done.cancel()
     inbox.read()
-    inbox.committed()
+    inbox.commit()
     assert again.done.result(0) is None
 
 
@@ -154,7 +154,7 @@ def test_an_empty_batch_is_acknowledged_too():
     ticket = inbox.put("a", b"")
     block = inbox.read()
     assert (block is not None and block.data) == b""
-    inbox.committed()
+    inbox.commit()
     assert ticket.done.done()
 
 
@@ -165,31 +165,31 @@ def test_records_that_are_none_are_noted_by_place_and_rule_and_not_without_end(m
     block = inbox.read()
     assert block is not None
     assert block.data == b"fine\nfine\n"
-    assert [(each.offset, each.length) for each in block.dropped] == [(5, 4), (10, 1)]
-    monkeypatch.setattr(module, "MOST_DROPPED", 3)
+    assert [(each.offset, each.length) for each in block.dropped_records] == [(5, 4), (10, 1)]
+    monkeypatch.setattr(module, "MAX_DROPPED_RECORDS", 3)
     inbox.put("c", b"\xff\n" * 10)
     block = inbox.read()
     assert block is not None
-    assert len(block.dropped) == 3
+    assert len(block.dropped_records) == 3
 
 
 def test_small_batches_are_read_together_and_large_ones_whole():
-    inbox = an_inbox(most=10 * BLOCK)
+    inbox = an_inbox(most=10 * BLOCK_BYTES)
     for number in range(5):
         inbox.put(str(number), b"x\n" * 10)
-    inbox.put("large", b"y\n" * BLOCK)
+    inbox.put("large", b"y\n" * BLOCK_BYTES)
     inbox.put("last", b"z\n")
     lengths = [len(block.data) for block in iter(inbox.read, None)]
-    assert lengths == [100, 2 * BLOCK, 2]
+    assert lengths == [100, 2 * BLOCK_BYTES, 2]
 
 
 def test_a_round_of_reading_ends_however_fast_batches_come():
     """Otherwise a tick could never close."""
-    inbox = an_inbox(most=10 * BLOCK)
-    inbox.put("0", b"x\n" * BLOCK)
-    inbox.put("1", b"x\n" * BLOCK)
+    inbox = an_inbox(most=10 * BLOCK_BYTES)
+    inbox.put("0", b"x\n" * BLOCK_BYTES)
+    inbox.put("1", b"x\n" * BLOCK_BYTES)
     rounds = 0
-    while inbox.read() and not inbox.caught_up:
+    while inbox.read() and not inbox.at_end:
         rounds += 1
         inbox.put(f"more {rounds}", b"x\n")
     assert rounds == 1
@@ -199,18 +199,18 @@ def test_a_round_of_reading_ends_however_fast_batches_come():
 def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken(monkeypatch):
     inbox = an_inbox(most=10)
     inbox.put("a", b"12345678")
-    with pytest.raises(InboxFull, match="events that wait must be at most 10 bytes, got more"):
+    with pytest.raises(InboxFullError, match="events that wait must be at most 10 bytes, got more"):
         inbox.put("b", b"123")
-    assert inbox.fate("b") == "unknown"
+    assert inbox.find_status("b") == "unknown"
     inbox.read()
-    with pytest.raises(InboxFull):
+    with pytest.raises(InboxFullError):
         inbox.put("b", b"123")  # what is not committed is held for the next run
-    inbox.committed()
+    inbox.commit()
     inbox.put("b", b"123")
-    monkeypatch.setattr(module, "MOST_KEYS", 2)
-    with pytest.raises(InboxFull, match="at most 2 at a time, send fewer, larger ones"):
+    monkeypatch.setattr(module, "MAX_KEYS", 2)
+    with pytest.raises(InboxFullError, match="at most 2 at a time, send fewer, larger ones"):
         inbox.put("c", b"")
-    assert inbox.put("a", b"").repeated
+    assert inbox.put("a", b"").is_duplicate
 
 
 def test_a_key_is_forgotten_when_its_ticks_are_closed_and_not_before():
@@ -220,20 +220,20 @@ def test_a_key_is_forgotten_when_its_ticks_are_closed_and_not_before():
         clock.time = time
         inbox.put(f"at {time}", b"1\n")
         inbox.read()
-        inbox.committed(closed=0)
+        inbox.commit(closed_until=0)
     clock.time = 10**9  # the clock alone closes nothing
-    inbox.committed(closed=100 + REMEMBERED)
-    assert inbox.fate("at 100") == "committed"
-    inbox.committed(closed=101 + REMEMBERED)
-    assert (inbox.fate("at 100"), inbox.fate("at 200")) == ("unknown", "committed")
+    inbox.commit(closed_until=100 + REMEMBERED)
+    assert inbox.find_status("at 100") == "committed"
+    inbox.commit(closed_until=101 + REMEMBERED)
+    assert (inbox.find_status("at 100"), inbox.find_status("at 200")) == ("unknown", "committed")
 
 
 def test_keys_are_remembered_for_an_earliness_and_a_tick_and_where_late_events_count_a_day_longer():
-    sent = replace(stream("http", arrival="live"), earliness=30, tick=50)
+    sent = replace(stream("http", mode="streaming"), allowed_earliness=30, tick=50)
     file = PipelineFile(Path("v.toml"), sent, {}, (), (), {})
-    assert inbox_of(file, Clock().now)._remembered == 80
-    carrying = replace(file, stream=replace(sent, late="carry"))
-    assert inbox_of(carrying, Clock().now)._remembered == 80 + DAY
+    assert build_inbox(file, Clock().now)._key_ttl == 80
+    carrying = replace(file, stream=replace(sent, late="next_tick"))
+    assert build_inbox(carrying, Clock().now)._key_ttl == 80 + DAY
 
 
 def test_a_run_that_goes_on_from_a_commit_gets_again_what_was_read_after_it():
@@ -241,14 +241,14 @@ def test_a_run_that_goes_on_from_a_commit_gets_again_what_was_read_after_it():
     committed = inbox.put("a", b"1\n")
     inbox.read()
     position = inbox.position()
-    inbox.committed()
+    inbox.commit()
     read, waiting = inbox.put("b", b"2\n"), None
     inbox.read()
     waiting = inbox.put("c", b"3\n")
     inbox.resume(position)
     assert everything(inbox) == b"2\n3\n"
     assert (committed.done.done(), read.done.done(), waiting.done.done()) == (True, False, False)
-    inbox.committed()
+    inbox.commit()
     assert read.done.done()
     assert waiting.done.done()
 
@@ -258,7 +258,7 @@ def test_a_commit_whose_fate_was_unknown_is_not_read_again():
     ticket = inbox.put("a", b"1\n")
     inbox.read()
     inbox.resume(inbox.position())  # the run died after the commit, and before it could say so
-    assert (everything(inbox), ticket.done.done(), ticket.repeated) == (b"", True, True)
+    assert (everything(inbox), ticket.done.done(), ticket.is_duplicate) == (b"", True, True)
 
 
 def test_what_was_sent_before_the_store_was_open_is_compared_with_the_keys_in_it():
@@ -267,7 +267,7 @@ def test_what_was_sent_before_the_store_was_open_is_compared_with_the_keys_in_it
     before.read()
     again, new = after.put("a", b"1\n"), after.put("b", b"2\n")
     after.resume(before.position())
-    assert (again.repeated, again.done.done(), new.repeated) == (True, True, False)
+    assert (again.is_duplicate, again.done.done(), new.is_duplicate) == (True, True, False)
     assert everything(after) == b"2\n"
 
 
@@ -276,13 +276,13 @@ def test_a_position_has_no_key_that_was_not_read():
     inbox.put("a", b"1\n")
     after = an_inbox()
     after.resume(inbox.position().ljust(2**16))
-    assert after.fate("a") == "unknown"
+    assert after.find_status("a") == "unknown"
 
 
 @pytest.mark.parametrize("twin", [False, True])
 def test_a_position_tells_nothing_of_how_many_keys_there_are_and_no_key(twin, monkeypatch):
     if twin:
-        monkeypatch.setattr(module, "FEWEST_KEYS", 1)
+        monkeypatch.setattr(module, "MIN_KEY_SLOTS", 1)
     lengths = set()
     inbox = an_inbox()
     for number in range(300):
@@ -300,25 +300,25 @@ def test_what_is_closed_takes_nothing_and_tells_everybody():
     waiting = inbox.put("b", b"2\n")
     inbox.close()
     for ticket in (read, waiting):
-        with pytest.raises(InboxClosed, match="while the run goes on"):
+        with pytest.raises(InboxClosedError, match="while the run goes on"):
             ticket.done.result(0)
-    with pytest.raises(InboxClosed):
+    with pytest.raises(InboxClosedError):
         inbox.put("c", b"")
-    assert (inbox.ended, inbox.read()) == (True, None)
+    assert (inbox.is_exhausted, inbox.read()) == (True, None)
     after = an_inbox()
     after.resume(inbox.position())
-    assert (after.fate("a"), after.fate("b")) == ("committed", "unknown")
+    assert (after.find_status("a"), after.find_status("b")) == ("committed", "unknown")
 
 
 def test_senders_and_a_reader_at_once_lose_and_repeat_nothing():
     inbox, found = an_inbox(), b""
     with ThreadPoolExecutor(4) as senders:
         work = [senders.submit(inbox.put, str(i % 400), b"%d\n" % (i % 400)) for i in range(800)]
-        while not all(each.done() for each in work) or not inbox.caught_up:
+        while not all(each.done() for each in work) or not inbox.at_end:
             block = inbox.read()
             found += block.data if block else b""
-            inbox.committed()
+            inbox.commit()
         found += everything(inbox)
-        inbox.committed()
+        inbox.commit()
     assert sorted(map(int, found.split())) == list(range(400))
     assert all(each.result().done.done() for each in work)

@@ -5,16 +5,22 @@ from itertools import product
 from unittest.mock import patch
 
 import pytest
-from declared_streams import rules, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgauge.query.blocks import LONGEST, Block, Dropped
-from streamgauge.sources import lines
-from streamgauge.sources.lines import CARRIAGE_RETURN, NOT_UTF8, TOO_LONG, Lines
-from streamgauge.sources.opening import MARK, Opening
+from streamgauge.records.blocks import MAX_RECORD_BYTES, Block, DroppedRecord
+from streamgauge.sources import line_reader as lines
+from streamgauge.sources.line_reader import (
+    BYTE_ORDER_MARK,
+    CARRIAGE_RETURN_RULE,
+    LENGTH_RULE,
+    UTF8_RULE,
+    FileHeader,
+    LineSplitter,
+)
+from tests.support.declared_streams import rules, text
 
-small = patch.multiple(lines, LONGEST=6, HOP=5, MOST_DROPPED=3)
+small = patch.multiple(lines, MAX_RECORD_BYTES=6, HOP_BYTES=5, MAX_DROPPED_RECORDS=3)
 PIECES = [
     b"a",
     b'"',
@@ -27,7 +33,7 @@ PIECES = [
     b"\xc3",
     b"\xa9",
     "é€".encode(),
-    MARK,
+    BYTE_ORDER_MARK,
     b"x" * 6,
 ]
 
@@ -41,11 +47,11 @@ def obvious(raw, longest):
         if number == len(physical) - 1 and not line:
             break
         if len(record) > longest:
-            dropped.append(Dropped(offset, len(line), TOO_LONG))
+            dropped.append(DroppedRecord(offset, len(line), LENGTH_RULE))
         elif b"\r" in record:
-            dropped.append(Dropped(offset, len(line), CARRIAGE_RETURN))
+            dropped.append(DroppedRecord(offset, len(line), CARRIAGE_RETURN_RULE))
         elif record.decode(errors="replace").encode() != record:
-            dropped.append(Dropped(offset, len(line), NOT_UTF8))
+            dropped.append(DroppedRecord(offset, len(line), UTF8_RULE))
         else:
             records.append(unmarked(record) + b"\n")
         offset += len(line) + 1
@@ -53,18 +59,18 @@ def obvious(raw, longest):
 
 
 def unmarked(record):
-    return record.decode().lstrip("\ufeff").encode() if record.startswith(MARK) else record
+    return record.decode().lstrip("\ufeff").encode() if record.startswith(BYTE_ORDER_MARK) else record
 
 
 def split(chunks):
-    splitter = Lines(Opening("it", has_header=False))
+    splitter = LineSplitter(FileHeader("it", has_header=False))
     blocks = [block for chunk in chunks for block in splitter.feed(chunk)]
     return blocks + list(splitter.finish()), splitter.offset
 
 
 def agrees(raw, chunks, longest):
     blocks, offset = split(chunks)
-    dropped = [one for block in blocks for one in block.dropped]
+    dropped = [one for block in blocks for one in block.dropped_records]
     return (text(blocks), dropped) == obvious(raw, longest) and offset == len(raw)
 
 
@@ -75,29 +81,30 @@ def chunkings(raw):
 
 
 def all_agree(longest):
-    raws = (
-        b"".join(parts) for size in range(6) for parts in product([b"a", b"\n", b"\r", b"\xff"], repeat=size)
-    )
+    raws = (b"".join(parts) for size in range(6) for parts in product([b"a", b"\n", b"\r", b"\xff"], repeat=size))
     return all(agrees(raw, chunks, longest) for raw in raws for chunks in chunkings(raw))
 
 
 def test_every_short_input_in_every_chunking_gives_what_its_lines_alone_give():
-    with patch.multiple(lines, LONGEST=2, HOP=2, MOST_DROPPED=2):
+    with patch.multiple(lines, MAX_RECORD_BYTES=2, HOP_BYTES=2, MAX_DROPPED_RECORDS=2):
         assert all_agree(longest=2)
 
 
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("_plain", lambda hop: True),
-        ("_plain", lambda hop: hop.isascii()),
-        ("_clean", lambda hop, offset, dropped: hop if lines._plain(hop) else b""),  # a line harms its hop
-        ("none_too_long", lambda data, stop: True),
-        ("broken", lambda record: None),
+        ("_is_plain", lambda hop: True),
+        ("_is_plain", lambda hop: hop.isascii()),
+        ("_clean", lambda hop, offset, dropped: hop if lines._is_plain(hop) else b""),  # a line harms its hop
+        ("has_short_lines", lambda data, stop: True),
+        ("find_broken_rule", lambda record: None),
     ],
 )
 def test_a_splitter_with_a_wrong_short_cut_is_caught(name, broken):
-    with patch.multiple(lines, LONGEST=2, HOP=2, MOST_DROPPED=2), patch.object(lines, name, broken):
+    with (
+        patch.multiple(lines, MAX_RECORD_BYTES=2, HOP_BYTES=2, MAX_DROPPED_RECORDS=2),
+        patch.object(lines, name, broken),
+    ):
         assert not all_agree(longest=2)
 
 
@@ -123,11 +130,11 @@ def test_a_line_never_changes_how_others_are_read(raw, line):
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b""])
 @pytest.mark.parametrize("size", [1000, 2**20 + 1, 10**9])
 def test_a_record_of_exactly_the_longest_size_is_kept_and_one_more_byte_is_not(extra, ending, size):
-    record = b"x" * (LONGEST + extra)
+    record = b"x" * (MAX_RECORD_BYTES + extra)
     raw = b"a\n" + record + ending
     blocks, _ = split([raw[start : start + size] for start in range(0, len(raw), size)])
     assert text(blocks) == (b"a\n" if extra else b"a\n" + record + b"\n")
-    assert rules(blocks) == [TOO_LONG] * extra
+    assert rules(blocks) == [LENGTH_RULE] * extra
 
 
 def test_blocks_tile_the_source():
@@ -139,14 +146,15 @@ def test_blocks_tile_the_source():
     assert offsets[0] == 0
     assert end == len(raw)
     for block, following in zip(blocks, [*offsets[1:], end], strict=True):
-        assert all(block.offset <= one.offset < following for one in block.dropped)
+        assert all(block.offset <= one.offset < following for one in block.dropped_records)
 
 
+@pytest.mark.slow
 def test_a_block_ends_early_when_much_of_it_is_dropped_and_all_that_is_dropped_is_told():
     raw = b"\xff\n" * 400_000
     blocks, _ = split([raw])
     assert len(rules(blocks)) == 400_000
-    assert max(len(block.dropped) for block in blocks) < lines.MOST_DROPPED + lines.HOP
+    assert max(len(block.dropped_records) for block in blocks) < lines.MAX_DROPPED_RECORDS + lines.HOP_BYTES
 
 
 def test_a_line_of_any_length_takes_bounded_memory():
@@ -159,32 +167,32 @@ def test_a_line_of_any_length_takes_bounded_memory():
     tracemalloc.start()
     try:
         blocks, end = split(chunks())
-        assert tracemalloc.get_traced_memory()[1] < 10 * LONGEST
+        assert tracemalloc.get_traced_memory()[1] < 10 * MAX_RECORD_BYTES
     finally:
         tracemalloc.stop()
     assert text(blocks) == b"a\nb\n"
-    assert blocks[1].dropped == (Dropped(2, end - 4, TOO_LONG),)
+    assert blocks[1].dropped_records == (DroppedRecord(2, end - 4, LENGTH_RULE),)
 
 
 def test_a_40_mb_line_in_one_chunk_harms_nobody():
     blocks, _ = split([b"a\n" + b"x" * 40_000_000 + b"\nb\n"])
     assert text(blocks) == b"a\nb\n"
-    assert rules(blocks) == [TOO_LONG]
+    assert rules(blocks) == [LENGTH_RULE]
 
 
 def test_a_byte_order_mark_goes_at_the_beginning_of_every_line_and_only_there():
-    for chunks in chunkings(MARK + b"a\n" + 2 * MARK + b"b"):
+    for chunks in chunkings(BYTE_ORDER_MARK + b"a\n" + 2 * BYTE_ORDER_MARK + b"b"):
         assert text(split(chunks)[0]) == b"a\nb\n"
-    for chunks in chunkings(b"b" + MARK + b"\nc\n" + MARK + b"d"):
-        assert text(split(chunks)[0]) == b"b" + MARK + b"\nc\nd\n"
-    assert text(split([MARK])[0]) == b"\n"
-    assert text(split([MARK[:2]])[0]) == b""
+    for chunks in chunkings(b"b" + BYTE_ORDER_MARK + b"\nc\n" + BYTE_ORDER_MARK + b"d"):
+        assert text(split(chunks)[0]) == b"b" + BYTE_ORDER_MARK + b"\nc\nd\n"
+    assert text(split([BYTE_ORDER_MARK])[0]) == b"\n"
+    assert text(split([BYTE_ORDER_MARK[:2]])[0]) == b""
 
 
 def test_a_fault_costs_the_line_that_it_cut_off_and_no_other():
-    splitter = Lines(Opening("it", has_header=False))
+    splitter = LineSplitter(FileHeader("it", has_header=False))
     assert text(splitter.feed(b"a\nb")) == b"a\n"
-    assert list(splitter.finish("cut off")) == [Block(b"", 2, (Dropped(2, 1, "cut off"),))]
+    assert list(splitter.finish("cut off")) == [Block(b"", 2, (DroppedRecord(2, 1, "cut off"),))]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +200,7 @@ def test_a_fault_costs_the_line_that_it_cut_off_and_no_other():
     [
         (b"a,b\n", ("a", "b")),
         (b"a,b\r\n", ("a", "b")),
-        (MARK + b' "a", b\t\n', ("a", "b")),
+        (BYTE_ORDER_MARK + b' "a", b\t\n', ("a", "b")),
         (b'"a,1","b""2",\n', ("a,1", 'b"2', "")),
         (b",,a\n", ("", "", "a")),
         ("größe\n".encode(), ("größe",)),
@@ -201,17 +209,17 @@ def test_a_fault_costs_the_line_that_it_cut_off_and_no_other():
 )
 def test_the_header_is_the_first_line_in_any_chunks(line, header):
     for chunks in chunkings(line) if len(line) < 10 else [[line]]:
-        splitter = Lines(Opening("it", has_header=True))
+        splitter = LineSplitter(FileHeader("it", has_header=True))
         blocks = [block for chunk in [*chunks, b"1,2\n"] for block in splitter.feed(chunk)]
-        assert splitter.opening.header == header
+        assert splitter.file_header.header == header
         assert [(block.data, block.offset) for block in blocks] == [(b"1,2\n", len(line))]
 
 
 @pytest.mark.parametrize("line", [b"", b"a,b"])
 def test_a_file_may_have_nothing_but_its_header(line):
-    splitter = Lines(Opening("it", has_header=True))
+    splitter = LineSplitter(FileHeader("it", has_header=True))
     assert text(splitter.feed(line)) == text(splitter.finish()) == b""
-    assert splitter.opening.header == tuple(line.decode().split(",") if line else ())
+    assert splitter.file_header.header == tuple(line.decode().split(",") if line else ())
     assert splitter.offset == len(line)
 
 
@@ -229,7 +237,7 @@ def test_a_file_may_have_nothing_but_its_header(line):
     ],
 )
 def test_a_bad_header_is_refused_by_file_and_rule_and_is_not_shown(line, rule):
-    splitter = Lines(Opening("visits.csv", has_header=True))
+    splitter = LineSplitter(FileHeader("visits.csv", has_header=True))
     with pytest.raises(ValueError, match=f"the header of visits.csv must .*{rule}") as refused:
         list(splitter.feed(line))
     assert "secret" not in str(refused.value)
@@ -239,11 +247,11 @@ def test_a_bad_header_is_refused_by_file_and_rule_and_is_not_shown(line, rule):
 
 def test_a_header_of_the_longest_size_is_kept_and_waits_for_its_end():
     names = b",".join(b"%07d" % number for number in range(2**17)) + b" "
-    splitter = Lines(Opening("it", has_header=True))
-    assert len(names) == LONGEST
-    assert text(splitter.feed(MARK + names + b"\r")) == b""
+    splitter = LineSplitter(FileHeader("it", has_header=True))
+    assert len(names) == MAX_RECORD_BYTES
+    assert text(splitter.feed(BYTE_ORDER_MARK + names + b"\r")) == b""
     assert text(splitter.feed(b"\nrecord\n")) == b"record\n"
-    assert len(splitter.opening.header) == 2**17
+    assert len(splitter.file_header.header) == 2**17
 
 
 def test_a_block_does_not_show_its_lines():

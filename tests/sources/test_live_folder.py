@@ -7,16 +7,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
-from declared_streams import drained, rules, stream, text
 
-from streamgauge.query.settings import Column
-from streamgauge.sources import SourceError, SourceLost, SourceTruncated, open_live
-from streamgauge.sources.compressed import ENDS_EARLY
-from streamgauge.sources.parquet import UNREADABLE
+from streamgauge.config.settings import Column
+from streamgauge.sources import SourceError, SourceLostError, SourceTruncatedError, open_streaming_source
+from streamgauge.sources.compression import TRUNCATION_RULE
+from streamgauge.sources.parquet import READABLE_RULE
+from tests.support.declared_streams import drained, rules, stream, text
 
 
 def watch(folder, **settings):
-    return open_live(stream(".", arrival="live", **settings), folder)
+    return open_streaming_source(stream(".", mode="streaming", **settings), folder)
 
 
 def restarted(live, folder, **settings):
@@ -35,7 +35,7 @@ def append(path, data):
 def test_files_are_read_once_in_the_order_of_their_names(tmp_path):
     live = watch(tmp_path)
     assert live.read() is None
-    assert live.caught_up
+    assert live.at_end
     append(tmp_path / "b.jsonl", b"b\n")
     append(tmp_path / "a.jsonl", b"a")
     append(tmp_path / "c.jsonl", b"c\nc")
@@ -66,11 +66,11 @@ def test_it_is_caught_up_only_when_no_file_waits(tmp_path):
     append(tmp_path / "a.jsonl", b"a\n")
     append(tmp_path / "b.jsonl", b"b\n")
     live = watch(tmp_path)
-    assert not live.caught_up
-    assert (live.read().data, live.caught_up) == (b"a\n", False)
-    assert (live.read().data, live.caught_up) == (b"b\n", True)
+    assert not live.at_end
+    assert (live.read().data, live.at_end) == (b"a\n", False)
+    assert (live.read().data, live.at_end) == (b"b\n", True)
     append(tmp_path / "b.jsonl", b"c\n")
-    assert (live.read().data, live.caught_up) == (b"c\n", True)
+    assert (live.read().data, live.at_end) == (b"c\n", True)
     live.close()
 
 
@@ -88,9 +88,9 @@ def test_the_last_line_of_a_file_that_is_not_the_last_is_still_to_come(tmp_path)
 
 @pytest.mark.parametrize("reads", range(9))
 def test_a_restart_anywhere_reads_the_rest(tmp_path, reads, monkeypatch):
-    monkeypatch.setattr("streamgauge.sources.growing.BLOCK", 8)
-    monkeypatch.setattr("streamgauge.sources.whole.BLOCK", 8)
-    monkeypatch.setattr("streamgauge.sources.compressed.PIECE", 8)
+    monkeypatch.setattr("streamgauge.sources.growing_file.BLOCK_BYTES", 8)
+    monkeypatch.setattr("streamgauge.sources.file.BLOCK_BYTES", 8)
+    monkeypatch.setattr("streamgauge.sources.compression.PIECE_BYTES", 8)
     lines = [b"%07d\n" % number for number in range(9)]
     append(tmp_path / "a.jsonl", b"".join(lines[:2]))
     append(tmp_path / "b.jsonl.gz", gzip.compress(b"".join(lines[2:5])))
@@ -132,16 +132,16 @@ def test_a_file_that_was_begun_must_still_be_there_and_be_the_same(tmp_path):
     path.write_bytes(b"other\n" * 5)
     again = watch(tmp_path)
     again.seek(position)
-    with pytest.raises(SourceTruncated, match=r"must only ever grow .*a\.jsonl"):
+    with pytest.raises(SourceTruncatedError, match=r"must only ever grow .*a\.jsonl"):
         again.read()
     path.unlink()
-    with pytest.raises(SourceLost, match="a file of a live folder must stay until it was read, got no"):
+    with pytest.raises(SourceLostError, match="a file of a live folder must stay until it was read, got no"):
         watch(tmp_path).seek(position)
 
 
 def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("streamgauge.sources.whole.BLOCK", 8)
-    monkeypatch.setattr("streamgauge.sources.compressed.PIECE", 8)
+    monkeypatch.setattr("streamgauge.sources.file.BLOCK_BYTES", 8)
+    monkeypatch.setattr("streamgauge.sources.compression.PIECE_BYTES", 8)
     path = tmp_path / "a.jsonl.gz"
     append(path, gzip.compress(b"1234567\n" * 5))
     live = watch(tmp_path)
@@ -150,7 +150,7 @@ def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path, m
     path.write_bytes(gzip.compress(b"7654321\n" * 6))
     again = watch(tmp_path)
     again.seek(position)
-    with pytest.raises(SourceTruncated, match="a file must stay as it is until it was read to its end"):
+    with pytest.raises(SourceTruncatedError, match="a file must stay as it is until it was read to its end"):
         again.read()
 
 
@@ -159,7 +159,7 @@ def test_a_damaged_compressed_file_is_read_as_far_as_it_goes_and_then_the_next(t
     append(tmp_path / "b.jsonl", b"c\n")
     blocks = drained(watch(tmp_path))
     assert text(blocks).endswith(b"c\n")
-    assert rules(blocks) == [ENDS_EARLY]
+    assert rules(blocks) == [TRUNCATION_RULE]
 
 
 def test_each_csv_file_has_its_own_header(tmp_path):
@@ -181,7 +181,7 @@ def test_parquet_comes_as_json_lines_of_the_declared_columns(tmp_path):
     blocks = drained(live)
     lines = [json.loads(line) for line in text(blocks).splitlines()]
     assert lines == [{"a": "x\ny", "ts": "1"}, {"a": None, "ts": "2"}, {}]
-    assert rules(blocks) == [UNREADABLE]
+    assert rules(blocks) == [READABLE_RULE]
     assert live.header is None
     assert drained(restarted(live, tmp_path, format="parquet")) == []
 

@@ -3,13 +3,15 @@
 import gzip
 import os
 import pty
+import time
 import tty
 
 import pytest
-from declared_streams import rules, text
 
-from streamgauge.sources import SourceError, StandardInput, standard_input
-from streamgauge.sources.compressed import ENDS_EARLY
+from streamgauge.sources import SourceError, StandardInput
+from streamgauge.sources import stdin as standard_input
+from streamgauge.sources.compression import TRUNCATION_RULE
+from tests.support.declared_streams import rules, text
 
 
 @pytest.fixture
@@ -21,7 +23,7 @@ def pipe():
 
 def to_its_end(source):
     blocks = []
-    while not source.ended:
+    while not source.is_exhausted:
         blocks.append(source.read())
     return [block for block in blocks if block]
 
@@ -30,18 +32,18 @@ def test_a_pipe_is_read_without_waiting_for_its_writer(pipe):
     reading, writer = pipe
     source = StandardInput(reading)
     assert source.read() is None
-    assert source.caught_up
+    assert source.at_end
     writer.write(b"a\nb")
     assert source.read().data == b"a\n"
-    assert source.caught_up
+    assert source.at_end
     writer.write(b"c\r\nd")
     assert source.read().data == b"bc\n"
     assert source.read() is None
-    assert not source.ended
+    assert not source.is_exhausted
     writer.close()
     assert source.read().data == b"d\n"
-    assert source.ended
-    assert source.caught_up
+    assert source.is_exhausted
+    assert source.at_end
     assert source.read() is None
 
 
@@ -53,14 +55,14 @@ def test_the_descriptor_stays_as_it_was(pipe):
 
 def test_it_is_not_caught_up_while_more_waits(pipe, monkeypatch):
     reading, writer = pipe
-    monkeypatch.setattr(standard_input, "BLOCK", 8)
-    monkeypatch.setattr(standard_input, "FED", 8)
+    monkeypatch.setattr(standard_input, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(standard_input, "FEED_BYTES", 8)
     writer.write(b"1234567\n" * 3)
     source = StandardInput(reading)
-    told = [(source.read().data, source.caught_up) for _ in range(3)]
+    told = [(source.read().data, source.at_end) for _ in range(3)]
     assert told == [(b"1234567\n", False)] * 3
     assert source.read() is None
-    assert source.caught_up
+    assert source.at_end
 
 
 def test_a_file_is_read_to_its_end(tmp_path):
@@ -78,7 +80,9 @@ def test_a_terminal_is_read_to_its_end():
     source = StandardInput(inner)
     assert source.read() is None
     os.write(outer, b"a\nb")
-    assert source.wait().data == b"a\n"
+    while (block := source.read()) is None:
+        time.sleep(0.01)
+    assert block.data == b"a\n"
     os.close(outer)
     os.close(inner)
 
@@ -93,12 +97,12 @@ def test_a_compressed_pipe_is_read_as_far_as_it_goes(pipe):
     writer.close()
     blocks = to_its_end(source)
     assert b"a\nb\nc\nd\n".endswith(text(blocks))
-    assert rules(blocks) == [ENDS_EARLY]
+    assert rules(blocks) == [TRUNCATION_RULE]
 
 
 def test_a_compressed_pipe_hands_out_bounded_blocks(pipe, monkeypatch):
     reading, writer = pipe
-    monkeypatch.setattr(standard_input, "BLOCK", 2**20)
+    monkeypatch.setattr(standard_input, "BLOCK_BYTES", 2**20)
     writer.write(gzip.compress(b"a" * 7 + b"\n") + gzip.compress((b"a" * 7 + b"\n") * 2**20))
     writer.close()
     blocks = to_its_end(StandardInput(reading, compression="gzip"))

@@ -10,21 +10,20 @@ import pytest
 
 from streamgauge import Event, Pure, Tick, User, WEvent, Zcdp
 from streamgauge.adaptive import (
-    Adaptive,
+    AdaptiveMechanism,
+    AdaptiveRelease,
     BudgetAbsorption,
     BudgetDistribution,
     CascadingBuffers,
     Pegasus,
     PegasusHierarchy,
-    Released,
     SparseCounter,
-    Unknown,
+    UnknownErrorBound,
     WEventSample,
     WEventUniform,
 )
-from streamgauge.continual import Kary, Mechanism
-from streamgauge.continual.bound import Bound
-from streamgauge.continual.settings import check_settings
+from streamgauge.continual import Kary, LinearMechanism
+from streamgauge.continual.validation import Bound, check_settings
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Loss, Unit
@@ -35,18 +34,18 @@ from streamgauge.statistics import (
     Extremes,
     Histogram,
     Mean,
+    MechanismConfig,
     Quantile,
     RangeCount,
     Statistic,
     Sum,
     Summary,
     TopK,
-    Tuned,
     Variance,
-    adapted,
 )
-from streamgauge.statistics.tuned import linear_of
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.statistics import estimate as adapted
+from streamgauge.statistics.mechanism_config import require_linear
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 BOUNDS: dict[str, Any] = {"lower": 0, "upper": 10, "step": Fraction(1, 2)}
 TREE = Hierarchy([2, 2, None])
@@ -62,10 +61,10 @@ class Ticks:
 
 
 @dataclass(frozen=True)
-class Stubborn(Adaptive[Ticks]):
+class Stubborn(AdaptiveMechanism[Ticks]):
     """Says 7 whatever comes; the truth is what it was told, to within 2, but for every third tick."""
 
-    DEPENDS: ClassVar[str] = "how far all is from 7"
+    ERROR_DEPENDS_ON: ClassVar[str] = "how far all is from 7"
     WINDOWS: ClassVar[tuple[str, ...]] = ("each",)
     loss: Loss
     _: KW_ONLY
@@ -84,13 +83,13 @@ class Stubborn(Adaptive[Ticks]):
     def initial(self, width: int, noise: Noise) -> Ticks:
         return Ticks(0)
 
-    def step(self, state: Ticks, values: Ints, noise: Noise) -> Released:
+    def step(self, state: Ticks, values: Ints, noise: Noise) -> AdaptiveRelease:
         state.tick += 1
         centre = values.astype(np.float64)
-        return Released(np.full(len(values), 7.0), centre, (self.bar(state.tick),))
+        return AdaptiveRelease(np.full(len(values), 7.0), centre, (self.error_bound(state.tick),))
 
-    def bar(self, tick: int) -> Any:
-        return Unknown() if tick % 3 == 0 else Within()
+    def error_bound(self, tick: int) -> Any:
+        return UnknownErrorBound() if tick % 3 == 0 else Within()
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def claims() -> list[Any]:
     one += [(kind, settings, "running", Event()) for kind, settings in RUNNING.items()]
     return [
         pytest.param(
-            Count(Pure(1), horizon=50, window=window, unit=unit, mechanism=Tuned.of(kind, **settings)),
+            Count(Pure(1), horizon=50, window=window, unit=unit, mechanism=MechanismConfig.build(kind, **settings)),
             id=kind.__name__,
         )
         for kind, settings, window, unit in one
@@ -121,24 +120,24 @@ def test_an_estimate_is_about_the_centre_of_a_release_and_in_units_of_the_data()
     assert found.stddev[:2].tolist() == [[0.5]] * 2
     assert isnan(found.stddev[2, 0])
     assert [side.ravel().tolist() for side in found.interval(0.9)] == [[0.0, 1.5, -inf], [2.0, 3.5, inf]]
-    assert found.told()["value"].enough.ravel().tolist() == [True, True, False]  # as far as it is bounded
-    assert found.of_ticks(slice(1, 2)).interval()[0].tolist() == [[1.5]]
-    assert found.of_tick(0).interval()[1].tolist() == [2.0]
+    assert found.columns()["value"].reliable.ravel().tolist() == [True, True, False]  # as far as it is bounded
+    assert found.select_ticks(slice(1, 2)).interval()[0].tolist() == [[1.5]]
+    assert found.select_tick(0).interval()[1].tolist() == [2.0]
 
 
 def test_a_twin_whose_intervals_are_about_the_value_is_found_out() -> None:
     """Its value is biased: an interval about it misses the truth at every tick."""
     released = Count(Pure(1), window="each", mechanism=Stubborn).counter.start().feed([[1], [100]])
-    low, high = adapted.adapted(released, 1.0).interval()
+    low, high = adapted.build_adaptive_estimate(released, 1.0).interval()
     assert ((low <= [[1], [100]]) & (high >= [[1], [100]])).all()
-    twin = Released(released.value, released.value, released.bars)
-    low, high = adapted.adapted(twin, 1.0).interval()
+    twin = AdaptiveRelease(released.value, released.value, released.error_bounds)
+    low, high = adapted.build_adaptive_estimate(twin, 1.0).interval()
     assert not ((low <= [[1], [100]]) & (high >= [[1], [100]])).any()
 
 
 @pytest.mark.parametrize("count", claims())
 def test_what_is_released_is_what_the_counter_releases(count: Count) -> None:
-    found = count.start(2, noise=InsecureNoise(5)).take_all(BLOCK)
+    found = count.start(2, noise=InsecureNoise(5)).feed_totals(BLOCK)
     alone = count.counter.start(2, noise=InsecureNoise(5)).feed(BLOCK[:, 0])
     assert found.value.tolist() == alone.value.tolist()
     np.testing.assert_array_equal(found.stddev, alone.stddev)
@@ -147,24 +146,24 @@ def test_what_is_released_is_what_the_counter_releases(count: Count) -> None:
 
 @pytest.mark.parametrize("count", claims())
 def test_ticks_taken_one_by_one_saved_and_gone_on_with_are_ticks_taken_at_once(count: Count) -> None:
-    whole = count.start(2, noise=SilentNoise()).take_all(BLOCK)
+    whole = count.start(2, noise=SilentNoise()).feed_totals(BLOCK)
     run = count.start(2, noise=SilentNoise())
     for tick, vector in enumerate(BLOCK):
         run = count.load(run.save(), noise=SilentNoise())
-        one = run.take(vector)
-        assert one.value.tolist() == whole.of_tick(tick).value.tolist()
-        np.testing.assert_array_equal(one.interval(), whole.of_tick(tick).interval())
-    nothing = run.take_all(BLOCK[:0])
+        one = run.step_totals(vector)
+        assert one.value.tolist() == whole.select_tick(tick).value.tolist()
+        np.testing.assert_array_equal(one.interval(), whole.select_tick(tick).interval())
+    nothing = run.feed_totals(BLOCK[:0])
     assert nothing.value.shape == (0, whole.value.shape[1])
 
 
 def test_a_twin_that_forgets_its_groups_when_it_is_saved_is_found_out() -> None:
-    count = Count(Pure(1), window="each", mechanism=Tuned.of(Pegasus, theta=1000))
-    whole = count.start(2, noise=SilentNoise()).take_all(BLOCK)
+    count = Count(Pure(1), window="each", mechanism=MechanismConfig.build(Pegasus, theta=1000))
+    whole = count.start(2, noise=SilentNoise()).feed_totals(BLOCK)
     run = count.start(2, noise=SilentNoise())
-    run.take_all(BLOCK[:3])
-    anew = count.start(2, noise=SilentNoise()).take_all(BLOCK[3:])
-    assert run.take_all(BLOCK[3:]).value.tolist() == whole.value[3:].tolist()
+    run.feed_totals(BLOCK[:3])
+    anew = count.start(2, noise=SilentNoise()).feed_totals(BLOCK[3:])
+    assert run.feed_totals(BLOCK[3:]).value.tolist() == whole.value[3:].tolist()
     assert anew.value.tolist() != whole.value[3:].tolist()
 
 
@@ -172,13 +171,13 @@ def test_events_of_users_are_bounded_before_a_counter_sees_them() -> None:
     count = Count(Pure(1), window="each", unit=User(2, 3), mechanism=Stubborn)
     run = count.start()
     assert run.step(users=["u"] * 5 + ["w"]).interval()[0].tolist() == [3 - 2.0]
-    assert count.counter.steps == 6  # type: ignore[attr-defined]  # an adaptive one
+    assert count.counter.max_unit_steps == 6  # type: ignore[attr-defined]  # an adaptive one
 
 
 def test_a_whole_tick_is_cut_before_a_counter_sees_it() -> None:
     count = Count(Pure(1), window="each", unit=Tick(4), mechanism=Stubborn)
-    assert count.start().take([9]).interval()[0].tolist() == [4 - 2.0]
-    assert count.counter.reach.l1 == 4
+    assert count.start().step_totals([9]).interval()[0].tolist() == [4 - 2.0]
+    assert count.counter.tick_sensitivity.l1 == 4
 
 
 @pytest.mark.parametrize(
@@ -200,12 +199,12 @@ def test_statistics_that_are_decoded_from_sums_refuse_counters_that_adapt(claim:
     with pytest.raises(ValueError, match=r"mechanism must be linear for \w+, got Pegasus"):
         claim(Pegasus)
     with pytest.raises(ValueError, match=r"mechanism must be linear for \w+, got Pegasus"):
-        claim(Tuned.of(Pegasus, smoother="average"))
+        claim(MechanismConfig.build(Pegasus, smoother="average"))
 
 
 def test_only_counts_and_sums_adapt() -> None:
     kinds = [Count, Sum, *Statistic.__subclasses__()]
-    assert {kind for kind in kinds if kind.ADAPTS} == {Count, Sum}
+    assert {kind for kind in kinds if kind.CAN_ADAPT} == {Count, Sum}
 
 
 @pytest.mark.parametrize(
@@ -217,9 +216,7 @@ def test_only_counts_and_sums_adapt() -> None:
         (CascadingBuffers, "sliding 3", "'sliding 3', got CascadingBuffers, which answers running"),
     ],
 )
-def test_windows_that_a_mechanism_does_not_answer_are_refused(
-    mechanism: Any, window: str, words: str
-) -> None:
+def test_windows_that_a_mechanism_does_not_answer_are_refused(mechanism: Any, window: str, words: str) -> None:
     with pytest.raises(ValueError, match=f"mechanism must be one that answers {words}"):
         Count(Pure(1), horizon=9, window=window, mechanism=mechanism)
 
@@ -242,13 +239,13 @@ def test_what_cannot_be_kept_is_refused_by_the_mechanism() -> None:
     with pytest.raises(ValueError, match=r"unit must be .* for BudgetAbsorption, got User"):
         Count(Pure(1), window="each", unit=User(1, 3), mechanism=BudgetAbsorption)
     with pytest.raises(ValueError, match=r"settings of Pegasus must be among .*, got window"):
-        Tuned.of(Pegasus, window="each")
+        MechanismConfig.build(Pegasus, window="each")
     with pytest.raises(ValueError, match="mechanism must be one of the mechanisms in continual or adaptive"):
-        Tuned.of(Released)  # type: ignore[arg-type]  # no claim
+        MechanismConfig.build(AdaptiveRelease)  # type: ignore[arg-type]  # no claim
 
 
 def test_what_can_be_negative_is_told_to_the_mechanism() -> None:
-    asked: dict[str, Any] = {"window": "each", "mechanism": Tuned.of(PegasusHierarchy, hierarchy=TREE)}
+    asked: dict[str, Any] = {"window": "each", "mechanism": MechanismConfig.build(PegasusHierarchy, hierarchy=TREE)}
     counters: list[Any] = [
         Count(Pure(1), **asked).counter,
         Sum(Pure(1), lower=0, upper=5, **asked).counter,
@@ -261,18 +258,18 @@ def test_what_can_be_negative_is_told_to_the_mechanism() -> None:
 
 def test_what_is_certain_before_there_are_data_is_in_units_of_the_data() -> None:
     total = Sum(Pure(1), **BOUNDS, window="each", mechanism=Stubborn)
-    assert (total.bar_at(1).stddev, total.bar_at(1).half_width(0.95)) == (0.5, 1.0)
-    assert total.bar_at(3).half_width(0.95) == inf
-    assert (total.stddev(1), total.stddev_of("value", 2)) == (0.5, 0.5)
+    assert (total.error_bound_at(1).stddev, total.error_bound_at(1).half_width(0.95)) == (0.5, 1.0)
+    assert total.error_bound_at(3).half_width(0.95) == inf
+    assert (total.stddev(1), total.predict_stddev("value", 2)) == (0.5, 0.5)
     assert isnan(total.stddev(3))
-    assert total.depends == "how far all is from 7"
+    assert total.error_depends_on == "how far all is from 7"
 
 
 def test_what_is_certain_of_a_linear_counter_is_the_law_of_its_noise() -> None:
     total = Sum(Pure(1), **BOUNDS, horizon=9)
-    assert total.bar_at(4) == total.noise_at(4)
-    assert total.depends == ""
-    assert isinstance(total.linear, Mechanism)
+    assert total.error_bound_at(4) == total.noise_at(4)
+    assert total.error_depends_on == ""
+    assert isinstance(total.linear_counter, LinearMechanism)
 
 
 def test_the_law_of_noise_is_asked_of_linear_counters_alone() -> None:
@@ -280,26 +277,26 @@ def test_the_law_of_noise_is_asked_of_linear_counters_alone() -> None:
     with pytest.raises(ValueError, match="mechanism must be linear for Count, got Pegasus"):
         count.noise_at(1)
     with pytest.raises(ValueError, match="mechanism must be linear for a test, got Pegasus"):
-        linear_of(count.counter, "a test")
+        require_linear(count.counter, "a test")
     run = count.start()
     run.step()
-    with pytest.raises(TypeError, match="noise of Pegasus must be asked of its releases"):
+    with pytest.raises(TypeError, match="noise of Pegasus must be read from its releases"):
         run.noise()
 
 
 def test_all_nodes_of_a_hierarchy_are_told_of() -> None:
-    count = Count(Pure(1), window="each", mechanism=Tuned.of(PegasusHierarchy, hierarchy=TREE, prune=0))
-    found = count.start(2, noise=SilentNoise()).take_all(BLOCK[:1])
+    count = Count(Pure(1), window="each", mechanism=MechanismConfig.build(PegasusHierarchy, hierarchy=TREE, prune=0))
+    found = count.start(2, noise=SilentNoise()).feed_totals(BLOCK[:1])
     assert found.value.shape == (1, 3)
     assert found.value[0, 2] == found.value[0, :2].sum()
 
 
 def test_the_identity_of_a_claim_is_written_out() -> None:
-    count = Count(Pure(1), horizon=8, mechanism=Tuned.of(Kary, branching=3))
+    count = Count(Pure(1), horizon=8, mechanism=MechanismConfig.build(Kary, branching=3))
     assert count.identity() == (
-        "Count(loss=Pure(epsilon=1), horizon=8, window='running', mechanism=Tuned(mechanism=<class "
-        "'streamgauge.continual.kary.Kary'>, settings=(('branching', 3),)), pan_private=False, "
-        "unit=Event(replace=False, moves=False), cells=None) by Kary(loss=Pure(epsilon=1), horizon=8, "
-        "branching=3, levels=2, bound=Reach(l1=1, l2_squared=1, coordinates=1), pan_private=False, "
-        "unit=Event(replace=False, moves=False))"
+        "Count(loss=Pure(epsilon=1), horizon=8, window='running', mechanism=MechanismConfig(mechanism=<class "
+        "'streamgauge.continual.trees.kary.Kary'>, settings=(('branching', 3),)), pan_private=False, "
+        "unit=Event(replace=False, moves=False), open_ticks=False, cells=None) by Kary(loss=Pure(epsilon=1), "
+        "horizon=8, bound=Sensitivity(l1=1, l2_squared=1, coordinates=1), pan_private=False, "
+        "unit=Event(replace=False, moves=False), branching=3, levels=2, open_ticks=False)"
     )

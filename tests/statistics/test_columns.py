@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import streamgauge as sg
 from streamgauge.noise import Grid
 from streamgauge.statistics import Axis
-from streamgauge.statistics.columns import Domain, column, present, whole_numbers
-from streamgauge.statistics.contributions import numbered
-from streamgauge.statistics.keys import plain_keys
-from streamgauge.testing import SilentNoise
+from streamgauge.statistics.events import Domain, find_present, to_column, to_whole_numbers
+from streamgauge.statistics.keys.ranking import to_plain_keys
+from streamgauge.statistics.user_bounds import encode_users
+from streamgauge.testing.noise import SilentNoise
 
 NUMBERS: list[Any] = [1.5, None, 2.0, float("nan"), -4.25]
 NAMES: list[Any] = ["north", "south", None, "west", "north"]
@@ -25,9 +25,7 @@ NAMES: list[Any] = ["north", "south", None, "west", "north"]
 
 def categorical(items: list[Any]) -> Any:
     """A category for each of them, whatever comes later."""
-    return pd.Series(
-        items, dtype=pd.CategoricalDtype(list(dict.fromkeys([i for i in items if not pd.isna(i)])))
-    )
+    return pd.Series(items, dtype=pd.CategoricalDtype(list(dict.fromkeys([i for i in items if not pd.isna(i)]))))
 
 
 MAKERS = {
@@ -38,9 +36,7 @@ MAKERS = {
     "arrow": pa.array,
     "arrow chunked": lambda items: pa.chunked_array([pa.array(items[:2]), pa.array(items[2:])]),
     "objects": lambda items: np.array(items, object),
-    "pandas of a filtered frame": lambda items: pd.Series(
-        items, index=range(5000, 5000 + len(items))
-    ).convert_dtypes(),
+    "pandas of a filtered frame": lambda items: pd.Series(items, index=range(5000, 5000 + len(items))).convert_dtypes(),
     "pandas turned round": lambda items: pd.Series(items, index=range(len(items))[::-1]).convert_dtypes(),
     "pandas categories": categorical,
     "pandas on arrow": lambda items: pd.Series(pa.array(items), dtype=pd.ArrowDtype(pa.array(items).type)),
@@ -63,34 +59,26 @@ def test_numbers_and_labels_of_every_library_are_the_same_events(maker: Any) -> 
 def test_categories_dictionaries_and_whole_numbers_with_nulls_are_read() -> None:
     domain = Domain(("north", "south"))
     expected = [0, 1, -1, -1, 0]
-    assert domain.codes(pd.Series(NAMES, dtype="category")).tolist() == expected
-    assert domain.codes(pa.array(NAMES).dictionary_encode()).tolist() == expected
-    assert domain.codes(pl.Series(NAMES, dtype=pl.Categorical)).tolist() == expected
+    assert domain.encode(pd.Series(NAMES, dtype="category")).tolist() == expected
+    assert domain.encode(pa.array(NAMES).dictionary_encode()).tolist() == expected
+    assert domain.encode(pl.Series(NAMES, dtype=pl.Categorical)).tolist() == expected
     years = Domain((2024, 2025))
-    for made in (
-        pd.Series([2025, None, 7], dtype="Int64"),
-        pa.array([2025, None, 7]),
-        pl.Series([2025, None, 7]),
-    ):
-        assert years.codes(made).tolist() == [1, -1, -1]
+    for made in (pd.Series([2025, None, 7], dtype="Int64"), pa.array([2025, None, 7]), pl.Series([2025, None, 7])):
+        assert years.encode(made).tolist() == [1, -1, -1]
 
 
-@given(
-    st.lists(
-        st.one_of(st.integers(-3, 3), st.sampled_from(["a", "b"]), st.none(), st.booleans(), st.floats())
-    )
-)
+@given(st.lists(st.one_of(st.integers(-3, 3), st.sampled_from(["a", "b"]), st.none(), st.booleans(), st.floats())))
 def test_the_code_of_an_item_depends_on_that_item_alone(items: list[Any]) -> None:
     for labels in ((1, 2, -3), ("a", "b"), ("a", 1), (True, "b")):
-        domain = Domain.of("domain", labels)
-        together = domain.codes(items)
-        alone = [domain.codes([item])[0] for item in items]
+        domain = Domain.from_labels("domain", labels)
+        together = domain.encode(items)
+        alone = [domain.encode([item])[0] for item in items]
         assert together.tolist() == alone
 
 
 @given(st.lists(st.one_of(st.integers(), st.floats(), st.none(), st.text(max_size=2))))
 def test_whole_numbers_are_read_item_by_item(items: list[Any]) -> None:
-    numbers, there = whole_numbers(column("ticks", items))
+    numbers, there = to_whole_numbers(to_column("ticks", items))
     for item, number, ok in zip(items, numbers, there, strict=True):
         limit = 2**53 if isinstance(item, float) else 2**62
         whole = isinstance(item, int | float) and abs(item) < limit and item == int(item)
@@ -114,21 +102,21 @@ JUNK: list[Any] = [None, float("nan"), 7, 1.5, True, "x", b"x", 2**70, -(2**63),
 
 def read_alone(items: Any) -> list[Any]:
     """Every way in which a column is read, item by item."""
-    read = column("values", items)
-    numbers, there = whole_numbers(read)
-    codes, names = numbered(read)
+    read = to_column("values", items)
+    numbers, there = to_whole_numbers(read)
+    codes, names = encode_users(read)
     return list(
         zip(
             np.where(there, numbers, -7).tolist(),
-            Domain((1, 3, 2**53 + 1, 2**60)).codes(read).tolist(),
-            Domain((2**60, "a")).codes(read).tolist(),
-            Domain(("a", "b", True)).codes(read).tolist(),
+            Domain((1, 3, 2**53 + 1, 2**60)).encode(read).tolist(),
+            Domain((2**60, "a")).encode(read).tolist(),
+            Domain(("a", "b", True)).encode(read).tolist(),
             [names[code] if code >= 0 else None for code in codes],
-            plain_keys(read).tolist(),
+            to_plain_keys(read).tolist(),
             Grid(0, 10, "1/2").integers(read).tolist(),
-            Grid(0, 10, "1/2").present(read).tolist(),
-            Axis(0, 10, 1).codes(read)[0].tolist(),
-            present(read).tolist(),
+            Grid(0, 10, "1/2").find_present(read).tolist(),
+            Axis(0, 10, 1).encode(read)[0].tolist(),
+            find_present(read).tolist(),
             strict=True,
         )
     )
@@ -174,18 +162,18 @@ def test_labels_are_declared_plain_and_distinct() -> None:
         (3, "groups must be a list of labels, in an order, got 3"),
     ):
         with pytest.raises(ValueError, match="^" + words):
-            Domain.of("groups", labels)
-    assert Domain.of("groups", np.array([3, 1])).labels == (3, 1)
+            Domain.from_labels("groups", labels)
+    assert Domain.from_labels("groups", np.array([3, 1])).labels == (3, 1)
     for made in (pd.Series(["a", "b"]), pl.Series(["a", "b"]), pa.array(["a", "b"])):
-        assert Domain.of("groups", made).labels == ("a", "b")
+        assert Domain.from_labels("groups", made).labels == ("a", "b")
 
 
 def test_what_is_not_there_is_not_counted() -> None:
-    assert present(np.array(["2026-01-01", "NaT"], "datetime64[s]")).tolist() == [True, False]
+    assert find_present(np.array(["2026-01-01", "NaT"], "datetime64[s]")).tolist() == [True, False]
     masked = np.ma.array([1, 2, 3], mask=[False, True, False])
-    assert present(column("values", masked)).tolist() == [True, False, True]
+    assert find_present(to_column("values", masked)).tolist() == [True, False, True]
     with pytest.raises(ValueError, match=r"^values must be a column of one dimension, got 2$"):
-        column("values", np.zeros((2, 2)))
+        to_column("values", np.zeros((2, 2)))
 
 
 NESTED: dict[str, Any] = {
@@ -194,9 +182,7 @@ NESTED: dict[str, Any] = {
     "arrow structs": lambda more: pa.array([{"a": 1}] * 3 + more),
     "polars arrays": lambda more: pl.Series([[1], [2], [1], *more], dtype=pl.Array(pl.Int64, 1)),
     "arrow runs": lambda more: pc.run_end_encode(pa.array([2**60, 2**60, 3, *more])),
-    "times": lambda more: pd.Series(
-        pd.to_datetime(["2020-01-01"] * 3 + more), dtype="timestamp[ns][pyarrow]"
-    ),
+    "times": lambda more: pd.Series(pd.to_datetime(["2020-01-01"] * 3 + more), dtype="timestamp[ns][pyarrow]"),
 }
 
 
@@ -209,7 +195,7 @@ def test_columns_of_other_things_are_read_item_by_item_too(maker: Any) -> None:
 def test_columns_of_several_dimensions_are_read_item_by_item_or_refused_by_type() -> None:
     for extra in ([], [None]):
         series = pl.Series([{"a": 1}] * 3 + extra, dtype=pl.Struct({"a": pl.Int64}))
-        assert present(column("values", series)).sum() == 3
+        assert find_present(to_column("values", series)).sum() == 3
 
 
 def test_no_item_gives_a_warning() -> None:
@@ -222,4 +208,4 @@ def test_no_item_gives_a_warning() -> None:
 
     for item in (np.complex128(1 + 2j), 1 + 2j, Giving(), np.float16(2)):
         read_alone([item, 3])
-    assert Grid(0, 9).present([np.complex128(1), Giving()]).tolist() == [False, True]
+    assert Grid(0, 9).find_present([np.complex128(1), Giving()]).tolist() == [False, True]

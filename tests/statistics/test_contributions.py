@@ -5,27 +5,26 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgauge as sg
 from streamgauge.statistics import Count
-from streamgauge.statistics.columns import column
-from streamgauge.statistics.contributions import Contributions, rank
-from streamgauge.testing import SilentNoise
+from streamgauge.statistics.events import to_column
+from streamgauge.statistics.user_bounds import UserContributions, rank_within_code
+from streamgauge.testing.noise import SilentNoise
 
 USERS = st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5)  # tick by tick
 
 
 def survivors(unit: sg.User, ticks: list[list[Any]]) -> list[list[int]]:
-    bounded = Contributions(unit)
-    return [bounded.admitted(column("users", users)).tolist() for users in ticks]
+    bounded = UserContributions(unit)
+    return [bounded.admit_events(to_column("users", users)).tolist() for users in ticks]
 
 
 @given(USERS, st.integers(1, 3), st.integers(1, 3))
-def test_the_first_events_of_a_users_first_ticks_survive(
-    ticks: list[list[int]], most: int, days: int
-) -> None:
+def test_the_first_events_of_a_users_first_ticks_survive(ticks: list[list[int]], most: int, days: int) -> None:
     kept = survivors(sg.User(most, days), ticks)
     for user in range(4):
         days_seen = [tick for tick, users in enumerate(ticks) if user in users][:days]
@@ -45,6 +44,7 @@ def test_no_user_displaces_another(ticks: list[list[int]], gone: int) -> None:
         assert [users[i] for i in one if users[i] != gone] == [left[i] for i in two]
 
 
+@pytest.mark.slow
 def test_every_way_a_user_can_act_moves_the_vectors_by_at_most_the_unit() -> None:
     """All behaviours of one user over three ticks and two groups, in front of another user."""
     unit = sg.User(max_events_per_tick=2, max_ticks=2)
@@ -94,4 +94,4 @@ def test_what_is_remembered_of_users_is_not_their_names() -> None:
 @given(st.lists(st.integers(0, 3)))
 def test_rank_counts_earlier_equals(codes: list[int]) -> None:
     expected = [codes[:i].count(code) for i, code in enumerate(codes)]
-    assert rank(np.array(codes, np.int64)).tolist() == expected
+    assert rank_within_code(np.array(codes, np.int64)).tolist() == expected

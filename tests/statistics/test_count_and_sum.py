@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import Binary, ExponentialDecay, HorizonPassed, UnboundedToeplitz, WindowSum
-from streamgauge.statistics import Count, Mean, Sum, Undeclared
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.continual import Binary, ExponentialDecay, HorizonExceededError, UnboundedToeplitz, WindowSum
+from streamgauge.statistics import Count, Mean, Sum, UndeclaredSettingError
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 EVENTS = [3, 0, 5, 1, 2, 2]
 
@@ -50,17 +50,15 @@ def test_a_whole_tick_is_protected_by_as_much_noise_as_it_has_events() -> None:
 
 def test_vectors_made_elsewhere_are_cut_at_the_reach_of_a_tick() -> None:
     run = Count(sg.Pure(1), horizon=64, unit=sg.Tick(10)).start(3, SilentNoise())
-    assert run.take([4, 9, 1]).value.tolist() == [4, 6, 0]
-    assert run.take([-(2**63), 2**62, 5]).value.tolist() == [-6, 6, 0]
+    assert run.step_totals([4, 9, 1]).value.tolist() == [4, 6, 0]
+    assert run.step_totals([-(2**63), 2**62, 5]).value.tolist() == [-6, 6, 0]
     plain = Count(sg.Pure(1), horizon=64).start(3, SilentNoise())
-    assert plain.take([4, 9, 1]).value.tolist() == [4, 9, 1]
+    assert plain.step_totals([4, 9, 1]).value.tolist() == [4, 9, 1]
     for shape in ([1, 2], [[1], [2], [3]], [[1, 2, 3], [4, 5, 6]]):
         with pytest.raises(ValueError, match=r"^totals must be of shape \(1, 3\), got \("):
-            plain.take(shape)
-    with pytest.raises(
-        ValueError, match=r"^counts must be given just where they are public, got the contrary$"
-    ):
-        plain.take([1, 2, 3], counts=[1, 2, 3])
+            plain.step_totals(shape)
+    with pytest.raises(ValueError, match=r"^counts must be given just where they are public, got the contrary$"):
+        plain.step_totals([1, 2, 3], counts=[1, 2, 3])
 
 
 def test_a_tick_made_elsewhere_moves_no_further_than_the_reach_in_any_norm() -> None:
@@ -71,15 +69,13 @@ def test_a_tick_made_elsewhere_moves_no_further_than_the_reach_in_any_norm() -> 
         Sum(sg.Zcdp(1), lower=-2, upper=9, step=1, horizon=4, unit=sg.Tick(3)),
     ):
         for _ in range(300):
-            move = claim.cut(rng.integers(-20, 20, 6) * rng.integers(0, 2, 6)).astype(object)
-            assert abs(move).sum() <= claim.reach.l1
-            assert (move**2).sum() <= claim.reach.l2_squared
-            assert (move != 0).sum() <= claim.reach.coordinates
+            move = claim.clip_vector(rng.integers(-20, 20, 6) * rng.integers(0, 2, 6)).astype(object)
+            assert abs(move).sum() <= claim.tick_sensitivity.l1
+            assert (move**2).sum() <= claim.tick_sensitivity.l2_squared
+            assert (move != 0).sum() <= claim.tick_sensitivity.coordinates
     mean = Mean(sg.Zcdp(1), lower=0, upper=1, horizon=4, unit=sg.Tick(3)).start(noise=SilentNoise())
-    with pytest.raises(
-        ValueError, match=r"^totals must be of one number an event where ticks are units, got others"
-    ):
-        mean.take([[1], [2]])
+    with pytest.raises(ValueError, match=r"^totals must be of one number an event where ticks are units, got others"):
+        mean.step_totals([[1], [2]])
 
 
 def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone() -> None:
@@ -94,7 +90,7 @@ def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone() -> None:
 def test_the_horizon_of_the_claim_holds_where_its_mechanism_has_none() -> None:
     run = Count(sg.Zcdp(1), horizon=3, mechanism=UnboundedToeplitz).start(noise=SilentNoise())
     run.feed([], ticks=[], until=3)
-    with pytest.raises(HorizonPassed, match=r"^tick must be at most the horizon 3, got 4$"):
+    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
         run.step([])
 
 
@@ -107,28 +103,25 @@ def test_a_pan_private_run_remembers_no_user() -> None:
 def test_the_step_that_nobody_declared_holds_whole_numbers() -> None:
     run = Sum(sg.Pure(1), lower=0, upper=10).start(noise=SilentNoise())
     assert run.step([1] * 1000).value == 1000
-    assert Sum(sg.Pure(1), lower=0, upper=10).stddev(1) == pytest.approx(
-        10 * Count(sg.Pure(1)).stddev(1), rel=0.05
-    )
+    assert Sum(sg.Pure(1), lower=0, upper=10).stddev(1) == pytest.approx(10 * Count(sg.Pure(1)).stddev(1), rel=0.05)
 
 
 def test_a_sum_protects_the_range_and_says_what_to_declare() -> None:
     claim = Sum(sg.Pure(1), lower=-2, upper=5, step=0.5, horizon=100)
-    assert claim.reach.l1 == 10
-    assert Sum(sg.Pure(1), lower=-2, upper=5, step=0.5, unit=sg.Event(replace=True)).reach.l1 == 20
+    assert claim.tick_sensitivity.l1 == 10
+    assert Sum(sg.Pure(1), lower=-2, upper=5, step=0.5, unit=sg.Event(replace=True)).tick_sensitivity.l1 == 20
     public = Sum(sg.Pure(1), lower=-2, upper=5, step=0.5, unit=sg.Event(replace=True), public_counts=True)
-    assert public.reach.l1 == 14
+    assert public.tick_sensitivity.l1 == 14
     for missing in ("lower", "upper"):
         settings = {"lower": 0, "upper": 1, missing: None}
         with pytest.raises(
-            Undeclared, match=rf"^{missing} must be declared \(.*\), got None; declare it: it must be public"
+            UndeclaredSettingError,
+            match=rf"^{missing} must be declared \(.*\), got None; declare it: it must be public",
         ):
             Sum(sg.Pure(1), **settings)
     with pytest.raises(ValueError, match=r"^upper must be above lower, got 0 and 0$"):
         Sum(sg.Pure(1), lower=0, upper=0)
-    with pytest.raises(
-        ValueError, match=r"^public_counts must be False unless units are events replaced in place"
-    ):
+    with pytest.raises(ValueError, match=r"^public_counts must be False unless units are events replaced in place"):
         Sum(sg.Pure(1), lower=0, upper=1, public_counts=True)
 
 
@@ -141,7 +134,7 @@ def test_the_standard_error_and_the_interval_are_those_of_simulation() -> None:
     many = run.feed(np.tile(values, width), ticks=np.tile(np.arange(50) % ticks + 1, width), until=ticks,
                     groups=np.repeat(np.arange(width), 50))  # fmt: skip
     for tick in (1, 7, ticks):
-        release = many.of_tick(tick - 1)
+        release = many.select_tick(tick - 1)
         truth = exact[np.arange(50) % ticks + 1 <= tick].sum()
         errors = release.value - truth
         ratio = (errors**2).mean() / release.stddev[0] ** 2

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact_loss import declared, worst
 from scipy.stats import binom
 
 import streamgauge as sg
 from streamgauge.continual import Kary, SimpleII, SquareRoot, WindowSum
 from streamgauge.noise import Distribution, NoiseSum
-from streamgauge.privacy import Reach, Tick
-from streamgauge.statistics.discovery import Exposure, Selection, above
-from streamgauge.statistics.top_k import TopK
-from streamgauge.testing import InsecureNoise
+from streamgauge.privacy import Sensitivity, Tick
+from streamgauge.statistics.keys.discovery import KeyExposure, KeySelection, upper_noise_quantile
+from streamgauge.statistics.keys.top_k import TopK
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.exact_loss import declared, worst
 
 FIFTH = Fraction(1, 5)
 LOSS = sg.Approx(1, FIFTH)
@@ -60,13 +60,13 @@ CLAIMS = {
 every_claim = pytest.mark.parametrize("settings", CLAIMS.values(), ids=CLAIMS)
 
 
-def pure(settings: Any) -> Selection:
+def pure(settings: Any) -> KeySelection:
     """Thresholds over counters that keep epsilon: their noise is Laplace."""
     claim = TopK(LOSS, k=1, **settings)
-    return Selection(claim.counter_of(sg.Pure(1)), FIFTH, claim.exposure, claim.at_least)
+    return KeySelection(claim.build_counter(sg.Pure(1)), FIFTH, claim.exposure, claim.at_least)
 
 
-def rounds(selection: Selection, settings: Any) -> list[int]:
+def rounds(selection: KeySelection, settings: Any) -> list[int]:
     """The ticks at which one key of the unit's is eligible, at most."""
     most = (selection.exposure.pairs or 0) // selection.exposure.keys
     assert most <= settings["horizon"]
@@ -77,11 +77,8 @@ def rounds(selection: Selection, settings: Any) -> list[int]:
 def test_one_units_keys_are_published_with_probability_at_most_delta(settings: Any) -> None:
     """The union over all of its keys and ticks, each with all that the unit can add."""
     selection = pure(settings)
-    most = selection.exposure.most
-    chances = [
-        tail(selection.counter.noise_at(t), selection.threshold(t) - most)
-        for t in rounds(selection, settings)
-    ]
+    most = selection.exposure.max_per_key
+    chances = [tail(selection.counter.noise_at(t), selection.threshold(t) - most) for t in rounds(selection, settings)]
     assert sum(chances) * selection.exposure.keys <= float(selection.delta)
 
 
@@ -90,20 +87,16 @@ def test_thresholds_are_the_least_whole_numbers_that_do(settings: Any) -> None:
     """So that a twin which compares with >= instead of > is beyond its share at every tick."""
     selection = pure(settings)
     for t in rounds(selection, settings):
-        beyond = selection.threshold(t) - selection.exposure.most
-        share = float(selection.exposure.share(selection.delta, t))
+        beyond = selection.threshold(t) - selection.exposure.max_per_key
+        share = float(selection.exposure.delta_share(selection.delta, t))
         assert beyond == int(beyond)
-        assert (
-            tail(selection.counter.noise_at(t), beyond)
-            <= share
-            < tail(selection.counter.noise_at(t), beyond - 1)
-        )
+        assert tail(selection.counter.noise_at(t), beyond) <= share < tail(selection.counter.noise_at(t), beyond - 1)
 
 
-def ever(selection: Selection, first: int, last: int, thresholds: Any) -> float:
+def ever(selection: KeySelection, first: int, last: int, thresholds: Any) -> float:
     """P(a key with V events from tick `first` on is published by `last`) over noise that adds up."""
     (term,) = selection.counter.noise_at(1).terms
-    draw, most = masses(term.distribution), selection.exposure.most
+    draw, most = masses(term.distribution), selection.exposure.max_per_key
     alive, published = np.ones(1), 0.0
     for tick in range(1, last + 1):
         alive = np.convolve(alive, draw)
@@ -123,14 +116,16 @@ def test_the_chance_over_all_ticks_jointly_is_at_most_delta_and_not_vainly_small
 
 TWINS: dict[str, tuple[str, Any]] = {
     "compares with at least": ("each tick", lambda s, t: s.threshold(t) - 1),
-    "without what the unit adds": ("often", lambda s, t: s.threshold(t) - s.exposure.most),
+    "without what the unit adds": ("often", lambda s, t: s.threshold(t) - s.exposure.max_per_key),
     "delta not split over ticks": (
         "simple",
-        lambda s, t: s.exposure.most + above(s.counter.noise_at(t), s.delta),
+        lambda s, t: s.exposure.max_per_key + upper_noise_quantile(s.counter.noise_at(t), s.delta),
     ),
     "the noise of the first tick": (
         "simple",
-        lambda s, t: s.exposure.most + above(s.counter.noise_at(1), s.exposure.share(s.delta, t)),
+        lambda s, t: (
+            s.exposure.max_per_key + upper_noise_quantile(s.counter.noise_at(1), s.exposure.delta_share(s.delta, t))
+        ),
     ),
 }
 every_twin = pytest.mark.parametrize(("name", "twin"), TWINS.values(), ids=TWINS)
@@ -151,9 +146,9 @@ def published(name: str, thresholds: Any, monkeypatch: pytest.MonkeyPatch) -> in
     """How many of so many keys, each with all that one user can add, are ever published."""
     claim = TopK(LOSS, k=KEYS, **CLAIMS[name])
     known = {tick: thresholds(claim.selection, tick) for tick in range(1, 9)}
-    monkeypatch.setattr(Selection, "threshold", lambda self, tick: known[tick])
+    monkeypatch.setattr(KeySelection, "threshold", lambda self, tick: known[tick])
     run = claim.start(noise=InsecureNoise(7))
-    keys = np.repeat(np.arange(KEYS), claim.exposure.most)
+    keys = np.repeat(np.arange(KEYS), claim.exposure.max_per_key)
     run.step(keys, users=keys)
     for _ in range(7):
         last = run.step()
@@ -162,7 +157,7 @@ def published(name: str, thresholds: Any, monkeypatch: pytest.MonkeyPatch) -> in
 
 @pytest.mark.parametrize("name", ["simple", "each tick", "often"])
 def test_of_many_keys_of_one_user_each_no_more_than_delta_are_published(name: str, monkeypatch: Any) -> None:
-    found = published(name, Selection.threshold, monkeypatch)
+    found = published(name, KeySelection.threshold, monkeypatch)
     assert binom.sf(found - 1, KEYS, float(FIFTH)) > 1e-9
     assert found > KEYS * float(FIFTH) / 8
 
@@ -175,7 +170,7 @@ def test_the_statistics_catch_every_twin(name: str, twin: Any, monkeypatch: Any)
 Outcome = dict[Any, float]
 
 
-def outcomes(selection: Selection, counts: tuple[int, int], threshold: Any) -> Outcome:
+def outcomes(selection: KeySelection, counts: tuple[int, int], threshold: Any) -> Outcome:
     """The law of all that two ticks release of one key, with these counts so far, over noise that adds up."""
     (term,) = selection.counter.noise_at(1).terms
     law: Outcome = {}
@@ -206,11 +201,12 @@ NEIGHBOURS = [
 ]
 
 
-def worst_slack(selection: Selection, threshold: Any) -> float:
+def worst_slack(selection: KeySelection, threshold: Any) -> float:
     pairs = [(outcomes(selection, a, threshold), outcomes(selection, b, threshold)) for a, b in NEIGHBOURS]
     return max(max(slack(a, b, 1.0), slack(b, a, 1.0)) for a, b in pairs)
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("at_least", [1, 2, 3])
 def test_all_that_two_ticks_release_keeps_epsilon_and_delta(at_least: int) -> None:
     """Keys that another person brings later, or that are just at the pre-threshold, included."""
@@ -261,13 +257,13 @@ def replaced(unit: Any, one: Placed, two: Placed) -> bool:
 
 def trajectory(claim: TopK, events: Placed) -> tuple[np.ndarray, np.ndarray]:
     """Which of a, b is eligible at each tick, and the exact vectors."""
-    memory = claim.memory(1)
+    memory = claim.initial_memory(1)
     eligible, vectors = np.zeros((3, 2), bool), np.zeros((3, 2), np.int64)
     for tick in range(3):
         keys = np.array([key for at, key in events if at == tick], object)
-        marks = claim.marks([keys], np.zeros(len(keys), int), 1, memory)
+        marks = claim.build_increments([keys], np.zeros(len(keys), int), 1, memory)
         columns = ["ab".index(key) for key in memory.keys]
-        eligible[tick, columns] = memory.eligible(claim.at_least, claim.span)[: len(columns)]
+        eligible[tick, columns] = memory.find_eligible(claim.at_least, claim.window_ticks)[: len(columns)]
         np.add.at(vectors[tick], [columns[place] for place in marks.places[:, 0]], 1)
     return eligible, vectors
 
@@ -279,6 +275,7 @@ def in_window(vectors: np.ndarray, span: int | None) -> np.ndarray:
 OTHERS: list[Placed] = [(), ((1, "a"),), ((0, "a"), (2, "b")), ((1, "a"), (1, "a"), (2, "a"))]
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 @pytest.mark.parametrize("window", ["running", "each", "sliding 2"])
 def test_no_unit_exposes_more_keys_ticks_or_events_than_declared(unit: Any, window: str) -> None:
@@ -290,12 +287,12 @@ def test_no_unit_exposes_more_keys_ticks_or_events_than_declared(unit: Any, wind
             (on, x), (off, y) = trajectory(claim, rest + one), trajectory(claim, rest + two)
             differ = on != off
             most = max(
-                in_window(x, claim.span)[differ].max(initial=0),
-                in_window(y, claim.span)[differ].max(initial=0),
+                in_window(x, claim.window_ticks)[differ].max(initial=0),
+                in_window(y, claim.window_ticks)[differ].max(initial=0),
             )
             assert differ.any(axis=0).sum() <= exposure.keys
             assert differ.sum() <= (exposure.pairs or 0)
-            assert most <= exposure.most + at_least - 1
+            assert most <= exposure.max_per_key + at_least - 1
             differences.append(x - y)
         assert worst(claim, differences) <= declared(claim) * (1 + 1e-12)
 
@@ -305,9 +302,7 @@ BOUNDED = [(1, 1), (2, 1), (1, 3), (2, 2), (3, 2)]
 
 @pytest.mark.parametrize(("max_keys", "max_per_key"), BOUNDED)
 @pytest.mark.parametrize("mechanism", [SimpleII, Kary, SquareRoot])
-def test_a_user_bounded_by_key_loses_no_more_than_declared(
-    max_keys: int, max_per_key: int, mechanism: Any
-) -> None:
+def test_a_user_bounded_by_key_loses_no_more_than_declared(max_keys: int, max_per_key: int, mechanism: Any) -> None:
     """All ways in which one user's events fall on three ticks of two keys."""
     loss = sg.Approx(1, Fraction(1, 100))
     unit = sg.User(2, 3)
@@ -317,9 +312,7 @@ def test_a_user_bounded_by_key_loses_no_more_than_declared(
     allowed = [
         d
         for d in own
-        if (d.sum(axis=1) <= 2).all()
-        and (d.sum(axis=0) <= max_per_key).all()
-        and (d.sum(axis=0) > 0).sum() <= max_keys
+        if (d.sum(axis=1) <= 2).all() and (d.sum(axis=0) <= max_per_key).all() and (d.sum(axis=0) > 0).sum() <= max_keys
     ]
     assert worst(claim, allowed) <= declared(claim) * (1 + 1e-12)
     assert max(int(d.sum()) for d in allowed) <= claim.exposure.events
@@ -329,20 +322,20 @@ def test_a_bound_by_key_is_worth_its_noise() -> None:
     unit = sg.User(1, 30)
     loose = TopK(sg.Approx(1, 1e-6), k=1, horizon=100, unit=unit)
     tight = TopK(sg.Approx(1, 1e-6), k=1, horizon=100, unit=unit, max_keys=30, max_per_key=1)
-    assert tight.reach == Reach(30, 30, 30)
+    assert tight.tick_sensitivity == Sensitivity(30, 30, 30)
     assert tight.selection.threshold(100) < loose.selection.threshold(100) / 2
 
 
 def test_exposures_are_those_of_the_claim() -> None:
-    assert Exposure.of(sg.Event(), None, 10) == Exposure(1, 1, 1, 10)
-    assert Exposure.of(sg.Event(replace=True), None, 10) == Exposure(2, 1, 1, 20)
-    assert Exposure.of(sg.Event(replace=True, moves=True), 1, 10) == Exposure(2, 1, 1, 2)
-    assert Exposure.of(sg.User(2, 5), 3, None) == Exposure(10, 6, 10, 30)
-    assert Exposure.of(sg.User(4, 1), 1, 8, 1) == Exposure(1, 4, 4, 1)
-    assert Exposure.of(sg.User(2, 5), None, 10, 4, 1) == Exposure(4, 1, 4, 40)
-    endless = Exposure.of(sg.Event(), None, None)
+    assert KeyExposure.from_unit(sg.Event(), None, 10) == KeyExposure(1, 1, 1, 10)
+    assert KeyExposure.from_unit(sg.Event(replace=True), None, 10) == KeyExposure(2, 1, 1, 20)
+    assert KeyExposure.from_unit(sg.Event(replace=True, moves=True), 1, 10) == KeyExposure(2, 1, 1, 2)
+    assert KeyExposure.from_unit(sg.User(2, 5), 3, None) == KeyExposure(10, 6, 10, 30)
+    assert KeyExposure.from_unit(sg.User(4, 1), 1, 8, 1) == KeyExposure(1, 4, 4, 1)
+    assert KeyExposure.from_unit(sg.User(2, 5), None, 10, 4, 1) == KeyExposure(4, 1, 4, 40)
+    endless = KeyExposure.from_unit(sg.Event(), None, None)
     assert endless.pairs is None
-    assert sum(endless.share(FIFTH, t) for t in range(1, 1000)) < FIFTH
+    assert sum(endless.delta_share(FIFTH, t) for t in range(1, 1000)) < FIFTH
 
 
 def test_the_way_of_the_lower_threshold_is_taken() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact_loss import declared, distinct, worst
 
 import streamgauge as sg
 from streamgauge.continual import Kary, SimpleI, SimpleII, SquareRoot
-from streamgauge.privacy import Reach, Tick
-from streamgauge.statistics import Undeclared
-from streamgauge.statistics.distinct import Distinct
-from streamgauge.statistics.statistic import tally
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.privacy import Sensitivity, Tick
+from streamgauge.statistics import UndeclaredSettingError
+from streamgauge.statistics.keys.distinct import Distinct
+from streamgauge.statistics.statistic import sum_increments
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.exact_loss import declared, distinct, worst
 
 TICKS, WIDTH, USERS = 3, 2, 2
 EVENTS = list(product(range(TICKS), range(USERS), range(WIDTH)))  # (tick, user, group), in order of ticks
@@ -45,7 +45,7 @@ def vectors(claim: Distinct, events: Events) -> np.ndarray:
     """What goes into the counter."""
     run = claim.start(WIDTH, SilentNoise())
     seen: list[np.ndarray] = []
-    run._release = lambda held, vector, counts: seen.append(vector)  # type: ignore[method-assign,assignment,return-value]
+    run._release_vector = lambda held, vector, counts: seen.append(vector)  # type: ignore[method-assign,assignment,return-value]
     for tick in range(TICKS):
         own = [event for event in events if event[0] == tick]
         run.step(users=np.array([e[1] for e in own], int), groups=np.array([e[2] for e in own], int))
@@ -55,9 +55,7 @@ def vectors(claim: Distinct, events: Events) -> np.ndarray:
 def table(unit: Any, window: str, max_groups: int = 1) -> dict[Events, np.ndarray]:
     """The vectors of all streams; units that bound nothing have the same."""
     alike = sg.Event() if isinstance(unit, sg.Event | sg.WEvent) else unit
-    return made(
-        sg.User(4, 3) if isinstance(unit, sg.User) and window == "running" else alike, window, max_groups
-    )
+    return made(sg.User(4, 3) if isinstance(unit, sg.User) and window == "running" else alike, window, max_groups)
 
 
 @cache
@@ -69,12 +67,12 @@ def made(unit: Any, window: str, max_groups: int) -> dict[Events, np.ndarray]:
 
 def quick(claim: Distinct, events: Events) -> np.ndarray:
     """The same as `vectors` without the run, as far as no user's contributions are bounded."""
-    memory, rows = claim.memory(WIDTH), []
+    memory, rows = claim.initial_memory(WIDTH), []
     for tick in range(TICKS):
         own = np.array([event[1:] for event in events if event[0] == tick], int).reshape(-1, 2)
         own = own[admissible(claim, own[:, 0])]
-        marks = claim.marks([own[:, 0]], own[:, 1], WIDTH, memory)
-        rows.append(tally(marks, WIDTH))
+        marks = claim.build_increments([own[:, 0]], own[:, 1], WIDTH, memory)
+        rows.append(sum_increments(marks, WIDTH))
     return np.stack(rows)
 
 
@@ -119,6 +117,7 @@ def differences(unit: Any, window: str, max_groups: int = 1) -> list[np.ndarray]
     return distinct(known[a] - known[b] for a, b in neighbours(unit))
 
 
+@pytest.mark.one_of_each
 @every_unit
 @every_window
 @pytest.mark.parametrize(("loss", "mechanism"), COUNTERS, ids=lambda x: getattr(x, "__name__", x))
@@ -128,6 +127,7 @@ def test_no_two_neighbours_lose_more_than_declared(unit: Any, window: str, loss:
     assert worst(claim, differences(unit, window)) <= declared(claim) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", ["running", "each"])
 def test_a_user_in_several_groups_loses_no_more_than_declared(window: str) -> None:
     for loss in (sg.Pure(1), sg.Zcdp(1)):
@@ -147,7 +147,7 @@ def test_the_running_claim_is_tight_where_ticks_are_counted_by_themselves(unit: 
 
 def test_a_twin_whose_counter_hides_one_tick_is_caught() -> None:
     class Twin(Distinct):
-        counted = sg.Event()
+        counter_unit = sg.Event()
 
     twin = Twin(sg.Pure(1), universe=USERS, horizon=TICKS, mechanism=SimpleII)
     assert worst(twin, differences(sg.Event(), "running")) > 1.9 * declared(twin)
@@ -200,10 +200,10 @@ def test_many_groups_of_a_user_are_counted_as_few_are() -> None:
             few, many = narrow.step(users=users, groups=groups), wide.step(users=users, groups=groups)
             assert few.value.tolist() == many.value[:6].tolist()
             wide = claim.load(wide.save(), noise)
-        with wide._alone() as held, narrow._alone() as small:
+        with wide._locked() as held, narrow._locked() as small:
             assert len(small.memory.counts) == 0
             everybody = np.arange(30)
-            assert (held.memory.groups_of(everybody) == small.memory.groups_of(everybody)).all()
+            assert (held.memory.count_groups(everybody) == small.memory.count_groups(everybody)).all()
             assert held.memory.counts.max() == min(most, 6)
             assert held.memory.counts.dtype == (np.uint16 if most > 255 else np.uint8)
 
@@ -217,7 +217,7 @@ def test_a_memory_that_no_machine_has_is_refused_at_the_start() -> None:
 
 def test_users_cost_no_more_than_one_first_appearance() -> None:
     claim = Distinct(sg.Zcdp(1), universe=9, horizon=100, unit=sg.User(50, 100))
-    assert (claim.counted, claim.reach) == (sg.Event(), Reach(1, 1))
+    assert (claim.counter_unit, claim.tick_sensitivity) == (sg.Event(), Sensitivity(1, 1))
     assert claim.stddev(50) < Distinct(sg.Zcdp(1), universe=9, horizon=100).stddev(50)
 
 
@@ -230,9 +230,7 @@ def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit() -> None:
     one = [steps.step(users=users[ticks == t], groups=groups[ticks == t]).value for t in range(1, 7)]
     assert (block.value == np.stack(one)).all()
     loaded = claim.load(fed.save(), noise.clone())
-    assert (
-        loaded.step(users=users, groups=groups).value == steps.step(users=users, groups=groups).value
-    ).all()
+    assert (loaded.step(users=users, groups=groups).value == steps.step(users=users, groups=groups).value).all()
 
 
 def test_what_is_no_user_is_dropped_without_a_word() -> None:
@@ -242,7 +240,7 @@ def test_what_is_no_user_is_dropped_without_a_word() -> None:
 
 
 def test_what_makes_no_claim_is_refused() -> None:
-    with pytest.raises(Undeclared, match=r"^universe must be declared"):
+    with pytest.raises(UndeclaredSettingError, match=r"^universe must be declared"):
         Distinct(sg.Pure(1), horizon=9)
     for window in ("sliding 3", "decayed 3"):
         with pytest.raises(ValueError, match=r'^window must be "running" or "each" \(a user who comes again'):

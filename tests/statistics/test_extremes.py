@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from streamgauge import Event, Pure, Zcdp
-from streamgauge.privacy import Reach
-from streamgauge.statistics import Undeclared
-from streamgauge.statistics.extremes import Extremes
-from streamgauge.statistics.extremes_seen import extremes_of
-from streamgauge.statistics.profile import Profile
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.privacy import Sensitivity
+from streamgauge.statistics import UndeclaredSettingError
+from streamgauge.statistics.ordered.axis import AxisProfile
+from streamgauge.statistics.ordered.extremes import Extremes, estimate_extremes
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 Z = 6.5
 
@@ -35,7 +34,7 @@ def test_without_noise_the_extremes_are_the_outermost_cells_with_events_enough(
     assert run.step().value.tolist() == [[50], [0]]
     first = run.step(crowd(20, 30))
     assert first.value.tolist() == [[20], [30]]
-    assert first.enough.all()
+    assert first.reliable.all()
     few = int(first.rank.min()) // 4
     assert run.step(np.append(crowd(25), [45] * few)).maximum.tolist() == [30]
     assert run.step(crowd(10, 44)).value.tolist() == [[10], [44]]
@@ -46,7 +45,7 @@ def test_an_extreme_takes_more_than_its_rank_of_events() -> None:
     for cell in range(50):
         run = statistic.start(noise=SilentNoise())
         rank = run.step(crowd(cell, size=10_000)).rank
-        assert (rank <= statistic.rank(1)).all()
+        assert (rank <= statistic.max_rank_error(1)).all()
         for events, seen in ((int(rank[1, 0]), False), (int(rank[1, 0]) + 1, True)):
             release = statistic.start(noise=SilentNoise()).step([cell] * events)
             assert (release.maximum[0] == cell) == (seen or cell == 0)
@@ -76,7 +75,7 @@ def overshoots(statistic: Extremes) -> float:
     """How often noise alone makes an extreme, at any of 8 ticks."""
     groups = 1500
     release = statistic.start(groups, InsecureNoise(5)).feed(ticks=[], values=[], groups=[], until=8)
-    return float(release.enough.any(axis=0).mean())
+    return float(release.reliable.any(axis=0).mean())
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
@@ -92,33 +91,30 @@ def test_three_standard_deviations_are_not_enough() -> None:
         np.zeros((8, statistic.channels * groups), int)
     )
     noises = [statistic.counter.noise_at(tick) for tick in range(1, 9)]
-    profile = Profile(statistic.axis, statistic.tree, np.asarray(nodes, float).reshape(8, -1, groups), noises)
-    blocks = statistic.tree.below + statistic.tree.top - statistic.tree.inside
+    profile = AxisProfile(statistic.axis, statistic.tree, np.asarray(nodes, float).reshape(8, -1, groups), noises)
+    blocks = statistic.tree.blocks_below_top + statistic.tree.top_blocks - statistic.tree.top_blocks_before
     spread = np.sqrt(profile.variances[:, None] * blocks)
     high = (profile.total[:, None] - profile.ranks)[:, :-1] > 3 * spread[:, :-1, None]
     assert high.any(axis=(0, 1)).mean() > 0.05
-    assert extremes_of(profile, 0.05, [8] * 8).enough[:, 1].any(axis=0).mean() < 0.05
+    assert estimate_extremes(profile, 0.05, [8] * 8).reliable[:, 1].any(axis=0).mean() < 0.05
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
 def test_the_bounds_on_events_beyond_hold_what_lies_there(loss: Pure | Zcdp) -> None:
     values = np.clip(np.random.default_rng(7).normal(25, 6, 3000), 0, 49.9)
     statistic, groups = claim(loss=loss, window="each"), 1000
-    exact = np.repeat(statistic.totals(values), groups)
+    exact = np.repeat(statistic.compute_totals(values), groups)
     nodes = statistic.counter.start(len(exact), InsecureNoise(9)).step(exact)
     shape = 1, statistic.channels, groups
-    profile = Profile(
-        statistic.axis,
-        statistic.tree,
-        np.asarray(nodes, float).reshape(shape),
-        [statistic.counter.noise_at(1)],
+    profile = AxisProfile(
+        statistic.axis, statistic.tree, np.asarray(nodes, float).reshape(shape), [statistic.counter.noise_at(1)]
     )
-    release = extremes_of(profile)
-    low, high = release.beyond(0.9)
+    release = estimate_extremes(profile)
+    low, high = release.count_beyond(0.9)
     cells = np.floor(values)
     below = (cells[:, None] < release.minimum[0]).sum(axis=0)
     above = (cells[:, None] > release.maximum[0]).sum(axis=0)
-    assert release.enough.all()
+    assert release.reliable.all()
     for side, true in enumerate((below, above)):
         inside = (low[0, side] <= true) & (true <= high[0, side])
         assert inside.mean() > 0.9 - Z * np.sqrt(0.09 / groups)
@@ -130,10 +126,10 @@ def test_the_bounds_on_events_beyond_hold_what_lies_there(loss: Pure | Zcdp) -> 
 @pytest.mark.parametrize("unit", [Event(), Event(replace=True)])
 def test_no_event_moves_the_vector_farther_than_the_reach(unit: Event) -> None:
     statistic = claim(upper=9, branching=3, unit=unit)
-    added = [statistic.totals([v], [g], width=2) for v in range(9) for g in (0, 1)]
+    added = [statistic.compute_totals([v], [g], width=2) for v in range(9) for g in (0, 1)]
     vectors = [a - b for a in added for b in added] if unit.replace else added
     sizes = [(int(np.abs(v).sum()), int((v**2).sum()), int((v != 0).sum())) for v in vectors]
-    assert statistic.reach == Reach(*(max(column) for column in zip(*sizes, strict=True)))
+    assert statistic.tick_sensitivity == Sensitivity(*(max(column) for column in zip(*sizes, strict=True)))
 
 
 @pytest.mark.parametrize("window", ["running", "each", "sliding 2", "decayed 2"])
@@ -145,10 +141,10 @@ def test_feeding_equals_stepping(window: str, horizon: int | None) -> None:
     block = statistic.start(3, InsecureNoise(3)).feed(values, ticks=ticks, until=4, groups=groups)
     run = statistic.start(3, InsecureNoise(3))
     steps = [run.step(values[ticks == t], groups=groups[ticks == t]) for t in range(1, 5)]
-    for name in ("value", "rank", "enough"):
+    for name in ("value", "rank", "reliable"):
         assert np.allclose(getattr(block, name), [getattr(step, name) for step in steps])
-    assert np.allclose(block.beyond(0.9), np.stack([step.beyond(0.9) for step in steps], axis=1))
-    assert block.enough.any()
+    assert np.allclose(block.count_beyond(0.9), np.stack([step.count_beyond(0.9) for step in steps], axis=1))
+    assert block.reliable.any()
 
 
 def test_a_saved_run_remembers_what_it_has_published() -> None:
@@ -165,24 +161,22 @@ def test_a_saved_run_remembers_what_it_has_published() -> None:
 
 def test_without_a_horizon_later_ticks_ask_for_more() -> None:
     endless = claim(horizon=None)
-    parts = [1 / endless.chances(tick) for tick in range(1, 2000)]
+    parts = [1 / endless.chance_divisor(tick) for tick in range(1, 2000)]
     assert sum(parts) < 1
-    assert endless.rank(100) > endless.rank(1)
+    assert endless.max_rank_error(100) > endless.max_rank_error(1)
 
 
 def test_what_makes_no_extremes_is_refused() -> None:
-    with pytest.raises(Undeclared, match=r"upper must be declared .* it must be public"):
+    with pytest.raises(UndeclaredSettingError, match=r"upper must be declared .* it must be public"):
         Extremes(Pure(1), lower=0, step=1, horizon=3)
     for wrong in (0, 0.6, True, -1, "x", None, (0, 1)):
         with pytest.raises(ValueError, match=r"doubt must be above 0 and at most 0.5, got"):
             claim(doubt=wrong)
     with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 0"):
-        claim().start().step().beyond(0)
+        claim().start().step().count_beyond(0)
     with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got 'x'"):
-        claim().start().step().beyond("x")  # type: ignore[arg-type]
-    with pytest.raises(
-        ValueError, match=r"^step must make at most 2\*\*26 places .take a larger one, or fewer"
-    ):
+        claim().start().step().count_beyond("x")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^step must make at most 2\*\*26 places .take a larger one, or fewer"):
         claim(upper=2**20).start(100)
 
 

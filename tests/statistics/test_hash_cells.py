@@ -11,12 +11,13 @@ import pytest
 import streamgauge as sg
 from streamgauge.adaptive import Pegasus
 from streamgauge.noise import DiscreteLaplace
-from streamgauge.query.parts import Asked, distinct_of
-from streamgauge.query.query import Codes
+from streamgauge.plan.aggregates.distinct import build_distinct
+from streamgauge.plan.aggregates.function import PartSettings
+from streamgauge.sql.query import Codes
 from streamgauge.statistics import Count, Distinct
-from streamgauge.statistics.hash_cells import HashCells
-from streamgauge.statistics.statistic import Told
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.statistics.keys.hash_cells import HashCells
+from streamgauge.statistics.statistic import NoisySums
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 RUNS = 4000
 NOISY = [Fraction(1, 50), Fraction(1, 4), Fraction(1, 3), Fraction(1)]
@@ -36,7 +37,7 @@ def released(statistic: Any, counts: Any, tick: int = 1) -> Any:
     """Return the estimate of noisy counts, one of each group."""
     sums = np.asarray(counts, float)[None]
     noises = [statistic.counter.noise_at(tick)]
-    return statistic.release(Told(sums, noises, sums.shape[1], None, np.zeros((0, 1)))).of_tick(0)
+    return statistic.release(NoisySums(sums, noises, sums.shape[1], None, np.zeros((0, 1)))).select_tick(0)
 
 
 @pytest.mark.parametrize(("cells", "values"), [(3, 2), (5, 4), (50, 10), (50, 123), (1000, 410)])
@@ -44,7 +45,7 @@ def test_mean_and_variance_are_those_of_the_exact_law(cells: int, values: int) -
     law, table = occupied_law(cells, values), HashCells(cells)
     occupied = np.arange(len(law))
     mean = law @ occupied
-    assert table.mean(values) == pytest.approx(mean)
+    assert table.mean_occupied(values) == pytest.approx(mean)
     assert table.variance(values) == pytest.approx(law @ (occupied - mean) ** 2)
     assert table.values(mean) == pytest.approx(values)
 
@@ -68,9 +69,7 @@ def grid() -> list[Any]:
     tables = [(2**12, load) for load in (0.01, 0.1, 1.0, 3.0)] + [(2**16, load) for load in (0.01, 0.1)]
     asked = ("each", sg.User(4, 8)), ("each", sg.Event()), ("running", sg.Event()), ("running", sg.User(4, 8))
     return [
-        pytest.param(
-            cells, round(load * cells), epsilon, *each, id=f"{cells}-{load}-{epsilon}-{each[0]}-{each[1]}"
-        )
+        pytest.param(cells, round(load * cells), epsilon, *each, id=f"{cells}-{load}-{epsilon}-{each[0]}-{each[1]}")
         for cells, load in tables
         for epsilon in (Fraction(1, 10), 1, 50)
         for each in asked
@@ -83,8 +82,8 @@ def test_intervals_hold_the_number_of_values_as_often_as_stated(
 ) -> None:
     """Seeded. A few shared cells without noise have few possible counts: more is held of those."""
     rng, law = np.random.default_rng(5), occupied_law(cells, values)
-    codes = Codes("x", cells, "x", hashed=True)
-    statistic: Any = distinct_of(codes, Asked(sg.Pure(epsilon), 8, window, None, unit, 1))
+    codes = Codes("x", cells, "x", is_hashed=True)
+    statistic: Any = build_distinct(codes, PartSettings(sg.Pure(epsilon), 8, window, None, unit, 1))
     run = statistic.counter.start(RUNS, InsecureNoise(7))
     sums = run.step(rng.choice(len(law), RUNS, p=law / law.sum()))
     if window == "running":
@@ -102,7 +101,7 @@ def test_the_estimate_is_near_the_truth_and_its_error_is_known() -> None:
     estimate = released(statistic, np.arange(len(law)))
     assert law @ estimate.value == pytest.approx(2995, abs=2)
     error = sqrt(law @ (estimate.value - 2995) ** 2)
-    assert statistic.stddev_of("value", 1, count=2995) == pytest.approx(error, rel=0.02)
+    assert statistic.predict_stddev("value", 1, count=2995) == pytest.approx(error, rel=0.02)
     assert table.stddev(2995, 0.0) == pytest.approx(error, rel=0.02)
     likely = int(law.argmax())
     assert estimate.stddev[likely] == pytest.approx(error, rel=0.02)
@@ -113,11 +112,11 @@ def test_the_estimate_is_near_the_truth_and_its_error_is_known() -> None:
 @pytest.mark.parametrize("cells", [2, 3, 10, 4096])
 def test_a_full_table_has_a_lower_bound_only(cells: int) -> None:
     statistic = Count(sg.Pure(50), horizon=1, window="each", cells=cells)
-    told = released(statistic, [cells, cells + 1, 10 * cells]).told()["value"]
+    told = released(statistic, [cells, cells + 1, 10 * cells]).columns()["value"]
     assert told.high.tolist() == [inf] * 3
-    assert not told.enough.any()
+    assert not told.reliable.any()
     assert np.all((told.low > 0) & (told.low <= told.value) & np.isfinite(told.value))
-    assert np.all(told.low <= HashCells(cells).most)
+    assert np.all(told.low <= HashCells(cells).max_values)
     assert np.isfinite(told.stddev).all()
 
 
@@ -142,9 +141,9 @@ def test_adaptive_counters_hold_hash_and_noise_together() -> None:
     statistic = Count(sg.Pure(20), horizon=4, window="each", mechanism=Pegasus, cells=4096)
     plain = Count(sg.Pure(20), horizon=4, window="each", mechanism=Pegasus)
     counts = np.random.default_rng(2).choice(len(law), 1000, p=law / law.sum())
-    estimate = statistic.start(1000, InsecureNoise(3)).take(counts[None])
+    estimate = statistic.start(1000, InsecureNoise(3)).step_totals(counts[None])
     low, high = estimate.interval()
-    first, last = plain.start(1000, InsecureNoise(3)).take(counts[None]).interval()
+    first, last = plain.start(1000, InsecureNoise(3)).step_totals(counts[None]).interval()
     assert 0.95 <= np.mean((low <= values) & (values <= high)) < 1
     assert np.all(high - low > last - first), "those of the count of cells are narrower: a twin"
     assert not np.any((first <= values) & (values <= last))

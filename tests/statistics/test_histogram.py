@@ -5,22 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact_loss import declared, worst
 
 import streamgauge as sg
-from streamgauge.privacy import Reach, Tick
-from streamgauge.statistics import Undeclared
-from streamgauge.statistics.histogram import Histogram
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.privacy import Sensitivity, Tick
+from streamgauge.statistics import UndeclaredSettingError
+from streamgauge.statistics.keys.histogram import Histogram
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.exact_loss import declared, worst
 
 LABELS = ["yes", "no", 7]
-UNITS: dict[Any, Reach] = {
-    sg.Event(): Reach(1, 1),
-    sg.Event(replace=True): Reach(2, 2, 2),
-    sg.Event(replace=True, moves=True): Reach(2, 2, 2),
-    sg.WEvent(2): Reach(1, 1),
-    Tick(3): Reach(3, 9, 3),
-    sg.User(2, 4): Reach(2, 4, 2),
+UNITS: dict[Any, Sensitivity] = {
+    sg.Event(): Sensitivity(1, 1),
+    sg.Event(replace=True): Sensitivity(2, 2, 2),
+    sg.Event(replace=True, moves=True): Sensitivity(2, 2, 2),
+    sg.WEvent(2): Sensitivity(1, 1),
+    Tick(3): Sensitivity(3, 9, 3),
+    sg.User(2, 4): Sensitivity(2, 4, 2),
 }
 
 
@@ -39,9 +39,7 @@ def test_releases_of_several_ticks_have_ticks_in_front() -> None:
         steps.step([v for v, _, t in events if t == tick], groups=[g for _, g, t in events if t == tick])
         for tick in (1, 2, 3)
     ]
-    many = fed.feed(
-        [e[0] for e in events], groups=[e[1] for e in events], ticks=[e[2] for e in events], until=3
-    )
+    many = fed.feed([e[0] for e in events], groups=[e[1] for e in events], ticks=[e[2] for e in events], until=3)
     assert many.value.shape == (3, 2, 3)
     assert (many.value == np.stack([estimate.value for estimate in one])).all()
     assert (many.interval()[1] == np.stack([estimate.interval()[1] for estimate in one])).all()
@@ -49,7 +47,7 @@ def test_releases_of_several_ticks_have_ticks_in_front() -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_the_reach_of_a_unit_is_that_of_all_bins_together(unit: Any) -> None:
-    assert Histogram(sg.Pure(1), domain=LABELS, horizon=9, unit=unit).reach == UNITS[unit]
+    assert Histogram(sg.Pure(1), domain=LABELS, horizon=9, unit=unit).tick_sensitivity == UNITS[unit]
 
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp(1)], ids=repr)
@@ -57,7 +55,7 @@ def test_the_reach_of_a_unit_is_that_of_all_bins_together(unit: Any) -> None:
 def test_the_worst_loss_over_all_pairs_of_events_is_the_declared_one(loss: Any, replace: bool) -> None:
     claim = Histogram(loss, domain=["yes", "no"], horizon=3, unit=sg.Event(replace=replace))
     worlds = [(v, g) for v in ("yes", "no", "x") for g in (0, 1)]
-    vectors = {w: claim.totals([w[0]], [w[1]], 2) for w in worlds}
+    vectors = {w: claim.compute_totals([w[0]], [w[1]], 2) for w in worlds}
     pairs = product(worlds, worlds) if replace else ((w, None) for w in worlds)
     none = np.zeros(4, np.int64)
     moves = [vectors[a] - (none if b is None else vectors[b]) for a, b in pairs]
@@ -67,7 +65,7 @@ def test_the_worst_loss_over_all_pairs_of_events_is_the_declared_one(loss: Any, 
 
 def test_a_twin_that_takes_a_replaced_event_for_one_move_is_caught() -> None:
     twin = Histogram(sg.Pure(1), domain=["yes", "no"], horizon=3, unit=sg.Event())
-    moved = twin.totals(["yes"]) - twin.totals(["no"])
+    moved = twin.compute_totals(["yes"]) - twin.compute_totals(["no"])
     assert worst(twin, [np.eye(3, dtype=int)[0][:, None] * moved]) > 1.9 * declared(twin)
 
 
@@ -94,7 +92,7 @@ def test_a_saved_histogram_goes_on_bit_for_bit(pan_private: bool) -> None:
 
 def test_what_is_missing_or_makes_no_claim_is_refused() -> None:
     with pytest.raises(
-        Undeclared, match=r"^domain must be declared \(the labels that are counted\), got None"
+        UndeclaredSettingError, match=r"^domain must be declared \(the labels that are counted\), got None"
     ):
         Histogram(sg.Pure(1), horizon=9)
     with pytest.raises(ValueError, match=r"^domain must be distinct, got 'a' twice"):

@@ -8,8 +8,8 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.continual import SimpleII
-from streamgauge.statistics.top_k import TopK
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.statistics.keys.top_k import TopK
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 DELTA = Fraction(1, 10**6)
 LOSSES = [sg.Pure(1), sg.Zcdp("1/20")]
@@ -21,10 +21,10 @@ LOSSES = [sg.Pure(1), sg.Zcdp("1/20")]
 def test_counters_keep_the_loss_and_thresholds_take_the_delta(loss: Any, window: str, unit: Any) -> None:
     mechanism = SimpleII if window == "running" else None  # whose noise is whole numbers: tails are exact
     claim = TopK(loss, k=3, delta=DELTA, horizon=20, window=window, unit=unit, mechanism=mechanism)
-    assert claim.charged == (loss, DELTA)
+    assert claim.native_charge == (loss, DELTA)
     assert claim.counter.loss == loss
     for tick in (1, 10, 20):
-        most, share = claim.exposure.most, claim.exposure.share(DELTA, tick)
+        most, share = claim.exposure.max_per_key, claim.exposure.delta_share(DELTA, tick)
         noise = claim.counter.noise_at(tick)
         beyond = claim.selection.threshold(tick) - most
         assert noise.upper_tail(np.nextafter(beyond, np.inf)) <= float(share)
@@ -34,7 +34,7 @@ def test_counters_keep_the_loss_and_thresholds_take_the_delta(loss: Any, window:
 def test_it_is_the_pure_way_of_an_approximate_loss() -> None:
     """Whose thresholds take all of delta, too."""
     beside, within = TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9), TopK(sg.Approx(1, DELTA), k=1, horizon=9)
-    assert within.charged == beside.charged
+    assert within.native_charge == beside.native_charge
     assert [within.selection.threshold(t) for t in range(1, 10)] == [
         beside.selection.threshold(t) for t in range(1, 10)
     ]
@@ -73,14 +73,14 @@ def test_counted_keys_are_as_so_many_events(window: str) -> None:
         keys = [f"k{i}" for i in rng.permutation(100)]
         counts = rng.integers(0, 40, 100)
         one = by_events.step([key for key, n in zip(keys, counts, strict=True) for _ in range(n)])
-        two = by_counts.take_keys(keys, counts)
+        two = by_counts.step_keys(keys, counts)
         assert one.keys == two.keys
         np.testing.assert_array_equal(one.counts[0], two.counts[0])
 
 
 def test_counted_keys_are_read_item_by_item() -> None:
     run = TopK(sg.Pure(1), k=9, delta=DELTA, horizon=9).start(noise=SilentNoise())
-    ranking = run.take_keys(["a", None, "b", 0.5, "a", "c"], [100, 500, 0, 500, 150, -7])
+    ranking = run.step_keys(["a", None, "b", 0.5, "a", "c"], [100, 500, 0, 500, 150, -7])
     assert ranking.keys == (("a",),)
     assert ranking.counts[0].tolist() == [250]
 
@@ -88,17 +88,17 @@ def test_counted_keys_are_read_item_by_item() -> None:
 def test_counted_keys_are_refused_where_units_are_bounded_or_nothing_is_discovered() -> None:
     users = TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9, unit=sg.User(1, 1)).start()
     with pytest.raises(ValueError, match=r"^keys must be given as events where units are bounded"):
-        users.take_keys(["a"], [1])
+        users.step_keys(["a"], [1])
     with pytest.raises(ValueError, match=r"^keys must be of a statistic that discovers them, got Count"):
-        sg.statistics.Count(sg.Pure(1), horizon=9).start().take_keys(["a"], [1])
+        sg.statistics.Count(sg.Pure(1), horizon=9).start().step_keys(["a"], [1])
     with pytest.raises(ValueError, match=r"^counts must be one for each of 1 keys"):
-        TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9).start().take_keys(["a"], [1, 2])
+        TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9).start().step_keys(["a"], [1, 2])
 
 
 def test_saved_runs_tell_the_number_of_keys_in_powers_of_two_only() -> None:
     def size(count: int, length: int = 3) -> int:
         run = TopK(sg.Pure(1), k=9, delta=DELTA, horizon=9).start(noise=SilentNoise())
-        run.take_keys([f"{i:0{length}}" for i in range(count)], [1] * count)
+        run.step_keys([f"{i:0{length}}" for i in range(count)], [1] * count)
         return len(run.save())
 
     assert size(0) == size(1) == size(63) == size(64) == size(64, 60) < size(65) == size(128) < size(128, 60)

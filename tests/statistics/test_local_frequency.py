@@ -10,17 +10,13 @@ from scipy.stats import chi2
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, LocalHashing, RandomisedResponse
 from streamgauge.privacy import Pure
 from streamgauge.statistics.local_frequency import LocalFrequency
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 FLUKE = 1e-9
 ITEMS = tuple("abcd")
 COPIES, DEVICES, TIMES = 5, 400, 300
 FEW = {"hashes": 4, "width": 16}
-CLAIMS = [
-    CountMeanSketch(Pure(6), **FEW),
-    HadamardCountMeanSketch(Pure(6), **FEW),
-    LocalHashing(Pure(6), **FEW),
-]
+CLAIMS = [CountMeanSketch(Pure(6), **FEW), HadamardCountMeanSketch(Pure(6), **FEW), LocalHashing(Pure(6), **FEW)]
 
 
 def predicted(claim, copies):
@@ -32,7 +28,7 @@ def estimates(claim):
     noise, found = InsecureNoise(1), []
     for seed in range(TIMES):
         each = replace(claim, seed=seed)
-        collector = each.collector()
+        collector = each.build_collector()
         drawn = each.privatise_many([ITEMS[place % 4] for place in range(DEVICES)], noise)
         collector.add(np.repeat(drawn, COPIES, axis=0))
         found.append(collector.estimate(["nobody's"]).count[0])

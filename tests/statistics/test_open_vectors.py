@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from statistics_catalogue import KINDS
 
 import streamgauge as sg
 from streamgauge import statistics
 from streamgauge.statistics import Count, Distinct, Mean, Quantile
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.statistics_catalogue import KINDS
 
 OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
 VECTORS = [name for name in KINDS if "open_ticks" in {f.name for f in fields(getattr(statistics, name))}]
@@ -25,10 +25,10 @@ def test_parts_and_the_rest_are_the_same_as_the_whole(name: str, window: str) ->
     whole, parted = (statistic.start(2, InsecureNoise(3)) for _ in range(2))
     for _ in range(4):
         totals = np.random.default_rng(2).integers(0, 50, (statistic.channels, 2))
-        parted.absorb(totals // 3)
+        parted.add_partial(totals // 3)
         parted = statistic.load(parted.save(), parted._state.counter._noise)
-        parted.take(totals - totals // 3)
-        whole.take(totals)
+        parted.step_totals(totals - totals // 3)
+        whole.step_totals(totals)
         one, two = (run._state.counter._state for run in (parted, whole))
         for each in fields(one):
             np.testing.assert_array_equal(getattr(one, each.name), getattr(two, each.name))
@@ -50,9 +50,9 @@ def test_what_is_cut_off_or_counted_as_a_whole_cannot_come_in_parts() -> None:
         Count(sg.Pure(1), horizon=9, mechanism=sg.continual.Binary, **OPEN)
     run = Count(sg.Pure(1), horizon=9, pan_private=True).start()
     with pytest.raises(TypeError, match=r"^open_ticks must be True to take part of a tick, got False$"):
-        run.absorb([1])
+        run.add_partial([1])
     assert not Distinct.open_ticks
 
 
-def test_runs_that_were_saved_before_go_on() -> None:
-    assert "open_ticks" not in Count(sg.Pure(1), horizon=9).identity()
+def test_identities_state_whether_ticks_are_open() -> None:
+    assert "open_ticks=False" in Count(sg.Pure(1), horizon=9).identity()

@@ -5,7 +5,7 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.statistics import Mean, Variance
-from streamgauge.testing import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise
 
 RUNS, COUNT = 4000, 3000
 
@@ -16,10 +16,8 @@ def test_the_predicted_standard_error_is_that_of_simulation(statistic: type, los
     claim = statistic(loss, lower=0, upper=10, step=0.1, horizon=100)
     values = np.clip(np.random.default_rng(1).normal(6, 2, COUNT), 0, 10)
     run = claim.start(RUNS, InsecureNoise(5))
-    estimate = run.take(np.repeat(claim.totals(values)[:, None], RUNS, axis=1))
-    known = (
-        {"mean": values.mean()} if statistic is Mean else {"mean": values.mean(), "variance": values.var()}
-    )
+    estimate = run.step_totals(np.repeat(claim.compute_totals(values)[:, None], RUNS, axis=1))
+    known = {"mean": values.mean()} if statistic is Mean else {"mean": values.mean(), "variance": values.var()}
     predicted = claim.stddev(1, COUNT, **known)
     truth = values.mean() if statistic is Mean else values.var(ddof=1)
     shown = float(np.sqrt(((estimate.value - truth) ** 2).mean()))

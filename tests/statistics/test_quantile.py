@@ -9,13 +9,18 @@ import pytest
 
 from streamgauge import Event, Pure, Zcdp
 from streamgauge.continual import Kary
-from streamgauge.privacy import Reach
-from streamgauge.statistics import Undeclared
-from streamgauge.statistics.axis import Axis
-from streamgauge.statistics.profile import Profile
-from streamgauge.statistics.quantile import Quantile
-from streamgauge.statistics.quantiles import cell_range, crossing, fractions, monotone, variance_blocks
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.privacy import Sensitivity
+from streamgauge.statistics import UndeclaredSettingError
+from streamgauge.statistics.ordered.axis import Axis, AxisProfile
+from streamgauge.statistics.ordered.quantile import (
+    Quantile,
+    compute_variance_blocks,
+    find_cell_range,
+    find_crossing,
+    make_monotone,
+    parse_fractions,
+)
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 MANY = (0.05, 0.25, 0.5, 0.75, 0.95)
 WIDTH, Z = 4000, 6.5
@@ -28,7 +33,7 @@ def claim(**settings: Any) -> Quantile:
 
 def order_statistic(values: np.ndarray, q: float) -> float:
     """The least value up to which a part q of all values lies."""
-    return float(np.sort(values)[ceil(fractions(q)[0] * len(values)) - 1])
+    return float(np.sort(values)[ceil(parse_fractions(q)[0] * len(values)) - 1])
 
 
 @pytest.mark.parametrize("branching", [0, 2, 3])
@@ -50,11 +55,11 @@ def test_a_rank_that_decimals_say_is_not_moved_by_floats() -> None:
 @pytest.mark.parametrize("unit", [Event(), Event(replace=True)])
 def test_no_event_moves_the_vector_farther_than_the_reach_and_some_go_as_far(unit: Event) -> None:
     statistic = claim(upper=9, branching=2, unit=unit)
-    added = [statistic.totals([v], [g], width=2) for v, g in product(range(9), (0, 1))]
+    added = [statistic.compute_totals([v], [g], width=2) for v, g in product(range(9), (0, 1))]
     vectors = [a - b for a, b in product(added, added)] if unit.replace else added
     sizes = [(int(np.abs(v).sum()), int((v**2).sum()), int((v != 0).sum())) for v in vectors]
-    assert statistic.reach == Reach(*(max(column) for column in zip(*sizes, strict=True)))
-    assert max(sizes)[0] > statistic.reach.l1 - 1
+    assert statistic.tick_sensitivity == Sensitivity(*(max(column) for column in zip(*sizes, strict=True)))
+    assert max(sizes)[0] > statistic.tick_sensitivity.l1 - 1
 
 
 def test_quantiles_never_cross_and_ranks_never_fall() -> None:
@@ -66,7 +71,7 @@ def test_quantiles_never_cross_and_ranks_never_fall() -> None:
         assert (release.value >= 0).all()
         assert (release.value < 40).all()
     noisy = np.random.default_rng(2).normal(0, 9, (3, 41, 50)).cumsum(axis=1)
-    assert (np.diff(monotone(noisy), axis=1) >= 0).all()
+    assert (np.diff(make_monotone(noisy), axis=1) >= 0).all()
 
 
 def test_making_ranks_monotone_adds_nothing_to_the_largest_error() -> None:
@@ -76,21 +81,21 @@ def test_making_ranks_monotone_adds_nothing_to_the_largest_error() -> None:
     noisy = truth + rng.normal(0, 30, truth.shape)
     noisy[:, -1] = np.maximum(noisy[:, -1], 1)
     error = np.abs(noisy - truth).max(axis=1)
-    assert (np.abs(monotone(noisy) - truth).max(axis=1) <= error + 1e-9).all()
+    assert (np.abs(make_monotone(noisy) - truth).max(axis=1) <= error + 1e-9).all()
 
 
 def test_without_events_quantiles_are_those_of_the_axis() -> None:
     release = claim(q=(0.25, 0.5)).start(noise=SilentNoise()).step()
     assert release.value.tolist() == [[9], [19]]
-    assert not release.enough.any()
+    assert not release.reliable.any()
 
 
-def profile_of(statistic: Quantile, seed: int) -> Profile:
+def profile_of(statistic: Quantile, seed: int) -> AxisProfile:
     """Pure noise: an empty tick of many groups."""
     counter = statistic.counter.start(statistic.channels * WIDTH, InsecureNoise(seed))
     nodes = np.asarray(counter.step(np.zeros(statistic.channels * WIDTH, int)), float)
     shape = 1, statistic.channels, WIDTH
-    return Profile(statistic.axis, statistic.tree, nodes.reshape(shape), [statistic.counter.noise_at(1)])
+    return AxisProfile(statistic.axis, statistic.tree, nodes.reshape(shape), [statistic.counter.noise_at(1)])
 
 
 def agrees(errors: np.ndarray, variance: np.ndarray) -> bool:
@@ -104,42 +109,42 @@ def agrees(errors: np.ndarray, variance: np.ndarray) -> bool:
 @pytest.mark.parametrize("q", [0.5, 0.9])
 def test_the_error_of_a_rank_equals_what_simulation_shows(loss: Pure | Zcdp, q: float) -> None:
     statistic = claim(loss=loss, q=q, branching=4)
-    profile, (part,) = profile_of(statistic, 31), fractions(q)
+    profile, (part,) = profile_of(statistic, 31), parse_fractions(q)
     errors = (profile.ranks - q * profile.total[:, None])[0]
-    blocks = variance_blocks(statistic.tree, part)
+    blocks = compute_variance_blocks(statistic.tree, part)
     variance = blocks * statistic.counter.stddev(1) ** 2
     assert agrees(errors, variance)
     assert not agrees(errors, 0.49 * variance)
     assert not agrees(errors, 1.69 * variance)
-    uncorrelated = statistic.tree.below + statistic.tree.inside + q * q * statistic.tree.top
+    uncorrelated = (
+        statistic.tree.blocks_below_top + statistic.tree.top_blocks_before + q * q * statistic.tree.top_blocks
+    )
     assert not agrees(errors, uncorrelated * statistic.counter.stddev(1) ** 2)
-    assert statistic.rank_stddev(1) == pytest.approx(np.sqrt(variance.max()))
+    assert statistic.max_rank_stddev(1) == pytest.approx(np.sqrt(variance.max()))
 
 
 def test_the_released_rank_error_is_that_of_the_published_cell() -> None:
     statistic = claim(branching=4)
     release = statistic.start(noise=SilentNoise()).step([17, 17, 17])
-    blocks = variance_blocks(statistic.tree, fractions(0.5)[0])
+    blocks = compute_variance_blocks(statistic.tree, parse_fractions(0.5)[0])
     assert release.rank_stddev[0] == pytest.approx(np.sqrt(blocks[17:19].max()) * statistic.counter.stddev(1))
     assert release.fraction_stddev[0] == pytest.approx(release.rank_stddev[0] / 3)
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(0.5)])
 @pytest.mark.parametrize("events", [20, 200, 5000])
-def test_intervals_hold_the_true_quantile_at_least_as_often_as_they_say(
-    loss: Pure | Zcdp, events: int
-) -> None:
+def test_intervals_hold_the_true_quantile_at_least_as_often_as_they_say(loss: Pure | Zcdp, events: int) -> None:
     values = np.clip(np.random.default_rng(7).normal(20, 6, events), 0, 39.9)
     statistic, groups = claim(loss=loss, q=(0.5, 0.9)), 1000
     truth = [order_statistic(np.floor(values), q) for q in (0.5, 0.9)]
     counter = statistic.counter.start(statistic.channels * groups, InsecureNoise(8))
-    exact = np.repeat(statistic.totals(values), groups)
+    exact = np.repeat(statistic.compute_totals(values), groups)
     nodes = np.asarray(counter.step(exact), float).reshape(1, -1, groups)
-    profile = Profile(statistic.axis, statistic.tree, nodes, [statistic.counter.noise_at(1)])
+    profile = AxisProfile(statistic.axis, statistic.tree, nodes, [statistic.counter.noise_at(1)])
     for q, true in zip((0.5, 0.9), truth, strict=True):
-        (part,) = fractions(q)
-        cells = crossing(monotone(profile.ranks), part)
-        low, high = cell_range(profile, part, cells, 0.95)
+        (part,) = parse_fractions(q)
+        cells = find_crossing(make_monotone(profile.ranks), part)
+        low, high = find_cell_range(profile, part, cells, 0.95)
         covered = ((low <= true) & (true < high)).mean()
         assert covered > 0.95 - Z * np.sqrt(0.0475 / groups)
         if events == 5000:
@@ -159,10 +164,11 @@ def test_intervals_without_their_half_widths_miss() -> None:
 def test_enough_is_judged_from_noisy_counts() -> None:
     statistic = claim(q=(0.5, 0.99))
     few, many = ([20] * count for count in (3, 1000))
-    assert statistic.start(noise=SilentNoise()).step(few).enough.tolist() == [[False], [False]]
-    assert statistic.start(noise=SilentNoise()).step(many).enough.tolist() == [[True], [False]]
+    assert statistic.start(noise=SilentNoise()).step(few).reliable.tolist() == [[False], [False]]
+    assert statistic.start(noise=SilentNoise()).step(many).reliable.tolist() == [[True], [False]]
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("window", ["running", "each", "sliding 2", "decayed 2"])
 @pytest.mark.parametrize("q", [0.5, (0.1, 0.9)])
 def test_feeding_equals_stepping(window: str, q: Any) -> None:
@@ -172,10 +178,10 @@ def test_feeding_equals_stepping(window: str, q: Any) -> None:
     block = statistic.start(3, InsecureNoise(3)).feed(values, ticks=ticks, until=4, groups=groups)
     run = statistic.start(3, InsecureNoise(3))
     steps = [run.step(values[ticks == t], groups=groups[ticks == t]) for t in range(1, 5)]
-    for name in ("value", "rank_stddev", "enough", "fraction_stddev"):
+    for name in ("value", "rank_stddev", "reliable", "fraction_stddev"):
         assert np.allclose(getattr(block, name), [getattr(step, name) for step in steps])
     assert np.allclose(block.interval(0.9), np.stack([step.interval(0.9) for step in steps], axis=1))
-    assert block.of_tick(2).value.tolist() == steps[2].value.tolist()
+    assert block.select_tick(2).value.tolist() == steps[2].value.tolist()
     assert steps[0].value.shape == ((3,) if q == 0.5 else (2, 3))
 
 
@@ -197,15 +203,15 @@ def test_a_pan_private_run_survives_an_intrusion() -> None:
     for _ in range(statistic.counter.branching - 1):
         release = run.step([3, 5, 5])
     assert release.value.tolist() == [5]
-    blocks = variance_blocks(statistic.tree, fractions(0.5)[0])[5:7].max()
+    blocks = compute_variance_blocks(statistic.tree, parse_fractions(0.5)[0])[5:7].max()
     assert release.rank_stddev[0] == pytest.approx(np.sqrt(blocks) * run.noise().stddev)
     assert run.noise().stddev > statistic.counter.stddev(run.tick)
 
 
 def test_what_makes_no_quantile_is_refused() -> None:
-    with pytest.raises(Undeclared, match=r"lower must be declared .* it must be public"):
+    with pytest.raises(UndeclaredSettingError, match=r"lower must be declared .* it must be public"):
         Quantile(Pure(1), upper=1, step=1, horizon=3)
-    with pytest.raises(Undeclared, match="step must be declared"):
+    with pytest.raises(UndeclaredSettingError, match="step must be declared"):
         claim(step=None)
     for wrong in (0, 1, 1.5, -0.1):
         with pytest.raises(ValueError, match=r"q must be above 0 and below 1 \(Extremes has the ends\), got"):
@@ -219,9 +225,7 @@ def test_what_makes_no_quantile_is_refused() -> None:
     for wrong in ("x", None, True):
         with pytest.raises(ValueError, match="confidence must be above 0 and below 1, got"):
             claim().start().step().interval(wrong)
-    with pytest.raises(
-        ValueError, match=r"^step must make at most 2\*\*26 places .take a larger one, or fewer"
-    ):
+    with pytest.raises(ValueError, match=r"^step must make at most 2\*\*26 places .take a larger one, or fewer"):
         claim(upper=2**20).start(100)
     with pytest.raises(ValueError, match=r"^step must make at most 2\*\*26 places"):
         claim(upper=2**26)

@@ -9,11 +9,11 @@ import pytest
 
 from streamgauge import Event, Pure, User, Zcdp
 from streamgauge.continual import Kary
-from streamgauge.privacy import Reach, Tick
-from streamgauge.statistics import Undeclared
-from streamgauge.statistics.axis import Axis
-from streamgauge.statistics.range_count import RangeCount
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.privacy import Sensitivity, Tick
+from streamgauge.statistics import UndeclaredSettingError
+from streamgauge.statistics.ordered.axis import Axis
+from streamgauge.statistics.ordered.range_count import RangeCount
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 AXES = {"age": Axis(0, 50, 10), "pay": Axis(-1, 1, 0.5)}
 WIDTH, Z = 4000, 6.5
@@ -35,9 +35,7 @@ def true_count(events: dict[str, Any], age: tuple[Any, Any], pay: tuple[Any, Any
     for name, (start, end) in (("age", age), ("pay", pay)):
         edges = AXES[name].edges
         values = np.clip(np.asarray(events[name], float), edges[0], np.nextafter(edges[-1], -np.inf))
-        inside &= (values >= (edges[0] if start is None else start)) & (
-            values < (edges[-1] if end is None else end)
-        )
+        inside &= (values >= (edges[0] if start is None else start)) & (values < (edges[-1] if end is None else end))
     return int(inside.sum())
 
 
@@ -52,6 +50,7 @@ def boxes() -> list[tuple[tuple[Any, Any], tuple[Any, Any]]]:
     return list(product(pairs(AXES["age"]), pairs(AXES["pay"])))
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("branching", [0, 2, 3])
 @pytest.mark.parametrize("pan_private", [False, True])
 def test_without_noise_every_box_is_exact(branching: int, pan_private: bool) -> None:
@@ -77,7 +76,7 @@ def moves(statistic: RangeCount) -> list[np.ndarray]:
     """What every event that there can be adds, in two groups."""
     centres = [(axis.edges[:-1] + axis.edges[1:]) / 2 for axis in AXES.values()]
     values = [{"age": [age], "pay": [pay]} for age, pay in product(*centres)]
-    return [statistic.totals(value, [group], width=2) for value, group in product(values, (0, 1))]
+    return [statistic.compute_totals(value, [group], width=2) for value, group in product(values, (0, 1))]
 
 
 def worst(vectors: list[np.ndarray]) -> tuple[int, int, int]:
@@ -92,17 +91,17 @@ def worst(vectors: list[np.ndarray]) -> tuple[int, int, int]:
 def test_no_unit_moves_the_vector_farther_than_its_reach_and_some_go_as_far(branching: int) -> None:
     one, other = claim(branching=branching), claim(branching=branching, unit=Event(replace=True))
     added = moves(one)
-    assert Reach(*worst(added)) == one.reach
+    assert Sensitivity(*worst(added)) == one.tick_sensitivity
     replaced = [a - b for a, b in product(added, added)] + added
-    assert Reach(*worst(replaced)) == other.reach
+    assert Sensitivity(*worst(replaced)) == other.tick_sensitivity
     forgotten = prod(tree.levels for tree in one.space.trees) - 1
     assert worst(added)[0] > forgotten
 
 
 def test_a_whole_tick_or_user_moves_as_far_as_all_of_its_events() -> None:
     levels = claim().space.levels
-    assert claim(unit=Tick(3)).reach == Reach(3 * levels, 9 * levels, 3 * levels)
-    assert claim(unit=User(2, 4)).reach == Reach(2 * levels, 4 * levels, 2 * levels)
+    assert claim(unit=Tick(3)).tick_sensitivity == Sensitivity(3 * levels, 9 * levels, 3 * levels)
+    assert claim(unit=User(2, 4)).tick_sensitivity == Sensitivity(2 * levels, 4 * levels, 2 * levels)
 
 
 def agrees(errors: np.ndarray, claimed: float) -> bool:
@@ -115,12 +114,7 @@ def agrees(errors: np.ndarray, claimed: float) -> bool:
 def test_the_standard_error_of_a_box_equals_what_simulation_shows(loss: Pure | Zcdp) -> None:
     statistic = claim(loss=loss, branching=2)
     release = statistic.start(WIDTH, InsecureNoise(21)).step()
-    for box in (
-        {},
-        {"age": (10, 40)},
-        {"age": (None, 40), "pay": (0, None)},
-        {"age": (30, 40), "pay": (-0.5, 1)},
-    ):
+    for box in ({}, {"age": (10, 40)}, {"age": (None, 40), "pay": (0, None)}, {"age": (30, 40), "pay": (-0.5, 1)}):
         estimate = release.count(box)
         predicted = statistic.stddev(1, box)
         assert (estimate.stddev == predicted).all()
@@ -253,7 +247,7 @@ def test_the_claim_is_frozen_hashable_and_printable() -> None:
 
 
 def test_what_makes_no_range_count_is_refused() -> None:
-    with pytest.raises(Undeclared, match=r"axes must be declared .* it must be public"):
+    with pytest.raises(UndeclaredSettingError, match=r"axes must be declared .* it must be public"):
         RangeCount(Pure(1), horizon=4)
     for wrong in ({}, [("age", 3)], "age", {3: AXES["age"]}, 5):
         with pytest.raises(ValueError, match="axes must be a mapping of names to axes, got"):
@@ -264,9 +258,7 @@ def test_what_makes_no_range_count_is_refused() -> None:
         claim(axes={"x": Axis(0, 10_000, 1), "y": Axis(0, 10_000, 1)})
     with pytest.raises(ValueError, match="branching must be a whole number of at least 2, got 1"):
         claim(branching=1)
-    with pytest.raises(
-        ValueError, match=r"axis must be one of 'age', 'pay', got 'agee' \(did you mean 'age'\?\)"
-    ):
+    with pytest.raises(ValueError, match=r"axis must be one of 'age', 'pay', got 'agee' \(did you mean 'age'\?\)"):
         claim().start().step().count(agee=(1, 2))
     with pytest.raises(ValueError, match="tick must be at most the horizon 6, got 7"):
         claim().stddev(7, age=(10, None))

@@ -8,8 +8,8 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.statistics import Count, Estimate, Mean, Sum, Summary, Variance
-from streamgauge.statistics.noises import half_widths
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.statistics.estimate import noise_half_widths
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 RUNS = 12_000
 LOSSES = [sg.Pure(1), sg.Pure("1/20"), sg.Zcdp("1/20"), sg.Approx(1, "1/1000000")]
@@ -28,7 +28,7 @@ def alike(one: Estimate, two: Estimate) -> None:
         np.testing.assert_allclose(one.interval(confidence), two.interval(confidence), rtol=1e-12)
     np.testing.assert_allclose(one.value, two.value, rtol=1e-12)
     np.testing.assert_allclose(one.stddev, two.stddev, rtol=1e-9)
-    np.testing.assert_array_equal(one.enough, two.enough)
+    np.testing.assert_array_equal(one.reliable, two.reliable)
 
 
 @every_loss
@@ -55,17 +55,17 @@ def test_without_noise_its_count_and_sum_are_those_of_a_count_and_a_sum(loss: An
         total = Sum(loss, **plain).start(noise=SilentNoise()).step(values)
         np.testing.assert_allclose(seen.count.value, count.value, rtol=1e-12)
         np.testing.assert_allclose(seen.sum.value, total.value, rtol=1e-12)
-        assert seen.count.enough.all()
-        assert seen.sum.enough.all()
+        assert seen.count.reliable.all()
+        assert seen.sum.reliable.all()
 
 
 def many(made: Summary, values: np.ndarray, ticks: int) -> tuple[Any, float]:
     """The summaries of RUNS groups that saw these values, each under noise of its own, and their sum."""
-    run, vector = made.start(RUNS, InsecureNoise(4)), made.totals(values)
+    run, vector = made.start(RUNS, InsecureNoise(4)), made.compute_totals(values)
     totals = np.zeros((ticks, made.channels, RUNS), np.int64)
     totals[0] = vector[:, None]
     counts = np.eye(ticks, dtype=int)[0][:, None, None] * np.full(RUNS, len(values))
-    seen = run.take_all(totals, counts if made.public_counts else None).of_tick(ticks - 1)
+    seen = run.feed_totals(totals, counts if made.public_counts else None).select_tick(ticks - 1)
     return seen, float(made.grid.reals(made.grid.integers(values)).sum())
 
 
@@ -73,6 +73,7 @@ def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
     return float(((bounds[0] <= truth + 1e-9) & (truth - 1e-9 <= bounds[1])).mean())
 
 
+@pytest.mark.one_of_each
 @every_loss
 @with_squares
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
@@ -82,10 +83,10 @@ def test_counts_and_sums_have_the_error_and_the_coverage_that_were_predicted(
     made, ticks = claim(loss, bounds, squares=squares), 3
     seen, total = many(made, np.linspace(*bounds, 40), ticks)
     for name, truth in (("count", 40.0), ("sum", total)):
-        estimate, predicted = getattr(seen, name), made.stddev_of(name, ticks)
+        estimate, predicted = getattr(seen, name), made.predict_stddev(name, ticks)
         assert estimate.stddev == pytest.approx(predicted)
         low, high = estimate.interval(0.95)
-        assert (high - low) / 2 == pytest.approx(made.noise_of(name, ticks).half_width(0.95), rel=1e-3)
+        assert (high - low) / 2 == pytest.approx(made.measure_noise_at(name, ticks).half_width(0.95), rel=1e-3)
         shown = float(np.sqrt(((estimate.value - truth) ** 2).mean()))
         assert abs(shown / predicted - 1) < 0.08  # Laplace: 6 standard errors of RUNS draws
         assert abs(shown / (0.7 * predicted) - 1) > 0.08 < abs(shown / (1.3 * predicted) - 1)
@@ -112,9 +113,9 @@ def test_a_law_that_forgets_a_channel_or_a_weight_is_found() -> None:
     noises = [made.counter.noise_at(3)]
     for name, wrong, truth in (("count", (1,), 40.0), ("sum", (3, -1), total), ("sum", (10, -10), total)):
         estimate, combined = getattr(seen, name), getattr(made.moments, {"sum": "total"}.get(name, name))
-        right = half_widths(noises, 0.95, 1, combined.weights) * combined.scale
+        right = noise_half_widths(noises, 0.95, 1, combined.weights) * combined.scale
         assert covered((estimate.value - right, estimate.value + right), truth) > 0.95 - SURE
-        half = half_widths(noises, 0.95, 1, wrong) * combined.scale
+        half = noise_half_widths(noises, 0.95, 1, wrong) * combined.scale
         found = covered((estimate.value - half, estimate.value + half), truth)
         assert found < 0.95 - SURE or found > 0.97 + SURE
 
@@ -124,16 +125,16 @@ def test_one_count_for_all_costs_what_the_claim_says() -> None:
         alone = Count(loss, horizon=100, mechanism=sg.continual.Kary).stddev(7)
         for squares, factor in ((False, price), (True, with_squares)):
             made = claim(loss, squares=squares, mechanism=sg.continual.Kary)
-            assert made.stddev_of("count", 7) / alone == pytest.approx(factor, rel=2e-3)
+            assert made.predict_stddev("count", 7) / alone == pytest.approx(factor, rel=2e-3)
     mean, variance = Mean(sg.Pure(1), lower=0, upper=10), Variance(sg.Pure(1), lower=0, upper=10)
-    assert Summary(sg.Pure(1), lower=0, upper=10).reach == mean.reach
-    assert Summary(sg.Pure(1), lower=0, upper=10, squares=True).reach == variance.reach
+    assert Summary(sg.Pure(1), lower=0, upper=10).tick_sensitivity == mean.tick_sensitivity
+    assert Summary(sg.Pure(1), lower=0, upper=10, squares=True).tick_sensitivity == variance.tick_sensitivity
     for measure, like in (("mean", mean), ("variance", variance)):
         made = Summary(sg.Pure(1), lower=0, upper=10, squares=measure == "variance")
         expected: dict[str, Any] = {"count": 1000, "mean": 4}
-        assert made.stddev_of(measure, 9, **expected) == like.stddev(9, **expected)
+        assert made.predict_stddev(measure, 9, **expected) == like.stddev(9, **expected)
     rooted = Variance(sg.Pure(1), lower=0, upper=10, root=True)
-    assert made.stddev_of("stddev", 9, count=1000, variance=2) == rooted.stddev(9, 1000, variance=2)
+    assert made.predict_stddev("stddev", 9, count=1000, variance=2) == rooted.stddev(9, 1000, variance=2)
 
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
@@ -144,9 +145,9 @@ def test_a_public_count_is_exact_and_the_sum_has_no_noise_of_it(loss: Any, squar
     assert (seen.count.value == 40).all()
     assert (seen.count.stddev == 0).all()
     assert [bound.tolist() for bound in seen.count.interval(0.99)] == [seen.count.value.tolist()] * 2
-    assert made.stddev_of("count", 3) == 0
+    assert made.predict_stddev("count", 3) == 0
     shown = float(np.sqrt(((seen.sum.value - total) ** 2).mean()))
-    assert shown == pytest.approx(made.stddev_of("sum", 3), rel=0.08)
+    assert shown == pytest.approx(made.predict_stddev("sum", 3), rel=0.08)
     assert 0.95 - SURE < covered(seen.sum.interval(0.95), total) < 0.97 + SURE
 
 
@@ -155,21 +156,21 @@ def test_power_sums_count_what_is_no_number_where_dropping_it_would_tell() -> No
     for cls in (Sum, Mean, Variance, Summary):
         for public in (False, True):
             made = cls(sg.Pure(1), lower=-2, upper=10, step=0.1, public_counts=public, unit=unit)
-            assert (made.absent is not None) == public
-            whole = made.grid.integers([0.31, 9.9] + ([made.absent / 10] * 2 if public else []))
-            sums = [np.array([(whole**power).sum()]) for power in range(made.power + 1)]
-            np.testing.assert_array_equal(made.of_power_sums(*sums).ravel(), made.totals(values))
+            assert (made.absent_place is not None) == public
+            whole = made.grid.integers([0.31, 9.9] + ([made.absent_place / 10] * 2 if public else []))
+            sums = [np.array([(whole**power).sum()]) for power in range(made.max_power + 1)]
+            np.testing.assert_array_equal(made.vectors_from_power_sums(*sums).ravel(), made.compute_totals(values))
 
 
 def test_a_spread_that_was_not_measured_is_refused() -> None:
     seen = claim().start(noise=SilentNoise()).step([1.0])
     with pytest.raises(ValueError, match=r"^measure must be one of count, sum, got 'mean'$"):
-        claim().noise_of("mean", 1)
+        claim().measure_noise_at("mean", 1)
     assert seen.names == ("count", "sum", "mean")
     for name in ("variance", "stddev"):
         with pytest.raises(AttributeError, match=rf"^squares must be True for a {name}, got False$"):
             getattr(seen, name)
-    assert repr(seen).startswith("Summaries(count=Estimate(value=array([1.")
+    assert repr(seen).startswith("SummaryEstimates(count=Estimate(value=array([1.")
     with pytest.raises(ValueError, match=r"^step must leave at most 4096 places between the bounds, got"):
         claim(squares=True, step="1/1000")
     assert claim(step="1/1000").moments.places == 10_000
@@ -177,7 +178,7 @@ def test_a_spread_that_was_not_measured_is_refused() -> None:
 
 def test_what_is_not_asked_for_is_not_worked_out() -> None:
     seen = replace(claim(squares=True).start(noise=SilentNoise()).step([1.0]))
-    told = seen.told(0.9)
+    told = seen.columns(0.9)
     assert (told["mean"].low <= told["mean"].high).all()
     assert "mean" in vars(seen)
     assert not {"count", "sum", "variance", "stddev"} & set(vars(seen))

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.statistics import Count, Extremes, Mean, Quantile, Sum, event_run
-from streamgauge.statistics.extremes_seen import cell_bounds, extremes_of, found
-from streamgauge.statistics.profile import Profile
-from streamgauge.testing import InsecureNoise, SilentNoise
+from streamgauge.statistics import Count, Extremes, Mean, Quantile, Sum
+from streamgauge.statistics import run as event_run
+from streamgauge.statistics.ordered.axis import AxisProfile
+from streamgauge.statistics.ordered.extremes import compute_cell_bounds, estimate_extremes, find_extreme_cells
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 
 def test_every_tick_is_cut_at_the_reach_of_a_tick() -> None:
@@ -17,15 +18,15 @@ def test_every_tick_is_cut_at_the_reach_of_a_tick() -> None:
     made = Sum(sg.Pure(1), lower=-2, upper=9, step=1, horizon=30, unit=sg.Tick(3))
     totals = rng.integers(-30, 30, (30, 1, 4)) * rng.integers(0, 2, (30, 1, 4))
     one, two = made.start(4, SilentNoise()), made.start(4, SilentNoise())
-    singly = np.array([one.take(vector).value for vector in totals])
-    assert two.take_all(totals).value.tolist() == singly.tolist()
+    singly = np.array([one.step_totals(vector).value for vector in totals])
+    assert two.feed_totals(totals).value.tolist() == singly.tolist()
     moved = np.abs(np.diff(singly, axis=0)).sum(axis=1)
-    assert moved.max() <= made.reach.l1 < np.abs(totals).sum(axis=2).max()
+    assert moved.max() <= made.tick_sensitivity.l1 < np.abs(totals).sum(axis=2).max()
 
 
 def test_what_cannot_be_cut_is_refused_and_the_run_goes_on() -> None:
     run = Mean(sg.Zcdp(1), lower=0, upper=1, horizon=4, unit=sg.Tick(3)).start(noise=SilentNoise())
-    for act in (lambda: run.take_all(np.ones((1, 2, 1), int)), lambda: run.take([[1], [2]])):
+    for act in (lambda: run.feed_totals(np.ones((1, 2, 1), int)), lambda: run.step_totals([[1], [2]])):
         with pytest.raises(ValueError, match=r"^totals must be of one number an event where ticks are units"):
             act()
     assert run.tick == 0
@@ -33,31 +34,26 @@ def test_what_cannot_be_cut_is_refused_and_the_run_goes_on() -> None:
 
 
 def test_public_counts_are_taken_along() -> None:
-    made = Mean(
-        sg.Pure(1), lower=0, upper=10, step=1, horizon=9, public_counts=True, unit=sg.Event(replace=True)
-    )
+    made = Mean(sg.Pure(1), lower=0, upper=10, step=1, horizon=9, public_counts=True, unit=sg.Event(replace=True))
     totals, counts = np.array([[[30, 6]], [[10, 0]], [[-40, -6]]]), np.array([[5, 1], [4, 0], [9, 1]])
     one, two = made.start(2, InsecureNoise(1)), made.start(2, InsecureNoise(1))
-    singly = [one.take(vector, count).value.tolist() for vector, count in zip(totals, counts, strict=True)]
-    assert two.take_all(totals, counts).value.tolist() == singly
-    for wrong, words in (
-        (None, "counts must be given just where"),
-        (counts[:2], "counts must be of 3 ticks"),
-    ):
+    singly = [one.step_totals(vector, count).value.tolist() for vector, count in zip(totals, counts, strict=True)]
+    assert two.feed_totals(totals, counts).value.tolist() == singly
+    for wrong, words in ((None, "counts must be given just where"), (counts[:2], "counts must be of 3 ticks")):
         with pytest.raises(ValueError, match=f"^{words}"):
-            two.take_all(totals, wrong)
+            two.feed_totals(totals, wrong)
     with pytest.raises(ValueError, match=r"^counts must be given just where they are public"):
-        Count(sg.Pure(1)).start(2, SilentNoise()).take_all(totals, counts)
+        Count(sg.Pure(1)).start(2, SilentNoise()).feed_totals(totals, counts)
 
 
 def test_an_intrusion_stays_in_the_error_of_all_ticks_after_it() -> None:
     made = Count(sg.Pure(1), horizon=168, pan_private=True)
     one, two = made.start(2, InsecureNoise(1)), made.start(2, InsecureNoise(1))
     for run in (one, two):
-        run.take([1, 1])
+        run.step_totals([1, 1])
         run.intrude()
-    singly = [one.take([1, 2]) for _ in range(20)]
-    many = two.take_all([[1, 2]] * 20)
+    singly = [one.step_totals([1, 2]) for _ in range(20)]
+    many = two.feed_totals([[1, 2]] * 20)
     assert many.value.tolist() == [release.value.tolist() for release in singly]
     assert many.stddev.tolist() == [release.stddev.tolist() for release in singly]
     assert many.stddev[-1, 0] > made.stddev(21)
@@ -66,23 +62,23 @@ def test_an_intrusion_stays_in_the_error_of_all_ticks_after_it() -> None:
 def test_pieces_are_added_up_like_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Count(sg.Pure(1), horizon=50)
     totals = np.random.default_rng(1).integers(0, 9, (50, 3))
-    whole = made.start(3, InsecureNoise(1)).take_all(totals)
-    monkeypatch.setattr(event_run, "CHUNK", 21)
-    assert made.start(3, InsecureNoise(1)).take_all(totals).value.tolist() == whole.value.tolist()
+    whole = made.start(3, InsecureNoise(1)).feed_totals(totals)
+    monkeypatch.setattr(event_run, "CHUNK_PLACES", 21)
+    assert made.start(3, InsecureNoise(1)).feed_totals(totals).value.tolist() == whole.value.tolist()
 
 
 def test_vectors_are_whole_numbers_modulo_two_to_the_64th() -> None:
     run = Count(sg.Pure(1), horizon=9).start(2, SilentNoise())
-    assert run.take_all([[2**64 + 3, 1], [1, -1]]).value.tolist() == [[3, 1], [4, 0]]
+    assert run.feed_totals([[2**64 + 3, 1], [1, -1]]).value.tolist() == [[3, 1], [4, 0]]
     with pytest.raises(ValueError, match=r"^totals must be integers, got float64$"):
-        run.take_all(np.ones((1, 2)))
+        run.feed_totals(np.ones((1, 2)))
 
 
 def held(made: Any, values: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """How often each interval of a release holds the true number, at the last of three ticks."""
     totals = np.zeros((3, made.channels, runs), np.int64)
-    totals[0] = made.totals(values)[:, None]
-    told = made.start(runs, InsecureNoise(2)).take_all(totals).told(confidence)
+    totals[0] = made.compute_totals(values)[:, None]
+    told = made.start(runs, InsecureNoise(2)).feed_totals(totals).columns(confidence)
     truth = {"min": values.min(), "max": values.max(), "0": np.sort(values)[len(values) // 2]}
     columns = {name: (column.low[-1], column.high[-1]) for name, column in told.items()}
     inside = [((low <= truth[name]) & (truth[name] <= high)).mean() for name, (low, high) in columns.items()]
@@ -104,7 +100,9 @@ def test_the_bounds_of_extremes_hold_and_tell_something(loss: Any, window: str) 
 def test_more_confidence_than_doubt_leaves_is_a_wider_interval() -> None:
     values = np.random.default_rng(1).normal(30, 4, 3000).clip(0.5, 63.5)
     made = Extremes(sg.Pure(1), lower=0, upper=64, step=1, horizon=20, window="each", doubt=0.5)
-    release = made.start(2000, InsecureNoise(2)).take(np.repeat(made.totals(values)[:, None], 2000, axis=1))
+    release = made.start(2000, InsecureNoise(2)).step_totals(
+        np.repeat(made.compute_totals(values)[:, None], 2000, axis=1)
+    )
     (low, high), (sure, wide) = release.interval(0.5), release.interval(0.999)
     assert (sure <= low).all()
     assert (wide >= high).all()
@@ -115,14 +113,14 @@ def test_bounds_that_forget_the_noise_of_extremes_are_found() -> None:
     """The broken twin: the outermost cell with a positive count."""
     made, values = Extremes(sg.Pure(1), lower=0, upper=64, step=1, horizon=20), np.full(3000, 30.5)
     noisy = made.counter.start(made.channels * 1000, InsecureNoise(2)).step(
-        np.repeat(made.totals(values), 1000)
+        np.repeat(made.compute_totals(values), 1000)
     )
     nodes = np.asarray(noisy, float).reshape(1, made.channels, 1000)
-    profile = Profile(made.axis, made.tree, nodes, [made.counter.noise_at(1)])
+    profile = AxisProfile(made.axis, made.tree, nodes, [made.counter.noise_at(1)])
     nothing = np.zeros((1, made.axis.cells + 1))
-    low, _ = cell_bounds(profile, found(profile, nothing, nothing))
+    low, _ = compute_cell_bounds(profile, find_extreme_cells(profile, nothing, nothing))
     assert (low[0, 1] <= 30.5).mean() < 0.5
-    held_low, _ = extremes_of(profile).interval(0.95)
+    held_low, _ = estimate_extremes(profile).interval(0.95)
     assert (held_low[0, 1] <= 30.5).mean() > 0.95
 
 
@@ -131,14 +129,14 @@ def test_several_quantiles_are_told_one_by_one() -> None:
     values = np.random.default_rng(1).normal(30, 4, 3000)
     run = made.start(2, InsecureNoise(1))
     release = run.step(np.repeat(values, 2), groups=np.tile([0, 1], 3000))
-    told = release.told(0.95)
+    told = release.columns(0.95)
     assert list(told) == ["0", "1", "2"] == list(made.measures)
     low, high = release.interval(0.95)
     for place, columns in enumerate(told.values()):
         assert columns.value.tolist() == release.value[place].tolist()
         assert columns.stddev.tolist() == release.stddev[place].tolist()
-        assert columns.enough.tolist() == release.enough[place].tolist()
+        assert columns.reliable.tolist() == release.reliable[place].tolist()
         assert (columns.low.tolist(), columns.high.tolist()) == (low[place].tolist(), high[place].tolist())
     single = Quantile(sg.Pure(1), q=0.5, lower=0, upper=64, step=1, horizon=20)
-    assert list(single.start(2, SilentNoise()).step().told(0.95)) == ["0"] == list(single.measures)
-    assert made.stddev_of("1", 3, count=10**4) == pytest.approx(64 / 10**4 * made.rank_stddev(3), rel=0.5)
+    assert list(single.start(2, SilentNoise()).step().columns(0.95)) == ["0"] == list(single.measures)
+    assert made.predict_stddev("1", 3, count=10**4) == pytest.approx(64 / 10**4 * made.max_rank_stddev(3), rel=0.5)

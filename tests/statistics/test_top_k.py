@@ -8,14 +8,12 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.continual import ExponentialDecay, Kary, SquareRoot
-from streamgauge.continual.mechanism import FEW
+from streamgauge.continual.mechanism import MAX_CHEAP_DRAWS
 from streamgauge.privacy import Tick
-from streamgauge.statistics.key_contributions import KeyContributions
-from streamgauge.statistics.key_table import FEWEST
-from streamgauge.statistics.keys import joined, parted, plain_keys
-from streamgauge.statistics.ranking import Ranking
-from streamgauge.statistics.top_k import TopK
-from streamgauge.testing import CountedNoise, InsecureNoise, SilentNoise
+from streamgauge.statistics.keys.discovery import MIN_COLUMNS, KeyContributions
+from streamgauge.statistics.keys.ranking import Ranking, join_keys, split_keys, to_plain_keys
+from streamgauge.statistics.keys.top_k import TopK
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 APPROX = sg.Approx(1, 1e-6)
 UNIT = sg.User(4, 3)
@@ -24,7 +22,7 @@ UNIT = sg.User(4, 3)
 def told(ranking: Ranking) -> Any:
     """All that a ranking tells, bit for bit."""
     arrays = [*ranking.counts, *(bound for pair in ranking.interval() for bound in pair)]
-    numbers = ranking.stddev, ranking.among, [array.tobytes() for array in arrays]
+    numbers = ranking.stddev, ranking.candidate_count, [array.tobytes() for array in arrays]
     return ranking.keys, numbers, repr(ranking), str(ranking)
 
 
@@ -118,30 +116,18 @@ def test_what_is_published_is_ordered_by_count_and_key_and_not_by_arrival() -> N
 
 def test_equal_keys_are_one_key_whatever_column_they_come_in() -> None:
     columns = [["a", 1], np.array(["a"]), [True, "x"], [True, 2], np.array([1], np.uint8), np.array([True])]
-    keys = [key for values in columns for key in plain_keys(TopK(APPROX, k=1).read(values)[0]).tolist()]
+    keys = [key for values in columns for key in to_plain_keys(TopK(APPROX, k=1).read_columns(values)[0]).tolist()]
     assert keys == ["a", 1, "a", 1, "x", 1, 2, 1, 1]
     assert [type(key) for key in keys if key == 1] == [int] * 5
-    hostile = [
-        0.5,
-        None,
-        [1],
-        float("nan"),
-        2**64,
-        -(2**63) - 1,
-        10**5000,
-        object(),
-        np.datetime64("2020-01-01"),
-    ]
-    assert plain_keys(TopK(APPROX, k=1).read([*hostile, "a"])[0]).tolist() == [None] * len(hostile) + ["a"]
-    assert plain_keys(np.array([0.5, 1.0])).tolist() == [None, 1]
+    hostile = [0.5, None, [1], float("nan"), 2**64, -(2**63) - 1, 10**5000, object(), np.datetime64("2020-01-01")]
+    assert to_plain_keys(TopK(APPROX, k=1).read_columns([*hostile, "a"])[0]).tolist() == [None] * len(hostile) + ["a"]
+    assert to_plain_keys(np.array([0.5, 1.0])).tolist() == [None, 1]
 
 
 def test_all_keys_are_written_and_read() -> None:
     keys: list[Any] = ["", "ä", "\ud83d\ude00", "\ud83d", "😀", 0, -(2**63), 2**64 - 1, b"", b"\x00s", "i0"]
-    assert parted(*joined(keys)) == keys
-    assert len({key if isinstance(key, int) else (type(key), key) for key in parted(*joined(keys))}) == len(
-        keys
-    )
+    assert split_keys(*join_keys(keys)) == keys
+    assert len({key if isinstance(key, int) else (type(key), key) for key in split_keys(*join_keys(keys))}) == len(keys)
 
 
 def test_at_least_so_many_events_are_needed_besides_the_threshold() -> None:
@@ -151,18 +137,18 @@ def test_at_least_so_many_events_are_needed_besides_the_threshold() -> None:
 
 def test_events_beyond_a_ticks_bound_leave_no_key() -> None:
     claim = TopK(sg.Approx(1, "1/5"), k=9, horizon=9, unit=Tick(3))
-    memory = claim.memory(1)
-    keys = claim.read([None, "a", "b", "c", "d", "e"])
-    assert len(claim.marks(keys, np.zeros(6, int), 1, memory).events) == 3
+    memory = claim.initial_memory(1)
+    keys = claim.read_columns([None, "a", "b", "c", "d", "e"])
+    assert len(claim.build_increments(keys, np.zeros(6, int), 1, memory).events) == 3
     assert memory.keys == ["a", "b", "c"]
 
 
 def test_users_keys_are_bounded_first_come() -> None:
     bounds = KeyContributions(2, 3)
     users, keys = np.array([7] * 8), np.array(["a", "b", "c", "a", "a", "a", "b", None], object)
-    assert bounds.admitted(users, keys, np.zeros(8, int)).tolist() == [0, 1, 3, 4, 6]
-    assert bounds.admitted(users[:2], keys[:2], np.zeros(2, int)).tolist() == [1]
-    assert bounds.admitted(users[:1], keys[:1], np.ones(1, int)).tolist() == []
+    assert bounds.admit_events(users, keys, np.zeros(8, int)).tolist() == [0, 1, 3, 4, 6]
+    assert bounds.admit_events(users[:2], keys[:2], np.zeros(2, int)).tolist() == [1]
+    assert bounds.admit_events(users[:1], keys[:1], np.ones(1, int)).tolist() == []
 
 
 def test_no_user_displaces_another() -> None:
@@ -171,8 +157,8 @@ def test_no_user_displaces_another() -> None:
     keys = np.array(list("abcdefgh"), object)[chance.integers(0, 8, 300)]
     together, alone = KeyContributions(3, 4), KeyContributions(3, 4)
     own = np.flatnonzero(users == 2)
-    kept = [own[alone.admitted(users[own], keys[own], groups[own])]]
-    all_kept = together.admitted(users, keys, groups)
+    kept = [own[alone.admit_events(users[own], keys[own], groups[own])]]
+    all_kept = together.admit_events(users, keys, groups)
     assert kept[0].tolist() == [place for place in all_kept if users[place] == 2]
     for user in range(5):
         mine = [(keys[place], groups[place]) for place in all_kept if users[place] == user]
@@ -218,9 +204,7 @@ def at_tick(events: dict[str, Any], tick: int) -> dict[str, Any]:
     return {name: [column[place] for place in own] for name, column in events.items() if name != "ticks"}
 
 
-@pytest.mark.parametrize(
-    "claim", discovering(), ids=lambda claim: f"{claim.window} {claim.horizon} {claim.unit}"
-)
+@pytest.mark.parametrize("claim", discovering(), ids=lambda claim: f"{claim.window} {claim.horizon} {claim.unit}")
 def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit(claim: TopK) -> None:
     events, noise = stream(12), InsecureNoise(5)
     fed = claim.start(2, InsecureNoise(5)).feed(**events, until=12)
@@ -229,8 +213,8 @@ def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit(claim: TopK) ->
         assert same(run.step(**at_tick(events, tick)), fed[tick - 1])
         run = claim.load(run.save(), noise.clone() if tick % 2 else noise)
         noise = run._state.counter._noise
-    with run._alone() as held:
-        assert held.memory.capacity == held.counter.width > FEWEST
+    with run._locked() as held:
+        assert held.memory.capacity == held.counter.width > MIN_COLUMNS
 
 
 def test_a_run_grows_without_end_and_published_keys_keep_their_counts() -> None:
@@ -253,13 +237,11 @@ GROWING: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", GROWING, ids=str)
-def test_a_counter_chosen_for_discovered_keys_makes_new_columns_with_few_draws(
-    settings: dict[str, Any],
-) -> None:
+def test_a_counter_chosen_for_discovered_keys_makes_new_columns_with_few_draws(settings: dict[str, Any]) -> None:
     claim, noise = TopK(APPROX, k=1, **settings), CountedNoise(SilentNoise())
-    assert claim.counter.sleeps_cheaply
-    claim.counter.dormant(1, claim.horizon or 10**6, noise)
-    assert noise.total <= 2 * FEW
+    assert claim.counter.cheap_zero_state
+    claim.counter.zero_state(1, claim.horizon or 10**6, noise)
+    assert noise.total <= 2 * MAX_CHEAP_DRAWS
 
 
 def test_a_new_key_among_many_costs_few_draws_a_column_and_a_twin_one_for_every_tick() -> None:
@@ -267,17 +249,17 @@ def test_a_new_key_among_many_costs_few_draws_a_column_and_a_twin_one_for_every_
     for mechanism in (None, SquareRoot):
         noise = CountedNoise(SilentNoise())
         run = TopK(APPROX, k=1, horizon=300, mechanism=mechanism).start(noise=noise)
-        run.feed(list(range(FEWEST)), ticks=[1] * FEWEST, until=299)
+        run.feed(list(range(MIN_COLUMNS)), ticks=[1] * MIN_COLUMNS, until=299)
         before = noise.total
         run.step(["one more"])
-        drawn[mechanism] = (noise.total - before) / FEWEST
-    assert drawn[None] <= FEW < 299 <= drawn[SquareRoot]
+        drawn[mechanism] = (noise.total - before) / MIN_COLUMNS
+    assert drawn[None] <= MAX_CHEAP_DRAWS < 299 <= drawn[SquareRoot]
 
 
 def test_where_no_counter_makes_columns_cheaply_and_where_one_is_named_it_is_the_best_or_that() -> None:
     decayed = TopK(APPROX, k=1, horizon=1000, window="decayed 20")
     assert isinstance(decayed.counter, ExponentialDecay)
-    assert not decayed.counter.sleeps_cheaply
+    assert not decayed.counter.cheap_zero_state
     assert isinstance(TopK(APPROX, k=1, horizon=1000, mechanism=SquareRoot).counter, SquareRoot)
 
 
@@ -304,9 +286,7 @@ def test_what_no_machine_or_float_can_hold_is_refused_in_words() -> None:
 
 
 def test_what_makes_no_claim_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^loss must be Approx where keys are discovered \(no other can hide"
-    ):
+    with pytest.raises(ValueError, match=r"^loss must be Approx where keys are discovered \(no other can hide"):
         TopK(sg.Pure(1), k=1, horizon=9)
     with pytest.raises(ValueError, match=r"^loss must be Approx where keys are discovered"):
         TopK(sg.Zcdp(1), k=1, horizon=9)

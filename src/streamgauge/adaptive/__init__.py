@@ -1,38 +1,43 @@
-"""Mechanisms that look, privately, at their data to spend noise where it matters: one claim per file."""
+"""Mechanisms that read their data privately to spend noise where it matters.
 
-from streamgauge.adaptive.adaptive import Adaptive
-from streamgauge.adaptive.bars import Bar, Unknown
-from streamgauge.adaptive.budget_absorption import BudgetAbsorption
-from streamgauge.adaptive.budget_distribution import BudgetDistribution
-from streamgauge.adaptive.cascading_buffers import CascadingBuffers
-from streamgauge.adaptive.dissimilarity import Fresh, Stale
-from streamgauge.adaptive.group_history import Grouped, GroupHistory
-from streamgauge.adaptive.grouper import Grouper
-from streamgauge.adaptive.pegasus import Pegasus
-from streamgauge.adaptive.pegasus_hierarchy import Nodes, PegasusHierarchy
-from streamgauge.adaptive.released import Released
-from streamgauge.adaptive.sparse_choice import choose, compare
-from streamgauge.adaptive.sparse_counter import SparseCounter
-from streamgauge.adaptive.w_event_sample import WEventSample
-from streamgauge.adaptive.w_event_uniform import WEventUniform
+mechanism    the base class `AdaptiveMechanism`
+estimate     releases of adaptive mechanisms, and their error bounds
+pegasus/     counts smoothed over groups of ticks
+w_event/     a budget for every window of w ticks
+sparse/      counters for few events
+"""
+
+from streamgauge.adaptive.estimate import AdaptiveRelease, ErrorBound, UnknownErrorBound
+from streamgauge.adaptive.mechanism import AdaptiveMechanism
+from streamgauge.adaptive.pegasus.grouper import Grouper
+from streamgauge.adaptive.pegasus.hierarchy import NodeRelease, PegasusHierarchy
+from streamgauge.adaptive.pegasus.pegasus import GroupedRelease, GroupHistory, Pegasus
+from streamgauge.adaptive.sparse.cascading_buffers import CascadingBuffers
+from streamgauge.adaptive.sparse.choice import choose, compare
+from streamgauge.adaptive.sparse.sparse_counter import SparseCounter
+from streamgauge.adaptive.w_event.absorption import BudgetAbsorption
+from streamgauge.adaptive.w_event.distribution import BudgetDistribution
+from streamgauge.adaptive.w_event.republish import FreshErrorBound, StaleErrorBound
+from streamgauge.adaptive.w_event.sample import WEventSample
+from streamgauge.adaptive.w_event.uniform import WEventUniform
 
 __all__ = [
-    "Adaptive",
-    "Bar",
+    "AdaptiveMechanism",
+    "AdaptiveRelease",
     "BudgetAbsorption",
     "BudgetDistribution",
     "CascadingBuffers",
-    "Fresh",
+    "ErrorBound",
+    "FreshErrorBound",
     "GroupHistory",
-    "Grouped",
+    "GroupedRelease",
     "Grouper",
-    "Nodes",
+    "NodeRelease",
     "Pegasus",
     "PegasusHierarchy",
-    "Released",
     "SparseCounter",
-    "Stale",
-    "Unknown",
+    "StaleErrorBound",
+    "UnknownErrorBound",
     "WEventSample",
     "WEventUniform",
     "choose",

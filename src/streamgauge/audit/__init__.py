@@ -1,49 +1,59 @@
-"""What a claim looks like when it is attacked: computed where it can be, measured by experiment.
+"""Attacks on privacy claims: losses are computed if possible, and measured by experiment.
+
+subject        interface of a subject
+neighbours     neighbouring streams
+verdict        the result of an audit
+catalogue      every claim of the package, as subjects
+report         `audit` of one subject and of many
+html           a report as a page
+exact/         losses by computation
+attack/        losses by experiment
+subjects/      the subjects of each family
+pipeline/      whole pipeline files
+broken/        mechanisms that must be condemned
 
 import streamgauge as sg
 
-sg.audit.audit_mechanism(sg.continual.Binary(sg.Pure(1), horizon=15), 15).measured.amount      0.96
+sg.audit.audit_mechanism(sg.continual.Binary(sg.Pure(1), horizon=15), 15).measurement.amount      0.96
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamgauge.audit.adapters import Callable
-    from streamgauge.audit.adaptive import AdaptiveSubject, Adversary, Ambush, Echo
-    from streamgauge.audit.auditing import audit, audit_mechanism
-    from streamgauge.audit.driven import DrivenSubject
-    from streamgauge.audit.exact import Worst, worst_neighbour
-    from streamgauge.audit.intruders import worst_announced, worst_intrusion
-    from streamgauge.audit.kernels import Kernel, WorstRatio, one_event, one_person, worst_ratio
-    from streamgauge.audit.measuring import measure
-    from streamgauge.audit.mechanisms import MechanismSubject
-    from streamgauge.audit.pan_private import PanPrivateSubject
-    from streamgauge.audit.pipelines import audit_pipeline
-    from streamgauge.audit.stated import StatedSubject
-    from streamgauge.audit.statistics import PublishedSubject, StatisticSubject
-    from streamgauge.audit.subject import Computed, Pair, Score, Subject
-    from streamgauge.audit.verdict import Measured, Verdict
+    from streamgauge.audit.attack.measure import measure
+    from streamgauge.audit.exact.approx_dp import ApproxDpSubject
+    from streamgauge.audit.exact.kernels import Kernel, WorstRatio, one_event, one_person, worst_ratio
+    from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
+    from streamgauge.audit.pipeline.audit import audit_pipeline
+    from streamgauge.audit.report import audit, audit_mechanism
+    from streamgauge.audit.subject import CallableSubject, ComputableSubject, Pair, Score, Subject
+    from streamgauge.audit.subjects.adversaries import Adversary, AdversarySubject, Ambush, Echo
+    from streamgauge.audit.subjects.mechanisms import ExecutionModeSubject, MechanismSubject
+    from streamgauge.audit.subjects.pan_private import PanPrivateSubject, worst_announced, worst_intrusion
+    from streamgauge.audit.subjects.statistics import PublishedSubject, StatisticSubject
+    from streamgauge.audit.verdict import Measurement, Verdict
 
 __all__ = [
-    "AdaptiveSubject",
     "Adversary",
+    "AdversarySubject",
     "Ambush",
-    "Callable",
-    "Computed",
-    "DrivenSubject",
+    "ApproxDpSubject",
+    "CallableSubject",
+    "ComputableSubject",
     "Echo",
+    "ExecutionModeSubject",
     "Kernel",
-    "Measured",
+    "Measurement",
     "MechanismSubject",
     "Pair",
     "PanPrivateSubject",
     "PublishedSubject",
     "Score",
-    "StatedSubject",
     "StatisticSubject",
     "Subject",
     "Verdict",
-    "Worst",
+    "WorstCase",
     "WorstRatio",
     "audit",
     "audit_mechanism",
@@ -58,27 +68,25 @@ __all__ = [
 ]
 
 
+MODULES = (
+    "exact.kernels",
+    "report",
+    "subject",
+    "subjects.adversaries",
+    "subjects.mechanisms",
+    "subjects.pan_private",
+    "subjects.statistics",
+    "verdict",
+)
+
+
 def __getattr__(name: str) -> Any:
-    """Opened when somebody looks: a command that audits nothing need not wait for SciPy."""
+    """Import a name when it is first used: a command that audits nothing need not wait for SciPy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "audit_pipeline":  # opens the engine, which no other name needs
-        from streamgauge.audit.pipelines import audit_pipeline
-
-        return audit_pipeline
-    from streamgauge.audit import (
-        adapters,
-        adaptive,
-        auditing,
-        driven,
-        intruders,
-        kernels,
-        statistics,
-        verdict,
-    )
-
-    rooms = (adapters, adaptive, auditing, driven, intruders, kernels, statistics, verdict)
-    return next(getattr(room, name) for room in rooms if hasattr(room, name))
+    paths = ("pipeline.audit",) if name == "audit_pipeline" else MODULES  # the engine, which no other name needs
+    modules = (import_module(f"{__name__}.{path}") for path in paths)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,39 @@
-"""Who is audited: whatever claims a loss, can be run on two neighbours, and shows something to readers."""
+"""Subjects of an audit: anything that claims a loss and can be run on two neighbours.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+Any callable is a subject: another library's measurement, a function, a remote service.
 
-from streamgauge.noise.numbers import Floats
+    CallableSubject("theirs", measurement, Pure(1), one=0, other=1)
+
+`run(data)` returns the public output of one run: a number, text, None, or these in lists or arrays of one shape. With
+`is_vectorised=True`, `run(data, runs)` returns one row for each run, which is much faster. Every output is evidence
+(see `audit.attack.outputs`). An exception is none, and ends the audit.
+
+    CallableSubject("theirs", measurement, Pure(1), *first, others=list(list_neighbours(inputs, differ_by_one)))
+
+If the worst neighbours are unknown, give many: the runs of the scan try all, and the worst is counted on other runs.
+"""
+
+from collections import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
+from functools import cached_property
+from inspect import isabstract, isclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from streamgauge.audit.attack.outputs import OutputShape, box_output, encode_outputs, stack_outputs, to_rows
+from streamgauge.continual import LinearMechanism
+from streamgauge.continual.run import build_noise
+from streamgauge.noise import Noise
+from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Loss
 
 if TYPE_CHECKING:
-    from streamgauge.audit.exact import Worst
+    from streamgauge.audit.exact.worst_case import WorstCase
 
+Settings = Mapping[str, Any]
 Score = Callable[[Floats], Floats]  # of views, one row each: the larger, the more it looks like `one`
 
 
@@ -31,34 +55,143 @@ class Subject(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What it claims to lose between the two of any pair."""
+        """The claimed loss between the two inputs of any pair."""
         ...
 
     def pairs(self) -> Sequence[Pair]:
-        """Neighbours that are worth an attack, the dearest first."""
+        """Return neighbours that are worth an attack, the worst first."""
         ...
 
     def views(self, data: Any, runs: int) -> Floats:
-        """What an attacker sees in each of so many independent runs on `data`: one row each, all of one law.
+        """Return the views of so many independent runs on `data`: one row each, all of one law.
 
-        NaN stands for what is not there.
+        NaN stands for a missing number.
         """
         ...
 
 
 @runtime_checkable
-class Computed(Protocol):
+class ComputableSubject(Protocol):
     """A subject whose worst loss can be computed as well."""
 
-    def worst(self) -> "Worst":
-        """The dearest of all neighbours, in the currency of the claim."""
+    def worst(self) -> "WorstCase":
+        """Return the worst of all neighbours, in the currency of the claim."""
         ...
 
 
 @runtime_checkable
-class Estimating(Protocol):
-    """A subject whose estimates can be computed, and held against what it states of them."""
+class EstimatingSubject(Protocol):
+    """A subject whose estimates can be computed and compared with the stated ones."""
 
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with them, a line each."""
+        """Return faults of the estimates, a line each."""
         ...
+
+
+@dataclass(frozen=True)
+class ClaimSubject:
+    """A subject that is a claim of the package; `noise` is the system's unless given."""
+
+    claim: Any
+    _: KW_ONLY
+    noise: Any = field(default=None, repr=False)
+    title: str = ""
+
+    DESCRIPTION: ClassVar[str] = ""  # follows the claim in names
+
+    @property
+    def name(self) -> str:
+        return self.title or f"{self.claim!r}{self.DESCRIPTION}"
+
+    @property
+    def loss(self) -> Loss:
+        """The claimed loss; of a linear mechanism the one that its noise is calibrated to."""
+        loss: Loss = self.claim.loss
+        return loss.additive_loss if isinstance(self.claim, LinearMechanism) else loss
+
+    @cached_property
+    def source(self) -> Noise:
+        """One source of noise for all starts of a mechanism."""
+        return self.noise if self.noise is not None else build_noise(self.claim)
+
+
+def list_settings(cls: type[Any], known: Mapping[str, Sequence[Settings]], given: set[str]) -> Sequence[Settings]:
+    """Return the settings that a class is tried with. One that needs others is an error, not an omission."""
+    needed = {each.name for each in fields(cls) if each.default is MISSING}
+    found = known.get(cls.__name__, ({},))
+    for settings in found:
+        if unknown := needed - given - {*settings}:
+            raise TypeError(f"settings of {cls.__name__} must be in the catalogue, got none of {unknown}")
+    return found
+
+
+def find_claims(package: Any, method: str, *names: str) -> dict[str, type[Any]]:
+    """Return the concrete public dataclasses of a package that have a method and some fields."""
+    found = {name: getattr(package, name) for name in package.__all__}
+    return {
+        name: cls
+        for name, cls in found.items()
+        if isclass(cls) and not isabstract(cls) and hasattr(cls, method)
+        if {"loss", *names} <= set(getattr(cls, "__dataclass_fields__", ()))
+    }
+
+
+BATCH_OUTPUTS = 10_000  # outputs that are held as they came
+MAX_REPR_CHARS = 40  # characters of an input
+
+InputPair = tuple[Any, Any]  # inputs that differ in one unit
+
+
+def list_neighbours(inputs: Iterable[Any], are_neighbours: abc.Callable[[Any, Any], bool]) -> Iterator[InputPair]:
+    """List all pairs of these inputs that are neighbours.
+
+    >>> list(list_neighbours([(), (1,), (1, 2)], lambda one, other: abs(len(one) - len(other)) == 1))
+    [((), (1,)), ((1,), (1, 2))]
+    """
+    return (both for both in combinations(inputs, 2) if are_neighbours(*both))
+
+
+@dataclass(frozen=True)
+class CallableSubject:
+    """A subject out of a callable; see the module.
+
+    >>> from streamgauge import Pure
+    >>> constant = CallableSubject("a constant", lambda data: ["same", 7, None], Pure(1), one=0, other=1)
+    >>> constant.views(0, 2).shape
+    (2, 5)
+    """
+
+    name: str
+    run: abc.Callable[..., Any] = field(repr=False)
+    loss: Loss
+    one: Any = field(repr=False)
+    other: Any = field(repr=False)
+    is_vectorised: bool = False
+    _: KW_ONLY
+    pair: str = "the two that were given"
+    evidence: Score | None = field(default=None, repr=False)  # of views as they are encoded
+    others: Sequence[InputPair] = field(default=(), repr=False)  # more neighbours, to look for the worst among
+
+    def pairs(self) -> Sequence[Pair]:
+        first = Pair(self.pair, self.one, self.other, self.evidence)
+        shown = [" and ".join(map(shorten, map(repr, both))) for both in self.others]  # inputs are synthetic
+        return [first, *(Pair(name, *both) for name, both in zip(shown, self.others, strict=True))]
+
+    def views(self, data: Any, runs: int) -> Floats:
+        shape = self.shape
+        if self.is_vectorised:
+            return encode_outputs(to_rows(self.run(data, runs), runs), shape)
+        sizes = [min(BATCH_OUTPUTS, runs - done) for done in range(0, runs, BATCH_OUTPUTS)]
+        batches = (stack_outputs([self.run(data) for _ in range(size)]) for size in sizes)
+        return np.concatenate([encode_outputs(batch, shape) for batch in batches])
+
+    @cached_property
+    def shape(self) -> OutputShape:
+        """That of one output, which all others must have: one run says it."""
+        if self.is_vectorised:
+            return to_rows(self.run(self.one, 1), 1).shape[1:]
+        return box_output(self.run(self.one)).shape
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= MAX_REPR_CHARS else f"{text[:MAX_REPR_CHARS]}.."

@@ -1,37 +1,33 @@
-"""What an audit found: the loss that was measured, beside the loss that was claimed.
+"""The result of an audit: the measured loss, compared with the claimed one.
 
 Promise
-    A claim that holds is condemned by computation never, by experiment with probability at most 1 -
-    confidence: all numbers of one `Measured` hold together with its confidence.
+    Computation never condemns a claim that holds. An experiment does with probability at most 1 - confidence: all
+    numbers of one `Measurement` hold together with its confidence.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
 
-from streamgauge.audit.exact import ROUNDING, Worst
+from streamgauge.audit.exact.worst_case import ROUNDING_TOLERANCE, WorstCase
 from streamgauge.privacy import Loss
 
-UNKNOWN = "not computed"
-WEAK = 0.5  # of the claim: an attack that shows less saw little
+NOT_COMPUTED = "not computed"
+WEAK_RATIO = 0.5  # of the claim: an attack that shows less saw little
 
 
 @dataclass(frozen=True)
-class Point:
-    """What a claim implies, and what was measured there: delta at `epsilon` is at least `shown`."""
+class CurvePoint:
+    """A point of a claim's curve: measured delta at `epsilon` is at least `measured_delta`."""
 
     epsilon: float
     delta: float
-    shown: float
-
-    @property
-    def refuted(self) -> bool:
-        return self.shown > self.delta
+    measured_delta: float
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What many runs on two neighbours show, in the currency of the claim.
+class Measurement:
+    """The loss that many runs on two neighbours show, in the currency of the claim.
 
     `amount` is epsilon under a pure claim, rho under a zCDP one, and epsilon at the claim's delta otherwise.
     """
@@ -45,12 +41,12 @@ class Measured:
     delta: float
     delta_at_claim: float  # what is shown of delta at the claimed epsilon
     seconds: float
-    points: tuple[Point, ...] = ()  # of the curve that a zCDP claim implies
+    points: tuple[CurvePoint, ...] = ()  # of the curve that a zCDP claim implies
     points_pair: str = ""  # the neighbours that they are of
 
     @property
-    def refuted(self) -> tuple[Point, ...]:
-        return tuple(point for point in self.points if point.refuted)
+    def refuted_points(self) -> tuple[CurvePoint, ...]:
+        return tuple(point for point in self.points if point.measured_delta > point.delta)
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,30 +61,30 @@ class Verdict:
     loss: Loss
     exact: float | None = None  # the worst loss over all neighbours, computed, in the same currency
     exact_pair: str = ""
-    measured: Measured | None = None
-    between: tuple[float, float] | None = None  # two numbers instead, where it is only known to lie there
-    within: float | None = None  # of a pipeline: exact in the ticks that were run, the most that can show
-    seen: tuple[str, ...] = ()  # reasons that need no number: of a pipeline, or wrong estimates
+    measurement: Measurement | None = None
+    computed_bounds: tuple[float, float] | None = None  # two numbers instead, where it is only known to lie there
+    exact_in_run: float | None = None  # of a pipeline: exact in the ticks that were run, the most that can show
+    direct_reasons: tuple[str, ...] = ()  # reasons that need no number: of a pipeline, or wrong estimates
     doubts: tuple[str, ...] = ()  # of a pipeline: what was seen, and is no reason
-    how: str = ""  # it was computed: of how many ticks
-    part: str = ""  # of the ticks that were asked for, where not all were computed
+    computed_from: str = ""  # it was computed: of how many ticks
+    computed_part: str = ""  # of the requested ticks, if not all were computed
 
     @classmethod
-    def on(
+    def build(
         cls,
         subject: str,
         loss: Loss,
-        worst: Worst | None,
-        measured: Measured | None,
+        worst: WorstCase | None,
+        measured: Measurement | None,
         faults: tuple[str, ...] = (),
     ) -> "Verdict":
-        """With what was computed, if anything was."""
+        """Build a verdict, with the computed loss if there is one."""
         if worst is None:
-            return cls(subject, loss, measured=measured, seen=faults)
+            return cls(subject, loss, measurement=measured, direct_reasons=faults)
         most = float(worst.amount)
-        exact, between = (most, None) if worst.decided else (None, (worst.floor, most))
-        rest: dict[str, Any] = {"seen": faults, "how": worst.how, "part": worst.part}
-        return cls(subject, loss, exact, str(worst), measured, between, **rest)
+        exact, between = (most, None) if worst.is_decided else (None, (worst.floor, most))
+        found = cls(subject, loss, exact, str(worst), measured, between, direct_reasons=faults)
+        return replace(found, computed_from=worst.computed_from, computed_part=worst.computed_part)
 
     @property
     def claimed(self) -> float:
@@ -96,117 +92,108 @@ class Verdict:
         return float(self.loss.amount)
 
     @property
-    def ends(self) -> tuple[float, float] | None:
+    def loss_bounds(self) -> tuple[float, float] | None:
         """Between which numbers the loss is, by computation."""
-        return self.between if self.exact is None else (self.exact, self.exact)
+        return self.computed_bounds if self.exact is None else (self.exact, self.exact)
 
     @property
-    def proved(self) -> bool:
+    def is_proved(self) -> bool:
         """The claim holds by computation."""
-        return self.ends is not None and self.ends[1] <= self._limit
+        return self.loss_bounds is not None and self.loss_bounds[1] <= self._limit
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """The claim lies between the two ends of what was computed: computation says nothing."""
-        return self.ends is not None and self.ends[0] <= self._limit < self.ends[1]
+        return self.loss_bounds is not None and self.loss_bounds[0] <= self._limit < self.loss_bounds[1]
 
     @property
-    def condemned(self) -> bool:
+    def is_condemned(self) -> bool:
         """The claim is false: by computation, or with the stated confidence."""
         return bool(self.reasons)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it is condemned, a line each."""
+        """Reasons of a condemnation, a line each."""
         found = []
-        if self.ends is not None and self.ends[0] > self._limit:
-            found.append(f"computed {self.computed} > {shown(self.claimed)} for {self.exact_pair}")
-        if self.measured is not None:
-            found += self._measured_reasons(self.measured)
-        return (*found, *self.seen)
-
-    def _measured_reasons(self, measured: Measured) -> list[str]:
-        found = []
-        if measured.amount > self.claimed:
-            found.append(f"measured {shown(measured.amount)} > {shown(self.claimed)} for {measured.pair}")
-        for point in measured.refuted:
-            told = f"delta {shown(point.shown)} > {shown(point.delta)} at epsilon {shown(point.epsilon)}"
-            found.append(f"measured {told} for {measured.points_pair}")
-        return found
+        if self.loss_bounds is not None and self.loss_bounds[0] > self._limit:
+            found.append(f"computed {self.computed_text} > {format_amount(self.claimed)} for {self.exact_pair}")
+        measured, claimed = self.measurement, format_amount(self.claimed)
+        if measured is not None and measured.amount > self.claimed:
+            found.append(f"measured {format_amount(measured.amount)} > {claimed} for {measured.pair}")
+        for point in measured.refuted_points if measured is not None else ():
+            shown = f"{format_amount(point.measured_delta)} > {format_amount(point.delta)}"
+            at = f"at epsilon {format_amount(point.epsilon)}"
+            found.append(f"measured delta {shown} {at} for {measured.points_pair}")  # type: ignore[union-attr]
+        return (*found, *self.direct_reasons)
 
     @property
     def ratio(self) -> float | None:
         """The measured loss as a part of the claim."""
-        return None if self.measured is None else self.measured.amount / self.claimed
+        return None if self.measurement is None else self.measurement.amount / self.claimed
 
     @property
-    def weak(self) -> bool:
-        """The attack showed less than half of a claim: that it holds says little."""
-        return self.ratio is not None and self.ratio < WEAK
-
-    @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The verdict in a word or two: "condemned", or "holds" with every doubt."""
-        if self.condemned:
+        if self.is_condemned:
             return "condemned"
-        doubts = [self._undecided] if self.undecided else []
+        doubts = [self._undecided_reason] if self.is_undecided else []
         doubts += self.doubts
-        doubts += ["weak: the audit saw little"] if self.weak else []
+        doubts += ["weak: the audit saw little"] if (self.ratio is not None and self.ratio < WEAK_RATIO) else []
         return f"holds ({'; '.join(doubts)})" if doubts else "holds"
 
     @property
-    def _undecided(self) -> str:
+    def _undecided_reason(self) -> str:
         """The reason why computation says nothing."""
-        if UNKNOWN not in self.how:
+        if NOT_COMPUTED not in self.computed_from:
             return "undecided by computation"
-        return self.how[self.how.index(UNKNOWN) :].replace(";", ",").partition(",")[0]
+        return self.computed_from[self.computed_from.index(NOT_COMPUTED) :].replace(";", ",").partition(",")[0]
 
     def __repr__(self) -> str:
         numbers = [f"claimed {self.loss}"]
-        numbers += [f"computed {self.computed}"] if self.computed else []
-        if self.measured is not None:
-            sure = f"with confidence {self.measured.confidence:.12g}"
-            numbers.append(f"measured at least {shown(self.measured.amount)} {sure}")
-        return "\n  ".join([f"{self.words}: {self.subject}: {', '.join(numbers)}", *self.reasons])
+        numbers += [f"computed {self.computed_text}"] if self.computed_text else []
+        if self.measurement is not None:
+            sure = f"with confidence {self.measurement.confidence:.12g}"
+            numbers.append(f"measured at least {format_amount(self.measurement.amount)} {sure}")
+        return "\n  ".join([f"{self.summary}: {self.subject}: {', '.join(numbers)}", *self.reasons])
 
     @property
     def _limit(self) -> float:
-        return self.claimed * (1 + ROUNDING)
+        return self.claimed * (1 + ROUNDING_TOLERANCE)
 
     @property
-    def computed(self) -> str:
-        """What was computed, in words: a number, or two with a dash."""
-        if self.ends is None:
+    def computed_text(self) -> str:
+        """The computed loss as text: a number, or two with a dash."""
+        if self.loss_bounds is None:
             return ""
-        told = shown(self.ends[1]) if self.exact is not None else "-".join(map(shown, self.ends))
-        return f"{told} ({self.part})" if self.part else told
+        ends = self.loss_bounds if self.exact is None else self.loss_bounds[1:]
+        shown = "-".join(map(format_amount, ends))
+        return f"{shown} ({self.computed_part})" if self.computed_part else shown
 
-    def as_json(self) -> dict[str, Any]:
-        """The keys: subject, currency, claimed, exact, exact_pair, between, undecided, proved, within,
-        computed_from, computed_part, measured (a table), condemned, reasons."""
+    def to_json(self) -> dict[str, Any]:
+        """Return a table for JSON; `measurement` is a table of its own."""
         return {
             "subject": self.subject,
             "loss": str(self.loss),
             "currency": self.loss.currency,
-            "claimed": self.claimed,
-            "exact": self.exact,
+            "claimed_loss": self.claimed,
+            "exact_loss": self.exact,
             "exact_pair": self.exact_pair,
-            "between": None if self.between is None else list(self.between),
-            "undecided": self.undecided,
-            "proved": self.proved,
-            "within": self.within,
-            "computed_from": self.how,
-            "computed_part": self.part,
-            "measured": None if self.measured is None else asdict(self.measured),
-            "condemned": self.condemned,
+            "exact_bounds": None if self.computed_bounds is None else list(self.computed_bounds),
+            "is_undecided": self.is_undecided,
+            "is_proved": self.is_proved,
+            "exact_loss_of_run": self.exact_in_run,
+            "computed_from": self.computed_from,
+            "computed_part": self.computed_part,
+            "measurement": None if self.measurement is None else asdict(self.measurement),
+            "is_condemned": self.is_condemned,
             "reasons": list(self.reasons),
             "doubts": list(self.doubts),
         }
 
 
-def shown(amount: float) -> str:
+def format_amount(amount: float) -> str:
     """
-    >>> shown(0.91234), shown(float("inf"))
+    >>> format_amount(0.91234), format_amount(float("inf"))
     ('0.9123', 'infinite')
     """
     return "infinite" if amount == inf else f"{amount:.4g}"

@@ -1,4 +1,4 @@
-"""What several commands are given."""
+"""Arguments that several commands share."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 
 
-def switch(*names: str, help: str, **settings: Any) -> Any:
-    """An option that is there or not."""
+def build_switch(*names: str, help: str, **settings: Any) -> Any:
+    """Return an option without a value."""
     return typer.Option(*names, help=help, metavar="", **settings)
 
 
-PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file, such as clinic.toml.")]
-AsJson = Annotated[bool, switch("--json", help="Print JSON instead of tables.")]
+PipelinePath = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file, such as clinic.toml.")]
+JsonOutput = Annotated[bool, build_switch("--json", help="Print JSON instead of tables.")]
 
 SOURCE_HELP = "JSON lines, CSV or Parquet, plain, .gz or .zst; or a folder of such files."

@@ -1,63 +1,57 @@
-"""`streamgauge audit`: a claim, attacked."""
+"""`streamgauge audit`: attack a claim."""
 
-import json as json_text
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamgauge.cli.arguments import AsJson, switch
-from streamgauge.cli.failures import CONDEMNED, BadArgument, bad_argument
+from streamgauge.cli.arguments import JsonOutput, build_switch
+from streamgauge.cli.errors import EXIT_CLAIM_BROKEN, BadArgumentError, raise_bad_argument
 
 if TYPE_CHECKING:
-    from streamgauge.audit.report import Report
-    from streamgauge.cli.audit_progress import Waiting
+    from streamgauge.audit.report import AuditReport
+    from streamgauge.cli.views.audit import AuditProgress
 
-RUNS, ALL_RUNS, QUICK_RUNS, QUICK_PIPELINE = 10**6, 200_000, 20_000, 6_000
-MOST_TICKS, MOST_RUN = 4096, 64  # that are computed, and run
+DEFAULT_RUNS, ALL_RUNS, QUICK_RUNS, QUICK_PIPELINE_RUNS = 10**6, 200_000, 20_000, 6_000
+MAX_TICKS, MAX_RUN_TICKS = 4096, 64  # that are computed, and run
 
-What = Annotated[
-    str | None,
-    typer.Argument(metavar="[WHAT]", help="A pipeline file, or the name of a mechanism or statistic."),
+Target = Annotated[
+    str | None, typer.Argument(metavar="[TARGET]", help="A pipeline file, or the name of a mechanism or statistic.")
 ]
 Ticks = Annotated[
     int | None,
     typer.Option(
         "--ticks",
         min=1,
-        max=MOST_TICKS,
+        max=MAX_TICKS,
         metavar="N",
-        help="Ticks of the stream: of up to 4096 the loss is computed, up to 64 are run.",
+        help="Ticks of the stream; up to 4096 are computed, up to 64 are run.",
     ),
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", metavar="E", help="The claim, by name only.")]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="R", help="The claim in zCDP, by name only.")]
-Delta = Annotated[
-    str | None, typer.Option("--delta", metavar="D", help="The delta of --epsilon, by name only.")
-]
+Delta = Annotated[str | None, typer.Option("--delta", metavar="D", help="The delta of --epsilon, by name only.")]
 UnitText = Annotated[
     str | None,
     typer.Option(
-        "--unit",
-        metavar="UNIT",
-        help="event, replace, tick:EVENTS, w_event:TICKS or user:EVENTS,TICKS; by name only.",
+        "--unit", metavar="UNIT", help="event, replace, tick:EVENTS, w_event:TICKS or user:EVENTS,TICKS; by name only."
     ),
 ]
 Runs = Annotated[
     int | None, typer.Option("--runs", min=100, metavar="N", help="Runs of each neighbour, for each subject.")
 ]
-Confidence = Annotated[
-    float, typer.Option("--confidence", metavar="P", help="With which all bounds hold together.")
+Confidence = Annotated[float, typer.Option("--confidence", metavar="P", help="Joint confidence of all bounds.")]
+Everything = Annotated[bool, build_switch("--all", help="Audit the whole package; the default without TARGET.")]
+Mutants = Annotated[bool, build_switch("--mutants", help="Audit the broken twins, which test the audit itself.")]
+Quick = Annotated[
+    bool,
+    build_switch("--quick", help="Fewer runs, looser bounds; of a file, attack only what is not computed exactly."),
 ]
-Everything = Annotated[bool, switch("--all", help="The whole package; so does no WHAT at all.")]
-Mutants = Annotated[bool, switch("--mutants", help="The broken twins, by which the audit is judged.")]
-Quick = Annotated[bool, switch("--quick", help="Fewer runs: seconds for minutes, and looser bounds.")]
-Html = Annotated[Path | None, typer.Option("--html", metavar="PAGE", help="Write a page with a plot, too.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="PAGE", help="Also write a page with a plot.")]
 
 
 def audit(  # noqa: PLR0917 - the options of a command
-    what: What = None,
+    target: Target = None,
     ticks: Ticks = None,
     epsilon: Epsilon = None,
     rho: Rho = None,
@@ -68,135 +62,146 @@ def audit(  # noqa: PLR0917 - the options of a command
     everything: Everything = False,
     mutants: Mutants = False,
     quick: Quick = False,
-    json: AsJson = False,
+    json: JsonOutput = False,
     html: Html = None,
 ) -> None:
-    """Attack a claim, and report the loss that was measured beside the loss that was claimed.
+    """Attack a claim, and report the measured loss beside the claimed loss.
 
-    A pipeline file is run as it is written, many times, on neighbouring inputs made of its declarations: what
-    its readers see is attacked. It touches nothing of the pipeline's: not its source, store, key nor sinks,
-    and nothing is charged. A mechanism or statistic is attacked by name; without a name, all of the package
-    are, and the broken twins by which the audit itself is judged.
+    A pipeline file is run many times on neighbouring inputs built from its declarations, and its published
+    releases are attacked. Its source, store, key and sinks are not used, and nothing is charged. A mechanism or
+    statistic is attacked by name. Without a name, all of the package are, and the broken twins that test the
+    audit itself.
 
-    The table has what was claimed, what was computed (exact) and what was measured: a bound from below that
-    holds with the confidence. Exit code 0: every claim holds. 3: a claim was condemned, or a broken twin was
-    not.
+    The table has the claimed loss, the computed loss (exact) and the measured loss, a lower bound at the given
+    confidence. Exit code 0: every claim holds. Exit code 3: a claim is broken, or a broken twin was not found.
 
     Examples: `streamgauge audit clinic.toml`, `streamgauge audit Binary --epsilon 0.5`
 
-    Example: `streamgauge audit --quick --html audit.html`
+    Example: `streamgauge audit --quick --html audit.html`. Reads the pipeline file only; writes the page of
+    --html.
     """
     if not 0 < confidence < 1:
-        bad_argument("--confidence", "between 0 and 1", confidence)
-    if what is not None and (everything or mutants):
-        bad_argument("--all and --mutants", "given without a name or file", what)
-    if what is not None and Path(what).is_dir():
-        bad_argument("WHAT", "a pipeline file or a name", f"the folder {what}")
-    is_file = what is not None and (what.endswith(".toml") or Path(what).exists())
-    if is_file and ticks is not None and ticks > MOST_RUN:
-        bad_argument("--ticks", f"at most {MOST_RUN} for a pipeline file, all of whose ticks are run", ticks)
+        raise_bad_argument("--confidence", "between 0 and 1", confidence)
+    if target is not None and (everything or mutants):
+        raise_bad_argument("--all and --mutants", "given without a name or file", target)
+    if target is not None and Path(target).is_dir():
+        raise_bad_argument("TARGET", "a pipeline file or a name", f"the folder {target}")
+    is_file = target is not None and (target.endswith(".toml") or Path(target).exists())
+    if is_file and ticks is not None and ticks > MAX_RUN_TICKS:
+        raise_bad_argument("--ticks", f"at most {MAX_RUN_TICKS} for a pipeline file, all of whose ticks are run", ticks)
     if html is not None and not html.absolute().parent.is_dir():
-        bad_argument("--html", "in a folder that is there", html)
+        raise_bad_argument("--html", "in a folder that is there", html)
     named = {"--epsilon": epsilon, "--rho": rho, "--delta": delta, "--unit": unit}
     for option, value in named.items():
-        if value is not None and (what is None or is_file):
-            bad_argument(option, "given with the name of a mechanism or statistic", value)
-    from streamgauge.cli.audit_progress import Waiting
+        if value is not None and (target is None or is_file):
+            raise_bad_argument(option, "given with the name of a mechanism or statistic", value)
+    from streamgauge.cli.views.audit import AuditProgress
 
-    with Waiting() as waiting:
-        if what is not None and is_file:
-            report = of_file(
-                Path(what), ticks, runs or (QUICK_PIPELINE if quick else None), confidence, waiting
-            )
-        elif what is not None:
-            count = runs or (QUICK_RUNS if quick else RUNS)
-            report = of_name(what, (ticks, epsilon, rho, delta, unit), count, confidence, waiting)
+    with AuditProgress() as waiting:
+        if target is not None and is_file:
+            count = runs or (QUICK_PIPELINE_RUNS if quick else None)
+            report = audit_file(Path(target), ticks, count, confidence, waiting, attack_computed=not quick)
+        elif target is not None:
+            count = runs or (QUICK_RUNS if quick else DEFAULT_RUNS)
+            report = audit_name(target, (ticks, epsilon, rho, delta, unit), count, confidence, waiting)
         else:
             count = runs or (QUICK_RUNS if quick else ALL_RUNS)
-            report = of_package(count, confidence, waiting, quick=quick, twins_only=mutants)
-    told(report, as_json=json, html=html)
-    if not report.clean:
-        raise typer.Exit(CONDEMNED)
+            report = audit_package(count, confidence, waiting, quick=quick, twins_only=mutants)
+    print_report(report, as_json=json, html=html)
+    if not report.is_clean:
+        raise typer.Exit(EXIT_CLAIM_BROKEN)
 
 
-def of_file(
-    path: Path, ticks: int | None, runs: int | None, confidence: float, waiting: "Waiting"
-) -> "Report":
+def audit_file(
+    path: Path,
+    ticks: int | None,
+    runs: int | None,
+    confidence: float,
+    waiting: "AuditProgress",
+    *,
+    attack_computed: bool = True,
+) -> "AuditReport":
     from time import perf_counter
 
-    from streamgauge.audit.pipelines import audit_pipeline
-    from streamgauge.audit.report import report_of
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.audit.pipeline.audit import audit_pipeline
+    from streamgauge.audit.report import build_report
+    from streamgauge.config.pipeline_file import read_pipeline
 
     begun, file = perf_counter(), read_pipeline(path)
-    verdicts = audit_pipeline(file, ticks=ticks, runs=runs, confidence=confidence, watch=waiting.for_subject)
-    return report_of(verdicts, confidence, perf_counter() - begun)
+    verdicts = audit_pipeline(
+        file,
+        ticks=ticks,
+        runs=runs,
+        attack_computed=attack_computed,
+        confidence=confidence,
+        watch=waiting.update_subject,
+    )
+    return build_report(verdicts, confidence, perf_counter() - begun)
 
 
-def of_name(
+def audit_name(
     name: str,
-    asked: tuple[int | None, str | None, str | None, str | None, str | None],
+    settings: tuple[int | None, str | None, str | None, str | None, str | None],
     runs: int,
     confidence: float,
-    waiting: "Waiting",
-) -> "Report":
-    from streamgauge.audit.catalogue import entries, names
-    from streamgauge.audit.report import report_on
-    from streamgauge.audit.tick_sets import TooManyPatterns
-    from streamgauge.cli.audit_claims import asked_for, near
+    waiting: "AuditProgress",
+) -> "AuditReport":
+    from streamgauge.audit.catalogue import list_entries, list_names
+    from streamgauge.audit.exact.worst_case import TooManyPatternsError
+    from streamgauge.audit.report import audit_entries
+    from streamgauge.cli.views.audit import parse_claim, suggest_name
 
-    known = {each.casefold(): each for each in names()}
+    known = {each.casefold(): each for each in list_names()}
     if name.casefold() not in known:
         rule = f"a pipeline file that is there, or one of {', '.join(known.values())}"
-        bad_argument("WHAT", rule, f"{name}{near(name, list(known.values()))}")
-    found = list(entries(known[name.casefold()], asked_for(*asked)))
+        raise_bad_argument("TARGET", rule, f"{name}{suggest_name(name, list(known.values()))}")
+    found = list(list_entries(known[name.casefold()], parse_claim(*settings)))
     if not found:
-        bad_argument("--epsilon, --rho and --unit", f"a claim that {name} can make", "another")
+        raise_bad_argument("--epsilon, --rho and --unit", f"a claim that {name} can make", "another")
     try:
-        return report_on(found, runs, confidence=confidence, watch=waiting.for_all)
-    except TooManyPatterns as refusal:
-        raise BadArgument(f"--ticks and --unit: {refusal}") from None
+        return audit_entries(found, runs, confidence=confidence, watch=waiting.update_all)
+    except TooManyPatternsError as refusal:
+        raise BadArgumentError(f"--ticks and --unit: {refusal}") from None
 
 
-def of_package(
-    runs: int, confidence: float, waiting: "Waiting", *, quick: bool, twins_only: bool
-) -> "Report":
-    """Half of the doubt is for the demo's own pipeline, if that is audited too."""
-    from streamgauge.audit.catalogue import entries, twins
-    from streamgauge.audit.report import report_on, share
+def audit_package(
+    runs: int, confidence: float, waiting: "AuditProgress", *, quick: bool, twins_only: bool
+) -> "AuditReport":
+    """Audit the package. Half of the failure probability is for the demo's pipeline, if that is audited too."""
+    from streamgauge.audit.catalogue import list_entries, list_twins
+    from streamgauge.audit.report import audit_entries, split_confidence
 
     if twins_only:
-        return report_on(twins(), runs, confidence=confidence, watch=waiting.for_all)
-    half = share(confidence, 2)
-    demo = demo_report(QUICK_PIPELINE if quick else None, half, waiting)
-    found = [*entries(), *twins()]
-    report = report_on(found, runs, confidence=half, watch=waiting.for_all)
-    return demo.joined(report, confidence)
+        return audit_entries(list_twins(), runs, confidence=confidence, watch=waiting.update_all)
+    half = split_confidence(confidence, 2)
+    demo = audit_demo(QUICK_PIPELINE_RUNS if quick else None, half, waiting)
+    found = [*list_entries(), *list_twins()]
+    report = audit_entries(found, runs, confidence=half, watch=waiting.update_all)
+    return demo.merge(report, confidence)
 
 
-def demo_report(runs: int | None, confidence: float, waiting: "Waiting") -> "Report":
-    """The pipeline of `streamgauge demo`, end to end."""
+def audit_demo(runs: int | None, confidence: float, waiting: "AuditProgress") -> "AuditReport":
+    """Audit the pipeline of `streamgauge demo`, end to end."""
     from tempfile import TemporaryDirectory
 
-    from streamgauge.cli.clinic import PIPELINE
+    from streamgauge.cli.demo.clinic import PIPELINE_TEXT
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "clinic.toml"
-        path.write_text(PIPELINE)
-        return of_file(path, None, runs, confidence, waiting)
+        path.write_text(PIPELINE_TEXT)
+        return audit_file(path, None, runs, confidence, waiting)
 
 
-def told(report: "Report", *, as_json: bool, html: Path | None) -> None:
-    from streamgauge.cli.audit_tables import show_report
-    from streamgauge.cli.screens import aside, screen
+def print_report(report: "AuditReport", *, as_json: bool, html: Path | None) -> None:
+    from streamgauge.cli.console import print_json, stderr, stdout
+    from streamgauge.cli.views.audit import show_report
 
     if html is not None:
-        from streamgauge.audit.page import page
+        from streamgauge.audit.html import render_page
 
-        html.write_text(page(report), encoding="utf-8")
+        html.write_text(render_page(report), encoding="utf-8")
     if as_json:
-        json_text.dump(report.as_json(), sys.stdout, indent=2)
-        sys.stdout.write("\n")
-        aside().print(report.summary, soft_wrap=True)
+        print_json(report.to_json())
+        stderr().print(report.summary, soft_wrap=True)
     else:
-        show_report(screen(), report)
+        show_report(stdout(), report)

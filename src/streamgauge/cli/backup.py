@@ -5,22 +5,25 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import PipelineFile
-from streamgauge.cli.screens import aside
+from streamgauge.cli.arguments import PipelinePath
+from streamgauge.cli.console import stderr
 
-To = Annotated[Path, typer.Argument(metavar="TO", help="A folder that does not exist yet.")]
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet.")]
 
 
-def backup(file: PipelineFile, to: To) -> None:
-    """Copy the store of a pipeline to a new folder, checked, also while a run goes on. Needs no key.
+def backup(file: PipelinePath, folder: Folder) -> None:
+    """Copy the store of a pipeline to a new folder, and check the copy.
 
-    To restore it, put it in the place of the store, and run with --rolled-back, which charges again the ticks
-    that were published since. As long as a copy exists, the key opens what the store knew then.
+    It works during a run, and needs no key. To restore the copy, put it in the place of the store, and run with
+    --accept-rollback, which charges again the ticks published since. As long as a copy exists, the key opens
+    its contents.
 
     Example: `streamgauge backup clinic.toml /mnt/backup/clinic-monday`
     """
-    from streamgauge.pipeline.backup import backup as copied
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
+    from streamgauge.store.backup import backup as copied
+    from streamgauge.store.drivers import find_driver
 
-    copied(read_pipeline(file).folder, to)
-    aside().print(f"the store of {file} was copied to {to}", soft_wrap=True)
+    checked = read_pipeline(file)
+    copied(checked.folder, folder, find_driver(checked))
+    stderr().print(f"the store of {file} was copied to {folder}", soft_wrap=True)

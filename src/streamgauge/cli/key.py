@@ -1,4 +1,4 @@
-"""`streamgauge key`: the curator's key, made and changed."""
+"""`streamgauge key`: create and rotate the curator's key."""
 
 import json
 from pathlib import Path
@@ -6,60 +6,61 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import PipelineFile
-from streamgauge.cli.failures import bad_argument
-from streamgauge.cli.screens import aside
+from streamgauge.cli.arguments import PipelinePath
+from streamgauge.cli.console import stderr
+from streamgauge.cli.errors import raise_bad_argument
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Make or change the curator's key.")
 
 KeyPath = Annotated[Path, typer.Argument(metavar="PATH", help="A file that does not exist yet.")]
-KeySource = Annotated[
-    str, typer.Option("--to", metavar="KEY", help="The new key: file:PATH, env:NAME or command:PROGRAM.")
+NewKey = Annotated[
+    str, typer.Option("--new-key", metavar="KEY", help="The new key: file:PATH, env:NAME or command:PROGRAM.")
 ]
 
 
 @app.command()
 def create(path: KeyPath) -> None:
-    """Make a new key in a new file that its owner alone can read.
+    """Create a key in a new file that only its owner can read.
 
-    The key opens what a pipeline must remember exactly; without it a run cannot go on. Keep it on another
-    disk than the store, and keep a copy: nobody can make it again.
+    The key opens the exact state of a pipeline; without it a run cannot resume. Store it on another disk than
+    the store, and make a copy: a lost key cannot be restored.
 
     Example: `streamgauge key create ~/keys/clinic.key`
     """
-    from streamgauge.pipeline.keys import create_key
+    from streamgauge.store.keys import create_key
 
     made = create_key(path.expanduser().absolute())
-    console = aside()
+    console = stderr()
     console.print(f"a new key is in {made.path}", soft_wrap=True)
     named = json.dumps(made.source, ensure_ascii=False)  # JSON's quotes are TOML's
     console.print(f"name it in the pipeline file: key = {named}", soft_wrap=True)
 
 
 @app.command()
-def rotate(file: PipelineFile, to: KeySource) -> None:
-    """Put the store of a pipeline under another key.
+def rotate(file: PipelinePath, new_key: NewKey) -> None:
+    """Encrypt the store of a pipeline under another key.
 
-    The new key must exist. Everything that is sealed is sealed anew, and the old key opens nothing of the
-    store any more; copies that were made before stay under it. Then name the new key in the pipeline file.
+    The new key must exist. All encrypted state is encrypted again, and the old key opens nothing of the store
+    any more. Earlier copies stay under the old key. Then name the new key in the pipeline file.
 
-    Example: `streamgauge key rotate clinic.toml --to file:~/keys/clinic-2.key`
+    Example: `streamgauge key rotate clinic.toml --new-key file:~/keys/clinic-2.key`
     """
-    from streamgauge.pipeline.backup import rotate as rotated
-    from streamgauge.pipeline.keys import default_key, hidden, load_key
-    from streamgauge.pipeline.lock import Lock
-    from streamgauge.pipeline.store_errors import NoStore
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
+    from streamgauge.store.backup import rotate as rotated
+    from streamgauge.store.drivers import find_driver
+    from streamgauge.store.errors import StoreNotFoundError
+    from streamgauge.store.keys import default_key, load_key, redact_key
+    from streamgauge.store.lock import Lock
 
     asked = read_pipeline(file)
     if not asked.folder.is_dir():
-        raise NoStore(asked.folder)
+        raise StoreNotFoundError(asked.folder)
     old = load_key(asked.stream.key or default_key(asked.path), asked.path.parent)
-    new = load_key(to, asked.path.parent)
+    new = load_key(new_key, asked.path.parent)
     if old.secret == new.secret:
-        bad_argument("--to", "another key", "the same")
+        raise_bad_argument("--new-key", "another key", "the same")
     with Lock(asked.folder):
-        rotated(asked.folder, old, new)
-    console = aside()
+        rotated(asked.folder, old, new, driver=find_driver(asked))
+    console = stderr()
     console.print(f"the store of {file} is under another key now", soft_wrap=True)
-    console.print(f'name it in the pipeline file: key = "{hidden(to)}"', soft_wrap=True)
+    console.print(f'name it in the pipeline file: key = "{redact_key(new_key)}"', soft_wrap=True)

@@ -1,30 +1,26 @@
-"""`streamgauge ledger`: what was charged, and what is left."""
+"""`streamgauge ledger`: charges and the remaining budget."""
 
-import json as json_text
-import sys
-
-from streamgauge.cli.arguments import AsJson, PipelineFile
-from streamgauge.cli.screens import screen
+from streamgauge.cli.arguments import JsonOutput, PipelinePath
+from streamgauge.cli.console import print_json, stdout
 
 
-def ledger(file: PipelineFile, json: AsJson = False) -> None:
-    """Show the timeline of the budget: every charge, every end, what is left, and all acts with their times.
+def ledger(file: PipelinePath, json: JsonOutput = False) -> None:
+    """Show the timeline of the budget: charges, ends, the rest, and all entries with their times.
 
-    A charge is entered before its release draws anything, and an act is never changed or removed. Reads the
-    store; needs no key and spends nothing.
+    A charge is entered before its release draws noise, and an entry is never changed or removed. It reads the
+    store, needs no key and spends nothing.
 
     Example: `streamgauge ledger clinic.toml`
     """
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.cli.ledger_tables import show_book
-    from streamgauge.pipeline.ledger_json import book_as_json
-    from streamgauge.pipeline.reading import read_book
+    from streamgauge.cli.views.ledger import show_ledger
+    from streamgauge.runtime.ledger.render import ledger_log_as_json
+    from streamgauge.runtime.published import read_ledger_log
 
-    book = read_book(checked.folder, checked.stream)
+    book = read_ledger_log(checked)
     if json:
-        json_text.dump(book_as_json(book, checked), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(ledger_log_as_json(book, checked))
     else:
-        show_book(screen(), book, checked)
+        show_ledger(stdout(), book, checked)

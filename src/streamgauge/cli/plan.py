@@ -1,38 +1,34 @@
-"""`streamgauge plan`: what a file will cost and how wrong it will be."""
-
-import json as json_text
-import sys
+"""`streamgauge plan`: predicted costs and errors of a file."""
 
 import typer
 
-from streamgauge.cli.arguments import AsJson, PipelineFile
-from streamgauge.cli.failures import REFUSED
-from streamgauge.cli.screens import screen
+from streamgauge.cli.arguments import JsonOutput, PipelinePath
+from streamgauge.cli.console import print_json, stdout
+from streamgauge.cli.errors import EXIT_REFUSED
 
 
-def plan(file: PipelineFile, json: AsJson = False) -> None:
-    """Show what each release costs and how wrong it will be, before a drop of budget is spent.
+def plan(file: PipelinePath, json: JsonOutput = False) -> None:
+    """Show the cost and the error of each release, before any budget is spent.
 
-    For each release: the mechanism that was chosen and those that came next, its loss, the standard error
-    and the 95 % half width at the first, the middle and the last tick. Then the ledger before and after, what
-    an edit of the file changes, and what is refused (exit code 2).
+    For each release: the chosen mechanism and the next best ones, the loss, the standard error and the 95 %
+    half width at the first, the middle and the last tick. Then the ledger before and after, changes since the
+    last run, and refusals (exit code 2).
 
-    Reads the file, headers and schemas of its source, which are public, and, if there is one, the public
-    side of its store. Reads no record, needs no key, spends nothing.
+    It reads the file, headers and schemas of its source, which are public, and the public part of its store, if
+    there is one. It reads no record, needs no key and spends nothing.
 
     Example: `streamgauge plan clinic.toml`
     """
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.cli.plan_tables import show_plan
-    from streamgauge.pipeline.planning import plan_of
+    from streamgauge.cli.views.plan import show_plan
+    from streamgauge.runtime.plan.plan import plan_pipeline
 
-    planned = plan_of(checked)
+    planned = plan_pipeline(checked)
     if json:
-        json_text.dump(planned.as_json(), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(planned.as_json())
     else:
-        show_plan(screen(), planned)
-    if planned.refused:
-        raise typer.Exit(REFUSED)
+        show_plan(stdout(), planned)
+    if planned.refusals:
+        raise typer.Exit(EXIT_REFUSED)

@@ -1,34 +1,34 @@
-"""`streamgauge releases`: the newest numbers, in the terminal."""
+"""`streamgauge releases`: the newest values in the terminal."""
 
 from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import PipelineFile
-from streamgauge.cli.screens import screen
+from streamgauge.cli.arguments import PipelinePath
+from streamgauge.cli.console import stdout
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="One release; all of them without it.")]
-Last = Annotated[int, typer.Option("--last", min=1, metavar="N", help="How many ticks a trend shows.")]
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="One release; default: all.")]
+Last = Annotated[int, typer.Option("--last", min=1, metavar="N", help="Number of ticks of a trend.")]
 
 
-def releases(file: PipelineFile, name: Name = None, last: Last = 60) -> None:
-    """Show the newest value of every group, with its 95 % half width, and how it got there.
+def releases(file: PipelinePath, name: Name = None, last: Last = 60) -> None:
+    """Show the newest value of every group, with its 95 % half width and its trend.
 
-    Reads the store, also while a run goes on. Needs no key and spends nothing: what is shown was published.
+    It reads the store, also during a run. It needs no key and spends nothing: the values are published.
 
     Example: `streamgauge releases clinic.toml fever_by_region --last 28`
     """
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.cli.release_tables import show_releases
-    from streamgauge.cli.stored import Stored
+    from streamgauge.cli.views.export import StoredReleases
+    from streamgauge.cli.views.releases import show_releases
 
-    console = screen()
-    with Stored(checked) as stored:
-        names = stored.names(name)
+    console = stdout()
+    with StoredReleases(checked) as stored:
+        names = stored.list_names(name)
         for each in names:
-            newest = stored.newest(each, last)
+            newest = stored.read_newest(each, last)
             show_releases(console, newest, stored.describe_absence(newest))
         if not names:
             console.print("nothing was published yet")

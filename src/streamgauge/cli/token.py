@@ -1,22 +1,22 @@
-"""`streamgauge token`: who may talk to the server of a pipeline."""
+"""`streamgauge token`: tokens of the server of a pipeline."""
 
-import json as json_text
 import sys
+from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import AsJson, PipelineFile
-from streamgauge.cli.failures import bad_argument
-from streamgauge.cli.screens import add_row, aside, grid, screen
+from streamgauge.cli.arguments import JsonOutput, PipelinePath
+from streamgauge.cli.console import add_row, build_table, print_json, stderr, stdout
+from streamgauge.cli.errors import raise_bad_argument
 
-HELP = """Make, list or revoke the tokens of readers, analysts and curators.
+COMMAND_HELP = """Make, list or revoke the tokens of readers, analysts and curators.
 
 Example: `streamgauge token create clinic.toml ana --role analyst --share 1/4`"""
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=HELP)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=COMMAND_HELP)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is: letters, digits, _ and -.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Owner of the token: letters, digits, _ and -.")]
 Role = Annotated[str, typer.Option("--role", metavar="ROLE", help="reader, analyst or curator.")]
 Share = Annotated[
     str | None, typer.Option("--share", metavar="PART", help="An analyst's part of the budget, such as 1/4.")
@@ -24,35 +24,32 @@ Share = Annotated[
 
 
 @app.command()
-def create(file: PipelineFile, name: Name, role: Role, share: Share = None) -> None:
-    """Make a token, and print it: once, since only its hash is kept.
+def create(file: PipelinePath, name: Name, role: Role, share: Share = None) -> None:
+    """Create a token, and print it once, since only its hash is stored.
 
-    A reader sees what was published. An analyst asks for releases, up to a share of the budget; the shares of
-    all analysts are at most the whole. A curator sends events and sees counters, which are private.
+    A reader reads published releases. An analyst requests releases, up to a share of the budget; the shares of
+    all analysts are at most the whole. A curator sends events and reads private counters.
 
-    Touches tokens.db in the folder clinic.streamgauge. A running server knows the token at once.
+    It touches tokens.db in the folder clinic.streamgauge. A running server accepts the token at once.
 
     Example: `streamgauge token create clinic.toml ana --role analyst --share 1/4`
     """
-    from streamgauge.query.pipeline_file import read_pipeline
-    from streamgauge.query.toml_rules import SHARE
+    from streamgauge.config.pipeline_file import read_pipeline
+    from streamgauge.config.rules import SHARE
 
     checked = read_pipeline(file)
-    part = None if share is None else SHARE.parse(share) or SHARE.parse(_number(share))
+    part = None if share is None else SHARE.parse(share) or SHARE.parse(_parse_number(share))
     if share is not None and part is None:
-        bad_argument("--share", SHARE.words, share)
-    from streamgauge.server.tokens import Tokens
+        raise_bad_argument("--share", SHARE.words, share)
+    from streamgauge.server.http.tokens import Tokens
 
-    tokens = Tokens.of(checked)
-    try:
+    with closing(Tokens.from_pipeline(checked)) as tokens:
         secret = tokens.create(name, role, part)
-    finally:
-        tokens.close()
-    aside().print(f"the token of {name}, {role}; it is not shown again:", soft_wrap=True)
+    stderr().print(f"the token of {name}, {role}; it is not shown again:", soft_wrap=True)
     sys.stdout.write(f"{secret}\n")
 
 
-def _number(text: str) -> object:
+def _parse_number(text: str) -> object:
     from decimal import Decimal, InvalidOperation
 
     try:
@@ -62,61 +59,54 @@ def _number(text: str) -> object:
 
 
 @app.command("list")
-def list_(file: PipelineFile, json: AsJson = False) -> None:
-    """Show all tokens: whose they are, their roles and shares, when they were made and revoked.
+def list_(file: PipelinePath, json: JsonOutput = False) -> None:
+    """List all tokens: names, roles, shares, and the times of creation and revocation.
 
-    Reads tokens.db in the folder clinic.streamgauge. The tokens themselves are nowhere.
+    It reads tokens.db in the folder clinic.streamgauge. The secrets are not stored.
 
     Example: `streamgauge token list clinic.toml`
     """
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.query.released import moment
-    from streamgauge.server.tokens import Tokens
+    from streamgauge.releases.release import format_utc_time
+    from streamgauge.server.http.tokens import Tokens
 
-    tokens = Tokens.of(checked)
-    try:
-        found = tokens.all()
-    finally:
-        tokens.close()
+    with closing(Tokens.from_pipeline(checked)) as tokens:
+        found = tokens.list_all()
     rows = [
         {
             "name": token.name,
             "role": token.role,
             "share": None if token.share is None else str(token.share),
-            "created": moment(token.created // 10**6 * 10**6),
-            "revoked": None if token.revoked is None else moment(token.revoked // 10**6 * 10**6),
+            "created_at": format_utc_time(token.created_at // 10**6 * 10**6),
+            "revoked_at": None if token.revoked_at is None else format_utc_time(token.revoked_at // 10**6 * 10**6),
         }
         for token in found
     ]
     if json:
-        json_text.dump(rows, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print_json(rows)
         return
-    table = grid("name", "role", "share", "created", "revoked")
+    table = build_table("name", "role", "share", "created_at", "revoked_at")
     for row in rows:
-        add_row(table, *(row[key] or "" for key in ("name", "role", "share", "created", "revoked")))
-    screen().print(table)
+        add_row(table, *(row[key] or "" for key in ("name", "role", "share", "created_at", "revoked_at")))
+    stdout().print(table)
 
 
 @app.command()
-def revoke(file: PipelineFile, name: Name) -> None:
-    """Revoke a token: it opens nothing any more, and its sessions end.
+def revoke(file: PipelinePath, name: Name) -> None:
+    """Revoke a token: it is rejected from now on, and its sessions end.
 
-    What an analyst was charged stays charged, to that name. Touches tokens.db in the folder
-    clinic.streamgauge; a running server hears of it at once.
+    Charges of an analyst stay charged to the name. It touches tokens.db in the folder clinic.streamgauge; a
+    running server rejects the token at once.
 
     Example: `streamgauge token revoke clinic.toml ana`
     """
-    from streamgauge.query.pipeline_file import read_pipeline
+    from streamgauge.config.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.server.tokens import Tokens
+    from streamgauge.server.http.tokens import Tokens
 
-    tokens = Tokens.of(checked)
-    try:
+    with closing(Tokens.from_pipeline(checked)) as tokens:
         tokens.revoke(name)
-    finally:
-        tokens.close()
-    aside().print(f"the token of {name} is revoked", soft_wrap=True)
+    stderr().print(f"the token of {name} is revoked", soft_wrap=True)

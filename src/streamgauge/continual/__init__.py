@@ -1,45 +1,54 @@
-"""Counts and sums over a stream, released at every tick: one mechanism per file, and a planner."""
+"""Counts and sums over a stream, released at every tick: one mechanism per file.
 
-from streamgauge.continual.binary import Binary
-from streamgauge.continual.bound import Bound
-from streamgauge.continual.buffered_toeplitz import BufferedToeplitz
-from streamgauge.continual.choice import Candidate, Comparison, choose, compare
-from streamgauge.continual.claim import Claim
-from streamgauge.continual.exponential_decay import ExponentialDecay
-from streamgauge.continual.hybrid import Hybrid
-from streamgauge.continual.kary import Kary
-from streamgauge.continual.mechanism import Mechanism
-from streamgauge.continual.polynomial_decay import PolynomialDecay
-from streamgauge.continual.run import HorizonPassed, Run
-from streamgauge.continual.saved import BadSave
-from streamgauge.continual.segments import Segments
-from streamgauge.continual.simple import SimpleI, SimpleII
-from streamgauge.continual.single import InsideStep, RunFailed
-from streamgauge.continual.smooth import SmoothBinary
-from streamgauge.continual.square_root import SquareRoot
+mechanism         the base classes `Mechanism` and `LinearMechanism`
+run               `Run`: a mechanism, its state and its noise
+state_io          saved runs
+strategy          the matrices C and B of a linear mechanism
+validation        checks of settings
+choice            `choose` and `compare`: the least predicted error
+trees/            mechanisms that sum noisy blocks
+factorizations/   mechanisms with correlated noise
+decay/            decayed sums
+"""
+
+from streamgauge.continual.choice import Candidate, MechanismComparison, choose, compare
+from streamgauge.continual.decay.exponential import ExponentialDecay
+from streamgauge.continual.decay.polynomial import PolynomialDecay
+from streamgauge.continual.factorizations.buffered_toeplitz import BufferedToeplitz
+from streamgauge.continual.factorizations.square_root import SquareRoot
+from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
+from streamgauge.continual.mechanism import LinearMechanism, Mechanism
+from streamgauge.continual.run import HorizonExceededError, ReentrantCallError, Run, RunFailedError
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.continual.strategy import Strategy
-from streamgauge.continual.subtractive import SubtractiveTree
-from streamgauge.continual.two_level import TwoLevel
-from streamgauge.continual.unbounded_toeplitz import UnboundedToeplitz
-from streamgauge.continual.window_sum import WindowSum
+from streamgauge.continual.trees.binary import Binary
+from streamgauge.continual.trees.hybrid import Hybrid
+from streamgauge.continual.trees.kary import Kary
+from streamgauge.continual.trees.segments import Segments
+from streamgauge.continual.trees.simple import SimpleI, SimpleII
+from streamgauge.continual.trees.smooth import SmoothBinary
+from streamgauge.continual.trees.subtractive import SubtractiveTree
+from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.window_sum import WindowSum
+from streamgauge.continual.validation import Bound
 
 __all__ = [
-    "BadSave",
     "Binary",
     "Bound",
     "BufferedToeplitz",
     "Candidate",
-    "Claim",
-    "Comparison",
     "ExponentialDecay",
-    "HorizonPassed",
+    "HorizonExceededError",
     "Hybrid",
-    "InsideStep",
+    "InvalidSaveError",
     "Kary",
+    "LinearMechanism",
     "Mechanism",
+    "MechanismComparison",
     "PolynomialDecay",
+    "ReentrantCallError",
     "Run",
-    "RunFailed",
+    "RunFailedError",
     "Segments",
     "SimpleI",
     "SimpleII",

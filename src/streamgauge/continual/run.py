@@ -1,213 +1,322 @@
-"""A run: one mechanism, its state and its source of chance, bound together for users.
+"""A run: one mechanism, its state and its source of noise, bound for users.
 
-A run is a single thread of releases (see `streamgauge.continual.single`): it cannot be copied, pickled or
-gone on with in a forked child; `save` and `load` move it. Threads that share a run take turns. A step that
-fails part of the way leaves a run that refuses to go on.
+A state and its source of noise are a single thread of releases: two copies would draw two noises for one
+sum. So a run cannot be copied or pickled and does not continue in a forked child. `save` and `load` move it.
+Threads that share a run wait for each other. Code that a step calls cannot step the same run. A step that
+fails midway leaves a run that rejects further steps, since noise may have been drawn that the state does not
+include.
 
-A pan-private run draws from the operating system inside each step and keeps nothing of it; any
+A pan-private run draws from the operating system inside each step and stores nothing of it. Any
 other run draws from a keystream, ahead of time.
+
+Freed memory is overwritten first: by `wipe_state`, and after a failed step. NumPy caches small freed arrays
+unchanged. Next to a continuing run, former contents of its registers would be a second view.
 """
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual.saved import pack
-from streamgauge.continual.settings import check_rows, check_whole, check_width
-from streamgauge.continual.single import Single
+from streamgauge.continual.state_io import pack
+from streamgauge.continual.validation import check_rows, check_whole, check_width
 from streamgauge.noise import EphemeralNoise, Ints, Noise, NoiseSum, SecureNoise
 
 if TYPE_CHECKING:
-    from streamgauge.continual.claim import Claim
+    from streamgauge.continual.mechanism import Mechanism
 
 S = TypeVar("S", bound=Any)
+
+
+class ReentrantCallError(RuntimeError):
+    """Code that a step calls used the run of that step."""
+
+
+class RunFailedError(RuntimeError):
+    """An earlier step failed midway, so this run can make no promise."""
+
+
+def wipe_state(state: Any) -> None:
+    """Overwrite the arrays of a state, a dataclass of arrays, of runs and of such dataclasses."""
+    if isinstance(state, np.ndarray):
+        state.fill(0)
+    elif isinstance(state, ExclusiveState):
+        state.wipe()
+    else:
+        for each in fields(state) if is_dataclass(state) else ():
+            wipe_state(getattr(state, each.name))
+
+
+class ExclusiveState(Generic[S]):
+    """One state for one process: `_locked` to read it, `_exclusive` to advance it."""
+
+    def __init__(self, state: S) -> None:
+        self._state: S | None = state
+        self._process = os.getpid()
+        self._lock, self._is_inside = RLock(), False  # whether an act is under way
+
+    def _check_process(self) -> None:
+        """Reject use in a forked child.
+
+        Call it before the lock, which another thread may have held when the child was forked.
+        """
+        if self._process != os.getpid():
+            raise RunFailedError("run must continue in the process that began it, got a forked child")
+
+    @contextmanager
+    def _locked(self) -> Iterator[S]:
+        """Yield the state, while no other thread has it; the block must not draw."""
+        self._check_process()
+        with self._lock:
+            self._check_not_inside()
+            if self._state is None:
+                raise RunFailedError("run must be whole to continue, got one whose last step failed")
+            try:
+                self._is_inside = True
+                yield self._state
+            finally:
+                self._is_inside = False
+
+    def _check_not_inside(self) -> None:
+        """Reject a call from inside a step.
+
+        Call it under the lock: then the running step is this thread's own.
+        """
+        if self._is_inside:
+            raise ReentrantCallError("run must be used when its step is over, got a call from inside the step")
+
+    @contextmanager
+    def _exclusive(self, check: Callable[[S], None] = lambda state: None) -> Iterator[S]:
+        """Yield the state, withdrawn until the block has succeeded.
+
+        A refusal by `check` changes nothing.
+        """
+        with self._locked() as state:
+            check(state)
+            self._state = None
+            try:
+                yield state
+            except BaseException:
+                wipe_state(state)
+                raise
+            self._state = state
+
+    def wipe(self) -> None:
+        """Overwrite the state; no step is possible afterwards."""
+        self._check_process()
+        with self._lock:
+            self._check_not_inside()
+            state, self._state = self._state, None
+            wipe_state(state)
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("a run must not be copied: two copies would draw two noises for one sum")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a run must not be pickled: use save() and load()")
+
+
 R = TypeVar("R")
-CLOSED = "open_ticks must be True to take part of a tick, got False"
-NEVER_OPEN = "open_ticks must be True to begin registers anew, got False"
-CHUNK = 2**21  # numbers worked on at once by `feed`, which keeps its memory bounded
+NOT_OPEN_MESSAGE = "open_ticks must be True to take part of a tick, got False"
+NOT_RERANDOMIZABLE_MESSAGE = "open_ticks must be True to rerandomize registers, got False"
+CHUNK_NUMBERS = 2**21  # numbers worked on at once by `feed`, which keeps its memory bounded
 
 
-class HorizonPassed(ValueError):  # noqa: N818 - named for what happened
-    """A run was asked to go past the last tick of its claim."""
+class HorizonExceededError(ValueError):
+    """A run was requested to step past the last tick of its claim."""
 
 
-class Run(Single[S], Generic[S, R]):
+class Run(ExclusiveState[S], Generic[S, R]):
     """A claim at work; make one with `mechanism.start()` or `mechanism.load(saved)`."""
 
     def __init__(
         self,
-        mechanism: "Claim[S, R]",
+        mechanism: "Mechanism[S, R]",
         width: int,
         state: S,
         noise: Noise | None,
         *,
         intrusions: int = 0,
         saves: int = 0,
-        begun_anew: int = 0,
+        rerandomizations: int = 0,
     ) -> None:
         super().__init__(state)
         self.mechanism = mechanism
         self.width = width
         self.intrusions = intrusions  # announced ones
         self.saves = saves  # how often the state was written out: each copy is one that may be looked at
-        self.begun_anew = begun_anew  # how often registers were: each time a run was lost
-        self._noise = noise if noise is not None else chance(mechanism)
+        self.rerandomizations = rerandomizations  # how often registers were: each time a run was lost
+        self._noise = noise if noise is not None else build_noise(mechanism)
 
     @classmethod
-    def new(cls, mechanism: "Claim[S, R]", width: int, noise: Noise | None) -> "Run[S, R]":
-        source = noise if noise is not None else chance(mechanism)
+    def create(cls, mechanism: "Mechanism[S, R]", width: int, noise: Noise | None) -> "Run[S, R]":
+        source = noise if noise is not None else build_noise(mechanism)
         return cls(mechanism, width, mechanism.initial(width, source), source)
 
     @property
     def record(self) -> dict[str, int]:
-        """Who may have seen the state: announced intrusions, copies written out, and runs that were lost."""
-        lost = {"begun_anew": self.begun_anew} if self.begun_anew else {}
+        """Counts of announced intrusions, saved copies and lost runs.
+
+        In each case the state may have been read.
+        """
+        lost = {"rerandomizations": self.rerandomizations} if self.rerandomizations else {}
         return {"intrusions": self.intrusions, "saves": self.saves, **lost}
 
     @property
-    def noisier(self) -> bool:
-        """Whether the noise of releases is more than the claim says of their ticks: `noise` knows it."""
-        return self.intrusions + self.begun_anew > 0
+    def has_extra_noise(self) -> bool:
+        """True if releases have more noise than the claim states; see `noise`."""
+        return self.intrusions + self.rerandomizations > 0
 
     @property
     def tick(self) -> int:
         """The number of ticks taken so far."""
-        with self._alone() as state:
+        with self._locked() as state:
             return int(state.tick)
 
-    def absorb(self, values: npt.ArrayLike) -> None:
-        """Takes part of the open tick's value of every group; for claims with `open_ticks=True`."""
+    def add_partial(self, values: npt.ArrayLike) -> None:
+        """Add part of the open tick's values; for claims with `open_ticks=True`."""
         if not self.mechanism.open_ticks:
-            raise TypeError(CLOSED)
-        vector = self._vector(values)
-        with self._taken(partial(self._ready, 1, len(vector))) as state:
-            self.mechanism.absorb(state, vector)
+            raise TypeError(NOT_OPEN_MESSAGE)
+        vector = self._parse_vector(values)
+        with self._exclusive(partial(self._check_ready, 1, len(vector))) as state:
+            self.mechanism.add_partial(state, vector)
 
-    def _vector(self, values: npt.ArrayLike) -> Ints:
-        vector = integers("values", values).reshape(-1)
+    def _parse_vector(self, values: npt.ArrayLike) -> Ints:
+        vector = parse_integers("values", values).reshape(-1)
         if vector.shape != (self.width,):
             raise ValueError(f"values must be one number per group ({self.width}), got {len(vector)}")
         return vector
 
     def step(self, values: npt.ArrayLike) -> R:
-        """Takes one tick's value of every group, or what is left of it; returns one number per group."""
-        vector = self._vector(values)
-        with self._taken(partial(self._ready, 1, len(vector))) as state:
+        """Process one tick's values, or the rest of them; return a number per group."""
+        vector = self._parse_vector(values)
+        with self._exclusive(partial(self._check_ready, 1, len(vector))) as state:
             return self.mechanism.step(state, vector, self._noise)
 
     def feed(self, block: npt.ArrayLike) -> R:
-        """Takes many ticks, one row each; returns as many rows of releases."""
-        rows = integers("block", block)
+        """Process many ticks, one row each; return as many rows of releases."""
+        rows = parse_integers("block", block)
         if rows.size == 0 and rows.ndim == 1:
             rows = rows.reshape(0, self.width)
         if rows.ndim == 1 and self.width == 1:
-            return self.mechanism.narrowed(self.feed(rows[:, None]))
+            return self.mechanism.narrow_release(self.feed(rows[:, None]))
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"block must be of shape (ticks, {self.width}), got {rows.shape}")
-        size = max(1, CHUNK // self.width)
+        size = max(1, CHUNK_NUMBERS // self.width)
         pieces = [rows[i : i + size] for i in range(0, max(1, len(rows)), size)]
-        with self._taken(partial(self._ready, len(rows), rows.shape[1])) as state:
+        with self._exclusive(partial(self._check_ready, len(rows), rows.shape[1])) as state:
             releases = [self.mechanism.feed(state, piece, self._noise) for piece in pieces]
-        return self.mechanism.joined(releases)
+        return self.mechanism.join_releases(releases)
 
     def noise(self) -> NoiseSum:
-        """The noise in the newest release, announced intrusions included."""
-        with self._alone() as state:
-            return self.mechanism.noise_now(state)
+        """Return the noise in the newest release, announced intrusions included."""
+        with self._locked() as state:
+            return self.mechanism.current_noise(state)
 
     def stddev(self) -> float:
-        """The exact standard error of the newest release."""
+        """Return the exact standard error of the newest release."""
         return self.noise().stddev
 
     def interval(
         self, value: npt.ArrayLike, confidence: float = 0.95
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Bounds for the true value of the newest release, announced intrusions included."""
+        """Return bounds for the true value of the newest release, announced intrusions included."""
         half, centre = self.noise().half_width(confidence), np.asarray(value, np.float64)
         return centre - half, centre + half
 
     def save(self) -> bytes:
-        """All that the run remembers, secrets included; `mechanism.load` goes on from it.
+        """Return all state of the run, secrets included, for `mechanism.load`.
 
-        Whoever reads the bytes has intruded. Go on from one copy only: two runs that go on from
+        A reader of the bytes is an intruder. Continue from one copy only: two runs that continue from
         the same bytes draw two noises for one sum.
         """
-        with self._alone() as state:
+        with self._locked() as state:
             self.saves += 1
             return pack(self.mechanism.identity(), self.width, self.record, state)
 
     def widen(self, more: int) -> None:
-        """Appends so many groups, which go on as if they had been there from the start and had only zeros.
+        """Append so many groups that continue as if fed zeros from the start.
 
-        When and by how much shows in the time and the memory that a run takes, if in nothing else: both must
-        be public, follow from what was released, or be a channel that whoever widens a run owns up to
-        (`TopK` does). A step that widens takes longer, and how much so depends on `sleeps_cheaply`.
+        Time and amount of widening show in the time and memory of a run. Both must be public, follow from
+        releases, or be a channel that the caller declares (`TopK` does). A step that widens takes longer, by an
+        amount that depends on `cheap_zero_state`.
         """
         check_whole("more", more)
         check_width(self.width + int(more))
         refusal = self.mechanism.widening_refusal()
         if refusal:
             raise TypeError(refusal)
-        with self._taken() as state:
-            self.mechanism.append(state, self.mechanism.dormant(int(more), state.tick, self._noise))
+        with self._exclusive() as state:
+            self.mechanism.append_groups(state, self.mechanism.zero_state(int(more), state.tick, self._noise))
             self.width += int(more)
 
     def intrude(self) -> S:
-        """An announced intrusion: noise, hand over the state, noise."""
+        """Announce an intrusion: add noise, return the state, add noise."""
         refusal = self.mechanism.intrusion_refusal()
         if refusal:
             raise TypeError(refusal)
-        with self._taken() as state:
+        with self._exclusive() as state:
             seen = self.mechanism.intrude(state, self._noise)
             self.intrusions += 1
         return seen
 
-    def begin_anew(self) -> None:
-        """Lets open registers go for what was released and fresh draws; for claims with `open_ticks=True`.
+    def rerandomize(self) -> None:
+        """Replace open registers by the last release and fresh draws.
 
-        For a run that was loaded from a save after which another went on, absorbed and was lost.
+        For claims with `open_ticks=True`, if the run was loaded from a save after which another run continued,
+        absorbed data and was lost.
         """
         if not self.mechanism.open_ticks:
-            raise TypeError(NEVER_OPEN)
-        with self._taken() as state:
-            self.mechanism.begin_anew(state, self._noise)
-            self.begun_anew += 1
+            raise TypeError(NOT_RERANDOMIZABLE_MESSAGE)
+        with self._exclusive() as state:
+            self.mechanism.rerandomize(state, self._noise)
+            self.rerandomizations += 1
 
-    def _ready(self, ticks: int, width: int, state: S) -> None:
-        """Refuses to go past the last tick of the claim, or as wide as before another thread widened it."""
+    def _check_ready(self, ticks: int, width: int, state: S) -> None:
+        """Reject a step past the horizon, or of the width before another widening."""
         if width != self.width:
             raise ValueError(f"width must be that of the run, {self.width} by now, got {width}")
         last, horizon = state.tick + ticks, self.mechanism.horizon
         if horizon is not None and last > horizon:
-            raise HorizonPassed(f"tick must be at most the horizon {horizon}, got {last}")
+            raise HorizonExceededError(f"tick must be at most the horizon {horizon}, got {last}")
 
     def __repr__(self) -> str:
         return f"<run of {self.mechanism!r}, width {self.width}>"
 
 
-def chance(mechanism: "Claim[Any, Any]") -> Noise:
-    """The source of noise that a claim needs."""
+def build_noise(mechanism: "Mechanism[Any, Any]") -> Noise:
+    """Return the source of noise that a claim needs."""
     return EphemeralNoise() if mechanism.pan_private else SecureNoise()
 
 
-def integers(name: str, values: npt.ArrayLike) -> Ints:
-    """Integers of any kind as int64, modulo 2^64; all else is refused by its type, never by its value."""
+def parse_integers(name: str, values: npt.ArrayLike) -> Ints:
+    """Return integers of any kind as int64, modulo 2^64.
+
+    Anything else is rejected by its type, never by its value.
+    """
     check_rows(name, values)
     try:
         array = np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be integers in rows of one length, got ragged rows") from None
     if array.dtype.kind in "fO" and not isinstance(values, np.ndarray):
-        array = wrapped(np.array(values, dtype=object))
+        array = wrap_integers(np.array(values, dtype=object))
     if array.dtype.kind not in "iub":
         raise ValueError(f"{name} must be integers, got {np.asarray(values).dtype}")
     return array.astype(np.int64, copy=False)
 
 
-def wrapped(numbers: npt.NDArray[np.object_]) -> npt.NDArray[Any]:
-    """Python's integers, however large, modulo 2^64; whatever else is in the list stays as it is."""
+def wrap_integers(numbers: npt.NDArray[np.object_]) -> npt.NDArray[Any]:
+    """Return Python integers of any size modulo 2^64; leave other items unchanged."""
     flat = numbers.ravel().tolist()
     if not all(isinstance(number, int | np.integer) for number in flat):
         return numbers

@@ -1,13 +1,12 @@
-"""The matrices of a linear mechanism: it releases B (C x + z), measuring with C and decoding with B.
+"""The matrices of a linear mechanism, which releases B (C x + z).
 
-For short streams a mechanism can write both matrices down, so that its claim can be checked by
-enumeration instead of by trust: column t of C is what one event at tick t moves, row t of B is how
-the release at tick t adds up what was measured.
+It measures with C and decodes with B. For short streams a mechanism can write both matrices down, so that
+enumeration can check its claim. Column t of C is the effect of one event at tick t. Row t of B is the
+combination of measurements that is released at tick t.
 
-Every row of C has noise of its own. `draws` lists, in the order in which a run of width 1 asks for
-noise, the row that each draw protects: a plain mechanism draws each row once, a pan-private one
-twice (once into the register, once at the release), so that one draw at least stands between any
-one view of the run and the data.
+Every row of C has noise of its own. `draws` lists the row that each draw protects, in the order in which a run of
+width 1 draws. A plain mechanism draws each row once, a pan-private one twice: once into the register, once at
+the release. So at least one draw protects the data in any one view of the run.
 """
 
 from dataclasses import dataclass
@@ -44,13 +43,13 @@ class Strategy:
         return self.decode @ self.measure
 
     def column(self, tick: int) -> list[Fraction]:
-        """What one event at `tick` (from 1) moves, row by row, exactly and in grid units."""
+        """Return the effect of one event at `tick`, row by row, exact in grid units."""
         cells = zip(self.measure[:, tick - 1], self.grids, strict=True)
         return [Fraction(float(cell)) * grid for cell, grid in cells]
 
 
-def side_by_side(parts: list[Strategy]) -> Strategy:
-    """The rows of several strategies over the same ticks, one after the other."""
+def stack_strategies(parts: list[Strategy]) -> Strategy:
+    """Return the rows of several strategies over the same ticks, one after the other."""
     first = np.cumsum([0, *(len(part.distributions) for part in parts)])
     return Strategy(
         np.concatenate([part.measure for part in parts]),

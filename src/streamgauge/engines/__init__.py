@@ -1,7 +1,13 @@
-"""From events to exact sums, by tick, group and cell: the embedded engine."""
+"""Engines: from records to exact sums by tick, group and cell.
 
-from streamgauge.engines.duck import DuckEngine
-from streamgauge.engines.failures import EngineFailed, OutOfMemory
-from streamgauge.engines.passes import Counts, Pass
+kinds      the engine of a pipeline file
+errors     errors without data of records
+duckdb/    the embedded engine
+"""
 
-__all__ = ["Counts", "DuckEngine", "EngineFailed", "OutOfMemory", "Pass"]
+from streamgauge.engines.duckdb.engine import DuckEngine
+from streamgauge.engines.errors import EngineError, EngineMemoryError
+from streamgauge.engines.kinds import open_engine
+from streamgauge.plan.measure import Counts, Pass
+
+__all__ = ["Counts", "DuckEngine", "EngineError", "EngineMemoryError", "Pass", "open_engine"]

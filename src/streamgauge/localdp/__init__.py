@@ -1,56 +1,73 @@
-"""Statistics of devices that trust nobody: each sends one private report; the collector only ever holds
-noise."""
+"""Statistics of devices in the local model: each device sends one private report.
 
-from streamgauge.localdp.again import Charge, DailyWithoutTotal, NoBudgetLeft, Repeat
-from streamgauge.localdp.attempts import Due, taken_by
-from streamgauge.localdp.choice import Choice, Choices, TooFewBits, choices, choose
-from streamgauge.localdp.collection import device_of
-from streamgauge.localdp.collector import Collector
-from streamgauge.localdp.count_mean_sketch import CountMeanSketch
-from streamgauge.localdp.device import Device, HandedOver
-from streamgauge.localdp.estimates import Frequencies
-from streamgauge.localdp.hadamard_count_mean_sketch import HadamardCountMeanSketch
-from streamgauge.localdp.hadamard_response import HadamardResponse
+report_bytes     reports as rows of bytes
+oracle           variance of a frequency estimate
+hashing          the public hash family
+collisions       errors by shared cells
+collector        sums of reports, and estimates
+mechanism        the base class of all protocols
+coded_reports    reports that support items
+domain           declared items
+protocols/       one protocol per file
+word_search      the search for words
+heavy_hitters    frequent words that are on no list
+windows          estimates at every tick
+choice           `choose`: the least predicted error for a report size
+wire             messages with reports
+device/          a device over time
+"""
+
+from streamgauge.localdp.choice import ProtocolChoice, ProtocolChoices, ReportBitsError, choose, compare
+from streamgauge.localdp.collector import Collector, Frequencies
+from streamgauge.localdp.device.device import Device, DeviceMovedError, PendingReport, build_device, was_accepted
+from streamgauge.localdp.device.memory import MemoryFile, MemoryInUseError
+from streamgauge.localdp.device.policy import (
+    BudgetExhaustedError,
+    ChargeEachReport,
+    DailyBudget,
+    Repeat,
+    ReportLimitError,
+    ReportTooSoonError,
+)
 from streamgauge.localdp.heavy_hitters import HeavyHitters
-from streamgauge.localdp.local_hashing import LocalHashing
-from streamgauge.localdp.memory_file import MemoryFile, MemoryInUse
-from streamgauge.localdp.oracle import Oracle
-from streamgauge.localdp.pace import NoReportLeft, TooSoon
-from streamgauge.localdp.randomised_response import RandomisedResponse
-from streamgauge.localdp.unary_encoding import UnaryEncoding
-from streamgauge.localdp.windows import Windowed
+from streamgauge.localdp.protocols.count_mean_sketch import CountMeanSketch
+from streamgauge.localdp.protocols.hadamard_count_mean_sketch import HadamardCountMeanSketch
+from streamgauge.localdp.protocols.hadamard_response import HadamardResponse
+from streamgauge.localdp.protocols.local_hashing import LocalHashing
+from streamgauge.localdp.protocols.randomised_response import RandomisedResponse
+from streamgauge.localdp.protocols.unary_encoding import UnaryEncoding
+from streamgauge.localdp.windows import WindowedCollector
 from streamgauge.localdp.word_search import Search, WordCollector
 
 __all__ = [
-    "Charge",
-    "Choice",
-    "Choices",
+    "BudgetExhaustedError",
+    "ChargeEachReport",
     "Collector",
     "CountMeanSketch",
-    "DailyWithoutTotal",
+    "DailyBudget",
     "Device",
-    "Due",
+    "DeviceMovedError",
     "Frequencies",
     "HadamardCountMeanSketch",
     "HadamardResponse",
-    "HandedOver",
     "HeavyHitters",
     "LocalHashing",
     "MemoryFile",
-    "MemoryInUse",
-    "NoBudgetLeft",
-    "NoReportLeft",
-    "Oracle",
+    "MemoryInUseError",
+    "PendingReport",
+    "ProtocolChoice",
+    "ProtocolChoices",
     "RandomisedResponse",
     "Repeat",
+    "ReportBitsError",
+    "ReportLimitError",
+    "ReportTooSoonError",
     "Search",
-    "TooFewBits",
-    "TooSoon",
     "UnaryEncoding",
-    "Windowed",
+    "WindowedCollector",
     "WordCollector",
-    "choices",
+    "build_device",
     "choose",
-    "device_of",
-    "taken_by",
+    "compare",
+    "was_accepted",
 ]

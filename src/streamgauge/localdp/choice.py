@@ -1,4 +1,4 @@
-"""The planner of this room: which protocol tells rare items best, in as many bits as a device may send.
+"""Planner of local protocols: the least error for rare items in so many bits.
 
     protocol                   items   variance a report, of a rare item         bits
     RandomisedResponse         known   (e + d - 2)/(e - 1)^2                     log2 d
@@ -8,16 +8,16 @@
     CountMeanSketch            any     r/(r - 1)^2 + 1/width + collisions        width + log2 hashes
     HadamardCountMeanSketch    any     ((e + 1)/(e - 1))^2 + collisions          1 + log2(hashes width)
 
-with e = e^epsilon, r = e^(epsilon/2) and d items. A short list is told best by RandomisedResponse, up to d =
-3 e + 2, a longer one by UnaryEncoding, or by HadamardResponse if d bits are too many; what is not known
-beforehand by LocalHashing, or by a sketch where collisions would drown it.
+with e = e^epsilon, r = e^(epsilon/2) and d items. RandomisedResponse is best for a short list, up to d = 3 e + 2.
+UnaryEncoding is best for a longer one, or HadamardResponse if d bits are too many. LocalHashing is best for items
+that are not known beforehand, or a sketch if collisions would dominate it.
 
-Collisions add `heaviest` n/(hashes width) or so to the variance a report, where no item has more than that
-part of the n reports: the sum of squares of counts is at most heaviest n^2. Hashes and width are chosen for
-that, with powers of 4 from 16 to 65,536 hashes and at most 2^26 cells in a collector.
+Collisions add about `heaviest` n/(hashes width) to the variance a report, if no item has more than that part of the
+n reports: the sum of squares of counts is at most heaviest n^2. Hashes and width are chosen for that, with powers of
+4 from 16 to 65,536 hashes and at most 2^26 cells in a collector.
 
-`choices` lists all with what they predict, and the reasons of those that are out; `choose` takes the least
-standard error and, among those within 5 % of it, the fewest bits. Nothing is read from data.
+`compare` lists all with their predictions, and the reasons of refusals. `choose` returns the least standard error
+and, among those at most 5 % above it, the fewest bits. Nothing is read from data.
 """
 
 from collections.abc import Iterable, Sequence, Sized
@@ -27,71 +27,70 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.continual.settings import check_whole
-from streamgauge.localdp.claim import LocalClaim
-from streamgauge.localdp.count_mean_sketch import CountMeanSketch
-from streamgauge.localdp.domain import MOST_ITEMS, listed_items
-from streamgauge.localdp.hadamard_count_mean_sketch import HadamardCountMeanSketch
-from streamgauge.localdp.hadamard_response import HadamardResponse
-from streamgauge.localdp.local_hashing import LocalHashing, best_width
+from streamgauge.continual.validation import check_whole
+from streamgauge.localdp.domain import MAX_ITEMS, parse_domain
+from streamgauge.localdp.mechanism import LocalMechanism
 from streamgauge.localdp.oracle import Item
-from streamgauge.localdp.randomised_response import RandomisedResponse
-from streamgauge.localdp.sketch import SketchClaim
-from streamgauge.localdp.unary_encoding import UnaryEncoding
-from streamgauge.noise.numbers import Number, rational
+from streamgauge.localdp.protocols.count_mean_sketch import CountMeanSketch, SketchMechanism
+from streamgauge.localdp.protocols.hadamard_count_mean_sketch import HadamardCountMeanSketch
+from streamgauge.localdp.protocols.hadamard_response import HadamardResponse
+from streamgauge.localdp.protocols.local_hashing import LocalHashing, best_width
+from streamgauge.localdp.protocols.randomised_response import RandomisedResponse
+from streamgauge.localdp.protocols.unary_encoding import UnaryEncoding
+from streamgauge.noise.coerce import Number, as_fraction
 from streamgauge.privacy import Pure
 
-KNOWN = (RandomisedResponse, UnaryEncoding, HadamardResponse)
-HASHED = (LocalHashing, CountMeanSketch, HadamardCountMeanSketch)
-HASHES = tuple(1 << power for power in range(4, 17, 2))
+DOMAIN_PROTOCOLS = (RandomisedResponse, UnaryEncoding, HadamardResponse)
+HASHED_PROTOCOLS = (LocalHashing, CountMeanSketch, HadamardCountMeanSketch)
+HASH_COUNTS = tuple(1 << power for power in range(4, 17, 2))
 WIDTHS = tuple(1 << power for power in range(1, 13))
-MOST_CELLS = 2**26
-AS_GOOD = 1.05  # times the least standard error: not worth more bits
-ALIKE = 1.01  # the same, among settings of one protocol
+MAX_COLLECTOR_CELLS = 2**26
+STDDEV_TOLERANCE = 1.05  # times the least standard error: not worth more bits
+SETTINGS_TOLERANCE = 1.01  # the same, among settings of one protocol
 
 
-class TooFewBits(ValueError):  # noqa: N818 - named for what it is
-    """No protocol fits into so many bits: `asked` were given, `least` are needed."""
+class ReportBitsError(ValueError):
+    """No protocol fits: reports may have `requested` bits, and need `required`."""
 
-    def __init__(self, asked: int, least: int) -> None:
-        super().__init__(f"report_bits must be at least {least} for any protocol to fit, got {asked}")
-        self.asked, self.least = asked, least
+    def __init__(self, requested: int, required: int) -> None:
+        super().__init__(f"report_bits must be at least {required} for any protocol to fit, got {requested}")
+        self.requested, self.required = requested, required
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One protocol's line: what it predicts for a rare item, or why it is out."""
+class ProtocolChoice:
+    """One protocol with its prediction for a rare item, or the reason of its refusal."""
 
     name: str
-    claim: LocalClaim | None = None
+    mechanism: LocalMechanism | None = None
     stddev: float = inf  # of the estimated count
     report_bits: int = 0
-    refused: str = ""
+    refusal: str = ""
 
     def __str__(self) -> str:
-        if self.refused:
-            return f"{self.name:<24} refused: {self.refused}"
+        if self.refusal:
+            return f"{self.name:<24} refused: {self.refusal}"
         return f"{self.name:<24} {self.stddev:>12.4g} {self.report_bits:>10}"
 
 
 @dataclass(frozen=True)
-class Choices:
-    """Protocols, least standard error first, then those refused; print it for a table."""
+class ProtocolChoices:
+    """Protocols, least standard error first, then refusals; print it for a table."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[ProtocolChoice, ...]
     reports: int
     report_bits: int | None = None
 
     @property
-    def best(self) -> LocalClaim:
-        """The fewest bits among those of hardly more than the least standard error."""
-        good = shortest((each for each in self.choices if not each.refused), AS_GOOD)
-        if good is not None and good.claim is not None:
-            return good.claim
-        least = min((each.report_bits for each in self.choices if each.claim is not None), default=None)
+    def best(self) -> LocalMechanism:
+        """The fewest bits among protocols of hardly more than the least standard error."""
+        good = find_shortest((each for each in self.choices if not each.refusal), STDDEV_TOLERANCE)
+        if good is not None and good.mechanism is not None:
+            return good.mechanism
+        least = min((each.report_bits for each in self.choices if each.mechanism is not None), default=None)
         if self.report_bits is not None and least is not None:
-            raise TooFewBits(self.report_bits, least)
-        reasons = "; ".join(f"{each.name}: {each.refused}" for each in self.choices)
+            raise ReportBitsError(self.report_bits, least)
+        reasons = "; ".join(f"{each.name}: {each.refusal}" for each in self.choices)
         raise ValueError(f"settings must be such that some protocol keeps them, got refusals ({reasons})")
 
     def __str__(self) -> str:
@@ -99,16 +98,16 @@ class Choices:
         return "\n".join([title, *map(str, self.choices)])
 
 
-def shortest(choices: Iterable[Choice], within: float) -> Choice | None:
-    """Of those within a factor of the least standard error the one of fewest bits, if there are any."""
+def find_shortest(choices: Iterable[ProtocolChoice], tolerance: float) -> ProtocolChoice | None:
+    """Return the choice of fewest bits near the least standard error, if there is any."""
     found = sorted(choices, key=lambda each: each.stddev)
-    near = [each for each in found if each.stddev <= within * found[0].stddev]
+    near = [each for each in found if each.stddev <= tolerance * found[0].stddev]
     return min(near, key=lambda each: each.report_bits, default=None)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be predicted, and within which bounds."""
+class ProtocolRequest:
+    """The settings of a prediction, and its limits."""
 
     loss: Pure
     report_bits: int | None
@@ -116,61 +115,59 @@ class Asked:
     squares: float
     seed: int
 
-    def choice(self, kind: type[LocalClaim], **settings: Any) -> Choice:
+    def evaluate(self, kind: type[LocalMechanism], **settings: Any) -> ProtocolChoice:
         try:
             claim = kind(self.loss, **settings)
         except ValueError as refusal:
-            return Choice(kind.__name__, refused=str(refusal))
+            return ProtocolChoice(kind.__name__, refusal=str(refusal))
         bits, stddev = claim.report_bits, claim.stddev(0, self.reports, self.squares)
         fits = self.report_bits is None or bits <= self.report_bits
-        return Choice(kind.__name__, claim, stddev, bits, "" if fits else f"its reports have {bits} bits")
+        return ProtocolChoice(kind.__name__, claim, stddev, bits, "" if fits else f"its reports have {bits} bits")
 
-    def known(self, domain: Any) -> list[Choice]:
-        """Those that need a list of items."""
-        if domain is None:
-            return [Choice(kind.__name__, refused="its items must be known beforehand") for kind in KNOWN]
+    def evaluate_domain(self, domain: Any) -> list[ProtocolChoice]:
+        """Return the choices of protocols that need a list of items."""
         if isinstance(domain, int | np.integer):
             check_whole("domain_size", domain, 2)
             domain = range(domain)
-        if isinstance(domain, Sized) and len(domain) > MOST_ITEMS:
-            return [Choice(kind.__name__, refused="its items must be at most 2**20") for kind in KNOWN]
-        return [self.choice(kind, items=listed_items(domain)) for kind in KNOWN]
+        refusal = "its items must be known beforehand" if domain is None else ""
+        if isinstance(domain, Sized) and len(domain) > MAX_ITEMS:
+            refusal = "its items must be at most 2**20"
+        if refusal:
+            return [ProtocolChoice(kind.__name__, refusal=refusal) for kind in DOMAIN_PROTOCOLS]
+        return [self.evaluate(kind, items=parse_domain(domain)) for kind in DOMAIN_PROTOCOLS]
 
-    def hashed(self, kind: type[SketchClaim]) -> Choice:
-        """The best hashes and width of a protocol for items of any kind; the fewest cells break a tie."""
-        sizes = sorted((hashes * width, hashes, width) for hashes in HASHES for width in self._widths(kind))
+    def find_best_hashing(self, kind: type[SketchMechanism]) -> ProtocolChoice:
+        """Return the best hashes and width of a protocol for items of any kind.
+
+        Fewest cells break a tie.
+        """
+        widths = {*WIDTHS, best_width(self.loss.epsilon)} if kind is LocalHashing else set(WIDTHS)
+        sizes = sorted((hashes * width, hashes, width) for hashes in HASH_COUNTS for width in widths)
         tried = [
-            self.choice(kind, hashes=hashes, width=width, seed=self.seed)
+            self.evaluate(kind, hashes=hashes, width=width, seed=self.seed)
             for cells, hashes, width in sizes
-            if cells <= MOST_CELLS
+            if cells <= MAX_COLLECTOR_CELLS
         ]
         fewest = min(tried, key=lambda each: each.report_bits)
-        return shortest((each for each in tried if not each.refused), ALIKE) or fewest
-
-    def _widths(self, kind: type[SketchClaim]) -> set[int]:
-        return {*WIDTHS, best_width(self.loss.epsilon)} if kind is LocalHashing else set(WIDTHS)
+        return find_shortest((each for each in tried if not each.refusal), SETTINGS_TOLERANCE) or fewest
 
 
 def choose(
-    domain_size: int | Sequence[Item] | None,
-    epsilon: Number | Pure,
-    *,
-    report_bits: int | None = None,
-    **more: Any,
-) -> LocalClaim:
-    """The protocol of least predicted error for a rare item; see the module's table.
+    domain_size: int | Sequence[Item] | None, epsilon: Number | Pure, *, report_bits: int | None = None, **more: Any
+) -> LocalMechanism:
+    """Return the protocol of least predicted error for a rare item; see the module.
 
-    `domain_size` is how many items there are (they are then 0, 1, 2, ...), or the list of them, or None if
-    nobody knows them beforehand. A report may have up to `report_bits` bits, or `TooFewBits` says how many it
-    takes. `more` is what `choices` takes: reports, heaviest, seed.
+    `domain_size` is the number of items (they are then 0, 1, 2, ...), or the list of them, or None if they are not
+    known beforehand. A report may have up to `report_bits` bits, or `ReportBitsError` states the required number.
+    `more` is for `compare`: reports, heaviest, seed.
 
     >>> choose(["red", "green", "blue"], 1)
     RandomisedResponse(loss=Pure(epsilon=1), items=('red', 'green', 'blue'))
     """
-    return choices(domain_size, epsilon, report_bits=report_bits, **more).best
+    return compare(domain_size, epsilon, report_bits=report_bits, **more).best
 
 
-def choices(
+def compare(
     domain_size: int | Sequence[Item] | None,
     epsilon: Number | Pure,
     *,
@@ -178,13 +175,13 @@ def choices(
     reports: int = 10**6,
     heaviest: Number = "1/10",
     seed: int = 0,
-) -> Choices:
-    """The table behind `choose`: predicted standard errors, bits of a report, and refusals.
+) -> ProtocolChoices:
+    """Return the table behind `choose`: standard errors, bits, refusals.
 
-    Predicted are estimates from so many `reports`, of which no item has more than the part `heaviest`; `seed`
+    Predictions are for estimates from so many `reports`, of which no item has more than the part `heaviest`. `seed`
     is that of hashes.
 
-    >>> print(choices(2600, 4, report_bits=32))
+    >>> print(compare(2600, 4, report_bits=32))
     of 1000000 reports             stddev       bits
     LocalHashing                    317.2         22
     CountMeanSketch                 611.8         32
@@ -196,11 +193,11 @@ def choices(
     check_whole("reports", reports)
     if report_bits is not None:
         check_whole("report_bits", report_bits)
-    share = rational("heaviest", heaviest)
+    share = as_fraction("heaviest", heaviest)
     if not 0 < share <= 1:
         raise ValueError(f"heaviest must be above 0 and at most 1, got {heaviest}")
     loss = epsilon if isinstance(epsilon, Pure) else Pure(epsilon)
-    asked = Asked(loss, report_bits, reports, float(share * reports**2), seed)
-    found = [*asked.known(domain_size), *map(asked.hashed, HASHED)]
-    found.sort(key=lambda each: (bool(each.refused), each.stddev))
-    return Choices(tuple(found), reports, report_bits)
+    request = ProtocolRequest(loss, report_bits, reports, float(share * reports**2), seed)
+    found = [*request.evaluate_domain(domain_size), *map(request.find_best_hashing, HASHED_PROTOCOLS)]
+    found.sort(key=lambda each: (bool(each.refusal), each.stddev))
+    return ProtocolChoices(tuple(found), reports, report_bits)

@@ -458,22 +458,22 @@ function lowest(over, under) {
 const beyond = ([a, b], [c, d]) => a * d > c * b;
 const ratio = (spent) => (spent === undefined ? [0n, 1n] : fraction(spent));
 
-// A rule: next(memory, claim, item) is a report, and what is spent once it is made; it writes nothing. left(memory,
+// A rule: next(memory, claim, item) is a report, and what is spent once it is made; it writes nothing. remaining(memory,
 // claim) is for how many more there is budget. check(memory, claim), if it is there, refuses a collection at any pace.
 
 /** Sends its first report again, whatever the item becomes: all of it together costs epsilon once. */
 export class Repeat {
-  check({ spent, collection }, { fingerprint: own }) {
+  check({ spent_epsilon: spent, collection }, { fingerprint: own }) {
     if (spent !== undefined && collection !== own) throw new OtherCollection(`collection must be the one that was reported to, ${collection}, got ${own}`);
   }
 
   next(memory, claim, item) {
     this.check(memory, claim);
-    const { spent, report } = memory;
+    const { spent_epsilon: spent, last_report: report } = memory;
     return spent === undefined ? { report: claim.privatise(item), spent: lowest(...fraction(claim.epsilon)) } : { report: unhex(report), spent };
   }
 
-  left({ spent, collection }, { fingerprint: own }) { return spent === undefined || collection === own ? Infinity : 0; }
+  remaining({ spent_epsilon: spent, collection }, { fingerprint: own }) { return spent === undefined || collection === own ? Infinity : 0; }
 }
 
 /** Draws anew each time, and is charged each time, before a report is handed out, as long as the total has room. What
@@ -484,13 +484,13 @@ export class Charge {
     this.total = total;
   }
 
-  next({ spent: before }, claim, item) {
+  next({ spent_epsilon: before }, claim, item) {
     const spent = plus(ratio(before), fraction(claim.epsilon));
     if (beyond(fraction(spent), fraction(this.total))) throw new NoBudgetLeft(`spent must be at most epsilon ${this.total}, got ${spent}`);
     return { report: claim.privatise(item), spent };
   }
 
-  left({ spent }, { epsilon }) {
+  remaining({ spent_epsilon: spent }, { epsilon }) {
     const [[a, b], [c, d], [e, f]] = [fraction(this.total), ratio(spent), fraction(epsilon)];
     return Math.max(0, Number(((a * d - c * b) * f) / (b * d * e)));
   }
@@ -540,29 +540,29 @@ export const disk = {
 export class Device {
   constructor(claim, { again = new Repeat(), name = "device", storage = disk, most = null, every = null, since = null, now = clock } = {}) {
     if (typeof claim?.privatise !== "function") throw new Error(`claim must be of claimOf(settings), got ${shown(claim)}`);
-    if (![again?.next, again?.left].every((act) => typeof act === "function")) throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
+    if (![again?.next, again?.remaining].every((act) => typeof act === "function")) throw new Error(`again must be new Repeat() or new Charge(total), got ${shown(again)}`);
     if (typeof storage?.update !== "function") throw new Error(`storage must have update(name, change), got ${shown(storage)}`);
     checkPace({ most, every, since, now });
     Object.assign(this, { claim, again, name: `streamgauge ${name}`, storage, most, every, since, now });
   }
 
-  /** A promise of {spent, left, last, key, fate, again}: epsilon of all reports so far, as "p" or "p/q"; how many may
-   * still be made; and of the last one for this collection the bytes and the Batch-Key, whether it was "taken",
-   * "refused" each time or is "unanswered", and for how many seconds it may still be sent again. */
-  async remembered() {
+  /** A promise of {spent, remaining, lastReport, key, status, retrySeconds}: epsilon of all reports so far, as "p" or
+   * "p/q"; how many may still be made; and of the last one for this collection the bytes and the Batch-Key, whether it
+   * was "accepted", "rejected" each time or is "unanswered", and for how many seconds it may still be sent again. */
+  async status() {
     return this.#turn((kept) => {
-      const { spent = "0", report, key, taken, open } = kept;
-      const left = Math.max(0, Math.min(this.again.left(kept, this.claim), (this.most ?? Infinity) - counted(this, kept)));
-      if (kept.collection !== this.claim.fingerprint) return [{ spent, left, last: null, key: null, fate: null, again: 0 }];
-      const fate = taken ? "taken" : open ? "unanswered" : "refused";
-      return [{ spent, left, last: unhex(report), key, fate, again: lasting(this, kept) }];
+      const { spent_epsilon: spent = "0", last_report: report, key } = kept;
+      const remaining = Math.max(0, Math.min(this.again.remaining(kept, this.claim), (this.most ?? Infinity) - counted(this, kept)));
+      if (kept.collection !== this.claim.fingerprint) return [{ spent, remaining, lastReport: null, key: null, status: null, retrySeconds: 0 }];
+      const status = kept.is_accepted ? "accepted" : kept.open_attempts ? "unanswered" : "rejected";
+      return [{ spent, remaining, lastReport: unhex(report), key, status, retrySeconds: lasting(this, kept) }];
     });
   }
 
   /** A promise of {report, key}: one more report, and the Batch-Key by which a server counts it once. */
   async report(item) { return this.#handed((kept) => this.#made(kept, item)); }
 
-  /** A promise of {report, key} that is to be sent now: the last one again, while it is not taken and counts once, or
+  /** A promise of {report, key} that is to be sent now: the last one again, while it is not accepted and counts once, or
    * one more; of null if there may be none. */
   async due(item) {
     return this.#handed((kept) => (lasting(this, kept) > 0 ? tried(this, kept) : this.#made(kept, item))).catch((error) => {
@@ -577,15 +577,15 @@ export class Device {
     const due = await this.due(item);
     if (due === null) return null;
     const reply = await post(message(this.claim, [due.report]), due.key);
-    await this.answered(due.key, await takenBy(reply));
+    await this.acknowledge(due.key, await wasAccepted(reply));
     return reply;
   }
 
-  /** What became of the report of a key: it was taken (true), for certain not (false), or nobody knows (null). */
-  async answered(key, taken = true) {
-    if (taken === null) return;
-    const noted = (kept) => ({ ...kept, ...(taken ? { taken: true } : { open: Math.max(0, kept.open - 1) }) });
-    await this.#turn((kept) => [null, kept.key === key ? noted(kept) : undefined]);
+  /** What became of the report of a key: it was accepted (true), for certain not (false), or nobody knows (null). */
+  async acknowledge(key, accepted = true) {
+    if (accepted === null) return;
+    const answered = (kept) => ({ ...kept, ...(accepted ? { is_accepted: true } : { open_attempts: Math.max(0, kept.open_attempts - 1) }) });
+    await this.#turn((kept) => [null, kept.key === key ? answered(kept) : undefined]);
   }
 
   /** From now on it is another device. Who is asked the same again as before loses again. */
@@ -596,13 +596,13 @@ export class Device {
     this.again.check?.(kept, this.claim);
     const pace = paced(this, kept);
     const { report, spent } = this.again.next(kept, this.claim, item);
-    return { spent, report: hex(report), collection: this.claim.fingerprint, key: freshKey(), ...pace };
+    return { spent_epsilon: spent, last_report: hex(report), collection: this.claim.fingerprint, key: freshKey(), ...pace };
   }
 
   /** What cannot be kept is not handed out: a device that forgets would be charged again and not know. */
   async #handed(change) {
-    const sent = await this.#turn((kept) => { const next = change(kept); return [{ report: unhex(next.report), key: next.key }, next]; });
-    if (!sent || !(await this.#turn(({ spent }) => [spent]))) throw new Error("storage must keep what is written, got one that does not");
+    const sent = await this.#turn((kept) => { const next = change(kept); return [{ report: unhex(next.last_report), key: next.key }, next]; });
+    if (!sent || !(await this.#turn(({ spent_epsilon: spent }) => [spent]))) throw new Error("storage must keep what is written, got one that does not");
     return sent;
   }
 
@@ -618,12 +618,12 @@ export class Device {
   }
 }
 
-/** Whether a server took what was sent, by its answer: true; false for certain; null if it may have, or there is none. */
-export async function takenBy(reply) {
+/** Whether a server accepted what was sent, by its answer: true; false for certain; null if it may have, or there is none. */
+export async function wasAccepted(reply) {
   if (!reply || reply.ok) return reply ? true : null;
   if (reply.status >= 400 && reply.status < 500) return false;
   const told = await reply.clone().json().catch(() => null);
-  return told?.error?.taken === false ? false : null;
+  return told?.error?.accepted === false ? false : null;
 }
 
 const clock = () => Date.now() / 1000;
@@ -643,25 +643,25 @@ function momentOf({ now }) {
 }
 
 /** How many reports count: those of before `since` do not. */
-const counted = ({ since }, { sent = 0, at }) => (since !== null && at < since ? 0 : sent);
+const counted = ({ since }, { reports_sent: sent = 0, last_sent_at: at }) => (since !== null && at < since ? 0 : sent);
 
 /** What is remembered of one more report, if there may be one. A clock that is set back brings none. */
 function paced(device, kept) {
   const { most, every, since } = device;
-  const [sent, { at = -Infinity }, moment] = [counted(device, kept), kept, momentOf(device)];
+  const [sent, { last_sent_at: at = -Infinity }, moment] = [counted(device, kept), kept, momentOf(device)];
   if (most !== null && sent >= most) throw new NoReportLeft(`reports must be at most ${most}, got one more`);
   const wait = Math.max(since ?? moment, every === null ? moment : at + every) - moment;
   if (wait > 0) throw Object.assign(new TooSoon(`report must be ${Number(wait.toPrecision(6))} seconds later, got one now`), { wait });
-  return { sent: sent + 1, at: Math.max(at, moment), taken: false, open: 1, tried: moment };
+  return { reports_sent: sent + 1, last_sent_at: Math.max(at, moment), is_accepted: false, open_attempts: 1, first_attempt_at: moment };
 }
 
-// Of the last report: `open` attempts to send it have no answer, and the first of them was `tried` at a moment. A server
+// Of the last report: `open_attempts` to send it have no answer, and the first of them was at `first_attempt_at`. A server
 // remembers its key for ten minutes after that, of which one is left to the road: later it might be counted twice.
 const AGAIN = 540;
 
 /** For how many seconds the last report may be sent again. */
-function lasting(device, { collection, at, taken, open, tried: first }) {
-  if (collection !== device.claim.fingerprint || taken || (device.since !== null && at < device.since)) return 0;
+function lasting(device, { collection, last_sent_at: at, is_accepted: accepted, open_attempts: open, first_attempt_at: first }) {
+  if (collection !== device.claim.fingerprint || accepted || (device.since !== null && at < device.since)) return 0;
   const waited = open ? momentOf(device) - first : -Infinity;
   return open && waited < 0 ? 0 : Math.max(0, AGAIN - waited);
 }
@@ -669,7 +669,8 @@ function lasting(device, { collection, at, taken, open, tried: first }) {
 /** One more attempt; it may be the one that arrives, so the pace goes on from it. */
 function tried(device, kept) {
   const moment = momentOf(device);
-  return { ...kept, at: Math.max(kept.at, moment), open: kept.open + 1, tried: kept.open ? kept.tried : moment };
+  const first = kept.open_attempts ? kept.first_attempt_at : moment;
+  return { ...kept, last_sent_at: Math.max(kept.last_sent_at, moment), open_attempts: kept.open_attempts + 1, first_attempt_at: first };
 }
 
 /** A memory as it was written; what was spent is in each, so that none is read as less than it is. */
@@ -677,10 +678,10 @@ function memoryOf(text) {
   if (text === null) return {};
   try {
     const kept = JSON.parse(text);
-    fraction(kept.spent);
-    const texts = /^([0-9a-f]{2})+ [0-9a-f]{8} [0-9a-f]{32}$/.test(`${kept.report} ${kept.collection} ${kept.key}`);
-    const numbers = whole(1, 2 ** 53 - 1)(kept.sent) && whole(0, 2 ** 53 - 1)(kept.open) && [kept.at, kept.tried].every(Number.isFinite);
-    if (texts && numbers && typeof kept.taken === "boolean") return kept;
+    fraction(kept.spent_epsilon);
+    const texts = /^([0-9a-f]{2})+ [0-9a-f]{8} [0-9a-f]{32}$/.test(`${kept.last_report} ${kept.collection} ${kept.key}`);
+    const numbers = whole(1, 2 ** 53 - 1)(kept.reports_sent) && whole(0, 2 ** 53 - 1)(kept.open_attempts) && [kept.last_sent_at, kept.first_attempt_at].every(Number.isFinite);
+    if (texts && numbers && typeof kept.is_accepted === "boolean") return kept;
   } catch { /* said below, of any such text */ }
   throw new BadMemory("memory must be what this device wrote, got other text");
 }
@@ -690,8 +691,8 @@ function memoryOf(text) {
 export function deviceOf(collection, column, { agreed, name = column, storage, now } = {}) {
   const columns = collection?.columns ?? {};
   if (!Object.hasOwn(columns, column)) throw new Error(`column must be one of ${Object.keys(columns).join(", ")}, got ${shown(column)}`);
-  const { settings, again, reports_per_user: most } = columns[column];
-  if (!["repeat", "charge"].includes(again)) throw new Error(`again must be repeat or charge, got ${shown(again)}`);
+  const { settings, on_repeat: again, reports_per_user: most } = columns[column];
+  if (!["repeat", "charge"].includes(again)) throw new Error(`on_repeat must be repeat or charge, got ${shown(again)}`);
   if (!whole(1, 2 ** 53 - 1)(most)) throw new Error(`reports_per_user must be a whole number from 1 on, got ${shown(most)}`);
   const claim = claimOf(settings);
   const [over, under] = fraction(claim.epsilon);

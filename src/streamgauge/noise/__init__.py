@@ -1,7 +1,19 @@
-"""Exact noise: entropy, discrete Laplace and Gaussian draws, sums of draws, and the integer grid."""
+"""Exact noise: entropy, discrete Laplace and Gaussian draws, sums, the grid.
 
-from streamgauge.noise.bernoulli import bernoulli_exp
-from streamgauge.noise.chance import Chance
+entropy          AES-256-CTR keystream keyed by the operating system
+source           `Noise`, the injected source of draws, and its real implementations
+sampler          exact draws from a discrete law, vectorised
+sampler_table    precomputed table of one law
+bernoulli        exact Bernoulli and uniform integer draws
+distributions    the two laws for users: draws, probabilities, tails, variances
+noise_sum        sums of weighted draws and their error bars
+terms            terms of such a sum
+tail_bounds      Chernoff bounds, normal tails, exact inversion
+grid             real numbers to integers, item by item
+coerce           numbers from untyped input
+"""
+
+from streamgauge.noise.bernoulli import RandomSource, bernoulli_exp
 from streamgauge.noise.distributions import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -10,15 +22,13 @@ from streamgauge.noise.distributions import (
     laplace_variance,
 )
 from streamgauge.noise.entropy import Entropy, EntropyError, Keystream
-from streamgauge.noise.grid import Grid
-from streamgauge.noise.laws import Ints
+from streamgauge.noise.grid import Grid, VectorGrid
+from streamgauge.noise.noise_sum import NoiseSum
+from streamgauge.noise.sampler_table import Ints
 from streamgauge.noise.source import EphemeralNoise, Noise, SecureNoise
-from streamgauge.noise.sums import NoiseSum
 from streamgauge.noise.terms import Term
-from streamgauge.noise.vectors import VectorGrid
 
 __all__ = [
-    "Chance",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Distribution",
@@ -30,6 +40,7 @@ __all__ = [
     "Keystream",
     "Noise",
     "NoiseSum",
+    "RandomSource",
     "SecureNoise",
     "Term",
     "VectorGrid",

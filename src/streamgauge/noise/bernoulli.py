@@ -1,47 +1,182 @@
-"""Bernoulli draws whose probability is a real number known only by enclosures, and yet exact.
+"""Exact Bernoulli draws, uniform integers, and randomised-response probabilities.
 
-A draw compares a uniform U in [0, 1), revealed bit by bit, with a threshold p enclosed ever more tightly.
-As soon as the known bits of U and the enclosure of p do not overlap the comparison is certain; until then
-both are refined. An undecided prefix of n bits has probability at most about 2^-n, so the loop ends with
-probability 1, and the answer is that of the infinite comparison U < p: P(True) = p exactly.
+Real probabilities
+    `draw_below` compares a uniform U in [0, 1), revealed bit by bit, with enclosures of p.
+    Both are refined until they do not overlap. The result is that of the infinite comparison U < p, so
+    P(True) = p exactly. An undecided prefix of n bits has probability about 2^-n, so the loop ends with
+    probability 1.
+
+Rational probabilities
+    `bernoulli` compares U with p in words of 32 bits. Let p 2^32 = k + r. A first word below k gives 1, a
+    word above k gives 0. The word k itself, of probability 2^-32, gives a draw of probability r.
+    So P(1) = p exactly, and a probability k/2^32 takes one word a draw.
+    `uniform_int` takes a word below the largest multiple of n, modulo n. It redraws all other words.
+
+Randomised response
+    Probabilities are multiples of 2^-32, rounded towards no information.
+
+    flip(e)       1/(1 + e^e), rounded up           the sign or bit is flipped
+    keep(e, s)    e^e/(e^e + s - 1), rounded down   the side is kept; else one of the s - 1 others
+
+Privacy
+    In exact arithmetic the two laws of a flipped sign differ by a factor (1 - flip)/flip <= e^e.
+    Any two laws of an s-sided response differ by a factor keep (s - 1)/(1 - keep) <= e^e.
+    Both probabilities are rounded to the side of the smaller ratio, from an enclosure of e^-e.
+    A side is replaced with probability at least 2^-32, so a loss above 22.2 + ln(s - 1) changes nothing.
 """
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.noise.enclosure import Enclosure, exp_minus
-from streamgauge.noise.entropy import Entropy, random_bits
+from streamgauge.memory import WipedArrays
+from streamgauge.noise.entropy import Bytes, Entropy, draw_bits
+from streamgauge.noise.sampler_table import Enclosure, Ints, enclose_exp_minus
 
-STEP = 64
+STEP_BITS = 64
 
 
-def below(threshold: Callable[[int], Enclosure], entropy: Entropy, prefix: int = 0, known: int = 0) -> bool:
-    """Whether U < p, where U starts with the `known` bits of `prefix` and `threshold(bits)` encloses p."""
+def draw_below(threshold: Callable[[int], Enclosure], entropy: Entropy, prefix: int = 0, known_bits: int = 0) -> bool:
+    """Return whether U < p, if `threshold(bits)` encloses p.
+
+    U starts with the `known_bits` bits of `prefix`.
+    """
     while True:
-        low, high = threshold(known)
+        low, high = threshold(known_bits)
         if prefix + 1 <= low:
             return True
         if prefix >= high:
             return False
-        prefix = prefix << STEP | random_bits(entropy, STEP)
-        known += STEP
+        prefix = prefix << STEP_BITS | draw_bits(entropy, STEP_BITS)
+        known_bits += STEP_BITS
 
 
 def bernoulli_exp(entropy: Entropy, exponent: Fraction, size: int) -> npt.NDArray[np.bool_]:
-    """`size` independent draws, each True with probability exp(-exponent) exactly; exponent >= 0.
+    """Draw `size` values, each True with probability exp(-exponent) exactly.
 
-    The first 64 bits of all draws are compared at once; a tie, of chance 2^-63, goes on by itself.
+    The first 64 bits of all draws are compared at once. A tie, of probability 2^-63, is decided alone.
     """
     if exponent < 0:
         raise ValueError(f"exponent must be at least 0, got {exponent}")
-    low, high = exp_minus(exponent, STEP)
+    low, high = enclose_exp_minus(exponent, STEP_BITS)
     raw = np.empty(8 * size, np.uint8)
     entropy.fill(raw)
     first = raw.view(np.uint64)
-    result = first < np.uint64(min(low, 2**STEP - 1))
-    for lane in np.flatnonzero((first >= min(low, 2**STEP - 1)) & (first <= min(high, 2**STEP - 1))):
-        result[lane] = below(lambda bits: exp_minus(exponent, bits), entropy, int(first[lane]), STEP)
+    result = first < np.uint64(min(low, 2**STEP_BITS - 1))
+    for lane in np.flatnonzero((first >= min(low, 2**STEP_BITS - 1)) & (first <= min(high, 2**STEP_BITS - 1))):
+        result[lane] = draw_below(lambda bits: enclose_exp_minus(exponent, bits), entropy, int(first[lane]), STEP_BITS)
     return result
+
+
+WORD_RANGE = 2**32
+BATCH_DRAWS = 1 << 16  # coins tossed at once: their words stay in the cache
+MAX_SIDES = 2**31
+
+
+class RandomSource(Protocol):
+    """A source of noise that also draws coins and uniform integers."""
+
+    def laplace(self, scale: Fraction, size: int) -> Ints: ...
+
+    def gaussian(self, variance: Fraction, size: int) -> Ints: ...
+
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        """Draw zeros and ones; P(1) = chance exactly."""
+        ...
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        """Draw 0 to sides - 1, each with the same probability exactly."""
+        ...
+
+
+def bernoulli(entropy: Entropy, chance: Fraction, size: int) -> Bytes:
+    """Draw `size` coins, each 1 with probability `chance` exactly."""
+    if not 0 <= chance <= 1:
+        raise ValueError(f"chance must be between 0 and 1, got {chance}")
+    out = np.zeros(size, np.uint8)
+    if chance == 1:
+        out.fill(1)
+    if 0 < chance < 1:
+        _fill_bernoulli(entropy, chance, out)
+    return out
+
+
+def _fill_bernoulli(entropy: Entropy, chance: Fraction, out: Bytes) -> None:
+    first, rest = divmod(chance * WORD_RANGE, 1)
+    edge = np.uint32(first)
+    with WipedArrays() as secret:
+        words = secret(np.empty(min(len(out), BATCH_DRAWS), np.uint32))
+        for start in range(0, len(out), BATCH_DRAWS):
+            part = out[start : start + BATCH_DRAWS]
+            drawn = words[: len(part)]
+            entropy.fill(drawn.view(np.uint8))
+            np.less(drawn, edge, out=part.view(np.bool_))
+            if rest:
+                tied = np.flatnonzero(drawn == edge)
+                part[tied] = bernoulli(entropy, rest, len(tied))
+
+
+def uniform_int(entropy: Entropy, sides: int, size: int) -> Ints:
+    """Draw `size` uniform integers from 0 to `sides` - 1."""
+    if not 1 <= sides <= MAX_SIDES:
+        raise ValueError(f"sides must be between 1 and 2**31, got {sides}")
+    out = np.zeros(size, np.int64)
+    limit = np.uint32(WORD_RANGE // sides * sides - 1)  # the last word of a whole round of sides
+    with WipedArrays() as secret:
+        words = secret(np.empty(min(size, BATCH_DRAWS), np.uint32))
+        for start in range(0, size, BATCH_DRAWS):
+            part = out[start : start + BATCH_DRAWS]
+            drawn = words[: len(part)]
+            entropy.fill(drawn.view(np.uint8))
+            _redraw_rejected(entropy, drawn, limit)
+            np.remainder(drawn, np.uint32(sides), out=drawn)
+            np.copyto(part, drawn)
+    return out
+
+
+def _redraw_rejected(entropy: Entropy, words: npt.NDArray[np.uint32], limit: np.uint32) -> None:
+    """Redraw words above the limit until there are none."""
+    beyond = np.flatnonzero(words > limit)
+    while len(beyond):
+        with WipedArrays() as secret:
+            fresh = secret(np.empty(len(beyond), np.uint32))
+            entropy.fill(fresh.view(np.uint8))
+            words[beyond] = fresh
+        beyond = beyond[words[beyond] > limit]
+
+
+PRECISION_BITS = 96
+
+
+def round_down_dyadic(number: Fraction) -> Fraction:
+    """Return the largest k/2^32 that is not above a number."""
+    return Fraction(number * WORD_RANGE // 1, WORD_RANGE)
+
+
+def flip_probability(epsilon: Fraction) -> Fraction:
+    """Return P(flip) of a sign that loses at most epsilon.
+
+    >>> float(flip_probability(Fraction(2)))
+    0.119202922098338...
+    """
+    return 1 - keep_probability(epsilon, 2)
+
+
+def keep_probability(epsilon: Fraction, sides: int) -> Fraction:
+    """Return P(keep) of one of `sides` sides that loses at most epsilon.
+
+    Every other side has probability (1 - keep)/(sides - 1).
+    """
+    if not 2 <= sides <= MAX_SIDES:
+        raise ValueError(f"sides must be between 2 and 2**31, got {sides}")
+    less = enclose_exp_minus(epsilon, PRECISION_BITS).high  # at least 2^BITS e^-e
+    chance = min(
+        round_down_dyadic(Fraction(2**PRECISION_BITS, 2**PRECISION_BITS + (sides - 1) * less)),
+        1 - Fraction(1, WORD_RANGE),
+    )
+    if chance * sides <= 1:
+        raise ValueError(f"loss must be large enough for a chance of k/2**32 to tell, got {epsilon}")
+    return chance

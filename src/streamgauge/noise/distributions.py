@@ -1,8 +1,7 @@
-"""The two laws as users see them: draw, and the exact probabilities, tails, variances and moment functions
-of a draw.
+"""The two laws for users: draws, probabilities, tails, variances, moments.
 
-The numbers here are floats of the mathematical quantities, correct to some units in the last place but for
-far tails of wide Gaussians (see `DiscreteGaussian.tail`); they describe the noise and never take part in
+The numbers are floats of the mathematical quantities, correct to some units in the last place. Far tails of
+wide Gaussians are less precise (see `DiscreteGaussian.tail`). They describe the noise and take no part in
 drawing it.
 """
 
@@ -15,17 +14,19 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.noise.laws import GaussianLaw, Ints, LaplaceLaw
-from streamgauge.noise.numbers import Floats, Number, rational
+from streamgauge.noise.coerce import Floats, Number, as_fraction
+from streamgauge.noise.sampler_table import GaussianLaw, Ints, LaplaceLaw
 from streamgauge.noise.source import Noise
 
 Complex = npt.NDArray[np.complex128]
 
-BELOW_ONE = 1 - 2.0**-53
-NEAR = 12  # places beside the likeliest of a theta sum of parameter below 1: the rest is below e^-66 of it
-AFTER = np.arange(1.0, NEAR + 1)
-BESIDE = np.concatenate([-AFTER[::-1], AFTER])
-WIDE = 16.0  # parameters from which a theta sum is its first dual term: the rest is below 1e-136
+LARGEST_BELOW_ONE = 1 - 2.0**-53
+THETA_NEIGHBOURS = (
+    12  # neighbours of the largest term of a theta sum of parameter below 1: the rest is below e^-66 of it
+)
+POSITIVE_OFFSETS = np.arange(1.0, THETA_NEIGHBOURS + 1)
+NEIGHBOUR_OFFSETS = np.concatenate([-POSITIVE_OFFSETS[::-1], POSITIVE_OFFSETS])
+WIDE_PARAMETER = 16.0  # parameters from which a theta sum is its first dual term: the rest is below 1e-136
 
 
 class Distribution(Protocol):
@@ -37,19 +38,22 @@ class Distribution(Protocol):
     def draw(self, noise: Noise, size: int) -> Ints: ...
 
     def pmf(self, k: int) -> float:
-        """P(X = k)."""
+        """Return P(X = k)."""
         ...
 
     def tail(self, k: int) -> float:
-        """P(X >= k)."""
+        """Return P(X >= k)."""
         ...
 
     def log_mgf(self, x: Floats) -> Floats:
-        """log E exp(x X), never too low but for rounding; infinite where it does not exist."""
+        """Return log E exp(x X), never too low but for rounding, possibly infinite."""
         ...
 
-    def tilted(self, tilt: float, angle: Floats) -> Complex:
-        """E exp((tilt + i angle) X) / E exp(tilt X): at most 1 in magnitude; only where log_mgf is finite."""
+    def tilted_transform(self, tilt: float, angle: Floats) -> Complex:
+        """Return E exp((tilt + i angle) X) / E exp(tilt X), if log_mgf is finite.
+
+        Its magnitude is at most 1.
+        """
         ...
 
 
@@ -64,7 +68,7 @@ class DiscreteLaplace:
     scale: Fraction
 
     def __init__(self, scale: Number) -> None:
-        object.__setattr__(self, "scale", LaplaceLaw(rational("scale", scale)).scale)
+        object.__setattr__(self, "scale", LaplaceLaw(as_fraction("scale", scale)).scale)
 
     def __hash__(self) -> int:
         return hash(("laplace", self.scale.numerator, self.scale.denominator))
@@ -77,11 +81,11 @@ class DiscreteLaplace:
         return float(1 / self.scale)
 
     def pmf(self, k: int) -> float:
-        """tanh(1/(2 scale)) exp(-|k|/scale)."""
+        """Return tanh(1/(2 scale)) exp(-|k|/scale)."""
         return -expm1(-self._rate) / (1 + exp(-self._rate)) * exp(-float(abs(k) / self.scale))
 
     def tail(self, k: int) -> float:
-        """exp(-k/scale) / (1 + exp(-1/scale)) for k >= 1."""
+        """Return exp(-k/scale) / (1 + exp(-1/scale)) for k >= 1."""
         if k < 1:
             return 1 - self.tail(1 - k)
         return exp(-float(k / self.scale)) / (1 + exp(-self._rate))
@@ -91,16 +95,21 @@ class DiscreteLaplace:
         return laplace_variance(self.scale)
 
     def log_mgf(self, x: Floats) -> Floats:
-        """-log(1 - q^2) with q = sinh(|x|/2) / sinh(1/(2 scale)), for |x| < 1/scale; q is written with
-        falling exponentials only, so that no scale is too small."""
+        """Return -log(1 - q^2) with q = sinh(|x|/2) / sinh(1/(2 scale)).
+
+        It is finite for |x| < 1/scale. q is written with falling exponentials only, so no scale is too small.
+        """
         size = np.abs(x)
         y = np.where(size < self._rate, size, 0.0)
         q = np.exp((y - self._rate) / 2) * (np.expm1(-y) / expm1(-self._rate))
-        return np.where(size < self._rate, -np.log1p(-(np.minimum(q, BELOW_ONE) ** 2)), inf)
+        return np.where(size < self._rate, -np.log1p(-(np.minimum(q, LARGEST_BELOW_ONE) ** 2)), inf)
 
-    def tilted(self, tilt: float, angle: Floats) -> Complex:
-        """The moment function at s is (1 - a)^2 / (1 - 2 a cosh(s) + a^2) with a = exp(-1/scale); the
-        quotient is 1/(1 + d), where d has 2 a (cosh(tilt) - cosh(s)), written in sines, for a numerator."""
+    def tilted_transform(self, tilt: float, angle: Floats) -> Complex:
+        """Return the quotient of moment functions as 1/(1 + d).
+
+        The moment function at s is (1 - a)^2 / (1 - 2 a cosh(s) + a^2) with a = exp(-1/scale). The numerator of d
+        is 2 a (cosh(tilt) - cosh(s)), written in sines.
+        """
         up, down = tilt - self._rate, -tilt - self._rate
         level = expm1(up) * expm1(down)
         even, odd = (exp(up) + exp(down)) / level, -exp(up) * expm1(-2 * tilt) / level
@@ -110,7 +119,9 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, init=False)
 class DiscreteGaussian:
-    """P(k) proportional to exp(-k^2/(2 parameter)); the variance is a little less than the parameter.
+    """P(k) proportional to exp(-k^2/(2 parameter)).
+
+    The variance is a little less than the parameter.
 
     >>> DiscreteGaussian(Fraction(1)).variance < 1
     True
@@ -119,7 +130,7 @@ class DiscreteGaussian:
     parameter: Fraction
 
     def __init__(self, parameter: Number) -> None:
-        object.__setattr__(self, "parameter", GaussianLaw(rational("parameter", parameter)).variance)
+        object.__setattr__(self, "parameter", GaussianLaw(as_fraction("parameter", parameter)).variance)
 
     def __hash__(self) -> int:
         return hash(("gaussian", self.parameter.numerator, self.parameter.denominator))
@@ -128,49 +139,54 @@ class DiscreteGaussian:
         return noise.gaussian(self.parameter, size)
 
     def pmf(self, k: int) -> float:
-        return exp(-float(k * k / (2 * self.parameter))) / _theta(self.parameter)
+        return exp(-float(k * k / (2 * self.parameter))) / _theta_sum(self.parameter)
 
     def tail(self, k: int) -> float:
-        """Summed while that is short; beyond, the midpoint rule, whose relative error is about
-        (k/parameter)^2/24."""
+        """Return P(X >= k), summed if the sum is short.
+
+        Far tails use the midpoint rule, whose relative error is about (k/parameter)^2/24.
+        """
         if k < 1:
             return 1 - self.tail(1 - k)
         v = float(self.parameter)
         if v >= 1 << 20:
             return erfc((k - 0.5) / sqrt(2 * v)) / 2
         places = np.arange(k, k + int(40 * sqrt(v)) + 40, dtype=np.float64)
-        return float(np.exp(-(places**2) / (2 * v)).sum()) / _theta(self.parameter)
+        return float(np.exp(-(places**2) / (2 * v)).sum()) / _theta_sum(self.parameter)
 
     @cached_property
     def variance(self) -> float:
         return gaussian_variance(self.parameter)
 
     def log_mgf(self, x: Floats) -> Floats:
-        """At most parameter x^2/2, and nearly that: the discrete Gaussian is sub-Gaussian with its own
-        parameter.
+        """Return log E exp(x X), at most parameter x^2/2 and nearly that.
 
-        Proof: E exp(x X) is exp(parameter x^2/2) times a theta sum shifted by parameter x over the
-        unshifted one, and a theta sum is largest unshifted, its dual terms all being positive there.
+        The discrete Gaussian is sub-Gaussian with its own parameter. Proof: E exp(x X) is exp(parameter x^2/2) times
+        a theta sum shifted by parameter x, divided by the unshifted one. A theta sum is largest unshifted, since
+        all its dual terms are positive there.
 
-        Below 1 that would be far too much, and the theta sum is taken about c, the integer nearest to
-        parameter |x|: with r = |x| - c/parameter, the exponents j r - j^2/(2 parameter) of its terms c + j
-        are never positive. About c = 0 their excess over those of x = 0 is summed, and nothing cancels.
+        Below 1 that bound is far too large. The theta sum is then taken about c, the integer nearest to
+        parameter |x|. With r = |x| - c/parameter, the exponents j r - j^2/(2 parameter) of its terms c + j
+        are never positive. About c = 0 their excess over those of x = 0 is summed, so nothing cancels.
         """
         v, size = float(self.parameter), np.abs(x)
         if v >= 1:
             return np.asarray(v * np.square(size) / 2, np.float64)
         c = np.rint(v * size)
         rest = size - c / v
-        beside = np.exp(np.multiply.outer(rest, BESIDE) - BESIDE**2 / (2 * v)).sum(axis=-1)
-        near = np.multiply.outer(np.where(c == 0, size, 0.0), AFTER)
-        risen = np.square(np.exp(near / 2 - AFTER**2 / (4 * v)) * np.expm1(-near)).sum(axis=-1)
-        theta = _theta(self.parameter)
+        beside = np.exp(np.multiply.outer(rest, NEIGHBOUR_OFFSETS) - NEIGHBOUR_OFFSETS**2 / (2 * v)).sum(axis=-1)
+        near = np.multiply.outer(np.where(c == 0, size, 0.0), POSITIVE_OFFSETS)
+        risen = np.square(np.exp(near / 2 - POSITIVE_OFFSETS**2 / (4 * v)) * np.expm1(-near)).sum(axis=-1)
+        theta = _theta_sum(self.parameter)
         far = c * (size - c / (2 * v)) + np.log1p(beside) - log(theta)
         return np.asarray(np.where(c == 0, np.log1p(risen / theta), far), np.float64)
 
-    def tilted(self, tilt: float, angle: Floats) -> Complex:
-        """The theta sum about its largest term or, from parameter 1 on, its dual by Poisson's formula: the
-        sum over m of exp(v (s + 2 pi i m)^2/2), over the same at tilt."""
+    def tilted_transform(self, tilt: float, angle: Floats) -> Complex:
+        """Return the quotient of two theta sums.
+
+        Each is summed about its largest term. From parameter 1 on, Poisson's dual is used instead: the sum over m of
+        exp(v (s + 2 pi i m)^2/2), divided by the same at tilt.
+        """
         v = float(self.parameter)
         if v >= 1:
             near = angle - 2 * pi * np.rint(angle / (2 * pi))
@@ -178,15 +194,15 @@ class DiscreteGaussian:
             dual = sum(np.exp(v * (1j * tilt * turn - turn**2 / 2)) for turn in turns)
             return np.asarray(dual / (1 + 2 * exp(-2 * pi * pi * v) * cos(2 * pi * v * tilt)), np.complex128)
         c = round(v * tilt)
-        masses = [exp(j * (tilt - c / v) - j * j / (2 * v)) for j in range(-NEAR, NEAR + 1)]
+        masses = [exp(j * (tilt - c / v) - j * j / (2 * v)) for j in range(-THETA_NEIGHBOURS, THETA_NEIGHBOURS + 1)]
         turn, total = np.exp(1j * angle), np.zeros(np.shape(angle), np.complex128)
         for mass in reversed(masses):
             total = total * turn + mass
-        return np.asarray(total * np.exp(1j * angle * (c - NEAR)) / sum(masses))
+        return np.asarray(total * np.exp(1j * angle * (c - THETA_NEIGHBOURS)) / sum(masses))
 
 
 def laplace_variance(scale: Fraction) -> float:
-    """1/(2 sinh^2(1/(2 scale))), the variance of a discrete Laplace draw.
+    """Return the variance of a discrete Laplace draw, 1/(2 sinh^2(1/(2 scale))).
 
     >>> round(laplace_variance(Fraction(100)), 6)
     19999.833334
@@ -197,22 +213,22 @@ def laplace_variance(scale: Fraction) -> float:
 
 @lru_cache(maxsize=1024)
 def gaussian_variance(parameter: Fraction) -> float:
-    """The variance of a discrete Gaussian draw; never above the parameter.
+    """Return the variance of a discrete Gaussian draw; never above the parameter.
 
     >>> gaussian_variance(Fraction(100))
     100.0
     """
     v = float(parameter)
-    if v >= WIDE:
+    if v >= WIDE_PARAMETER:
         return v
     last = int(40 * sqrt(v)) + 2
-    return sum(2 * k * k * exp(-k * k / (2 * v)) for k in range(last, 0, -1)) / _theta(parameter)
+    return sum(2 * k * k * exp(-k * k / (2 * v)) for k in range(last, 0, -1)) / _theta_sum(parameter)
 
 
 @lru_cache(maxsize=1024)
-def _theta(parameter: Fraction) -> float:
-    """The sum of exp(-k^2/(2 parameter)) over all k."""
+def _theta_sum(parameter: Fraction) -> float:
+    """Return the sum of exp(-k^2/(2 parameter)) over all k."""
     v = float(parameter)
-    if v >= WIDE:
+    if v >= WIDE_PARAMETER:
         return sqrt(2 * pi * v)
     return 1 + 2 * sum(exp(-k * k / (2 * v)) for k in range(int(40 * sqrt(v)) + 2, 0, -1))

@@ -1,23 +1,22 @@
-"""Entropy: an AES-256-CTR keystream keyed by the operating system. The only source of chance in the package.
+"""AES-256-CTR keystream keyed by the operating system.
 
-Fails closed: if the system's entropy or the cipher fails, or comes up short, `EntropyError` is raised, the
-keystream is dead, and nothing takes its place. After a fork the child has another key before any of its
-code runs (`os.register_at_fork`), and a process id that changed behind Python's back is noticed as well.
-A keystream cannot be pickled or copied: two copies would give two releases the same noise, and their
+It is the only source of chance in the package.
+
+It fails closed. If the system's entropy or the cipher fails, `EntropyError` is raised, the keystream
+is dead, and nothing replaces it. After a fork the child has another key before any of its code runs
+(`os.register_at_fork`). A process id that changed without Python's fork hooks is detected as well.
+A keystream cannot be pickled or copied. Two copies would give two releases the same noise, and their
 difference would be exact data.
 
-A key is replaced from the operating system after REKEY bytes; telling 2^28 blocks of AES in counter mode from
-ideal bits then succeeds with advantage below 2^-72 beyond breaking AES itself.
+A key is replaced from the operating system after REKEY_BYTES bytes. Distinguishing 2^28 blocks of AES in
+counter mode from ideal bits then has advantage below 2^-72 beyond breaking AES itself.
 
-A key is overwritten as soon as the cipher has it, and the cipher overwrites its own copy when it is let go.
-Python has no way to overwrite bytes; in CPython their place is known, elsewhere the key is left to the
-garbage collector.
+A key is overwritten as soon as the cipher has it (`memory.wipe`). The cipher overwrites its own copy when it is
+freed.
 """
 
-import ctypes
 import os
-import sys
-from typing import Any, NoReturn, Protocol, Self, TypeVar
+from typing import NoReturn, Protocol, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -26,56 +25,57 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
+from streamgauge.memory import WipedArrays, wipe
+
 Bytes = npt.NDArray[np.uint8]
 
 KEY_BYTES = 32
-REKEY = 1 << 32
-ZEROS = bytes(1 << 16)
-
-Array = TypeVar("Array", bound=npt.NDArray[Any])
+REKEY_BYTES = 1 << 32
+ZERO_BYTES = bytes(1 << 16)
 
 
 class EntropyError(RuntimeError):
-    """The operating system or the cipher did not give the bytes asked for. No noise can be drawn."""
+    """The operating system or the cipher did not return the requested bytes.
+
+    No noise can be drawn.
+    """
 
 
 class Entropy(Protocol):
-    """Where the samplers get their bits: overwrites `out` with ideal bytes."""
+    """Source of uniform bits for the samplers: overwrites `out` with ideal bytes."""
 
     def fill(self, out: Bytes) -> None: ...
 
 
-class Renewed(Protocol):
-    """What must forget its secrets in the child of a fork."""
+class Renewable(Protocol):
+    """Holder of secrets that must be dropped in the child of a fork."""
 
     def renew(self) -> None: ...
 
 
-_live: WeakSet[Renewed] = WeakSet()
+_fork_holders: WeakSet[Renewable] = WeakSet()
 
 
-def renew_after_fork(holder: Renewed) -> None:
-    """From now on `holder.renew()` runs in the child of every fork, before the child's own code."""
-    _live.add(holder)
+def renew_after_fork(holder: Renewable) -> None:
+    """Run `holder.renew()` in the child of every later fork, before its own code."""
+    _fork_holders.add(holder)
 
 
-def _after_fork_in_child() -> None:
-    for holder in list(_live):
+def _renew_holders() -> None:
+    for holder in list(_fork_holders):
         holder.renew()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(after_in_child=_renew_holders)
 
 
-class Unique:
+class Uncopyable:
     """Refuses to be pickled or copied, so that no bit of chance is ever used twice."""
 
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(
-            f"{type(self).__name__} must be used where it was made, got a request to copy or pickle it"
-        )
+        raise TypeError(f"{type(self).__name__} must be used where it was made, got a request to copy or pickle it")
 
     def __copy__(self) -> Self:
         return self.__reduce_ex__(2)
@@ -84,43 +84,8 @@ class Unique:
         return self.__reduce_ex__(2)
 
 
-class Wiped:
-    """Arrays that hold secrets for a while: all are overwritten when the block is left, however it is left.
-
-    >>> with Wiped() as secret:
-    ...     word = secret(np.full(3, 7))
-    >>> word
-    array([0, 0, 0])
-    """
-
-    __slots__ = ("arrays",)
-
-    def __init__(self) -> None:
-        self.arrays: list[npt.NDArray[Any]] = []
-
-    def __call__(self, array: Array) -> Array:
-        self.arrays.append(array)
-        return array
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        for array in self.arrays:
-            array.fill(0)
-
-
-def wipe(secret: bytes) -> None:
-    """Overwrites a key, or another secret, that nobody else holds; nothing where it is not CPython.
-
-    Bytes of length 0 and 1 are the interpreter's own, and shared.
-    """
-    if sys.implementation.name == "cpython" and len(secret) > 1:
-        ctypes.memset(id(secret) + bytes.__basicsize__ - 1, 0, len(secret))
-
-
-def system_key() -> bytes:
-    """A fresh key, or EntropyError."""
+def read_system_key() -> bytes:
+    """Return a fresh key, or raise EntropyError."""
     try:
         key = os.urandom(KEY_BYTES)
     except Exception as error:
@@ -130,18 +95,21 @@ def system_key() -> bytes:
     return key
 
 
-def cipher(key: bytes) -> CipherContext:
-    """AES-256 in counter mode from block 0: a key is never used for two streams."""
+def build_cipher(key: bytes) -> CipherContext:
+    """Return AES-256 in counter mode from block 0.
+
+    A key is never used for two streams.
+    """
     return Cipher(AES(key), CTR(bytes(16))).encryptor()
 
 
 def encrypt_zeros(context: CipherContext, out: Bytes) -> None:
-    """Fills `out` with keystream, or raises EntropyError."""
+    """Fill `out` with keystream, or raises EntropyError."""
     view = out.data
     try:
-        for start in range(0, len(view), len(ZEROS)):
-            part = view[start : start + len(ZEROS)]
-            if context.update_into(ZEROS[: len(part)], part) != len(part):
+        for start in range(0, len(view), len(ZERO_BYTES)):
+            part = view[start : start + len(ZERO_BYTES)]
+            if context.update_into(ZERO_BYTES[: len(part)], part) != len(part):
                 raise EntropyError("the cipher must fill its block, got fewer bytes")
     except EntropyError:
         raise
@@ -149,49 +117,49 @@ def encrypt_zeros(context: CipherContext, out: Bytes) -> None:
         raise EntropyError("the cipher failed") from error
 
 
-class Keystream(Unique):
+class Keystream(Uncopyable):
     """A keystream of this process alone. Not thread-safe: its holder has the lock."""
 
-    __slots__ = ("__weakref__", "_context", "_dead", "_left", "_pid")
+    __slots__ = ("__weakref__", "_context", "_dead", "_pid", "_remaining_bytes")
 
     def __init__(self) -> None:
         self._dead = False
         self._context: CipherContext | None = None
-        self._left = 0
+        self._remaining_bytes = 0
         self._pid = 0
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Forgets the key; the next call takes another from the operating system."""
+        """Forget the key; the next call takes another from the operating system."""
         self._context = None
-        self._left = 0
+        self._remaining_bytes = 0
 
     def fill(self, out: Bytes) -> None:
         if self._dead:
             raise EntropyError("this keystream failed before and stays closed")
         try:
-            encrypt_zeros(self._keyed(len(out)), out)
+            encrypt_zeros(self._keyed_context(len(out)), out)
         except EntropyError:
             self._dead = True
             self.renew()
             out.fill(0)
             raise
 
-    def _keyed(self, size: int) -> CipherContext:
+    def _keyed_context(self, size: int) -> CipherContext:
         pid = os.getpid()
-        if self._context is None or pid != self._pid or self._left < size:
-            self._context = _fresh_cipher()
+        if self._context is None or pid != self._pid or self._remaining_bytes < size:
+            self._context = _build_fresh_cipher()
             self._pid = pid
-            self._left = max(REKEY, size)
-        self._left -= size
+            self._remaining_bytes = max(REKEY_BYTES, size)
+        self._remaining_bytes -= size
         return self._context
 
 
-def _fresh_cipher() -> CipherContext:
-    """A cipher under a key that is nowhere else any more."""
-    key = system_key()
+def _build_fresh_cipher() -> CipherContext:
+    """Return a cipher; no other copy of its key exists."""
+    key = read_system_key()
     try:
-        return _tested(cipher(key))
+        return _check_cipher(build_cipher(key))
     except EntropyError:
         raise
     except Exception as error:
@@ -200,8 +168,8 @@ def _fresh_cipher() -> CipherContext:
         wipe(key)
 
 
-def _tested(context: CipherContext) -> CipherContext:
-    """A cipher that is seen to encrypt: 32 zero bytes have a chance of 2^-256 under a true one."""
+def _check_cipher(context: CipherContext) -> CipherContext:
+    """Return the cipher after a test: 32 zero bytes have probability 2^-256."""
     proof = np.zeros(32, np.uint8)
     encrypt_zeros(context, proof)
     if not proof.any():
@@ -209,9 +177,9 @@ def _tested(context: CipherContext) -> CipherContext:
     return context
 
 
-def random_bits(entropy: Entropy, bits: int) -> int:
-    """A uniform integer of `bits` bits, a multiple of 8."""
-    with Wiped() as secret:
+def draw_bits(entropy: Entropy, bits: int) -> int:
+    """Return a uniform integer of `bits` bits, a multiple of 8."""
+    with WipedArrays() as secret:
         out = secret(np.empty(bits // 8, np.uint8))
         entropy.fill(out)
         return int.from_bytes(out.tobytes(), "little")

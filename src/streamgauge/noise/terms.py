@@ -1,4 +1,4 @@
-"""The terms of a sum of noise, and the moment generating function of their sum."""
+"""Terms of a sum of noise, and the moment generating function of their sum."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,17 +8,19 @@ from math import frexp, gcd, inf, lcm, sqrt
 
 import numpy as np
 
+from streamgauge.noise.coerce import Floats
 from streamgauge.noise.distributions import Distribution
-from streamgauge.noise.numbers import Floats
 
-FINEST = 64  # parts of the least weight that are tried as a lattice
-LEAST = 5e-324  # stands for every chance that is too small for a float
+MAX_LATTICE_PARTS = 64  # parts of the least weight that are tried as a lattice
+MIN_PROBABILITY = 5e-324  # stands for every chance that is too small for a float
 
 
 @dataclass(frozen=True)
 class Term:
-    """`count` independent draws of `distribution`, each times `weight`; integer weights keep a sum on the
-    integers."""
+    """`count` independent draws of `distribution`, each times `weight`.
+
+    With integer weights the sum stays on the integers.
+    """
 
     count: int
     weight: float
@@ -36,7 +38,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Bundle:
+class TermBundle:
     """The terms that share a distribution, as arrays."""
 
     distribution: Distribution
@@ -49,18 +51,20 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Summands:
-    """Distinct terms, the widest first. Draws are symmetric: signs of weights and order of terms do not
-    matter."""
+    """Distinct terms, the widest first.
+
+    Draws are symmetric, so signs of weights and order of terms do not matter.
+    """
 
     terms: tuple[Term, ...]
 
     @cached_property
-    def bundles(self) -> list[Bundle]:
+    def bundles(self) -> list[TermBundle]:
         by_law: dict[Distribution, list[Term]] = {}
         for term in self.terms:
             by_law.setdefault(term.distribution, []).append(term)
         return [
-            Bundle(law, np.array([float(t.weight) for t in same]), np.array([float(t.count) for t in same]))
+            TermBundle(law, np.array([float(t.weight) for t in same]), np.array([float(t.count) for t in same]))
             for law, same in by_law.items()
         ]
 
@@ -69,31 +73,30 @@ class Summands:
         return sqrt(sum(term.variance for term in self.terms))
 
     @cached_property
-    def largest(self) -> float:
-        """The largest weight."""
+    def largest_weight(self) -> float:
         return max(float(term.weight) for term in self.terms)
 
     @cached_property
-    def stirred(self) -> float:
-        """At least P(S >= x) for every x > 0: some draw is not 0, and S is symmetric."""
+    def nonzero_bound(self) -> float:
+        """Bound on P(S >= x) for every x > 0: some draw is not 0, and S is symmetric."""
         chance = sum(term.count * term.distribution.tail(1) for term in self.terms)
-        return max(chance * (1 + 1e-12), LEAST)
+        return max(chance * (1 + 1e-12), MIN_PROBABILITY)
 
     @cached_property
-    def draws(self) -> int:
+    def draw_count(self) -> int:
         return sum(term.count for term in self.terms)
 
     @cached_property
-    def integral(self) -> bool:
+    def is_integral(self) -> bool:
         return all(float(term.weight).is_integer() for term in self.terms)
 
     def log_mgf(self, x: float) -> float:
-        """log E exp(x S)."""
+        """Return log E exp(x S)."""
         return sum(bundle.log_mgf(x) for bundle in self.bundles)
 
 
-def merged(terms: tuple[Term, ...]) -> Summands:
-    """The same law with the fewest terms."""
+def merge_terms(terms: tuple[Term, ...]) -> Summands:
+    """Return the same law with the fewest terms."""
     counts: Counter[tuple[float, Distribution]] = Counter()
     for term in terms:
         counts[abs(term.weight), term.distribution] += term.count
@@ -101,22 +104,27 @@ def merged(terms: tuple[Term, ...]) -> Summands:
     return Summands(tuple(sorted(distinct, key=lambda term: -term.variance)))
 
 
-def in_units(summands: Summands) -> tuple[Fraction, Summands]:
-    """A unit, and the same sum counted in it: on the integers if the weights are on a lattice, and with
-    weights near 1 at any rate. The division is exact, but for weights below 1e-300 of the largest."""
-    unit = lattice([float(term.weight) for term in summands.terms])
+def scale_to_lattice(summands: Summands) -> tuple[Fraction, Summands]:
+    """Return a unit, and the same sum counted in it.
+
+    The sum is on the integers if the weights are on a lattice, else its weights are near 1. The division is exact
+    but for weights below 1e-300 of the largest.
+    """
+    unit = find_lattice_unit([float(term.weight) for term in summands.terms])
     terms = [(Fraction(float(term.weight)) / unit, term) for term in summands.terms]
     return unit, Summands(tuple(Term(t.count, float(weight), t.distribution) for weight, t in terms))
 
 
-def lattice(weights: list[float]) -> Fraction:
-    """The largest number that all weights are multiples of, if that is easily found; else the power of two
-    below the largest."""
+def find_lattice_unit(weights: list[float]) -> Fraction:
+    """Return the largest common divisor of the weights, if easily found.
+
+    Otherwise return the power of two below the largest weight.
+    """
     if all(weight.is_integer() for weight in weights):
         return Fraction(gcd(*map(int, weights)))
     least, parts = Fraction(min(weights)), 1
     for weight in weights:
         parts = lcm(parts, (Fraction(weight) / least).denominator)
-        if parts > FINEST:
+        if parts > MAX_LATTICE_PARTS:
             return Fraction(2) ** (frexp(max(weights))[1] - 1)
     return least / parts

@@ -1,22 +1,28 @@
-"""What may be done to releases for nothing: consistency, histograms, hierarchies that add up, alerts."""
+"""Post-processing of releases. It costs no privacy.
 
-from streamgauge.postprocess.consistency import consistent
+consistency      running counts that are whole and never fall
+nonnegative      histograms without negative bins
+hierarchy        public trees of groups
+least_squares    trees whose parents equal the sum of their children
+monitor          alerts on jumps, drops, low signals and thresholds
+"""
+
+from streamgauge.postprocess.consistency import make_consistent
 from streamgauge.postprocess.hierarchy import Hierarchy
-from streamgauge.postprocess.histograms import non_negative
-from streamgauge.postprocess.least_squares import AddUp, add_up
-from streamgauge.postprocess.monitor import Detectable, EventMonitor, Watch
-from streamgauge.postprocess.tails import EitherTail, NormalTail, Tail
+from streamgauge.postprocess.least_squares import HierarchyEstimator, add_up
+from streamgauge.postprocess.monitor import DetectableEvent, EventMonitor, MonitorRun, NormalTail, Tail, UnionTail
+from streamgauge.postprocess.nonnegative import project_nonnegative
 
 __all__ = [
-    "AddUp",
-    "Detectable",
-    "EitherTail",
+    "DetectableEvent",
     "EventMonitor",
     "Hierarchy",
+    "HierarchyEstimator",
+    "MonitorRun",
     "NormalTail",
     "Tail",
-    "Watch",
+    "UnionTail",
     "add_up",
-    "consistent",
-    "non_negative",
+    "make_consistent",
+    "project_nonnegative",
 ]

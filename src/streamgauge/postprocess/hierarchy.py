@@ -1,7 +1,7 @@
-"""A public tree, or several: who is whose parent, and in which order sums run through it.
+"""Public trees of groups: parents, and the order in which sums run through them.
 
-Places are those of `order`, in which every generation is one slice and siblings stand side by side, so that
-sums over all children of a depth are one NumPy operation, whatever the shape of the tree.
+Places are those of `order`. Every generation is one slice of it, and siblings are adjacent. So sums over all
+children of a depth are one NumPy operation for any tree.
 """
 
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-Places = npt.NDArray[np.intp]
+NodeIndices = npt.NDArray[np.intp]
 
 
 class Generation(NamedTuple):
     """The nodes of one depth, below the roots, with siblings side by side."""
 
     children: slice  # places of these nodes
-    parents: Places  # places of their parents
-    starts: Places  # where, among these nodes, the children of each parent begin
-    family: Places  # which of the parents each node belongs to
+    parents: NodeIndices  # places of their parents
+    starts: NodeIndices  # where, among these nodes, the children of each parent begin
+    family: NodeIndices  # which of the parents each node belongs to
 
     def sums(self, nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The sum over the children of each parent."""
+        """Return the sum over the children of each parent."""
         return np.asarray(np.add.reduceat(nodes[..., self.children], self.starts, axis=-1))
 
 
@@ -36,7 +36,7 @@ class Hierarchy:
     >>> country = Hierarchy([None, 0, 0, 1, 1])      # a country, two regions, two towns in the first
     >>> country.leaves
     array([2, 3, 4])
-    >>> country.totals([10, 2, 3])
+    >>> country.sum_leaves([10, 2, 3])
     array([15,  5, 10,  2,  3])
     """
 
@@ -56,8 +56,8 @@ class Hierarchy:
             raise ValueError(f"parents must lead from every node to a root, got a circle from node {circle}")
 
     @classmethod
-    def complete(cls, branching: int, levels: int) -> Self:
-        """The complete tree, from the root (node 0) downwards, level by level."""
+    def build_complete(cls, branching: int, levels: int) -> Self:
+        """Return the complete tree, from the root (node 0) downwards, level by level."""
         if branching < 1 or levels < 1:
             raise ValueError(f"branching and levels must be at least 1, got {branching} and {levels}")
         nodes = sum(branching**level for level in range(levels))
@@ -67,12 +67,12 @@ class Hierarchy:
         return len(self.parents)
 
     @cached_property
-    def leaves(self) -> Places:
+    def leaves(self) -> NodeIndices:
         """The nodes without children, in their order."""
         return np.setdiff1d(np.arange(len(self)), self.parents)
 
-    def totals(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
-        """What every node adds up to, from the values (..., leaves) of the leaves."""
+    def sum_leaves(self, values: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return the sum of every node, from the values (..., leaves) of the leaves."""
         below: npt.NDArray[Any] = np.asarray(values)
         if below.shape[-1:] != self.leaves.shape:
             raise ValueError(f"values must be of shape (..., {len(self.leaves)} leaves), got {below.shape}")
@@ -81,15 +81,15 @@ class Hierarchy:
         nodes = nodes[..., self.order]
         for generation in reversed(self.generations):
             nodes[..., generation.parents] = generation.sums(nodes)
-        return self.numbered(nodes)
+        return self.restore_order(nodes)
 
     @cached_property
-    def order(self) -> Places:
+    def order(self) -> NodeIndices:
         """The nodes from the roots downwards, siblings side by side."""
         return np.lexsort((np.array(self.parents), self._depths))
 
-    def numbered(self, nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Nodes by their numbers again, from nodes in `order`."""
+    def restore_order(self, nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return nodes by their numbers, from nodes in `order`."""
         out = np.empty_like(nodes)
         out[..., self.order] = nodes
         return out
@@ -97,17 +97,19 @@ class Hierarchy:
     @cached_property
     def generations(self) -> tuple[Generation, ...]:
         """In places of `order`, the roots' children first."""
-        parents, places = np.array(self.parents)[self.order], self.numbered(np.arange(len(self)))
+        parents, places = np.array(self.parents)[self.order], self.restore_order(np.arange(len(self)))
         depths = self._depths[self.order]
         bounds = np.searchsorted(depths, np.arange(1, depths[-1] + 2))
         return tuple(
-            generation(slice(int(begin), int(end)), parents[begin:end], places)
-            for begin, end in pairwise(bounds)
+            build_generation(slice(int(begin), int(end)), parents[begin:end], places) for begin, end in pairwise(bounds)
         )
 
     @cached_property
-    def _depths(self) -> Places:
-        """By doubling: after k rounds `above` is the ancestor 2^k up. In a circle there is no depth: -1."""
+    def _depths(self) -> NodeIndices:
+        """Depths by doubling; -1 in a cycle.
+
+        After k rounds `above` is the ancestor 2^k up.
+        """
         root = len(self)
         above = np.array([*(root if parent < 0 else parent for parent in self.parents), root])
         depths = (above != root).astype(np.intp)
@@ -116,7 +118,7 @@ class Hierarchy:
         return np.where(above == root, depths, -1)[:-1]
 
 
-def generation(children: slice, parents: Places, places: Places) -> Generation:
+def build_generation(children: slice, parents: NodeIndices, places: NodeIndices) -> Generation:
     new = np.append(True, parents[1:] != parents[:-1])
     starts = np.flatnonzero(new)
     return Generation(children, places[parents[starts]], starts, np.cumsum(new) - 1)

@@ -1,40 +1,53 @@
-"""Losses, units of privacy, and the ledger that adds one up for the other."""
+"""Losses, units of privacy, and the ledger that adds losses up per unit.
 
-from streamgauge.privacy.analytic import analytic_gaussian_sigma
-from streamgauge.privacy.charges import Charge
-from streamgauge.privacy.errors import BudgetExceeded, PrivacyError, WrongCurrency
-from streamgauge.privacy.exact import Number, exact
-from streamgauge.privacy.groups import across_groups
-from streamgauge.privacy.ledger import Ledger, Remainder
+losses               `Pure`, `Zcdp`, `Approx`
+units                `Event`, `User`, `WEvent`, `Tick`, `XAdjacent`
+sensitivity          how far one unit moves the vector of one tick
+timeline             loss of one event at each input tick to one release
+ledger               charges of releases against a budget
+composition          sensitivity of a linear strategy to one unit
+worst_case           worst-case set or window of ticks for user-level units
+split_bounds         approximate zCDP: failure probabilities split over releases
+loss_profiles        losses of one unit to every release, listed
+conversions          conversions between losses, rounded towards more loss
+analytic_gaussian    conditions for continuous Gaussian noise
+rationals            exact fractions from untyped input
+errors               typed errors
+"""
+
+from streamgauge.privacy.analytic_gaussian import analytic_gaussian_sigma
+from streamgauge.privacy.composition import compose_groups, worst_case_participation
+from streamgauge.privacy.errors import BudgetExceededError, LossConversionError, PrivacyError
+from streamgauge.privacy.ledger import Charge, Ledger, Remainder
 from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
-from streamgauge.privacy.participation import worst_participation
-from streamgauge.privacy.reach import Reach
+from streamgauge.privacy.rationals import Number, parse_rational
+from streamgauge.privacy.sensitivity import Sensitivity
 from streamgauge.privacy.timeline import Step, Timeline
 from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent, XAdjacent
 
 __all__ = [
     "Approx",
-    "BudgetExceeded",
+    "BudgetExceededError",
     "Charge",
     "Event",
     "Ledger",
     "Loss",
+    "LossConversionError",
     "Number",
     "PrivacyError",
     "Pure",
-    "Reach",
     "Remainder",
+    "Sensitivity",
     "Step",
     "Tick",
     "Timeline",
     "Unit",
     "User",
     "WEvent",
-    "WrongCurrency",
     "XAdjacent",
     "Zcdp",
-    "across_groups",
     "analytic_gaussian_sigma",
-    "exact",
-    "worst_participation",
+    "compose_groups",
+    "parse_rational",
+    "worst_case_participation",
 ]

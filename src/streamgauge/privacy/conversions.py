@@ -1,89 +1,97 @@
-"""What one currency of loss is worth in another, in closed form and rounded towards more loss.
+"""Conversions between losses in closed form, rounded towards more loss.
 
 rho-zCDP implies (epsilon, delta)-DP whenever, for some alpha > 1,
 
     epsilon >= alpha rho + ln(1 - 1/alpha) - ln(alpha delta) / (alpha - 1)
 
 (Canonne, Kamath, Steinke: The Discrete Gaussian for Differential Privacy, 2020, Corollary 13, solved for
-epsilon). *Every* alpha gives a valid bound, so alpha is sought in floats and the bound is evaluated once, at
-that alpha, in decimals. The best alpha is where the derivative, rho + ln(alpha delta) / (alpha - 1)^2, is
-zero.
-
-Rounding
-    Decimal `ln` and `exp` are correctly rounded. At 60 digits, fewer than ten operations on terms of which
-    none exceeds `size` = the sum of their magnitudes, err by less than 10^-55 size (cancellation included);
-    that much is added (or taken away) before the result is cut outwards to few digits.
+epsilon). *Every* alpha gives a valid bound. So floats search alpha, and decimals evaluate the bound once, at that
+alpha. At the best alpha the derivative, rho + ln(alpha delta) / (alpha - 1)^2, is zero.
 
 eps-DP implies (eps^2 / 2)-zCDP (Bun, Steinke: Concentrated Differential Privacy, 2016, Proposition 1.4).
+
+Rounding
+    Decimal `ln` and `exp` are correctly rounded. Let `size` be the sum of the magnitudes of all terms. At 60
+    digits, fewer than ten operations err by less than 10^-55 size, cancellation included. That much is added
+    (or subtracted) before the result is rounded outwards to few digits.
+
+Independent check
+    Google's dp-accounting minimises the same bound over a fixed grid of orders. So it is below the true
+    infimum by float error only, for which `ACCOUNTANT_MARGIN` is added. It is imported at first use.
 """
 
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, log, log1p
+from math import exp, log, log1p, nextafter
 
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.privacy.rationals import parse_rational
+
 Floats = npt.NDArray[np.float64]
 
-DIGITS = 60
-SLACK = Decimal("1e-55")
-SMALLEST = Fraction(1, 10**15)  # the least epsilon reported: a bound at or below zero is reported as this
-LARGEST_EXPONENT = 10**6  # e to this is within a decimal's range
+PRECISION_DIGITS = 60
+ROUNDING_SLACK = Decimal("1e-55")
+MIN_EPSILON = Fraction(1, 10**15)  # the least epsilon reported: a bound at or below zero is reported as this
+MAX_EXPONENT = 10**6  # e to this is within a decimal's range
 UP_DIGITS, DOWN_DIGITS = 15, 12  # outward cuts
 
 
-def rho_of_epsilon(epsilon: Fraction) -> Fraction:
-    """The zCDP loss that an epsilon-DP mechanism has, exactly epsilon^2 / 2."""
+def rho_from_epsilon(epsilon: Fraction) -> Fraction:
+    """Return the zCDP loss that an epsilon-DP mechanism has, exactly epsilon^2 / 2."""
     return epsilon * epsilon / 2
 
 
 @lru_cache(maxsize=1024)
-def epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon, rounded up, such that rho-zCDP implies (epsilon, delta)-DP."""
-    alpha = _decimal_order(best_order(float(rho), delta))
-    with localcontext(Context(prec=DIGITS)):
-        terms = (alpha * _decimal(rho), *_slack_terms(alpha, _decimal(delta)))
-        bound = sum(terms) + SLACK * sum(map(abs, terms))
-    return max(_cut(bound, UP_DIGITS, ROUND_CEILING), SMALLEST)
+def epsilon_from_rho(rho: Fraction, delta: Fraction) -> Fraction:
+    """Return an epsilon, rounded up, such that rho-zCDP implies (epsilon, delta)-DP."""
+    alpha = _to_decimal_order(find_best_order(float(rho), delta))
+    with localcontext(Context(prec=PRECISION_DIGITS)):
+        terms = (alpha * _to_decimal(rho), *_slack_terms(alpha, _to_decimal(delta)))
+        bound = sum(terms) + ROUNDING_SLACK * sum(map(abs, terms))
+    return max(_round_digits(bound, UP_DIGITS, ROUND_CEILING), MIN_EPSILON)
 
 
 @lru_cache(maxsize=1024)
-def rho_of_approx(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho, rounded down, such that rho-zCDP implies (epsilon, delta)-DP.
+def rho_from_approx(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest rho, rounded down, such that rho-zCDP implies (epsilon, delta)-DP.
 
-    Cut once more where the way back, which rounds up, would else come out above epsilon.
+    It is cut once more if the conversion back, which rounds up, would exceed epsilon.
     """
-    alpha = _decimal_order(_order_of_epsilon(float(epsilon), delta))
-    with localcontext(Context(prec=DIGITS)):
-        terms = (_decimal(epsilon), *(-term for term in _slack_terms(alpha, _decimal(delta))))
-        bound = (sum(terms) - SLACK * sum(map(abs, terms))) / alpha
-    rho = max(_cut(bound, DOWN_DIGITS, ROUND_FLOOR), Fraction(0))
-    while rho and epsilon_of_rho(rho, delta) > epsilon:
-        rho = _cut(_decimal(rho) * (1 - Decimal(10) ** (1 - DOWN_DIGITS)), DOWN_DIGITS, ROUND_FLOOR)
+    alpha = _to_decimal_order(_order_from_epsilon(float(epsilon), delta))
+    with localcontext(Context(prec=PRECISION_DIGITS)):
+        terms = (_to_decimal(epsilon), *(-term for term in _slack_terms(alpha, _to_decimal(delta))))
+        bound = (sum(terms) - ROUNDING_SLACK * sum(map(abs, terms))) / alpha
+    rho = max(_round_digits(bound, DOWN_DIGITS, ROUND_FLOOR), Fraction(0))
+    while rho and epsilon_from_rho(rho, delta) > epsilon:
+        rho = _round_digits(_to_decimal(rho) * (1 - Decimal(10) ** (1 - DOWN_DIGITS)), DOWN_DIGITS, ROUND_FLOOR)
     return rho
 
 
 def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
-    """delta (e^(k epsilon) - 1) / (e^epsilon - 1) for a group of k, rounded up; 1 where it is 1 or more.
+    """Return delta (e^(k epsilon) - 1) / (e^epsilon - 1), rounded up, at most 1.
 
     It is delta times the sum of e^(i epsilon) over i < k: the chain of k neighbours, each paying its delta
     under the epsilons of those before it. The margin covers the cancellation in e^epsilon - 1.
     """
     if size == 1:
         return delta
-    if size * epsilon > LARGEST_EXPONENT:
+    if size * epsilon > MAX_EXPONENT:
         return Fraction(1)
-    with localcontext(Context(prec=DIGITS)):
-        step = _decimal(epsilon)
-        bound = _decimal(delta) * ((step * size).exp() - 1) / (step.exp() - 1) * (1 + Decimal("1e-30"))
-        return _cut(bound, UP_DIGITS, ROUND_CEILING) if bound < 1 else Fraction(1)
+    with localcontext(Context(prec=PRECISION_DIGITS)):
+        step = _to_decimal(epsilon)
+        bound = _to_decimal(delta) * ((step * size).exp() - 1) / (step.exp() - 1) * (1 + Decimal("1e-30"))
+        return _round_digits(bound, UP_DIGITS, ROUND_CEILING) if bound < 1 else Fraction(1)
 
 
-def best_order(rho: float, delta: Fraction) -> float:
-    """alpha - 1 at the root of rho (alpha-1)^2 = ln(1 / (alpha delta)): left side rises, right side falls."""
+def find_best_order(rho: float, delta: Fraction) -> float:
+    """Return alpha - 1 at the root of rho (alpha-1)^2 = ln(1 / (alpha delta)).
+
+    The left side rises and the right side falls.
+    """
     log_delta = log_fraction(delta)
     low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
     for _ in range(60):
@@ -92,8 +100,11 @@ def best_order(rho: float, delta: Fraction) -> float:
     return high
 
 
-def _order_of_epsilon(epsilon: float, delta: Fraction) -> float:
-    """alpha - 1 at which the best bound is the given epsilon, by bisection: epsilon falls as alpha rises."""
+def _order_from_epsilon(epsilon: float, delta: Fraction) -> float:
+    """Return alpha - 1 at which the best bound is epsilon, by bisection.
+
+    Epsilon falls as alpha rises.
+    """
     log_delta = log_fraction(delta)
     low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
     for _ in range(60):
@@ -105,13 +116,16 @@ def _order_of_epsilon(epsilon: float, delta: Fraction) -> float:
 
 
 def estimate_epsilons(rhos: Floats, log_deltas: Floats) -> Floats:
-    """Return the epsilon of each rho at its delta, in floats: to choose by, never to decide by."""
+    """Return the epsilon of each rho at its delta, in floats.
+
+    The result serves choices between bounds only.
+    """
     orders = _bisect(rhos, log_deltas, _rho_at)
     return (orders + 1) * rhos - np.log1p(1 / orders) - (log_deltas + np.log1p(orders)) / orders
 
 
 def estimate_rhos(epsilons: Floats, log_deltas: Floats) -> Floats:
-    """Return the rho of each epsilon at its delta, in floats: the way back."""
+    """Return the rho of each epsilon at its delta, in floats."""
     return np.maximum(_rho_at(_bisect(epsilons, log_deltas, _epsilon_at), log_deltas), 0.0)
 
 
@@ -143,18 +157,33 @@ def log_fraction(value: Fraction) -> float:
 
 
 def _slack_terms(alpha: Decimal, delta: Decimal) -> tuple[Decimal, Decimal]:
-    """ln(1 - 1/alpha) and -ln(alpha delta) / (alpha - 1)."""
+    """Return ln(1 - 1/alpha) and -ln(alpha delta) / (alpha - 1)."""
     return ((alpha - 1) / alpha).ln(), -(alpha * delta).ln() / (alpha - 1)
 
 
-def _decimal_order(beta: float) -> Decimal:
-    """alpha = 1 + beta, exactly, at few digits: any nearby order is as good."""
+def _to_decimal_order(beta: float) -> Decimal:
+    """Return alpha = 1 + beta, exactly, at few digits; nearby orders are as good."""
     return 1 + Decimal(f"{beta:.12e}")
 
 
-def _decimal(value: Fraction) -> Decimal:
+def _to_decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def _cut(value: Decimal, digits: int, rounding: str) -> Fraction:
+def _round_digits(value: Decimal, digits: int, rounding: str) -> Fraction:
     return Fraction(Context(prec=digits, rounding=rounding).plus(value))
+
+
+ACCOUNTANT_MARGIN = 1e-9  # relative and absolute; its arithmetic is about ten float operations near 1e-16 each
+_ORDER_EXPONENTS = range(-60, 181)  # orders 1 + 10^(i/30), from 1.01 to 10^6
+
+
+def epsilon_from_rho_by_accountant(rho: Fraction, delta: Fraction) -> Fraction:
+    """Return the epsilon of rho-zCDP at delta by dp-accounting, rounded up."""
+    from dp_accounting import ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    ledger = RdpAccountant([1 + 10 ** (i / 30) for i in _ORDER_EXPONENTS])
+    ledger.compose(ZCDpEvent(nextafter(float(rho), float("inf"))))
+    epsilon = ledger.get_epsilon(nextafter(float(delta), 0.0))
+    return parse_rational(float(epsilon) * (1 + ACCOUNTANT_MARGIN) + ACCOUNTANT_MARGIN)

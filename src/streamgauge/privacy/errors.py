@@ -1,6 +1,6 @@
-"""Typed refusals: what a caller may catch, with what it needs to decide what next.
+"""Typed errors, with the amounts that a caller needs to decide.
 
-Every text depends on declarations only, never on data, so showing it to an analyst is safe.
+Every text depends on declarations only, never on data. So an analyst may see it.
 """
 
 from __future__ import annotations
@@ -8,31 +8,31 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from streamgauge.privacy.exact import shown
+from streamgauge.privacy.rationals import format_rational
 
 if TYPE_CHECKING:
     from streamgauge.privacy.losses import Loss
 
 
 class PrivacyError(ValueError):
-    """A promise that cannot be kept, or not in the currency it was asked in."""
+    """A promise that is impossible, or impossible in the requested currency."""
 
 
-class WrongCurrency(PrivacyError):  # noqa: N818 - a refusal, named by what it says
-    """No theorem turns this loss into the currency that was asked for."""
+class LossConversionError(PrivacyError):
+    """No theorem converts this loss into the requested currency."""
 
 
-class BudgetExceeded(PrivacyError):  # noqa: N818 - the same
-    """A charge that some unit could not afford; the ledger is as it was before.
+class BudgetExceededError(PrivacyError):
+    """A charge that some unit cannot afford; the ledger is unchanged.
 
-    `asked` is the loss of the charge and `delta` the delta beside it, `spent` what the dearest unit that
-    touches the interval had lost before, `delta_spent` the most that deltas had taken from one of them,
-    `allowed` the budget; the interval is `first`..`last`, open-ended if `last` is None.
+    `requested` is the loss of the charge and `delta` its delta. `spent` is the worst-case loss so far of a unit that
+    touches the interval, `delta_spent` the most delta that one of them lost. `allowed` is the budget. The
+    interval is `first`..`last`, open-ended if `last` is None.
     """
 
     def __init__(  # noqa: PLR0917 - all that a caller may want to know
         self,
-        asked: Loss,
+        requested: Loss,
         spent: Loss,
         allowed: Loss,
         first: int,
@@ -40,17 +40,17 @@ class BudgetExceeded(PrivacyError):  # noqa: N818 - the same
         delta: Fraction = Fraction(0),
         delta_spent: Fraction = Fraction(0),
     ) -> None:
-        self.asked, self.spent, self.allowed = asked, spent, allowed
+        self.requested, self.spent, self.allowed = requested, spent, allowed
         self.first, self.last = first, last
         self.delta, self.delta_spent = delta, delta_spent
         until = "on" if last is None else f"to {last}"
-        beside = f" and delta {shown(delta)}" if delta else ""
-        taken = f", delta {shown(delta_spent)} taken" if delta_spent else ""
+        extra = f" and delta {format_rational(delta)}" if delta else ""
+        taken = f", delta {format_rational(delta_spent)} taken" if delta_spent else ""
         super().__init__(
             f"charge must be at most what is left of {allowed} from tick {first} {until}, "
-            f"got {asked}{beside} on top of {spent}{taken}"
+            f"got {requested}{extra} on top of {spent}{taken}"
         )
 
-    def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[object, ...]]:
-        told = (self.asked, self.spent, self.allowed, self.first, self.last, self.delta, self.delta_spent)
-        return type(self), told
+    def __reduce__(self) -> tuple[type[BudgetExceededError], tuple[object, ...]]:
+        amounts = self.requested, self.spent, self.allowed, self.first, self.last, self.delta, self.delta_spent
+        return type(self), amounts

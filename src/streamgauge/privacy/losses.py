@@ -1,18 +1,18 @@
-"""Losses: what one unit can lose, in the three currencies of the field.
+"""Losses of one unit, in the three currencies of the field.
 
     Pure(epsilon)           P(release | x) <= e^epsilon P(release | x')
     Zcdp(rho)               Renyi divergence of every order alpha is at most alpha rho
     Approx(epsilon, delta)  P(release in S | x) <= e^epsilon P(release in S | x') + delta
 
-Fields are exact Fractions. Losses of one currency add (composition, concurrent and adaptive included) and
-compare; currencies never mix silently. Conversions go two ways that must not be confused:
+Fields are exact Fractions. Losses of one currency compare and add (composition, concurrent and adaptive
+included). Currencies never mix silently. Two conversions must not be confused:
 
-    as_pure, as_zcdp, as_approx   what a loss *implies* in another currency; never less than the truth
-    kept_as                       what a mechanism has to keep so that it keeps this loss: the way of a budget
+    as_pure, as_zcdp, as_approx   the loss *implied* in another currency; never less than the truth
+    additive_loss                 the loss that a mechanism is calibrated to under this budget
 
-An (epsilon, delta) promise is kept through zCDP: discrete Gaussian noise obeys rho = l2^2 / (2 parameter)
-exactly (Canonne, Kamath, Steinke 2020, Theorem 4), and rho converts once. The analytic Gaussian condition is
-no theorem for discrete noise; see analytic.py.
+An (epsilon, delta) promise goes through zCDP. Discrete Gaussian noise obeys rho = l2^2 / (2 parameter)
+exactly (Canonne, Kamath, Steinke 2020, Theorem 4), and rho is converted once. The analytic Gaussian condition is
+no theorem for discrete noise; see analytic_gaussian.py.
 """
 
 from __future__ import annotations
@@ -23,19 +23,27 @@ from fractions import Fraction
 from typing import ClassVar, Literal, Protocol, Self
 
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution
-from streamgauge.privacy import accountant, conversions
-from streamgauge.privacy.errors import WrongCurrency
-from streamgauge.privacy.exact import Number, exact, not_negative, positive, shown, whole
+from streamgauge.privacy import conversions
+from streamgauge.privacy import conversions as accountant
+from streamgauge.privacy.errors import LossConversionError
+from streamgauge.privacy.rationals import (
+    Number,
+    format_rational,
+    parse_nonnegative,
+    parse_positive,
+    parse_rational,
+    parse_whole,
+)
 
-Through = Literal["closed form", "dp-accounting"]
-_EPSILON_OF_RHO: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
-    "closed form": conversions.epsilon_of_rho,
-    "dp-accounting": accountant.epsilon_of_rho,
+ConversionMethod = Literal["closed form", "dp-accounting"]
+_RHO_CONVERSIONS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "closed form": conversions.epsilon_from_rho,
+    "dp-accounting": accountant.epsilon_from_rho_by_accountant,
 }
 
 
 class Loss(Protocol):
-    """What every currency can do."""
+    """The operations of every currency."""
 
     @property
     def currency(self) -> str:
@@ -48,34 +56,37 @@ class Loss(Protocol):
         ...
 
     @property
-    def kept_as(self) -> Pure | Zcdp:
-        """The largest loss that adds up by itself and implies this one: what noise is calibrated to."""
+    def additive_loss(self) -> Pure | Zcdp:
+        """The largest additive loss that implies this one; noise is calibrated to it."""
         ...
 
-    def kept_beside(self, delta: Number) -> Pure | Zcdp:
-        """What else may be lost under this budget by releases that take a delta of it (see slack.py)."""
+    def additive_loss_after_delta(self, delta: Number) -> Pure | Zcdp:
+        """Return the additive loss of this budget after releases that spend delta.
+
+        See split_bounds.py.
+        """
         ...
 
     def group(self, size: int) -> Loss:
-        """The loss of `size` events that change together."""
+        """Return the loss of `size` events that change together."""
         ...
 
     def part(self, fraction: Number) -> Pure | Zcdp:
-        """A share of this loss; shares that sum to 1 compose to at most the whole."""
+        """Return a share of this loss; shares that sum to 1 compose to at most the whole."""
         ...
 
     def restate(self, loss: Loss) -> Loss:
-        """Another loss in this one's currency (at this one's delta), if a theorem has it."""
+        """Return another loss in this currency, at this delta, if a theorem has it."""
         ...
 
     def as_pure(self) -> Pure: ...
 
     def as_zcdp(self) -> Zcdp: ...
 
-    def as_approx(self, delta: Number, *, through: Through = "closed form") -> Approx: ...
+    def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx: ...
 
     def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
-        """The least integer noise under which a vector that moves this far keeps the loss."""
+        """Return the least integer noise with this loss for a vector that moves so far."""
         ...
 
 
@@ -92,45 +103,45 @@ class Pure:
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", parse_positive(epsilon, "epsilon"))
 
     @classmethod
-    def nothing(cls) -> Self:
-        """No loss at all, which sums may start from and no mechanism can keep."""
+    def zero(cls) -> Self:
+        """Return the loss of nothing: the start of sums, which no mechanism has."""
         return cls.from_amount(Fraction(0))
 
     @classmethod
     def from_amount(cls, amount: Fraction) -> Self:
-        """A loss computed, not declared: zero is allowed."""
+        """Return a loss computed, not declared: zero is allowed."""
         loss = object.__new__(cls)
-        object.__setattr__(loss, "epsilon", not_negative(amount, "epsilon"))
+        object.__setattr__(loss, "epsilon", parse_nonnegative(amount, "epsilon"))
         return loss
 
     @classmethod
-    def of(cls, *, l1: Number, scale: Number) -> Self:
-        """The loss of discrete Laplace noise of this scale on a vector that moves by l1."""
-        return cls(positive(l1, "l1") / positive(scale, "scale"))
+    def from_laplace(cls, *, l1: Number, scale: Number) -> Self:
+        """Return the loss of discrete Laplace noise of this scale on a vector that moves by l1."""
+        return cls(parse_positive(l1, "l1") / parse_positive(scale, "scale"))
 
     @property
     def amount(self) -> Fraction:
         return self.epsilon
 
     @property
-    def kept_as(self) -> Pure:
+    def additive_loss(self) -> Pure:
         return self
 
-    def kept_beside(self, delta: Number) -> Pure:
-        _refuse_delta(self, delta)
+    def additive_loss_after_delta(self, delta: Number) -> Pure:
+        _reject_delta(self, delta)
         return self
 
     def __add__(self, other: Pure) -> Pure:
         return Pure.from_amount(self.epsilon + other.epsilon) if isinstance(other, Pure) else NotImplemented
 
     def group(self, size: int) -> Pure:
-        return Pure(whole(size, "size") * self.epsilon)
+        return Pure(parse_whole(size, "size") * self.epsilon)
 
     def part(self, fraction: Number) -> Pure:
-        return Pure(_share(fraction) * self.epsilon)
+        return Pure(_parse_share(fraction) * self.epsilon)
 
     def restate(self, loss: Loss) -> Pure:
         return loss.as_pure()
@@ -139,19 +150,22 @@ class Pure:
         return self
 
     def as_zcdp(self) -> Zcdp:
-        """epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4)."""
-        return Zcdp.from_amount(conversions.rho_of_epsilon(self.epsilon))
+        """Return epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4)."""
+        return Zcdp.from_amount(conversions.rho_from_epsilon(self.epsilon))
 
-    def as_approx(self, delta: Number, *, through: Through = "closed form") -> Approx:
-        """The same epsilon, whichever the way; delta is given away."""
+    def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
+        """Return the same epsilon, by either method, with an unused delta."""
         return Approx(self.epsilon, delta)
 
     def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
-        """Discrete Laplace of scale l1/epsilon: the weight of a shift by l1 is at most e^(l1/scale)."""
-        return DiscreteLaplace(positive(l1, "l1") / positive(self.epsilon, "epsilon"))
+        """Return discrete Laplace noise of scale l1/epsilon.
+
+        The weight of a shift by l1 is at most e^(l1/scale).
+        """
+        return DiscreteLaplace(parse_positive(l1, "l1") / parse_positive(self.epsilon, "epsilon"))
 
     def __repr__(self) -> str:
-        return f"Pure(epsilon={shown(self.epsilon)})"
+        return f"Pure(epsilon={format_rational(self.epsilon)})"
 
 
 @dataclass(frozen=True, order=True, slots=True, init=False, repr=False)
@@ -167,78 +181,86 @@ class Zcdp:
     rho: Fraction
 
     def __init__(self, rho: Number) -> None:
-        object.__setattr__(self, "rho", positive(rho, "rho"))
+        object.__setattr__(self, "rho", parse_positive(rho, "rho"))
 
     @classmethod
-    def nothing(cls) -> Self:
-        """No loss at all, which sums may start from and no mechanism can keep."""
+    def zero(cls) -> Self:
+        """Return the loss of nothing: the start of sums, which no mechanism has."""
         return cls.from_amount(Fraction(0))
 
     @classmethod
     def from_amount(cls, amount: Fraction) -> Self:
-        """A loss computed, not declared: zero is allowed."""
+        """Return a loss computed, not declared: zero is allowed."""
         loss = object.__new__(cls)
-        object.__setattr__(loss, "rho", not_negative(amount, "rho"))
+        object.__setattr__(loss, "rho", parse_nonnegative(amount, "rho"))
         return loss
 
     @classmethod
-    def of(cls, *, l2_squared: Number, parameter: Number) -> Self:
-        """The loss of (discrete) Gaussian noise of this parameter on a vector that moves that far."""
-        return cls(positive(l2_squared, "l2_squared") / (2 * positive(parameter, "parameter")))
+    def from_gaussian(cls, *, l2_squared: Number, parameter: Number) -> Self:
+        """Return the loss of Gaussian noise on a vector that moves so far.
+
+        The noise may be discrete.
+        """
+        return cls(parse_positive(l2_squared, "l2_squared") / (2 * parse_positive(parameter, "parameter")))
 
     @property
     def amount(self) -> Fraction:
         return self.rho
 
     @property
-    def kept_as(self) -> Zcdp:
+    def additive_loss(self) -> Zcdp:
         return self
 
-    def kept_beside(self, delta: Number) -> Zcdp:
-        _refuse_delta(self, delta)
+    def additive_loss_after_delta(self, delta: Number) -> Zcdp:
+        _reject_delta(self, delta)
         return self
 
     def __add__(self, other: Zcdp) -> Zcdp:
         return Zcdp.from_amount(self.rho + other.rho) if isinstance(other, Zcdp) else NotImplemented
 
     def group(self, size: int) -> Zcdp:
-        """size^2 rho (Bun, Steinke 2016, Proposition 1.9)."""
-        return Zcdp(whole(size, "size") ** 2 * self.rho)
+        """Return size^2 rho (Bun, Steinke 2016, Proposition 1.9)."""
+        return Zcdp(parse_whole(size, "size") ** 2 * self.rho)
 
     def part(self, fraction: Number) -> Zcdp:
-        return Zcdp(_share(fraction) * self.rho)
+        return Zcdp(_parse_share(fraction) * self.rho)
 
     def restate(self, loss: Loss) -> Zcdp:
         return loss.as_zcdp()
 
     def as_pure(self) -> Pure:
-        raise WrongCurrency(f"loss must be pure, got {self}, which implies no epsilon without a delta")
+        raise LossConversionError(f"loss must be pure, got {self}, which implies no epsilon without a delta")
 
     def as_zcdp(self) -> Zcdp:
         return self
 
-    def as_approx(self, delta: Number, *, through: Through = "closed form") -> Approx:
-        """The tight conversion at this delta, rounded up, by our closed form or by Google's accountant."""
-        slack = _delta(delta)
-        if through not in _EPSILON_OF_RHO:
-            raise ValueError(f"through must be one of {', '.join(_EPSILON_OF_RHO)}, got {through}")
+    def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
+        """Return the tight conversion at this delta, rounded up.
+
+        The method is our closed form or Google's accountant.
+        """
+        slack = _parse_delta(delta)
+        if method not in _RHO_CONVERSIONS:
+            raise ValueError(f"through must be one of {', '.join(_RHO_CONVERSIONS)}, got {method}")
         if not self.rho:
-            return Approx.nothing()
-        return Approx(_EPSILON_OF_RHO[through](self.rho, slack), slack)
+            return Approx.zero()
+        return Approx(_RHO_CONVERSIONS[method](self.rho, slack), slack)
 
     def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
-        """Discrete Gaussian of parameter l2_squared/(2 rho)."""
-        return DiscreteGaussian(positive(l2_squared, "l2_squared") / (2 * positive(self.rho, "rho")))
+        """Return discrete Gaussian noise of parameter l2_squared/(2 rho)."""
+        return DiscreteGaussian(parse_positive(l2_squared, "l2_squared") / (2 * parse_positive(self.rho, "rho")))
 
     def __repr__(self) -> str:
-        return f"Zcdp(rho={shown(self.rho)})"
+        return f"Zcdp(rho={format_rational(self.rho)})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Approx:
-    """Approximate (epsilon, delta)-differential privacy. Its order is partial: both numbers decide.
+    """Approximate (epsilon, delta)-differential privacy.
 
-    >>> Approx(1, 1e-6).kept_as
+    Its order is partial: both numbers decide.
+
+    >>> Approx(1, 1e-6).additive_loss
     Zcdp(rho=0.0243559703595)
     """
 
@@ -247,12 +269,12 @@ class Approx:
     delta: Fraction
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
-        object.__setattr__(self, "delta", _delta(delta))
+        object.__setattr__(self, "epsilon", parse_positive(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", _parse_delta(delta))
 
     @classmethod
-    def nothing(cls) -> Self:
-        """No loss at all, which sums may start from and no mechanism can keep."""
+    def zero(cls) -> Self:
+        """Return the loss of nothing: the start of sums, which no mechanism has."""
         loss = object.__new__(cls)
         object.__setattr__(loss, "epsilon", Fraction(0))
         object.__setattr__(loss, "delta", Fraction(0))
@@ -263,21 +285,21 @@ class Approx:
         return self.epsilon
 
     @property
-    def kept_as(self) -> Zcdp:
-        """The largest rho, rounded down, whose tight conversion is within this loss."""
-        return Zcdp(conversions.rho_of_approx(self.epsilon, self.delta))
+    def additive_loss(self) -> Zcdp:
+        """The largest rho, rounded down, whose tight conversion is at most this loss."""
+        return Zcdp(conversions.rho_from_approx(self.epsilon, self.delta))
 
-    def kept_beside(self, delta: Number) -> Zcdp:
-        """The same at what is left of delta; nothing if nothing is.
+    def additive_loss_after_delta(self, delta: Number) -> Zcdp:
+        """Return the same at the remaining delta; zero if none remains.
 
-        >>> Approx(1, 1e-6).kept_beside(9e-7) == Approx(1, 1e-7).kept_as
+        >>> Approx(1, 1e-6).additive_loss_after_delta(9e-7) == Approx(1, 1e-7).additive_loss
         True
         """
-        left = self.delta - not_negative(delta, "delta")
-        return Zcdp.from_amount(conversions.rho_of_approx(self.epsilon, left)) if left > 0 else Zcdp.nothing()
+        left = self.delta - parse_nonnegative(delta, "delta")
+        return Zcdp.from_amount(conversions.rho_from_approx(self.epsilon, left)) if left > 0 else Zcdp.zero()
 
     def __add__(self, other: Approx) -> Approx:
-        """Basic composition; compose in zCDP and convert once where you can, which is far tighter."""
+        """Compose by adding; composing in zCDP and converting once is far tighter."""
         if not isinstance(other, Approx):
             return NotImplemented
         if not (self.epsilon and other.epsilon):
@@ -293,53 +315,58 @@ class Approx:
         return self <= other and self != other if isinstance(other, Approx) else NotImplemented
 
     def group(self, size: int) -> Approx:
-        """(k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1)); refused where that delta is 1 or more."""
-        k = whole(size, "size")
+        """Return (k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1)).
+
+        Reject a delta of 1 or more.
+        """
+        k = parse_whole(size, "size")
         return Approx(k * self.epsilon, conversions.group_delta(self.epsilon, self.delta, k))
 
     def part(self, fraction: Number) -> Zcdp:
-        """A share of the zCDP loss that keeps this one: converted once, not part by part."""
-        return self.kept_as.part(fraction)
+        """Return a share of the zCDP loss that implies this one, converted once."""
+        return self.additive_loss.part(fraction)
 
     def restate(self, loss: Loss) -> Approx:
         return loss.as_approx(self.delta)
 
     def as_pure(self) -> Pure:
-        raise WrongCurrency(f"loss must be pure, got {self}, which implies no epsilon without its delta")
+        raise LossConversionError(f"loss must be pure, got {self}, which implies no epsilon without its delta")
 
     def as_zcdp(self) -> Zcdp:
-        raise WrongCurrency(
+        raise LossConversionError(
             f"loss must be pure or zCDP, got {self}, which implies no rho: "
-            "charge the kept_as of a mechanism that is calibrated through it"
+            "charge the additive_loss of a mechanism that is calibrated through it"
         )
 
-    def as_approx(self, delta: Number, *, through: Through = "closed form") -> Approx:
-        if _delta(delta) < self.delta:
-            raise WrongCurrency(f"delta must be at least {shown(self.delta)}, got {delta}")
+    def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
+        if _parse_delta(delta) < self.delta:
+            raise LossConversionError(f"delta must be at least {format_rational(self.delta)}, got {delta}")
         return Approx(self.epsilon, delta)
 
     def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
-        return self.kept_as.calibrate(l1=l1, l2_squared=l2_squared)
+        return self.additive_loss.calibrate(l1=l1, l2_squared=l2_squared)
 
     def __repr__(self) -> str:
-        return f"Approx(epsilon={shown(self.epsilon)}, delta={shown(self.delta)})"
+        return f"Approx(epsilon={format_rational(self.epsilon)}, delta={format_rational(self.delta)})"
 
 
-def _delta(value: Number) -> Fraction:
-    delta = positive(value, "delta")
+def _parse_delta(value: Number) -> Fraction:
+    delta = parse_positive(value, "delta")
     if delta >= 1:
         raise ValueError(f"delta must be below 1, got {value}")
     return delta
 
 
-def _refuse_delta(budget: Pure | Zcdp, delta: Number) -> None:
-    taken = not_negative(delta, "delta")
+def _reject_delta(budget: Pure | Zcdp, delta: Number) -> None:
+    taken = parse_nonnegative(delta, "delta")
     if taken:
-        raise WrongCurrency(f"delta must be 0 under a budget of {budget}, which has none, got {shown(taken)}")
+        raise LossConversionError(
+            f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(taken)}"
+        )
 
 
-def _share(value: Number) -> Fraction:
-    fraction = exact(value, "fraction")
+def _parse_share(value: Number) -> Fraction:
+    fraction = parse_rational(value, "fraction")
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction must be above 0 and at most 1, got {value}")
     return fraction

@@ -1,15 +1,19 @@
-"""The server: what a curator's systems send to, what analysts ask, what readers and the page read.
+"""The server: HTTP API and live page of a running pipeline.
 
-    events, batches, bodies     batches on their way into the inbox       (curator)
-    asking, signing_in          plans, releases asked for, sessions       (analyst)
-    runner, departures, board   the run in its thread, and when what it released leaves
-    reading, live, page_files   what was released, and the page           (reader)
-    roles, tokens, sessions, limits, security_headers, errors    at the door, for all
-    app, openapi, serving       all of it together, described, listening
+    app                   the application: routes and middleware
+    runner                the run, in a thread
+    commands              batches of commands to the run
+    command_validation    their judgement by the ledger
+    intrusion             announced intrusions into a served run
+    run_totals            counters over restarts of the run
+    publishing/           publication on the clock
+    http/                 connections, limits, authentication, bodies
+    routes/               one module per resource
+    openapi.json          the OpenAPI document; tests compare it with the routes
 
 It needs the extra [server]: starlette, uvicorn and plotly.
 
-**Privacy.** No reply that an analyst or a reader can see depends on private data but through a release, nor
-does its time: releases and answers of the run leave on a clock, limits of readers do not know what the
-curator sends, and what goes wrong is told without its words.
+**Privacy.** No reply that an analyst or a reader can see depends on private data except through a release, and
+neither does its time. Releases and replies of the run leave on a clock. Limits of readers do not depend on what
+the curator sends. Errors do not repeat the text of exceptions.
 """

@@ -1,12 +1,16 @@
-"""The whole server as one application: its routes, and what stands in front of them.
+"""The server as one application: routes and middleware.
 
-    access log > security headers > shared > guard > admission > routes
+    access log > security headers > CORS > errors > authentication > routes
 
-The order matters: what is refused at the door is logged and has all headers, and no exception leaves the
-guard with its words.
+The order matters. Requests that authentication rejects are logged and have all headers. No exception passes the
+error middleware with its text.
 """
 
+import json
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,98 +19,107 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from streamgauge.query.settings import ServerSettings
-from streamgauge.server import live, page_files, reading, rehearsal
-from streamgauge.server.access_log import AccessLog
-from streamgauge.server.asking import Asking
-from streamgauge.server.errors import Guard, Log, http_error
-from streamgauge.server.events import Events
-from streamgauge.server.folded_log import FoldedLog
-from streamgauge.server.hosts import Hosts
-from streamgauge.server.intrusions import Intrusions
-from streamgauge.server.limits import Limits
-from streamgauge.server.metrics import Metrics
-from streamgauge.server.openapi import document
-from streamgauge.server.public_ledger import PublicLedger
-from streamgauge.server.read_worker import ReadWorker
-from streamgauge.server.reports import Collecting, public_paths
-from streamgauge.server.roles import Admission
+from streamgauge.config.settings import ServerSettings
+from streamgauge.server.http.auth import AuthMiddleware, Sessions
+from streamgauge.server.http.errors import ErrorMiddleware, Log, render_starlette_error
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.http.middleware import AccessLog, AllowedHosts, CorsMiddleware, SecurityHeaders
+from streamgauge.server.http.read_worker import ReadWorker
+from streamgauge.server.http.serving import FoldedLog
+from streamgauge.server.http.tokens import Tokens
+from streamgauge.server.routes import intrusions as rehearsal
+from streamgauge.server.routes import live
+from streamgauge.server.routes import releases as reading
+from streamgauge.server.routes import static as page_files
+from streamgauge.server.routes.adhoc import AdHocRoutes
+from streamgauge.server.routes.events import EventRoutes
+from streamgauge.server.routes.intrusions import IntrusionRoutes
+from streamgauge.server.routes.ledger import PublicLedger
+from streamgauge.server.routes.login import LoginRoutes
+from streamgauge.server.routes.metrics import Metrics
+from streamgauge.server.routes.reports import ReportRoutes, list_public_paths
 from streamgauge.server.runner import Runner
-from streamgauge.server.security_headers import SecurityHeaders
-from streamgauge.server.sessions import Sessions
-from streamgauge.server.shared import Shared
-from streamgauge.server.signing_in import SigningIn
-from streamgauge.server.tokens import Tokens
 
 
-def unheard(line: str) -> None:
-    """Nobody listens."""
+def discard_line(line: str) -> None:
+    """Discard a log line."""
 
 
-def app_of(
+def build_app(
     runner: Runner,
     tokens: Tokens,
     settings: ServerSettings,
     *,
     extra_routes: Sequence[BaseRoute] = (),
-    hosts: Hosts = Hosts(),  # noqa: B008 - frozen
-    log: Log = unheard,
-    access: Log = unheard,
+    hosts: AllowedHosts = AllowedHosts(),  # noqa: B008 - frozen
+    log: Log = discard_line,
+    access: Log = discard_line,
 ) -> Starlette:
-    """`log` takes what the curator should look at, `access` a line per request; `hosts` are our names."""
+    """Return the application.
+
+    Args: `log` gets messages for the curator, `access` a line for each request; `hosts` are the names of the
+    server.
+    """
     limits, sessions, forgets = Limits(settings), Sessions(tokens), runner.file.stream.pan_private
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
-    asking, worker = Asking(runner, ledger, limits), ReadWorker()
-    signing_in = SigningIn(tokens, sessions, asking, https=settings.https)
-    public = public_paths(runner)
+    asking, worker = AdHocRoutes(runner, ledger, limits), ReadWorker()
+    signing_in = LoginRoutes(tokens, sessions, asking, is_https=settings.https)
+    public = list_public_paths(runner)
     routes = [
-        *Events(runner, limits, metrics).routes(),
-        *Collecting(runner, limits).routes(),
+        *EventRoutes(runner, limits, metrics).routes(),
+        *ReportRoutes(runner, limits).routes(),
         *asking.routes(),
-        *Intrusions(asking).routes(),
+        *IntrusionRoutes(asking).routes(),
         *ledger.routes(),
         *signing_in.routes(),
         *reading.routes(runner, settings, limits, worker),
         *live.routes(runner, limits, worker),
         *rehearsal.routes(runner),
-        Route("/api/openapi.json", described),
-        Route("/healthz", Health(runner).tell),
+        Route("/api/openapi.json", read_openapi),
+        Route("/healthz", HealthRoute(runner).read_health),
         *extra_routes,
         *page_files.routes(),
     ]
     in_front = [
-        Middleware(AccessLog, log=access, counted=metrics.answered, forgets=forgets),
+        Middleware(AccessLog, log=access, count_request=metrics.count_reply, skip_events=forgets),
         Middleware(SecurityHeaders),
-        Middleware(Shared, paths=public, readable=settings.anonymous),
-        Middleware(Guard, log=FoldedLog(log).line),
+        Middleware(CorsMiddleware, paths=public, is_readable=settings.anonymous),
+        Middleware(ErrorMiddleware, log=FoldedLog(log).write),
         Middleware(
-            Admission,
+            AuthMiddleware,
             tokens=tokens,
             sessions=sessions,
             limits=limits,
             settings=settings,
             hosts=hosts,
-            forgets=forgets,
-            public=public,
+            skip_events=forgets,
+            public_paths=public,
         ),
     ]
-    app = Starlette(routes=routes, middleware=in_front, exception_handlers={HTTPException: http_error})
+    app = Starlette(routes=routes, middleware=in_front, exception_handlers={HTTPException: render_starlette_error})
     app.router.redirect_slashes = False
     return app
 
 
-async def described(request: Request) -> Response:
+@cache
+def load_openapi() -> dict[str, Any]:
+    """Return the OpenAPI document, which is the same for every server."""
+    document: dict[str, Any] = json.loads(files("streamgauge.server").joinpath("openapi.json").read_bytes())
+    return document
+
+
+async def read_openapi(request: Request) -> Response:
     """GET /api/openapi.json"""
-    return JSONResponse(document(), headers={"Cache-Control": "no-cache"})
+    return JSONResponse(load_openapi(), headers={"Cache-Control": "no-cache"})
 
 
-class Health:
-    """GET /healthz: whether the run goes on. What it says follows from the clock, or from a failure."""
+class HealthRoute:
+    """GET /healthz: the state of the run. The reply depends on the clock and on failures only."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
 
-    async def tell(self, request: Request) -> Response:
+    async def read_health(self, request: Request) -> Response:
         state = self.runner.state
         if state == "failed":
             return JSONResponse({"status": "failed"}, 503)

@@ -1,23 +1,24 @@
-"""The run behind the server: `streamgauge run` itself, in a thread, told what is asked for.
+"""The run behind the server: `streamgauge run` in a thread, with commands.
 
-    Pipeline.ticks -> commit -> Leaving (the clock) -> Board -> readers
-          ^ ask, end, intrude: set down after a whole round, and taken up again
+    Pipeline.ticks -> commit -> PublishThread (the clock) -> EventBuffer -> readers
+          ^ add, end, intrude: the run stops after a whole round, and resumes
 
-Promise
-    The run has the lock, key, witness and crash law of `streamgauge run`. Lock, key, store, sinks and a
-    source that cannot be replayed are held from the first turn to the last (`pipeline.holding`). If the run
-    cannot be opened with what is asked for, it goes on without, or rests if its last tick was over. Nothing
-    was charged then, unless a sink failed after the commit: the charge stands, the release is taken up by
-    the next turn, and who asks again in the same words is answered as if nothing had been. With pan_private
-    = true a run whose key is away is not set down; one that was set down waits for its key, and goes on.
-    When the run is over, or the world failed it, readers go on reading. Whatever its thread dies of, the run
-    is then "failed", who waits is told, and only then are lock and store let go.
+**Promise.** The run has the lock, key, rollback guard and crash law of `streamgauge run`. Lock, key, store, sinks and
+a source that cannot be replayed stay open from the first batch to the last (`RunResources`). If the run cannot
+open with a batch, it continues without it, or stays idle if its last tick was over. Nothing of the batch is
+charged then, unless a sink failed after the commit. In that case the charge stands and the next batch starts
+the release; a client that repeats its request gets the first reply.
 
-Privacy
-    `state` and `error` are public: the error is the name of a class. `progress`, `failure` and what `worry`
-    is told are the curator's. A failure is kept for as long as readers read: what was at work when it came,
-    with records as they were sent and registers as they were, is let go of first (`let_go`). With
-    pan_private = true it does not even say where it was, nor what other failure it came of.
+With pan_private = true, a run whose key is unavailable does not stop for commands. One that has stopped waits
+for its key, and continues.
+
+After the end or a failure of the run, readers can still read. Whatever ends its thread, the state is then
+"failed" and waiting commands are rejected. Only after that are lock and store released.
+
+**Privacy.** `state` and `error` are public; the error is the name of a class. `progress`, `failure` and the
+messages of `on_failure` are for the curator. A failure lives as long as the server, so its frames, which
+reference records and registers, are cleared first (`clear_traceback`). With pan_private = true its lines and
+its cause are cleared, too.
 """
 
 from collections import Counter
@@ -30,374 +31,393 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from streamgauge.pipeline.asked_releases import AskedRelease, never_asked
-from streamgauge.pipeline.book import Book
-from streamgauge.pipeline.by_clock import closed_tick
-from streamgauge.pipeline.holding import Holding
-from streamgauge.pipeline.keys import key_is_away
-from streamgauge.pipeline.opening import RunRefused
-from streamgauge.pipeline.options import Options, Progress, unseen
-from streamgauge.pipeline.pipeline import Pipeline, input_of
-from streamgauge.pipeline.reader import Act
-from streamgauge.pipeline.reading import read_book
-from streamgauge.pipeline.record_shares import RecordShares
-from streamgauge.pipeline.store_errors import NoStore
-from streamgauge.pipeline.taken import Taken
-from streamgauge.query.formats import SENT, STANDARD
-from streamgauge.query.protocols import Live
-from streamgauge.query.settings import PipelineFile
-from streamgauge.server.announced import Announced, Departing, hand_over, why_not
-from streamgauge.server.board import Board, State
-from streamgauge.server.departed import Readers
-from streamgauge.server.emptied import let_go
-from streamgauge.server.gathering import Gathering
-from streamgauge.server.heard import Heard
-from streamgauge.server.judging import verdicts
-from streamgauge.server.known_acts import books
-from streamgauge.server.leaving import Leaving
-from streamgauge.server.over import Over
-from streamgauge.server.tally import Tally
-from streamgauge.server.turns import KEYLESS, TOLD, KeyAway, NotRunning, Refused, Turn, Turns, Wish
-from streamgauge.sources.inbox import Inbox, inbox_of
-from streamgauge.sources.passing_inbox import PassingInbox
+from streamgauge.config.settings import PipelineFile
+from streamgauge.interfaces import StreamingSource
+from streamgauge.memory import clear_traceback
+from streamgauge.runtime.adhoc.releases import AdHocRelease, find_source_refusals
+from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.runtime.options import Options, Progress, ignore_progress
+from streamgauge.runtime.pipeline import Pipeline, open_live_source
+from streamgauge.runtime.published import read_ledger_log
+from streamgauge.runtime.record_shares import RecordShares
+from streamgauge.runtime.resources import RunResources
+from streamgauge.runtime.session import RunRefusedError
+from streamgauge.runtime.ticks import ReleaseSpans, closed_tick
+from streamgauge.server.command_validation import validate_commands
+from streamgauge.server.commands import (
+    KEY_ERRORS,
+    PUBLIC_ERRORS,
+    Command,
+    CommandBatch,
+    CommandQueue,
+    CommandRefusedError,
+    KeyUnavailableError,
+    NotRunningError,
+)
+from streamgauge.server.intrusion import IntrusionRecord, PublishTimeClock, export_intrusion, to_export_error
+from streamgauge.server.publishing.command_schedule import CommandSchedule
+from streamgauge.server.publishing.commit_listener import CommitListener
+from streamgauge.server.publishing.feed import EventBuffer, PublishThread, RunStatus
+from streamgauge.server.publishing.reader import FinishedReleases, ReaderPool, build_ledger_cache
+from streamgauge.server.run_totals import RunTotals
+from streamgauge.sources import open_inbox
+from streamgauge.store.drivers import find_driver
+from streamgauge.store.errors import StoreNotFoundError
+from streamgauge.store.keys import is_key_missing
+from streamgauge.store.reader import LedgerEntry
 
-__all__ = ["NotRunning", "Refused", "Runner", "State"]
+__all__ = ["CommandRefusedError", "NotRunningError", "RunStatus", "Runner"]
 
-ONCE: dict[str, Any] = {
-    "again": False,
-    "rolled_back": False,
-    "newest": False,
+ONE_START_OPTIONS: dict[str, Any] = {
+    "recharge_source": False,
+    "accept_rollback": False,
+    "trust_store": False,
     "change_budget": False,
-    "ended": (),
-    "cut": (),
-}  # said for one start
+    "end_releases": (),
+    "force_end_releases": (),
+}  # options of one start only
 
 
-class Interrupted(RuntimeError):  # noqa: N818 - named for what happened
-    """The thread of a run was ended by what is no error: an engine that was interrupted, for one."""
+class RunInterruptedError(RuntimeError):
+    """The thread of a run was ended by something that is not an error, such as an interrupted engine."""
 
 
-def unworried(failure: Exception) -> None:
-    """Nobody wants to know."""
+def ignore_failure(failure: Exception) -> None:
+    """Ignore a failure."""
 
 
 class Runner:
-    """A pipeline at work for a server, from `start` to `stop`."""
+    """A pipeline that runs for a server, from `start` to `stop`."""
 
     def __init__(
         self,
         file: PipelineFile,
         options: Options | None = None,
         *,
-        seen: Callable[[Progress], None] = unseen,
-        worry: Callable[[Exception], None] = unworried,
+        on_progress: Callable[[Progress], None] = ignore_progress,
+        on_failure: Callable[[Exception], None] = ignore_failure,
         now: Callable[[], int] | None = None,
         demo: bool = False,
     ) -> None:
         self.file, self.options, self.demo = file, options or Options(), demo
         self.now = now or self.options.clock.now
-        self.inbox = self._inbox()
-        self.board = Board(Readers(file.folder))
-        self.books, self._over = books(file.stream.unit), Over()
-        self.taken = Taken()  # which ticks releases take
+        self.inbox = open_inbox(file, self.now)
+        self.event_buffer = EventBuffer(ReaderPool(file.folder, find_driver(file)))
+        self.ledger_cache, self._finished = build_ledger_cache(file.stream.unit), FinishedReleases()
+        self.spans = ReleaseSpans()  # tick ranges of releases
         self.progress: Progress | None = None
         self.failure: Exception | None = None
-        self.dropped = Counter[str]()  # exact: records at the door, before they could be read
-        self.late: dict[int, int] = {}  # acts, by their place, that leave after their time: when
+        self.dropped = Counter[str]()  # exact: records dropped by routes, before the run read them
+        self.delayed_entries: dict[
+            int, int
+        ] = {}  # ledger entries by index: publish times that are later than their time
         self.shares = None if file.stream.pan_private else RecordShares(file.stream, self.options.diagnose)
-        self._seen, self._tally, self._waits = seen, Tally(), False
-        self._gathering = Gathering.of(file)
-        self._turns = Turns(self.now, self._gathering.begins)
-        self._worry, self._holding = worry, Holding(file)
-        self._input: Live | None = self.inbox
-        self._leaving = Leaving(file, self.board, self.now)
-        self._thread = Thread(target=self._work, name="streamgauge run", daemon=True)
-
-    def _inbox(self) -> Inbox | PassingInbox | None:
-        """What events are sent to, if they are."""
-        if self.file.stream.source not in SENT:
-            return None
-        if self.file.stream.pan_private:
-            return PassingInbox(most_waiting=self.file.server.max_waiting)
-        return inbox_of(self.file, self.now)
+        self._on_progress, self._totals, self._is_waiting_for_key = on_progress, RunTotals(), False
+        self._command_schedule = CommandSchedule.from_file(file)
+        self._commands = CommandQueue(self.now, self._command_schedule.find_start_time)
+        self._on_failure, self._resources = on_failure, RunResources(file)
+        self._input: StreamingSource | None = self.inbox
+        self._publisher = PublishThread(file, self.event_buffer, self.now)
+        self._thread = Thread(target=self._run_thread, name="streamgauge run", daemon=True)
 
     @property
-    def state(self) -> State:
-        return self.board.state
+    def state(self) -> RunStatus:
+        return self.event_buffer.state
 
     @property
     def error(self) -> str:
         return "" if self.failure is None else type(self.failure).__name__
 
     @property
-    def catching_up(self) -> bool:
-        """Whether many ticks are behind the clock."""
+    def is_catching_up(self) -> bool:
+        """True if the run is many ticks behind the clock."""
         told = self.progress
-        return told is not None and told.due is not None and told.tick < told.due
+        return told is not None and told.catch_up_tick is not None and told.tick < told.catch_up_tick
 
     def start(self) -> None:
-        """Begins; returns when the run is open, and raises what `run` would if it must not be."""
-        first = self._turns.at_hand
-        self._leaving.start()
+        """Start the run; return when it is open, or raise what `run` would raise."""
+        first = self._commands.current
+        self._publisher.start()
         self._thread.start()
-        if first.done.exception() is not None and self.failure is not None:
+        if first.outcome.exception() is not None and self.failure is not None:
             self.stop()
             raise self.failure
 
-    def let_go(self) -> None:
-        """Live readers are told, and sent home; so is who waits for a turn."""
+    def disconnect_readers(self) -> None:
+        """Disconnect live readers, and reject waiting commands."""
         if self.state != "failed":
-            self.board.tell("stopping")
-        self.board.close()
-        self._turns.refuse()
+            self.event_buffer.set_state("stopping")
+        self.event_buffer.close()
+        self._commands.reject_new()
 
     def stop(self) -> None:
-        """Ends the run after the batch at hand, and waits for that. Live readers are let go first."""
-        self.let_go()
-        self._turns.close()
+        """Stop the run after the current batch, and wait for that. Live readers are disconnected first."""
+        self.disconnect_readers()
+        self._commands.close()
         if self._thread.is_alive():
             self._thread.join()
         if self.shares is not None:
             self.shares.report()
         if self.inbox is not None:
             self.inbox.close()
-        self._leaving.stop()
-        self.board.readers.close()
+        self._publisher.stop()
+        self.event_buffer.readers.close()
 
-    def ask(self, asked: AskedRelease, share: Fraction | None = None) -> None:
-        """Charges a release and starts it; blocks until it is. Raises Refused, or NotRunning."""
-        self.asking(asked, share).result()
+    def add_release(self, requested: AdHocRelease, share: Fraction | None = None) -> None:
+        """Charge a release and start it; block until that is done.
 
-    def end(self, name: str) -> None:
-        """Ends a release that was asked for: it runs on to the last tick that has closed by when readers hear
-        of what is asked for now. Blocks until that is charged. Raises Refused, or NotRunning."""
-        self.ending(name).result()
+        Raises: CommandRefusedError or NotRunningError.
+        """
+        self.submit_release(requested, share).result()
 
-    def intrude(self, to: Path) -> Announced:
-        """Holds an announced intrusion between two turns; blocks until what was seen is in a new folder.
-        Raises NotHandedOver, or NotRunning."""
-        found: Announced = self.intruding(to).result()
+    def end_release(self, name: str) -> None:
+        """End a requested release; block until the end is charged.
+
+        Its last tick is the last one that is closed when readers see the command.
+
+        Raises: CommandRefusedError or NotRunningError.
+        """
+        self.submit_end(name).result()
+
+    def intrude(self, to: Path) -> IntrusionRecord:
+        """Run an announced intrusion between two batches; block until its export is in a new folder.
+
+        Raises: IntrusionExportError or NotRunningError.
+        """
+        found: IntrusionRecord = self.submit_intrusion(to).result()
         return found
 
-    def asking(self, asked: AskedRelease, share: Fraction | None = None) -> Future[None]:
-        """As `ask`, for who waits otherwise."""
-        return self._wished(Wish(asked=(asked if share is None else replace(asked, share=share),)))
+    def submit_release(self, requested: AdHocRelease, share: Fraction | None = None) -> Future[None]:
+        """Submit what `add_release` does; return a future."""
+        return self._submit_adhoc(Command(releases=(requested if share is None else replace(requested, share=share),)))
 
-    def ending(self, name: str) -> Future[None]:
-        """As `end`."""
-        return self._wished(Wish(ended=(name,)))
+    def submit_end(self, name: str) -> Future[None]:
+        """Submit what `end_release` does; return a future."""
+        return self._submit_adhoc(Command(end_names=(name,)))
 
-    def intruding(self, to: Path) -> Future[Announced]:
-        """As `intrude`."""
-        return self._in_turn(Wish(announced=to))
+    def submit_intrusion(self, to: Path) -> Future[IntrusionRecord]:
+        """Submit what `intrude` does; return a future."""
+        return self._submit(Command(export_folder=to))
 
-    def _wished(self, wish: Wish) -> Future[None]:
-        if reasons := tuple(never_asked(self.file.stream)):
-            raise Refused(reasons)
-        return self._in_turn(wish)
+    def _submit_adhoc(self, wish: Command) -> Future[None]:
+        if reasons := tuple(find_source_refusals(self.file.stream)):
+            raise CommandRefusedError(reasons)
+        return self._submit(wish)
 
-    def _in_turn(self, wish: Wish) -> Future[Any]:
-        """Sets the run down for a wish, unless it could not be taken up again: with pan_private = true it
-        holds no key."""
-        if self.file.stream.pan_private and key_is_away(self.file):
-            raise KeyAway
-        return self._turns.ask(wish)
+    def _submit(self, wish: Command) -> Future[Any]:
+        """Submit a command, unless the run could not resume: with pan_private = true it stores no key."""
+        if self.file.stream.pan_private and is_key_missing(self.file):
+            raise KeyUnavailableError
+        return self._commands.submit(wish)
 
-    def acts(self) -> tuple[Act, ...]:
-        """All that is public of what was done."""
+    def load_entries(self) -> tuple[LedgerEntry, ...]:
+        """Return the published entries of the ledger."""
         try:
-            with self.board.reading() as reader:
-                return reader.acts()
-        except NoStore:
+            with self.event_buffer.open_reader() as reader:
+                return reader.ledger_entries()
+        except StoreNotFoundError:
             return ()
 
-    def book(self) -> Book:
-        """What was charged, as far as it is public; not to be changed."""
-        return self.books(self.acts())
+    def load_ledger(self) -> LedgerLog:
+        """Return the published ledger. Callers must not change it."""
+        return self.ledger_cache(self.load_entries())
 
-    def over(self) -> frozenset[str]:
-        """Releases that were ended, and of which readers have seen all."""
+    def find_finished(self) -> frozenset[str]:
+        """Return releases that were ended, and whose last tick is published."""
         try:
-            with self.board.reading() as reader:
-                return self._over.seen(self.books(reader.acts()), reader)
-        except NoStore:
+            with self.event_buffer.open_reader() as reader:
+                return self._finished.find_finished(self.ledger_cache(reader.ledger_entries()), reader)
+        except StoreNotFoundError:
             return frozenset()
 
-    def names(self) -> set[str]:
-        """All releases that were ever charged."""
-        return {act.body["release"] for act in self.acts() if act.kind == "charge"}
+    def list_names(self) -> set[str]:
+        """Return the names of all releases ever charged."""
+        return {act.body["release"] for act in self.load_entries() if act.kind == "charge"}
 
-    def _work(self) -> None:
-        """The thread of the run."""
-        with self._failing(), self._holding, self._failing():
-            self._take_turns()
+    def _run_thread(self) -> None:
+        """Run all batches in the thread of the run."""
+        with self._fail_on_error(), self._resources, self._fail_on_error():
+            self._run_batches()
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Whatever goes wrong in here fails the run; who waits for it is told."""
+    def _fail_on_error(self) -> Iterator[None]:
+        """Fail the run on any exception, and reject waiting commands."""
         try:
             yield
         except Exception as failure:
-            self._fail(self._emptied(failure))
-        except BaseException as ending:  # this thread has nobody above it who wants to know
-            let_go(ending, where=not self.file.stream.pan_private)
-            self._fail(Interrupted(f"run must go on until it is stopped, got {type(ending).__name__}"))
+            self._fail(self._clear_failure(failure))
+        except BaseException as ending:  # nothing above this thread handles it
+            clear_traceback(ending, keep_lines=not self.file.stream.pan_private)
+            self._fail(RunInterruptedError(f"run must continue until it is stopped, got {type(ending).__name__}"))
         finally:
-            self._turns.abandon(self.failure)
+            self._commands.abandon(self.failure)
 
-    def _take_turns(self) -> None:
-        turn: Turn | None = self._turns.at_hand
-        idle = False  # whether nothing is left to run
+    def _run_batches(self) -> None:
+        turn: CommandBatch | None = self._commands.current
+        idle = False  # whether the run has nothing to do
         while turn is not None:
-            idle = self._take(turn, idle=idle)
-            turn = self._turns.next(idle=idle)
+            idle = self._run_batch(turn, idle=idle)
+            turn = self._commands.next_batch(idle=idle)
 
-    def _take(self, turn: Turn, *, idle: bool) -> bool:
-        """One turn; returns whether nothing is left to run. What went wrong is gone before the next."""
-        failure = self._run(turn, idle=idle)
+    def _run_batch(self, turn: CommandBatch, *, idle: bool) -> bool:
+        """Run one batch; return whether the run has nothing to do. Its failure is cleared before the next."""
+        failure = self._run_pipeline(turn, idle=idle)
         if failure is None:
-            idle = not turn.interrupted
-        elif self._keyless(turn, failure):
-            self._turns.rest(failure)
-        elif turn.needed:
+            idle = not turn.is_interrupted
+        elif self._is_missing_key(turn, failure):
+            self._commands.wait_for_key(failure)
+        elif turn.is_required:
             self._fail(failure)
         else:
-            self._go_on_after(failure)
+            self._continue_after(failure)
         if idle and failure is None:
-            self._leaving.ended()
+            self._publisher.finish()
             if self.inbox is not None:
-                self.inbox.rest()
-        self._turns.over(turn, failure)
+                self.inbox.pause()
+        self._commands.finish_batch(turn, failure)
         return idle
 
-    def _keyless(self, turn: Turn, failure: Exception) -> bool:
-        """Whether a run that was set down waits for its key: all of it is in its store, and nobody gets at
-        that. The curator is told once."""
-        before, self._waits = self._waits, isinstance(failure, KEYLESS) and self.state == "running"
-        waits = self._waits and turn.needed and not turn.done.done()
+    def _is_missing_key(self, turn: CommandBatch, failure: Exception) -> bool:
+        """Return whether a stopped run waits for its key.
+
+        All its state is in the store, which cannot be opened without the key. The curator gets one
+        message.
+        """
+        before, self._is_waiting_for_key = (
+            self._is_waiting_for_key,
+            isinstance(failure, KEY_ERRORS) and self.state == "running",
+        )
+        waits = self._is_waiting_for_key and turn.is_required and not turn.outcome.done()
         if waits and not before:
-            self._worry(failure)
+            self._on_failure(failure)
         return waits
 
-    def _judge(self, turn: Turn) -> None:
-        """Tells those at once whom the ledger is against: the turn is of the others."""
-        if turn.wishes:
-            book = read_book(self.file.folder, self.file.stream)
-            heard, seen = self._gathering.heard, self._departs(turn)(self.now())
-            told = verdicts(self.file, turn.wishes, book, heard=heard, seen=seen, over=self.over())
-            self._turns.judged(turn, told)
+    def _validate_commands(self, turn: CommandBatch) -> None:
+        """Reject at once the commands that the ledger refuses."""
+        if turn.commands:
+            book = read_ledger_log(self.file)
+            heard, seen = self._command_schedule.find_reply_time, self._build_publish_time(turn)(self.now())
+            told = validate_commands(
+                self.file, turn.commands, book, find_reply_time=heard, published_at=seen, finished=self.find_finished()
+            )
+            self._commands.apply_refusals(turn, told)
 
-    def _go_on_after(self, failure: Exception) -> None:
-        """A turn was not opened: the run goes on as it was."""
-        if not isinstance(failure, TOLD):
-            self._worry(failure)
-        if not isinstance(failure, (*TOLD, RunRefused)):  # the store may be uncertain
-            self._holding.let_go()
+    def _continue_after(self, failure: Exception) -> None:
+        """Continue the run without the commands of a failed batch."""
+        if not isinstance(failure, PUBLIC_ERRORS):
+            self._on_failure(failure)
+        if not isinstance(failure, (*PUBLIC_ERRORS, RunRefusedError)):  # the store may be uncertain
+            self._resources.close_store()
 
-    def _run(self, turn: Turn, *, idle: bool) -> Exception | None:
-        """One turn, to its end or until it is stopped; returns what went wrong."""
-        self._tally.opened()
+    def _run_pipeline(self, turn: CommandBatch, *, idle: bool) -> Exception | None:
+        """Run the pipeline until it ends or is stopped; return its failure, if any."""
+        self._totals.start_run()
         try:
-            heard = Heard(self.file, self._leaving, self.late)
-            self._hand_over(turn, heard)
-            self._judge(turn)
-            if idle and not turn.wishes:
+            heard = CommitListener(self.file, self._publisher, self.delayed_entries)
+            self._export_intrusions(turn, heard)
+            self._validate_commands(turn)
+            if idle and not turn.commands:
                 return None
             with heard:
-                for released in Pipeline(self.file).ticks(self._options(turn, heard)):
-                    heard.commit(released)
+                for released in Pipeline(self.file).ticks(self._build_options(turn, heard)):
+                    heard.on_commit(released)
         except Exception as failure:
-            return self._emptied(failure)
+            return self._clear_failure(failure)
         finally:
-            self._behind_no_more()
+            self._clear_catch_up()
         return None
 
-    def _behind_no_more(self) -> None:
-        """A run that is over catches up with nothing: the next one tells anew."""
+    def _clear_catch_up(self) -> None:
+        """Clear the catch-up target of a run that is over."""
         if self.progress is not None:
-            self.progress = replace(self.progress, due=None)
+            self.progress = replace(self.progress, catch_up_tick=None)
 
-    def _hand_over(self, turn: Turn, heard: Heard) -> None:
-        """Holds the intrusions that were announced: who announced one is told what came of it."""
-        for wish in turn.wishes:
-            if wish.announced is not None:
-                with heard.beside(self._begun(turn)):
-                    found = self._intruded(wish.announced, self._departs(turn))
-                self._turns.held(turn, wish, found)
+    def _export_intrusions(self, turn: CommandBatch, heard: CommitListener) -> None:
+        """Run the announced intrusions, and resolve their commands."""
+        for wish in turn.commands:
+            if wish.export_folder is not None:
+                with heard.watch_commits(self._find_start_time(turn)):
+                    found = self._export_intrusion(wish.export_folder, self._build_publish_time(turn))
+                self._commands.finish_intrusion(turn, wish, found)
 
-    def _intruded(self, to: Path, departs: Callable[[int], int]) -> Announced | Exception:
-        clock, noise = Departing(self.options.clock, departs), self.options.noise
+    def _export_intrusion(self, to: Path, departs: Callable[[int], int]) -> IntrusionRecord | Exception:
+        clock, noise = PublishTimeClock(self.options.clock, departs), self.options.noise
         try:
-            return hand_over(self._holding, to, clock, noise, self.options.step)
+            return export_intrusion(self._resources, to, clock, noise, self.options.step)
         except Exception as failure:
-            refusal = why_not(self._emptied(failure))
-            if refusal.code in ("lost", "failed", "no_room", "key_away"):
-                self._worry(failure)
+            refusal = to_export_error(self._clear_failure(failure))
+            if refusal.code in ("export_failed", "intrusion_failed", "no_disk_space", "key_unavailable"):
+                self._on_failure(failure)
             return refusal
 
-    def _emptied(self, failure: Exception) -> Exception:
-        let_go(failure, where=not self.file.stream.pan_private)
+    def _clear_failure(self, failure: Exception) -> Exception:
+        clear_traceback(failure, keep_lines=not self.file.stream.pan_private)
         return failure
 
-    def _options(self, turn: Turn, heard: Heard) -> Options:
+    def _build_options(self, turn: CommandBatch, heard: CommitListener) -> Options:
         def step(name: str) -> None:
             self.options.step(name)
-            if name == "opened":
-                heard.opening(first=self.state == "starting", begun=self._begun(turn))
-                self.options = replace(self.options, **ONCE)
-                self.board.tell("running")
-                self._turns.opened(turn)
+            if name == "session_opened":
+                heard.on_open(first=self.state == "starting", started_at=self._find_start_time(turn))
+                self.options = replace(self.options, **ONE_START_OPTIONS)
+                self.event_buffer.set_state("running")
+                self._commands.mark_opened(turn)
 
-        own: dict[str, Any] = {"stop": turn.stop, "turn": turn.due, "seen": self._watch, "step": step}
+        own: dict[str, Any] = {
+            "stop": turn.stop,
+            "commands_waiting": turn.timer,
+            "on_progress": self._report_progress,
+            "step": step,
+        }
         own |= {
-            "takes": self._takes,
+            "on_spans": self._set_spans,
             "shares": self.shares,
-            "inbox": self._source(),
-            "holding": self._holding,
-            "departs": self._departs(turn),
+            "inbox": self._open_source(),
+            "resources": self._resources,
+            "find_publish_time": self._build_publish_time(turn),
         }
         own |= {
-            "asked": turn.asked,
-            "over": self.over() if turn.asked else frozenset(),
-            "ended": (*self.options.ended, *turn.ended),
+            "adhoc_releases": turn.releases,
+            "finished_releases": self.find_finished() if turn.releases else frozenset(),
+            "end_releases": (*self.options.end_releases, *turn.end_names),
         }
-        moments = {name: self._gathering.heard(asked) for name, asked in turn.moments.items()}
-        return replace(self.options, moments=moments, within=self._within, **own)
+        moments = {name: self._command_schedule.find_reply_time(asked) for name, asked in turn.end_requests.items()}
+        return replace(self.options, end_times=moments, limit_due_tick=self._limit_due_tick, **own)
 
-    def _begun(self, turn: Turn) -> int:
-        """When it began, by the clock; 0 if nobody asked."""
-        return max((self._gathering.begins(wish.moment) for wish in turn.wishes), default=0)
+    def _find_start_time(self, turn: CommandBatch) -> int:
+        """Return the scheduled start of a batch; 0 if it has no commands."""
+        return max((self._command_schedule.find_start_time(wish.requested_at) for wish in turn.commands), default=0)
 
-    def _departs(self, turn: Turn) -> Callable[[int], int]:
-        """When readers see what is committed at a moment as this turn is opened."""
-        least = max((self._gathering.heard(wish.moment) for wish in turn.wishes), default=0)
-        return lambda moment: max(least, self._leaving.departures.moment(moment))
+    def _build_publish_time(self, turn: CommandBatch) -> Callable[[int], int]:
+        """Return a function from commit times to publish times, for the opening of a batch."""
+        least = max((self._command_schedule.find_reply_time(wish.requested_at) for wish in turn.commands), default=0)
+        return lambda moment: max(least, self._publisher.schedule.find_publish_time(moment))
 
-    def _within(self, due: Callable[[], int]) -> int:
-        """No tick closes after the last one of a release that waits for its end."""
-        heard, stream = self._gathering.heard, self.file.stream
-        return self._turns.within(due, lambda moment: closed_tick(stream, heard(moment)))
+    def _limit_due_tick(self, due: Callable[[], int]) -> int:
+        """Return the last tick that may close: not after the end of a release that waits for its end."""
+        heard, stream = self._command_schedule.find_reply_time, self.file.stream
+        return self._commands.limit_due_tick(due, lambda moment: closed_tick(stream, heard(moment)))
 
-    def _source(self) -> Live | None:
-        """What cannot be read again outlives a turn."""
-        if self._input is None and self.file.stream.source == STANDARD:
-            self._input = input_of(self.file, self.options)
+    def _open_source(self) -> StreamingSource | None:
+        """Return the source; one that cannot be read again outlives a batch."""
+        if self._input is None and not self.file.stream.source_facts.is_replayable:
+            self._input = open_live_source(self.file, self.options)
         return self._input
 
-    def _takes(self, taken: Taken) -> None:
-        self.taken = taken
+    def _set_spans(self, spans: ReleaseSpans) -> None:
+        self.spans = spans
 
-    def _watch(self, progress: Progress) -> None:
-        told = self._tally.with_earlier(progress)
+    def _report_progress(self, progress: Progress) -> None:
+        told = self._totals.add_earlier(progress)
         self.progress = replace(told, dropped={**told.dropped, **self.dropped})
-        self._seen(self.progress)
-        if self.catching_up:
-            self._turns.put_off()
+        self._on_progress(self.progress)
+        if self.is_catching_up:
+            self._commands.reject_pending()
 
     def _fail(self, failure: Exception) -> None:
-        """The world is not as a run needs it: readers go on, nobody else."""
+        """Fail the run; readers can still read."""
         self.failure = self.failure or failure
-        self.board.tell("failed")
+        self.event_buffer.set_state("failed")
         if self.inbox is not None:
             self.inbox.close()
-        self._turns.close()
+        self._commands.close()

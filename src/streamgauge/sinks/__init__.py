@@ -1,24 +1,38 @@
-"""Where releases go, each tick once and whole: files of lines, Parquet parts, standard output."""
+"""Sinks: destinations that contain each tick once and completely.
 
-from streamgauge.sinks.csv_file import CsvLines
-from streamgauge.sinks.failures import ForeignSink, ReaderGone, SinkColumnsError, SinkFailed, SinkInUse
-from streamgauge.sinks.json_lines import JsonLines
-from streamgauge.sinks.line_file import LineFile
-from streamgauge.sinks.opening import open_sink
-from streamgauge.sinks.parquet_parts import ParquetParts
-from streamgauge.sinks.standard_output import StandardOutput
+kinds       the sink of a [[sink]] table
+formats     releases as lines
+wide_csv    CSV with a line per tick and group
+file        a file of lines
+parquet     a folder of Parquet parts
+stdout      standard output
+errors      errors of sinks
+"""
+
+from streamgauge.sinks.errors import (
+    ForeignSinkError,
+    ReaderClosedError,
+    SinkAccessError,
+    SinkColumnsError,
+    SinkInUseError,
+)
+from streamgauge.sinks.file import LineFile
+from streamgauge.sinks.formats import CsvLines, JsonLines
+from streamgauge.sinks.kinds import open_sink
+from streamgauge.sinks.parquet import ParquetParts
+from streamgauge.sinks.stdout import StandardOutput
 from streamgauge.sinks.wide_csv import WideCsv
 
 __all__ = [
     "CsvLines",
-    "ForeignSink",
+    "ForeignSinkError",
     "JsonLines",
     "LineFile",
     "ParquetParts",
-    "ReaderGone",
+    "ReaderClosedError",
+    "SinkAccessError",
     "SinkColumnsError",
-    "SinkFailed",
-    "SinkInUse",
+    "SinkInUseError",
     "StandardOutput",
     "WideCsv",
     "open_sink",

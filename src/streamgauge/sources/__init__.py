@@ -1,21 +1,38 @@
-"""Where events come from: bytes become clean whole lines, one file per kind of source."""
+"""Sources: bytes become clean whole lines.
 
-from streamgauge.sources.errors import SourceError, SourceLost, SourceTruncated
-from streamgauge.sources.finished import open_finished
-from streamgauge.sources.follow import open_live
-from streamgauge.sources.inbox import Inbox, InboxClosed, InboxFull, Ticket, inbox_of
-from streamgauge.sources.standard_input import StandardInput
+paths             paths of a source
+line_reader       whole lines from pieces of bytes
+compression       decompression in bounded pieces
+file              batch files
+parquet           Parquet files
+tail              a file that grows and is rotated
+growing_file      one file that grows until it is rotated
+folder            a folder that receives files
+stdin             standard input
+http              batches posted to the server
+http_ephemeral    batches of pan-private pipelines
+kinds             the source of a [stream] table
+errors            errors of sources
+"""
+
+from streamgauge.sources.errors import SourceError, SourceLostError, SourceTruncatedError
+from streamgauge.sources.http import EventInbox, Inbox, InboxClosedError, InboxFullError, Ticket, build_inbox
+from streamgauge.sources.kinds import find_source, open_batch_source, open_inbox, open_streaming_source
+from streamgauge.sources.stdin import StandardInput
 
 __all__ = [
+    "EventInbox",
     "Inbox",
-    "InboxClosed",
-    "InboxFull",
+    "InboxClosedError",
+    "InboxFullError",
     "SourceError",
-    "SourceLost",
-    "SourceTruncated",
+    "SourceLostError",
+    "SourceTruncatedError",
     "StandardInput",
     "Ticket",
-    "inbox_of",
-    "open_finished",
-    "open_live",
+    "build_inbox",
+    "find_source",
+    "open_batch_source",
+    "open_inbox",
+    "open_streaming_source",
 ]

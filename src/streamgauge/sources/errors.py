@@ -1,18 +1,18 @@
-"""What can be wrong with a source as a whole. One line each; never a byte of what the source holds."""
+"""Errors of a source as a whole, in one line and without any byte of its records."""
 
 
 class SourceError(ValueError):
-    """A source that cannot be read as declared: what it must be, and what to do."""
+    """A source that cannot be read as declared."""
 
 
-class SourceTruncated(SourceError):  # noqa: N818 - what happened is its name
-    """A followed file has become shorter, or what was read of it has been written over."""
+class SourceTruncatedError(SourceError):
+    """A followed file was shortened, or bytes already read were overwritten."""
 
 
-class SourceLost(SourceError):  # noqa: N818 - what happened is its name
-    """The file that was being read when the run stopped is not there any more."""
+class SourceLostError(SourceError):
+    """The file that was being read when the run stopped is missing."""
 
 
-def unreadable(path: object, error: OSError) -> SourceError:
-    """What the system said, in one line."""
+def build_unreadable_error(path: object, error: OSError) -> SourceError:
+    """Return the system's error in one line."""
     return SourceError(f"source must be readable, got {path}: {error.strerror or 'it failed'}")

@@ -1,28 +1,41 @@
-"""What people ask of a stream: counts, sums, means, histograms, ranges, quantiles, with error bars."""
+"""Statistics of the events of a stream, with error bars.
 
-from streamgauge.statistics.axis import Axis
+statistic           the base class `Statistic`
+mechanism_config    the mechanism that a statistic counts with
+sensitivity         the effect of one unit on the vector of a tick
+user_bounds         bounds on the events of one user
+events              events as columns
+run                 `EventRun`: events in, estimates out
+run_state           the saved state of a run
+estimate            estimates with error bars
+validation          checks of settings
+power_sums          sums that a database can compute
+count               counts
+moments/            sums, means, variances
+ordered/            quantiles, extremes, ranges
+keys/               histograms, distinct counts, top k
+user_table          statistics of users in pan-private pipelines
+local_frequency     frequencies of private reports
+"""
+
 from streamgauge.statistics.count import Count
-from streamgauge.statistics.distinct import Distinct
-from streamgauge.statistics.estimate import Estimate
-from streamgauge.statistics.event_run import EventRun
-from streamgauge.statistics.extremes import Extremes
-from streamgauge.statistics.extremes_seen import ExtremesSeen
-from streamgauge.statistics.histogram import Histogram
-from streamgauge.statistics.mean import Mean
-from streamgauge.statistics.quantile import Quantile
-from streamgauge.statistics.quantiles import Quantiles
-from streamgauge.statistics.range_count import RangeCount
-from streamgauge.statistics.ranges import Ranges
-from streamgauge.statistics.ranking import Ranking
-from streamgauge.statistics.settings import Undeclared
+from streamgauge.statistics.estimate import Columns, Estimate
+from streamgauge.statistics.keys.distinct import Distinct
+from streamgauge.statistics.keys.histogram import Histogram
+from streamgauge.statistics.keys.ranking import Ranking
+from streamgauge.statistics.keys.top_k import TopK
+from streamgauge.statistics.mechanism_config import MechanismConfig
+from streamgauge.statistics.moments.mean import Mean
+from streamgauge.statistics.moments.sum import Sum
+from streamgauge.statistics.moments.summary import Summary, SummaryEstimates
+from streamgauge.statistics.moments.variance import Variance
+from streamgauge.statistics.ordered.axis import Axis
+from streamgauge.statistics.ordered.extremes import ExtremeEstimates, Extremes
+from streamgauge.statistics.ordered.quantile import Quantile, QuantileEstimates
+from streamgauge.statistics.ordered.range_count import RangeCount, RangeRelease
+from streamgauge.statistics.run import EventRun
 from streamgauge.statistics.statistic import Statistic
-from streamgauge.statistics.sum import Sum
-from streamgauge.statistics.summaries import Summaries
-from streamgauge.statistics.summary import Summary
-from streamgauge.statistics.told import Columns
-from streamgauge.statistics.top_k import TopK
-from streamgauge.statistics.tuned import Tuned
-from streamgauge.statistics.variance import Variance
+from streamgauge.statistics.validation import UndeclaredSettingError
 
 __all__ = [
     "Axis",
@@ -31,21 +44,21 @@ __all__ = [
     "Distinct",
     "Estimate",
     "EventRun",
+    "ExtremeEstimates",
     "Extremes",
-    "ExtremesSeen",
     "Histogram",
     "Mean",
+    "MechanismConfig",
     "Quantile",
-    "Quantiles",
+    "QuantileEstimates",
     "RangeCount",
-    "Ranges",
+    "RangeRelease",
     "Ranking",
     "Statistic",
     "Sum",
-    "Summaries",
     "Summary",
+    "SummaryEstimates",
     "TopK",
-    "Tuned",
-    "Undeclared",
+    "UndeclaredSettingError",
     "Variance",
 ]

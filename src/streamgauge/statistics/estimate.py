@@ -1,75 +1,316 @@
-"""Estimates: what a statistic releases, with the error that its noise has."""
+"""Estimates of a statistic, with the error of their noise.
 
-from collections.abc import Callable, Sequence
+Every release can be laid out as named columns of numbers, the same five for all statistics.
+
+    release.columns(0.95)      {"count": Columns, "mean": Columns, ...}; a lone `Estimate` is "value"
+
+Each column is an array of (width,), or (ticks, width) for several ticks. A column is computed only if it is read.
+
+**Adaptive counters.** A counter that adapts to its data gives an interval around its `centre` with each release,
+valid for all data. Here the value, the standard error and the interval are those of the release, times
+the size of one step of the grid. The standard error is NaN if none exists independently of the data.
+
+**Noise of many ticks** is computed once for each distinct law. Ticks share their laws: over a tree there are as many
+as a release can have blocks. A Toeplitz counter has one, on another scale at every tick. Draws identify a law. Its
+scale is factored out if all draws have one weight. Half widths are rounded outwards after it is multiplied back.
+
+Work over many ticks is split into pieces: NumPy is several times faster if arrays stay in the cache.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from numbers import Real
+from typing import Any, Protocol, overload
 
 import numpy as np
 
-from streamgauge.noise import NoiseSum
-from streamgauge.noise.numbers import Bools, Floats
-from streamgauge.statistics.noises import half_widths, spreads
-from streamgauge.statistics.told import Columns
+from streamgauge.adaptive import AdaptiveRelease, ErrorBound
+from streamgauge.adaptive.estimate import Widths
+from streamgauge.continual import LinearMechanism
+from streamgauge.noise import Ints, NoiseSum, Term
+from streamgauge.noise.coerce import Bools, Floats
 
-__all__ = ["Bools", "Estimate", "Floats", "Intervals", "check_confidence", "is_number", "linear", "stacked"]
+MAX_DISCRETE_STDDEV = 2.0  # steps of the grid: noise below it is far from any continuous law
+
+
+@dataclass(frozen=True)
+class TickNoises(Sequence[NoiseSum]):
+    """Noise in the releases of some ticks, computed on access."""
+
+    mechanism: LinearMechanism[Any]
+    first_tick: int
+    ticks: int
+
+    def __len__(self) -> int:
+        return self.ticks
+
+    @cached_property
+    def _all(self) -> list[NoiseSum]:
+        return [self.mechanism.noise_at(tick) for tick in range(self.first_tick, self.first_tick + self.ticks)]
+
+    @cached_property
+    def laws(self) -> "NoiseLaws":
+        return NoiseLaws.find(self._all)
+
+    def __iter__(self) -> Iterator[NoiseSum]:
+        return iter(self._all)
+
+    @overload
+    def __getitem__(self, place: int) -> NoiseSum: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "TickNoises": ...
+
+    def __getitem__(self, place: int | slice) -> "NoiseSum | TickNoises":
+        ticks = range(self.first_tick, self.first_tick + self.ticks)[place]
+        if isinstance(ticks, int):
+            return self.mechanism.noise_at(ticks)
+        return TickNoises(self.mechanism, ticks.start, len(ticks))
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLaws:
+    """Distinct noise laws of some ticks, with the law and the scale of each tick."""
+
+    distinct_laws: tuple[NoiseSum, ...]
+    law_indices: Ints
+    scales: Floats
+
+    @classmethod
+    def from_noises(cls, noises: Sequence[NoiseSum]) -> "NoiseLaws":
+        known = getattr(noises, "laws", None)
+        return known if isinstance(known, NoiseLaws) else cls.find(noises)
+
+    @classmethod
+    def find(cls, noises: Sequence[NoiseSum]) -> "NoiseLaws":
+        places: dict[NoiseSum, int] = {}
+        rows = [split_scale(noise) for noise in noises]
+        which = [places.setdefault(law, len(places)) for law, _ in rows]
+        return cls(tuple(places), np.array(which, np.int64), np.array([scale for _, scale in rows], float))
+
+    def combine(self, weights: Sequence[int]) -> "NoiseLaws":
+        """Return the laws of a sum of independent channels, each times its weight."""
+        laws = [add_blocks(law, [(1, weight) for weight in weights]) for law in self.distinct_laws]
+        return NoiseLaws(tuple(laws), self.law_indices, self.scales)
+
+    def iterate_laws(self) -> Iterator[tuple[NoiseSum, Ints]]:
+        """Yield every law with the ticks (rows) that have it."""
+        for place, law in enumerate(self.distinct_laws):
+            yield law, np.flatnonzero(self.law_indices == place)
+
+    def map_scaled(self, number: Callable[[NoiseSum], float]) -> Floats:
+        """Return a number of each tick's noise that grows with its scale."""
+        return np.array([number(law) for law in self.distinct_laws], float)[self.law_indices] * self.scales
+
+    def map_outwards(self, number: Callable[[NoiseSum], float]) -> Floats:
+        """Return a bound of each tick's noise, rounded outwards."""
+        return round_outwards(self.map_scaled(number), self.scales)
+
+
+def split_scale(noise: NoiseSum) -> tuple[NoiseSum, float]:
+    """Return a law and its scale: 1 unless all draws have one weight."""
+    terms = noise.terms
+    weight = abs(terms[0].weight) if terms else 0
+    if weight in (0, 1) or any(abs(term.weight) != weight for term in terms):
+        return noise, 1.0
+    return NoiseSum(tuple(Term(term.count, 1, term.distribution) for term in terms), noise.is_bound), weight
+
+
+def round_outwards(widths: Floats, scales: Floats) -> Floats:
+    """Return products of widths and scales that are not below the exact ones."""
+    return np.where((scales == 1) | (widths == 0), widths, np.nextafter(widths, inf))
+
+
+def add_blocks(noise: NoiseSum, blocks: Sequence[tuple[int, float]], *, fast: bool = False) -> NoiseSum:
+    """Return the noise of so many blocks, each times its weight.
+
+    With `fast`, error bars are those of the Chernoff bound alone. They are still valid, wider by a tenth if chances
+    are small, and ten times faster there.
+    """
+    terms = tuple(
+        Term(term.count * int(count), float(term.weight * weight), term.distribution)
+        for count, weight in blocks
+        if count and weight
+        for term in noise.terms
+    )
+    return NoiseSum(terms, noise.is_bound or fast)
+
+
+def noise_stddevs(noises: Sequence[NoiseSum], axes: int = 2, weights: Sequence[int] = (1,)) -> Floats:
+    """Return the stddev of each tick's noise, shaped to multiply arrays of `axes`."""
+    found = NoiseLaws.from_noises(noises).combine(weights).map_scaled(lambda law: law.stddev)
+    return found.reshape(-1, *[1] * (axes - 1))
+
+
+def noise_half_widths(
+    noises: Sequence[NoiseSum], confidence: float, axes: int = 2, weights: Sequence[int] = (1,)
+) -> Floats:
+    """Return the half width of each tick's noise, shaped alike."""
+    found = NoiseLaws.from_noises(noises).combine(weights).map_outwards(lambda law: law.half_width(confidence))
+    return found.reshape(-1, *[1] * (axes - 1))
+
+
+def half_width_factors(noises: Sequence[NoiseSum], confidence: float, channels: int) -> Floats:
+    """Return half widths in standard deviations, tick by tick.
+
+    Noise that is 0 most of the time is not 0 in one of several channels. For it the half width is that of all channels
+    at once.
+    """
+    laws = NoiseLaws.from_noises(noises)
+    found = np.zeros(len(laws.law_indices))
+    for law, rows in laws.iterate_laws():
+        if law.stddev:
+            narrow = law.stddev * laws.scales[rows] < MAX_DISCRETE_STDDEV
+            found[rows[narrow]] = (
+                law.simultaneous_half_width(confidence, channels) / law.stddev if narrow.any() else 0.0
+            )
+            found[rows[~narrow]] = 0.0 if narrow.all() else law.half_width(confidence) / law.stddev
+    return found.reshape(-1, 1)
+
+
+PIECE_NUMBERS = 2**15  # numbers of an array
+
+
+def split_rows(rows: int, size: int) -> list[slice]:
+    """Return all rows, of `size` numbers each, in pieces.
+
+    >>> split_rows(5, PIECE_NUMBERS // 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    step = max(1, PIECE_NUMBERS // max(1, size))
+    return [slice(first, first + step) for first in range(0, max(1, rows), step)]
+
+
+def concatenate_bounds(bounds: Iterable[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Return the lower and the upper bounds of all pieces."""
+    lows, highs = zip(*bounds, strict=True)
+    return np.concatenate(lows), np.concatenate(highs)
+
+
+class MeasuredValues(Protocol):
+    """Number for every tick and group, with its error bars."""
+
+    @property
+    def value(self) -> Floats: ...
+
+    @property
+    def stddev(self) -> Floats: ...
+
+    @property
+    def reliable(self) -> Bools: ...
+
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """One measure of a release: value, stddev, low, high and reliable, of one shape.
+
+    `stddev` is NaN if there is none. `low` and `high` are always valid, with `confidence`.
+    """
+
+    confidence: float
+    _build: Callable[[], MeasuredValues] = field(repr=False)
+
+    @cached_property
+    def _measurement(self) -> MeasuredValues:
+        return self._build()
+
+    @cached_property
+    def _interval(self) -> tuple[Floats, Floats]:
+        return self._measurement.interval(self.confidence)
+
+    @property
+    def value(self) -> Floats:
+        return self._measurement.value
+
+    @property
+    def stddev(self) -> Floats:
+        return np.broadcast_to(self._measurement.stddev, self.value.shape)
+
+    @property
+    def low(self) -> Floats:
+        return np.broadcast_to(self._interval[0], self.value.shape)
+
+    @property
+    def high(self) -> Floats:
+        return np.broadcast_to(self._interval[1], self.value.shape)
+
+    @property
+    def reliable(self) -> Bools:
+        """True if the data sufficed; False if nothing is certain."""
+        return np.broadcast_to(self._measurement.reliable, self.value.shape) & np.isfinite(self.high)
+
+
+__all__ = [
+    "Bools",
+    "Estimate",
+    "Floats",
+    "Intervals",
+    "build_linear_estimate",
+    "check_confidence",
+    "is_number",
+    "stack_estimates",
+]
 
 Intervals = Callable[[float], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """One number per group (a row per tick, if several ticks were fed), and how far it may be off.
+    """One number per group, or a row per tick of several ticks, and its error.
 
-    `enough` says where there was enough to go on, judged from noisy counts alone; elsewhere the value is
-    shrunk towards what is known without data, its standard error does not say how far, and the interval is
-    what to look at.
+    `reliable` says if there was enough data, judged from noisy counts alone. Otherwise the value is
+    shrunk towards a value known without data, and its standard error does not say how far. Then use
+    the interval.
     """
 
     value: Floats
-    _spread: Callable[[], Floats] = field(repr=False)
-    enough: Bools
+    _compute_stddev: Callable[[], Floats] = field(repr=False)
+    reliable: Bools
     _intervals: Intervals = field(repr=False)
     _rows: "Callable[[slice], Estimate] | None" = field(default=None, repr=False)
 
     @cached_property
     def stddev(self) -> Floats:
-        """The standard error."""
-        return np.broadcast_to(self._spread(), self.value.shape)
+        """Standard error."""
+        return np.broadcast_to(self._compute_stddev(), self.value.shape)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Bounds that hold the true value with `confidence`, at each tick and group by itself."""
+        """Return bounds of the true value with `confidence`, per tick and group."""
         check_confidence(confidence)
         return self._intervals(confidence)
 
-    def told(self, confidence: float = 0.95) -> dict[str, Columns]:
-        """All of it as columns, under the name "value"."""
+    def columns(self, confidence: float = 0.95) -> dict[str, Columns]:
+        """Return all columns, under the name "value"."""
         check_confidence(confidence)
         return {"value": Columns(confidence, lambda: self)}
 
-    def of_tick(self, row: int) -> "Estimate":
-        """The estimate of one of several ticks."""
+    def select_tick(self, row: int) -> "Estimate":
+        """Return the estimate of one of several ticks."""
         if self._rows is not None:
-            return self._rows(slice(row, row + 1 or None))._row(0)
-        return self._row(row)
+            return self._rows(slice(row, row + 1 or None))._select_row(0)
+        return self._select_row(row)
 
-    def of_ticks(self, part: slice) -> "Estimate":
-        """The estimates of some of several ticks."""
-        return self._rows(part) if self._rows is not None else self._row(part)
+    def select_ticks(self, part: slice) -> "Estimate":
+        """Return the estimates of some of several ticks."""
+        return self._rows(part) if self._rows is not None else self._select_row(part)
 
-    def _row(self, row: int | slice) -> "Estimate":
+    def _select_row(self, row: int | slice) -> "Estimate":
         def intervals(confidence: float) -> tuple[Floats, Floats]:
             low, high = self._intervals(confidence)
             return low[row], high[row]
 
-        return Estimate(self.value[row], lambda: self.stddev[row], self.enough[row], intervals)
+        return Estimate(self.value[row], lambda: self.stddev[row], self.reliable[row], intervals)
 
     def __repr__(self) -> str:
-        return f"Estimate(value={self.value!r}, stddev={self.stddev!r}, enough={self.enough!r})"
+        return f"Estimate(value={self.value!r}, stddev={self.stddev!r}, reliable={self.reliable!r})"
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a real number, and no switch."""
+    """Return whether a value is a real number and not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -78,8 +319,8 @@ def check_confidence(confidence: object) -> None:
         raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
 
 
-def stacked(estimates: Sequence[Estimate]) -> Estimate:
-    """The estimates of several ticks, one row each."""
+def stack_estimates(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the estimates of several ticks, one row each."""
 
     def intervals(confidence: float) -> tuple[Floats, Floats]:
         bounds = [estimate.interval(confidence) for estimate in estimates]
@@ -88,28 +329,57 @@ def stacked(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(
         np.stack([estimate.value for estimate in estimates]),
         lambda: np.stack([estimate.stddev for estimate in estimates]),
-        np.stack([estimate.enough for estimate in estimates]),
+        np.stack([estimate.reliable for estimate in estimates]),
         intervals,
     )
 
 
-def linear(
+def build_linear_estimate(
     value: Floats, noises: Sequence[NoiseSum], scale: float, weights: Sequence[int] = (1,)
 ) -> Estimate:
-    """Sums as they are: unbiased, under noise of a known law.
+    """Return the estimate of sums under noise of a known law. It is unbiased.
 
-    That is `scale` times the sum of independent draws of the tick's noise, one for each of `weights`.
+    The noise is `scale` times the sum of independent draws of the tick's noise, one for each of `weights`.
     """
     axes = value.ndim
 
     def intervals(confidence: float) -> tuple[Floats, Floats]:
-        half = half_widths(noises, confidence, axes, weights) * scale
+        half = noise_half_widths(noises, confidence, axes, weights) * scale
         return value - half, value + half
 
     def rows(part: slice) -> Estimate:
-        return linear(value[part], noises[part], scale, weights)
+        return build_linear_estimate(value[part], noises[part], scale, weights)
 
     def error() -> Floats:
-        return spreads(noises, axes, weights) * scale
+        return noise_stddevs(noises, axes, weights) * scale
 
     return Estimate(value, error, np.ones(value.shape, np.bool_), intervals, rows)
+
+
+def build_adaptive_estimate(release: AdaptiveRelease, scale: float) -> Estimate:
+    """Return the estimate of some ticks. Always reliable, since nothing is divided."""
+
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        low, high = release.interval(confidence)
+        return low * scale, high * scale
+
+    def rows(part: slice) -> Estimate:
+        return build_adaptive_estimate(release.select_ticks(part), scale)
+
+    reliable = np.ones(release.value.shape, np.bool_)
+    return Estimate(release.value * scale, lambda: release.stddev * scale, reliable, intervals, rows)
+
+
+@dataclass(frozen=True)
+class ScaledErrorBound:
+    """Error bound of a counter's releases in units of the data."""
+
+    error_bound: ErrorBound
+    scale: float
+
+    @property
+    def stddev(self) -> Widths:
+        return self.error_bound.stddev * self.scale
+
+    def half_width(self, confidence: float) -> Widths:
+        return self.error_bound.half_width(confidence) * self.scale

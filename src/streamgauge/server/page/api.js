@@ -1,4 +1,4 @@
-// Requests to the server that this page came from. Refusals are errors with the server's own words.
+// Requests to the server of this page. Refusals are errors with the text of the server.
 
 export class Refusal extends Error {
   constructor(status, error = {}) {
@@ -29,7 +29,7 @@ export async function ask(path, { method = "GET", body } = {}) {
 export const post = (path, body) => ask(path, { method: "POST", body });
 export const remove = (path) => ask(path, { method: "DELETE" });
 
-/** Follows pages to the end, or until `enough` of them were read. */
+/** Read pages to the end, or until `enough` of them were read. */
 export async function* pages(path, enough = 20) {
   for (let next = path, read = 0; next && read < enough; read += 1) {
     const page = await ask(next);

@@ -1,11 +1,11 @@
-// The ledger: what whoever is protected loses in all, which release takes it, and what is left from the next tick on.
+// The ledger: the total loss of a protected unit, its releases, and the rest from the next tick on.
 
 import { ask } from "./api.js";
 import { byId, el, show } from "./dom.js";
 import { amount, currency, lossText, sign, whole } from "./numbers.js";
 import { spending } from "./spending.js";
 
-const AHEAD = 1.3; // how far beyond the newest tick is shown of what has no end
+const AHEAD = 1.3; // range beyond the newest tick for charges without an end
 const LEAST = 40;
 const CHARGED = "Each release is charged before it starts; costs never depend on the data. ";
 const WORDS = {
@@ -15,11 +15,11 @@ const WORDS = {
   user: ["What one user can lose in all, whenever they came. ", "Nothing comes back when a release ends, since the same user may come again."],
 };
 
-/** Announced intrusions into a memory that can be seized: null where there is none. */
+/** Announced intrusions; null without pan-private memory. */
 export function lookedAt(intrusions) {
   if (!intrusions) return "";
-  const { made, left } = intrusions;
-  return ` ${made} announced intrusion${made === 1 ? "" : "s"} so far, ${left === null ? "any number can follow" : `${left} left of those reserved`}.`;
+  const { total, remaining } = intrusions;
+  return ` ${total} announced intrusion${total === 1 ? "" : "s"} so far, ${remaining === null ? "any number can follow" : `${remaining} left of those reserved`}.`;
 }
 
 const kindOf = (unit = "") => (unit.startsWith("one user") ? "user" : unit.includes("in a row") ? "events" : unit.includes("report") ? "report" : "event");
@@ -33,7 +33,7 @@ export class Budget {
     let book = await ask("/api/ledger");
     while (book.next) {
       const more = await ask(book.next);
-      book = { ...more, charges: [...book.charges, ...more.charges], asked: { ...book.asked, ...more.asked } };
+      book = { ...more, charges: [...book.charges, ...more.charges], requested_by: { ...book.requested_by, ...more.requested_by } };
     }
     this.book = book;
     this.draw();
@@ -45,33 +45,33 @@ export class Budget {
     this.draw();
   }
 
-  /** Only where "now" has moved by something that can be seen, or a charge counts no more. */
+  /** Redraw only if "now" has moved visibly, or a charge has ended. */
   now(tick) {
     const moved = Math.abs(tick - (this.drawn ?? 0)) > this.end() / 200 || JSON.stringify(this.ahead()) !== this.told;
     this.tick = tick;
     if (moved) this.draw();
   }
 
-  /** Whether something comes back from a release that ends. */
+  /** Return whether an ended release returns budget. */
   backText(release) {
     if (release?.column) return `It cost nothing: what reports of ${release.column} have lost stays lost.`;
     return kindOf(this.stream?.unit) === "user" ? "What it was charged does not come back." : "Its budget is back for later ticks.";
   }
 
   end() {
-    const known = (this.book?.charges ?? []).flatMap((charge) => charge.covers.flatMap((step) => [step.first, step.last ?? 0]));
+    const known = (this.book?.charges ?? []).flatMap((charge) => charge.spans.flatMap((step) => [step.first, step.last ?? 0]));
     const seen = Math.ceil(Math.max(LEAST, AHEAD * this.tick, ...known.map((tick) => tick * 1.05)));
     return Math.min(seen, this.stream?.ticks ?? Infinity);
   }
 
-  /** What is spent and left for a release that would begin next; over a finished source it begins at the first tick. */
+  /** Spent and remaining budget for the next release; for a batch source it begins at the first tick. */
   ahead() {
     const { book, stream } = this;
-    const over = (book?.charges ?? []).map((charge) => charge.ended_after ?? 0);
-    const next = stream?.arrival === "finished" ? 1 : Math.min(Math.max(this.tick, ...over) + 1, stream?.ticks ?? Infinity);
-    const steps = (book?.timeline ?? []).filter((step) => (step.to ?? Infinity) >= next);
+    const over = (book?.charges ?? []).map((charge) => charge.end_tick ?? 0);
+    const next = stream?.mode === "batch" ? 1 : Math.min(Math.max(this.tick, ...over) + 1, stream?.ticks ?? Infinity);
+    const steps = (book?.timeline ?? []).filter((step) => (step.last_tick ?? Infinity) >= next);
     const dearest = steps.reduce((most, step) => (amount(step.spent) > amount(most?.spent) ? step : most), steps[0]);
-    return { spent: dearest?.spent ?? book?.spent, left: dearest?.left ?? book?.left };
+    return { spent: dearest?.spent ?? book?.spent, remaining: dearest?.remaining ?? book?.remaining };
   }
 
   draw() {
@@ -90,9 +90,9 @@ export class Budget {
 
   #gauges() {
     const { budget } = this.book;
-    const { spent, left } = this.ahead();
+    const { spent, remaining } = this.ahead();
     const share = Math.min(100, (100 * amount(spent)) / amount(budget));
-    const pairs = [["Budget", budget], ["Spent", spent], ["Left", left]];
+    const pairs = [["Budget", budget], ["Spent", spent], ["Left", remaining]];
     byId("gauges").replaceChildren(
       el("div", { class: "meter", role: "img", "aria-label": `${Math.round(share)} % of the budget is spent, for ticks to come` }, el("span", { style: `width:${share}%` })),
       ...pairs.map(([name, loss]) => el("div", {}, el("dt", {}, name), el("dd", {}, lossText(loss)))));
@@ -102,21 +102,21 @@ export class Budget {
   #summary() {
     const { budget } = this.book;
     const [what, back] = WORDS[kindOf(this.stream?.unit)];
-    const kept = currency(this.ahead().left) === currency(budget) ? "" : " What is left is an ε for a release with pure noise, or a ρ for one with Gaussian noise.";
+    const kept = currency(this.ahead().remaining) === currency(budget) ? "" : " What is left is an ε for a release with pure noise, or a ρ for one with Gaussian noise.";
     return el("p", { class: "hint" }, what + CHARGED + back + kept + lookedAt(this.book.intrusions));
   }
 
-  /** What devices lose before anything reaches the server, a line for each column of reports. */
+  /** Loss of devices before the server gets a report, a line for each report column. */
   #local() {
     return (this.book.columns ?? []).map((each) => el("p", { class: "hint local" },
       el("b", {}, each.column), ` is private before it is sent (${each.protocol}): ${lossText(each.loss)} a report, ${lossText(each.per_user)} a user `
-      + `of ${whole(each.reports_per_user)} report${each.reports_per_user === 1 ? "" : "s"} at most${each.again === "repeat" ? ", always the same" : ""}.`));
+      + `of ${whole(each.reports_per_user)} report${each.reports_per_user === 1 ? "" : "s"} at most${each.on_repeat === "repeat" ? ", always the same" : ""}.`));
   }
 
-  /** What is spent, as steps; the server's own sum, since losses do not always just add up. */
+  /** Spent budget as steps; the server's sum, since losses do not always add up. */
   steps() {
     const end = this.end();
-    return (this.book.timeline ?? []).map((step) => ({ from: step.from, to: Math.min(step.to ?? end, end), spent: amount(step.spent) }))
+    return (this.book.timeline ?? []).map((step) => ({ from: step.first_tick, to: Math.min(step.last_tick ?? end, end), spent: amount(step.spent) }))
       .filter((step) => step.from <= end);
   }
 
@@ -130,9 +130,9 @@ export class Budget {
     const end = this.end();
     return el("ul", { class: "lanes" }, this.book.charges.map((charge, i) => el("li", {},
       el("div", { class: "row" }, el("b", {}, charge.release),
-        el("span", {}, [...new Set(charge.covers.map((step) => lossText(step.loss)))].join(" then ") || "given back"),
-        el("span", { class: "hint" }, spanText(charge, this.book.asked?.[charge.release]))),
-      el("div", { class: "lane", "aria-hidden": "true" }, charge.covers.map((step) => bar(step, end, i))))));
+        el("span", {}, [...new Set(charge.spans.map((step) => lossText(step.loss)))].join(" then ") || "given back"),
+        el("span", { class: "hint" }, spanText(charge, this.book.requested_by?.[charge.release]))),
+      el("div", { class: "lane", "aria-hidden": "true" }, charge.spans.map((step) => bar(step, end, i))))));
   }
 }
 
@@ -143,11 +143,11 @@ function bar(step, end, i) {
 }
 
 function spanText(charge, by) {
-  const first = charge.covers[0]?.first;
-  const last = charge.covers.at(-1)?.last;
-  const who = by ? `asked by ${by}, ` : "";
+  const first = charge.spans[0]?.first;
+  const last = charge.spans.at(-1)?.last;
+  const who = by ? `requested by ${by}, ` : "";
   if (first === undefined) return `${who}ended before its first tick: all of it is back`;
-  if (charge.ended_after === null || charge.ended_after === undefined) return `${who}tick ${whole(first)} ${last ? `to ${whole(last)}` : "on"}`;
-  const back = last !== null && last <= charge.ended_after ? `: free again from tick ${whole(last + 1)}` : ", and gives nothing back";
-  return `${who}ended after tick ${whole(charge.ended_after)}${back}`;
+  if (charge.end_tick === null || charge.end_tick === undefined) return `${who}tick ${whole(first)} ${last ? `to ${whole(last)}` : "on"}`;
+  const back = last !== null && last <= charge.end_tick ? `: free again from tick ${whole(last + 1)}` : ", and gives nothing back";
+  return `${who}ended after tick ${whole(charge.end_tick)}${back}`;
 }

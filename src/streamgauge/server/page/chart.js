@@ -1,4 +1,4 @@
-// One measure of a release over time: a line for each group with its 95 % band, all together or each apart.
+// One measure of a release over time: a line with a 95 % band for each group, in one panel or several.
 
 import { cell } from "./cells.js";
 import { cut, escaped } from "./labels.js";
@@ -13,7 +13,7 @@ const GAP = 0.06; // between columns
 const TITLE = 30; // pixels above a panel
 const HOVERED = 40; // letters of a name
 
-/** Whether the script that draws has come. */
+/** Return whether the chart script is loaded. */
 export const canDraw = () => Boolean(window.Plotly);
 
 /** view: {lines: [{name, index, column, truth}], apart, columns, width, height, zoomed, tick}. */
@@ -47,8 +47,8 @@ function tracesOf({ name, index, column, truth }, panel, colours) {
   return [...band, line, ...real];
 }
 
-/** The interval of one tick that is alone. */
-/** Where bounds are known; nothing is drawn across ticks where they are not. */
+/** Interval of a single tick. */
+/** Ranges with known bounds; the band has gaps elsewhere. */
 export function bandOf(column, still, fillcolor) {
   const known = column.high.map((high, i) => high !== null && column.low[i] !== null);
   if (known.every((is) => is)) {

@@ -1,5 +1,5 @@
-// The numbers behind a chart, newest first: what a chart is to those who do not see it, or want to copy. The table
-// stays where it is while ticks come: only its rows are new, so that focus and scrolling are kept.
+// The numbers of a chart as a table, newest first, for screen readers and for copying. New ticks replace rows only, so
+// focus and scroll position stay.
 
 import { cell } from "./cells.js";
 import { el } from "./dom.js";

@@ -1,8 +1,8 @@
-// Elements, made of text and attributes: never of markup, so that no label of the stream can be one.
+// Elements built from text and attributes, never from markup, so that labels cannot inject elements.
 
 export const byId = (id) => document.getElementById(id);
 
-/** el("p", {class: "hint"}, "text", node): attributes that are functions listen, false or null ones are left out. */
+/** el("p", {class: "hint"}, "text", node): functions become listeners; false and null attributes are omitted. */
 export function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -21,7 +21,7 @@ function filled(node, attributes, children) {
   return node;
 }
 
-/** Buttons of which exactly one is pressed: a group that the keyboard walks through by Tab. */
+/** Buttons of which exactly one is pressed; the keyboard reaches each by Tab. */
 export function choice(label, options, chosen, choose) {
   const buttons = options.map(([value, text]) =>
     el("button", { type: "button", "aria-pressed": String(value === chosen), "data-value": value, click: () => press(value) }, text));

@@ -1,17 +1,17 @@
-// The groups of a release: which are shown, and the newest value of each. Of a few, each has a button that shows or
-// hides it; of many, those that are shown have one, and the others are found by name.
+// The groups of a release and their newest values. Few groups have a button each. Of many groups, the visible ones have
+// a button, and the others are found by name.
 
 import { amountAt, FEW, isFew } from "./cells.js";
 import { el, show } from "./dom.js";
 import { count, whole } from "./numbers.js";
 import { dashOf } from "./palette.js";
 
-const FIRST = 8; // that are shown until others are chosen
-const MOST = 24; // that can be told apart in one chart
+const FIRST = 8; // visible by default
+const MOST = 24; // distinguishable in one chart
 const LISTED = 60;
 
 export class Groups {
-  /** changed(key, shown): somebody chose; opened(): names are wanted. */
+  /** changed(key, shown): a choice of the user; opened(): the list of names was opened. */
   constructor({ changed, opened = () => null, first = FIRST }) {
     Object.assign(this, { changed, opened, first, known: [], seen: new Set(), slots: new Map(), hidden: new Set() });
     this.readings = el("div", { class: "readings", role: "group", "aria-label": "Groups: newest values, with 95 % errors" });
@@ -28,7 +28,7 @@ export class Groups {
     return this.known.length > FIRST || this.first === 0;
   }
 
-  /** What there is by now, as {key, name}; returns those whose numbers are wanted, with a slot of the palette each. */
+  /** Set the groups as {key, name}; return the visible ones, each with a slot of the palette. */
   take(groups) {
     const more = groups.length > this.known.length;
     for (const { key } of groups.filter((group) => !this.seen.has(group.key))) {
@@ -48,7 +48,7 @@ export class Groups {
     return this.known.filter(({ key }) => this.shows(key));
   }
 
-  /** Newest values. Buttons are made once, so that focus stays. */
+  /** Show the newest values. Buttons are built once, so that focus stays. */
   read(lines) {
     const buttons = new Map([...this.readings.children].map((button) => [button.dataset.key, button]));
     for (const line of lines) {
@@ -88,7 +88,7 @@ export class Groups {
     const found = this.known.filter(({ name }) => name.toLowerCase().includes(words));
     this.list.replaceChildren(...found.slice(0, LISTED).map((group) => this.#entry(group)));
     const left = found.length - LISTED;
-    this.more.textContent = this.slots.size >= MOST ? `${MOST} are shown, which is the most that can be told apart.`
+    this.more.textContent = this.slots.size >= MOST ? `${MOST} are shown, which is the most that can be distinguished.`
       : left > 0 ? `… and ${whole(left)} more: write part of a name.` : found.length ? "" : this.known.length ? "No group has this name." : "Reading the names.";
   }
 

@@ -1,5 +1,5 @@
-// The rehearsal of an intrusion, over people who were made up for it: two memories side by side, and what two
-// hundred intruders would think of one person after looking. Of a counter, or of a table of users.
+// The rehearsal of an intrusion with synthetic people: two memories side by side, and the beliefs of two hundred
+// intruders about one person. For a counter, or for a table of users.
 
 import { ask } from "./api.js";
 import { byId, choice, el, show, svg } from "./dom.js";
@@ -7,13 +7,13 @@ import { percent } from "./numbers.js";
 
 const EDGE = 10;
 const HERE = {
-  ordinary: "The memory of the run behind this page is ordinary. Whoever seizes that machine while it runs would see what "
+  ordinary: "The memory of the run behind this page is ordinary. An intruder on that machine would see what "
     + "ordinary memory shows here; what it stores on disk is encrypted, and what it releases keeps the promise.",
   reports: "The run behind this page collects reports that devices made private before they sent them. Its memory and its disk hold those, and nothing "
-    + "that is exact: whoever seizes that machine sees noise, as the collector does, and how many reports came. Other streams need what is rehearsed here.",
-  mixed: "Reports that devices made private are noise in this run's memory too: whoever seizes that machine sees no more of them than the collector does. "
+    + "that is exact: an intruder on that machine sees noise, as the collector does, and the number of reports. Other streams need what is rehearsed here.",
+  mixed: "Reports that devices made private are noise in this run's memory too: an intruder on that machine sees no more of them than the collector does. "
     + "Its other columns are in ordinary memory, and would be seen as ordinary memory shows here.",
-  "pan-private": "The memory of the run behind this page is pan-private: whoever seizes that machine once would see what pan-private memory shows here.",
+  "pan-private": "The memory of the run behind this page is pan-private: an intruder who looks once would see what pan-private memory shows here.",
 };
 const BADGES = { ordinary: { ordinary: "this stream's" }, mixed: { ordinary: "this stream's other columns" }, "pan-private": { pan: "this stream's" } };
 const KINDS = { counter: "A counter of visits", table: "A table of patients" };
@@ -24,7 +24,7 @@ export class IntruderPanel {
     new ResizeObserver(() => { if (this.told) this.strip?.replaceWith((this.strip = strip(this.told, this.kind))); }).observe(byId("intruder"));
   }
 
-  /** Shown where the server has the rehearsal; it is loaded once. */
+  /** Show the panel if the server has the rehearsal; it is loaded once. */
   show(is) {
     show(byId("intruder"), is);
     show(byId("intruder-link"), is);
@@ -62,11 +62,11 @@ export class IntruderPanel {
     const sure = twice.filter((chance) => chance > 0.999 || chance < 0.001).length;
     return [
       el("div", { class: "row" }, this.#choice()),
-      el("p", { class: "lead" }, `A rehearsal with made-up people; the live run's memory is never looked at. ${SCENES[this.kind](told[this.kind])} The intruder knows everybody else who came, and thinks ${percent(told.before)} before looking.`),
+      el("p", { class: "lead" }, `A rehearsal with synthetic people; it never reads the memory of the live run. ${SCENES[this.kind](told[this.kind])} The intruder knows all other visitors, and believes ${percent(told.before)} before looking.`),
       el("p", { class: "hint why" }, HERE[told.this_stream], told.reports?.length ? ` Columns of reports: ${told.reports.join(", ")}.` : ""),
       el("div", { class: "memories" }, PLAIN[this.kind](told), PRIVATE[this.kind](told)),
       this.strip,
-      el("p", { class: "hint twice" }, `Two looks that nobody announced are not survived: ${sure} of ${twice.length} intruders would be certain. One that is announced has noise before it and after it.`),
+      el("p", { class: "hint twice" }, `Two unannounced looks are not survived: ${sure} of ${twice.length} intruders would be certain. An announced look has noise before it and after it.`),
       el("div", { class: "row" }, this.#again(), el("p", { class: "hint" }, `The promise: with ε = ${told.epsilon} the odds move by a factor of at most e^ε = ${told.bounds.odds[1].toFixed(2)}, in every run; here by ${told[this.kind].worst_odds.toFixed(2)} at most.`)),
     ];
   }
@@ -110,7 +110,7 @@ function memory(title, kind, chance, words, rows, here) {
       el("table", {}, el("thead", {}, el("tr", {}, ["", "seen", "without", "with", ""].map((text, i) => el("th", { scope: "col", class: i && i < 4 ? "n" : null }, text)))), el("tbody", {}, rows))));
 }
 
-/** Each dot is one rehearsal: filled where Robin came, open where not. As wide as there is room, so that words keep their size. */
+/** Each dot is one rehearsal: filled if Robin came, open if not. The full width is used, so that text keeps its size. */
 function strip({ came: those, bounds, ...told }, kind) {
   const beliefs = told[kind].chance;
   const width = Math.max(260, byId("intruder-body").clientWidth);

@@ -1,5 +1,5 @@
-// The live stream, for as long as the page is open. After a break it goes on behind the last id that it heard,
-// so that nothing is missed and nothing told twice; the wait between attempts doubles up to eight seconds.
+// The live stream while the page is open. After a break it continues after the last received id, so no event is lost or
+// repeated. The wait between attempts doubles up to eight seconds.
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 8000;
@@ -17,7 +17,7 @@ export class Live {
 
   start() {
     this.stop();
-    const after = this.last ? `?after=${encodeURIComponent(this.last)}` : "";
+    const after = this.last ? `?last_event_id=${encodeURIComponent(this.last)}` : "";
     const source = new EventSource(`/api/live${after}`);
     this.source = source;
     source.addEventListener("open", () => {
@@ -34,7 +34,7 @@ export class Live {
     this.source = null;
   }
 
-  /** A new history: ids of the old one mean nothing. */
+  /** Forget the last id, which belongs to another history. */
   forget() {
     this.last = "";
   }
@@ -44,7 +44,7 @@ export class Live {
     this.hear[name](event.data ? JSON.parse(event.data) : null);
   }
 
-  /** The browser's own retry ends at the first answer that is not a stream: this one does not. */
+  /** Retry. The browser's own retry ends at the first reply that is not a stream. */
   #again() {
     this.stop();
     this.hear.lost();

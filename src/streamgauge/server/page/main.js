@@ -1,9 +1,9 @@
-// The page: the live stream is opened first and history read after, so that nothing falls between the two.
+// The page: it opens the live stream first and reads history after that, so that no tick is lost between.
 
-import { Asking } from "./asking.js";
+import { RequestForm } from "./request_form.js";
 import { Budget } from "./budget.js";
 import { byId, show } from "./dom.js";
-import { Ending } from "./ending.js";
+import { EndDialog } from "./end_dialog.js";
 import { IntruderPanel } from "./intruder.js";
 import { Live } from "./live.js";
 import { whole } from "./numbers.js";
@@ -18,9 +18,9 @@ const status = new Status(() => live.start());
 const session = new Session({ changed: enter, ended: () => { status.note("session", OVER); status.say(OVER); } });
 const budget = new Budget();
 const intruder = new IntruderPanel();
-const ending = new Ending({ ended, refused: goesOn });
+const ending = new EndDialog({ ended, refused: goesOn });
 const releases = new Releases({ mayEnd, end: (release, heading) => ending.ask(release, heading, budget.backText(release)) });
-const asking = new Asking({ done: reload, signIn: () => session.open(), say: (text) => status.say(text), forbidden: reload });
+const requestForm = new RequestForm({ done: reload, signIn: () => session.open(), say: (text) => status.say(text), forbidden: reload });
 const live = new Live({ opened: reload, lost, release, reset, ledger: reload, status: stated });
 
 async function enter() {
@@ -28,7 +28,7 @@ async function enter() {
   await begin();
 }
 
-/** Anew: at the start, and when someone signed in or out. */
+/** Load everything: at the start, and after sign-in or sign-out. */
 async function begin() {
   live.stop();
   try {
@@ -55,7 +55,7 @@ function gate(closed) {
   status.set("closed");
 }
 
-/** The stream has broken off: perhaps since whoever looks may not look any more. */
+/** Handle a broken stream: perhaps the session has lost its right. */
 async function lost() {
   status.set("lost");
   const who = await session.load().catch(() => undefined);
@@ -74,7 +74,7 @@ async function reset() {
   await reload();
 }
 
-/** What there is by now: after opening, and when the ledger changed. */
+/** Refresh the lists: after opening, and when the ledger changed. */
 async function reload() {
   try {
     const [told, book] = await Promise.all([releases.load(), budget.load(), session.load()]);
@@ -82,10 +82,10 @@ async function reload() {
     byId("band-words").textContent = bandWords(told.stream);
     intruder.show(told.intruder);
     budget.know(told.stream);
-    if (told.shown?.tick) { status.tick(told.shown.tick); budget.now(told.shown.tick); }
+    if (told.published_until?.tick) { status.tick(told.published_until.tick); budget.now(told.published_until.tick); }
     status.note("load", "");
     status.set(told.state);
-    asking.know({ who: session.who, stream: told.stream, book });
+    requestForm.know({ who: session.who, stream: told.stream, book });
   } catch (error) {
     failed(error);
   }
@@ -100,11 +100,11 @@ function failed(error) {
   else lost();
 }
 
-/** How the run is; before anything is shown, the page is loading. */
+/** Show the state of the run; before that, the page is loading. */
 function stated({ state }) {
   if (!releases.stream) return;
   status.set(state);
-  asking.tell();
+  requestForm.tell();
 }
 
 function heading(stream) {
@@ -112,17 +112,17 @@ function heading(stream) {
   status.start = stream.start;
   byId("stream-name").textContent = stream.name;
   const until = stream.ticks ? `, ${whole(stream.ticks)} of them` : "";
-  const demo = releases.demo ? " · synthetic: nobody real is in it" : "";
+  const demo = releases.demo ? " · synthetic data" : "";
   byId("stream-facts").textContent = `Ticks of ${duration(stream.tick)}${until} · protects ${stream.unit}${demo}`;
 }
 
-/** What the band is: where events of users are dropped, it does not hold the truth. */
-const bandWords = ({ contributions }) => (contributions ? `it counts ${contributions}` : "the band holds the truth 95 times in 100");
+/** Describe the band: if events of users are dropped, it does not contain the truth. */
+const bandWords = ({ contributions }) => (contributions ? `it counts ${contributions}` : "the band contains the truth 95 times in 100");
 
 function mayEnd(release) {
   const { who } = session;
-  const open = release.ended === null || release.ended === undefined;
-  return open && Boolean(release.by) && (who?.role === "curator" || (who?.role === "analyst" && who.name === release.by));
+  const open = release.end_tick === null || release.end_tick === undefined;
+  return open && Boolean(release.requested_by) && (who?.role === "curator" || (who?.role === "analyst" && who.name === release.requested_by));
 }
 
 async function ended(name) {
@@ -133,7 +133,7 @@ async function ended(name) {
 
 async function goesOn(name, refusal) {
   await reload();
-  status.note("ending", `${name} goes on: ${refusal.message}.`, "bad");
+  status.note("ending", `${name} continues: ${refusal.message}.`, "bad");
 }
 
 begin();

@@ -1,7 +1,7 @@
-// Numbers as people read them. A value has the digits that its error leaves it.
+// Numbers as text. A value has as many digits as its error allows.
 
 const MINUS = "\u2212";
-const ALIKE = 0.05; // how far the sides of an interval may differ, in its half-width, to be told as one
+const ALIKE = 0.05; // maximum difference of the sides of an interval, in half widths, for ±
 
 /** Digits after the point that show two digits of an error. */
 const digits = (error) => {
@@ -21,7 +21,7 @@ export function rounded(value, error = 0) {
   return fixed(value, Number.isInteger(value) && error >= 10 ? 0 : digits(error));
 }
 
-/** A number that has no error. */
+/** A number without an error. */
 export const plain = (value) => (Number.isInteger(value) ? rounded(value, 10) : rounded(value, Math.abs(value ?? 0) / 50));
 
 /** A value and its interval: "1,204 ± 31" where its sides are alike, else "37.0 (37.0 to 37.1)". */
@@ -37,7 +37,7 @@ export function within(value, low, high) {
   return `${fixed(value, places)} (${fixed(low, places)} to ${fixed(high, places)})`;
 }
 
-/** As many digits as an error leaves, and no more than the numbers have: those on a grid have few. */
+/** Digits that an error allows, at most those of the numbers: numbers on a grid have few. */
 function meaningful(numbers, error) {
   let places = digits(error);
   while (places > 0 && numbers.every((number) => hasPlaces(number, places - 1))) places -= 1;
@@ -61,7 +61,7 @@ export function lossText(loss) {
   return parts.map(([name, amount]) => `${SIGNS[name]} ${short(fraction(amount))}`).join("rho" in loss && "epsilon" in loss ? " or " : ", ") || "nothing";
 }
 
-/** Names of currencies in the server's words, as signs. */
+/** Signs of currencies, by the names of the server. */
 export const signed = (text) => text.replace(/\b(epsilon|rho|delta)\b/g, (name) => SIGNS[name]);
 
 /** The amount that a bar shows: epsilon, or rho. */

@@ -1,4 +1,4 @@
-// Colours that people with any colour vision can tell apart, from the style sheet, so that day and night agree.
+// Colours that are distinguishable with any colour vision, from the style sheet, for both themes.
 
 const GROUPS = 8;
 
@@ -13,7 +13,7 @@ export function palette() {
 
 export const ofGroup = (colours, i) => colours.groups[i % GROUPS];
 
-/** Lines beyond the eighth have the colours again, and are dotted; dashes alone are the truth. */
+/** Lines beyond the eighth repeat the colours, dotted; dashed lines are the truth. */
 export const dashOf = (i) => ["solid", "dot", "dashdot"][Math.floor(i / GROUPS) % 3];
 
 export const faded = (colour, share) => {

@@ -1,15 +1,15 @@
-// One release: its chart, what was released last, and a table of the same numbers.
+// One release: its chart, its newest values, and a table of the same numbers.
 
 import { cell } from "./cells.js";
 import { canDraw, draw, forget } from "./chart.js";
 import { DataTable } from "./data_table.js";
 import { el, show } from "./dom.js";
-import { Drawing } from "./drawing.js";
+import { FrameScheduler } from "./frame_scheduler.js";
 import { Groups } from "./groups.js";
 import { roomFor, stepFor } from "./histories.js";
 import { count, ordinal } from "./numbers.js";
 import { badges, controls, isOver, links } from "./release_head.js";
-import { thinned } from "./thinning.js";
+import { sampleTicks } from "./tick_sampling.js";
 import { isAhead, moment } from "./times.js";
 
 const APART_HEIGHT = 132;
@@ -17,29 +17,29 @@ const APART_HEIGHT = 132;
 const spanOf = (tick) => (tick.length ? tick.at(-1) - tick[0] + 1 : 0);
 
 export class ReleaseCard {
-  /** options: {stream, range(), mayEnd, end, truth, chosen(key), names()}; names are asked for where groups are too many. */
+  /** options: {stream, range(), mayEnd, end, truth, chosen(key), names()}; names are loaded if there are too many groups. */
   constructor(release, series, options) {
     Object.assign(this, { release, series, options, zoomed: 0, changed: true, panels: 1, width: 0 });
     this.view = { measure: release.measures[0], layout: "together" };
-    this.drawing = new Drawing(() => this.#draw());
+    this.drawing = new FrameScheduler(() => this.#draw());
     this.node = this.#made();
     new ResizeObserver(() => this.update()).observe(this.plot);
     new IntersectionObserver((entries) => { this.seen = entries.at(-1).isIntersecting; this.update(); }, { rootMargin: "200px" }).observe(this.node);
   }
 
-  /** Draws soon and once, however often it is asked for, if it can be seen. */
+  /** Draw soon and once if the card is visible, however often this is called. */
   update(how) {
     if (!document.hidden && this.seen) this.drawing.ask(how);
   }
 
-  /** The same, where another view was chosen: what was zoomed into is left. */
+  /** Draw another view, and reset the zoom. */
   refit() {
     this.zoomed += 1;
     this.changed = true;
     this.update({ atOnce: true });
   }
 
-  /** What the release is by now: it may have ended. */
+  /** Update the release: it may have ended. */
   know(release) {
     this.release = release;
     this.badges.replaceChildren(...badges(release));
@@ -67,7 +67,7 @@ export class ReleaseCard {
       el("header", {}, el("div", {}, this.heading, this.badges), controls(release, this.view, () => this.refit())),
       release.description && el("p", { class: "hint" }, release.description),
       this.groups.node, this.empty, this.frame, this.thin,
-      el("footer", {}, el("details", { class: "sql" }, el("summary", {}, "What was asked"), el("pre", {}, el("code", {}, release.sql))), this.table, links(release), this.endButton));
+      el("footer", {}, el("details", { class: "sql" }, el("summary", {}, "Query"), el("pre", {}, el("code", {}, release.sql))), this.table, links(release), this.endButton));
   }
 
   #line({ key, index, name }) {
@@ -89,7 +89,7 @@ export class ReleaseCard {
     if (reason === "") this.#chart(shown);
   }
 
-  /** Why there is no chart, if there is none. */
+  /** Return the reason for a missing chart. */
   #nothing(lines, shown) {
     const { release, options } = this;
     if (!canDraw()) return "The script that draws charts did not come: the numbers are in the table.";
@@ -103,12 +103,12 @@ export class ReleaseCard {
     return shown.length && shown[0].column.tick.length ? "" : "Reading what was released.";
   }
 
-  /** Of how many ticks one is drawn. */
+  /** Step between drawn ticks. */
   #step(tick) {
     return Number.isFinite(this.options.range()) ? 1 : stepFor(this.release, this.#ticks(tick));
   }
 
-  /** How many ticks the chart spans: the first one of all is not drawn where a step leaves it out. */
+  /** Number of ticks of the chart; a step may skip the first tick. */
   #ticks(tick) {
     const all = !Number.isFinite(this.options.range()) && tick.length && this.release.ticks;
     return all ? tick.at(-1) - this.release.ticks.from + 1 : spanOf(tick);
@@ -122,7 +122,7 @@ export class ReleaseCard {
     show(this.thin, this.thin.textContent !== "");
   }
 
-  /** What is pointed at stands still, so that it can be read, unless its width or view has changed. */
+  /** Do not redraw under the pointer, unless the width or the view has changed. */
   #chart(shown) {
     const width = this.plot.clientWidth;
     if (this.pointed && !this.changed && width === this.width) {
@@ -138,7 +138,7 @@ export class ReleaseCard {
     this.panels = panels;
     this.plot.setAttribute("aria-label", this.#summary(shown));
     const n = this.#step(shown[0].column.tick);
-    draw(this.plot, { lines: shown.map((line) => thinned(line, n)), apart, columns, width, height, zoomed: this.zoomed, tick: this.options.stream.tick });
+    draw(this.plot, { lines: shown.map((line) => sampleTicks(line, n)), apart, columns, width, height, zoomed: this.zoomed, tick: this.options.stream.tick });
   }
 
   #summary(shown) {

@@ -1,20 +1,20 @@
-// What a release is, above its chart and below: its name, what it costs, the ways to look at it, where to take it.
+// Texts above and below a chart: name, cost, views and downloads.
 
 import { choice, el, show } from "./dom.js";
 import { lossText, signed, whole } from "./numbers.js";
 
-export const isOver = (release) => release.ended !== null && release.ended !== undefined;
+export const isOver = (release) => release.end_tick !== null && release.end_tick !== undefined;
 
 export function badges(release) {
   const badge = (text, kind = "") => el("span", { class: `badge ${kind}` }, text);
   return [
     badge(release.window), badge(release.loss_text ? signed(release.loss_text) : lossText(release.loss)),
-    release.by && badge(`asked by ${release.by}`), release.discovered && badge("groups discovered"),
-    isOver(release) && badge(release.ended < release.first ? "ended" : `ended after tick ${whole(release.ended)}`, "over"),
+    release.requested_by && badge(`requested by ${release.requested_by}`), release.discovered && badge("groups discovered"),
+    isOver(release) && badge(release.end_tick < release.first_tick ? "ended" : `ended after tick ${whole(release.end_tick)}`, "over"),
   ].filter(Boolean);
 }
 
-/** The ways to look at it; `view` has them, changed() is told. */
+/** Controls of the view; changed() is called after a choice. */
 export function controls(release, view, changed) {
   const set = (part) => (value) => { view[part] = value; changed(); };
   const measures = release.measures.length > 1 && choice("Measure", release.measures.map((name) => [name, name.replaceAll("_", " ")]), view.measure, set("measure"));

@@ -1,5 +1,5 @@
-// All releases: what there is, their histories, and ticks as they come. History is asked for only once the live
-// stream is open, so that between the two there is no gap; a tick that both tell is kept once.
+// All releases: the list, their histories, and live ticks. History is read after the live stream is open, so there is
+// no gap between them; a tick of both is stored once.
 
 import { ask } from "./api.js";
 import { byId, el, show } from "./dom.js";
@@ -26,7 +26,7 @@ export class Releases {
     for (const card of this.cards.values()) card.update();
   }
 
-  /** What there is by now; histories of releases that are new here. */
+  /** Update the list, and read histories of new releases. */
   async load() {
     const told = await ask("/api/releases");
     this.stream = told.stream;
@@ -40,14 +40,14 @@ export class Releases {
     return told;
   }
 
-  /** The first load did not come. */
+  /** Show that the first load failed. */
   failed(reason, retry) {
     const again = el("button", { type: "button", class: "main", click: retry }, "Retry");
     byId("cards").replaceChildren(el("div", { class: "none failed", role: "alert" }, el("p", {}, `The releases could not be loaded: ${reason}.`), again));
     byId("cards").setAttribute("aria-busy", "false");
   }
 
-  /** After a reset: everything is asked for again. */
+  /** Read everything again after a reset. */
   clear() {
     for (const card of this.cards.values()) card.node.remove();
     this.cards.clear();
@@ -79,7 +79,7 @@ export class Releases {
     return card;
   }
 
-  /** Of a wide release, the places that were chosen; null of others, which is all. */
+  /** Chosen groups of a wide release; null means all groups. */
   #places(release) {
     if (!isWide(release)) return null;
     const series = this.series.get(release.name);
@@ -98,7 +98,7 @@ export class Releases {
     this.cards.get(release.name)?.update();
   }
 
-  /** What is to be read for the range that was chosen: of all that there is, every so many ticks. */
+  /** Ticks to read for the chosen range, with a step for long histories. */
   #wanted(series, places, ticks = this.#span({ release: series.release, series })) {
     if (Number.isFinite(this.range) || !ticks) return { last: this.range, places };
     return { ...ticks, step: stepFor(series.release, ticksIn(ticks)), places };
@@ -111,7 +111,7 @@ export class Releases {
     await this.#truthOf(name);
   }
 
-  /** One tick of the live stream; what a gap left out is asked for, and what came without its numbers. */
+  /** Add a live tick; read missing ticks, and ticks that came without numbers. */
   async take(event) {
     const series = this.series.get(event.release);
     if (!series) return;
@@ -139,7 +139,7 @@ export class Releases {
     await Promise.all([...this.cards.values()].map((card) => this.#history({ ...card.release, ticks: this.#span(card) })));
   }
 
-  /** The ticks that have left by now: the list may be older than the newest tick. */
+  /** Published ticks: the list may be older than the newest tick. */
   #span({ release, series }) {
     const from = release.ticks?.from ?? series.first;
     return from ? { from, to: Math.max(series.last, release.ticks?.to ?? 0) } : null;

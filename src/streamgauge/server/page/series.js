@@ -1,8 +1,8 @@
-// What is known of one release: ticks, each with its places and measures. A number is kept once, whoever tells it.
+// The known ticks of one release, with groups and measures. Each number is stored once, whatever its source.
 
 export const placeKey = (place) => JSON.stringify(place);
 
-/** "north, all kinds": a label for each column that is grouped by; what is summed over is all of it. */
+/** "north, all kinds": a label for each group column; "all" for columns that are summed over. */
 export function placeName(place, columns) {
   if (Object.keys(place).length === 0) return "all";
   return columns.map((column) => (column in place ? String(place[column]) : `all ${several(column)}`)).join(", ");
@@ -10,15 +10,15 @@ export function placeName(place, columns) {
 
 const several = (noun) => (noun.endsWith("s") ? noun : noun.replace(/([^aeiou])y$/, "$1ie").concat("s"));
 
-const PARTS = ["value", "stddev", "low", "high", "enough"];
+const PARTS = ["value", "stddev", "low", "high", "reliable"];
 
 export class Series {
   constructor(release) {
     this.release = release;
     this.rows = new Map(); // tick -> {tick, start, end, cells: {measure: Map(key -> {value, ...})}}
-    this.places = new Map(); // key -> place, in the order in which they came
+    this.places = new Map(); // key -> place, in the order of arrival
     this.sorted = null;
-    this.ready = false; // whether its history was read
+    this.ready = false; // true after the history was read
   }
 
   get first() {
@@ -29,7 +29,7 @@ export class Series {
     return this.ticks().at(-1)?.tick ?? 0;
   }
 
-  /** Places whose numbers may come later. */
+  /** Add groups whose numbers may come later. */
   know(places) {
     for (const place of places) this.places.set(placeKey(place), place);
   }
@@ -79,7 +79,7 @@ export class Series {
     return totals.map(([key, place]) => ({ key, name: placeName(place, this.release.groups ?? Object.keys(place)) }));
   }
 
-  /** Those of the newest `many` ticks that are known. */
+  /** The newest `many` known ticks. */
   newest(many) {
     return this.ticks().filter((row) => row.tick > this.last - many);
   }

@@ -1,10 +1,10 @@
-// Signing in: a token is swapped for a cookie that scripts cannot read, and is not kept by the page.
+// Sign-in: a token is exchanged for a cookie that scripts cannot read; the page does not store it.
 
 import { ask, post, remove } from "./api.js";
 import { byId, show } from "./dom.js";
 
 export class Session {
-  /** changed(): someone signed in or out here; ended(): a session is over that nobody here has left. */
+  /** changed(): a sign-in or sign-out here; ended(): the session ended without a sign-out. */
   constructor({ changed, ended }) {
     Object.assign(this, { changed, ended, who: null });
     byId("sign").addEventListener("click", () => (this.signed ? this.leave() : this.open()));
@@ -18,7 +18,7 @@ export class Session {
     return Boolean(this.who?.name);
   }
 
-  /** Who is in by now: null, or {role, name, share, left}, without a name where everybody may read. */
+  /** The session: null, or {role, name, share, remaining}, without a name for anonymous readers. */
   async load() {
     const before = this.signed;
     this.who = await ask("/api/session").catch((refusal) => { if (refusal.status === 401) return null; throw refusal; });

@@ -1,9 +1,9 @@
-// What the axes of a chart show.
+// Ranges of the axes of a chart.
 
 const WIDE = 5; // times the usual band
-const ALONE = 4; // ticks around one that is alone
+const ALONE = 4; // ticks around a single one
 
-/** Of numbers: all values, and bands but for those far wider than most, as of first ticks. */
+/** Value axis: all values and bands, except bands far wider than most, such as those of first ticks. */
 export function ofNumbers(lines) {
   const halves = lines.flatMap(({ column }) => column.value.map((_, i) => half(column, i))).filter((width) => width !== null).sort((one, other) => one - other);
   const most = (halves[Math.floor(halves.length / 2)] ?? 0) * WIDE;
@@ -16,7 +16,7 @@ export function ofNumbers(lines) {
   return [low - room, high + room];
 }
 
-/** Of time: as it comes, but for one tick alone, which has ticks' room around it. */
+/** Time axis: automatic, except for a single tick, which has some ticks around it. */
 export function ofTime(lines, tick) {
   const times = lines[0]?.column.time ?? [];
   if (times.length !== 1) return undefined;

@@ -1,4 +1,4 @@
-// The ledger as a timeline: what is lost in all at each tick, below the budget.
+// The ledger as a timeline: the total loss at each tick, below the budget.
 
 import { el, svg } from "./dom.js";
 import { short, whole } from "./numbers.js";
@@ -23,7 +23,7 @@ export function spending(view) {
     el("figcaption", { class: "axis" }, el("span", {}, "tick 1"), el("span", {}, `tick ${whole(end)}`)));
 }
 
-/** The most that is spent, told where it is. */
+/** Label of the largest loss. */
 function peak({ steps, of, sign }, x, y) {
   const most = steps.reduce((found, step) => (step.spent > (found?.spent ?? 0) ? step : found), null);
   if (!most || most.spent > 0.9 * of) return null;

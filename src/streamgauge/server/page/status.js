@@ -1,5 +1,5 @@
-// Whether what is shown is live: a lamp with a word, a note where something is wrong, and one voice that says
-// to screen readers what changed. Ticks are never announced.
+// The status of the page: a lamp with a word, a note for problems, and announcements for screen readers. Ticks are never
+// announced.
 
 import { byId, show } from "./dom.js";
 import { whole } from "./numbers.js";
@@ -10,7 +10,7 @@ const WORDS = {
   failed: "Failed", lost: "Reconnecting", closed: "Signed out", unloaded: "Not loaded",
 };
 const NOTES = {
-  ended: "The stream has ended. All that was released stays here, and new releases may still be asked for.",
+  ended: "The stream has ended. All that was released stays here, and analysts may still request new releases.",
   failed: "The run behind this page has failed. What was released stays here; nothing new comes until the curator restarts it.",
   stopping: "The server is stopping.",
   lost: "The connection is lost. Trying again; what is shown stays as it was.",
@@ -40,7 +40,7 @@ export class Status {
     this.#word();
   }
 
-  /** One note of each kind at a time, until it is taken back by none; the newest kind is shown. */
+  /** Set or clear the note of a kind; the newest kind is visible. */
   note(about, text, kind = "") {
     if (this.notes.get(about)?.text !== text) this.notes.delete(about);
     if (text) this.notes.set(about, { text, kind });

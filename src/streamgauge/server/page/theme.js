@@ -1,4 +1,4 @@
-// Day and night: as the system has it, until someone chooses. Loaded first, so that nothing flashes.
+// Light and dark theme: that of the system, until the user chooses. Loaded first, so that nothing flashes.
 
 const ORDER = ["system", "light", "dark"];
 const WORDS = { system: "as the system has them", light: "light", dark: "dark" };

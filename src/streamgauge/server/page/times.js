@@ -1,4 +1,4 @@
-// Times and spans as people read them. All times are UTC, and say so.
+// Times and durations as text. All times are UTC, and say so.
 
 import { count } from "./numbers.js";
 
@@ -23,7 +23,7 @@ export const clock = (time) => time.replace("T", " ").replace("Z", "").slice(0, 
 
 export const moment = (time) => `${clock(time).slice(0, 16)} UTC`;
 
-/** How a chart tells the end of a tick to whoever points at it. */
+/** Format of the end of a tick in the hover text of a chart. */
 export function pointedFormat(tick) {
   if (tick < 1) return "to %e %b %Y, %H:%M:%S.%3f UTC";
   return tick % 60 ? "to %e %b %Y, %H:%M:%S UTC" : "to %e %b %Y, %H:%M UTC";

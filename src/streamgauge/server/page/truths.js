@@ -1,13 +1,13 @@
-// The truth of a demonstration, beside what was released: asked for only while somebody wants to see it.
+// The truth of a demo beside its releases; read only while it is switched on.
 
 import { ask } from "./api.js";
 import { byId, show } from "./dom.js";
 import { placeKey } from "./series.js";
 
-const MOST = 5000; // ticks that are asked for at once
+const MOST = 5000; // ticks of one request
 
 export class Truths {
-  /** changed(): it is shown, or not any more. */
+  /** changed(): the truth was switched on or off. */
   constructor(changed) {
     Object.assign(this, { known: new Map(), shown: false });
     byId("truth").addEventListener("change", (event) => {
@@ -21,7 +21,7 @@ export class Truths {
     this.known.clear();
   }
 
-  /** Asks for what is not known yet of some ticks; returns whether there was any. */
+  /** Read the missing truth of some ticks; return whether any was missing. */
   async load(name, ticks) {
     if (!this.shown || !ticks.length) return false;
     const known = this.known.get(name) ?? new Map();

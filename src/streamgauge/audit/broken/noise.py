@@ -1,0 +1,253 @@
+"""Noise that is used twice, data that are noised twice, and noise that is missing in one layout.
+
+Two numbers under the same draw differ by the exact data: the loss has no bound. Two draws for the same number are
+averaged: each costs epsilon, and one was charged. All but the last of these are counters of the package with one line
+changed.
+
+A counter without noise in one layout (see `audit.subjects.layouts`) has noise in a run of many groups that is fed all
+ticks at once, and so would pass an audit of that layout alone. Fast paths for small cases, and states that are built
+in a second place, cause this.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from streamgauge.audit.broken.pairs import TWIN_RUNS, UNIT_LOSS, ExperimentNoise, TwinPair, build_twins, name_mistake
+from streamgauge.audit.subject import Pair
+from streamgauge.audit.subjects.mechanisms import (
+    OTHER_GROUPS,
+    SAVED_AND_LOADED,
+    SINGLE_FEED,
+    ExecutionMode,
+    ExecutionModeSubject,
+    MechanismSubject,
+)
+from streamgauge.continual import LinearMechanism, Run, SimpleI, SimpleII
+from streamgauge.continual.mechanism import draw_rows
+from streamgauge.continual.state_io import SavedBytes
+from streamgauge.continual.trees.simple import State
+from streamgauge.noise import Ints, Noise
+from streamgauge.noise.coerce import Floats
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
+
+REUSE_TICKS = 3
+READING_COUNT = 4
+SINGLE_START_RUNS = 1000  # runs that have starts of their own
+
+
+def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    for broken in BROKEN_REUSES:
+        yield broken.build_twins(chance)
+    event = Pair("an event", 1, 0, partial(score_nearness, READING_COUNT))
+    yield sample_every_reading.build_twins(chance, event, truth=float(READING_COUNT))
+
+
+class SharedTickNoise(SimpleI):
+    """Draws for the first tick of a block."""
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
+        exact: Ints = super().feed(state, block, SilentNoise())
+        return exact + self.distribution.draw(noise, block.shape[1])
+
+
+@dataclass(frozen=True)
+class RepeatedNoise:
+    """Draws for one group in so many, and gives its neighbours the same."""
+
+    inner: Noise
+    groups: int
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        return np.repeat(self.inner.laplace(scale, -(-size // self.groups)), self.groups)[:size]
+
+    def gaussian(self, variance: Fraction, size: int) -> Ints:
+        return np.repeat(self.inner.gaussian(variance, -(-size // self.groups)), self.groups)[:size]
+
+
+class SharedGroupNoise(SimpleII):
+    """Draws once a tick."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        return super().step(state, values, RepeatedNoise(noise, len(values)))
+
+
+class PairedGroupNoise(SimpleII):
+    """Draws for every second group."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
+        return super().step(state, values, RepeatedNoise(noise, 2))
+
+
+class SeededCounter(SimpleII):
+    """Draws from a seed, so that a run can be made again."""
+
+    def start(self, width: int = 1, noise: Noise | None = None) -> Run[Any, Any]:
+        return super().start(width, InsecureNoise(0))
+
+    def load(self, saved: SavedBytes, noise: Noise | None = None) -> Run[Any, Any]:
+        return super().load(saved, InsecureNoise(0))
+
+
+def run_saved_too_early(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+    """Run with saves before each release: the loaded run releases the same tick again."""
+    run, found = mechanism.start(len(streams), noise), []
+    for values in streams.T:
+        saved = run.save()
+        found.append(np.array(run.step(values), np.float64))
+        run = mechanism.load(saved, noise)
+        found.append(np.array(run.step(values), np.float64))
+    return np.stack(found, axis=1)
+
+
+@dataclass(frozen=True)
+class BrokenReuse:
+    """A counter whose noise is used twice, or which is run so that data are noised twice."""
+
+    name: str
+    reason: str
+    mode: ExecutionMode
+    broken_class: type[SimpleI] | type[SimpleII] = SimpleII
+    broken_mode: ExecutionMode | None = None  # if the mode is the mistake
+    honest_class: type[SimpleI] | type[SimpleII] = SimpleII
+    truth: float = inf
+
+    def build_twins(self, chance: ExperimentNoise) -> TwinPair:
+        ready = InsecureNoise(int(chance.words(1)[0])) if self.mode.other_groups else chance  # starts draw little
+        runs = SINGLE_START_RUNS if self.mode.other_groups else TWIN_RUNS
+
+        def build(title: str, how: tuple[type[SimpleI] | type[SimpleII], ExecutionMode]) -> ExecutionModeSubject:
+            claim = how[0](UNIT_LOSS, horizon=REUSE_TICKS)
+            return ExecutionModeSubject(claim, REUSE_TICKS, how[1], noise=ready, title=title)
+
+        broken, honest = (self.broken_class, self.broken_mode or self.mode), (self.honest_class, self.mode)
+        return build_twins(self.name, self.reason, build, broken, honest, truth=self.truth, runs=runs)
+
+
+BROKEN_REUSES = (
+    BrokenReuse(
+        "Simple I, noise reused between ticks",
+        "the counts of all ticks have the same noise, and differ by the exact items",
+        SINGLE_FEED,
+        SharedTickNoise,
+        honest_class=SimpleI,
+    ),
+    BrokenReuse(
+        "Histogram, one draw for all groups",
+        "counts of one tick have the same noise, and differ by the exact counts",
+        OTHER_GROUPS,
+        SharedGroupNoise,
+    ),
+    BrokenReuse(
+        "Histogram, one draw for two groups", "two counts in a row have the same noise", OTHER_GROUPS, PairedGroupNoise
+    ),
+    BrokenReuse(
+        "Two releases, one seed", "under the same noise two counts differ by who is in one", OTHER_GROUPS, SeededCounter
+    ),
+    BrokenReuse(
+        "Simple II, the same noise after loading", "ticks before and after share it", SAVED_AND_LOADED, SeededCounter
+    ),
+    BrokenReuse(
+        "Simple II, a tick drawn again after a crash",
+        "a release left before it was committed, and was drawn again: both were visible",
+        SAVED_AND_LOADED,
+        broken_mode=ExecutionMode("saved before every tick", run_saved_too_early),
+        truth=2.0,
+    ),
+)
+
+
+@name_mistake(
+    "Simple II, noise drawn at every reading",
+    "what is noised when it is read is noised again for each reader, who may ask again",
+)
+def sample_every_reading(chance: ExperimentNoise, broken: bool, item: int, runs: int) -> Ints:
+    draws = [SimpleII(UNIT_LOSS, horizon=1).start(runs, chance) for _ in range(READING_COUNT if broken else 1)]
+    readings = [run.step(np.full(runs, item)) for run in draws]
+    return np.array(readings if broken else readings * READING_COUNT).T
+
+
+def score_nearness(places: int, views: Floats) -> Floats:
+    """Return how much nearer the first places are to 1 than to 0: the likelihood ratio of Laplace noise."""
+    return np.asarray((np.abs(views) - np.abs(views - 1))[:, :places].sum(axis=1), np.float64)
+
+
+LAYOUT_TICKS = 5
+LAYOUT_RUNS = 4000  # runs: some have starts of their own
+
+
+class BareAtTwoGroups(SimpleI):
+    """Draws nothing for a run of exactly two groups."""
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Ints:
+        return super().step(state, values, SilentNoise() if len(values) == 2 else noise)
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
+        return super().feed(state, block, SilentNoise() if block.shape[1] == 2 else noise)
+
+
+class BareInTwoTicks(SimpleI):
+    """Draws nothing in a `feed` of exactly two ticks."""
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
+        return super().feed(state, block, SilentNoise() if len(block) == 2 else noise)
+
+
+@dataclass(slots=True)
+class PredrawnState(State):
+    """The state of a counter that draws all its noise before the first tick."""
+
+    draws: Ints = field(default_factory=lambda: np.zeros((0, 1), np.int64))  # one row per tick
+
+
+class PredrawnCounter(SimpleI):
+    """Draws the noise of all ticks when a run starts; as private as Simple I, and the honest twin."""
+
+    def initial(self, width: int, noise: Noise) -> Any:
+        drawn = draw_rows(self.distribution, noise, self.horizon, width)
+        return PredrawnState(0, np.zeros(width, np.int64), drawn)
+
+    def step(self, state: Any, values: Ints, noise: Noise) -> Ints:
+        exact = super().step(state, values, SilentNoise())
+        return np.asarray(exact + state.draws[state.tick - 1], np.int64)
+
+    def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
+        exact = super().feed(state, block, SilentNoise())
+        return np.asarray(exact + state.draws[state.tick - len(block) : state.tick], np.int64)
+
+
+class BareWhenAdded(PredrawnCounter):
+    """Makes the state of groups that are added without noise."""
+
+    def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
+        return super().zero_state(width, tick, SilentNoise())
+
+
+BROKEN_LAYOUTS: tuple[tuple[str, str, type[SimpleI], type[SimpleI]], ...] = (
+    (
+        "Simple I, no noise in a run of two groups",
+        "all other widths have it: a fast path for two groups forgets it",
+        BareAtTwoGroups,
+        SimpleI,
+    ),
+    ("Simple I, no noise in a feed of two ticks", "all other lengths have it, and steps too", BareInTwoTicks, SimpleI),
+    (
+        "Simple I, no noise for groups that are added",
+        "their state is made by another function than that of the first groups",
+        BareWhenAdded,
+        PredrawnCounter,
+    ),
+)
+
+
+def build_layout_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    def build(title: str, kind: type[SimpleI]) -> MechanismSubject:
+        return MechanismSubject(kind(UNIT_LOSS, horizon=LAYOUT_TICKS), LAYOUT_TICKS, noise=chance, title=title)
+
+    for name, why, broken, honest in BROKEN_LAYOUTS:
+        yield build_twins(name, why, build, broken, honest, runs=LAYOUT_RUNS)

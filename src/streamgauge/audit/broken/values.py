@@ -1,0 +1,190 @@
+"""Noise that does not fit the value: bounded or scaled too late, cut off, in floats, or decided by exact data.
+
+The density of users from a table of coins is as printed: theta is the share of ones among m coins, which are fair for
+absent users and show 1 with probability 1/2 + epsilon/4 for the others. The release is
+4 (theta - 1/2)/epsilon + Lap(1/(epsilon m)). One coin moves that by 4/(epsilon m), four times as far as the noise
+allows. In coins the noise has scale 1/4.
+
+A sum of floats is a multiple of the spacing of floats near its largest part, and lower bits are never set: they reveal
+a larger part. Rounding to a grid that the data choose reveals as much.
+
+The sparse vector technique says of many queries which are above a threshold, and charges for one answer. It is right
+with one noisy threshold, fresh noise on every query, and an end at the first query that is above. It was published
+wrong several times (Lyu, Su, Li: Understanding the sparse vector technique, VLDB 2017).
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from math import exp, log
+
+import numpy as np
+
+from streamgauge.audit.broken.pairs import ExperimentNoise, TwinPair, name_mistake
+from streamgauge.audit.subject import Pair
+from streamgauge.noise import Ints
+from streamgauge.noise.coerce import Bools, Floats
+from streamgauge.privacy import Pure
+
+MAX_VALUE = 10  # value of an event
+TABLE_EPSILON = Fraction(1, 2)  # of the table, and as much of what is published
+ONE_PROBABILITY = float(Fraction(1, 2) + TABLE_EPSILON / 4)  # the chance of a one
+USER_COUNT = 4
+NOISE_CUTOFF = 3  # that noise is cut off at
+
+
+def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    appears = Pair("a user first seen after the intrusion", True, False)
+    yield sample_density.build_twins(
+        chance, appears, loss=Pure(2 * TABLE_EPSILON), truth=log(ONE_PROBABILITY * exp(4) + 1 - ONE_PROBABILITY)
+    )
+    ends = Pair("an event whose value goes from end to end", [MAX_VALUE, 0, 0, 0], [0, 0, 0, 0])
+    yield sample_mean.build_twins(chance, ends, truth=float(MAX_VALUE))
+    outside = Pair("an event of a value out of bounds", [1, 1, 40], [1, 1])
+    yield sample_total.build_twins(chance, outside, truth=float(MAX_VALUE - 2))
+    yield sample_count.build_twins(chance, Pair("an event", 1, 0))
+
+
+@name_mistake("Density, noise added after scaling", "the share of ones is scaled by 4/epsilon, the noise is not")
+def sample_density(chance: ExperimentNoise, broken: bool, appears: bool, runs: int) -> Ints:
+    """Publish the density after an intruder saw the coins and one user may have appeared."""
+    coins = chance.coins(0.5, USER_COUNT * runs).reshape(USER_COUNT, runs)
+    later = coins.copy()
+    if appears:
+        later[0] = chance.coins(ONE_PROBABILITY, runs)
+    scale = Fraction(1, 4) if broken else 1 / TABLE_EPSILON
+    return np.vstack([coins, later.sum(axis=0) + chance.laplace(scale, runs)]).T
+
+
+@name_mistake(
+    "Mean, noise of scale 1/(epsilon n)",
+    "a value moves the mean by up to its range over n: the noise does not know the range",
+)
+def sample_mean(chance: ExperimentNoise, broken: bool, values: list[int], runs: int) -> Floats:
+    """Add noise to n times the mean, in whole numbers, and divide by n."""
+    scale = Fraction(1) if broken else Fraction(MAX_VALUE)
+    return np.asarray((sum(values) + chance.laplace(scale, runs)) / len(values), np.float64)
+
+
+@name_mistake("Sum, clamped after adding up", "one event may be worth as much as the bound of the whole sum")
+def sample_total(chance: ExperimentNoise, broken: bool, values: list[int], runs: int) -> Ints:
+    exact = min(sum(values), MAX_VALUE) if broken else sum(min(value, 1) for value in values)
+    return exact + chance.laplace(Fraction(1), runs)
+
+
+@name_mistake("Count, noise cut off", "the largest noise on the larger count gives what the smaller one never shows")
+def sample_count(chance: ExperimentNoise, broken: bool, events: int, runs: int) -> Ints:
+    noise = chance.laplace(Fraction(1), runs)
+    return events + (np.clip(noise, -NOISE_CUTOFF, NOISE_CUTOFF) if broken else noise)
+
+
+def build_presence_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    yield sample_shown_groups.build_twins(chance, Pair("the only one of a group", [5, 1], [5, 0]))
+
+
+@name_mistake(
+    "Groups shown only where there is somebody", "a group that is shown, whatever its noisy count, has somebody in it"
+)
+def sample_shown_groups(chance: ExperimentNoise, broken: bool, counts: list[int], runs: int) -> Floats:
+    """Publish counts; NaN is a group that is not shown."""
+    noisy = [count + chance.laplace(Fraction(1), runs) for count in counts]
+    hidden = [broken and count == 0 for count in counts]
+    return np.where(hidden, np.nan, np.array(noisy).T)
+
+
+QUERY_COUNT = 24
+QUERY_STEPS = [1] * (QUERY_COUNT // 2) + [-1] * (QUERY_COUNT // 2)
+
+
+def build_threshold_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    moved = Pair("an event that moves half of the queries up and half down", QUERY_STEPS, [0] * QUERY_COUNT)
+    yield sample_reused_threshold.build_twins(chance, moved, truth=QUERY_COUNT / 4)
+    yield sample_exact_queries.build_twins(chance, Pair("an event that swaps two queries", [0, 1], [1, 0]))
+
+
+@name_mistake(
+    "Sparse vector, threshold not redrawn",
+    "it continues after a query that was above, under the same noisy threshold, and charges once",
+)
+def sample_reused_threshold(chance: ExperimentNoise, broken: bool, queries: list[int], runs: int) -> Ints:
+    """Return 1 for above, 0 for below, -1 after the end."""
+    above = add_noise(chance, queries, runs) >= chance.laplace(Fraction(2), runs)
+    return (above.astype(np.int64) if broken else stop_at_first(above)).T
+
+
+@name_mistake(
+    "Sparse vector, queries without noise",
+    "a query below and a larger one above enclose the threshold: their order is exact",
+)
+def sample_exact_queries(chance: ExperimentNoise, broken: bool, queries: list[int], runs: int) -> Ints:
+    requested = np.array(queries)[:, None] if broken else add_noise(chance, queries, runs)
+    return stop_at_first(requested >= chance.laplace(Fraction(2), runs)).T
+
+
+def add_noise(chance: ExperimentNoise, queries: list[int], runs: int) -> Ints:
+    noise = chance.laplace(Fraction(4), len(queries) * runs)
+    return np.asarray(np.array(queries)[:, None] + noise.reshape(len(queries), runs), np.int64)
+
+
+def stop_at_first(above: Bools) -> Ints:
+    """Return -1 for all queries after the first that is above."""
+    over = np.cumsum(above, axis=0) - above > 0
+    return np.where(over, -1, above.astype(np.int64))
+
+
+LARGE_SUM = 2**60
+GRID_SPACING = 2**12  # a fixed grid that floats of this size all have a place on
+COARSE_GRID = 8  # the grid of counts of at least FULL
+COARSE_COUNT = 128
+
+
+def build_float_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    yield sample_textbook_laplace.build_twins(chance, Pair("a count of 1 and of 0", 1.0, 0.0))
+    yield sample_large_sum.build_twins(chance, Pair("an event of 2^60 and none", LARGE_SUM, 0))
+    full = Pair(
+        f"counts of {COARSE_COUNT} and {COARSE_COUNT - 1}",
+        COARSE_COUNT,
+        COARSE_COUNT - 1,
+        partial(is_on_grid, COARSE_GRID),
+    )
+    yield sample_rounded_count.build_twins(chance, full)
+
+
+@name_mistake(
+    "Laplace noise in floats", "the lowest bits of 1 + noise are never set, those of 0 + noise are (Mironov, 2012)"
+)
+def sample_textbook_laplace(chance: ExperimentNoise, broken: bool, value: float, runs: int) -> Floats:
+    """Sample by inversion, as textbooks print it, of scale 1; the honest twin uses a grid."""
+    if not broken:
+        return np.asarray(value + chance.laplace(Fraction(2**20), runs) / 2**20, np.float64)
+    return np.asarray(value + invert_laplace(chance.uniforms(runs)), np.float64)
+
+
+@name_mistake(
+    "Large sums in floats",
+    "floats near 2^60 are 256 apart, near 0 they are not: spacing tells size (Haney et al., 2022)",
+)
+def sample_large_sum(chance: ExperimentNoise, broken: bool, value: int, runs: int) -> Floats:
+    if not broken:
+        steps = value // GRID_SPACING + chance.laplace(Fraction(LARGE_SUM, GRID_SPACING), runs)
+        return np.asarray(steps * float(GRID_SPACING), np.float64)
+    return np.asarray(float(value) + LARGE_SUM * invert_laplace(chance.uniforms(runs)), np.float64)
+
+
+def invert_laplace(uniforms: Floats) -> Floats:
+    """Return Laplace draws of scale 1, in floats."""
+    centred = uniforms - 0.5
+    return np.asarray(-np.sign(centred) * np.log(np.maximum(1 - 2 * np.abs(centred), 2.0**-53)), np.float64)
+
+
+@name_mistake(
+    "Count rounded by its size",
+    "whether a release is a multiple of the coarse grid tells whether the exact count was large",
+)
+def sample_rounded_count(chance: ExperimentNoise, broken: bool, count: int, runs: int) -> Ints:
+    grid = COARSE_GRID if broken and count >= COARSE_COUNT else 1
+    return np.asarray(np.rint((count + chance.laplace(Fraction(1), runs)) / grid) * grid, np.int64)
+
+
+def is_on_grid(grid: int, views: Floats) -> Floats:
+    return np.asarray(views[:, 0] % grid == 0, np.float64)

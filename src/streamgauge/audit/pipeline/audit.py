@@ -1,0 +1,310 @@
+"""A pipeline file under audit, end to end and as it is written: real runs on neighbouring inputs.
+
+    declarations -> neighbouring inputs -> real runs of a copy of the file -> content of its sinks -> attack
+
+Inputs are made of declarations (see `neighbours`), over the first ticks of the stream. Runs have the real planner,
+engine, store and sinks, with real noise, many in one (see `copies`, `runs`). The attack covers all that readers see:
+every number of every row, the presence of rows, their text, and all else that is printed, raised or named.
+
+    each release           by those pairs that move it most, against its own loss
+    the file               all releases together, against the charge of the ledger
+    stopped and resumed    the same, interrupted in the second tick, in view of both attempts
+    run by run             the file as it is, with all that is public besides numbers (see `compare`)
+    a column of reports    the law of the report of one device, computed; its releases are functions of it
+
+Releases of a column of reports are functions of reports, which are private when they come. So the law of a report is
+audited exactly, and its releases lose nothing more. Other releases are attacked as if the column did not exist: no
+code may read it. A protocol of many rows is enumerated over few: rows, and columns of Hadamard signs, are drawn before
+the item is read, and no coin depends on their number. Of a long list the first values are used. A vector has a coin
+for each bit, all alike but those of the item's own: few bits show as much as many.
+
+Privacy
+    Nothing is charged, because nothing real is read: the audit does not touch the pipeline's source, store, key and
+    budget, and it publishes synthetic records only.
+
+An audit does not show a loss of later ticks, or of records that are not tried. `exact` is the loss of the plan over its
+horizon, `exact_in_run` the loss in the ticks that were run, the most that an experiment can measure.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, MIN_RUNS, ignore_progress, measure
+from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
+from streamgauge.audit.pipeline.compare import (
+    PipelineSubject,
+    RunBank,
+    RunByRunSubject,
+    TrialComparison,
+    build_two_attempt_score,
+    build_view_evidence,
+)
+from streamgauge.audit.pipeline.neighbours import NeighbouringInputs, PartLoss, list_families, max_joint_loss
+from streamgauge.audit.pipeline.runs import AFTER_FIRST_WRITE, RunInterruption, create_private_folder
+from streamgauge.audit.pipeline.trial import PipelineTrial, compute_total_worth
+from streamgauge.audit.report import split_confidence
+from streamgauge.audit.subject import Subject
+from streamgauge.audit.subjects.local import LocalSubject
+from streamgauge.audit.verdict import Measurement, Verdict
+from streamgauge.config.settings import PipelineFile
+from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, UnaryEncoding
+from streamgauge.noise import Noise
+from streamgauge.noise.coerce import Floats
+from streamgauge.plan.planner import ReleasePlan, plan_release
+from streamgauge.privacy import Approx, Loss
+from streamgauge.runtime.plan.plan import plan_pipeline
+
+MAX_HORIZON_TICKS = 1024  # ticks over which a loss is computed at most
+
+
+class AuditNotPossibleError(ValueError):
+    """A pipeline file that would not run: why."""
+
+
+def build_claim(plan: ReleasePlan) -> Loss:
+    """Return the claimed loss of a release, with the delta of discovered groups."""
+    loss, delta = plan.release.loss, plan.release.delta
+    if delta is None:
+        return loss.additive_loss
+    return Approx(loss.as_approx(delta).epsilon, delta)
+
+
+def compute_charge(file: PipelineFile, empty_folder: Path) -> Loss:
+    """Return the loss that the ledger charges a file that never ran. `empty_folder` has no store."""
+    plan = plan_pipeline(replace(file, path=empty_folder / file.path.name))
+    if plan.refusals or plan.spent[1] is None:
+        raise AuditNotPossibleError("; ".join(plan.refusals) or f"{file.path.name}: nothing is charged")
+    return plan.spent[1]
+
+
+def compute_worst_loss(plans: Sequence[ReleasePlan], ticks: int, loss: Loss) -> WorstCase | None:
+    """Compute an interval for the joint loss of the parts of some releases in the first ticks.
+
+    Losses of the same events add up. Discovered groups, adaptive counters, and losses in another currency than the
+    claim's have no result.
+    """
+    parts = [(plan, part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
+    kept = {part.statistic.counter.loss.additive_loss.currency for _, part, _ in parts}
+    unread = any(part.measure.key is not None or part.statistic.error_depends_on for _, part, _ in parts)
+    if unread or kept != {loss.currency}:
+        return None
+    worst = [worst_neighbour(part.statistic.linear_counter, last) for _, part, last in parts]
+    return combine_pieces([(plan, part, each) for (plan, part, _), each in zip(parts, worst, strict=True)])
+
+
+def combine_pieces(pieces: Sequence[PartLoss]) -> WorstCase:
+    """Combine losses: at least the sure loss of one unit, at most the sum of all."""
+    sure = WorstCase((), inf, lower_bound=-1.0)
+    for family in list_families(pieces):
+        if family:  # losses that one event has at once: those that one unit, the worst, has all of
+            worst = max(family, key=lambda each: each.floor)
+            total = sum(each.floor for each in family if each.pattern == worst.pattern)
+            sure = replace(worst, amount=inf, lower_bound=total) if total > sure.floor else sure
+    return replace(sure, amount=max(sure.floor, max_joint_loss(pieces)), lower_bound=sure.floor)
+
+
+def compute_horizon(plans: Sequence[ReleasePlan]) -> int:
+    """Return the last tick of some releases, or the last that is computed."""
+    return max(min(MAX_HORIZON_TICKS, plan.last_tick(1) or MAX_HORIZON_TICKS) for plan in plans)
+
+
+MAX_HASHES, MAX_SKETCH_WIDTH = 2, 4
+MAX_LISTED_VALUES = 48  # values
+MAX_VECTOR_BITS = 4  # of a vector that has one for each value
+MAX_ITEMS = 3  # items whose reports are compared, with one that is on no list
+
+
+def audit_columns(file: PipelineFile) -> list[Verdict]:
+    """Audit each column of reports."""
+    return [audit_column(file.path.name, name, each.mechanism) for name, each in file.stream.reports.items()]
+
+
+def drop_reports(file: PipelineFile) -> PipelineFile:
+    """Return the file with its other columns and releases alone."""
+    if not file.stream.reports:
+        return file
+    others = tuple(each for each in file.releases if plan_release(file, each).query.report is None)
+    names = {each.name for each in others}
+    sinks = (
+        replace(sink, releases=tuple(name for name in sink.releases if name in names))
+        for sink in file.sinks
+        if not sink.releases or names & {*sink.releases}
+    )
+    columns = {name: column for name, column in file.stream.columns.items() if column.report is None}
+    stream = replace(file.stream, columns=columns)
+    return replace(file, stream=stream, releases=others, sinks=tuple(sinks))
+
+
+def audit_column(file: str, name: str, claim: Any) -> Verdict:
+    small = shrink_claim(claim)
+    items = getattr(small, "items", ("a", "b", "c"))[:MAX_ITEMS]
+    subject = LocalSubject(small, items, title=f"{file}: column {name}, a report")
+    sizes = f"{len(small.items)} values" if hasattr(small, "items") else f"{small.hashes} x {small.width}"
+    worst = replace(subject.worst(), computed_part="" if small == claim else sizes)
+    return Verdict.build(subject.name, subject.loss, worst, None, subject.faults())
+
+
+def shrink_claim(claim: Any) -> Any:
+    """Return the same protocol with few reports."""
+    if hasattr(claim, "items"):
+        most = MAX_VECTOR_BITS if isinstance(claim, UnaryEncoding) else MAX_LISTED_VALUES
+        return replace(claim, items=claim.items[:most])
+    few = replace(claim, hashes=min(claim.hashes, MAX_HASHES))
+    by_columns = isinstance(claim, HadamardCountMeanSketch | CountMeanSketch)
+    return replace(few, width=min(claim.width, MAX_SKETCH_WIDTH)) if by_columns else few
+
+
+MIN_DEFAULT_TICKS, MAX_DEFAULT_TICKS = 3, 4  # one before, in and after an interruption
+FAST_RUNS = 12_000
+SLOW_RUNS, MIN_SLOW_RUNS = 2_000, 240  # where a copy has few runs in one: of one release, and of many
+INTERRUPTED_RUN_DIVISOR = 5  # one run in so many is broken off
+ALWAYS_ATTACKED_PAIRS = 2  # pairs that are attacked with, whether they move the same or not
+PAIRS_PER_RELEASE = 1  # that a release is attacked with by itself, where all together are attacked with all
+
+PipelineProgressCallback = Callable[[str, int, int], None]  # which subject, and how many runs of how many are done
+
+
+def audit_pipeline(
+    file: PipelineFile,
+    *,
+    ticks: int | None = None,
+    runs: int | None = None,
+    check_interruptions: bool = True,
+    attack_computed: bool = True,
+    confidence: float = DEFAULT_CONFIDENCE,
+    watch: PipelineProgressCallback = ignore_progress,
+    noise: Noise | None = None,
+) -> list[Verdict]:
+    """Audit a file: each release, all of them and, with `check_interruptions`, interrupted and single runs.
+
+    With probability `confidence` no bound is above the truth. By default 3 ticks are run, or 4 if a unit may be in as
+    many. If `attack_computed` is False, a release whose loss is computed exactly is not attacked.
+    """
+    columns, file = audit_columns(file), drop_reports(file)
+    if columns and not file.releases:
+        return columns
+    with create_private_folder() as folder:
+        loss = compute_charge(file, folder)
+        default = min(MAX_DEFAULT_TICKS, max(MIN_DEFAULT_TICKS, file.stream.unit.ticks))
+        trial = PipelineTrial.from_file(file, ticks or default, folder)
+        pairs = trial.list_pairs()
+        comparison = TrialComparison.from_trial(
+            trial, pairs, with_interruptions=check_interruptions, watch=partial(watch, "run by run")
+        )
+        share = split_confidence(confidence, len(file.releases) + 4)
+        judge = PipelineAuditor(trial, loss, runs or default_runs(trial), share, watch, noise, attack_computed)
+        found = list(judge.audit_releases(comparison.attack_pairs))
+        if check_interruptions and found and trial.ticks > 1:
+            found.append(judge.audit_interruptions(comparison.attack_pairs[:1]))
+        if check_interruptions or comparison.suspects:
+            found.append(judge.audit_run_by_run(comparison))
+        return columns + found
+
+
+def default_runs(trial: PipelineTrial) -> int:
+    """Return the number of runs for an audit of minutes: a slow run takes as long as it has releases."""
+    return FAST_RUNS if trial.can_widen else max(MIN_SLOW_RUNS, SLOW_RUNS // len(trial.plans))
+
+
+@dataclass(frozen=True)
+class PipelineAuditor:
+    """Of one file: with how many runs, how surely, before whom."""
+
+    trial: PipelineTrial
+    loss: Loss  # of all releases
+    runs: int
+    confidence: float
+    watch: PipelineProgressCallback
+    noise: Noise | None
+    attack_computed: bool = True  # attack a release whose loss is computed exactly
+
+    def audit_releases(self, pairs: Sequence[NeighbouringInputs]) -> Iterator[Verdict]:
+        """Audit each release, and all of them if there are several."""
+        if not pairs:
+            return
+        bank, plans = cache(lambda: self._build_bank(pairs, self.runs, None)), self.trial.plans
+        for plan in plans:
+            title = f"{self.trial.file.path.name}: {plan.name}"
+            few = PAIRS_PER_RELEASE if len(plans) > 1 else None
+            yield self._audit_release(title, [plan], build_claim(plan), bank, few)
+        if len(plans) > 1:
+            yield self._audit_release(self.trial.file.path.name, plans, self.loss, bank, None)
+
+    def _audit_release(
+        self, title: str, plans: Sequence[ReleasePlan], claim: Loss, bank: Callable[[], RunBank], max_pairs: int | None
+    ) -> Verdict:
+        worst = compute_worst_loss(plans, compute_horizon(plans), claim)
+        within = compute_worst_loss(plans, self.trial.ticks, claim)
+        measured = None
+        if self.attack_computed or worst is None or not worst.is_decided:
+            measured = self._measure(build_pipeline_subject(title, plans, claim, bank(), max_pairs), self.runs)
+        verdict = Verdict.build(title, claim, worst, measured)
+        return replace(verdict, exact_in_run=None if within is None else float(within.amount))
+
+    def audit_interruptions(self, pairs: Sequence[NeighbouringInputs]) -> Verdict:
+        """Audit runs that published, were killed and resumed."""
+        name = f"{self.trial.file.path.name}, stopped and resumed"
+        runs = max(MIN_RUNS, self.runs // INTERRUPTED_RUN_DIVISOR)
+        bank = self._build_bank(pairs, runs, AFTER_FIRST_WRITE)
+        whole = build_pipeline_subject(name, self.trial.plans, self.loss, bank, None)
+        scores = [build_two_attempt_score(bank.view.size, score) for score in whole.evidence]
+        measured = self._measure(replace(whole, evidence=scores, places=None), runs)
+        again = f"a tick was published from two draws in {bank.runs.redrawn_count:,} runs"
+        return Verdict(
+            name, self.loss, measurement=measured, direct_reasons=(again,) if bank.runs.redrawn_count else ()
+        )
+
+    def audit_run_by_run(self, comparison: TrialComparison) -> Verdict:
+        """Audit single runs. The doubt is used twice: for measured bounds, and for differences in every run."""
+        written, doubt = (RunByRunSubject.from_comparison(comparison, self.loss, self.noise), 1 - self.confidence)
+        measured = self._measure(written, written.compute_runs(doubt)) if written.attacked_pairs else None
+        how = f"nothing but numbers differs in {len(comparison.comparisons)} comparisons" if not measured else ""
+        seen, open_to_doubt = tuple(written.list_reasons(doubt)), tuple(written.list_doubts(doubt))
+        return Verdict(
+            written.name,
+            written.loss,
+            measurement=measured,
+            direct_reasons=seen,
+            computed_from=how,
+            doubts=open_to_doubt,
+        )
+
+    def _build_bank(
+        self, pairs: Sequence[NeighbouringInputs], runs: int, interruption: RunInterruption | None
+    ) -> RunBank:
+        at_work = self.trial.create_runs(self.trial.build_copies(runs), interruption)
+        at_work.noise = self.noise
+        view = self.trial.build_narrow_view(pairs)
+        both = self.trial.run_without_noise(view, [side for pair in pairs for side in (pair.one, pair.other)])
+        silent = both.reshape(len(pairs), 2, -1)
+        kept = find_distinct_pairs(silent)
+        made = partial(self.watch, f"{self.trial.file.path.name}: made for all releases")
+        return RunBank(at_work, view, [pairs[number] for number in kept], silent[kept], made)
+
+    def _measure(self, subject: Subject, runs: int) -> Measurement:
+        return measure(subject, runs, self.confidence, partial(self.watch, subject.name))
+
+
+def find_distinct_pairs(silent: Floats) -> list[int]:
+    """Return the worst pairs, and those that move something unlike all before them."""
+    kept: dict[bytes, int] = {}
+    for number, (one, other) in enumerate(np.nan_to_num(silent, nan=-1.0)):
+        kept.setdefault((one - other).round(6).tobytes(), number)
+    return sorted({*range(min(ALWAYS_ATTACKED_PAIRS, len(silent))), *kept.values()})
+
+
+def build_pipeline_subject(
+    title: str, plans: Sequence[ReleasePlan], claim: Loss, bank: RunBank, max_pairs: int | None
+) -> PipelineSubject:
+    """Build a subject of some releases, with all pairs or the few that move them farthest."""
+    own, places = bank.view.select({plan.name for plan in plans})
+    silent = bank.noiseless_views[:, :, places]
+    far = np.array([compute_total_worth(own, *sides) for sides in silent])
+    chosen = np.argsort(-far, kind="stable")[:max_pairs].tolist()
+    return PipelineSubject(title, claim, bank, chosen, [build_view_evidence(own, *silent[n]) for n in chosen], places)

@@ -1,0 +1,345 @@
+"""Neighbouring inputs of a pipeline file: the worst units, and hostile ones.
+
+One real run without noise shows how far each candidate (see `inputs`) moves every release. The worst are attacked:
+
+    alone           a unit and no other                 its events in the first ticks, one group, at bounds
+    among others    the same before other people's      in a crowd, if groups are discovered
+    in a balance    between as many at both ends        which one unit tips: of a median, for example
+    varied          a unit in several groups            up to its bounds and beyond
+    hostile         records that no honest unit sends   which must count as declared
+
+A unit repeats one record, as often as it may or twice as often; or has different records in rotation; or has as many of
+every label as one may have, which bounds must cut; or another label in every tick, in more ticks than are allowed.
+
+A hostile unit sends numbers out of bounds or absurd, which must count as the bound, or the other end of all bounds;
+undeclared or too long labels; fields that are null, missing or of another type; NaN; torn, empty or non-UTF-8 bytes; a
+time before the stream, in the next century or after all others; no user; or twice as many events as allowed. Each must
+count as its declarations say, or for nothing, and change nothing else that readers see.
+
+The joint loss of several releases depends on their WHERE clauses, never on data:
+
+    disjoint    WHERE region = 'a' and WHERE region = 'b': no event is in both
+    alike       the same WHERE, or one and none: the event that moves one farthest moves the other as far
+    unknown     anything else
+
+Promise
+    Disjoint releases are disjoint: each requires labels of a declared column that the other does not. Proof: a
+    conjunction is true only if all its members are, and one record has one label in a column. Families of
+    `list_families` are alike: any event of the WHERE counts in all of them, and if a part needs a number at its bound,
+    no other part of the family needs another number.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from itertools import combinations
+from math import nan
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from streamgauge.audit.exact.worst_case import WorstCase
+from streamgauge.audit.pipeline.inputs import MAX_LABELS, InputRecord, InputRecords, find_kind, to_plain_number
+from streamgauge.config.settings import Stream
+from streamgauge.noise.coerce import Floats
+from streamgauge.plan.parts import CounterPart
+from streamgauge.plan.planner import ReleasePlan
+from streamgauge.privacy import Event, User
+from streamgauge.sql.dialect import Node, parse_select
+from streamgauge.sql.functions import load_functions
+
+
+@dataclass(frozen=True)
+class NeighbouringInputs:
+    """Two inputs that differ in one unit."""
+
+    name: str
+    one: InputRecords
+    other: InputRecords
+
+    @property
+    def sides_by_presence(self) -> tuple[InputRecords, InputRecords]:
+        """By whether the unit is there."""
+        return self.other, self.one
+
+
+def build_unit(stream: Stream, line: InputRecord, ticks: int, *, exceed_bounds: bool = False) -> InputRecords:
+    """Return the most that one unit does in the first ticks, or twice as much."""
+    unit = stream.unit
+    first, last = (1, ticks) if exceed_bounds else (line.tick, min(ticks, line.tick + unit.ticks - 1))
+    times = unit.events * (2 if exceed_bounds else 1)
+    return tuple(replace(line, tick=tick) for tick in range(first, last + 1) for _ in range(times))
+
+
+def vary_columns(line: InputRecord, lines: Sequence[InputRecord]) -> dict[str, list[InputRecord]]:
+    """Return, by column, a record and others that differ from it there, with the values of candidates."""
+    found = {}
+    for place, (name, own) in enumerate(line.columns):
+        values = [own, *(each.columns[place][1] for each in lines)]
+        few = list({(type(value), value): value for value in values}.values())[:MAX_LABELS]
+        found[name] = [replace_values(line, {name: value}) for value in few]
+    return {name: each for name, each in found.items() if len(each) > 1}
+
+
+def replace_values(line: InputRecord, changes: Mapping[str, Any]) -> InputRecord:
+    """Return the record with other values in some of its columns."""
+    return replace(line, columns=tuple((name, changes.get(name, value)) for name, value in line.columns))
+
+
+def list_varied_units(
+    stream: Stream, line: InputRecord, lines: Sequence[InputRecord], ticks: int
+) -> Iterator[tuple[str, InputRecords]]:
+    """List named units whose events differ; none if a unit is one event."""
+    unit, kinds = stream.unit, vary_columns(line, lines)
+    if not kinds or unit.ticks * unit.events == 1:
+        return
+    whole = build_unit(stream, line, ticks)
+    turns = [line, *(each for some in kinds.values() for each in some[1:])]
+    in_turn = tuple(replace(turns[n % len(turns)], tick=each.tick) for n, each in enumerate(whole))
+    yield f"{describe_unit(stream, InputRecord(1))} whose events differ", in_turn
+    if isinstance(unit, User):
+        every, times = range(1, ticks + 1), range(unit.events)
+        for name, some in kinds.items():
+            each = tuple(replace(kind, tick=tick) for tick in every for kind in some for _ in times)
+            yield f"a user with all that is allowed of each {name}", each
+            other = tuple(replace(some[tick % len(some)], tick=tick) for tick in every for _ in times)
+            yield f"a user with another {name} in each tick", other
+
+
+def choose_other_bound(low: float, high: float, value: Any) -> float:
+    return low if value == high else high
+
+
+def exceed_bound(size: float, low: float, high: float, value: Any) -> float:
+    """Return a number far outside of its bounds, on the same side."""
+    return high + size * (high - low) if value == high else low - size * (high - low)
+
+
+def replace_bounded(stream: Stream, line: InputRecord, transform: Callable[[Any, Any, Any], Any]) -> InputRecord:
+    """Return the record with other numbers in columns that have bounds."""
+    bounds = {name: column.bounds for name, column in stream.columns.items()}
+    changes = {
+        name: transform(to_plain_number(found[0]), to_plain_number(found[1]), value)
+        for name, value in line.columns
+        if (found := bounds.get(name))
+    }
+    return replace_values(line, changes)
+
+
+def describe_unit(stream: Stream, line: InputRecord) -> str:
+    """
+    >>> from types import SimpleNamespace
+    >>> describe_unit(SimpleNamespace(unit=User(2, 3)), InputRecord(1, (("region", "north"),)))
+    'a user (2 a tick, 3 ticks) of region north'
+    """
+    unit = stream.unit
+    what = "an event" if unit.ticks == unit.events == 1 else f"a unit ({unit.events} a tick, {unit.ticks} ticks)"
+    what = what.replace("a unit", "a user") if isinstance(unit, User) else what
+    carried = ", ".join(f"{name} {value}" for name, value in line.columns)
+    return f"{what} of {carried}" if carried else what
+
+
+FAR_RANGES, ABSURD_RANGES = 10.0, 1e290  # ranges beyond the bounds
+CENTURY_MICROSECONDS = 36525 * 86_400_000_000  # microseconds
+UNDECLARED_TEXT = "nobody declared this"
+LONG_TEXT_REPEATS = 300  # times that: longer than any text that is kept
+WRONG_TYPE_VALUE = ("another", "type")  # in JSON a list
+MALFORMED_LINES = {
+    "that is torn": b'{"torn": "',
+    "that is empty": b"",
+    "that is no text": b'{"torn\xff\xfe": "',
+    "without any field": b"{}",
+}
+
+
+def list_hostile_pairs(
+    stream: Stream, ticks: int, line: InputRecord, others: InputRecords
+) -> Iterator[NeighbouringInputs]:
+    """List all pairs with one hostile unit; `line` is the worst record."""
+    yield from _list_out_of_bounds(stream, ticks, line)
+    for name, odd in list_odd_records(stream, line):
+        yield NeighbouringInputs(f"a record {name}, before others", (odd, *others), others)
+    yield NeighbouringInputs("a record after all others", (*others, replace(line, tick=1)), others)
+    if isinstance(stream.unit, User):
+        twice = build_unit(stream, line, ticks, exceed_bounds=True)
+        yield NeighbouringInputs("a user with twice as many events as allowed", twice, ())
+
+
+def _list_out_of_bounds(stream: Stream, ticks: int, line: InputRecord) -> Iterator[NeighbouringInputs]:
+    turned = replace_bounded(stream, line, choose_other_bound)
+    if turned == line:
+        return
+    yield NeighbouringInputs(f"{describe_unit(stream, turned)}, alone", build_unit(stream, turned, ticks), ())
+    for what, size in (("out of bounds", FAR_RANGES), ("absurd", ABSURD_RANGES)):
+        wild = replace_bounded(stream, line, partial(exceed_bound, size))
+        yield NeighbouringInputs(f"a unit whose numbers are {what}", build_unit(stream, wild, ticks), ())
+
+
+def list_odd_records(stream: Stream, line: InputRecord) -> Iterator[tuple[str, InputRecord]]:
+    """List named records that are not as declared; fewer of Parquet, whose columns have types."""
+    columns = [stream.columns[name] for name, _ in line.columns]
+    texts = [column.name for column in columns if column.kind == "text" and find_kind(column) != "hashed"]
+    numbers = [name for name, _ in line.columns if stream.columns[name].kind == "number"]
+    if texts:
+        yield "of an undeclared label", replace_values(line, dict.fromkeys(texts, UNDECLARED_TEXT))
+        long = UNDECLARED_TEXT * LONG_TEXT_REPEATS
+        yield "of a label that is too long", replace_values(line, dict.fromkeys(texts, long))
+    if line.columns:
+        yield "whose fields are null", replace_values(line, dict.fromkeys(dict(line.columns)))
+        yield "whose fields are missing", replace(line, columns=())
+    if stream.user is not None:
+        yield "of nobody", replace(line, user=None)
+    yield "from before the stream", replace(line, tick=0)
+    yield "from the next century", replace(line, tick_fraction=CENTURY_MICROSECONDS / stream.tick)
+    if stream.format == "parquet":
+        return
+    if line.columns:
+        yield "of other types", replace_values(line, dict.fromkeys(dict(line.columns), WRONG_TYPE_VALUE))
+    if numbers:
+        yield "whose numbers are none", replace_values(line, dict.fromkeys(numbers, nan))
+    yield from ((name, InputRecord(line.tick, raw=raw)) for name, raw in MALFORMED_LINES.items())
+
+
+BALANCED_EVENTS = 20  # events of other people at each end of the bounds
+LARGE_GROUP_EVENTS = 300  # events of other people in one group, if groups must be large to be published
+
+
+def compute_worth(value: Floats, stddev: Floats, nothing: Floats) -> Floats:
+    """Return how far each candidate moves the releases, in standard errors; the first axis is candidates."""
+    apart = np.abs(np.nan_to_num(value, nan=-1.0) - np.nan_to_num(nothing, nan=-1.0))
+    spread = np.where(np.isfinite(stddev) & (stddev > 0), stddev, 1.0)
+    return np.asarray((apart / spread).reshape(len(value), -1).sum(axis=1), np.float64)
+
+
+def rank_candidates(worths: Sequence[Floats]) -> list[int]:
+    """Rank candidates: those that move most releases first, then those that move them farthest.
+
+    `worths` has an array for each release.
+    """
+    moves = sum((each > 0).astype(np.float64) for each in worths)
+    share = sum(each / max(float(each.max()), 1e-300) for each in worths)
+    joint = int(np.lexsort((-np.asarray(share), -np.asarray(moves)))[0])
+    own = [int(np.argmax(each)) for each in worths if each[joint] == 0 < each.max()]
+    return list(dict.fromkeys([joint, *own]))
+
+
+def list_input_pairs(
+    stream: Stream,
+    ticks: int,
+    lines: Sequence[InputRecord],
+    best: Sequence[int],
+    *,
+    has_discovered_groups: bool = False,
+) -> Iterator[NeighbouringInputs]:
+    """List all pairs that are worth an attack, the worst first."""
+    line = lines[best[0]]
+    unit, others = build_unit(stream, line, ticks), build_crowd(ticks, lines, best)
+    yield NeighbouringInputs(f"{describe_unit(stream, line)}, alone", unit, ())
+    yield NeighbouringInputs(f"{describe_unit(stream, line)}, among others", unit + others, others)
+    turned = replace_bounded(stream, line, choose_other_bound)
+    if turned != line:
+        ends = tuple(replace(each, user=1 + n) for n in range(BALANCED_EVENTS) for each in (line, turned))
+        yield NeighbouringInputs(f"{describe_unit(stream, line)}, in a balance", unit + ends, ends)
+    if has_discovered_groups:
+        many = tuple(replace(line, user=1 + number) for number in range(LARGE_GROUP_EVENTS))
+        yield NeighbouringInputs(f"{describe_unit(stream, line)}, in a crowd", unit + many, many)
+    for number in best[1:]:
+        own = lines[number]
+        yield NeighbouringInputs(f"{describe_unit(stream, own)}, alone", build_unit(stream, own, ticks), ())
+    for name, mixed in list_varied_units(stream, line, lines, ticks):
+        yield NeighbouringInputs(name, mixed, ())
+    yield from list_hostile_pairs(stream, ticks, line, others)
+
+
+def build_crowd(ticks: int, lines: Sequence[InputRecord], best: Sequence[int]) -> InputRecords:
+    """Return events of other people in every tick: like the worst record, and unlike."""
+    kinds = [lines[number] for number in (best[0], len(lines) // 3, 2 * len(lines) // 3)]
+    every = range(1, ticks + 1)
+    return tuple(replace(line, tick=tick, user=n) for tick in every for n, line in enumerate(kinds, 1))
+
+
+PartLoss = tuple[ReleasePlan, CounterPart, WorstCase]  # a part of a release, and what it loses by itself
+Labels = frozenset[str | Fraction]
+
+MAX_DISJOINT_PAIRS = 64  # pairs of releases that are compared: beyond them all are added up
+BOUND_AGGREGATES = ("sum", "mean", "variance", "stddev")  # that lose most to a number at its bound
+
+
+def max_joint_loss(pieces: Sequence[PartLoss]) -> float:
+    """Return the largest joint loss: the sum, but of disjoint releases only the largest."""
+    costs: dict[str, float] = {}
+    for plan, _, worst in pieces:
+        costs[plan.name] = costs.get(plan.name, 0.0) + float(worst.amount)
+    plans = {plan.name: plan for plan, _, _ in pieces}
+    if any(plan.stream.unit != Event() for plan in plans.values()):
+        return sum(costs.values())  # units of several events are here and there
+    pairs = combinations(plans.values(), 2)
+    labels = {plan.name: find_required_labels(plan) for plan in plans.values()}
+    apart = {
+        frozenset((one.name, other.name))
+        for one, other in pairs
+        if any(
+            labels[one.name][column].isdisjoint(labels[other.name][column])
+            for column in labels[one.name].keys() & labels[other.name].keys()
+        )
+    }
+    return sum(costs.values()) if len(apart) > MAX_DISJOINT_PAIRS else _find_worst_set(list(costs), costs, apart)
+
+
+def _find_worst_set(names: Sequence[str], costs: Mapping[str, float], apart: set[frozenset[str]]) -> float:
+    """Return the largest cost of names of which no two are disjoint."""
+    if not names:
+        return 0.0
+    first, rest = names[0], names[1:]
+    others = [name for name in rest if frozenset((first, name)) not in apart]
+    found = costs[first] + _find_worst_set(others, costs, apart)
+    return found if len(others) == len(rest) else max(found, _find_worst_set(rest, costs, apart))
+
+
+def find_required_labels(plan: ReleasePlan) -> dict[str, Labels]:
+    """Return, by column, the labels of which an event must have one."""
+    where = parse_select(plan.release.sql, load_functions(plan.stream.plugins)).args.get("where")
+    found: dict[str, Labels] = {}
+    for name, labels in _list_required_labels(where.this) if where is not None else ():
+        if name in plan.stream.columns:
+            found[name] = found.get(name, labels) & labels
+    return found
+
+
+def _list_required_labels(node: Node) -> Iterator[tuple[str, Labels]]:
+    if isinstance(node, exp.And | exp.Paren):
+        for part in (node.this, node.args.get("expression")):
+            if part is not None:
+                yield from _list_required_labels(part)
+    elif isinstance(node, exp.EQ):
+        yield from _match_labels(node.this, [node.expression])
+        yield from _match_labels(node.expression, [node.this])
+    elif isinstance(node, exp.In):
+        yield from _match_labels(node.this, node.expressions)
+
+
+def _match_labels(column: Node, labels: Sequence[Node]) -> Iterator[tuple[str, Labels]]:
+    literals = [label for label in labels if isinstance(label, exp.Literal)]
+    if isinstance(column, exp.Column) and literals and len(literals) == len(labels):
+        yield (column.name, frozenset(each.this if each.is_string else Fraction(each.this) for each in literals))
+
+
+def list_families(pieces: Sequence[PartLoss]) -> Iterator[list[WorstCase]]:
+    """List losses of parts that one event surely moves at once, each as far as possible."""
+    for where in dict.fromkeys(plan.query.where for plan, _, _ in pieces):
+        yield [worst for plan, part, worst in pieces if _is_moved_by(plan, part, where)]
+    yield from ([worst] for _, _, worst in pieces)
+
+
+def _is_moved_by(plan: ReleasePlan, part: CounterPart, where: str | None) -> bool:
+    """Return whether an event of this WHERE moves a part as far as any does: for plain columns alone."""
+    own = [plan.query.aggregates[output.aggregate] for output in part.outputs]
+    values = {each.value.sql: each.kind for each in own if each.value is not None}
+    known = {f'"{name}"' for name in plan.stream.columns}
+    if plan.query.where not in (None, where) or not values.keys() <= known:
+        return False
+    return plan.query.where == where or not any(
+        kind in BOUND_AGGREGATES and column in (where or "") for column, kind in values.items()
+    )

@@ -1,0 +1,301 @@
+"""Continual mechanisms under audit: readers see all releases, from the first tick to the last.
+
+Many runs are the groups of one run, since groups share only code. If one unit moves several numbers of a tick's vector,
+a run is as many groups. Releases are made by one `feed`. Every layout that releases other numbers under the same noise
+(see `layouts`) is probed and attacked as well.
+
+The computed loss is that of the matrices and, over the first ticks (`MAX_PROBE_TICKS`), also that of the code: each
+event and each draw is fed by itself, and sums of them together (see `exact.probe`). Later ticks are believed. Code
+that is not linear has no loss that can be computed so.
+
+Evidence is the exact log-likelihood ratio if releases determine all draws, else the best linear score.
+
+`ExecutionModeSubject` runs a mechanism in other modes, which must lose no more:
+
+    SINGLE_FEED         all ticks at once, many groups of one start, as elsewhere in the audit
+    SAVED_AND_LOADED    after every tick the run is saved, and continues from the bytes
+    OTHER_GROUPS        every run has starts of its own: some groups, a measure of the same noise, one of its own noise
+
+The audit elsewhere assumes that groups of one start share no draw, and that starts share none. `OTHER_GROUPS` does not:
+only the first group has the unit, and readers see all groups of all measures, and their differences from the first. An
+event is in one group of one measure, so the claim is the mechanism's. A loaded run that is behind is fed the same ticks
+again, and its releases are visible again.
+
+Promise
+    The worst loss of a mode is computed by probing, each tick and each draw through `step`, `save` and `load`. Draws
+    that groups or measures share, forget or repeat are found if they come from the given noise. Experiments show the
+    others.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
+from streamgauge.audit.exact import costs
+from streamgauge.audit.exact.linear import LinearView, build_view
+from streamgauge.audit.exact.probe import probe_at_once, probe_view
+from streamgauge.audit.exact.worst_case import (
+    Pattern,
+    WorstCase,
+    combine_worst_cases,
+    describe_coverage,
+    worst_neighbour,
+)
+from streamgauge.audit.neighbours import (
+    add_background_counts,
+    add_unit,
+    list_nonlinear_pairs,
+    list_stream_pairs,
+    spread_unit,
+)
+from streamgauge.audit.subject import ClaimSubject, Pair
+from streamgauge.audit.subjects import layouts
+from streamgauge.continual import LinearMechanism
+from streamgauge.continual.run import build_noise
+from streamgauge.noise import Ints, Noise
+from streamgauge.noise.coerce import Floats
+from streamgauge.privacy import Loss
+
+MAX_DRAW_TICKS = 16  # ticks up to which the code is tried draw by draw
+MAX_PROBE_TICKS = 256  # and up to which all at once
+MAX_UNLIKE = 4  # layouts that are computed by themselves if there are more than SHORT ticks
+MAX_ATTACKED = 2  # layouts that are attacked by themselves
+PAIRS_OF_A_LAYOUT = 3
+
+
+@dataclass(frozen=True)
+class MechanismSubject(ClaimSubject):
+    """All releases of the first ticks of a linear mechanism, against `stated` or its own loss.
+
+    With `max_run_ticks`, experiments run only so many of the ticks.
+    """
+
+    claim: LinearMechanism[Any]
+    ticks: int
+    max_run_ticks: int | None = None
+    stated: Loss | None = None
+    max_pairs: int | None = None
+
+    @property
+    def loss(self) -> Loss:
+        return self.stated or self.claim.loss.additive_loss
+
+    @cached_property
+    def run_ticks(self) -> int:
+        """Ticks that experiments run."""
+        return min(self.ticks, self.max_run_ticks or self.ticks)
+
+    @cached_property
+    def view(self) -> LinearView:
+        """The written view of the ticks that are run."""
+        return build_view(self.claim.strategy(self.run_ticks))
+
+    @cached_property
+    def probed_view(self) -> LinearView | None:
+        """The probed view of `feed` over the first ticks."""
+        return self._probe(layouts.feed_all)
+
+    @cached_property
+    def unlike_layouts(self) -> tuple[layouts.RunLayout, ...]:
+        """Layouts that do not release what one `feed` of many groups does."""
+        return layouts.find_unlike(self.claim, min(self.ticks, MAX_PROBE_TICKS))
+
+    @cached_property
+    def is_consistent(self) -> bool:
+        """True if the code does what its matrices say, as far as it was tried."""
+        if self.probed_view is None or self.probed_view.nonlinear_streams or self.unlike_layouts:
+            return False
+        return self.probed_view.is_equivalent(build_view(self.claim.strategy(min(self.ticks, MAX_PROBE_TICKS))))
+
+    def _probe(self, drive: Any) -> LinearView | None:
+        ticks = min(self.ticks, MAX_PROBE_TICKS)
+        at_once = probe_at_once(lambda values, noise: drive(self.claim, values, noise), ticks)
+        if ticks > MAX_DRAW_TICKS:
+            return at_once
+        one = probe_view(lambda values, noise: drive(self.claim, values[:, None], noise)[:, 0], ticks)
+        return replace(one, nonlinear_streams=one.nonlinear_streams or (at_once.nonlinear_streams if at_once else ()))
+
+    def worst(self) -> WorstCase:
+        """Return the loss as written down and, over the first ticks, as tried: other code loses more."""
+        return self._worst
+
+    @cached_property
+    def _worst(self) -> WorstCase:
+        fed = self._compute_view_worst(self.probed_view)
+        if not self.unlike_layouts:
+            return fed
+        computed = self.unlike_layouts if self.ticks <= MAX_DRAW_TICKS else self.unlike_layouts[:MAX_UNLIKE]
+        others = [self._compute_layout_worst(layout) for layout in computed]
+        how = f"{fed.computed_from}; {computed[0].name}, which releases other numbers, {others[0].computed_from}"
+        if len(computed) < len(self.unlike_layouts):
+            others.append(costs.build_unknown_worst(fed.pattern, "not computed: many layouts release other numbers"))
+            how = f"{how}; {others[-1].computed_from}"
+        return replace(combine_worst_cases([fed, *others]), computed_from=how)
+
+    def _compute_layout_worst(self, layout: layouts.RunLayout) -> WorstCase:
+        """Compute the worst loss of a layout that releases other numbers."""
+        if layout == layouts.STEP_LAYOUT:
+            return replace(self._compute_view_worst(self._probe(layout.run_streams)), observation=layout.name)
+        most = layouts.MAX_ADDED_TICKS if isinstance(layout.run, layouts.Addition) else layouts.ALL_TICKS
+        ticks = min(self.ticks, most)
+        linear = probe_view(partial(layouts.run_one_stream, self.claim, layout), ticks)
+        own = None if linear.nonlinear_streams else layouts.find_own_view(linear, ticks)
+        return costs.compute_view_worst(self.claim, own or linear, layout.name)
+
+    def _compute_view_worst(self, linear: LinearView | None) -> WorstCase:
+        """Compute the loss of probed code, if it could be probed."""
+        read, ticks = worst_neighbour(self.claim, self.ticks), min(self.ticks, MAX_PROBE_TICKS)
+        if linear is None:
+            why = "not computed: the code does not draw tick by tick"
+            return costs.build_unknown_worst(read.pattern, f"{read.computed_from}; {why}")
+        if linear.nonlinear_streams:
+            return costs.build_nonlinear_worst(linear, read.pattern)
+        agrees = ticks > MAX_DRAW_TICKS and linear.is_equivalent(build_view(self.claim.strategy(ticks)))
+        if agrees and read.is_priced and not (linear.is_laplace and costs.is_quick(linear)):  # programs take too long
+            return replace(read, computed_from=f"{read.computed_from}; the code of {ticks} agrees")
+        found = costs.compute_worst_pattern(linear, self.claim)
+        later = [read] if agrees and ticks < self.ticks else []
+        most = max(read.amount if read.is_priced else 0, found.amount)
+        both = replace(combine_worst_cases([found, *later]), amount=most)
+        return replace(both, computed_from=f"{read.computed_from}; the code of {ticks} was tried")
+
+    def pairs(self) -> Sequence[Pair]:
+        worst = worst_neighbour(self.claim, self.run_ticks).pattern
+        costly = [each for each in (worst, self._worst.pattern) if max(each) <= self.run_ticks]
+        found = list(list_stream_pairs(self.claim, self.run_ticks, self.view, costly))
+        if self.probed_view is not None and self.probed_view.nonlinear_streams:
+            found += list_nonlinear_pairs(self.claim, self.view, costly, self.probed_view.nonlinear_streams)
+        for layout in self.unlike_layouts[:MAX_ATTACKED]:
+            reached = (pair for pair in found if has_unit_after(pair, layout.first_tick))
+            found += [build_layout_pair(pair, layout) for pair in islice(reached, PAIRS_OF_A_LAYOUT)]
+        return found[: self.max_pairs]
+
+    def views(self, data: Ints | layouts.LayoutStreams, runs: int) -> Floats:
+        return layouts.run_layout(self.claim, data, runs, self.noise)
+
+
+def has_unit_after(pair: Pair, tick: int) -> bool:
+    """Return whether two plain streams differ at no tick before `tick`."""
+    plain = not isinstance(pair.one, layouts.LayoutStreams)
+    return plain and not (pair.one[:, : tick - 1] != pair.other[:, : tick - 1]).any()
+
+
+def build_layout_pair(pair: Pair, layout: layouts.RunLayout) -> Pair:
+    """Build the pair of the same streams in a layout; the evidence is that of streams without gaps."""
+    one, other = (layouts.LayoutStreams(streams, layout) for streams in (pair.one, pair.other))
+    evidence = pair.evidence if layout.first_tick == 1 else None
+    return Pair(f"{pair.name}, {layout.name}", one, other, evidence)
+
+
+Drive = Callable[[LinearMechanism[Any], Ints, Noise | None], Floats]  # of streams: all releases, (groups, numbers)
+
+
+@dataclass(frozen=True)
+class ExecutionMode:
+    """A procedure that runs a mechanism, and the number of groups besides the unit's."""
+
+    name: str
+    run: Drive = field(repr=False)
+    other_groups: int = 0
+
+
+def run_single_feed(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+    """Run all ticks at once."""
+    return np.array(mechanism.start(len(streams), noise).feed(streams.T), np.float64).T
+
+
+def run_saved_and_loaded(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+    """Run with a save and a load after every tick."""
+    run, found = mechanism.start(len(streams), noise), []
+    for tick in range(1, streams.shape[1] + 1):
+        while run.tick < tick:
+            found.append(np.array(run.step(streams[:, run.tick]), np.float64))
+        run = mechanism.load(run.save(), noise)
+    return np.stack(found, axis=1)
+
+
+def run_beside_groups(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+    """Run groups and two measures: one under the noise of the groups, one under its own."""
+    source = noise if noise is not None else build_noise(mechanism)
+    parts = streams[:-2], streams[-2:-1], streams[-1:]
+    runs = [mechanism.start(len(part), of) for part, of in zip(parts, (source, source, noise), strict=True)]
+    found = [
+        np.concatenate([run.step(part[:, tick]) for run, part in zip(runs, parts, strict=True)])
+        for tick in range(streams.shape[1])
+    ]
+    return np.array(found, np.float64).T
+
+
+SINGLE_FEED = ExecutionMode("fed at once", run_single_feed)
+SAVED_AND_LOADED = ExecutionMode("saved and loaded after every tick", run_saved_and_loaded)
+OTHER_GROUPS = ExecutionMode("beside other groups and measures", run_beside_groups, other_groups=4)
+
+
+@dataclass(frozen=True)
+class ExecutionModeSubject(ClaimSubject):
+    """All releases of the first ticks, of all groups, in an execution mode."""
+
+    claim: LinearMechanism[Any]
+    ticks: int
+    mode: ExecutionMode
+    requested_ticks: int | None = None  # if fewer are run
+
+    @property
+    def name(self) -> str:
+        return self.title or f"{self.claim!r} {self.mode.name}"
+
+    def worst(self) -> WorstCase:
+        seen = lambda values, noise: self._run_group(values, noise).ravel()  # noqa: E731 - of all groups
+        worst = costs.compute_probed_worst(self.claim, seen, self.ticks, self.mode.name)
+        return replace(worst, computed_part=describe_coverage(self.ticks, self.requested_ticks))
+
+    def _run_group(self, values: Ints, noise: Noise) -> Floats:
+        """Run with these values in the first group, and nothing in the others."""
+        streams = np.zeros((1 + self.mode.other_groups, self.ticks), np.int64)
+        streams[0] = values
+        return self.mode.run(self.claim, streams, noise)
+
+    @cached_property
+    def view(self) -> LinearView:
+        """The view of the first group, which is complete if others share nothing with it."""
+        return probe_view(lambda values, noise: self._run_group(values, noise)[0], self.ticks)
+
+    def pairs(self) -> Sequence[Pair]:
+        """Return the worst unit, in an empty stream and in a busy one, and the last unit."""
+        worst = worst_neighbour(self.claim, self.ticks).pattern
+        last = tuple(range(1 + self.ticks - len(worst), self.ticks + 1))
+        nothing = np.zeros((len(self._move) + self.mode.other_groups, self.ticks), np.int64)
+        busy = add_background_counts(nothing)
+        found = [(worst, nothing, ""), (worst, busy, " of a busy stream"), (last, nothing, "")]
+        return [self._build_pair(f"{WorstCase(at, 0)}{where}", at, other) for at, other, where in found]
+
+    @cached_property
+    def _move(self) -> Ints:
+        return spread_unit(self.claim.tick_sensitivity, self.loss.currency == "pure")
+
+    def _build_pair(self, name: str, pattern: Pattern, other: Ints) -> Pair:
+        moving = len(self._move)
+        one = add_unit(other, np.pad(self._move, (0, self.mode.other_groups)), pattern)
+        ratio = LikelihoodRatio(self.view, moving, fix_streams(one[:moving], other[:moving]))
+        return Pair(name, one, other, partial(score_first_groups, ratio))
+
+    def views(self, data: Ints, runs: int) -> Floats:
+        """Return the numbers of a run's first group, then of the next, then the differences."""
+        if not self.mode.other_groups:
+            return self.mode.run(self.claim, np.tile(data, (runs, 1)), self.noise).reshape(runs, -1)
+        return np.stack([append_differences(self.mode.run(self.claim, data, self.noise)) for _ in range(runs)])
+
+
+def append_differences(releases: Floats) -> Floats:
+    """Append the differences of all groups, (groups, numbers), from the first."""
+    return np.concatenate([releases.ravel(), (releases[1:] - releases[0]).ravel()])
+
+
+def score_first_groups(ratio: LikelihoodRatio, views: Floats) -> Floats:
+    """Return the likelihood ratio of the groups that a unit moves."""
+    return ratio(views[:, : ratio.groups * len(ratio.view.by_data)])

@@ -1,0 +1,295 @@
+"""Pan-private estimators under audit: an attacker sees all releases, and once the memory.
+
+Exactly: the real code runs along all branches of chance (`user_table_search`). All estimates, all announced
+intrusions and one unannounced look come in every order, and between any two of them one user comes or not, as often
+as it likes. By experiment: real runs on the two streams that lose most, a row each. The acts are public, and so are
+the same in both streams but for the users who come. A row has the output of each act, and the memory after the act of
+the look. Its best score is the likelihood ratio from the real code's own law.
+
+Every estimator of `panprivate` is tried, over a universe of one or two users. A class that needs an unknown setting
+is an error, not an omission.
+
+`ClippedSimpleII` is a counter of signs that can be enumerated: `SimpleII` with its items clipped to the values of one
+slot. A slot's sign is 0 or 1, and under Laplace noise of scale 1/epsilon all values of 0 or less say the same of it,
+and so do all values of 1 or more. Clipping there loses nothing, and an item is a sign that was flipped with
+probability 1/(1 + e^epsilon): no counter that keeps epsilon for an event reveals more. So an estimator loses through
+this counter at least as much as through any.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf, log
+from typing import Any
+
+import numpy as np
+
+from streamgauge import panprivate
+from streamgauge.audit.exact.kernels import State, Value, add_weights, score_outcome
+from streamgauge.audit.exact.worst_case import WorstCase
+from streamgauge.audit.subject import ClaimSubject, Pair, Settings, find_claims, list_settings
+from streamgauge.audit.subjects import user_table_search as search
+from streamgauge.continual import SimpleII
+from streamgauge.continual.state_io import BlankNoise, unpack
+from streamgauge.noise import Ints, Keystream, RandomSource
+from streamgauge.noise.bernoulli import bernoulli, uniform_int
+from streamgauge.noise.coerce import Floats
+from streamgauge.noise.entropy import Bytes
+from streamgauge.noise.sampler_table import LaplaceLaw
+from streamgauge.noise.source import sample
+from streamgauge.panprivate import TableMechanism
+from streamgauge.panprivate.randomised_response import build_response_law
+from streamgauge.privacy import Pure
+
+
+class ClippedSimpleII(SimpleII):
+    """For ticks of one slot each; see the module."""
+
+    def __str__(self) -> str:
+        return "items cut"
+
+    def initial(self, width: int, noise: object) -> Any:
+        return super().initial(width, BlankNoise())
+
+    def step(self, state: Any, values: Ints, noise: object) -> Ints:
+        """Add up signs, flipped by chance; without chance, as its user probes a counter, add up values."""
+        law = build_response_law("symmetric", self.loss.amount)
+        flips = noise.coins(law.absent, len(values)) if hasattr(noise, "coins") else 0
+        return super().step(state, values ^ flips, BlankNoise())
+
+
+def build_one_slot_counter() -> ClippedSimpleII:
+    return ClippedSimpleII(Pure(1), pan_private=True)
+
+
+NumberRow = tuple[float, ...]
+RowWeights = dict[NumberRow, Fraction]
+
+
+@dataclass(frozen=True)
+class Seizure:
+    """The acts of a run, and the number of acts before its memory is exposed."""
+
+    acts: tuple[Value, ...]
+    peek: int | None
+
+
+@dataclass(frozen=True)
+class SeizureEvidence:
+    """The log-likelihood ratio of rows; releases are cut off where all beyond say the same."""
+
+    kernel: search.UserTableKernel
+    one: Seizure
+    other: Seizure
+
+    def __call__(self, views: Floats) -> Floats:
+        least, most = self.kernel.sum_bounds if self._noisy else (0, 0)
+        cut = views.copy()
+        cut[:, self._noisy] = np.clip(cut[:, self._noisy], least, most)
+        rows, place = np.unique(cut, axis=0, return_inverse=True)
+        return np.array([score_outcome(*self._laws, tuple(row)) for row in rows.tolist()])[place.ravel()]
+
+    @cached_property
+    def _laws(self) -> tuple[RowWeights, RowWeights]:
+        return compute_row_law(self.kernel, self.one), compute_row_law(self.kernel, self.other)
+
+    @cached_property
+    def _noisy(self) -> list[int]:
+        """The columns that are released under noise."""
+        claim, at = self.kernel.claim, 0
+        found: list[int] = []
+        state = next(iter(self.kernel.initial()))
+        for done in range(len(self.one.acts) + 1):
+            if done:
+                (state, output), *_ = self.kernel.step(state, self.one.acts[done - 1])
+                width = len(tuple(read_output(claim, output)))
+                found += range(at, at + width) if self.one.acts[done - 1] == search.ESTIMATE_ACT else ()
+                at += width
+            at += len(tuple(read_memory(claim, state))) if done == self.one.peek else 0
+        return found
+
+
+def compute_row_law(kernel: search.UserTableKernel, seizure: Seizure) -> RowWeights:
+    """Compute the probability of each row."""
+    found: dict[tuple[State, NumberRow], Fraction] = {(state, ()): weight for state, weight in kernel.initial().items()}
+    for done in range(len(seizure.acts) + 1):
+        if done:
+            found = add_weights(
+                ((after, (*row, *read_output(kernel.claim, output))), weight * chance)
+                for (state, row), weight in found.items()
+                for (after, output), chance in kernel.step(state, seizure.acts[done - 1]).items()
+            )
+        if done == seizure.peek:
+            found = {(state, (*row, *read_memory(kernel.claim, state))): each for (state, row), each in found.items()}
+    return add_weights((row, weight) for (_, row), weight in found.items())
+
+
+def read_output(claim: Any, output: Any) -> Iterator[float]:
+    """Return the output of an act: nothing, a release, or a state that was handed over."""
+    if isinstance(output, bytes):
+        yield from flatten(unpack(output, "", claim.blank_table)[2])
+    elif output is not None:
+        yield from output
+
+
+def read_memory(claim: Any, saved: Any) -> Iterator[float]:
+    """Return all numbers of a saved state."""
+    return flatten(unpack(saved, claim.identity(), claim.blank_table)[2])
+
+
+def flatten(state: Any) -> Iterator[float]:
+    if is_dataclass(state):
+        for each in fields(state):
+            yield from flatten(getattr(state, each.name))
+    else:
+        yield from np.ravel(state).tolist()
+
+
+NO_USER, FIRST_USER, SECOND_USER = -1, 0, 1
+MAX_VISITS = 3  # times that one user comes in one act, at most: once round a cycle of 2, and on to any step of it
+
+
+@dataclass(frozen=True)
+class UserTableSubject(ClaimSubject):
+    """A claim of `streamgauge.panprivate` over a universe of one or two; see the module.
+
+    With `streams` these two are what experiments attack, whatever was computed.
+    """
+
+    streams: search.ActStreams | None = None
+    max_visits: int = MAX_VISITS
+
+    def worst(self) -> WorstCase:
+        ratio, streams = self._worst
+        pattern = tuple(tick for tick, (a, b) in enumerate(zip(streams.one, streams.other, strict=True), 1) if a != b)
+        entries, acts = self.claim.entries, len(streams.one)
+        how = f"all ways of chance, all orders of {acts} acts, {entries} entr{'ies' if entries > 1 else 'y'}"
+        return WorstCase(pattern, inf if ratio == inf else log(ratio), describe_peek(streams.peek), computed_from=how)
+
+    @cached_property
+    def _kernel(self) -> search.UserTableKernel:
+        return search.UserTableKernel(self.claim)
+
+    @cached_property
+    def _worst(self) -> tuple[Fraction | float, search.ActStreams]:
+        choices = list_choices(self.claim, self.max_visits)
+        return search.find_worst_seizure(self._kernel, build_schedule(self.claim), choices)
+
+    def pairs(self) -> Sequence[Pair]:
+        streams = self.streams or self._worst[1]
+        name = f"a user who comes or not, {describe_peek(streams.peek)}"
+        both = Seizure(streams.one, streams.peek), Seizure(streams.other, streams.peek)
+        return [Pair(name, *both, SeizureEvidence(self._kernel, *both))]
+
+    def views(self, data: Seizure, runs: int) -> Floats:
+        source = self.noise or KeystreamChance()
+        return np.array([list(self._run_numbers(data, source)) for _ in range(runs)], np.float64)
+
+    def _run_numbers(self, data: Seizure, source: RandomSource) -> Iterator[float]:
+        """Return all numbers of one run."""
+        run = self.claim.start(source)
+        run.claim = search.ReleaseTap(run.claim)
+        for done in range(len(data.acts) + 1):
+            if done:
+                yield from read_output(self.claim, search.run_act(run, data.acts[done - 1]))
+            if done == data.peek:
+                yield from read_memory(self.claim, run.save())
+
+
+def build_schedule(claim: Any) -> search.ActSchedule:
+    """Build the schedule of all paid acts and one look, in every order.
+
+    A user may come before each visible act. Ticks are visible themselves, and are among the acts in every order: two
+    for each other act and two more, so that the user may come in one of them in one world, and in the other in the
+    other. If users are replaced, each time has one act more, for either of the two to come.
+    """
+    more = 1 if claim.replace else 0
+    acts: dict[Value, int] = {search.LOOK_ACT: 1, search.INTRUDE_ACT: claim.intrusions}
+    if isinstance(claim, TableMechanism):
+        return search.ActSchedule({**acts, search.ESTIMATE_ACT: claim.releases}, free_acts=1 + more)
+    ticks = (2 + more) * (2 + claim.intrusions)
+    return search.ActSchedule({**acts, search.FREE_ACT: ticks}, free_acts=0)
+
+
+def list_choices(claim: Any, max_visits: int) -> search.ActPairs:
+    """List the pairs of acts at a free act: one user comes, or another instead."""
+    table = isinstance(claim, TableMechanism)
+    if claim.replace:
+        none = () if table else (NO_USER,)
+        return [(same, same) for same in (none, (FIRST_USER,), (SECOND_USER,))] + [((FIRST_USER,), (SECOND_USER,))]
+    return search.build_pairs(
+        [(FIRST_USER,) * times for times in range(max_visits + 1)] if table else [(NO_USER,), (FIRST_USER,)]
+    )
+
+
+def describe_peek(peek: int | None) -> str:
+    return "memory never seen" if peek is None else f"memory seen after {peek} acts"
+
+
+class KeystreamChance:
+    """The chance of an experiment: many small draws, which a key for each would make slow."""
+
+    def __init__(self, entropy: Any = None) -> None:
+        self._entropy = entropy or Keystream()
+
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        return bernoulli(self._entropy, chance, size)
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        return uniform_int(self._entropy, sides, size)
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        return sample(LaplaceLaw(scale), self._entropy, size)
+
+    def gaussian(self, variance: Fraction, size: int) -> Ints:
+        raise TypeError("chance must be asked for coins, dice and Laplace noise, got Gaussian noise")
+
+
+ONE_USER_SETTINGS: Settings = {"universe": 1}
+
+CLASS_SETTINGS: dict[str, Sequence[Settings]] = {
+    "Density": (
+        {},
+        {"law": "paper"},
+        {"releases": 2},
+        {"intrusions": 1},
+        {"intrusions": 1, "releases": 2, "split": "1/3"},
+        {"replace": True, "universe": 2},
+        {"hashed": True},
+        {"hashed": "before"},
+    ),
+    "MultiplicativeDensity": ({"universe": 4, "shrink": 2, "smallest": 2},),
+    "CroppedMean": ({"limit": 2}, {"limit": 2, "intrusions": 1}, {"limit": 2, "releases": 2}),
+    "HeavyFraction": (
+        {"at_least": 2},
+        {"at_least": 2, "law": "paper"},
+        {"at_least": 2, "hashed": True},
+        {"at_least": 2, "intrusions": 1},
+    ),
+    "Incidence": ({"exactly": 1}, {"exactly": 0, "releases": 2}, {"exactly": 1, "intrusions": 1}),
+    "ModularIncidence": ({"modulus": 3}, {"modulus": 2, "intrusions": 2}, {"modulus": 2, "releases": 2}),
+    "ContinualDensity": (
+        {},
+        {"law": "paper"},
+        {"intrusions": 1},
+        {"replace": True, "universe": 2},
+        {"hashed": True, "universe": 2},  # the cells of user 0 and of -1, were it a user, are two
+        {"counter": build_one_slot_counter()},
+        {"counter": build_one_slot_counter(), "intrusions": 1},
+    ),
+}
+# Its tables have too many ways for a user who comes twice at a time, and for announced intrusions.
+SINGLE_VISIT_CLASSES = ("MultiplicativeDensity",)
+
+
+def find_estimators() -> dict[str, type[Any]]:
+    """Return all estimators of users: classes that have a loss and a universe, and can be started."""
+    return find_claims(panprivate, "start", "universe")
+
+
+def build_user_table_subjects(cls: type[Any], loss: Pure) -> Iterator[tuple[UserTableSubject, Settings]]:
+    """Build the subjects of a class with all settings that are tried."""
+    for settings in list_settings(cls, CLASS_SETTINGS, {"loss", "universe"}):
+        often = 1 if cls.__name__ in SINGLE_VISIT_CLASSES else MAX_VISITS
+        yield UserTableSubject(cls(loss, **{**ONE_USER_SETTINGS, **settings}), max_visits=often), settings

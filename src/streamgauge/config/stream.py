@@ -1,0 +1,434 @@
+"""[stream]: the source, time, unit and budget of the events.
+
+    key                default
+    mode               "batch"; standard input must say; "streaming" if events are sent to the server
+    format             by the suffix of the source; "jsonl" if events are sent to the server
+    time_format        "iso"
+    timezone           "UTC"
+    allowed_lateness   nothing: a tick closes at its end
+    allowed_earliness  one tick: clocks that run ahead by less lose nothing; nothing with pan_private = true
+    late               "drop"
+    end                the stream continues; a batch must say
+    time               required, unless records are reports of devices (see below)
+    pan_private        false: memory is exact, and encrypted on disk (for true see below)
+
+Nothing else has a default: the curator must declare the unit of privacy (`unit`) and its total loss (`budget`).
+
+**pan_private = true** restricts a stream and its releases, because memory must be private too.
+
+    mode               "streaming"          a batch is an exact memory already
+    source             "http" or "-"        so is a file that can be read again, and a position in it; a source of
+                                            another package must declare that it stores nothing
+    allowed_lateness   nothing              one tick is open at a time: its sums rest under noise, in one register
+    allowed_earliness  nothing              each
+    unit               "event", w_event     every release is a counter whose ticks are open (`continual`)
+                       { user = ... }       without bounds, which would need a memory: releases are estimates
+                                            from the tables of `panprivate`
+
+`reserved_intrusions` is the number of announced intrusions that the plan reserves. It applies to tables, because each
+intrusion spends of their loss. Counters survive any number, and reserve none.
+
+**source = "reports"**: records that devices send, with columns that were made private on the device.
+
+    allow_reports_from = "anyone"      no token: any device, or page of another site, may send (`server.routes.reports`)
+    allow_reports_from = "curator"     a gateway with a curator's token sends for them
+
+Devices' clocks are not used: a record's time is its arrival. So nothing is late, and the server's clock alone
+decides the tick. A record that arrived as its tick closed counts in the next.
+
+Privacy
+    Neighbours: streams that differ in the content of *one* record (unit = "report"). That it came, when, and which
+    of its columns it has, is public: participation is not protected. A column of reports has lost its epsilon
+    before anyone read it. Releases protect the content of other columns, as for any stream.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from zoneinfo import available_timezones
+
+from streamgauge.config.columns import parse_columns
+from streamgauge.config.endpoints import (
+    SOURCES,
+    Format,
+    SourceFacts,
+    check_url,
+    find_source_kind,
+    is_url,
+    load_facts,
+    parse_options,
+)
+from streamgauge.config.errors import InvalidReleaseError, PipelineFileError
+from streamgauge.config.mechanism import AUTO
+from streamgauge.config.paths import find_compression, find_format
+from streamgauge.config.rules import (
+    COLUMN,
+    DAY,
+    DELTA,
+    DURATION,
+    EPSILON,
+    HOUR,
+    IDENTIFIER,
+    LENGTH,
+    MAX_COUNT,
+    MINUTE,
+    PATH,
+    SECOND,
+    SWITCH,
+    WEEK,
+    ZONE_RULE,
+    build_choice_rule,
+    build_instant_rule,
+    build_int_rule,
+    count_ticks,
+    format_duration,
+    is_line,
+    parse_duration,
+)
+from streamgauge.config.settings import Release, Stream
+from streamgauge.config.toml_table import Rule, TomlTable, join_key
+from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
+
+PAN_PRIVATE_CLAUSE = "with pan_private = true"
+OPEN_COUNTERS = ("Kary", "SimpleII", "WindowSum")
+MAX_INTRUSIONS = 1000
+
+
+def is_pan_private(table: TomlTable) -> bool:
+    """Return whether the whole pipeline is pan-private."""
+    return table.get_optional("pan_private", SWITCH, False)
+
+
+def parse_pan_private(table: TomlTable, source: dict[str, Any], unit: Unit, facts: SourceFacts) -> dict[str, Any]:
+    """Return the settings that pan-privacy determines; reject incompatible ones."""
+    if not is_pan_private(table):
+        if "reserved_intrusions" in table:
+            raise PipelineFileError(
+                f"{table.key_path('reserved_intrusions')} must be left out unless pan_private = true, got some"
+            )
+        return {}
+    _check_pan_private_source(table, source, facts)
+    for name in ("allowed_lateness", "allowed_earliness"):
+        if length := table.get_optional(name, DURATION, 0):
+            why = "one tick is open at a time"
+            raise PipelineFileError(
+                f'{table.key_path(name)} must be "0s" {PAN_PRIVATE_CLAUSE} ({why}), got "{format_duration(length)}"'
+            )
+    reserved = table.get_optional("reserved_intrusions", build_int_rule(minimum=0, maximum=MAX_INTRUSIONS), 0)
+    if reserved and not isinstance(unit, XAdjacent):
+        why = "counters survive any number"
+        rule = f"must be left out unless unit = {{ user = ... }} ({why})"
+        raise PipelineFileError(f"{table.key_path('reserved_intrusions')} {rule}, got {reserved}")
+    return {"pan_private": True, "allowed_earliness": 0, "reserved_intrusions": reserved}
+
+
+def _check_pan_private_source(table: TomlTable, source: dict[str, Any], facts: SourceFacts) -> None:
+    if not facts.supports_pan_private:
+        why = "what can be read again is an exact memory"
+        got = "a file or folder" if facts.is_path else "another source"
+        raise PipelineFileError(
+            f'{table.key_path("source")} must be "http" or "-" {PAN_PRIVATE_CLAUSE} ({why}), got {got}'
+        )
+    if source["mode"] != "streaming":
+        why = "all of a batch would be held exactly"
+        raise PipelineFileError(
+            f'{table.key_path("mode")} must be "streaming" {PAN_PRIVATE_CLAUSE} ({why}), got "{source["mode"]}"'
+        )
+
+
+def check_pan_private_release(release: Release, stream: Stream) -> None:
+    """Reject a release whose memory could not be private in the middle of a tick."""
+    if not stream.pan_private or isinstance(stream.unit, XAdjacent):
+        return
+    if release.window.startswith("decayed"):
+        raise InvalidReleaseError(
+            f'window must be "running", "each" or "sliding ..." {PAN_PRIVATE_CLAUSE}, got a decayed one'
+        )
+    if release.mechanism not in (AUTO, *OPEN_COUNTERS):
+        known = ", ".join(f'"{name}"' for name in OPEN_COUNTERS)
+        raise InvalidReleaseError(
+            f'mechanism must be "{AUTO}" or one of {known} {PAN_PRIVATE_CLAUSE}, got "{release.mechanism}"'
+        )
+
+
+ARRIVAL_COLUMN = "arrived"  # column that the server writes
+SENDERS_RULE: Rule[Literal["anyone", "curator"]] = build_choice_rule("anyone", "curator")
+ARRIVAL_HINT = "a report's time is when it arrived"
+UNSUPPORTED_KEYS = dict.fromkeys(("time", "time_format", "allowed_lateness", "allowed_earliness", "late"), ARRIVAL_HINT)
+UNSUPPORTED_KEYS["pan_private"] = "reports are private already, and sums of other columns are kept exactly"
+
+
+REPORTS = "reports"  # the name of the source, for messages
+
+
+def load_source_facts(stream: TomlTable, plugins: tuple[str, ...]) -> SourceFacts:
+    """Return the facts about the source's kind."""
+    check_url(stream, "source", SOURCES)
+    kind = find_source_kind(stream.get_required("source", PATH))
+    facts: SourceFacts = load_facts(SOURCES, kind, plugins, stream.key_path("source"))
+    return facts
+
+
+def parse_report_source(stream: TomlTable) -> dict[str, Any]:
+    """Return the settings of a stream of reports; reject those that arrival decides."""
+    for key, why in UNSUPPORTED_KEYS.items():
+        if key in stream:
+            raise PipelineFileError(
+                f'{stream.key_path(key)} must be left out where source = "{REPORTS}" ({why}), got one'
+            )
+    return {"allow_reports_from": stream.get_required("allow_reports_from", SENDERS_RULE)}
+
+
+def check_no_reports(stream: TomlTable, facts: SourceFacts) -> None:
+    """Reject columns of reports and `allow_reports_from` for a source without reports.
+
+    This check precedes the requirements of any other source.
+    """
+    if facts.has_reports:
+        return
+    for name, column in stream.get_tables("columns").items():
+        if isinstance(column, Mapping) and "report" in column:
+            where = join_key(stream.key_path("columns"), name)
+            raise stream.build_error("source", f'"{REPORTS}" where a column has reports ({where})', (REPORTS,))
+    if "allow_reports_from" in stream:
+        raise PipelineFileError(
+            f'{stream.key_path("allow_reports_from")} must be left out unless source = "{REPORTS}", got some'
+        )
+
+
+USER_KEYS = ("user", "max_events_per_tick", "max_ticks", "max_users")
+UNIT_KEYS = (*USER_KEYS, "w_event")
+BUDGET_KEYS = ("epsilon", "delta", "rho")
+REPORT_UNIT = "report"
+UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... } or { w_event = ... }'
+BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
+TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
+NOT_COUNTED_NOTE = "events beyond that are not counted, and the band does not include that"
+
+
+@dataclass(frozen=True)
+class ProtectedUnit:
+    """Unit of privacy and, if it is a person, the column that names people."""
+
+    unit: Unit
+    user: str | None = None
+    max_users: int | None = None
+
+
+def parse_unit(stream: TomlTable, tick: int, facts: SourceFacts) -> ProtectedUnit:
+    """Return the unit that the stream protects. There is no default."""
+    value = stream.entries.get("unit")
+    if facts.has_reports or value == REPORT_UNIT:
+        return _parse_report_unit(stream, value, facts)
+    if value == "event":
+        return ProtectedUnit(Event())
+    if not isinstance(value, Mapping):
+        raise stream.build_error("unit", UNIT_FORMS, ("event",))
+    unit = stream.get_table("unit", UNIT_KEYS)
+    if ("w_event" in unit) == ("user" in unit) or ("w_event" in unit and len(unit.entries) > 1):
+        raise PipelineFileError(f"{unit.path} must be {UNIT_FORMS}, got {_format_keys(unit)}")
+    if "w_event" in unit:
+        return _parse_w_event(unit, tick)
+    return _parse_unbounded_user(unit) if is_pan_private(stream) else _parse_user(unit)
+
+
+def _parse_report_unit(stream: TomlTable, value: Any, facts: SourceFacts) -> ProtectedUnit:
+    """Return the unit of one report: its content is protected, its arrival is public."""
+    if not facts.has_reports:
+        raise stream.build_error("source", f'"{REPORTS}" where unit = "{REPORT_UNIT}"')
+    if value != REPORT_UNIT:
+        raise stream.build_error("unit", f'"{REPORT_UNIT}" where source = "{REPORTS}"')
+    return ProtectedUnit(Event(replace=True))
+
+
+def _parse_w_event(unit: TomlTable, tick: int) -> ProtectedUnit:
+    def parse(value: Any) -> int | None:
+        length = parse_duration(value)
+        return build_int_rule().parse(value) if length is None else count_ticks(length, tick)
+
+    rule = Rule("a number of ticks, or a duration that is a whole number of them", parse)
+    return ProtectedUnit(WEvent(unit.get_required("w_event", rule)))
+
+
+def _parse_user(unit: TomlTable) -> ProtectedUnit:
+    bounds = User(
+        unit.get_required("max_events_per_tick", build_int_rule()), unit.get_required("max_ticks", build_int_rule())
+    )
+    max_users = unit.get_optional("max_users", build_int_rule(maximum=MAX_COUNT))
+    return ProtectedUnit(bounds, unit.get_required("user", COLUMN), max_users)
+
+
+def _parse_unbounded_user(unit: TomlTable) -> ProtectedUnit:
+    """Return a user without bounds, for tables that need no memory of users."""
+    for key in USER_KEYS[1:]:
+        if key in unit:
+            why = "bounds take an exact memory of users"
+            raise PipelineFileError(f"{unit.key_path(key)} must be left out {PAN_PRIVATE_CLAUSE} ({why}), got one")
+    return ProtectedUnit(XAdjacent(), unit.get_required("user", COLUMN))
+
+
+def parse_budget(stream: TomlTable) -> Loss:
+    """Return the total loss of one unit, in the currency of its declaration."""
+    budget = stream.get_table("budget", BUDGET_KEYS)
+    if "rho" in budget and len(budget.entries) == 1:
+        return Zcdp(budget.get_required("rho", EPSILON))
+    if "rho" in budget or "epsilon" not in budget:
+        raise PipelineFileError(f"{budget.path} must be {BUDGET_FORMS}, got {_format_keys(budget)}")
+    epsilon = budget.get_required("epsilon", EPSILON)
+    return Approx(epsilon, budget.get_required("delta", DELTA)) if "delta" in budget else Pure(epsilon)
+
+
+def describe_contributions(stream: Stream) -> str:
+    """Return which events of a user count, or an empty text for other units."""
+    unit = stream.unit
+    if not isinstance(unit, User):
+        return ""
+    each, several = _describe_ticks(stream.tick, unit.max_ticks)
+    events = f"{unit.max_events_per_tick:,} event" + ("s" if unit.max_events_per_tick > 1 else "")
+    return f"at most {events} {each} and {several} for each {stream.user}; {NOT_COUNTED_NOTE}"
+
+
+def _describe_ticks(tick: int, count: int) -> tuple[str, str]:
+    """Return one tick and several of them in words.
+
+    >>> _describe_ticks(HOUR, 60), _describe_ticks(6 * HOUR, 1)
+    (('an hour', '60 hours'), ('in 6h', '1 tick of 6h'))
+    """
+    plural = "" if count == 1 else "s"
+    if tick in TICK_NAMES:
+        return TICK_NAMES[tick], f"{count:,} {TICK_NAMES[tick].split()[1]}{plural}"
+    return f"in {format_duration(tick)}", f"{count:,} tick{plural} of {format_duration(tick)}"
+
+
+def describe_assumption(stream: Stream) -> str:
+    """Return the assumption about people that the budget rests on, or an empty text."""
+    believed = "if a person has at most one event a tick, which is not checked"
+    return believed if isinstance(stream.unit, WEvent) else ""
+
+
+def _format_keys(table: TomlTable) -> str:
+    return f"{{ {', '.join(table)} }}" if table.entries else "{ }"
+
+
+STREAM_KEYS = (
+    *("name", "source", "mode", "format", "time", "time_format", "timezone", "tick", "start", "end"),
+    *("allowed_lateness", "allowed_earliness", "late", "unit", "budget", "key", "store", "columns"),
+    *("pan_private", "reserved_intrusions", "allow_reports_from", "options"),
+)
+STORE_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/?#@:]*@)?[^@]*")
+FORMAT_RULE: Rule[Format] = build_choice_rule("jsonl", "csv", "parquet")
+MODE_RULE: Rule[Literal["batch", "streaming"]] = build_choice_rule("batch", "streaming")
+TIME_FORMAT_RULE = build_choice_rule("iso", "epoch s", "epoch ms", "epoch us", "epoch ns")
+LATE_RULE: Rule[Literal["drop", "next_tick"]] = build_choice_rule("drop", "next_tick")
+
+
+def _parse_key(value: Any) -> str | None:
+    kind, _, rest = value.partition(":") if is_line(value, 4096) else ("", "", "")
+    return value if kind in ("file", "env", "command") and rest.strip() else None
+
+
+def _parse_key_location(table: TomlTable) -> str | None:
+    """Return the place of the key. A bad one is never shown: it may be the key itself."""
+    key = _parse_key(table.entries.get("key"))
+    if key is None and "key" in table:
+        raise PipelineFileError(
+            f'{table.key_path("key")} must be "file:PATH", "env:NAME" or "command:...", got none of them'
+        )
+    return key
+
+
+def _parse_store(table: TomlTable) -> str | None:
+    """Return the URL of the store, never shown: it may have a password by mistake."""
+    url = table.entries.get("store")
+    if url is None:
+        return None
+    if not is_line(url, 4096) or not STORE_URL.fullmatch(url):
+        raise PipelineFileError(f"{table.key_path('store')} must be a URL without a password, got something else")
+    return str(url)
+
+
+def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
+    """Return the stream of a pipeline file. `plugins` are the allowed packages."""
+    table = top.get_table("stream", STREAM_KEYS)
+    name = table.get_required("name", IDENTIFIER)
+    tick = table.get_required("tick", LENGTH)
+    facts = load_source_facts(table, plugins)
+    who = parse_unit(table, tick, facts)
+    check_no_reports(table, facts)
+    time = ARRIVAL_COLUMN if facts.has_reports else table.get_required("time", COLUMN)
+    if who.user == time:
+        raise PipelineFileError(f"{table.key_path('unit')}.user must be another column than the time, got {time}")
+    reserved = {"time": time} | ({"user": who.user} if who.user else {})
+    if table.entries.get("late") == "next_tick" and isinstance(who.unit, WEvent):
+        why = "events of several ticks would be carried into one"
+        raise PipelineFileError(
+            f'{table.key_path("late")} must be "drop" under a w-event unit ({why}), got "next_tick"'
+        )
+    source = _parse_source(table, facts)
+    private = parse_pan_private(table, source, who.unit, facts)
+    columns = parse_columns(table, reserved)
+    return Stream(
+        name=name,
+        **source,
+        time=time,
+        **_parse_clock(table, tick, source["mode"], facts),
+        tick=tick,
+        allowed_lateness=table.get_optional("allowed_lateness", DURATION, 0),
+        **{"allowed_earliness": table.get_optional("allowed_earliness", DURATION, tick), **private},
+        late=table.get_optional("late", LATE_RULE, "next_tick" if facts.has_reports else "drop"),
+        unit=who.unit,
+        user=who.user,
+        max_users=who.max_users,
+        budget=parse_budget(table),
+        key=_parse_key_location(table),
+        columns=columns,
+        store=_parse_store(table),
+        options=parse_options(table, facts),
+        plugins=plugins,
+    )
+
+
+def _parse_source(table: TomlTable, facts: SourceFacts) -> dict[str, Any]:
+    source = table.get_required("source", PATH)
+    mode_rule, format_rule = build_choice_rule(*facts.modes), build_choice_rule(*facts.formats)
+    if facts.default_mode is None and "mode" not in table:
+        raise table.build_error("mode", f"{MODE_RULE.words} for {_describe_source(source)}")
+    mode = table.get_optional("mode", mode_rule, facts.default_mode or facts.modes[0])
+    known = find_format(source) if facts.is_path else None
+    if known is None and len(facts.formats) == 1:
+        known = facts.formats[0]
+    if known is None:
+        format = table.get_required("format", FORMAT_RULE)
+    else:
+        format = table.get_optional("format", FORMAT_RULE if facts.is_path else format_rule, known)
+    compression = find_compression(source) if facts.is_path else None
+    if format not in facts.formats or (
+        facts.is_path and format == "parquet" and (compression or (known and mode == "streaming"))
+    ):
+        raise PipelineFileError(f'{table.key_path("format")} must be "jsonl" or "csv" for this source, got "{format}"')
+    reports = parse_report_source(table) if facts.has_reports else {}
+    return {"source": source, "mode": mode, "format": format, "compression": compression, **reports}
+
+
+def _describe_source(source: str) -> str:
+    return "this source" if is_url(source) else "standard input"
+
+
+def _parse_clock(table: TomlTable, tick: int, mode: str, facts: SourceFacts) -> dict[str, Any]:
+    zone = _parse_zone(table)
+    start = table.get_required("start", build_instant_rule(zone))
+    end = table.get_optional("end", build_instant_rule(zone))
+    if end is None and mode == "batch":
+        raise table.build_error("end", "given for a batch source: an instant")
+    if end is not None and (end <= start or count_ticks(end - start, tick) is None):
+        raise table.build_error("end", f"the start plus a whole number of ticks of {format_duration(tick)}")
+    time_format = table.get_optional("time_format", TIME_FORMAT_RULE, "epoch us" if facts.has_reports else "iso")
+    return {"timezone": zone, "start": start, "end": end, "time_format": time_format}
+
+
+def _parse_zone(table: TomlTable) -> str:
+    zone = table.entries.get("timezone", "UTC")
+    if ZONE_RULE.parse(zone) is None:
+        raise table.build_error("timezone", ZONE_RULE.words, available_timezones())
+    return str(zone)

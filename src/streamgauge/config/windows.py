@@ -1,0 +1,75 @@
+"""Windows of a release: the curator's durations become whole numbers of ticks.
+
+"running"                   since the release's first tick
+"each"                      every tick by itself
+"sliding 24h"               the last 24 hours:            "sliding 288" with ticks of 5 minutes
+"decayed half-life 1h"      halved with every hour:       "decayed 12"
+"decayed polynomial 1.5"    (age in ticks + 1)^-1.5:      "decayed polynomial 1.5"
+"""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from streamgauge.config.rules import count_ticks, format_duration, parse_duration
+from streamgauge.config.toml_table import Rule
+from streamgauge.continual.choice import POLYNOMIAL_KIND
+
+_DURATION_WINDOW = re.compile(r"(sliding|decayed half-life) ([0-9a-z]+)")
+_POLYNOMIAL_WINDOW = re.compile(POLYNOMIAL_KIND + r" ([0-9]{1,2}(?:\.[0-9]{1,3})?)")
+MIN_EXPONENT, MAX_EXPONENT = Decimal("0.01"), Decimal(10)
+KINDS = {"sliding": "sliding", "decayed": "decayed half-life"}
+EXAMPLES = ("running", "each", "sliding 24h", "decayed half-life 1h", "decayed polynomial 1.5")
+FORMS = '"running", "each", "sliding 24h" or "decayed half-life 1h"'
+
+
+def build_window_rule(tick: int) -> Rule[str]:
+    """Return the rule for a window with ticks of this length."""
+
+    def parse(value: Any) -> str | None:
+        if value in ("running", "each"):
+            return str(value)
+        if isinstance(value, str) and value.startswith(POLYNOMIAL_KIND):
+            return _parse_power(value)
+        match = _DURATION_WINDOW.fullmatch(value) if isinstance(value, str) else None
+        length = parse_duration(match[2]) if match else None
+        count = count_ticks(length, tick) if length else None
+        return f"{match[1].split()[0]} {count}" if match and count else None
+
+    powers = f'"{EXAMPLES[-1]}" with an exponent from {MIN_EXPONENT} to {MAX_EXPONENT}'
+    return Rule(f"{FORMS}, of a whole number of ticks of {format_duration(tick)}, or {powers}", parse, EXAMPLES)
+
+
+def _parse_power(text: str) -> str | None:
+    """Return a polynomial decay with the shortest exponent spelling, or None."""
+    match = _POLYNOMIAL_WINDOW.fullmatch(text)
+    if not match or not MIN_EXPONENT <= Decimal(match[1]) <= MAX_EXPONENT:
+        return None
+    return f"{POLYNOMIAL_KIND} {Decimal(match[1]).normalize():f}"
+
+
+def format_window(window: str, tick: int) -> str:
+    """Return a window in the spelling of the pipeline file.
+
+    >>> format_window("sliding 28", 6 * 3600 * 10**6), format_window("each", 1), format_window("decayed 90", 10**6)
+    ('sliding 1w', 'each', 'decayed half-life 1m30s')
+    >>> format_window("decayed polynomial 1.5", 10**6)
+    'decayed polynomial 1.5'
+    """
+    if window.startswith(POLYNOMIAL_KIND):
+        return window
+    kind, _, ticks = window.partition(" ")
+    return f"{KINDS[kind]} {format_duration(int(ticks) * tick)}" if ticks else window
+
+
+def build_ticks_rule(tick: int, end: int | None, example: str = "365d") -> Rule[int]:
+    """Return the rule for a horizon: whole ticks, or "end" if the stream has one."""
+
+    def parse(value: Any) -> int | None:
+        if value == "end":
+            return end
+        length = parse_duration(value)
+        return count_ticks(length, tick) if length else None
+
+    ways = "" if end is None else 'or "end" '
+    return Rule(f'a duration such as "{example}" {ways}of a whole number of ticks of {format_duration(tick)}', parse)

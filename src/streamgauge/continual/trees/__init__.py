@@ -1,0 +1,14 @@
+"""Running counts and window sums from noisy sums of blocks of ticks.
+
+tree            the k-ary tree of p-sums
+simple          noise on every count, or on every item
+two_level       two p-sums per count
+kary            k-ary counter with a fitted branching
+binary          binary counter
+subtractive     k-ary tree with subtraction
+smooth          binary tree with balanced leaves
+hybrid          streams without an end, in growing epochs
+segments        event-level counter with noise per segment
+window_tiles    tiling of sliding windows by blocks
+window_sum      sliding sums
+"""

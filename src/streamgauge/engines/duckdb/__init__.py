@@ -1,0 +1,12 @@
+"""Embedded engine, on DuckDB.
+
+connection     a locked DuckDB connection
+lines          physical lines as rows
+readers        files and blocks as relations
+rows           typed rows with tick and user
+aggregation    sums by tick, group and cell
+scan_files     scans of batch files
+scan_live      scans of live blocks
+user_bounds    bounds on users of live sources
+engine         `DuckEngine`
+"""

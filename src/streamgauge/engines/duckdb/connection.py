@@ -1,0 +1,189 @@
+"""Locked DuckDB connection: no writes, no extensions, no files but the source.
+
+    no disk             no directory for temporary files: too large a query is an error, and the work is split
+    no extensions       none is installed or loaded; ICU, JSON and Parquet are built in
+    no access           external access is off, except for files in memory and those of the source
+    no file cache       a descriptor's number comes again with other contents
+    no growth           DuckDB 2.0 permanently stores some 4 kB for every block that it has read (measured): a live
+                        run opens a new database now and then
+    no messages         exceptions are replaced by ones without text
+
+Joins keep their public table on the side that is in memory, and records on the side that streams.
+
+A requested stop interrupts a running query.
+
+Promise
+    After a stop the work inside ends with StopRequestedError, as soon as DuckDB checks for interrupts: after some
+    hundred thousand rows. Nothing calls the database when the work has ended.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamgauge.engines.duckdb.lines import DESCRIPTORS, quote_text, quote_texts
+from streamgauge.engines.errors import EngineError, EngineMemoryError
+from streamgauge.interfaces import StopRequestedError, check_stop
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MAX_DATABASE_BLOCKS = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
+REQUIRED_EXTENSIONS = {"icu", "json", "parquet"}
+INTERRUPT_MESSAGE = "Query interrupted"  # DuckDB's message for a Ctrl-C that raised in a handler
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "enable_external_file_cache": False,
+    "python_enable_replacements": False,
+    "preserve_insertion_order": True,
+}
+LOCK_STATEMENTS = (
+    "SET disabled_optimizers = 'join_order,build_side_probe_side'",
+    "SET enable_progress_bar = false",
+    f"SET allowed_directories = ['{DESCRIPTORS}/']",
+    "SET enable_external_access = false",
+)
+
+
+class DuckConnection:
+    """Database in memory. After a failure that shut it, `renew` opens another."""
+
+    def __init__(self, timezone: str, memory: str, threads: int | None, declarations: Sequence[str]) -> None:
+        self._settings = SETTINGS | {"memory_limit": memory} | ({"threads": threads} if threads else {})
+        self._init_statements = [
+            *LOCK_STATEMENTS,
+            f"SET TimeZone = {quote_text(timezone)}",
+            *declarations,
+            "SET lock_configuration = true",
+        ]
+        self._database: DuckDBPyConnection | None = None
+        self._allowed_paths: list[str] = []
+        self._blocks = 0  # read by this database
+
+    def allow(self, paths: Sequence[Path]) -> None:
+        """Open a database that may read only these files, by their descriptors."""
+        self.close()
+        self._allowed_paths = [str(path.resolve()) for path in paths]
+
+    def run(self, sql: str) -> None:
+        self._fetch_arrays(sql)
+
+    def fetch_arrays(self, sql: str) -> dict[str, Any]:
+        """Return the columns of an answer: whole numbers or texts, none NULL."""
+        return {column: np.asarray(found) for column, found in self._fetch_arrays(sql).items()}
+
+    def fetch_texts(self, sql: str) -> list[tuple[str, ...]]:
+        """Return rows of public texts, such as the types of a file's columns."""
+        import duckdb
+
+        try:
+            return self._open_database().execute(sql).fetchall()
+        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
+            failure = _redact_error(error)
+        raise failure
+
+    def register(self, name: str, columns: Mapping[str, Any] | Any) -> None:
+        """Register arrays of this process as a relation for SQL."""
+        self._open_database().register(name, columns)
+
+    def interrupt(self) -> None:
+        """Interrupt the running query, if there is one. Another thread calls this."""
+        if self._database is not None:
+            import duckdb
+
+            with suppress(duckdb.Error):
+                self._database.interrupt()
+
+    def renew(self) -> None:
+        self.close()
+        self._open_database()
+
+    def count_block(self) -> None:
+        """Open a new database after MAX_DATABASE_BLOCKS blocks. Tables do not survive it."""
+        if self._blocks >= MAX_DATABASE_BLOCKS:
+            self.renew()
+        self._blocks += 1
+
+    def close(self) -> None:
+        database, self._database, self._blocks = self._database, None, 0
+        if database is not None:
+            database.close()
+
+    def _fetch_arrays(self, sql: str) -> dict[str, Any]:
+        import duckdb
+
+        try:
+            return self._open_database().execute(sql).fetchnumpy()
+        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
+            failure = _redact_error(error)
+        raise failure
+
+    def _open_database(self) -> "DuckDBPyConnection":
+        import duckdb
+
+        if self._database is None:
+            self._database = duckdb.connect(":memory:", config=self._settings)
+            _check_extensions(self._database)
+            self._database.execute(f"SET allowed_paths = [{quote_texts(self._allowed_paths)}]")
+            for sql in self._init_statements:
+                self._database.execute(sql)
+        return self._database
+
+
+def _check_extensions(database: "DuckDBPyConnection") -> None:
+    rows = database.execute("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
+    missing = REQUIRED_EXTENSIONS - {row[0] for row in rows}
+    if missing:
+        raise EngineError(
+            f"duckdb must have {', '.join(sorted(REQUIRED_EXTENSIONS))} built in, got one without {missing}"
+        )
+
+
+def _redact_error(error: Exception) -> BaseException:
+    """Return an error with only the kind of the failure."""
+    import duckdb
+
+    if isinstance(error, duckdb.InterruptException) or str(error) == INTERRUPT_MESSAGE:
+        return KeyboardInterrupt()
+    if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+        return EngineMemoryError("the engine must have enough memory for one tick, got too little")
+    return EngineError("the engine must be able to read the source, got a failure")
+
+
+POLL_SECONDS = 0.02  # interval of checks for a stop
+
+
+@contextmanager
+def interrupt_on_stop(stop: Flag | None, connection: DuckConnection) -> Iterator[None]:
+    """Interrupt the queries of the block repeatedly once a stop is requested."""
+    check_stop(stop)
+    if stop is None:
+        yield
+        return
+    over = Flag()
+    listener = Thread(target=_listen, args=(stop, over, connection), daemon=True)
+    listener.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not stop.is_set():
+            raise
+        raise StopRequestedError from None
+    finally:
+        over.set()
+        listener.join()
+
+
+def _listen(stop: Flag, finished: Flag, connection: DuckConnection) -> None:
+    while not finished.wait(POLL_SECONDS):
+        if stop.is_set():
+            connection.interrupt()

@@ -1,0 +1,137 @@
+"""Single-machine engine: events to exact sums by tick, group and cell, in DuckDB.
+
+Promise
+    An event's contribution is a function of that event and of public settings. If users are bounded, it also
+    depends on the other events of its user. It adds at most one to each count of one place, and i inside
+    declared bounds. No content of a record raises, changes how another is read, or is written anywhere. (Parquet has
+    limits: docs/engines.md.)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from threading import Event as Flag
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from streamgauge.config.settings import Lookup, Stream
+from streamgauge.engines.duckdb.aggregation import Answers
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.lines import NUMBER_COLUMN, LinePiece, line_numbers
+from streamgauge.engines.duckdb.readers import Header, RecordReader
+from streamgauge.engines.duckdb.rows import TICK, RowSource, build_live_tick_rule, reuse_label_codes
+from streamgauge.engines.duckdb.scan_files import FileScan
+from streamgauge.engines.duckdb.scan_live import LiveScan
+from streamgauge.engines.duckdb.user_bounds import NoBounds, UserBounds
+from streamgauge.interfaces import Range
+from streamgauge.noise import Ints
+from streamgauge.plan.measure import RULES, Measure, Pass, split_ticks
+from streamgauge.privacy import User
+from streamgauge.records.blocks import Block, DroppedRecord
+
+SECRET_BYTES = 32
+MAX_LOCATED_RECORDS = 10_000
+EMPTY_EVENT_LINE = b"{}\n"  # in CSV too
+
+
+class DuckEngine:
+    """Engine for some measures of a stream, used by one thread at a time.
+
+    Leaving its `with` block frees its memory.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        lookups: Mapping[str, Lookup],
+        measures: Sequence[Measure],
+        *,
+        secret: bytes,
+        memory: str = "600MB",
+        threads: int | None = None,
+        count_columns: bool = False,
+    ) -> None:
+        """Build the engine.
+
+        With `count_columns` a pass counts the records that have the fields of the measures.
+        """
+        check_engine_settings(stream, measures, secret)
+        self._source = RowSource(stream, lookups, measures, secret, count_columns)
+        self._connection = DuckConnection(stream.timezone, memory, threads, self._source.declarations)
+        self._reader = RecordReader(stream, self._source.fields, self._connection)
+        asked = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
+        self._answers = Answers(self._connection, asked, counters=self._source.counters)
+        unit = stream.unit
+        users = UserBounds(stream, unit) if isinstance(unit, User) else None
+        self._live_scan = LiveScan(self._source, self._reader, self._answers, users)
+        self.bounds: UserBounds | NoBounds = users or NoBounds()
+
+    def scan_ranges(self, ranges: Sequence[Range], first: int, last: int, stop: Flag | None = None) -> Iterator[Pass]:
+        """Return the sums of the ticks from `first` to `last`, pass by pass."""
+        self._connection.allow([each.path for each in ranges if each.is_clean])
+        scan = FileScan(self._source, self._reader, self._answers, ranges, stop)
+        return scan.passes(list(split_ticks(self._answers.measures, first, last)))
+
+    def scan_block(self, block: Block, first_open: int, last_allowed: int, carry: bool, header: Header = None) -> Pass:
+        """Return the sums of a live block. Late events are dropped or carried forward.
+
+        Carried events count in the first open tick. CSV needs the `header` of the source.
+        """
+        ticks = build_live_tick_rule(first_open, last_allowed, carry=carry)
+        return self._live_scan.scan_block(block.data, ticks, first_open, last_allowed, header)
+
+    def scan_empty_block(self, first_open: int, last_allowed: int, header: Header = None) -> None:
+        """Do the same work as for a block with one event, on an empty event."""
+        self.scan_block(Block(EMPTY_EVENT_LINE, 0), first_open, last_allowed, False, header)
+
+    def locate(self, block: Block, header: Header = None) -> tuple[DroppedRecord, ...]:
+        """Return the bad records of a block, each with the rule that it breaks.
+
+        Returns at most MAX_LOCATED_RECORDS.
+        """
+
+        def locate_lines(lines: LinePiece) -> list[DroppedRecord]:
+            with self._reader.open_block(lines.data, header, in_order=True) as relation:
+                rows = self._source.sql(relation, lambda tick: tick, also=[NUMBER_COLUMN])
+                bad = f"{TICK} IN ({', '.join(map(str, RULES))}) ORDER BY {NUMBER_COLUMN} LIMIT {MAX_LOCATED_RECORDS}"
+                sql = f"SELECT {NUMBER_COLUMN} AS number, {TICK} AS rule FROM {rows} WHERE {bad}"
+                rules = self._connection.fetch_arrays(sql)
+            return list(list_dropped(lines, block.offset, line_numbers(rules["number"]), rules["rule"]))
+
+        return tuple(
+            islice(chain.from_iterable(self._live_scan.map_pieces(block.data, locate_lines)), MAX_LOCATED_RECORDS)
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_engine_settings(stream: Stream, measures: Sequence[Measure], secret: bytes) -> None:
+    if len(secret) != SECRET_BYTES:
+        raise ValueError(f"secret must be {SECRET_BYTES} bytes, got {len(secret)}")
+    if not measures:
+        raise ValueError("measures must be at least one, got none")
+    if isinstance(stream.unit, User) and stream.user is None:
+        raise ValueError("user must name a column where users are the unit, got None")
+    if any(column.startswith("$") for column in stream.columns):
+        raise ValueError("columns must have names that do not begin with $, got one that does")
+    folded = [column.casefold() for column in stream.columns]
+    if len(set(folded)) < len(folded):
+        raise ValueError("columns must differ in more than case, got two that do not")
+
+
+def list_dropped(lines: LinePiece, offset: int, numbers: Ints, rules: Ints) -> Iterator[DroppedRecord]:
+    """Return source positions of some lines of a block, which begins at `offset`."""
+    ends = np.flatnonzero(np.frombuffer(lines.data, np.uint8) == ord("\n"))
+    for number, rule in zip(numbers.tolist(), rules.tolist(), strict=True):
+        begin = int(ends[number - 1]) + 1 if number > 0 else 0
+        yield DroppedRecord(offset + lines.begin + begin, int(ends[number]) - begin, RULES[rule])

@@ -1,0 +1,13 @@
+"""Planner: from declarations to releases that can be run.
+
+measure          requests to an engine
+aggregates/      aggregate functions of SQL: statistic and predicted error
+parts            runs that answer a SELECT
+special_parts    parts of discovered groups and of private reports
+rollups          ROLLUP as a hierarchy
+alerts           alert columns
+few_events       counters for few events
+fitting          checks of a mechanism given by name
+predict          predicted errors
+planner          `plan_release`: all of it
+"""

@@ -1,0 +1,97 @@
+"""COUNT(DISTINCT column): the codes of a column, counted once each.
+
+The error is exact. For a hashed column it is that of noise and shared cells at the expected number of values, or at
+1,000. In a pan-private pipeline with users as the unit, a table of users answers it.
+"""
+
+from sqlglot import exp
+
+from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.config.mechanism import HIERARCHY_MECHANISM
+from streamgauge.config.settings import Release, Stream
+from streamgauge.config.stream import PAN_PRIVATE_CLAUSE
+from streamgauge.plan.aggregates.function import (
+    LEAVE_OUT_HINT,
+    AdaptiveClaim,
+    AggregateFunction,
+    AggregateGroup,
+    PartDraft,
+    PartSettings,
+)
+from streamgauge.plan.aggregates.prediction import predict_counter, predict_hash_cells
+from streamgauge.plan.aggregates.user_tables import build_density_table, find_density_run
+from streamgauge.plan.measure import Cell
+from streamgauge.privacy import User, WEvent, XAdjacent
+from streamgauge.sql.arguments import read_codes
+from streamgauge.sql.grouping import build_name
+from streamgauge.sql.query import Aggregate, Codes
+from streamgauge.sql.reader import ExpressionReader
+from streamgauge.statistics import Count, Distinct
+from streamgauge.statistics.user_table import COUNT_MEASURE
+
+NAME = "COUNT(DISTINCT ...)"
+
+
+def read_distinct(node: exp.Distinct, read: ExpressionReader) -> Aggregate:
+    if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
+        raise InvalidReleaseError(f"{NAME} needs one column")
+    column = node.expressions[0]
+    name = build_name("count_distinct", column.name)
+    return Aggregate(name, "distinct", codes=read_codes(column, read), function=FUNCTION)
+
+
+def build_distinct_part(group: AggregateGroup, settings: PartSettings, stream: Stream) -> PartDraft:
+    if isinstance(stream.unit, XAdjacent):
+        return build_density_table(group, settings, stream)
+    codes = group.aggregates[0].codes
+    if codes is None:
+        raise InvalidReleaseError("COUNT(DISTINCT ...) must be of a column, got an expression")
+    if stream.pan_private:
+        rule = (
+            f"COUNT(DISTINCT column) must be of the users' column, with unit = {{ user = ... }}, {PAN_PRIVATE_CLAUSE}"
+        )
+        raise InvalidReleaseError(f"{rule}, got {codes.column}: whoever came in an open tick would be remembered")
+    if isinstance(stream.unit, User) and codes.column != stream.user:
+        rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
+        raise InvalidReleaseError(f"{rule}, got {codes.column}: one user may bring in any number of others")
+    statistic, cell = build_distinct(codes, settings), Cell(codes.sql, codes.universe)
+    predict = predict_counter if statistic.hash_cells is None else predict_hash_cells
+    return PartDraft(statistic, group.read_off("value"), cell=cell, predict=predict, is_code_count=True)
+
+
+def build_distinct(codes: Codes, settings: PartSettings) -> Count | Distinct:
+    """Return the statistic that counts codes, of each tick or at first appearance.
+
+    Users may share a code: a hash, or "other". So codes are never bounded as if they were users: the engine has
+    bounded the users. One user is in a bounded number of groups. Each of those gets one more code at the user's ticks.
+    In a running window, one code's first appearance moves from a later tick, as by one event. Estimates of hashed
+    columns are of the values, corrected for those that share a code.
+    """
+    given, unit = settings.to_settings(), settings.unit
+    if settings.window == "each":
+        if isinstance(unit, User):
+            given["unit"] = User(min(settings.width, unit.max_events_per_tick), unit.max_ticks)
+        return Count(settings.loss, cells=codes.universe if codes.is_hashed else None, **given)
+    if isinstance(unit, User):
+        given["unit"] = WEvent(min(settings.width, unit.max_events_per_tick * unit.max_ticks))
+    return Distinct(settings.loss, universe=codes.universe, hashed=codes.is_hashed, **given)
+
+
+def check_distinct_adaptive(group: AggregateGroup, release: Release, claim: AdaptiveClaim) -> None:
+    """Allow an adaptive mechanism to count the codes of each tick, without levels."""
+    if claim.__name__ == HIERARCHY_MECHANISM:
+        rule = f"{NAME} cannot use {release.mechanism} under ROLLUP, since levels do not add up"
+        raise InvalidReleaseError(f"{rule}: {LEAVE_OUT_HINT}")
+    if release.window != "each":
+        way = f'ask for window = "each", or {LEAVE_OUT_HINT}' if "each" in claim.WINDOWS else LEAVE_OUT_HINT
+        raise InvalidReleaseError(f"{NAME} of more than one tick cannot use {release.mechanism}: {way}")
+
+
+FUNCTION = AggregateFunction(
+    names=(),  # called as COUNT
+    read=lambda call, read: read_distinct(call.this, read),
+    build=build_distinct_part,
+    find_run=find_density_run,
+    check_adaptive=check_distinct_adaptive,
+    user_column=COUNT_MEASURE,
+)

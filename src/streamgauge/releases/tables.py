@@ -1,0 +1,160 @@
+"""Releases as tables of other packages, in the wide form, and as HTML.
+
+    tick  start  end  [level]  region ...  count  count_stddev  count_low  count_high  count_reliable ...
+
+A row is a tick and place. Times are UTC timestamps in microseconds. Unknown numbers are null (NaN in pandas). `level`
+is present only if there are several, and columns that a level does not have are null in its rows.
+
+A notebook shows a small HTML table with error bars, without scripts. Every text is escaped.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from math import floor, isfinite, log10
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamgauge.optional import require_package
+from streamgauge.releases.schema import COLUMN_SUFFIXES
+
+if TYPE_CHECKING:
+    from streamgauge.releases.release import Releases, TickRelease
+    from streamgauge.releases.schema import ReleaseSchema
+
+Columns = dict[str, Any]
+MEASURE_PARTS = dict(zip(COLUMN_SUFFIXES, ("value", "stddev", "low", "high", "reliable"), strict=True))
+FLOAT_DTYPE, TIME_DTYPE = np.dtype(np.float64), np.dtype("datetime64[us]")
+
+
+def build_columns(releases: "Releases") -> tuple[Columns, Columns]:
+    """Return the plain columns and the group labels of the wide form, as lists."""
+    shape = releases.shape
+    where = [np.arange(len(shape.groups))[releases.find_group_positions(item)] for item in releases]
+    places = np.concatenate([np.zeros(0, np.int64), *where])
+    repeats = [len(some) for some in where]
+    plain: Columns = {
+        "tick": np.repeat(releases.ticks, repeats),
+        "start": np.repeat(releases.starts, repeats),
+        "end": np.repeat(releases.ends, repeats),
+    }
+    if shape.is_rollup:
+        plain["level"] = np.array([place.level for place in shape.groups], np.int64)[places]
+    labels: Columns = {}
+    for name in shape.columns:
+        known = np.array([*shape.labels(name), None], object)
+        labels[name] = known[places].tolist()
+    for row, measure in enumerate(shape.measures):
+        for ending, part in MEASURE_PARTS.items():
+            kind = bool if part == "reliable" else np.float64
+            rows = [getattr(item, part)[row] for item in releases]
+            plain[measure + ending] = np.concatenate([np.zeros(0, kind), *rows])
+    return plain, labels
+
+
+def to_arrow_table(releases: "Releases") -> Any:
+    with require_package("pyarrow", "streamgauge[arrow]"):
+        import pyarrow as pa
+    plain, labels = build_columns(releases)
+
+    def build_column(name: str) -> Any:
+        if name in labels:
+            return pa.array(labels[name], type=pa.string() if releases.shape.discovered_column else None)
+        kind = pa.timestamp("us", tz="UTC") if plain[name].dtype == TIME_DTYPE else None
+        return pa.array(plain[name], type=kind, from_pandas=True)
+
+    return pa.table({name: build_column(name) for name in releases.shape.wide_columns})
+
+
+def to_pandas_frame(releases: "Releases") -> Any:
+    with require_package("pandas", "pandas"):
+        import pandas as pd
+    plain, labels = build_columns(releases)
+
+    def build_column(name: str) -> Any:
+        if name in labels:
+            return labels[name]
+        return pd.DatetimeIndex(plain[name], tz="UTC") if plain[name].dtype == TIME_DTYPE else plain[name]
+
+    return pd.DataFrame({name: build_column(name) for name in releases.shape.wide_columns})
+
+
+def to_polars_frame(releases: "Releases") -> Any:
+    with require_package("polars", "polars"):
+        import polars as pl
+    plain, labels = build_columns(releases)
+
+    def build_column(name: str) -> Any:
+        if name in labels:
+            return pl.Series(name, labels[name], dtype=pl.String if releases.shape.discovered_column else None)
+        series = pl.Series(name, plain[name], nan_to_null=True)
+        return series.dt.replace_time_zone("UTC") if plain[name].dtype == TIME_DTYPE else series
+
+    return pl.DataFrame([build_column(name) for name in releases.shape.wide_columns])
+
+
+MAX_ROWS = 20
+
+
+CENTRE_TOLERANCE = 0.05
+
+
+def format_estimate(value: float, low: float, high: float) -> str:
+    """Return a number with half the width of its interval, to two digits.
+
+    If the number is not the centre of the interval, both ends are shown.
+
+    >>> format_estimate(1234.5678, 1230.1, 1239.0356), format_estimate(12.0, 6.0, 18.0)
+    ('1234.6 ± 4.5', '12 ± 6')
+    >>> format_estimate(0.0, 30.0, 42.0)
+    '0 (30 to 42)'
+    """
+    half = (high - low) / 2
+    if not isfinite(value):
+        return "unknown"
+    if not isfinite(half):
+        return f"{value:.6g}"
+    digits = _count_digits(half if half > 0 else value)
+    shown, error, first, last = (f"{number:.{digits}f}" for number in (value, half, low, high))
+    return f"{shown} ± {error}" if is_centred(value, low, high) else f"{shown} ({first} to {last})"
+
+
+def is_centred(value: float, low: float, high: float) -> bool:
+    """Return whether a value is the centre of its interval, to 1/20 of its half width."""
+    return abs(low + high - 2 * value) <= CENTRE_TOLERANCE * (high - low) / 2
+
+
+def _count_digits(number: float) -> int:
+    """Return the decimals that show two digits of a number, or 0 if they are zeros."""
+    if number == 0 or float(number).is_integer():
+        return 0
+    return min(12, max(0, 1 - floor(log10(abs(number)))))
+
+
+def render_table(shape: "ReleaseSchema", items: Sequence["TickRelease"]) -> str:
+    """Return the table of the newest ticks: as many as fit, but at least one."""
+    several = max(1, MAX_ROWS // max(1, len(shape.groups)))
+    newest = items[-several:]
+    rows = [_render_row(item, i, shape.columns) for item in newest for i in range(len(item.shape.groups))][:MAX_ROWS]
+    left = sum(len(item.shape.groups) for item in items) - len(rows)
+    names = ("tick", "from (UTC)", *shape.columns, *shape.measures)
+    head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in names)
+    notes = [f"{left:,} more rows"] if left else []
+    notes += [f"counts {shape.contributions}"] if shape.contributions else []
+    note = "".join(f"<p><small>{escape(each)}</small></p>" for each in notes)
+    title = f"<caption>{escape(shape.release)}, with 95 % bounds</caption>"
+    return f"<div><table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{note}</div>"
+
+
+def _render_row(item: "TickRelease", place: int, columns: Sequence[str]) -> str:
+    group = dict(item.shape.groups[place].labels)
+    begin = datetime.fromtimestamp(item.start // 10**6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    told = [
+        format_estimate(*(float(part[row, place]) for part in (item.value, item.low, item.high)))
+        + ("" if item.reliable[row, place] else " (unreliable)")
+        for row in range(len(item.shape.measures))
+    ]
+    labels = [str(group.get(name, "")) for name in columns]
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (str(item.tick), begin, *labels, *told))
+    return f"<tr>{cells}</tr>"

@@ -1,0 +1,216 @@
+"""Differences between a pipeline file and its earlier runs.
+
+the stream's time, tick, start, unit, columns     fixed after the first charge, like its source
+a public table that a release reads               fixed with the charge of the release
+a changed release                                 refused: give it a new name; a `share` refers to the budget
+                                                  at the time of the charge
+an unchanged release                              continues with the mechanisms and names of its charge, even if
+                                                  this version would choose others
+a new release                                     charged from the next unopened tick; over a batch file from
+                                                  the first
+an ad hoc release                                 continues until it is ended: it is in no file
+                                                  (`add_adhoc_releases`)
+a removed release                                 ends; event-level budget returns for later ticks
+the budget                                        a ledger entry of its own
+sinks, titles, descriptions                       free
+
+A charged release is planned from its pinned block, not from the choices of this version (`plan_as_charged`):
+
+loss         a `share` refers to the budget at the time of the charge
+spelling     both SQL texts are spelled by the installed parser, so another sqlglot version changes no release
+mechanisms   those chosen at the time of the charge
+names        of columns, as readers know them
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamgauge.config.canonical import to_canonical_json
+from streamgauge.config.settings import PipelineFile, Release
+from streamgauge.plan.planner import ReleasePlan, plan_release
+from streamgauge.privacy import Loss
+from streamgauge.releases.schema import base_name
+from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog, hash_block, loss_as_json
+from streamgauge.runtime.plan.limits import find_input_refusal, reject_large_parts
+from streamgauge.sql.query import Query
+
+
+def plan_as_charged(file: PipelineFile, release: Release, ledger_log: LedgerLog) -> ReleasePlan:
+    """Plan a release. An unchanged release that was charged is planned as charged.
+
+    So a version that spells, names or chooses differently continues it.
+    """
+    plan, charge = (
+        plan_release(file, restore_charged_loss(release, ledger_log)),
+        find_charge_body(release.name, ledger_log),
+    )
+    block = find_pinned_blocks(ledger_log).get(f"release.{release.name}")
+    if not charge or block is None or describe_changed_keys(respell_sql(block), plan.block):
+        return plan
+    again = plan_release(file, plan.release, charge.get("mechanisms", ()))
+    return replace(again, block=block, query=rename_columns(again.query, drop_alert_columns(again, charge["layout"])))
+
+
+def restore_charged_loss(release: Release, ledger_log: LedgerLog) -> Release:
+    """Return the release with its charged loss, if its share is the charged one.
+
+    A budget that was raised since then is for new releases.
+    """
+    entry = ledger_log.latest_releases().get(release.name)
+    if entry is None or release.share is None or release.share != entry.share:
+        return release
+    return replace(release, loss=entry.loss)
+
+
+def respell_sql(block: str) -> str:
+    """Return the block of a release with its SQL as the installed parser spells it."""
+    from streamgauge.sql.reader import normalize_query
+
+    body = json.loads(block)
+    return to_canonical_json(body | {"sql": normalize_query(body.get("sql", ""))})
+
+
+def drop_alert_columns(plan: ReleasePlan, layout: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a layout without alerts, which come last and are no columns of the query."""
+    measures = layout["measures"]
+    return {**layout, "measures": measures[: len(measures) - len(plan.alerts)]}
+
+
+def rename_columns(query: Query, layout: Mapping[str, Any]) -> Query:
+    """Return the query with the column names of a layout, if it has as many."""
+    names, groups = layout["measures"], [name for name, _ in layout["groups"]]
+    if (len(names), len(groups)) != (len(query.aggregates), len(query.groups)):
+        return query
+    return replace(
+        query,
+        aggregates=tuple(replace(a, name=name) for a, name in zip(query.aggregates, names, strict=True)),
+        groups=tuple(replace(g, name=name) for g, name in zip(query.groups, groups, strict=True)),
+        key=query.key and replace(query.key, name=layout.get("discovered", query.key.name)),
+    )
+
+
+def find_charge_body(name: str, ledger_log: LedgerLog) -> Mapping[str, Any]:
+    """Return the last charge entry of a release of the file, or an empty mapping."""
+    acts = [a for a in ledger_log.ledger_entries if a.kind == "charge" and base_name(a.body["release"]) == name]
+    return normalize_json(acts[-1].body) if acts else {}
+
+
+def normalize_json(value: Any) -> Any:
+    """Return a value as it comes back from JSON."""
+    return json.loads(json.dumps(value))
+
+
+def find_pinned_blocks(ledger_log: LedgerLog) -> dict[str, str]:
+    """Return the blocks as they were last pinned."""
+    return {act.body["block"]: act.body["text"] for act in ledger_log.ledger_entries if act.kind == "pin"}
+
+
+def describe_changed_keys(before: str, after: str) -> str:
+    """Return the keys of a block that differ, with the names of changed columns.
+
+    >>> describe_changed_keys('{"tick": 1, "columns": {"a": 1, "b": 2}}', '{"tick": 2, "columns": {"a": 1}}')
+    'columns.b, tick'
+    """
+    old, new = _flatten_keys(json.loads(before)), _flatten_keys(json.loads(after))
+    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    return ", ".join(keys)
+
+
+def _flatten_keys(block: Mapping[str, Any]) -> dict[str, Any]:
+    columns = {f"columns.{name}": column for name, column in block.get("columns", {}).items()}
+    return {**{name: value for name, value in block.items() if name != "columns"}, **columns}
+
+
+FIXED_BLOCKS = ("stream", "source")
+ALERTS_HINT = "alerts are columns that readers have; put them back, make others of what is published, for nothing"
+
+
+@dataclass(frozen=True)
+class Edits:
+    """The difference between a file and the ledger."""
+
+    new_releases: tuple[str, ...] = ()
+    continued_releases: tuple[str, ...] = ()
+    ended_releases: tuple[str, ...] = ()
+    budget: tuple[Loss, Loss] | None = None  # before and after
+    refusals: tuple[str, ...] = ()
+
+
+def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: LedgerLog) -> Edits:
+    """Compare a file with the blocks that earlier runs used."""
+    texts = find_pinned_blocks(ledger_log)
+    asked = {each.name: each for each in planned}
+    names = [release.name for release in file.releases]
+    running = ledger_log.latest_releases()
+    new = [name for name in names if name not in running]
+    refused = [
+        *_find_stream_changes(file, texts),
+        *_find_lookup_changes(file, planned, texts),
+        *_find_name_conflicts(file, running),
+    ]
+    if reason := find_input_refusal(file.stream, [asked[name] for name in new if name in asked]):
+        refused.append(reason)
+    for name in new:  # ad hoc releases are checked with their other limits
+        if name in asked and asked[name].release.requested_by is None:
+            refused += reject_large_parts(asked[name])
+    kept = []
+    for name in names:
+        if name not in running or name not in asked:
+            continue
+        if running[name].end_tick is not None:
+            refused.append(f"release {name} must have a name of its own, got that of one that has ended")
+        elif keys := _find_changed_keys(asked[name], running[name].block, ledger_log):
+            way = f"{ALERTS_HINT}, or give it a new name" if keys == "alerts" else "give it a new name"
+            refused.append(f"release {name} must stay as it was charged, got another {keys}: {way}")
+        else:
+            kept.append(name)
+    return Edits(
+        new_releases=tuple(new),
+        continued_releases=tuple(kept),
+        ended_releases=tuple(n for n, entry in ledger_log.open_releases().items() if base_name(n) not in names),
+        budget=_find_budget_change(file, ledger_log),
+        refusals=tuple(refused),
+    )
+
+
+def _find_name_conflicts(file: PipelineFile, running: Mapping[str, ChargedRelease]) -> list[str]:
+    """Return refusals of names that ad hoc releases have, in any case."""
+    asked = {name.lower() for name, entry in running.items() if entry.requested_by is not None}
+    own = [each.name for each in file.releases if each.requested_by is None and each.name.lower() in asked]
+    rule, way = "must have a name of its own, got that of one that was asked for", "rename it in the file"
+    return [f"release {name} {rule}: {way}, names are taken for ever" for name in own]
+
+
+def _find_changed_keys(plan: ReleasePlan, block: str, ledger_log: LedgerLog) -> str:
+    """Return the keys of a release that differ from its charge."""
+    if block != hash_block(plan.block):
+        pinned = find_pinned_blocks(ledger_log).get(f"release.{plan.name}", "{}")
+        return describe_changed_keys(respell_sql(pinned), plan.block)
+    return "" if normalize_json(plan.layout) == find_charge_body(plan.name, ledger_log)["layout"] else "shape"
+
+
+def _find_stream_changes(file: PipelineFile, texts: Mapping[str, str]) -> list[str]:
+    changed = [
+        describe_changed_keys(texts.get(block, file.blocks[block]), file.blocks[block]) for block in FIXED_BLOCKS
+    ]
+    keys = ", ".join(filter(None, changed))
+    rule = f"stream must stay as it was at the first charge, got another {keys}"
+    return [f"{rule}: put it back; a new pipeline over the same people is a second budget"] if keys else []
+
+
+def _find_lookup_changes(file: PipelineFile, planned: Sequence[ReleasePlan], texts: Mapping[str, str]) -> list[str]:
+    used = {name for each in planned for name in each.query.lookups}
+    changed = [
+        name
+        for name in sorted(used)
+        if texts.get(f"lookup.{name}", file.blocks[f"lookup.{name}"]) != file.blocks[f"lookup.{name}"]
+    ]
+    return [f"lookup {name} must stay as it was charged, got another table: give it a new name" for name in changed]
+
+
+def _find_budget_change(file: PipelineFile, ledger_log: LedgerLog) -> tuple[Loss, Loss] | None:
+    if ledger_log.ledger is None or loss_as_json(ledger_log.ledger.budget) == loss_as_json(file.stream.budget):
+        return None
+    return ledger_log.ledger.budget, file.stream.budget

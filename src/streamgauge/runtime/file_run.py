@@ -1,0 +1,180 @@
+"""Runs over batch sources: one scan, then all ticks, in batches.
+
+Files
+    The position of such a run is the last committed tick and a fingerprint of the source: a restart scans again.
+    Releases that begin later were requested, or added to the file after others had run. They are scanned separately.
+    Releases that are behind come first, but releases of the file come before ad hoc releases.
+
+    If commands wait (`Options.commands_waiting`), the run ends after some progress. Each unfinished release of the
+    file has one more batch, and so have the ad hoc releases that are furthest behind. So both advance, however many
+    commands arrive.
+
+    Privacy. The scanned file must be the charged file: its fingerprint is compared before the first scan and before
+    every commit. A changed file is refused, or charged again as another edition.
+
+Standard input
+    A batch standard input can be read only once, so it is read to its end before any tick is released. Nothing is known
+    of the source before its end, so nothing is committed before it. Its fingerprint is a hash of all bytes. A
+    second run that continues a stopped one must be given the same bytes.
+
+    Privacy. As for batch files: bounds on users count from the first tick, whichever tick a run continues at. The
+    exact sums of all ticks are in memory until the end.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+
+from streamgauge.engines import open_engine
+from streamgauge.interfaces import BatchSource, Engine, StopRequestedError, StreamingSource
+from streamgauge.plan.measure import Tally
+from streamgauge.records.source_schema import SourceSchema
+from streamgauge.releases.release import TickRelease
+from streamgauge.runtime.batches import Batches
+from streamgauge.runtime.live.open_ticks import OpenTicks
+from streamgauge.runtime.options import Options
+from streamgauge.runtime.plan.limits import find_input_refusal
+from streamgauge.runtime.quarantine import Quarantine
+from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.runtime.session import FINGERPRINT_PART, RunRefusedError, RunSession
+
+
+def run_files(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
+    """Publish all remaining ticks, or until a stop, and yield them after publication."""
+    with suppress(StopRequestedError):
+        yield from _publish_all(session, source)
+
+
+def _publish_all(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
+    def check_source() -> None:
+        if source.fingerprint().encode() != session.fingerprint:
+            rule = "source must not change while it is read"
+            raise RunRefusedError(f"{session.file.path.name}: {rule}, got a change: nothing of it was published")
+
+    late = False  # True after an ad hoc release had its batch
+    for own, runs in order_cohorts(session):
+        if late and session.options.commands_waiting.is_set():
+            return
+        yield from _publish_cohort(session, source, runs, check_source)
+        late = not own
+
+
+def _publish_cohort(
+    session: RunSession, source: BatchSource, runs: list[ReleaseRun], check_source: Callable[[], None]
+) -> Iterator[list[TickRelease]]:
+    """Publish ticks of releases with the same next tick, until commands wait.
+
+    At least one batch is published.
+    """
+    batches = Batches(session, runs)
+    with build_engine(session, batches) as engine:
+        first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
+        if session.options.shares is not None:
+            session.options.shares.restart()
+        for answer in engine.scan_ranges(source.ranges, first, last, session.options.stop):
+            session.options.step("block_read")
+            batches.add_counts(answer)
+            yield from publish_ticks(batches, answer.tallies, answer.first, answer.last, check_source)
+            if session.options.commands_waiting.is_set():
+                return
+
+
+def order_cohorts(session: RunSession) -> list[tuple[bool, list[ReleaseRun]]]:
+    """Return all cohorts, those with a release of the file first, with that flag."""
+    entries, found = session.ledger_log.releases, group_cohorts(session.runs)
+    told = [(any(entries[run.name].requested_by is None for run in runs), runs) for runs in found]
+    return sorted(told, key=lambda cohort: not cohort[0])
+
+
+def group_cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
+    """Group unfinished releases by their next tick, those that are behind first."""
+    left = [run for run in runs if run.last_tick is None or run.next_tick <= run.last_tick]
+    ordered = sorted(left, key=lambda run: run.next_tick)
+    return [list(group) for _, group in groupby(ordered, key=lambda run: run.next_tick)]
+
+
+def build_engine(session: RunSession, batches: Batches) -> Engine:
+    """Return an engine that answers all measures of these runs."""
+    return open_engine(
+        session.file,
+        list(batches.measures.values()),
+        session.secret,
+        memory=session.options.memory,
+        count_columns=session.options.shares is not None,
+    )
+
+
+def publish_ticks(
+    batches: Batches, answers: Sequence[Tally], first: int, last: int, check_source: Callable[[], None]
+) -> Iterator[list[TickRelease]]:
+    """Release the ticks from `first` to `last` and publish them, a batch at a time."""
+    opened = batches.session
+    for begin, end in batches.split_ticks(first, last):
+        if opened.options.stop.is_set():
+            return
+        released = batches.release_ticks(answers, begin, end)
+        opened.options.step("noise_drawn")
+        check_source()
+        newest = max(end, opened.publisher.store.tick)  # releases that begin later process old ticks
+        opened.publisher.commit(tick=newest, released=released, state=batches.save_state())
+        batches.report_progress(end)
+        yield released
+        if opened.options.commands_waiting.is_set():  # checked last, so that each run publishes at least one batch
+            return
+
+
+INPUT_POLL_MICROSECONDS = 20_000
+
+
+def run_input(session: RunSession, source: StreamingSource) -> Iterator[list[TickRelease]]:
+    """Read to the end, then publish all remaining ticks."""
+    groups = group_cohorts(session.runs)
+    if not groups:
+        return
+    if len(groups) > 1:
+        raise RunRefusedError(
+            f"{session.file.path.name}: releases must be at one tick to share standard input, got several"
+        )
+    batches = Batches(session, groups[0])
+    first, last = groups[0][0].next_tick, max(run.last_tick or 0 for run in groups[0])
+    if refusal := find_input_refusal(session.file.stream, [run.plan for run in groups[0]]):
+        raise RunRefusedError(f"{session.file.path.name}: {refusal}")
+    waiting, digest = OpenTicks(batches.measures), hashlib.sha256()
+    quarantine = Quarantine()
+    with build_engine(session, batches) as engine:
+        while not source.is_exhausted:
+            block = source.read()
+            if session.options.stop.is_set():
+                return
+            if block is None:
+                session.options.clock.sleep(INPUT_POLL_MICROSECONDS)
+                continue
+            digest.update(block.data)
+            answer = engine.scan_block(block, 1, last, carry=False, header=source.header)
+            session.options.step("block_read")
+            batches.add_counts(answer)
+            quarantine.inspect_block(engine, block, answer.counts, source.header)
+            waiting.add(answer.tallies)
+    session.warn_of_header(source.header)
+    _pin_fingerprint(session, digest.hexdigest().encode(), quarantine)
+    yield from publish_ticks(batches, waiting.close(last), first, last, lambda: None)
+
+
+def wait_for_header(source: StreamingSource, options: Options) -> Iterable[SourceSchema]:
+    """Return the columns of a source that is read once, after its first line.
+
+    Raises:
+        StopRequestedError: if the run is stopped before.
+    """
+    source.wait_for_header(lambda: options.clock.sleep(INPUT_POLL_MICROSECONDS), options.stop)
+    return source.schemas()
+
+
+def _pin_fingerprint(session: RunSession, mark: bytes, quarantine: Quarantine) -> None:
+    """Pin the fingerprint of the input, or reject an input that was not charged."""
+    if session.fingerprint is None:
+        session.publisher.commit(state={FINGERPRINT_PART: mark, **quarantine.save_state()})
+    elif session.fingerprint != mark:
+        rule = "standard input must be what was charged"
+        raise RunRefusedError(f"{session.file.path.name}: {rule}, got another: nothing of it was published")

@@ -1,0 +1,104 @@
+"""Losses, units, windows and ticks as text for the curator."""
+
+from typing import Any
+
+from streamgauge.config.settings import Stream
+from streamgauge.privacy import Approx, BudgetExceededError, Unit
+from streamgauge.releases.release import format_utc_time
+
+AMOUNT_NAMES = ("epsilon", "delta", "rho")
+
+
+def loss_text(loss: Any, *, named: bool = True) -> str:
+    """Return the amounts of a loss, with or without their names.
+
+    >>> from streamgauge.privacy import Approx, Pure
+    >>> loss_text(Pure("1/3")), loss_text(Approx(1, "1/1000000")), loss_text(Pure.zero())
+    ('epsilon 0.3333', 'epsilon 1, delta 1e-06', 'nothing')
+
+    An epsilon and a rho are alternatives: the remainder of an (epsilon, delta) budget.
+    """
+    amounts = {name: float(getattr(loss, name)) for name in AMOUNT_NAMES if hasattr(loss, name)}
+    found = [f"{name} {amount:.4g}" if named else f"{amount:.4g}" for name, amount in amounts.items() if amount]
+    return (" or " if {"epsilon", "rho"} <= amounts.keys() else ", ").join(found) or "nothing"
+
+
+def cost_text(loss: Any, delta: Any) -> str:
+    """Return a loss, with its additional part of the budget's delta.
+
+    >>> from streamgauge.privacy import Pure
+    >>> cost_text(Pure(1), None), cost_text(Pure(1), 1e-9)
+    ('epsilon 1', 'epsilon 1 beside delta 1e-09')
+    """
+    return f"{loss_text(loss)} beside delta {float(delta):.4g}" if delta else loss_text(loss)
+
+
+def exceeded_text(refusal: BudgetExceededError) -> str:
+    """Return the text of a refused charge, with its numbers."""
+    left = f"what is left of {loss_text(refusal.allowed)}"
+    asked = cost_text(refusal.requested, refusal.delta)
+    spent = cost_text(refusal.spent, refusal.delta_spent)
+    return f"charge must be at most {left}, got {asked} on top of {spent}{_describe_currency(refusal)}"
+
+
+def _describe_currency(refusal: BudgetExceededError) -> str:
+    """Return the currency of the budget, if it is not that of the request."""
+    kept, asked = refusal.allowed.additive_loss, refusal.requested
+    if kept.currency == asked.currency or isinstance(refusal.allowed, Approx):
+        return ""
+    takes = f"{loss_text(asked)} takes {loss_text(kept.restate(asked))}"
+    return f" (the budget is kept as {loss_text(kept)}, and {takes})"
+
+
+def unit_text(unit: Unit) -> str:
+    """Return the protected unit: an event, an event per tick in a window, or a user.
+
+    >>> from streamgauge.privacy import User, WEvent
+    >>> unit_text(WEvent(288))
+    'one event a tick, in any 288 ticks in a row'
+    >>> unit_text(User(1, 30))
+    'one user: at most 1 event a tick, in at most 30 ticks'
+    """
+    told = {
+        "Event": "what one report says" if unit.replace else "one event",
+        "WEvent": "one event a tick, in any {w} in a row",
+        "XAdjacent": "one user, however often",
+        "User": "one user: at most {max_events_per_tick} a tick, in at most {max_ticks}",
+    }
+    nouns = {"w": "tick", "max_events_per_tick": "event", "max_ticks": "tick"}
+    amounts = {name: plural(getattr(unit, name, 0), noun) for name, noun in nouns.items()}
+    return told.get(type(unit).__name__, str(unit)).format(**amounts)
+
+
+def span_text(first: int, last: int | None) -> str:
+    """Return a range of ticks.
+
+    >>> span_text(1, 360), span_text(7, None)
+    ('1 to 360', '7 on')
+    """
+    return f"{first:,} on" if last is None else f"{first:,} to {last:,}"
+
+
+def ticks_text(stream: Stream, first: int, last: int | None) -> str:
+    """Return the times and numbers of a range of ticks."""
+    until = "on" if last is None else f"to {format_utc_time(stream.tick_start(last + 1))}"
+    return f"from {format_utc_time(stream.tick_start(first))} {until} (ticks {span_text(first, last)})"
+
+
+def groups_text(groups: int, *, discovered: bool = False) -> str:
+    """Return a number of groups.
+
+    >>> groups_text(1), groups_text(1000), groups_text(1000, discovered=True)
+    ('1 group', '1,000 groups', 'at most 1,000 groups, discovered')
+    """
+    told = plural(groups, "group")
+    return f"at most {told}, discovered" if discovered else told
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "tick"), plural(2160, "tick"), plural(0, "tick")
+    ('1 tick', '2,160 ticks', '0 ticks')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

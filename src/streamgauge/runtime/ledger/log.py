@@ -1,0 +1,349 @@
+"""The ledger log: append-only entries, from which the ledger is computed.
+
+    budget       the loss that each unit may have
+    charge       a release, before its first tick
+    pin          a block of the file, as it was used
+    end          a release that was removed from the file, or an ad hoc release that was ended
+    force_end    an ended release that still ran, and no longer does
+    recharge     ticks that are drawn twice
+    lost_charge  a charge of a store that no longer exists
+    column       the loss of devices' reports, for any number of releases that read them; their charge is the column's
+
+An entry is never changed or removed. The ledger that follows from all of them is the same on every machine: the unit
+is the one that was pinned with the stream, whatever the file has now.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any
+
+from streamgauge.config.columns import ReportColumn
+from streamgauge.config.settings import Stream
+from streamgauge.plan.planner import ReleasePlan
+from streamgauge.privacy import (
+    Approx,
+    Charge,
+    Event,
+    Ledger,
+    Loss,
+    PrivacyError,
+    Pure,
+    Remainder,
+    Tick,
+    Unit,
+    User,
+    WEvent,
+    XAdjacent,
+    Zcdp,
+)
+from streamgauge.releases.schema import base_name
+from streamgauge.runtime.plan.limits import cpu_ms, memory_bytes
+from streamgauge.store.rollback_guard import RecordedCharge
+from streamgauge.store.store import LedgerEntry
+
+
+def loss_as_json(loss: Loss | Remainder) -> dict[str, str]:
+    """Return a loss as JSON, with exact fractions.
+
+    >>> loss_as_json(Pure(0.5)), parse_loss({"rho": "1/8"})
+    ({'epsilon': '1/2'}, Zcdp(rho=1/8))
+    """
+    names = ("epsilon", "delta", "rho")
+    return {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)}
+
+
+def report_as_json(report: ReportColumn) -> dict[str, Any]:
+    """Return the cost of a column of reports: of one report, and of one user."""
+    told = {"protocol": report.protocol, "loss": loss_as_json(report.loss), "on_repeat": report.on_repeat}
+    return told | {"reports_per_user": report.reports_per_user, "per_user": loss_as_json(report.user_loss)}
+
+
+def reports_as_json(stream: Stream) -> list[dict[str, Any]]:
+    """Return the costs of all columns of reports."""
+    return [{"column": name, **report_as_json(report)} for name, report in stream.reports.items()]
+
+
+def describe_charge_key(where: str, budget: Loss) -> str:
+    """Return the key that is charged, with advice if the budget is zCDP.
+
+    There, a column of reports costs much more than its epsilon.
+    """
+    return f"{where} (use a pure budget, {{ epsilon = ... }})" if isinstance(budget, Zcdp) else where
+
+
+def parse_loss(body: Mapping[str, str]) -> Loss:
+    amounts = {name: Fraction(value) for name, value in body.items()}
+    if "rho" in amounts:
+        return Zcdp(amounts["rho"])
+    if "delta" in amounts:
+        return Approx(amounts["epsilon"], amounts["delta"])
+    return Pure(amounts["epsilon"])
+
+
+UNIT_TYPES: tuple[Callable[..., Unit], ...] = (Event, Tick, WEvent, User, XAdjacent)
+UNITS: Mapping[str, Callable[..., Unit]] = {kind.__name__: kind for kind in UNIT_TYPES}
+
+
+def find_pinned_unit(acts: Sequence[LedgerEntry]) -> Unit | None:
+    """Return the unit of the charged stream, or None."""
+    texts = [act.body["text"] for act in acts if act.kind == "pin" and act.body["block"] == "stream"]
+    if not texts:
+        return None
+    told = json.loads(texts[0])["unit"]
+    return UNITS[told.pop("kind")](**told)
+
+
+def hash_block(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+class LateReleaseError(ValueError):
+    """A release that would begin after the last tick."""
+
+
+@dataclass
+class ChargedRelease:
+    """A release in the ledger log."""
+
+    name: str  # as published: with its edition, if it was run again
+    charge: Charge
+    first: int
+    last: int | None
+    block: str  # hash of the block of the file
+    share: Fraction | None = None  # of the budget at the time of the charge, if the file has a share
+    end_tick: int | None = None  # last ingested tick
+    is_draining: bool = False  # True if it still publishes all ticks up to `end_tick`
+    column: str | None = None  # column of reports that it reads, whose charge is its own
+    requested_by: str | None = None  # the analyst of an ad hoc release
+    memory_bytes: int = 0  # upper bound, of an ad hoc release
+    cpu_ms: int = 0  # approximate work that it adds to a round
+
+    @property
+    def loss(self) -> Loss:
+        """The charged loss."""
+        return self.charge.timeline.steps[0].loss
+
+    @property
+    def final_tick(self) -> int | None:
+        """The last tick that it publishes, or None."""
+        lasts = [tick for tick in (self.last, self.end_tick) if tick is not None]
+        return min(lasts, default=None)
+
+    @property
+    def delta(self) -> Fraction:
+        """The charged part of the budget's delta, in addition to the loss."""
+        return self.charge.delta
+
+
+@dataclass
+class LedgerLog:
+    """All entries so far, and the ledger that follows from them."""
+
+    unit: Unit
+    ledger: Ledger | None = None
+    pins: dict[str, str] = field(default_factory=dict)
+    releases: dict[str, ChargedRelease] = field(default_factory=dict)
+    ledger_entries: list[LedgerEntry] = field(default_factory=list)
+    columns: dict[str, Charge] = field(default_factory=dict)  # by name of the column of reports
+
+    @classmethod
+    def read(cls, acts: Sequence[LedgerEntry], unit: Unit) -> "LedgerLog":
+        """Return the log of these entries. `unit` is for a stream without charges."""
+        book = cls(find_pinned_unit(acts) or unit)
+        budgets = [act for act in acts if act.kind == "budget"]
+        if budgets:
+            book.ledger = Ledger(parse_loss(budgets[-1].body["loss"]), book.unit)
+        for act in acts:
+            book._apply(act)
+        return book
+
+    def copy(self) -> "LedgerLog":
+        """Return an independent copy."""
+        ledger = None if self.ledger is None else self.ledger.copy()
+        entries = {name: replace(entry) for name, entry in self.releases.items()}
+        return LedgerLog(self.unit, ledger, dict(self.pins), entries, list(self.ledger_entries), dict(self.columns))
+
+    def with_entries(self, acts: Sequence[LedgerEntry]) -> "LedgerLog":
+        """Return the log of entries that begin with those of this log.
+
+        Only the new ones are applied, unless they change the budget or the unit.
+        """
+        new = acts[len(self.ledger_entries) :]
+        if self.ledger is None or any(act.kind == "budget" for act in new) or find_pinned_unit(new):
+            return LedgerLog.read(acts, self.unit)
+        book = self.copy()
+        for act in new:
+            book._apply(act)
+        return book
+
+    def open_releases(self) -> dict[str, ChargedRelease]:
+        return {name: entry for name, entry in self.releases.items() if entry.end_tick is None}
+
+    def active_releases(self, finished: Collection[str] = ()) -> dict[str, ChargedRelease]:
+        """Return the open releases, and the ended ones that still run.
+
+        `finished` releases are excluded.
+        """
+        return {
+            name: entry
+            for name, entry in self.releases.items()
+            if entry.end_tick is None or (entry.is_draining and entry.end_tick >= entry.first and name not in finished)
+        }
+
+    def latest_releases(self) -> dict[str, ChargedRelease]:
+        """Return the last edition of each release, ended or not, by its name in the file."""
+        return {base_name(name): entry for name, entry in self.releases.items()}
+
+    def declare_budget(self, loss: Loss) -> LedgerEntry:
+        """Declare the first or another budget. All charges so far must fit it."""
+        act = LedgerEntry("budget", {"loss": loss_as_json(loss)})
+        again = LedgerLog.read([*self.ledger_entries, act], self.unit)
+        self.ledger, self.releases, self.columns = again.ledger, again.releases, again.columns
+        self.ledger_entries.append(act)
+        return act
+
+    def charge_columns(self, reports: Mapping[str, ReportColumn]) -> list[LedgerEntry]:
+        """Charge columns of reports, once, from the first tick on and without an end.
+
+        The charge does not depend on the releases that read them.
+        """
+        return [
+            self._append(LedgerEntry("column", {"column": name, **report_as_json(report)}))
+            for name, report in reports.items()
+            if name not in self.columns
+        ]
+
+    def charge(self, name: str, plan: ReleasePlan, first: int) -> LedgerEntry:
+        """Charge a release before any of its noise is drawn. A refusal leaves no trace."""
+        loss, last = loss_as_json(plan.release.loss), plan.last_tick(first)
+        if last is not None and last < first:
+            raise LateReleaseError(f"release {name} must begin by tick {last}, the last one, got {first}")
+        body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
+        body |= {"block": hash_block(plan.block), "layout": plan.layout, "mechanisms": plan.mechanisms}
+        if plan.release.share is not None:
+            body["share"] = str(plan.release.share)
+        if plan.query.report is not None:
+            body["column"] = plan.query.report.column
+        if plan.release.delta is not None:
+            body["delta"] = str(plan.release.delta)
+        if plan.release.requested_by is not None:
+            told = {"title": plan.release.title, "description": plan.release.description}
+            body |= {
+                "requested_by": plan.release.requested_by,
+                "memory_bytes": memory_bytes(plan),
+                "cpu_ms": cpu_ms(plan),
+            }
+            body |= {key: text for key, text in told.items() if text}
+        return self._append(LedgerEntry("charge", body))
+
+    def recharge(self, name: str, until: int) -> LedgerEntry:
+        """Charge a release again for the ticks up to `until`, which were drawn twice."""
+        entry = self.releases[name]
+        last = until if entry.last is None else min(until, entry.last)
+        body = {"release": name, "loss": loss_as_json(entry.loss), "first": entry.first, "last": last}
+        if entry.delta:
+            body["delta"] = str(entry.delta)
+        return self._append(LedgerEntry("recharge", body))
+
+    def enter_lost_charge(self, spent: RecordedCharge) -> LedgerEntry:
+        """Enter a charge of a store that this one has replaced."""
+        return self._append(LedgerEntry("lost_charge", spent.as_json()))
+
+    def end(self, name: str, last: int, *, is_draining: bool = False) -> LedgerEntry:
+        """End a release at tick `last`. Ticks recorded as ingested stay so."""
+        body: dict[str, Any] = {"release": name, "last_tick": max(last, self.last_end_tick)}
+        return self._append(LedgerEntry("end", body | ({"is_draining": True} if is_draining else {})))
+
+    def stop_draining(self, name: str) -> LedgerEntry:
+        """Stop an ended release that still runs. Ticks recorded as ingested stay so."""
+        return self._append(LedgerEntry("force_end", {"release": name}))
+
+    @property
+    def last_end_tick(self) -> int:
+        """The last tick of all ended releases."""
+        return max((entry.end_tick or 0 for entry in self.releases.values()), default=0)
+
+    def pin(self, blocks: Mapping[str, str]) -> list[LedgerEntry]:
+        """Pin blocks of the file as they are used now."""
+        new = {name: text for name, text in blocks.items() if self.pins.get(name) != hash_block(text)}
+        return [
+            self._append(LedgerEntry("pin", {"block": name, "hash": hash_block(text), "text": text}))
+            for name, text in new.items()
+        ]
+
+    def note(self, kind: str, body: Mapping[str, Any]) -> LedgerEntry:
+        return self._append(LedgerEntry(kind, dict(body)))
+
+    def _append(self, act: LedgerEntry) -> LedgerEntry:
+        self._apply(act)
+        return act
+
+    def _apply(self, act: LedgerEntry) -> None:
+        charged = dict.fromkeys(("charge", "recharge", "lost_charge"), self._apply_charge)
+        follow = {**charged, "end": self._apply_end, "force_end": self._apply_force_end, "pin": self._apply_pin}
+        follow["column"] = self._apply_column
+        if act.kind in follow:
+            follow[act.kind](act)
+        self.ledger_entries.append(act)
+
+    def _apply_column(self, act: LedgerEntry) -> None:
+        ledger, name = self._require_ledger(), act.body["column"]
+        try:
+            self.columns[name] = ledger.charge(f"column {name}", parse_loss(act.body["loss"]))
+        except PrivacyError as refusal:
+            refusal.add_note(describe_charge_key(f"column {name}", ledger.budget))
+            raise
+
+    def _require_ledger(self) -> Ledger:
+        if self.ledger is None:
+            raise ValueError("a budget must be declared before a charge, got none")
+        return self.ledger
+
+    def _compute_charge(self, body: Mapping[str, Any]) -> Charge:
+        """Return the charge of a release, or that of its column of reports."""
+        ledger, unit = self._require_ledger(), self.unit
+        if "column" in body:
+            return self.columns[body["column"]]
+        whole: dict[str, Any] = {
+            "native": not isinstance(unit, Event | Tick),
+            "per_tick": isinstance(unit, Tick),
+            "delta": Fraction(body.get("delta", 0)),
+        }
+        loss = parse_loss(body["loss"])
+        try:
+            return ledger.charge(body["release"], loss, body["first"], body["last"], **whole)
+        except PrivacyError as refusal:
+            refusal.add_note(f"release {body['release']}")
+            raise
+
+    def _apply_charge(self, act: LedgerEntry) -> None:
+        body, charge = act.body, self._compute_charge(act.body)
+        if act.kind == "charge":
+            name, share = body["release"], body.get("share")
+            self.releases[name] = ChargedRelease(
+                name,
+                charge,
+                body["first"],
+                body["last"],
+                body["block"],
+                share and Fraction(share),
+                column=body.get("column"),
+                requested_by=body.get("requested_by"),
+                memory_bytes=body.get("memory_bytes", 0),
+                cpu_ms=body.get("cpu_ms", 0),
+            )
+
+    def _apply_end(self, act: LedgerEntry) -> None:
+        entry = self.releases[act.body["release"]]
+        if self.ledger is not None and entry.column is None:  # the loss of devices is not returned
+            entry.charge = self.ledger.end(entry.charge, ingested=act.body["last_tick"])
+        entry.end_tick, entry.is_draining = act.body["last_tick"], act.body.get("is_draining", False)
+
+    def _apply_force_end(self, act: LedgerEntry) -> None:
+        self.releases[act.body["release"]].is_draining = False
+
+    def _apply_pin(self, act: LedgerEntry) -> None:
+        self.pins[act.body["block"]] = act.body["hash"]

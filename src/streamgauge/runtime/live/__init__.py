@@ -1,0 +1,8 @@
+"""Runs over live sources.
+
+run             the loop: ticks close by the clock
+open_ticks      sums of ticks that are not closed
+open_table      sums as dense tables, or by discovered key
+open_reports    sums of private reports
+state           state of a run between commits
+"""

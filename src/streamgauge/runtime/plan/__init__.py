@@ -1,0 +1,7 @@
+"""The plan of a pipeline.
+
+plan              costs and errors of every release
+limits            memory and CPU time, by declarations alone
+gaussian_hints    when Gaussian noise errs less
+render            the plan as text, HTML and JSON
+"""

@@ -1,0 +1,337 @@
+"""The plan of a pipeline: cost and error of each release, and effects of an edit.
+
+Reads the file, the headers or schemas of its source, which are public, and the public part of the store, if there is
+one. Reads no record, needs no key, spends nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import islice
+from math import isfinite
+from typing import Any
+
+from streamgauge.config.mechanism import AUTO
+from streamgauge.config.settings import PipelineFile
+from streamgauge.config.stream import describe_contributions
+from streamgauge.continual import compare
+from streamgauge.continual.choice import Candidate
+from streamgauge.plan.aggregates.prediction import ErrorPrediction
+from streamgauge.plan.few_events import compute_expected, explain_choice
+from streamgauge.plan.parts import CounterPart
+from streamgauge.plan.planner import ReleasePlan
+from streamgauge.plan.predict import build_hints, describe_dependence, find_crowding, find_lost_events, predict_errors
+from streamgauge.privacy import BudgetExceededError, Loss, Remainder
+from streamgauge.records.source_schema import find_refusals
+from streamgauge.runtime.adhoc.releases import add_adhoc_releases, compute_last_tick
+from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
+from streamgauge.runtime.format import exceeded_text
+from streamgauge.runtime.intrusion.count import IntrusionCount, growth_lines
+from streamgauge.runtime.ledger.log import LedgerLog, describe_charge_key
+from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
+from streamgauge.runtime.plan.limits import find_memory_refusal, needed_bytes
+from streamgauge.runtime.published import read_last_released, read_ledger_entries, read_opened_tick, read_tick
+from streamgauge.runtime.publisher import outline_schemas
+from streamgauge.sinks import SinkColumnsError, open_sink
+from streamgauge.sources import SourceError, open_batch_source, open_streaming_source
+from streamgauge.statistics import Count
+from streamgauge.store.reader import LedgerEntry
+
+MAX_RUNNERS_UP = 3
+MAX_FILES = 100  # files of a source whose headers a plan reads
+SHOWN_SETTINGS = (
+    *(
+        "branching",
+        "refine",
+        "window",
+        "half_life",
+        "exponent",
+        "buffers",
+        "inner",
+        "split",
+        "theta",
+        "smoother",
+        "prune",
+    ),
+    *("threshold", "segments", "ratio"),
+)
+
+
+@dataclass(frozen=True)
+class PartChoice:
+    """The mechanism of one part, and the next best ones."""
+
+    measures: tuple[str, ...]
+    level: int
+    loss: Loss
+    mechanism: str
+    runners_up: tuple[tuple[str, float], ...]  # names, and mean errors relative to this one's
+    error_depends_on: str = ""  # properties of the data that its error depends on
+    reason: str = ""  # reason of the choice, if it depends on expected data
+    hints: tuple[str, ...] = ()  # for mechanisms whose error depends on data
+
+
+@dataclass(frozen=True)
+class ReleaseForecast:
+    """Cost and predicted error of one release."""
+
+    name: str
+    sql: str
+    window: str
+    loss: Loss
+    first: int
+    last: int | None
+    groups: int
+    columns: tuple[str, ...]  # columns of the groups
+    choices: tuple[PartChoice, ...]
+    errors: tuple[ErrorPrediction, ...]
+    delta: Fraction | None = None  # of discovered groups
+    requested_by: str | None = None  # the analyst of an ad hoc release
+    alerts: tuple[str, ...] = ()  # a description of each alert
+    column: str | None = None  # column of reports, whose loss is this one's
+    contributions: str = ""  # rule for the counted events of a user, if others are dropped
+
+    @property
+    def has_discovered_groups(self) -> bool:
+        return self.delta is not None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a file, printable and available as JSON."""
+
+    file: PipelineFile
+    releases: tuple[ReleaseForecast, ...]
+    refusals: tuple[str, ...]
+    edits: Edits
+    spent: tuple[Loss | None, Loss | None]  # before and after
+    remaining: tuple[Loss | Remainder | None, Loss | Remainder | None]
+    notes: tuple[str, ...] = field(default=())
+    memory_bytes: int = 0  # of all releases, whatever arrives
+    intrusions: IntrusionCount | None = None  # announced intrusions, if they can be survived
+    growth: tuple[str, ...] = ()  # their effects on errors
+    report_releases: frozenset[str] = frozenset()  # releases of reports, including ended ones
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan, ready for `json.dumps`."""
+        from streamgauge.runtime.plan.render import plan_as_json
+
+        return plan_as_json(self)
+
+    def __str__(self) -> str:
+        from streamgauge.runtime.plan.render import plan_as_text
+
+        return plan_as_text(self)
+
+    def _repr_html_(self) -> str:
+        from streamgauge.runtime.plan.render import plan_as_html
+
+        return plan_as_html(self)
+
+
+def plan_pipeline(file: PipelineFile) -> Plan:
+    """Plan all releases of a file and its ad hoc releases.
+
+    Refusals are part of the plan, not raised.
+    """
+    acts = read_ledger_entries(file)
+    book = LedgerLog.read(acts, file.stream.unit)
+    file = add_adhoc_releases(file, book)
+    plans, refused = _plan_releases(file, book)
+    refused = refused or _check_sinks(file, acts)
+    changed = find_edits(file, plans, book)
+    before = _find_balance(book)
+    first = first_tick(file)
+    refused += _try_charges(file, plans, book, changed, first)
+    after = _find_balance(book)
+    hints = find_gaussian_hints([plan for plan in plans if plan.name in changed.new_releases], book)
+    told = tuple(forecast_release(plan, book, first, hints.get(plan.name, "")) for plan in plans)
+    notes = tuple(f"confirm {key}" for key in file.unconfirmed_keys)
+    if changed.new_releases and (refusal := find_memory_refusal(plans)):
+        refused.append(f"{file.path.name}: {refusal}")
+    if changed.new_releases:
+        lacking, missing = _check_source(file)
+        refused += lacking
+        notes += missing
+    return Plan(
+        file,
+        told,
+        (*refused, *changed.refusals),
+        changed,
+        (before[0], after[0]),
+        (before[1], after[1]),
+        notes,
+        needed_bytes(plans),
+        IntrusionCount.from_ledger_log(book, file.stream, read_tick(file)) if file.stream.pan_private else None,
+        tuple(growth_lines(plans)),
+        frozenset(name for name, entry in book.releases.items() if entry.column is not None),
+    )
+
+
+def _check_source(file: PipelineFile) -> tuple[list[str], tuple[str, ...]]:
+    """Return refusals by headers and schemas of the source, and a note if unreadable."""
+    stream, base = file.stream, file.path.parent
+    if not stream.source_facts.is_path:
+        return [], ()
+    try:
+        source = open_batch_source(stream, base) if stream.mode == "batch" else open_streaming_source(stream, base)
+        refusals = find_refusals(stream, islice(source.schemas(), MAX_FILES))
+    except SourceError as refusal:
+        return [], (str(refusal),)
+    return [f"{file.path.name}: {refusal}" for refusal in refusals], ()
+
+
+def _plan_releases(file: PipelineFile, ledger_log: LedgerLog) -> tuple[list[ReleasePlan], list[str]]:
+    plans, refused = [], []
+    for release in file.releases:
+        try:
+            plans.append(plan_as_charged(file, release, ledger_log))
+        except ValueError as refusal:
+            refused.append(str(refusal))
+    return plans, refused
+
+
+def _check_sinks(file: PipelineFile, acts: Sequence[LedgerEntry]) -> list[str]:
+    """Return refusals of CSV sinks with inconsistent columns or another header."""
+    refused = []
+    for sink in (each for each in file.sinks if each.facts.is_path or each.facts.is_console):
+        try:
+            open_sink(sink, file.path.parent, shapes=outline_schemas(file, acts, sink)).check_columns()
+        except SinkColumnsError as refusal:
+            refused.append(f"{file.path.name}: {refusal}")
+    return refused
+
+
+def _find_balance(ledger_log: LedgerLog) -> tuple[Loss | None, Loss | Remainder | None]:
+    return (
+        (None, None) if ledger_log.ledger is None else (ledger_log.ledger.spent_loss(), ledger_log.ledger.remainder())
+    )
+
+
+def first_tick(file: PipelineFile) -> int:
+    """Return the first tick of a new release."""
+    return 1 if file.stream.mode == "batch" else read_opened_tick(file) + 1
+
+
+def _try_charges(
+    file: PipelineFile, plans: Sequence[ReleasePlan], ledger_log: LedgerLog, changed: Edits, first: int
+) -> list[str]:
+    """Apply the charges of a run to a copy of the ledger, and return the refusals."""
+    refused = []
+
+    def refuse(what: str, refusal: ValueError) -> None:
+        told = exceeded_text(refusal) if isinstance(refusal, BudgetExceededError) else str(refusal)
+        refused.append(f"{file.path.name}: {what}: {told}")
+
+    try:
+        if ledger_log.ledger is None or changed.budget:
+            ledger_log.declare_budget(file.stream.budget)
+    except ValueError as refusal:
+        refuse("stream.budget", refusal)
+    ended = {name: read_last_released(file, name) for name in changed.ended_releases}
+    for name in sorted(ended, key=ended.__getitem__):  # a live release runs on by the clock of the start
+        last = compute_last_tick(file.stream, ledger_log.releases[name], file.stream.start, ended[name], first - 1)
+        ledger_log.end(name, max(ended[name], last))
+    try:
+        if ledger_log.ledger is not None:
+            ledger_log.charge_columns(file.stream.reports)
+    except ValueError as refusal:
+        refuse(describe_charge_key("stream.columns", file.stream.budget), refusal)
+    for plan in plans:
+        if plan.name in changed.new_releases and ledger_log.ledger is not None and is_charged(plan, ledger_log):
+            try:
+                ledger_log.charge(plan.name, plan, first)
+            except ValueError as refusal:
+                refuse(f"release {plan.name}", refusal)
+    return refused
+
+
+def is_charged(plan: ReleasePlan, ledger_log: LedgerLog) -> bool:
+    """Return whether the release, or the column of its reports, has a charge."""
+    return plan.query.report is None or plan.query.report.column in ledger_log.columns
+
+
+def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint: str = "") -> ReleaseForecast:
+    """Return the forecast of a planned release.
+
+    It begins at `first` unless it is charged already.
+    """
+    entry = ledger_log.latest_releases().get(plan.name)
+    begin, found = first if entry is None else entry.first, tuple(predict_errors(plan))
+    choices = tuple(_build_choice(plan, part, found) for part in plan.parts)
+    if hint:
+        choices = (replace(choices[0], hints=(*choices[0].hints, hint)), *choices[1:])
+    return ReleaseForecast(
+        plan.name,
+        plan.query.text,
+        plan.release.window,
+        plan.release.loss,
+        begin,
+        plan.last_tick(begin),
+        plan.groups,
+        plan.columns,
+        choices,
+        found,
+        plan.release.delta,
+        plan.release.requested_by,
+        _describe_alerts(plan),
+        None if plan.query.report is None else plan.query.report.column,
+        describe_contributions(plan.stream),
+    )
+
+
+def _describe_alerts(plan: ReleasePlan) -> tuple[str, ...]:
+    names = [aggregate.name for aggregate in plan.query.aggregates]
+    return tuple(alert.describe(names, plan.stream.tick, plan.release.window) for alert in plan.alerts)
+
+
+def _build_choice(plan: ReleasePlan, part: CounterPart, found: Sequence[ErrorPrediction]) -> PartChoice:
+    statistic = part.statistic
+    names = tuple(plan.query.aggregates[output.aggregate].name for output in part.outputs)
+    others = () if statistic.error_depends_on else tuple(_find_runners_up(part))
+    mechanism = describe_mechanism(statistic.counter)
+    certain = any(isfinite(error.half_width) for error in found if error.measure in names)
+    hints = (
+        *find_lost_events(statistic, plan.query),
+        *build_hints(statistic, certain=certain),
+        *find_crowding(plan, part),
+    )
+    told = (describe_dependence(statistic), _explain_choice(plan, part), hints)
+    return PartChoice(names, part.level, statistic.loss, mechanism, others[:MAX_RUNNERS_UP], *told)
+
+
+def _explain_choice(plan: ReleasePlan, part: CounterPart) -> str:
+    statistic, release = part.statistic, plan.release
+    if release.mechanism != AUTO or not isinstance(statistic, Count) or not statistic.error_depends_on:
+        return ""
+    return explain_choice(statistic, compute_expected(release, plan.query, part.level))
+
+
+def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:
+    """Yield the next best mechanisms, if errors do not depend on data."""
+    statistic = part.statistic
+    found = compare(
+        statistic.loss,
+        horizon=statistic.horizon,
+        window=statistic.window,
+        bound=statistic.tick_sensitivity,
+        unit=statistic.counter_unit,
+        pan_private=statistic.pan_private,
+        open_ticks=statistic.open_ticks,
+    )
+    chosen = statistic.linear_counter
+    own = chosen.rmse(found.ticks)
+    for each in found.candidates:
+        if not each.refusal and not is_like(each, chosen) and (part.measure.key is None or each.rmse >= own):
+            yield each.name, float(each.rmse / own)
+
+
+def is_like(candidate: Candidate, mechanism: Any) -> bool:
+    return candidate.mechanism is not None and candidate.mechanism == mechanism
+
+
+def describe_mechanism(mechanism: Any) -> str:
+    """Return the name of a mechanism with its own settings."""
+    own = {name: getattr(mechanism, name) for name in SHOWN_SETTINGS if getattr(mechanism, name, None)}
+    settings = ", ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in own.items())
+    return f"{type(mechanism).__name__}({settings})" if settings else type(mechanism).__name__

@@ -1,0 +1,311 @@
+"""A plan as text, as HTML for notebooks, and as JSON.
+
+In JSON, losses are exact fractions. Keys are only ever added.
+"""
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isfinite, isnan
+from typing import Any
+
+from streamgauge.config.rules import format_duration
+from streamgauge.config.settings import Stream
+from streamgauge.config.stream import describe_assumption, describe_contributions
+from streamgauge.config.windows import format_window
+from streamgauge.plan.aggregates.prediction import ErrorPrediction
+from streamgauge.privacy import Loss, Remainder
+from streamgauge.runtime.format import cost_text, groups_text, loss_text, ticks_text, unit_text
+from streamgauge.runtime.ledger.log import loss_as_json, reports_as_json
+from streamgauge.runtime.plan.limits import size_text
+from streamgauge.runtime.plan.plan import PartChoice, Plan, ReleaseForecast
+
+Rows = Sequence[Sequence[str]]
+MAX_SHOWN_RATIO = 10.0  # of the expected value
+MIN_SHOWN_BYTES = 2**20  # smaller sizes are not shown
+NUMBER_COLUMNS = ("tick", "std error", "95 % within", "relative")  # right-aligned columns
+
+HEADINGS = ("protects", "counts", "budget")  # shown for a plan in a notebook
+PRIVATE_MEMORY_TEXT = "private too: a look at it, at any moment, is within the budget"
+
+
+def plan_as_text(plan: Plan) -> str:
+    lines = [plan.file.path.name, *(f"  {name:<8}  {told}" for name, told in describe_stream(plan.file.stream))]
+    for release in plan.releases:
+        lines += [
+            "",
+            title(release, plan.file.stream),
+            *(f"  {line}" for line in describe_release(release, plan.file.stream)),
+        ]
+        lines += ["", *(f"  {line}" for line in format_table(error_rows(release.errors)))]
+    lines += ["", *format_table(ledger_rows(plan))]
+    for heading, told in sections(plan):
+        lines += ["", heading, *(f"  {line}" for line in told)]
+    return "\n".join(lines)
+
+
+def describe_stream(stream: Stream) -> list[tuple[str, str]]:
+    """Return the facts that apply to all releases."""
+    counts = describe_contributions(stream)
+    return [
+        ("protects", unit_text(stream.unit)),
+        *([("counts", counts)] if counts else []),
+        ("budget", budget_text(stream)),
+        ("ticks", f"of {format_duration(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
+        *([("memory", PRIVATE_MEMORY_TEXT)] if stream.pan_private else []),
+        *((name, f"local: {report}") for name, report in stream.reports.items()),
+        *([("plugins", f"{', '.join(stream.plugins)}: may see raw events")] if stream.plugins else []),
+    ]
+
+
+def budget_text(stream: Stream) -> str:
+    """Return the budget and its assumption."""
+    return ", ".join(filter(None, (loss_text(stream.budget), describe_assumption(stream))))
+
+
+def sections(plan: Plan) -> list[tuple[str, list[str]]]:
+    """Return the other non-empty sections, with their headings."""
+    told = [
+        ("memory", memory_lines(plan)),
+        ("changes since the last run", change_lines(plan)),
+        ("refused", list(plan.refusals)),
+        ("before it can run", list(plan.notes)),
+    ]
+    return [(heading, lines) for heading, lines in told if lines]
+
+
+def memory_lines(plan: Plan) -> list[str]:
+    """Return the memory of all releases, and the number of announced intrusions."""
+    lines = [f"all releases keep {size_text(plan.memory_bytes)}"] if plan.memory_bytes >= MIN_SHOWN_BYTES else []
+    return lines if plan.intrusions is None else [*lines, str(plan.intrusions), *plan.growth]
+
+
+def change_lines(plan: Plan) -> list[str]:
+    """Return the effects of an edit. A file that never ran has no edits."""
+    edits = plan.edits
+    if not (edits.continued_releases or edits.ended_releases or edits.budget):
+        return []
+    starts = {release.name: release.first for release in plan.releases}
+    lines = [f"{name} is new, and starts at tick {starts[name]:,}" for name in edits.new_releases if name in starts]
+    frees = plan.file.stream.unit.frees_unused_ticks
+    returns = "its budget returns for later ticks" if frees else "its budget does not return to anybody"
+    stays = "what its reports have lost stays lost"
+    lines += [f"{name} ends: {stays if name in plan.report_releases else returns}" for name in edits.ended_releases]
+    if edits.budget:
+        before, after = map(loss_text, edits.budget)
+        lines.append(f"the budget {before} becomes {after}: run --change-budget records it")
+    return lines
+
+
+def ledger_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Return the spent and remaining loss, before a run and after its charges."""
+    rows: list[tuple[str, ...]] = [("ledger", "spent", "left")]
+    for moment, spent, left in zip(("before", "after"), plan.spent, plan.remaining, strict=True):
+        whole = plan.file.stream.budget if left is None else left
+        rows.append((f"  {moment}", loss_text(spent), loss_text(whole)))
+    return rows
+
+
+def title(release: ReleaseForecast, stream: Stream) -> str:
+    cost = cost_text(release.loss, release.delta)
+    if release.column is not None:
+        cost = f"nothing beside the reports of {release.column}"
+    return f"{release.name}: {format_window(release.window, stream.tick)}, {cost}"
+
+
+def describe_release(release: ReleaseForecast, stream: Stream) -> list[str]:
+    """Return the query, its groups and ticks, its mechanisms and its alerts."""
+    groups = groups_text(release.groups, discovered=release.has_discovered_groups)
+    ticks = ticks_text(stream, release.first, release.last)
+    return [release.sql, f"{groups}, {ticks}", *choice_lines(release), *release.alerts]
+
+
+def choice_lines(release: ReleaseForecast) -> list[str]:
+    """Return the mechanism of each measure, with the relative errors of the next best."""
+    alike = list(dict.fromkeys(replace(choice, level=0) for choice in release.choices))
+    levels = len(release.choices) // len(alike)
+    each = f", at each of {levels} levels" if levels > 1 else ""
+    lines = []
+    for choice in alike:
+        lines.append(f"{', '.join(choice.measures)}: {choice.mechanism}, {loss_text(choice.loss)}{each}")
+        if choice.runners_up:
+            others = ", ".join(f"{name} x {ratio:.2f}" for name, ratio in choice.runners_up)
+            lines.append(f"  the next best and their errors: {others}")
+        if choice.reason:
+            lines.append(f"  {choice.reason}")
+        if choice.error_depends_on:
+            lines.append(f"  its error depends on {choice.error_depends_on}")
+        lines += [f"  {hint}" for hint in choice.hints]
+    return lines
+
+
+def error_rows(errors: Iterable[ErrorPrediction]) -> list[tuple[str, ...]]:
+    """Return a row per measure and tick, under a heading. A measure is named once."""
+    rows = [("measure", *NUMBER_COLUMNS, "")]
+    before = ""
+    for error in errors:
+        name, before = "" if error.measure == before else error.measure, error.measure
+        relative = "" if error.relative is None else relative_text(error.relative)
+        rows.append((name, f"{error.tick:,}", *_format_sizes(error), relative, error.note))
+    return _drop_empty_columns(rows)
+
+
+def relative_text(part: float) -> str:
+    """Return an error relative to the expected value, or that it is very large.
+
+    >>> relative_text(0.0213), relative_text(3e30)
+    ('± 2.1%', 'above ± 1,000%')
+    """
+    return f"± {part:.1%}" if part <= MAX_SHOWN_RATIO else f"above ± {MAX_SHOWN_RATIO:,.0%}"
+
+
+def _format_sizes(error: ErrorPrediction) -> tuple[str, str]:
+    """Return standard error and half width, or `-` if they depend on the data."""
+    if not isfinite(error.half_width):
+        return "-", "-"
+    if isnan(error.stddev):
+        return "", f"{error.half_width:,.4g}"
+    return f"{error.stddev:,.4g}", f"± {error.half_width:,.4g}"
+
+
+def _drop_empty_columns(rows: Rows) -> list[tuple[str, ...]]:
+    """Remove columns that are empty below their heading."""
+    kept = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return list(zip(*kept, strict=True))
+
+
+def format_table(rows: Rows) -> list[str]:
+    """Return the rows as lines of aligned columns, with numbers to the right."""
+    columns = []
+    for heading, *cells in zip(*rows, strict=True):
+        width = max(map(len, (heading, *cells)))
+        put = str.rjust if heading in NUMBER_COLUMNS else str.ljust
+        columns.append([put(cell, width) for cell in (heading, *cells)])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+
+
+def plan_as_html(plan: Plan) -> str:
+    """Return the plan for notebooks, with everything escaped."""
+    stream = plan.file.stream
+    about_all = "; ".join(f"{name} {text}" for name, text in describe_stream(stream) if name in HEADINGS)
+    parts = [f"<p><b>{_escape(plan.file.path.name)}</b>: {_escape(about_all)}</p>"]
+    for release in plan.releases:
+        parts.append(html_table(title(release, stream), error_rows(release.errors)))
+        parts.append("".join(f"<div>{_escape(line)}</div>" for line in choice_lines(release)))
+    parts.append(html_table("", ledger_rows(plan)))
+    for heading, told in sections(plan):
+        items = "".join(f"<li>{_escape(line)}</li>" for line in told)
+        parts.append(f"<p>{_escape(heading)}</p><ul>{items}</ul>")
+    return "".join(parts)
+
+
+def html_table(caption: str, rows: Rows) -> str:
+    heading, *others = ["".join(f"<td>{_escape(cell)}</td>" for cell in row) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in others)
+    named = f"<caption>{_escape(caption)}</caption>" if caption else ""
+    return f"<table>{named}<tr>{heading.replace('td>', 'th>')}</tr>{body}</table>"
+
+
+def _escape(text: str) -> str:
+    return html.escape(text.strip())
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    """Return the plan as JSON.
+
+    The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
+    delta, discovered, requested_by, alerts, column, contributions), columns of reports (column, protocol, loss,
+    on_repeat, reports_per_user, per_user), ledger (budget, before, after), edits (new_releases,
+    continued_releases, ended_releases, budget), refusals, notes, memory_bytes, intrusions (total, remaining;
+    null if none can be survived), plugins, unit (protects, contributions, assumption; null if there is none).
+    """
+    return {
+        "file": plan.file.path.name,
+        "releases": [release_as_json(release) for release in plan.releases],
+        "ledger": {
+            "budget": loss_as_json(plan.file.stream.budget),
+            "before": _ledger_as_json(plan.spent[0], plan.remaining[0]),
+            "after": _ledger_as_json(plan.spent[1], plan.remaining[1]),
+        },
+        "edits": {**_edits_as_json(plan), "budget": _budget_as_json(plan)},
+        "refusals": list(plan.refusals),
+        "notes": list(plan.notes),
+        "memory_bytes": plan.memory_bytes,
+        "intrusions": None if plan.intrusions is None else plan.intrusions.as_json(),
+        "columns": reports_as_json(plan.file.stream),
+        "plugins": list(plan.file.plugins),
+        "unit": {
+            "protects": unit_text(plan.file.stream.unit),
+            "contributions": describe_contributions(plan.file.stream) or None,
+            "assumption": describe_assumption(plan.file.stream) or None,
+        },
+    }
+
+
+def _edits_as_json(plan: Plan) -> dict[str, Any]:
+    edits = plan.edits
+    return {
+        "new_releases": list(edits.new_releases),
+        "continued_releases": list(edits.continued_releases),
+        "ended_releases": list(edits.ended_releases),
+    }
+
+
+def _budget_as_json(plan: Plan) -> dict[str, Any] | None:
+    if plan.edits.budget is None:
+        return None
+    before, after = map(loss_as_json, plan.edits.budget)
+    return {"before": before, "after": after}
+
+
+def _ledger_as_json(spent: Loss | None, left: Loss | Remainder | None) -> dict[str, Any]:
+    return {
+        "spent": None if spent is None else loss_as_json(spent),
+        "remaining": None if left is None else loss_as_json(left),
+    }
+
+
+def release_as_json(release: ReleaseForecast) -> dict[str, Any]:
+    """Return one release of a plan."""
+    return {
+        "name": release.name,
+        "sql": release.sql,
+        "window": release.window,
+        "loss": loss_as_json(release.loss),
+        "first_tick": release.first,
+        "last_tick": release.last,
+        "groups": release.groups,
+        "columns": list(release.columns),
+        "parts": [_choice_as_json(choice) for choice in release.choices],
+        "errors": [_error_as_json(error) for error in release.errors],
+        "delta": None if release.delta is None else str(release.delta),
+        "discovered": release.has_discovered_groups,
+        "requested_by": release.requested_by,
+        "alerts": list(release.alerts),
+        "column": release.column,
+        "contributions": release.contributions or None,
+    }
+
+
+def _choice_as_json(choice: PartChoice) -> dict[str, Any]:
+    others = [{"mechanism": name, "error_ratio": ratio} for name, ratio in choice.runners_up]
+    return {
+        "measures": list(choice.measures),
+        "level": choice.level,
+        "loss": loss_as_json(choice.loss),
+        "mechanism": choice.mechanism,
+        "runners_up": others,
+        "error_depends_on": choice.error_depends_on,
+        "reason": choice.reason,
+        "hints": list(choice.hints),
+    }
+
+
+def _error_as_json(error: ErrorPrediction) -> dict[str, Any]:
+    names = ("measure", "tick", "stddev", "half_width", "level", "relative", "note", "threshold")
+    return {name: to_finite(getattr(error, name)) for name in names}
+
+
+def to_finite(value: Any) -> Any:
+    """Return None for numbers that JSON cannot write."""
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,0 +1,76 @@
+"""Releases and charges, read from the store without its key and during a run."""
+
+from streamgauge.config.settings import PipelineFile
+from streamgauge.releases.release import Releases, TickRelease
+from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.runtime.publisher import build_schemas
+from streamgauge.runtime.session import OPENED_MARK
+from streamgauge.store.drivers import open_reader
+from streamgauge.store.errors import StoreNotFoundError
+from streamgauge.store.store import LedgerEntry
+
+
+class UnknownReleaseError(ValueError):
+    """A name without published releases."""
+
+
+def read_ledger_entries(file: PipelineFile) -> tuple[LedgerEntry, ...]:
+    """Return all ledger entries; none if the pipeline never ran."""
+    try:
+        with open_reader(file) as reader:
+            return reader.ledger_entries()
+    except StoreNotFoundError:
+        return ()
+
+
+def read_opened_tick(file: PipelineFile) -> int:
+    """Return the last tick that an event may have been counted in.
+
+    0 before the first run.
+    """
+    try:
+        with open_reader(file) as reader:
+            return max(reader.tick, int(reader.marks().get(OPENED_MARK, b"0")))
+    except StoreNotFoundError:
+        return 0
+
+
+def read_tick(file: PipelineFile) -> int:
+    """Return the last committed tick, 0 before the first."""
+    try:
+        with open_reader(file) as reader:
+            return reader.tick
+    except StoreNotFoundError:
+        return 0
+
+
+def read_last_released(file: PipelineFile, name: str) -> int:
+    """Return the last published tick of a release, 0 before the first."""
+    with open_reader(file) as reader:
+        return reader.last_released(name)
+
+
+def read_ledger_log(file: PipelineFile) -> LedgerLog:
+    return LedgerLog.read(read_ledger_entries(file), file.stream.unit)
+
+
+def read_releases(
+    file: PipelineFile, name: str | None, first: int = 1, last: int | None = None, contributions: str = ""
+) -> Releases:
+    """Return the published ticks of a release.
+
+    `name` may be None if there is only one release.
+    """
+    with open_reader(file) as reader:
+        shapes = build_schemas(reader.ledger_entries(), contributions)
+        shape = shapes[choose_release(tuple(shapes), name)]
+        rows = reader.releases(shape.release, first, last)
+        return Releases.from_releases(shape, [TickRelease.unpack(shape, payload) for _, payload in rows])
+
+
+def choose_release(names: tuple[str, ...], name: str | None) -> str:
+    if name is None and len(names) == 1:
+        return names[0]
+    if name not in names:
+        raise UnknownReleaseError(f"release must be one of {', '.join(names) or 'none so far'}, got {name}")
+    return str(name)

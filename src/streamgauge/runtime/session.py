@@ -1,0 +1,451 @@
+"""Start of a run: lock, key, store, edits, charges, sinks.
+
+Everything that can be refused is refused here, before any charge. The reasons are in the declarations or in the store,
+never in the data. Charges are committed before any noise is drawn. Releases are built before their charge is
+committed, so a charged release can run.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from streamgauge.config.settings import PipelineFile
+from streamgauge.config.stream import ARRIVAL_COLUMN, describe_contributions
+from streamgauge.noise.entropy import read_system_key
+from streamgauge.plan.planner import plan_release
+from streamgauge.records.source_schema import SourceSchema, find_refusal, find_refusals
+from streamgauge.releases.schema import base_name
+from streamgauge.runtime.adhoc.releases import (
+    AdHocRequestError,
+    DrainingReleases,
+    add_adhoc_releases,
+    compute_last_tick,
+    find_capacity_refusals,
+    find_count_refusals,
+    find_end_refusals,
+    find_name_refusals,
+    min_last_tick,
+    plan_ended_release,
+)
+from streamgauge.runtime.batches import Batches
+from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
+from streamgauge.runtime.format import loss_text
+from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
+from streamgauge.runtime.ledger.shares import check_share
+from streamgauge.runtime.options import Options
+from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
+from streamgauge.runtime.publisher import Publisher, build_schemas
+from streamgauge.runtime.release_run import DiscoveredRun, ReleaseRun, build_removals
+from streamgauge.runtime.resources import RunResources
+from streamgauge.runtime.rollback import Rollback, find_rollback
+from streamgauge.runtime.ticks import ReleaseSpans, closed_tick, newest_tick
+from streamgauge.store.encryption import SECRET_PART, overwrite
+from streamgauge.store.store import LedgerEntry
+
+FINGERPRINT_PART = "fingerprint"
+OPENED_MARK = "open_tick"  # last tick that an event may have been counted in; public, by the clock alone
+
+
+class RunRefusedError(ValueError):
+    """A run that must not start. The message gives the reason and the remedy."""
+
+
+@dataclass
+class RunSession:
+    """A run that is ready for its next tick."""
+
+    file: PipelineFile
+    options: Options
+    publisher: Publisher
+    ledger_log: LedgerLog
+    state: dict[str, bytes]  # at the start of the run
+    runs: list[ReleaseRun]
+
+    @property
+    def secret(self) -> bytes:
+        """Key of the user hashes. Drawn once per store."""
+        return self.state[SECRET_PART]
+
+    @property
+    def spans(self) -> ReleaseSpans:
+        """Tick ranges of the releases, by their plans.
+
+        Every record has a time, so the arrival column does not count as a column that a release reads.
+        """
+        return ReleaseSpans.from_tuples(
+            (run.first, run.last_tick, run.plan.query.columns - {ARRIVAL_COLUMN}) for run in self.runs
+        )
+
+    def warn_of_header(self, header: Sequence[str] | None) -> None:
+        """Warn the curator if a file after the charge lacks a declared column."""
+        if header is None or self.options.shares is None:
+            return
+        stream = self.file.stream
+        refusal = find_refusal(stream, SourceSchema.from_header(f"a file of {stream.source}", header))
+        if refusal is not None:
+            self.options.diagnose(f"warning: {refusal}")
+
+    def forget(self) -> None:
+        """Overwrite all state but the secret, in place.
+
+        Next to the current runs, their earlier state would be a second look at the same registers.
+        """
+        secret = self.secret
+        overwrite(self.state)
+        self.state.clear()
+        self.state[SECRET_PART] = secret
+
+    def close(self) -> None:
+        """Overwrite the state of the runs with pan_private = true.
+
+        The next runs are loaded from the store.
+        """
+        for run in self.runs:
+            run.forget()
+        if self.file.stream.pan_private:
+            overwrite(self.state)
+
+    @property
+    def fingerprint(self) -> bytes | None:
+        """Fingerprint of the charged batch source, once one was read."""
+        return self.state.get(FINGERPRINT_PART)
+
+
+@contextmanager
+def start_session(
+    file: PipelineFile, options: Options, fingerprint: bytes | None, schemas: Callable[[], Iterable[SourceSchema]]
+) -> Iterator[RunSession]:
+    """Open a run, and close all of it on every exit.
+
+    Args:
+        fingerprint: the fingerprint of a batch source.
+        schemas: reads the headers of the source, for a run that charges something.
+    """
+    if file.unconfirmed_keys:
+        left = ", ".join(file.unconfirmed_keys)
+        rule = "confirm must be empty before a run"
+        raise RunRefusedError(f"{file.path.name}: {rule}, got {left}: check each key, then delete it from the list")
+    if refusal := find_engine_refusal(options.memory):
+        raise RunRefusedError(f"{file.path.name}: {refusal}")
+    for release in (*file.releases, *(each.attributed_release for each in options.adhoc_releases)):
+        plan_release(file, release)  # refuses an unanswerable query before a store is created
+    with ExitStack() as stack:
+        holding = options.resources or stack.enter_context(RunResources(file))
+        run = SessionBuilder(file, options, holding, fingerprint, schemas).build()
+        stack.callback(run.close)
+        yield run
+
+
+class SessionBuilder:
+    """The steps between an open store and the first tick."""
+
+    def __init__(
+        self,
+        file: PipelineFile,
+        options: Options,
+        resources: RunResources,
+        fingerprint: bytes | None,
+        schemas: Callable[[], Iterable[SourceSchema]],
+    ) -> None:
+        self.options, self.resources, self.schemas = options, resources, schemas
+        self.publisher = resources.open_publisher(options.step)
+        self.store = self.publisher.store
+        self.fingerprint = fingerprint
+        self.ledger_log = LedgerLog.read(self.store.ledger_entries(), file.stream.unit)
+        self.file = self._add_adhoc_releases(file)
+        self.plans = [plan_as_charged(file, release, self.ledger_log) for release in self.file.releases]
+        self.state, self.runs = self.store.state(), list[ReleaseRun]()  # no refusal in __init__ after this line
+        unread = file.stream.is_read_once
+        self.is_source_missing = self.has_changed_source or unread  # True if the charged source is gone
+        self.buildable: dict[str, bool] = {}  # by ended release: True if it can be built
+        self.start_time = options.clock.now()  # time of the end commands of this start that have none of their own
+
+    @property
+    def draining_releases(self) -> DrainingReleases:
+        """Ended releases that still run.
+
+        Built on each access: a stored one would keep this builder alive, and with it the state at the start.
+        """
+        released, cut = self.store.last_released, self.options.force_end_releases
+        return DrainingReleases(
+            released,
+            self._try_build,
+            is_source_missing=self.is_source_missing,
+            force_ended=cut,
+            buildable=self.buildable,
+        )
+
+    def _add_adhoc_releases(self, file: PipelineFile) -> PipelineFile:
+        """Return the file with its running and its newly requested ad hoc releases."""
+        ended, cut = self.options.end_releases, self.options.force_end_releases
+        whole = add_adhoc_releases(file, self.ledger_log, ended=(*ended, *cut))
+        reasons = [reason for name in ended for reason in find_end_refusals(name, self.ledger_log)]
+        reasons += [reason for name in cut for reason in find_end_refusals(name, self.ledger_log, force=True)]
+        for each in self.options.adhoc_releases:
+            reasons += find_name_refusals(each.release.name, whole, self.ledger_log)
+            whole = replace(whole, releases=(*whole.releases, each.attributed_release))
+        if reasons:
+            raise AdHocRequestError(f"{file.path.name}: {'; '.join(reasons)}")
+        return whole
+
+    def _check_adhoc_releases(self) -> None:
+        """Reject requested releases that exceed the capacity next to the open releases."""
+        names = {each.release.name for each in self.options.adhoc_releases}
+        if names:
+            plans = [plan for plan in self.plans if plan.name in names]
+            over = self.options.finished_releases
+            reasons = list(find_capacity_refusals(plans, self.file, self.ledger_log, over))
+            reasons += find_count_refusals(self.options.adhoc_releases, self.file, self.ledger_log, over)
+            if reasons:
+                raise AdHocRequestError(f"{self.file.path.name}: {'; '.join(reasons)}")
+
+    def build(self) -> RunSession:
+        """Open the run. On failure, clear everything that was loaded for it."""
+        try:
+            return self._build_session()
+        except BaseException:
+            for run in self.runs:
+                run.forget()
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        """Overwrite the loaded state if memory can be seized."""
+        if self.file.stream.pan_private:
+            overwrite(self.state)
+
+    def _build_session(self) -> RunSession:
+        changed = find_edits(self.file, self.plans, self.ledger_log)
+        self._check_edits(changed)
+        self._check_adhoc_releases()
+        drawing, charged = list(self._find_running()), set(self.ledger_log.releases)
+        lost = self._find_rollback()
+        acts = self._declare_budget(changed)
+        acts += lost.recharge(self.ledger_log, drawing, new=False) + self._charge_releases(changed)
+        new = [name for name in self.ledger_log.open_releases() if name not in charged]
+        acts += lost.recharge(self.ledger_log, new, new=True) + lost.enter_lost_charges(self.ledger_log)
+        state = {**self._build_new_state(), **self._find_stale_state()}
+        self._build_runs()  # before the charge, so a release that cannot be built is never charged
+        if acts or state:
+            time = self._find_publish_time(self.options.clock.now())
+            self.publisher.commit(acts=[replace(act, time=time) for act in acts], state=state)
+        self._log_forced_ends(acts)
+        self._forget()
+        self.state = self.store.state()
+        self._write_sinks()
+        opened = RunSession(self.file, self.options, self.publisher, self.ledger_log, self.state, self.runs)
+        self.resources.has_run = True
+        self._report_backlog(opened)
+        self.options.on_spans(opened.spans)
+        self.options.step("session_opened")
+        return opened
+
+    def _report_backlog(self, session: RunSession) -> None:
+        """Report a backlog before the run is announced as open.
+
+        Clients that send events or requests would wait for long.
+        """
+        stream = self.file.stream
+        if stream.mode == "streaming" and self.runs:
+            due = closed_tick(stream, self.options.clock.now())
+            Batches(session, self.runs).report_backlog(self.store.tick, due)
+
+    def _find_rollback(self) -> Rollback:
+        """Return the rollback of the store with respect to newer copies.
+
+        There is none if the store was compared before and stayed open since.
+        """
+        if self.resources.has_run:
+            return Rollback()
+        return find_rollback(self.publisher, self.ledger_log, self.file.stream, self.options)
+
+    def _write_sinks(self) -> None:
+        """Write missing ticks to the sinks. Ad hoc releases are never written."""
+        self.publisher.schemas |= build_schemas(
+            self.ledger_log.ledger_entries, describe_contributions(self.file.stream)
+        )
+        asked = frozenset(
+            name for name, entry in self.ledger_log.latest_releases().items() if entry.requested_by is not None
+        )
+        for outlet in self.publisher.sink_cursors:
+            outlet.adhoc_releases = asked
+        self.publisher.catch_up()
+
+    @property
+    def first_new_tick(self) -> int:
+        """First tick of a new release; 1 for a batch file.
+
+        It is the next tick that no event can have been counted in, after the ticks of ended releases.
+        """
+        if self.file.stream.mode == "batch":
+            return 1
+        return max(self.newest_tick, self.ledger_log.last_end_tick) + 1
+
+    @property
+    def newest_tick(self) -> int:
+        """Last tick that an event may have been counted in."""
+        return max(self.store.tick, int(self.store.marks().get(OPENED_MARK, b"0")))
+
+    @property
+    def has_changed_source(self) -> bool:
+        known = self.state.get(FINGERPRINT_PART)
+        return known is not None and self.fingerprint is not None and known != self.fingerprint
+
+    def _check_edits(self, changed: Edits) -> None:
+        reasons = list(changed.refusals)
+        if changed.budget and not self.options.change_budget:
+            before, after = map(loss_text, changed.budget)
+            reasons.append(f"budget must stay {before}, got {after}: run --change-budget records the change")
+        if self.has_changed_source and not self.options.recharge_source:
+            reasons.append("source must stay as it was charged, got a change: run --recharge-source charges it again")
+        own = set(changed.new_releases) - {each.release.name for each in self.options.adhoc_releases}
+        if own and (refusal := find_memory_refusal(self.plans)):  # charged releases continue if they can
+            reasons.append(refusal)
+        if not reasons and (own or self.has_changed_source):
+            reasons += find_refusals(self.file.stream, self.schemas())
+        if reasons:
+            raise RunRefusedError(f"{self.file.path.name}: {'; '.join(reasons)}")
+
+    def _declare_budget(self, changed: Edits) -> list[LedgerEntry]:
+        """Return the entry of the budget that the charges of this start must fit."""
+        if self.ledger_log.ledger is None or changed.budget:
+            return [self.ledger_log.declare_budget(self.file.stream.budget)]
+        return []
+
+    def _charge_releases(self, changed: Edits) -> list[LedgerEntry]:
+        """Return the ledger entries of a new or edited file.
+
+        A charge that exceeds the budget leaves no trace.
+        """
+        acts = self._stop_draining() + [
+            self._end_release(name) for name in sorted(changed.ended_releases, key=self.store.last_released)
+        ]
+        if self.has_changed_source:
+            acts += self._charge_editions(changed)
+        asked = {plan.name: plan for plan in self.plans}
+        acts += self.ledger_log.charge_columns(self.file.stream.reports)
+        acts += [
+            self.ledger_log.charge(name, asked[name], self._find_first_tick(name)) for name in changed.new_releases
+        ]
+        for each in self.options.adhoc_releases:
+            check_share(self.ledger_log, each.requested_by, each.share)
+        return acts + self.ledger_log.pin(self._collect_blocks())
+
+    def _log_forced_ends(self, acts: Sequence[LedgerEntry]) -> None:
+        """Log the releases that ended at once.
+
+        A release that cannot run on ends so even if no command requested it.
+        """
+        for act in acts:
+            if act.kind == "force_end" or (act.kind == "end" and not act.body.get("is_draining")):
+                self.options.note(f"release {act.body['release']} cannot run on, so it ends where it is")
+
+    def _find_running(self) -> dict[str, ChargedRelease]:
+        """Return the open releases and the ended ones that still run.
+
+        Releases whose last tick is published are excluded.
+        """
+        asked, entries = self.draining_releases, self.ledger_log.open_releases()
+        left = {name: entry for name, entry in entries.items() if not asked.is_complete(entry)}
+        ended = asked.find_incomplete(self.ledger_log.releases).items()
+        return left | {name: entry for name, entry in ended if asked.can_drain(entry)}
+
+    def _find_first_tick(self, name: str) -> int:
+        """Return the first tick of a new release.
+
+        Behind a server, an ad hoc release begins by the time at which its charge becomes visible.
+        """
+        by_clock = name in {each.release.name for each in self.options.adhoc_releases}
+        return max(self.first_new_tick, newest_tick(self.file.stream, self._find_visible_time()) + 1 if by_clock else 0)
+
+    def _end_release(self, name: str) -> LedgerEntry:
+        """End a release at the tick that the clock gives, or at once if it cannot run on."""
+        released, entry, stream = (self.store.last_released(name), self.ledger_log.releases[name], self.file.stream)
+        if not self.draining_releases.can_drain(entry):
+            return self.ledger_log.end(name, min_last_tick(stream, entry, released, self.newest_tick))
+        heard = self.options.end_times.get(base_name(name)) or self._find_publish_time(self.start_time)
+        last = max(released, compute_last_tick(stream, entry, heard, released, self.newest_tick))
+        return self.ledger_log.end(name, last, is_draining=True)
+
+    def _find_publish_time(self, moment: int) -> int:
+        """Return the time at which readers learn of a commit.
+
+        That is at once, unless a server delays it.
+        """
+        return moment if self.options.find_publish_time is None else self.options.find_publish_time(moment)
+
+    def _stop_draining(self) -> list[LedgerEntry]:
+        """Stop ended releases that cannot run on.
+
+        Their state is removed now, and they never run again.
+        """
+        left = self.draining_releases.find_incomplete(self.ledger_log.releases)
+        return [
+            self.ledger_log.stop_draining(name)
+            for name, entry in left.items()
+            if not self.draining_releases.can_drain(entry)
+        ]
+
+    def _find_visible_time(self) -> int:
+        """Return the time at which readers see a commit of now.
+
+        If it does not matter, return a time before all ticks.
+        """
+        departs, stream = self.options.find_publish_time, self.file.stream
+        if departs is None or stream.mode == "batch":
+            return stream.start - stream.allowed_earliness - stream.tick
+        return departs(self.options.clock.now())
+
+    def _charge_editions(self, changed: Edits) -> list[LedgerEntry]:
+        """End the releases of a changed source, and charge them again under new names.
+
+        A changed source counts as another source.
+        """
+        asked = {plan.name: plan for plan in self.plans}
+        acts = []
+        for name in [name for name in self.ledger_log.open_releases() if base_name(name) in changed.continued_releases]:
+            acts.append(self._end_release(name))
+            base, _, edition = name.partition("@")
+            acts.append(self.ledger_log.charge(f"{base}@{int(edition or 1) + 1}", asked[base], self.first_new_tick))
+        return acts
+
+    def _collect_blocks(self) -> dict[str, str]:
+        used = {name for plan in self.plans for name in plan.query.lookups}
+        blocks = {name: self.file.blocks[name] for name in ("stream", "source")}
+        blocks |= {f"lookup.{name}": self.file.blocks[f"lookup.{name}"] for name in used}
+        return blocks | {f"release.{plan.name}": plan.block for plan in self.plans}
+
+    def _build_new_state(self) -> dict[str, bytes | None]:
+        """Return the state parts that are written for a new store or a changed source."""
+        fresh: dict[str, bytes | None] = {} if SECRET_PART in self.state else {SECRET_PART: read_system_key()}
+        if self.fingerprint is not None and self.state.get(FINGERPRINT_PART) != self.fingerprint:
+            fresh[FINGERPRINT_PART] = self.fingerprint
+        return fresh
+
+    def _find_stale_state(self) -> dict[str, None]:
+        """Return removals of the state of releases that no longer run.
+
+        These have published all their ticks, or have ended and do not run on.
+        """
+        return build_removals(self.state, self._find_running())
+
+    def _build_runs(self) -> None:
+        """Build the running releases, each at its next tick."""
+        for entry in self._find_running().values():
+            self.runs.append(self._build_run(entry))
+
+    def _try_build(self, entry: ChargedRelease) -> None:
+        """Build a run to find out whether that is possible."""
+        self._build_run(entry).forget()
+
+    def _build_run(self, entry: ChargedRelease) -> ReleaseRun:
+        name, noise = entry.name, self.options.noise
+        plans = {plan.name: plan for plan in self.plans}
+        plan = plans.get(base_name(name)) or plan_ended_release(self.file, entry, self.ledger_log)
+        kind = ReleaseRun if plan.query.key is None else DiscoveredRun
+        if f"run/{name}/0" in self.state:
+            run = kind.load(plan, name, entry.first, self.state, noise)
+        else:
+            run = kind.start(plan, name, entry.first, noise)
+        run.end_tick = entry.end_tick
+        return run

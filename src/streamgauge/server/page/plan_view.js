@@ -1,0 +1,47 @@
+// A plan: the cost, the remaining budget, and the predicted error.
+
+import { el } from "./dom.js";
+import { lossText, rounded } from "./numbers.js";
+
+const LONG = 60; // letters; longer texts have a line of their own
+
+/** Refusals in the words of the server, without the name of its file. */
+export function buildRefusal(reasons, file = "") {
+  return el("div", { class: "refusal", role: "alert" }, el("b", {}, "Refused. "), "Nothing was charged.",
+    el("ul", {}, reasons.map((reason) => el("li", {}, file && reason.startsWith(`${file}: `) ? reason.slice(file.length + 2) : reason))));
+}
+
+export function buildPlan({ release, refusals: reasons = [], remaining_budget: left, remaining_share: share }, file) {
+  if (reasons.length) return buildRefusal(reasons, file);
+  const facts = release && [
+    ["Costs", release.column ? `nothing beside the reports of ${release.column}` : lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
+    ["Your share after it", share && lossText(share)],
+    ["All of the budget after it", left && lossText(left)],
+    ["Groups", String(release.groups)],
+    ["Counts", release.contributions],
+    ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
+    ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
+    ["Alerts", release.alerts.join("; ")],
+    ["Chosen", joinUnique(release.parts, "reason")],
+    ["Its error depends on", joinUnique(release.parts, "error_depends_on")],
+    ["Mind", joinUnique(release.parts.flatMap((part) => part.hints.map((hint) => ({ hint }))), "hint")],
+  ].filter(([, text]) => text);
+  return el("div", {},
+    facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", { class: text.length > LONG ? "long" : null }, el("dt", {}, name), el("dd", {}, text)))),
+    release && errors(release.errors));
+}
+
+/** Texts of the parts, each once. */
+const joinUnique = (parts, what) => [...new Set(parts.map((part) => part[what]).filter((text) => text))].join("; ");
+
+function errors(found) {
+  const head = ["Measure", "At its tick", "Standard error", "± 95 %", ""];
+  const rows = found.map((error) => el("tr", {},
+    el("th", { scope: "row" }, error.measure), el("td", { class: "n" }, error.tick.toLocaleString("en-GB")),
+    el("td", { class: "n" }, number(error.stddev)), el("td", { class: "n" }, number(error.half_width)), el("td", { class: "hint" }, error.note)));
+  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Predicted errors" },
+    el("table", {}, el("caption", {}, "Predicted errors for one group"),
+      el("thead", {}, el("tr", {}, head.map((text, i) => el("th", { scope: "col", class: i && i < 4 ? "n" : null }, text)))), el("tbody", {}, rows)));
+}
+
+const number = (value) => (value === null ? "unknown" : rounded(value, value));

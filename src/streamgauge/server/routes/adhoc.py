@@ -1,0 +1,222 @@
+"""Requests of analysts: plan, add and end releases.
+
+**Privacy.** Plans, costs and refusals follow from declarations and the ledger. To add a release, the run stops
+and resumes, and the duration of that depends on data. So the reply leaves by the clock (`command_schedule`)
+when the ledger shows the charge, and plans use the published ledger. A plan begins by the clock, since the open
+tick of the store would show that events arrived. Failures of the run become a state, without their text.
+
+Two replies leave at once: the server stops, and the run catches up. The second depends on the clock when it
+begins, and on the duration of the work when it ends (docs/limits.md). Plans use processor time of the run. So
+one plan is made at a time, and their number is bounded (`adhoc.max_plans_per_minute`).
+
+**Promise.** A request that waits for the run uses no thread. Planning has one thread with a short queue
+(`MAX_WAITING_PLANS`), so readers never wait for analysts. A repeated request for a charged release, or for an
+end, gets the first reply again, since a reply may be lost. While the run catches up, requests to add or end a
+release return 503 `catching_up`. When the server stops, waiting requests get a reply, too.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from streamgauge.config.errors import PipelineFileError
+from streamgauge.privacy import Loss, Remainder
+from streamgauge.runtime.adhoc.planning import (
+    AdHocPlan,
+    AdHocRelease,
+    check_text_lengths,
+    find_same_request,
+    parse_adhoc_release,
+    plan_adhoc,
+    remaining_share,
+)
+from streamgauge.runtime.ledger.log import LedgerLog, loss_as_json
+from streamgauge.runtime.plan.plan import ReleaseForecast
+from streamgauge.runtime.plan.render import release_as_json
+from streamgauge.runtime.ticks import next_start_tick
+from streamgauge.server.commands import (
+    CatchingUpError,
+    CommandRefusedError,
+    KeyUnavailableError,
+    NotRunningError,
+    RunStoppingError,
+)
+from streamgauge.server.http.auth import Person, Role, find_person, require_role
+from streamgauge.server.http.bodies import read_json_object
+from streamgauge.server.http.errors import HttpError, build_retry_error
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.routes.events import build_catching_up_error, check_caught_up
+from streamgauge.server.routes.ledger import PublicLedger
+from streamgauge.server.runner import Runner
+
+MAX_WAITING_PLANS = 64  # requests that may wait for the planning thread
+Result = TypeVar("Result")
+NO_RUN_MESSAGE = "the run must be active to accept commands, got one that is not"
+CLOCK_MARGIN_SECONDS = 0.01  # a clock that is slewed may be behind the one that wakes us
+
+
+class AdHocRoutes:
+    """Routes of analysts."""
+
+    def __init__(self, runner: Runner, ledger: PublicLedger, limits: Limits) -> None:
+        self.runner, self.ledger, self.limits = runner, ledger, limits
+        self.now, self.find_publish_time, self.find_reply_time = (
+            runner.now,
+            ledger.find_publish_time,
+            ledger.command_schedule.find_reply_time,
+        )
+        self._limiter, self._plan_count = CapacityLimiter(1), 0
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/plan", require_role(Role.ANALYST, self.plan_release), methods=["POST"]),
+            Route("/api/releases", require_role(Role.ANALYST, self.add_release), methods=["POST"]),
+            Route("/api/releases/{name}", require_role(Role.ANALYST, self.end_release), methods=["DELETE"]),
+        ]
+
+    async def plan_release(self, request: Request) -> Response:
+        """Return the predicted cost and error of a release; spend nothing."""
+        asked, person = await self._parse_release(request)
+        with self._count_plan(person):
+            return JSONResponse(plan_as_json(await self._compute_plan(asked)))
+
+    async def add_release(self, request: Request) -> Response:
+        """Charge a release and start it."""
+        asked, person = await self._parse_release(request)
+        with self._count_plan(person):
+            if known := await self._find_charged(asked):
+                return build_charged_reply(known)
+            planned = await self._compute_plan(asked)
+        if planned.plan is None or planned.refusals:
+            raise build_refused_error(planned.refusals)
+        try:
+            await self.run_command(person, self.runner.submit_release, asked, person.share)
+        except HttpError:
+            if known := await self._find_charged(asked):  # by an earlier request whose client disconnected
+                return build_charged_reply(known)
+            raise
+        return build_charged_reply(await self._find_charged(asked) or planned.plan)
+
+    async def end_release(self, request: Request) -> Response:
+        """End a requested release: an analyst's own, or any for the curator."""
+        name, person = request.path_params["name"], find_person(request)
+        entry = (await self._load_ledger()).latest_releases().get(name)
+        if name in {release.name for release in self.runner.file.releases}:
+            raise build_refused_error([f"release must be a requested one, got {name}, which is in the file"])
+        if entry is None or entry.requested_by is None:
+            raise HttpError(404, "not_found", "release must be a requested one, got another")
+        if person.role < Role.CURATOR and person.name != entry.requested_by:
+            raise HttpError(403, "wrong_role", "release must be one's own to be ended, got another's")
+        if entry.end_tick is None:
+            await self.run_command(person, self.runner.submit_end, name)
+        return JSONResponse({"release": name, "is_ended": True})
+
+    async def compute_remaining(self, person: Person) -> Loss | Remainder | None:
+        """Return the rest of a client's share, for a release that begins now."""
+        if person.share is None or person.name is None:
+            return None
+        book, first = await self._load_ledger(), next_start_tick(self.runner.file.stream, self.now())
+        return await self._run_in_thread(remaining_share, book, person.name, person.share, first)
+
+    @contextmanager
+    def _count_plan(self, person: Person) -> Iterator[None]:
+        """Count a plan while it lasts; refuse one too many."""
+        if self._plan_count >= MAX_WAITING_PLANS:
+            raise build_retry_error("busy", f"plans that wait must be at most {MAX_WAITING_PLANS}, got one more")
+        self.limits.count_plan(person.client)
+        self._plan_count += 1
+        try:
+            yield
+        finally:
+            self._plan_count -= 1
+
+    async def _parse_release(self, request: Request) -> tuple[AdHocRelease, Person]:
+        body, person = await read_json_object(request), find_person(request)
+        try:
+            file = self.runner.file
+            release = check_text_lengths(parse_adhoc_release(body, file.stream, file.server.adhoc_max_groups))
+        except PipelineFileError as bad:
+            raise HttpError(422, "bad_release", str(bad)) from None
+        return AdHocRelease(release, person.name or "curator", person.share), person
+
+    async def _compute_plan(self, asked: AdHocRelease) -> AdHocPlan:
+        book, first = (
+            await self._load_ledger(),
+            next_start_tick(self.runner.file.stream, self.find_reply_time(self.now())),
+        )
+        over = await self._run_in_thread(self.runner.find_finished)
+        planning = partial(plan_adhoc, self.runner.file, asked, ledger_log=book, first=first, finished=over)
+        return await self._run_in_thread(planning)
+
+    async def _find_charged(self, asked: AdHocRelease) -> ReleaseForecast | None:
+        """Return the release if it is charged already."""
+        return await self._run_in_thread(find_same_request, self.runner.file, asked, await self._load_ledger())
+
+    async def _load_ledger(self) -> LedgerLog:
+        """Return the ledger that is published by now. Callers must not change it."""
+        return await self._run_in_thread(self.ledger.load_ledger)
+
+    async def _run_in_thread(self, act: Callable[..., Result], *told: Any) -> Result:
+        """Run a function in the one thread of analysts."""
+        return await to_thread.run_sync(act, *told, limiter=self._limiter)
+
+    async def run_command(self, person: Person, submit: Callable[..., Future[Result]], *told: Any) -> Result:
+        """Run a command that interrupts the run; its reply leaves by the clock."""
+        check_caught_up(self.runner, str(CatchingUpError()))
+        self.limits.count_command(person.client)
+        heard: int | None = self.find_reply_time(self.now())
+        try:
+            return await asyncio.shield(asyncio.wrap_future(submit(*told)))
+        except CommandRefusedError as refusal:
+            raise build_refused_error(refusal.reasons) from None
+        except KeyUnavailableError as away:
+            raise build_retry_error("key_unavailable", str(away), seconds=10) from None
+        except CatchingUpError as behind:
+            heard = None
+            raise build_catching_up_error(str(behind)) from None
+        except RunStoppingError:
+            heard = None
+            raise build_retry_error("not_running", NO_RUN_MESSAGE, seconds=10) from None
+        except NotRunningError:
+            raise build_retry_error("not_running", NO_RUN_MESSAGE, seconds=10) from None
+        finally:
+            now = self.now()
+            if heard is not None:
+                await asyncio.sleep((max(heard, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
+
+
+def build_refused_error(reasons: Any) -> HttpError:
+    told = [str(reason) for reason in reasons]
+    return HttpError(409, "release_rejected", "; ".join(told), extra={"reasons": told})
+
+
+def build_charged_reply(plan: ReleaseForecast) -> Response:
+    """Return the reply with a release as it was charged."""
+    href = f"/api/releases/{plan.name}"
+    return JSONResponse({"release": release_as_json(plan), "href": href}, 201, headers={"Location": href})
+
+
+def plan_as_json(planned: AdHocPlan) -> dict[str, Any]:
+    return {
+        "release": None if planned.plan is None else release_as_json(planned.plan),
+        "refusals": list(planned.refusals),
+        "remaining_budget": optional_loss_as_json(planned.remaining_budget),
+        "remaining_share": optional_loss_as_json(planned.remaining_share),
+    }
+
+
+def optional_loss_as_json(loss: Loss | Remainder | None) -> dict[str, str] | None:
+    return None if loss is None else loss_as_json(loss)
+
+
+def share_text(share: Fraction | None) -> str | None:
+    return None if share is None else str(share)

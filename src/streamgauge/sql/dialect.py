@@ -1,0 +1,247 @@
+"""Allow-list of the dialect: nodes of the parsed tree, and the parts of each.
+
+Privacy
+    A node that is not listed here is refused before any other processing, with a reason that depends on the
+    text of the query alone. So nothing that could read, sleep, draw, raise or see more than one record (a
+    subquery, a window, an ORDER BY) ever reaches the engine. The text is bounded in words before it is
+    parsed, and the tree in depth, so that a hostile text costs the parser little.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.sql.functions import SCALAR_FUNCTIONS, Functions, find_function, load_functions
+
+Node = exp.Expr
+DATE_PARTS: dict[type[Node], str] = {
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.Month: "month",
+    exp.Quarter: "quarter",
+    exp.Year: "year",
+    exp.DayOfWeek: "dow",
+    exp.DayOfWeekIso: "isodow",
+    exp.Week: "week",
+    exp.WeekOfYear: "week",
+    exp.DayOfYear: "doy",
+}
+UNARY_NODES: tuple[type[Node], ...] = (
+    exp.Paren,
+    exp.Neg,
+    exp.Not,
+    exp.Abs,
+    exp.Floor,
+    exp.Ceil,
+    exp.Lower,
+    exp.Upper,
+    *DATE_PARTS,
+)
+BINARY_NODES: tuple[type[Node], ...] = (
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Mod,
+    exp.And,
+    exp.Or,
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Is,
+    exp.Nullif,
+)
+ALLOWED_PARTS: dict[type[Node], set[str]] = {
+    **{node: {"this"} for node in UNARY_NODES},
+    **{node: {"this", "expression"} for node in BINARY_NODES},
+    exp.Select: {"expressions", "from_", "joins", "where", "group"},
+    exp.From: {"this"},
+    exp.Table: {"this", "alias"},
+    exp.TableAlias: {"this"},
+    exp.Join: {"this", "on", "using", "side", "kind"},
+    exp.Where: {"this"},
+    exp.Group: {"expressions", "rollup"},
+    exp.Rollup: {"expressions"},
+    exp.Alias: {"this", "alias"},
+    exp.Column: {"this", "table"},
+    exp.Identifier: {"this", "quoted"},
+    exp.Literal: {"this", "is_string"},
+    exp.Boolean: {"this"},
+    exp.Null: set(),
+    exp.Star: set(),
+    exp.Distinct: {"expressions"},
+    exp.Div: {"this", "expression", "typed", "safe"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.Between: {"this", "low", "high"},
+    exp.In: {"this", "expressions"},
+    exp.Case: {"this", "ifs", "default"},
+    exp.If: {"this", "true", "false"},
+    exp.Coalesce: {"this", "expressions"},
+    exp.Least: {"this", "expressions", "ignore_nulls"},
+    exp.Greatest: {"this", "expressions", "ignore_nulls"},
+    exp.Round: {"this", "decimals"},
+    exp.Cast: {"this", "to"},
+    exp.TryCast: {"this", "to", "safe"},
+    exp.DataType: {"this"},
+    exp.Extract: {"this", "expression"},
+    exp.Var: {"this"},
+    exp.Anonymous: {"this", "expressions"},
+}
+REFUSAL_REASONS: dict[str, str] = {
+    "subquery": "a release reads the stream once: subqueries are refused",
+    "window": "window functions see other events: choose the window of the release instead",
+    "filter": "FILTER is refused: use WHERE, or CASE inside the aggregate",
+    "having": "HAVING would tell which groups exist: filter the releases instead",
+    "order": "ORDER BY is refused: groups come in the order they were declared in",
+    "limit": "LIMIT is refused: every group is released at every tick",
+    "offset": "OFFSET is refused: every group is released at every tick",
+    "with_": "WITH is refused: a release is one SELECT",
+    "distinct": "DISTINCT is read only as COUNT(DISTINCT column)",
+    "union": "UNION is refused: make two releases",
+    "star": "* is read only as COUNT(*): name the columns",
+    "cube": "CUBE is refused: ROLLUP, or one release for each grouping",
+    "groupingsets": "GROUPING SETS are refused: ROLLUP, or one release for each grouping",
+    "ilike": "ILIKE is refused: use LOWER(column) LIKE pattern",
+    "intdiv": "// is refused: use FLOOR(a / b)",
+    "percentilecont": "QUANTILE_CONT is refused: use QUANTILE(expression, q)",
+    "placeholder": "parameters are refused: write the literal",
+    "parameter": "parameters are refused: write the literal",
+    "into": "INTO is refused: a release writes to its sinks",
+}
+
+
+MAX_SQL_CHARS = 32_768  # characters
+MAX_TOKENS = 4096  # words and signs: two lists of a thousand values
+MAX_TOKEN_DEPTH = 32  # nested parentheses and CASEs, and signs in a row
+MAX_TREE_DEPTH = 80  # a sum of as many terms
+
+
+def parse_select(sql: str, functions: Functions | None = None) -> exp.Select:
+    """Return the tree of a query. Every node is on the list.
+
+    Args:
+        functions: Aggregate functions that may be called; the built-in ones if none are given.
+    """
+    _check_text(sql)
+    statements = [statement for statement in _parse_statements(sql) if statement is not None]
+    if len(statements) != 1:
+        raise InvalidReleaseError(f"sql must be one SELECT, got {len(statements)} statements")
+    (statement,) = statements
+    _check_tree(statement, load_functions() if functions is None else functions)
+    if not isinstance(statement, exp.Select):
+        raise InvalidReleaseError(f"sql must be a SELECT, got {statement.key.upper()}")
+    return statement
+
+
+def _parse_statements(sql: str) -> list[Node | None]:
+    try:
+        return sqlglot.parse(sql, read="duckdb")
+    except ParseError as error:
+        what = error.errors[0] if error.errors else {}
+        told = what.get("description", "syntax error").partition(" for <")[0].rstrip(".").lower()
+        where = f"line {what.get('line')}, column {what.get('col')}"
+        raise InvalidReleaseError(f"sql cannot be read: {told} ({where})") from None
+
+
+def _check_text(sql: str) -> None:
+    if len(sql) > MAX_SQL_CHARS:
+        raise InvalidReleaseError(f"sql must be at most {MAX_SQL_CHARS} characters, got {len(sql)}")
+    if "\0" in sql or any("\ud800" <= sign <= "\udfff" for sign in sql):
+        raise InvalidReleaseError("sql must be without the character NUL and without halves of characters")
+    try:
+        tokens = sqlglot.tokenize(sql, read="duckdb")
+    except SqlglotError:
+        raise InvalidReleaseError("sql cannot be read: a quote or comment is not closed") from None
+    if len(tokens) > MAX_TOKENS:
+        raise InvalidReleaseError(f"sql must be at most {MAX_TOKENS} words and signs, got {len(tokens)}")
+    _check_beginning(tokens)
+    if max(_measure_depths(tokens), default=0) > MAX_TOKEN_DEPTH:
+        raise InvalidReleaseError(f"sql must be nested at most {MAX_TOKEN_DEPTH} deep")
+
+
+def _check_beginning(tokens: Sequence[Token]) -> None:
+    """Reject other statements before parsing: the parser prints text of unknown ones."""
+    for before, token in pairwise([None, *tokens]):
+        begins = before is None or before.token_type is TokenType.SEMICOLON
+        if token is not None and begins and token.token_type not in STATEMENT_STARTS:
+            raise InvalidReleaseError(
+                explain_refusal(token.text.lower()) if before is None else "sql must be one SELECT, got more"
+            )
+
+
+STATEMENT_STARTS = {TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN, TokenType.SEMICOLON}
+
+
+OPENING_TOKENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+CLOSING_TOKENS = {TokenType.R_PAREN, TokenType.END}  # the dialect has no brackets, so they are never closed
+SIGN_TOKENS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+
+
+def _measure_depths(tokens: Iterable[Token]) -> Iterator[int]:
+    """Yield the depth that a parser would have after each token, before it parses."""
+    depth = signs = 0
+    for token in tokens:
+        depth += (token.token_type in OPENING_TOKENS) - (token.token_type in CLOSING_TOKENS)
+        signs = signs + 1 if token.token_type in SIGN_TOKENS else 0
+        yield depth + signs
+
+
+def _check_tree(root: Node, functions: Functions) -> None:
+    """Check all nodes, without recursion: a hostile tree may be deep."""
+    waiting: list[tuple[Node, int]] = [(root, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > MAX_TREE_DEPTH:
+            raise InvalidReleaseError(f"sql must be at most {MAX_TREE_DEPTH} operations deep: use IN, or fewer terms")
+        _check_node(node, functions)
+        waiting += [(child, depth + 1) for child in node.iter_expressions()]
+
+
+def _check_node(node: Node, functions: Functions) -> None:
+    function = find_function(node, functions)
+    allowed = ALLOWED_PARTS.get(type(node), None if function is None else function.parts)
+    if allowed is None:
+        raise InvalidReleaseError(explain_refusal(node.key))
+    for part, value in node.args.items():
+        if value and part not in allowed:
+            own = f"{node.key.upper()} with {part.strip('_').replace('_', ' ').upper()} is not in the dialect"
+            raise InvalidReleaseError(explain_refusal(part) if isinstance(node, exp.Select) else own)
+    if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
+        raise InvalidReleaseError(f"{node.key.upper()} needs more operands")
+    if isinstance(node, exp.Select) and node.parent is not None:
+        raise InvalidReleaseError(REFUSAL_REASONS["subquery"])
+    if isinstance(node, exp.Star | exp.Distinct) and not isinstance(node.parent, exp.Count):
+        raise InvalidReleaseError(REFUSAL_REASONS[node.key])
+    if isinstance(node, exp.Anonymous) and function is None and str(node.this).lower() not in SCALAR_FUNCTIONS:
+        raise InvalidReleaseError(
+            f"function {node.this} is not in the dialect{suggest_name(str(node.this), list_function_names(functions))}"
+        )
+
+
+def list_function_names(functions: Functions) -> list[str]:
+    """Return all function names of the dialect, of the parser or of a package."""
+    known = {exp.FUNCTION_BY_NAME[name.upper()] for name in functions if name.upper() in exp.FUNCTION_BY_NAME}
+    nodes = [node for node in {*ALLOWED_PARTS, *known} if issubclass(node, exp.Func)]
+    return sorted({*functions, *(name.lower() for node in nodes for name in node.sql_names())})
+
+
+def explain_refusal(key: str) -> str:
+    return REFUSAL_REASONS.get(key, f"{key.strip('_').upper()} is not in the dialect (see docs/sql.md)")
+
+
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return a suggestion for an unknown name."""
+    names = list(names)
+    close = get_close_matches(name, names, 1) or get_close_matches(name.lower(), [n.lower() for n in names], 1)
+    return f", did you mean {close[0]}?" if close else ""

@@ -1,0 +1,79 @@
+"""Checked SELECT: public groups, bounded aggregates, total DuckDB expressions."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from streamgauge.config.settings import Label
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """Column of groups, with all its labels."""
+
+    name: str
+    labels: tuple[Label, ...]
+    code: str  # SQL: the number of the label, or NULL for events that are dropped
+    text: str | None = None  # SQL: the label itself, if it is a text
+    nullable: bool = False  # true if an event may have none of the labels
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """Column with discovered groups. Its texts are secret until they are published."""
+
+    name: str
+    sql: str  # VARCHAR, or NULL for events that are dropped
+    max_groups: int  # groups of a release
+
+
+@dataclass(frozen=True)
+class Value:
+    """Bounded number that an event counts for."""
+
+    sql: str  # a finite DOUBLE, or NULL
+    lower: Fraction | None
+    upper: Fraction | None
+    step: Fraction | None  # its natural grid, if it has one
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes that COUNT(DISTINCT column) counts: whole numbers below a public one.
+
+    Reports may be vectors.
+    """
+
+    sql: str  # BIGINT or NULL; VARCHAR for a vector
+    universe: int  # 0 for vectors
+    column: str
+    report_bytes: int = 0  # bytes of a report
+    is_hashed: bool = False  # cells of a hash table, which values may share
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One output column."""
+
+    name: str
+    kind: str  # a word for clients
+    value: Value | None = None  # None for COUNT(*)
+    codes: Codes | None = None
+    arguments: tuple[Fraction, ...] = ()  # constants after the first argument
+    function: Any = field(default=None, compare=False, repr=False)  # a `plan.aggregates.function.AggregateFunction`
+
+
+@dataclass(frozen=True)
+class Query:
+    """Checked SELECT."""
+
+    text: str  # canonical
+    groups: tuple[GroupColumn, ...]
+    levels: tuple[int, ...]  # number of group columns on each level: ROLLUP (a, b) is (2, 1, 0)
+    aggregates: tuple[Aggregate, ...]
+    where: str | None  # SQL: BOOLEAN; events are dropped if it is NULL or false
+    columns: frozenset[str]  # of the stream
+    lookups: frozenset[str]
+    key: KeyColumn | None = None  # instead of groups, on one level: 1
+    report: Codes | None = None  # codes of a column of reports, whose values are the only groups

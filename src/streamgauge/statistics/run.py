@@ -1,0 +1,373 @@
+"""Run of a statistic: events in, estimates out, one tick at a time or many.
+
+The order in a tick: columns are read item by item. The contributions of users are bounded,
+across groups and before any filter. Events outside the declared groups are dropped. The statistic determines
+the increment of each event. The exact vector goes to the counter. Nothing here raises,
+logs or refuses because of events: only types, shapes and settings can be wrong.
+
+A run is a single thread of releases (see `streamgauge.continual.run`). It has the run of its counter and
+the statistic's own memory. Both are saved and loaded together.
+
+A linear counter gives arrays, under noise whose law the claim knows. A counter that adapts to its data gives
+`AdaptiveRelease`, which states its own error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgauge.adaptive import AdaptiveRelease
+from streamgauge.adaptive.estimate import combine_releases
+from streamgauge.continual import HorizonExceededError, LinearMechanism, Run
+from streamgauge.continual.run import NOT_OPEN_MESSAGE, NOT_RERANDOMIZABLE_MESSAGE, ExclusiveState, parse_integers
+from streamgauge.continual.state_io import BlankNoise
+from streamgauge.continual.validation import check_whole
+from streamgauge.noise import Ints, Noise, NoiseSum
+from streamgauge.noise.coerce import Floats
+from streamgauge.statistics.estimate import TickNoises
+from streamgauge.statistics.events import Column, Domain, EventColumns, sort_by_tick, to_column
+from streamgauge.statistics.run_state import RunState, pack_run, unpack_run
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, sum_increments
+from streamgauge.statistics.user_bounds import UserContributions
+
+
+@dataclass(frozen=True, eq=False)
+class CounterOutput:
+    """Sums of a counter: one row per tick, one column per place of the vector."""
+
+    sums: Floats
+    noises: Sequence[NoiseSum]  # noise of each tick's sums, if the counter is linear
+    release: AdaptiveRelease | None = None  # the whole release, if the counter adapts
+
+    @classmethod
+    def from_step(cls, counter: Run[Any, Any], vector: Ints) -> "CounterOutput":
+        """Return the output of one tick, with the noise after announced intrusions."""
+        drawn = counter.step(vector)
+        if isinstance(drawn, AdaptiveRelease):
+            return cls(drawn.value[None], (), combine_releases([drawn], np.stack))
+        return cls(np.asarray(drawn, np.float64)[None], [counter.noise()])
+
+    @classmethod
+    def from_pieces(cls, counter: Run[Any, Any], fed: Sequence[Any]) -> "CounterOutput":
+        """Return the output of the newest ticks, with the noise that the claim states."""
+        claim = counter.mechanism
+        drawn = claim.join_releases(fed)
+        if isinstance(claim, LinearMechanism):
+            ticks = len(drawn)
+            return cls(np.asarray(drawn, np.float64), TickNoises(claim, counter.tick - ticks + 1, ticks))
+        return cls(drawn.value, (), drawn)
+
+    @classmethod
+    def empty(cls, counter: Run[Any, Any]) -> "CounterOutput":
+        """Return the output of no ticks."""
+        return cls.from_pieces(counter, [counter.feed(np.zeros((0, counter.width), np.int64))])
+
+
+R = TypeVar("R")
+CHUNK_PLACES = 2**22  # places of the vectors that are added up at once
+
+
+class EventRun(ExclusiveState[RunState], Generic[R]):
+    """Running statistic, from `statistic.start()` or `statistic.load(saved)`."""
+
+    def __init__(self, statistic: Statistic[R], width: int, domain: Domain | None, state: RunState) -> None:
+        super().__init__(state)
+        self.statistic = statistic
+        self._identity = statistic.identity()
+        self.width = width
+        self.domain = domain
+
+    @classmethod
+    def create(
+        cls, statistic: Statistic[R], width: int, groups: Sequence[Any] | None, noise: Noise | None
+    ) -> "EventRun[R]":
+        check_whole("width", width)
+        domain = None if groups is None else Domain.from_labels("groups", groups)
+        wide = int(width) if domain is None else len(domain)
+        if width not in (1, wide):
+            raise ValueError(f"width must be the number of groups ({wide}), got {width}")
+        memory = statistic.initial_memory(wide)
+        counter = statistic.counter.start(statistic.vector_size(wide, memory), noise)
+        public = statistic.counter.start(wide, BlankNoise()) if statistic.has_public_counts else None
+        users = UserContributions.from_unit(statistic.unit) if statistic.bounds_users else None
+        return cls(statistic, wide, domain, RunState(counter, public, memory, users))
+
+    @classmethod
+    def load(cls, statistic: Statistic[R], saved: bytes, noise: Noise | None) -> "EventRun[R]":
+        return cls(statistic, *unpack_run(statistic, saved, noise))
+
+    @property
+    def tick(self) -> int:
+        """Number of ticks so far."""
+        with self._locked() as held:
+            return held.counter.tick
+
+    @property
+    def record(self) -> dict[str, int]:
+        """Record of accesses to the state: announced intrusions, and saved copies."""
+        with self._locked() as held:
+            return held.counter.record
+
+    def step(self, values: Any = None, *, groups: Any = None, users: Any = None) -> R:
+        """Process the events of one tick, a column per input; return the release."""
+        events = self._read_events({"values": values, "groups": groups, "users": users})
+        with self._exclusive(self._check_next_tick) as held:
+            return self._step_events(held, events)
+
+    def feed(self, values: Any = None, *, ticks: Any, until: int, groups: Any = None, users: Any = None) -> Any:
+        """Process the events of all ticks up to `until`.
+
+        `ticks` is a column too, counted from 1. Events of closed ticks, or after `until`, are dropped. Returns the same
+        as so many steps, one row per tick.
+        """
+        check_whole("until", until, least=0)
+        when = to_column("ticks", ticks)
+        if when.dtype.kind in "mMUS":
+            raise ValueError(f"ticks must be whole numbers, counted from 1, got {when.dtype}")
+        events = self._read_events({"values": values, "groups": groups, "users": users, "ticks": when})
+        with self._exclusive(partial(self._check_last_tick, until)) as held:
+            before = held.counter.tick
+            rows, events = sort_by_tick(events, when, before, until)
+            if until == before:
+                return self.statistic.empty_release(self._build_noisy_sums(held, CounterOutput.empty(held.counter)))
+            if self.statistic.HAS_MEMORY or held.users is not None or held.counter.has_extra_noise:
+                return self._feed_by_tick(held, events, rows, until - before)
+            return self._feed_block(held, events, rows, until - before)
+
+    def step_totals(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> R:
+        """Process one tick's exact vector from elsewhere: (channels, width) integers.
+
+        The caller must ensure that one unit moves the vectors by no more than the claim's `tick_sensitivity`. Under
+        `Tick(N)`, any excess is cut off here. `counts` are the numbers of events, if public.
+        """
+        self._check_totals(counts)
+        vector = self._to_vector("totals", totals, self.statistic.channels)
+        known = None if counts is None else self._to_vector("counts", counts, 1)[None]
+        with self._exclusive(self._check_next_tick) as held:
+            return self._release_vector(held, self.statistic.clip_vector(vector), known)
+
+    def feed_totals(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Any:
+        """Process the exact vectors of many ticks, (ticks, channels, width).
+
+        See `step_totals`. Returns the same as so many steps, one row per tick.
+        """
+        self._check_totals(counts)
+        vectors = self._to_tick_rows("totals", totals, self.statistic.channels)
+        known = None if counts is None else self._to_tick_rows("counts", counts, 1)
+        if known is not None and len(known) != len(vectors):
+            raise ValueError(f"counts must be of {len(vectors)} ticks, got {len(known)}")
+        with self._exclusive(partial(self._check_next_ticks, len(vectors))) as held:
+            if not len(vectors):
+                return self.statistic.empty_release(self._build_noisy_sums(held, CounterOutput.empty(held.counter)))
+            if held.counter.has_extra_noise:
+                rows = range(len(vectors))
+                return self.statistic.join_releases([self._release_row(held, vectors, known, row) for row in rows])
+            return self._release_rows(held, vectors, known)
+
+    def add_partial(self, totals: npt.ArrayLike) -> None:
+        """Add part of the open tick's exact vector. `step_totals` closes the tick.
+
+        The last call has the rest of the vector. This is for claims with `open_ticks=True`. See `step_totals` for
+        the requirements on vectors.
+        """
+        vector = self._to_vector("totals", totals, self.statistic.channels)
+        if not self.statistic.open_ticks:
+            raise TypeError(NOT_OPEN_MESSAGE)
+        with self._exclusive(self._check_next_tick) as held:
+            held.counter.add_partial(vector)
+
+    def step_keys(self, keys: Any, counts: npt.ArrayLike) -> R:
+        """Process one tick's keys with their numbers of events, counted elsewhere.
+
+        This is for statistics that discover keys, in a run of one group, with one event or one tick as unit:
+        contributions of users are not bounded here. A text that is not a key, or has no events, is dropped.
+        """
+        rows = self.statistic.read_columns(keys)[0]
+        numbers = self._check_key_counts(rows, counts)
+        there = np.fromiter((key is not None for key in rows.tolist()), np.bool_, len(rows)) & (numbers > 0)
+        with self._exclusive(self._check_next_tick) as held:
+            vector = self.statistic.vector_from_keys(rows[there], numbers[there], held.memory)
+            self._widen(held, len(vector))
+            return self._release_vector(held, vector, None)
+
+    def _check_key_counts(self, rows: Column, counts: npt.ArrayLike) -> Ints:
+        statistic = self.statistic
+        if statistic.bounds_users or statistic.max_tick_events is not None or self.width > 1:
+            raise ValueError("keys must be given as events where units are bounded or grouped, got counts")
+        numbers = parse_integers("counts", counts)
+        if numbers.shape != (len(rows),):
+            raise ValueError(f"counts must be one for each of {len(rows)} keys, got {numbers.shape}")
+        return numbers
+
+    def _widen(self, held: RunState, size: int) -> None:
+        """Add new columns for keys that were remembered for the first time."""
+        if size > held.counter.width:
+            held.counter.widen(size - held.counter.width)
+
+    def _release_row(self, held: RunState, vectors: Ints, known: Ints | None, row: int) -> R:
+        counts = None if known is None else known[row : row + 1]
+        return self._release_vector(held, self.statistic.clip_vector(vectors[row]), counts)
+
+    def _release_rows(self, held: RunState, vectors: Ints, known: Ints | None) -> Any:
+        """Release piece by piece, so that memory besides the sums stays bounded."""
+        piece = max(1, CHUNK_PLACES // vectors.shape[1])
+        parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
+        drawn = CounterOutput.from_pieces(held.counter, [held.counter.feed(self._clip_vectors(part)) for part in parts])
+        return self.statistic.release(self._build_noisy_sums(held, drawn, self._public_counts(held, known)))
+
+    def _clip_vectors(self, vectors: Ints) -> Ints:
+        """Clip each tick by itself, if ticks are units."""
+        if self.statistic.max_tick_events is None:
+            return vectors
+        return np.stack([self.statistic.clip_vector(vector) for vector in vectors])
+
+    def _check_totals(self, counts: npt.ArrayLike | None) -> None:
+        if self.statistic.HAS_MEMORY:
+            raise ValueError("totals must be those of a statistic without memory, got another: give it events")
+        if (counts is None) == self.statistic.has_public_counts:
+            raise ValueError("counts must be given just where they are public, got the contrary")
+        self.statistic.check_clipping()
+
+    def _to_tick_rows(self, name: str, numbers: npt.ArrayLike, channels: int) -> Ints:
+        """Return whole numbers by tick and channel. The channel axis may be absent if one."""
+        whole = parse_integers(name, numbers)
+        shapes = [(channels, self.width), (self.width,)][: 1 if channels > 1 else 2]
+        if whole.shape[1:] not in shapes:
+            raise ValueError(f"{name} must be of shape (ticks, {channels}, {self.width}), got {whole.shape}")
+        return whole.reshape(len(whole), channels * self.width)
+
+    def _to_vector(self, name: str, numbers: npt.ArrayLike, rows: int) -> Ints:
+        """Return whole numbers by channel and group, or one row if there is one channel."""
+        whole = parse_integers(name, numbers)
+        if whole.shape != (rows, self.width) and (rows > 1 or whole.shape != (self.width,)):
+            raise ValueError(f"{name} must be of shape ({rows}, {self.width}), got {whole.shape}")
+        return whole.reshape(-1)
+
+    def noise(self) -> NoiseSum:
+        """Return the noise of every sum of the newest release, in its units.
+
+        Announced intrusions are included.
+        """
+        with self._locked() as held:
+            return held.counter.noise().scale(self.statistic.scale)
+
+    def save(self) -> bytes:
+        """Return the whole state, with secrets. `statistic.load` continues from it, once."""
+        with self._locked() as held:
+            return pack_run(self.statistic, self._identity, self.width, self.domain, held)
+
+    def intrude(self) -> Any:
+        """Announce an intrusion: add noise, reveal the counter's state, add noise."""
+        refusal = self.statistic.counter.intrusion_refusal()
+        if refusal:
+            raise TypeError(refusal)
+        with self._exclusive() as held:
+            return held.counter.intrude()
+
+    def rerandomize(self) -> None:
+        """Replace open registers by released values and fresh draws, after a lost save."""
+        if not self.statistic.open_ticks:
+            raise TypeError(NOT_RERANDOMIZABLE_MESSAGE)
+        with self._exclusive() as held:
+            held.counter.rerandomize()
+
+    def _read_events(self, columns: dict[str, Any]) -> EventColumns:
+        why = self.statistic.users_reason
+        if columns["users"] is None and why and has_columns(columns):
+            raise ValueError(f"users must be given, {why}, got None")
+        if columns["groups"] is None and self.width > 1 and has_columns(columns):
+            raise ValueError(f"groups must be given in a run of {self.width} groups, got None")
+        return EventColumns.from_columns(self.statistic, columns, self.domain, self.width)
+
+    def _check_next_tick(self, held: RunState) -> None:
+        self._check_next_ticks(1, held)
+
+    def _check_next_ticks(self, ticks: int, held: RunState) -> None:
+        self._check_last_tick(held.counter.tick + ticks, held)
+
+    def _check_last_tick(self, tick: int, held: RunState) -> None:
+        """Reject a tick in the past or after the horizon, before any change."""
+        horizon = self.statistic.last_tick
+        if tick < held.counter.tick:
+            raise ValueError(f"until must not be before the run's tick {held.counter.tick}, got {tick}")
+        if horizon is not None and tick > horizon:
+            raise HorizonExceededError(f"tick must be at most the horizon {horizon}, got {tick}")
+
+    def _step_events(self, held: RunState, events: EventColumns) -> R:
+        if held.users is not None:
+            events = events.select(held.users.admit_events(events.users))
+        events = self.statistic.admit_events(events.select(events.groups >= 0), held.memory)
+        marks = self._build_increments(held, events, np.zeros(len(events.groups), np.int64))
+        size = self.statistic.vector_size(self.width, held.memory)
+        self._widen(held, size)
+        counts = self._count_events(held, events.groups[marks.events], 1)
+        return self._release_vector(held, sum_increments(marks, size), counts)
+
+    def _feed_by_tick(self, held: RunState, events: EventColumns, rows: Ints, ticks: int) -> Any:
+        """Process tick by tick, if one tick depends on the memory of another."""
+        ends = np.searchsorted(rows, np.arange(ticks + 1))
+        parts = [np.arange(ends[i], ends[i + 1]) for i in range(ticks)]
+        return self.statistic.join_releases([self._step_events(held, events.select(part)) for part in parts])
+
+    def _feed_block(self, held: RunState, events: EventColumns, rows: Ints, ticks: int) -> R:
+        """Process all ticks at once, added up in pieces, so that memory stays bounded."""
+        size = held.counter.width
+        inside = events.groups >= 0
+        events, rows = events.select(inside), rows[inside]
+        piece = max(1, CHUNK_PLACES // size)
+        fed, counts = [], []
+        for first in range(0, max(1, ticks), piece):
+            count = min(piece, ticks - first)
+            begin, end = np.searchsorted(rows, [first, first + count])
+            part, own = events.select(np.arange(begin, end)), rows[begin:end] - first
+            marks = self._build_increments(held, part, own)
+            of = own[marks.events]
+            fed.append(held.counter.feed(sum_increments(marks, size, of, count)))
+            known = self._count_events(held, part.groups[marks.events] + of * self.width, count)
+            counts.append(self._public_counts(held, known))
+        drawn = CounterOutput.from_pieces(held.counter, fed)
+        return self.statistic.release(self._build_noisy_sums(held, drawn, np.concatenate(counts)))
+
+    def _build_increments(self, held: RunState, events: EventColumns, rows: Ints) -> Increments:
+        """Return the increments of events, of only the first if a tick is the unit."""
+        marks = self.statistic.build_increments(events.rows, events.groups, self.width, held.memory)
+        most = self.statistic.max_tick_events
+        return marks if most is None else marks.select(find_first_of_rows(rows[marks.events], most))
+
+    def _count_events(self, held: RunState, places: Ints, count: int) -> Ints | None:
+        """Return the exact numbers of events, if they are public."""
+        if held.public is None:
+            return None
+        return np.bincount(places, minlength=count * self.width).reshape(count, self.width)
+
+    def _public_counts(self, held: RunState, counts: Ints | None) -> Floats:
+        if held.public is None or counts is None:
+            return np.zeros((0, self.width))
+        return np.asarray(held.public.feed(counts), np.float64)
+
+    def _release_vector(self, held: RunState, vector: Ints, counts: Ints | None) -> R:
+        """Return the release of one tick."""
+        drawn = CounterOutput.from_step(held.counter, vector)
+        told = self._build_noisy_sums(held, drawn, self._public_counts(held, counts))
+        return self.statistic.select_first(self.statistic.release(told))
+
+    def _build_noisy_sums(self, held: RunState, output: CounterOutput, counts: Floats | None = None) -> NoisySums:
+        """Return the noisy sums of the newest ticks."""
+        known = np.zeros((0, self.width)) if counts is None else counts
+        return NoisySums(output.sums, output.noises, self.width, held.memory, known, output.release)
+
+    def __repr__(self) -> str:
+        return f"<run of {self.statistic!r}, width {self.width}>"
+
+
+def has_columns(columns: dict[str, Any]) -> bool:
+    return any(value is not None for value in columns.values())
+
+
+def find_first_of_rows(rows: Ints, most: int) -> Ints:
+    """Return the indices of the first `most` items of every row. Rows are in order."""
+    return np.flatnonzero(np.arange(len(rows)) - np.searchsorted(rows, rows) < most)

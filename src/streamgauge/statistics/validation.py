@@ -1,0 +1,130 @@
+"""Checks of every statistic at construction, and of its required declarations."""
+
+from dataclasses import fields
+from fractions import Fraction
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamgauge.adaptive import AdaptiveMechanism
+from streamgauge.continual import LinearMechanism, Mechanism
+from streamgauge.continual.choice import parse_window
+from streamgauge.noise import Grid
+from streamgauge.privacy import Approx, Pure, Zcdp
+from streamgauge.privacy.rationals import parse_rational
+from streamgauge.statistics.mechanism_config import to_config
+
+if TYPE_CHECKING:
+    from streamgauge.statistics.statistic import Statistic
+
+MAX_SEARCHED_PLACES = 2**11  # places of a grid for which a divisor of 1 is sought
+MIN_GRID_PLACES = 2**8  # minimum places of a grid without a declared step
+PUBLIC_REASON = "declare it: it must be public, since one that is read off the data tells of the data"
+
+
+class UndeclaredSettingError(ValueError):
+    """A missing setting that only a person can declare public."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name} must be declared ({what}), got None; {PUBLIC_REASON}")
+
+
+def require_declared(name: str, value: Any, what: str) -> Any:
+    """Return the value; reject None."""
+    if value is None:
+        raise UndeclaredSettingError(name, what)
+    return value
+
+
+def check_statistic(statistic: "Statistic[Any]") -> None:
+    """Reject settings that no statistic can have. The counter rejects the rest."""
+    if not isinstance(statistic.loss, Pure | Zcdp | Approx):
+        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {statistic.loss!r}")
+    _convert_plain(statistic)
+    if not isinstance(getattr(statistic.unit, "ticks", None), int):
+        raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")
+    if statistic.mechanism is not None:
+        _check_linear(statistic, to_config(statistic.mechanism).mechanism)
+    if statistic.pan_private and statistic.EXACT_MEMORY:
+        name, why = type(statistic).__name__, statistic.EXACT_MEMORY
+        raise ValueError(f"pan_private must be False for {name} ({why}), got True")
+    if statistic.open_ticks and not statistic.pan_private:
+        raise ValueError("pan_private must be True where ticks are open, got False")
+    if statistic.open_ticks and (statistic.max_tick_events is not None or statistic.has_public_counts):
+        why = "a tick is cut off, or counted, as a whole"
+        raise ValueError(f"open_ticks must be False where {why}, got True")
+    if statistic.pan_private and statistic.bounds_users:
+        raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")
+
+
+def _check_linear(statistic: "Statistic[Any]", mechanism: type[Mechanism[Any, Any]]) -> None:
+    """Reject an adaptive counter: most statistics need noise of a known law."""
+    if not statistic.CAN_ADAPT and not issubclass(mechanism, LinearMechanism):
+        kind = type(statistic).__name__
+        raise ValueError(f"mechanism must be linear for {kind}, got {mechanism.__name__}")
+
+
+def _convert_plain(statistic: "Statistic[Any]") -> None:
+    """Convert NumPy integers to Python's; reject switches that are not booleans."""
+    claim: Any = statistic  # a dataclass, as all claims are
+    for field in fields(claim):
+        value = getattr(statistic, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(statistic, field.name, value.item())
+        elif isinstance(field.default, bool) and not isinstance(value, bool):
+            raise ValueError(f"{field.name} must be True or False, got {value!r}")
+
+
+def build_window_settings(window: str, claim: Any) -> dict[str, Any]:
+    """Return a window as settings of a named mechanism."""
+    kind, wanted, size = parse_window(window)
+    names = {field.name for field in fields(claim)}
+    if issubclass(claim, AdaptiveMechanism):
+        return _build_adaptive_window(window, kind, claim, names)
+    other = names & {"window", "half_life", "exponent"} - {wanted}
+    if (wanted and wanted not in names) or (not wanted and other):
+        raise ValueError(f"mechanism must be one that answers {window!r}, got {claim.__name__}")
+    return {wanted: size} if wanted else {}
+
+
+def _build_adaptive_window(
+    window: str, kind: str, claim: type[AdaptiveMechanism[Any]], names: set[str]
+) -> dict[str, Any]:
+    """Return the window of an adaptive mechanism, in the words that it accepts."""
+    if kind not in claim.WINDOWS:
+        known = " or ".join(claim.WINDOWS)
+        got = f"{claim.__name__}, which answers {known}"
+        raise ValueError(f"mechanism must be one that answers {window!r}, got {got}")
+    return {"window": window} if "window" in names else {}
+
+
+def build_value_grid(lower: Any, upper: Any, step: Any, places: int = MIN_GRID_PLACES) -> Grid:
+    """Return the grid of declared bounds.
+
+    Without a step, it is one that divides both bounds and 1, and has enough places.
+
+    >>> build_value_grid(35, 42, None).step
+    Fraction(1, 64)
+    """
+    low = parse_rational(require_declared("lower", lower, "the least value that an event counts for"), "lower")
+    high = parse_rational(require_declared("upper", upper, "the largest value that an event counts for"), "upper")
+    if low >= high:
+        raise ValueError(f"upper must be above lower, got {upper} and {lower}")
+    return Grid(low, high, parse_rational(step, "step") if step is not None else find_even_step(low, high, places))
+
+
+def find_even_step(low: Fraction, high: Fraction, places: int) -> Fraction:
+    """Return the largest common divisor of both bounds and 1, halved as needed.
+
+    It is halved until the grid has `places` places, so that whole numbers are on the grid. If the grid is then too fine
+    to be useful, 1 is left out.
+    """
+    whole = low.denominator * high.denominator
+    bounds = gcd(low.numerator * high.denominator, high.numerator * low.denominator)
+    step = Fraction(gcd(bounds, whole), whole)
+    if (high - low) / step > MAX_SEARCHED_PLACES:
+        step = Fraction(bounds, whole)
+    while (high - low) / step < places:
+        step /= 2
+    return step

@@ -1,0 +1,269 @@
+"""The durable store: state, ledger, source position and releases of a tick in one transaction.
+
+`Store` has the rules of a commit: the order of its steps, keys that die, head, hash chain. Rows and key slots are
+behind `StoreBacking` (SQLite in a folder by default).
+
+**Promise.** A commit is complete or absent, whatever kills it. After it returned, it is on stable storage, and no
+earlier state can be decrypted any more from the files and the curator's key. A release and tick has one value
+for ever. A store that is not as it was committed is refused when it is opened (`integrity`).
+Proof: the backing's transaction covers every row. `encryption` shows that the key of the committed state is there,
+and no other.
+
+If `commit` raises before its transaction is committed, nothing has changed and the store can be used. If
+committing itself fails, the outcome is unknown: a disk may fail after it wrote. The store then refuses further
+commits, and its state is not read, since its keys may be of the state before. Open it again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from streamgauge.interfaces import (
+    MAX_ENTRY,
+    EntryRow,
+    MarkRow,
+    PartRow,
+    StepHook,
+    StoreBacking,
+    StoreDriver,
+    ignore_step,
+)
+from streamgauge.memory import wipe
+from streamgauge.store.encryption import SealingKey, overwrite_keys, seal_part
+from streamgauge.store.errors import StoreUnwritableError
+from streamgauge.store.hash_chain import Row
+from streamgauge.store.head import Head, open_head, seal_head
+from streamgauge.store.integrity import check_history, decrypt_parts
+from streamgauge.store.keys import Key
+from streamgauge.store.reader import SQLITE, VISIBLE_MARK, LedgerEntry, StoreReader, Trace, mark_checksum
+
+__all__ = ["COMMIT_STEPS", "LedgerEntry", "Row", "Store", "StoreReader", "Trace"]
+
+CREATE_STEPS = ("creation_begun", "first_slot_written", "store_created")
+COMMIT_STEPS = ("commit_begun", "rows_written", "slot_written", "transaction_committed", "slot_destroyed")
+EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Store(StoreReader):
+    """A store that is open for commits, for one thread at a time and not across a fork."""
+
+    def __init__(self, folder: Path, backing: StoreBacking, key: Key, steps: StepHook) -> None:
+        super().__init__(folder, backing)
+        self._backing = backing
+        self._key: Key | SealingKey = key
+        self._steps = steps
+        self._head, self._keys = open_head(backing, key)
+        self._uncertain = False
+
+    @classmethod
+    def open_writer(
+        cls, folder: Path, key: Key, *, create: bool, steps: StepHook = ignore_step, driver: StoreDriver = SQLITE
+    ) -> "Store":
+        """Open and check a store; if there is none and `create` is true, create it."""
+        with ExitStack() as undone:
+            backing = driver.open_writer(folder, create=create)
+            undone.callback(backing.close)
+            if not backing.exists:
+                create_store(backing, key, steps)
+            backing.check()
+            check_history(backing)
+            store = cls(folder, backing, key, steps)
+            store._settle()
+            undone.pop_all()
+        return store
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if this object can write the state and cannot read it."""
+        return isinstance(self._key, SealingKey)
+
+    def seal(self) -> None:
+        """Wipe all keys, the curator's too, so that process and disk together cannot decrypt the state.
+
+        After this, a commit with any state must have all of it.
+        """
+        if isinstance(self._key, Key):
+            overwrite_keys(self._keys)
+            secret = self._key.secret
+            self._key, self._keys = self._key.to_sealing_key(), {}
+            wipe(secret)
+
+    def state(self) -> dict[str, bytes]:
+        """Return all parts of the state, decrypted. The caller may wipe them (`encryption.overwrite`)."""
+        if self.is_sealed:
+            raise ValueError("store must be opened again for its state to be read, got one that is sealed")
+        self._refuse_uncertain()
+        return dict(decrypt_parts(self._backing, self._head.identity, self._keys))
+
+    def commit(
+        self,
+        *,
+        tick: int | None = None,
+        released: Sequence[Row] = (),
+        acts: Sequence[LedgerEntry] = (),
+        state: Mapping[str, bytes | None] = EMPTY_MAPPING,
+        marks: Mapping[str, bytes] = EMPTY_MAPPING,
+        entered: bool = False,
+    ) -> str:
+        """Commit all of it or nothing, and return the new chain.
+
+        Args:
+            tick: The last closed tick; the one before if None.
+            state: The parts that changed; None removes a part.
+            entered: Adds an entry to the history even if nothing is public.
+        """
+        if self.is_sealed and not state:
+            return self._commit_marks(marks, tick, released, acts)
+        texts = [act.text() for act in acts]
+        after = self._head.advance(tick, released, texts, entered=entered)
+        self._commit(self._key, after, released, texts, state=state, marks=marks)
+        return after.chain
+
+    def _commit_marks(self, marks: Mapping[str, bytes], *public: object) -> str:
+        """Commit marks alone: a sealed store would need all state for a new head."""
+        if any(public):
+            raise ValueError("state must be given whole to a store that is sealed, got none")
+        self.mark(marks)
+        return self._head.chain
+
+    @property
+    def last_visible_entry(self) -> int:
+        """No limit: the writer sees everything."""
+        return MAX_ENTRY
+
+    def show(self) -> None:
+        """Let readers see all commits."""
+        self.mark({VISIBLE_MARK: b"%d" % self._head.number})
+
+    def mark(self, marks: Mapping[str, bytes]) -> None:
+        """Write marks in a transaction of their own."""
+        with self._transaction():
+            self._write_marks(marks)
+            self._uncertain = True
+        self._uncertain = False
+
+    def rotate(self, key: Key, act: LedgerEntry) -> None:
+        """Seal every part again, under another curator's key.
+
+        The change is an entry of the history, so that copies under the old key are known to be old.
+        """
+        texts = [act.text()]
+        self._commit(key, self._head.advance(None, (), texts), (), texts, state=self.state())
+        self._key = key
+        self.empty_journal()
+
+    def empty_journal(self) -> bool:
+        """Remove earlier commits from the journal. False if a reader prevents it."""
+        return self._backing.empty_journal()
+
+    def close(self) -> None:
+        self._backing.close()
+        self._keys = {}
+
+    def _settle(self) -> None:
+        """Decrypt the whole state once, then destroy the slot of the generation that was not committed.
+
+        A failed commit may have left its pages in the journal. One more commit above them ensures that no crash
+        can restore them without their key.
+        """
+        self.marks()
+        for _, plain in decrypt_parts(self._backing, self._head.identity, self._keys):
+            wipe(plain)
+        self.empty_journal()
+        with self._transaction():
+            self._backing.touch_head()
+        self._steps("store_settled")
+        self._backing.destroy_slot(self._head.generation + 1)
+
+    def _commit(
+        self,
+        key: Key | SealingKey,
+        after: Head,
+        released: Sequence[Row],
+        acts: Sequence[str],
+        *,
+        state: Mapping[str, bytes | None],
+        marks: Mapping[str, bytes] = EMPTY_MAPPING,
+    ) -> None:
+        keys = dict(self._keys)
+        try:
+            self._write(key, after, released, acts, state=state, marks=marks, keys=keys)
+        except BaseException:
+            overwrite_keys(_find_other_keys(keys, self._keys))  # of parts that were not committed
+            raise
+        overwrite_keys(_find_other_keys(self._keys, keys))
+        self._head, self._keys = after, {} if self.is_sealed else keys
+        self._uncertain = False
+
+    def _write(
+        self,
+        key: Key | SealingKey,
+        after: Head,
+        released: Sequence[Row],
+        acts: Sequence[str],
+        *,
+        state: Mapping[str, bytes | None],
+        marks: Mapping[str, bytes],
+        keys: dict[str, bytes],
+    ) -> None:
+        """Write one commit; afterwards `keys` has the keys of all parts."""
+        self._steps("commit_begun")
+        with self._transaction():
+            if after.number != self._head.number:
+                self._backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
+            self._write_state(after, state, keys)
+            self._write_marks(marks)
+            sealed, slot = seal_head(key, after, keys)
+            self._backing.write_head(after, sealed)
+            if self.is_sealed:
+                overwrite_keys(keys)
+            self._steps("rows_written")
+            self._backing.write_slot(after.generation, slot)
+            self._steps("slot_written")
+            self._uncertain = True
+        self._steps("transaction_committed")
+        self._backing.destroy_slot(after.generation - 1)
+        self._steps("slot_destroyed")
+
+    def _refuse_uncertain(self) -> None:
+        if self._uncertain:
+            raise StoreUnwritableError(self._backing.address, "a commit that may or may not have failed")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._refuse_uncertain()
+        with self._backing.transaction():
+            yield
+
+    def _write_state(self, after: Head, state: Mapping[str, bytes | None], keys: dict[str, bytes]) -> None:
+        """Seal the parts that changed, and replace their keys."""
+        if self.is_sealed:
+            self._backing.delete_parts()
+        for name, plain in state.items():
+            if plain is None:
+                keys.pop(name, None)
+                self._backing.delete_part(name)
+            else:
+                keys[name], sealed = seal_part(self._head.identity, name, after.generation, plain)
+                self._backing.write_part(PartRow(name, after.generation, sealed))
+
+    def _write_marks(self, marks: Mapping[str, bytes]) -> None:
+        self._backing.write_marks(MarkRow(name, value, mark_checksum(name, value)) for name, value in marks.items())
+
+
+def create_store(backing: StoreBacking, key: Key, steps: StepHook) -> None:
+    """Create a store with no history and no state. The slot is there before the head that needs it."""
+    head = Head.create()
+    sealed, slot = seal_head(key, head, {})
+    steps("creation_begun")
+    backing.write_slot(head.generation, slot)
+    steps("first_slot_written")
+    backing.create(head, sealed)
+    steps("store_created")
+
+
+def _find_other_keys(keys: Mapping[str, bytes], than: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the keys that are not among others."""
+    return {name: key for name, key in keys.items() if than.get(name) is not key}

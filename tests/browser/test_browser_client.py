@@ -1,0 +1,290 @@
+"""client.js, a device in a browser: bit for bit as Python, by the platform's generator or not at all."""
+
+import json
+import re
+from itertools import product
+from math import log
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import streamgauge as sg
+from streamgauge.localdp import wire
+from streamgauge.localdp.protocols.hadamard_response import negative_signs
+from streamgauge.localdp.report_bytes import unpack_codes
+from streamgauge.noise.bernoulli import WORD_RANGE
+from tests.support.browser_client import SOURCE, altered
+from tests.support.every_report import law
+from tests.support.vector_file import FILE
+
+VECTORS = json.loads(FILE.read_text())
+SURE = 1e-9
+REPORTS, OF_A = 16_000, 9_000  # so many that no chance but the claim's own fits them
+ITEMS = ("a", "🔥", 7)
+SMALL = [
+    sg.localdp.CountMeanSketch(sg.Pure(1), hashes=2, width=3),
+    sg.localdp.HadamardCountMeanSketch(sg.Pure(1), hashes=2, width=4),
+    sg.localdp.LocalHashing(sg.Pure(1), hashes=2),
+    sg.localdp.RandomisedResponse(sg.Pure(1), items=ITEMS),
+    sg.localdp.UnaryEncoding(sg.Pure(1), items=ITEMS),
+    sg.localdp.HadamardResponse(sg.Pure(1), items=ITEMS),
+    sg.localdp.HeavyHitters(sg.Pure(1), alphabet="a🔥7", length=2, step=1, hashes=2, width=4),
+]
+EACH = pytest.mark.parametrize("claim", SMALL, ids=lambda claim: type(claim).__name__)
+WORDS = """crypto.getRandomValues = (array) => { array.fill(1); array[0] = given.shift(); return array; };"""
+
+
+@pytest.fixture
+def fresh(client):
+    """The same page, with its own generator and nothing in its storage, before and after."""
+    client.clear()
+    yield client
+    client.page.reload()
+
+
+def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
+    told = client(
+        """return given.hashes.map(({seed, coefficients, columns}) => ({
+        seed,
+        words: given.items.map((item) => String(client.point(seed, item))),
+        coefficients: Object.fromEntries(Object.keys(coefficients).map(
+          (row) => [row, client.coefficients(seed, Number(row)).map(String)])),
+        columns: Object.fromEntries(Object.keys(columns).map((width) => [width, given.items.map((item) =>
+          given.rows.map((row) => client.place({seed, width: Number(width)}, row, item)))])),
+      }));""",
+        VECTORS,
+    )
+    assert told == VECTORS["hashes"]
+
+
+def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(client):
+    known = {type(claim).__name__ for claim in SMALL}
+    claims = [each for each in VECTORS["claims"] if each["settings"]["protocol"] in known]
+    told = client(
+        """return given.claims.map(({settings, cases}) => {
+        const claim = client.claimOf(settings);
+        const reports = cases.map(({item, drawn}) => claim.encode(item, ...drawn));
+        return [claim.size, reports.map(hex), hex(client.message(claim, reports))]; });""",
+        {"claims": claims},
+    )
+    assert told == [
+        [each["report_size"], [case["report"] for case in each["cases"]], each["message"]] for each in claims
+    ]
+    assert {each["settings"]["protocol"] for each in claims} == known
+    for other in (set(wire.PROTOCOLS) | {"toString", "None"}) - known:
+        assert client("return client.claimOf(given)", {"protocol": other}) == {"refused": "Error"}
+
+
+@EACH
+def test_what_a_page_tells_of_a_report_is_how_likely_it_was(client, claim):
+    """In proportion to the exact law, for every report and item."""
+    laws = [law(claim, item) for item in ITEMS]
+    reports = sorted(laws[0])
+    told = client(
+        """const claim = client.claimOf(given[0]);
+        return given[1].map((report) => given[2].map((item) => claim.likelihood(item, unhex(report))));""",
+        [wire.to_settings(claim), [report.hex() for report in reports], list(ITEMS)],
+    )
+    exact = np.array([[float(each[report]) for each in laws] for report in reports])
+    np.testing.assert_allclose(np.array(told) / np.array(told)[:, :1], exact / exact[:, :1], rtol=1e-9)
+    worst = (exact.max(1) / exact.min(1)).max()
+    assert log(worst) - SURE < client("return client.claimOf(given).loss", wire.to_settings(claim)) <= 1 + SURE
+
+
+@EACH
+def test_chances_that_lose_more_than_the_epsilon_are_refused_whoever_sent_them(client, claim):
+    settings = wire.to_settings(claim)
+    known = settings["chances"]
+    for name, k in known.items():
+        ways = {0, WORD_RANGE, k // 2 if name == "flip" else (k + WORD_RANGE) // 2, k + 0.5}
+        for way in ways:
+            told = client("return client.claimOf(given)", altered(settings, chances=known | {name: way}))
+            assert told == {"refused": "Error"}, (name, way)
+    other = settings | {"fingerprint": "00000000"}
+    assert client("return client.claimOf(given)", other) == {"refused": "OtherCollection"}
+
+
+HASHED, LISTED, SPELT = (wire.to_settings(SMALL[place]) for place in (1, 3, 6))
+NO_LOSS = ["-8/-1", "1/-1", "4/", "4/ ", "1/0", "0", "", "0x8", "1/1/9", " 4", "4.5", "1e3", 4, True, None]
+MEMORY = {
+    "spent_epsilon": "2",
+    "last_report": "00",
+    "collection": "0" * 8,
+    "key": "0" * 32,
+    "reports_sent": 1,
+    "last_sent_at": 0,
+    "is_accepted": False,
+    "open_attempts": 1,
+    "first_attempt_at": 0,
+}
+NO_MEMORY = [
+    *({each: value for each, value in MEMORY.items() if each != name} for name in MEMORY),
+    *(MEMORY | {"last_report": report} for report in ("xyz", "0", "")),
+    *(MEMORY | {"reports_sent": sent} for sent in (0, 1.5, "1")),
+    *(MEMORY | {"open_attempts": tries} for tries in (-1, 0.5, None)),
+    *(MEMORY | {name: None} for name in ("last_sent_at", "first_attempt_at", "is_accepted", "collection", "key")),
+]
+NO_CLAIM = [
+    *(altered(HASHED, hashes=value) for value in (0, 2**40, 1.5, "2", True, None)),
+    *(altered(HASHED, width=value) for value in (0, 1, 12, 2**21, None)),
+    *(altered(HASHED, seed=value) for value in (-1, 2**53, None)),
+    altered(HASHED, hashes=2**20, width=2**20),
+    *(altered(HASHED, **{name: 0}) for name in ("loss", "size", "privatise", "another")),
+    altered(HASHED, chances=None),
+    altered(HASHED, chances={}),
+    *(altered(LISTED, items=items) for items in ([], ["a"], ["a", "a"], ["7", 7], "ab", ["a", None], None)),
+    *(altered(SPELT, **{name: 0}) for name in ("alphabet", "length", "step")),
+    *(altered(SPELT, alphabet=alphabet) for alphabet in ("aba", "a\0")),
+    altered(SPELT, step=3),
+    altered(SPELT, alphabet="".join(map(chr, range(200, 500))), length=9, step=2),
+    *(altered(SPELT, seed=2**53 - 1 - levels) for levels in (0, 1)),
+]
+
+
+def refused(client, act, given):
+    """With which errors an act on each thing is refused; None where it is not."""
+    told = f"""const found = [];
+    for (const each of given) {{
+      try {{ {act} found.push(null); }} catch (error) {{ found.push(error.constructor.name); }}
+    }}
+    return found;"""
+    return set(client(told, given))
+
+
+def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fresh):
+    told = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(8), hashes=16, width=16))
+    claims = [altered(told, epsilon=epsilon) for epsilon in NO_LOSS]
+    assert refused(fresh, "client.claimOf(each);", claims) == {"Error"}
+    assert refused(fresh, "new client.Charge(each);", NO_LOSS) == {"Error"}
+    charged = """await client.disk.update('streamgauge m', () => each[1]);
+    const again = new client.Charge('99');
+    await new client.Device(client.claimOf(each[0]), {again, name: 'm'}).report('a');"""
+    assert refused(fresh, charged, [[told, json.dumps(MEMORY)]]) == {None}
+    kept = [json.dumps(MEMORY | {"spent_epsilon": spent}) for spent in [*NO_LOSS, "-99"]]
+    assert refused(fresh, charged, [[told, each] for each in kept]) == {"BadMemory"}
+    spoilt = ["null", "", "{}", "[]", "7", '"2"', "{", *map(json.dumps, NO_MEMORY)]
+    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"BadMemory"}
+
+
+def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
+    assert refused(client, "client.claimOf(each);", NO_CLAIM) == {"Error"}
+    proto = json.dumps(HASHED)[:-1] + ', "__proto__": {"loss": 0}}'
+    assert client("return client.claimOf(JSON.parse(given))", proto) == {"refused": "Error"}
+
+
+def test_a_claim_is_a_copy_of_its_settings_that_nobody_changes(client):
+    changed = """const claim = client.claimOf(given); given.chances.kept = 1; given.items[0] = 'b';
+    const frozen = [claim, claim.chances, claim.items].every(Object.isFrozen);
+    return [frozen, claim.items[0], claim.loss < 1.1];"""
+    assert client(changed, LISTED) == [True, "a", True]
+
+
+def test_a_coin_is_a_word_below_its_threshold_and_a_die_throws_again_what_is_left_over(fresh):
+    claim = sg.localdp.RandomisedResponse(sg.Pure(1), items=(*ITEMS, "z"))
+    k = int(claim.chances["kept"] * WORD_RANGE)
+    draw = f"{WORDS} return hex(client.claimOf(given.shift()).privatise('🔥'));"
+    settings = wire.to_settings(claim)
+    assert fresh(draw, [settings, k - 1, 0, 0]) == "01"
+    assert fresh(draw, [settings, k, 0, 0]) == "00"
+    assert fresh(draw, [settings, k, 1, 0]) == "02"
+    assert fresh(draw, [settings, k, WORD_RANGE - 1, 2, 0]) == "03"  # of 3 sides: the last word is one too many
+
+
+@pytest.fixture(scope="module")
+def sent(client):
+    """A claim, and reports of two items that Chromium drew."""
+    claim = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=16, width=16, seed=7)
+    told = client(
+        """const claim = client.claimOf(given[0]);
+        const draw = (item, times) => Array.from({length: times}, () => hex(claim.privatise(item))).join('');
+        return draw('a', given[1]) + draw('🔥', given[2]);""",
+        [wire.to_settings(claim), OF_A, REPORTS - OF_A],
+    )
+    return claim, np.frombuffer(bytes.fromhex(told), np.uint8).reshape(REPORTS, claim.report_size)
+
+
+def chance_of(claim, reports, flip):
+    """How likely rows, lines and flips are to be as uneven as these: each alone, and all together."""
+    codes = unpack_codes(reports).astype(np.int64)
+    row, line = np.divmod(codes >> 1, claim.width)
+    words = claim.family.words(["a"] * OF_A + ["🔥"] * (REPORTS - OF_A))
+    flipped = (1 - (codes & 1)) ^ negative_signs(line, claim.family.columns(row, words))
+    cells = np.bincount(2 * (codes >> 1) + flipped, minlength=claim.codes)
+    expected = np.tile([1 - flip, flip], claim.codes // 2) * (2 * REPORTS / claim.codes)
+    together = stats.chisquare(cells, expected).pvalue
+    dice = stats.chisquare(cells.reshape(-1, 2).sum(1)).pvalue
+    coins = stats.binomtest(int(flipped.sum()), REPORTS, flip).pvalue
+    return 3 * float(min(together, dice, coins))
+
+
+def test_rows_lines_and_flips_have_the_chances_of_the_claim_and_no_others(sent):
+    claim, reports = sent
+    flip = float(claim.chances["flip"])
+    assert chance_of(claim, reports, flip) > SURE
+    assert chance_of(claim, reports, 0.7 * flip) < SURE
+    assert chance_of(claim, reports, 1.3 * flip) < SURE
+    assert chance_of(claim, reports[np.argsort(unpack_codes(reports) & 1)], flip) < SURE  # told of the wrong item
+
+
+def test_a_collector_in_python_counts_what_the_browser_sent_within_its_error(sent):
+    claim, reports = sent
+    collector = claim.build_collector()
+    assert collector.add(wire.unpack_message(claim, wire.pack_message(claim, reports))) == REPORTS
+    found = collector.estimate(["a", "🔥", "z"])
+    far = stats.norm.isf(SURE / 2)
+    assert (np.abs(found.count - [OF_A, REPORTS - OF_A, 0]) < far * found.stddev).all()
+    assert (found.stddev < REPORTS / 20).all()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["Object.defineProperty(globalThis, 'crypto', {value: {}});", "crypto.getRandomValues = (array) => array;"],
+    ids=["missing", "silent"],
+)
+def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fresh, broken):
+    for claim, again in product(SMALL, ("Repeat()", "Charge('9')")):
+        device = f"new client.Device(client.claimOf(given), {{again: new client.{again}}})"
+        asked = f"{broken} return {device}.report('a');"
+        assert fresh(asked, wire.to_settings(claim)) == {"refused": "NoEntropy"}
+    assert fresh.kept() == {}
+
+
+def forbidden(source):
+    """What may not be in the module: other chance, other modules, other hosts."""
+    code = re.sub(r"^\s*(//|/\*\*).*$", "", source, flags=re.MULTILINE)
+    code = code.replace("const clock = () => Date.now() / 1000;", "", 1)
+    return re.findall(r"Math\.random|Date|performance|\bimport\b|\bfetch\b|\beval\b|https?:|Function\(", code)
+
+
+def test_there_is_no_other_chance_in_the_file_and_it_asks_nobody():
+    assert forbidden(SOURCE) == []
+    assert SOURCE.count("getRandomValues(") == 1
+    assert forbidden(SOURCE.replace("words(1)", "[Math.random() * 2 ** 32]", 1)) == ["Math.random"]
+
+
+DEVICE = """const claim = client.claimOf(given); const {Device, Repeat, Charge} = client;
+const device = new Device(claim, {again: new Repeat(), name: 'emoji'}); """
+SPENT = "return (await device.status()).spent;"
+
+
+def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_once(fresh):
+    settings = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
+    first = fresh(DEVICE + "return hex((await device.report('a')).report)", settings)
+    fresh.page.reload()
+    for item in ("a", "b"):
+        assert fresh(DEVICE + f"return hex((await device.report('{item}')).report)", settings) == first
+    assert fresh(DEVICE + SPENT, settings) == "2"
+    other = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), seed=1))
+    assert fresh(DEVICE + "return device.report('a')", other) == {"refused": "OtherCollection"}
+    fresh(DEVICE + "await device.forget()", settings)
+    assert fresh(DEVICE + SPENT, settings) == "0"
+
+
+def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):
+    settings = wire.to_settings(sg.localdp.CountMeanSketch(sg.Pure("1/3"), width=64))
+    charged = """const spender = new Device(claim, {again: new Charge('1'), name: 'other'});
+    const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex((await spender.report('a')).report));
+    const refused = await spender.report('a').catch((error) => error.constructor.name);
+    return [new Set(sent).size, refused, (await spender.status()).spent];"""
+    assert fresh(DEVICE + charged, settings) == [3, "NoBudgetLeft", "1"]

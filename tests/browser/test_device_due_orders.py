@@ -1,0 +1,149 @@
+"""What is due in all orders of answers and times: by a model, by a server that counts, and in a browser."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+
+from streamgauge.localdp.device import device as attempts
+from tests.support.failing_phone import AGAIN, START, TICK, Phone, collection
+
+REMEMBERED = 600  # seconds, by a server
+STATUSES = "accepted", "arrived", "lost", "rejected"  # "arrived": it was accepted, and its answer was lost
+RULES = pytest.mark.parametrize("again", ["repeat", "charge"])
+
+
+@dataclass
+class Attempt:
+    """One that was made: of which report, when by its device, and what became of it."""
+
+    number: int
+    at: int
+    status: str
+
+
+def expected(again: str, most: int, history: list[Attempt], at: int) -> list[int] | None:
+    """What is due, by all that has happened: the law of `attempts` and of `pace`, said once more."""
+    number = history[-1].number if history else -1
+    mine = [each for each in history if each.number == number]
+    unknown = [each.at for each in mine if each.status in {"arrived", "lost"}]
+    accepted = any(each.status == "accepted" for each in mine)
+    if mine and not accepted and (not unknown or unknown[0] <= at < unknown[0] + AGAIN):
+        return [number if again == "charge" else 0, number]
+    if number + 1 == most or (history and at < max(each.at for each in history) + TICK):
+        return None
+    return [number + 1 if again == "charge" else 0, number + 1]
+
+
+STEPS = -1, 1, TICK, AGAIN - 1, AGAIN
+
+
+def paths(again: str, steps=STEPS, depth=3) -> Iterator[tuple[list[tuple[int, str]], list[Any], list[Attempt]]]:
+    """Every way that moments and statuses follow each other: its acts, what was said, and the attempts."""
+    told = collection(again)
+
+    def following(phone, acts, answers, history):
+        if len(acts) == depth:
+            yield acts, answers, history
+            return
+        for step, status in product(steps if acts else [0], STATUSES):
+            at = (acts[-1][0] if acts else 0) + step
+            new = Phone(list(phone.kept), list(phone.reports), list(phone.keys), START + at)
+            due = new.due(told)
+            if due and status in {"accepted", "rejected"}:
+                new.acknowledge(told, status == "accepted")
+            made = [*history, Attempt(due[1], at, status)] if due else history
+            yield from following(new, [*acts, (at, status)], [*answers, due], made)
+
+    yield from following(Phone(), [], [], [])
+
+
+@pytest.mark.one_of_each
+@RULES
+def test_what_is_due_is_so_in_all_orders_of_answers_and_times(again):
+    seen = set()
+    for acts, answers, history in paths(again):
+        for place, (at, _) in enumerate(acts):
+            before = history[: sum(due is not None for due in answers[:place])]
+            assert answers[place] == expected(again, 2, before, at), acts
+        seen.add(tuple(map(str, answers)))
+    assert len(seen) > 5
+
+
+def counted(history: list[Attempt]) -> dict[int, int]:
+    """How often a server counts each report that forgets a key ten minutes after it took it."""
+    since: dict[int, int] = {}
+    times: dict[int, int] = {}
+    for each in history:
+        if each.status in {"accepted", "arrived"}:
+            known = each.number in since and each.at < since[each.number] + REMEMBERED
+            if not known:
+                times[each.number] = times.get(each.number, 0) + 1
+                since[each.number] = each.at
+    return times
+
+
+def most_counted(again: str) -> int:
+    onwards = 1, AGAIN - 1, AGAIN, REMEMBERED
+    return max(max(counted(history).values(), default=0) for _, _, history in paths(again, onwards))
+
+
+def test_no_report_is_counted_twice():
+    assert most_counted("repeat") == most_counted("charge") == 1
+
+
+def lasts_too_long(monkeypatch):
+    monkeypatch.setattr(attempts, "RESEND_SECONDS", REMEMBERED + 1)
+
+
+def begins_anew(monkeypatch):
+    """Time runs from the latest attempt, not from the first that has no answer."""
+
+    def begin_again(memory, now):
+        memory.open_attempts, memory.first_attempt_at = memory.open_attempts + 1, now
+
+    monkeypatch.setattr(attempts, "start_resend", begin_again)
+
+
+def forgets_the_others(monkeypatch):
+    """A refusal is taken for one of all attempts."""
+
+    def answer(memory, accepted):
+        memory.is_accepted, memory.open_attempts = memory.is_accepted or accepted, 0
+
+    monkeypatch.setattr(attempts, "record_answer", answer)
+
+
+@pytest.mark.parametrize("twin", [lasts_too_long, begins_anew, forgets_the_others])
+def test_twins_that_send_again_for_longer_are_counted_twice(twin, monkeypatch):
+    twin(monkeypatch)
+    assert most_counted("repeat") == 2
+
+
+ACTS = """const place = (list, one) => { if (!list.includes(one)) list.push(one); return list.indexOf(one); };
+const [collection, start, all] = given;
+const answers = [];
+for (const acts of all) {
+  const said = [], reports = [], keys = [];
+  let kept = null, now = 0;
+  const update = async (name, change) => { const next = change(kept); if (next !== undefined) kept = next; };
+  const storage = {update};
+  const device = client.deviceOf(collection, 'emoji', {agreed: '99', storage, now: () => start + now});
+  for (const [at, status] of acts) {
+    now = at;
+    const due = await device.due('a');
+    said.push(due && [place(reports, hex(due.report)), place(keys, due.key)]);
+    if (due && ['accepted', 'rejected'].includes(status)) await device.acknowledge(due.key, status === 'accepted');
+  }
+  answers.push(said);
+}
+return answers;"""
+
+
+@pytest.mark.one_of_each
+@RULES
+def test_a_browser_s_device_says_the_same_in_all_orders(client, again):
+    ways = list(paths(again))
+    assert client(ACTS, [collection(again), START, [acts for acts, _, _ in ways]]) == [said for _, said, _ in ways]

@@ -1,0 +1,95 @@
+"""The page's words about what is counted: bounds of users, thresholds of groups, who sees the intruder."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from streamgauge.config.pipeline_file import parse_pipeline
+from streamgauge.store.keys import create_key
+from tests.support import page_servers
+from tests.support.page_servers import PHONE, chromium, looking, serving, told
+
+START = 1_767_571_200
+USERS = {"user": "plane", "max_events_per_tick": 2, "max_ticks": 3}
+COUNTS = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8"}
+WORDS = {"name": "words", "sql": "SELECT w, COUNT(*) FROM v GROUP BY w", "epsilon": 1, "delta": 1e-6}
+LEGEND = "#releases .bar > .hint"
+HOLDS = "The line is what was released; the band contains the truth 95 times in 100."
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@contextmanager
+def page_of(browser, folder, release=COUNTS, server=None, look=None, **stream):
+    """A page of a stream of four ticks that is over."""
+    create_key(folder / "v.key")
+    events = [{"ts": START + s, "plane": f"p{s % 3}", "w": f"w{s % 5}"} for s in range(40)]
+    (folder / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    tables = {
+        "stream": page_servers.STREAM | {"end": "2026-01-05T00:00:40Z"} | stream,
+        "server": {"anonymous": True, "publish_delay": "100ms", **(server or {})},
+        "release": [release],
+    }
+    file = parse_pipeline(tables, folder / "v.toml")
+    with serving(file) as served, looking(browser, served.address, **(look or {})) as page:
+        page.locator("#state[data-state=ended]").wait_for()
+        page.locator(".card:not(.waiting)").first.wait_for()
+        yield page, served
+
+
+@pytest.mark.one_of_each
+@pytest.mark.parametrize("look", [{}, PHONE], ids=["desktop", "phone"])
+def test_bounds_of_users_are_said_instead_of_a_band_that_holds_the_truth(browser, tmp_path, look):
+    with page_of(browser, tmp_path, unit=USERS, tick="10s", look=look) as (page, served):
+        said = (
+            "at most 2 events in 10s and 3 ticks of 10s for each plane; "
+            "events beyond that are not counted, and the band does not include that"
+        )
+        page.locator(LEGEND, has_text="plane").wait_for()
+        assert page.locator(LEGEND).inner_text() == f"The line is what was released; it counts {said}."
+        listed = told(served, "/api/releases")
+        assert listed["stream"]["contributions"] == listed["releases"][0]["contributions"] == said
+        page.screenshot(path=tmp_path / "users.png")
+
+
+@pytest.mark.slow
+def test_where_no_event_is_dropped_the_band_holds_the_truth(browser, tmp_path):
+    with page_of(browser, tmp_path) as (page, served):
+        assert page.locator(LEGEND).inner_text() == HOLDS
+        listed = told(served, "/api/releases")
+        assert (listed["stream"]["contributions"], listed["releases"][0]["contributions"]) == (None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", [{}, PHONE], ids=["desktop", "phone"])
+def test_a_top_k_without_groups_says_how_many_events_a_group_takes(browser, tmp_path, look):
+    columns, budget = {"w": {"max_groups": 10}}, {"epsilon": 20, "delta": 1e-5}
+    with page_of(browser, tmp_path, WORDS, columns=columns, budget=budget, look=look) as (page, served):
+        (listed,) = told(served, "/api/releases")["releases"]
+        events = listed["threshold"]["events"]
+        assert listed["threshold"]["tick"] == 4
+        assert events > 8  # of which each word has as many
+        page.locator(".empty", has_text="threshold").wait_for()
+        assert page.locator(".empty").inner_text() == (
+            f"No group has passed its threshold yet: a group appears once its noisy count reaches {events} events."
+        )
+        page.screenshot(path=tmp_path / "empty.png")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "shown"), [({}, False), ({"show_intruder": True}, True)])
+def test_the_intruder_is_shown_where_the_file_says_so(browser, tmp_path, server, shown):
+    with page_of(browser, tmp_path, server=server) as (page, served):
+        page.locator(LEGEND).wait_for()
+        assert told(served, "/api/releases")["intruder"] is shown
+        page.locator("#intruder-link").wait_for(state="visible" if shown else "hidden")
+        page.locator("#intruder").wait_for(state="visible" if shown else "hidden")
+        answer = page.evaluate("() => fetch('/api/releases').then(({status}) => status)")
+        assert answer == 200
+        if shown:
+            page.locator("#intruder .strip circle").first.wait_for()

@@ -1,0 +1,344 @@
+"""The poll sends a report again where it counts once: not twice at a time, not late, not to another poll."""
+
+import pytest
+
+from streamgauge.cli.demo.poll import EPSILON, HASH_COUNT, SKETCH_SEED, SKETCH_WIDTH
+from streamgauge.localdp import HadamardCountMeanSketch, wire
+from streamgauge.privacy import Pure
+from tests.support.page_servers import chromium, looking, told, until
+from tests.support.poll_memory import BEFORE, KEPT, change_memory, memory
+from tests.support.poll_pages import (
+    AGAIN,
+    FAILED,
+    FIRST,
+    SAME,
+    SOURCES,
+    TICKS,
+    lose,
+    pick,
+    polling,
+    sent_in,
+    take,
+    texts,
+)
+
+OTHER = "This device reported to a poll of other settings; it sends nothing here."
+LATE = "No answer came, and it is too late to send it again: it may have arrived, or not."
+TWICE = "sent again, this one might count twice, so it is not."
+NOTHING = "Nothing more to send"
+DONE = "Sent: nothing more to send"
+MINUTES = 60
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with polling(tmp_path_factory.mktemp("poll")) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser, server):
+    with looking(
+        browser,
+        server.address,
+        "/emoji",
+        expected=FAILED,
+        prepare=lambda page: page.add_init_script(SOURCES),
+        color_scheme="light",
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def posted(page):
+    """The keys of what was sent."""
+    sent = []
+    page.on("request", lambda each: sent.append(each.headers["batch-key"]) if each.method == "POST" else None)
+    return sent
+
+
+def held(page):
+    """Reports that were sent, and wait to be let through or lost."""
+    found = []
+
+    def hold(route):
+        found.append(route)
+
+    page.route("**/api/reports", hold)
+    return found
+
+
+def disabled(page, name):
+    page.get_by_role("button", name=name).wait_for()
+    return page.get_by_role("button", name=name).is_disabled()
+
+
+def silence(page):
+    """From now on other pages are not told what this one does."""
+    page.evaluate("BroadcastChannel.prototype.postMessage = () => null")
+
+
+@pytest.mark.slow
+def test_a_report_that_is_on_its_way_cannot_be_sent_once_more(page, posted):
+    """Nor does an answer that is lost undo one that came."""
+    waiting = held(page)
+    pick(page, "fire")
+    page.locator("#send[aria-busy]").wait_for()
+    assert page.locator("#send").is_disabled()
+    for _ in range(2):
+        page.locator("#poll").evaluate("(form) => form.requestSubmit()")
+    page.get_by_label("cat", exact=True).check()
+    assert page.locator("#send").is_disabled()
+    until(page, lambda: waiting)
+    page.wait_for_timeout(200)
+    assert len(waiting) == 1
+    waiting[0].continue_()
+    assert disabled(page, DONE)
+    assert (len(posted), memory(page)["is_accepted"]) == (1, True)
+
+
+@pytest.mark.slow
+def test_an_answer_that_another_page_lost_does_not_undo_one_that_came(page):
+    """Two pages, two attempts: the first is taken while the second is on its way, and lost."""
+    lose(page, "fire", arrives=False)
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("button", name=AGAIN).wait_for()
+    waiting = held(other)
+    other.get_by_role("button", name=AGAIN).click()
+    until(other, lambda: waiting)
+    take(page, "cat", AGAIN)
+    waiting[0].abort()
+    assert disabled(other, DONE)
+    assert memory(page)["is_accepted"] is True
+    other.close()
+
+
+@pytest.mark.slow
+def test_a_refusal_does_not_undo_that_an_attempt_was_lost(page):
+    lose(page, "fire", arrives=True)
+    page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
+    page.get_by_role("button", name=AGAIN).click()
+    page.locator("#refused", has_text="did not take it").wait_for()
+    assert texts(page, "status") == ["No answer came: it may have arrived, or not."]
+    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 10 * MINUTES})
+    page.reload()
+    assert disabled(page, NOTHING)
+
+
+@pytest.mark.slow
+def test_ten_minutes_after_an_answer_was_lost_nothing_is_sent_again_and_why_is_said(page, posted):
+    report, _ = lose(page, "fire", arrives=True)
+    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 10 * MINUTES})
+    posted.clear()
+    page.get_by_role("button", name=AGAIN).click()  # of a page that does not know yet
+    page.locator("#status").get_by_text(LATE).wait_for()
+    for _ in range(2):
+        assert disabled(page, NOTHING)
+        assert texts(page, "bytes", "status") == [report, LATE]
+        assert TWICE in page.locator("#cost").inner_text()
+        page.get_by_label("cat", exact=True).check()
+        page.locator("#poll").evaluate("(form) => form.requestSubmit()")
+        page.reload()
+        page.locator("#status").wait_for()
+    assert posted == []
+
+
+@pytest.mark.slow
+def test_a_page_that_stays_open_takes_its_offer_back_when_the_time_is_over(browser, server):
+    def prepare(page):
+        page.clock.install()
+
+    with looking(browser, server.address, "/emoji", expected=FAILED, prepare=prepare) as page:
+        page.locator("#signs label").first.wait_for()
+        lose(page, "fire", arrives=True)
+        page.clock.fast_forward("08:00")
+        page.get_by_role("button", name=AGAIN).wait_for()
+        page.clock.fast_forward("02:00")
+        page.locator("#status").get_by_text(LATE).wait_for()
+        assert disabled(page, NOTHING)
+
+
+def test_what_was_refused_may_go_out_much_later(page):
+    page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
+    pick(page, "fire")
+    page.locator("#refused", has_text="did not take it").wait_for()
+    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 3600 * MINUTES})
+    page.unroute("**/api/reports")
+    page.reload()
+    take(page, "cat", AGAIN)
+
+
+def collection(server, *, seed=SKETCH_SEED, later=0, **changes):
+    """What the server tells, or one that was restarted."""
+    found = told(server, "/api/collection")
+    settings = wire.to_settings(
+        HadamardCountMeanSketch(Pure(EPSILON), hashes=HASH_COUNT, width=SKETCH_WIDTH, seed=seed)
+    )
+    column = found["columns"]["emoji"] | {"settings": settings} | changes
+    return found | {"start": found["start"] + later, "columns": {"emoji": column}}
+
+
+def restart(page, answer):
+    """The stream breaks, and what is collected is another poll when it is back."""
+    page.route("**/api/collection", lambda route: route.fulfill(json=answer))
+    page.evaluate("sources.at(-1).dispatchEvent(new Event('error'))")
+
+
+@pytest.mark.slow
+def test_a_device_that_reported_to_a_poll_of_other_settings_says_so_and_sends_nothing(page, server, posted):
+    take(page, "fire")
+    restart(page, collection(server, seed=SKETCH_SEED + 1))
+    for _ in range(2):
+        page.locator("#sent-body").get_by_text(OTHER).wait_for()
+        page.get_by_label("cat", exact=True).check()
+        assert disabled(page, NOTHING)
+        page.locator("#poll").evaluate("(form) => form.requestSubmit()")
+        assert "Nothing yet" not in page.locator("#sent").inner_text()
+        assert "it sends nothing here, and this poll costs it nothing" in page.locator("#cost").inner_text()
+        page.reload()
+    page.locator("#sent-body").get_by_text(OTHER).wait_for()
+    assert len(posted) == 1
+
+
+@pytest.mark.slow
+def test_an_open_page_learns_of_a_poll_that_was_restarted(page, server):
+    """The same report goes out to it, once and under a key of its own."""
+    report, key = take(page, "fire")
+    now = page.evaluate("Date.now() / 1000")
+    restart(page, collection(server, later=now + 1 - told(server, "/api/collection")["start"]))
+    page.locator("#status").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
+    page.wait_for_timeout(1500)
+    again, other = take(page, "cat", SAME)
+    assert (again, other != key) == (report, True)
+    assert page.locator("#signs label").count() == page.locator("#rows tr").count() == 12
+
+
+@pytest.mark.slow
+def test_a_poll_that_is_the_same_after_a_break_leaves_what_was_picked(page, server):
+    page.get_by_label("cat", exact=True).check()
+    restart(page, collection(server))
+    page.wait_for_function("() => sources.length === 2 && sources.at(-1).readyState === 1")
+    page.locator("#state-text", has_text="Live").wait_for()
+    assert page.get_by_label("cat", exact=True).is_checked()
+    assert page.get_by_role("button", name=FIRST).is_enabled()
+
+
+@pytest.mark.slow
+def test_a_poll_that_changes_under_an_open_page_did_not_take_the_report(page, server):
+    """The server refuses what was drawn for another collection."""
+    old = collection(server, seed=SKETCH_SEED + 1)
+    page.route("**/api/collection", lambda route: route.fulfill(json=old))
+    page.reload()
+    page.wait_for_function(TICKS)
+    page.unroute("**/api/collection")
+    pick(page, "fire")
+    page.locator("#refused").wait_for()
+    assert texts(page, "refused", "sent-body") == [
+        "The poll changed before the report arrived, and did not take it.",
+        OTHER,
+    ]
+    assert disabled(page, NOTHING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"on_repeat": "charge", "reports_per_user": 3}, "agreed must be at least epsilon 6"),
+        ({"on_repeat": "daily"}, 'on_repeat must be repeat or charge, got "daily"'),
+        ({"settings": {"protocol": "None"}}, "protocol must be one of"),
+    ],
+)
+def test_a_poll_that_is_not_one_to_report_to_is_named_as_what_it_is(page, server, changes, words):
+    restart(page, collection(server, **changes))
+    page.locator("#without").wait_for()
+    said = page.locator("#poll").inner_text()
+    assert said.startswith(f"This poll is not one to report to ({words}")
+    assert said.endswith("so it sends nothing. The crowd is shown all the same.")
+    assert texts(page, "sent-body", "cost") == ["Nothing.", ""]
+    restart(page, collection(server))
+    take(page, "fire")
+
+
+@pytest.mark.slow
+def test_a_button_does_what_it_says_whatever_other_pages_did_meanwhile(page, posted):
+    lose(page, "fire", arrives=True)
+    other = page.context.new_page()
+    other.goto(page.url)
+    silence(other)
+    other.get_by_role("button", name="Be another device").click()
+    other.locator("#cost").get_by_text("another report costs you").wait_for()
+    posted.clear()
+    page.get_by_role("button", name=AGAIN).click()
+    page.locator("#sent-body").get_by_text("As another device, nothing yet.").wait_for()
+    assert (list(page.evaluate(KEPT)), disabled(page, FIRST)) == ([BEFORE], False)
+    take(other, "cat")
+    page.get_by_role("button", name=FIRST).click()
+    page.locator("#status").get_by_text("Sent before, and not again.").wait_for()
+    assert disabled(page, DONE)
+    assert posted == []
+    other.close()
+
+
+@pytest.mark.slow
+def test_another_device_is_counted_once_however_many_pages_ask_for_it(page):
+    take(page, "fire")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("button", name="Be another device").wait_for()
+    silence(page)
+    for each in (page, other):
+        each.get_by_role("button", name="Be another device").click()
+        each.locator("#sent-body").get_by_text("1 report was sent from here before").wait_for()
+    other.close()
+
+
+@pytest.mark.slow
+def test_a_page_learns_by_itself_what_another_one_did(page, posted):
+    lose(page, "fire", arrives=False)
+    other = page.context.new_page()
+    other.goto(page.url)
+    take(other, "cat", AGAIN)
+    assert disabled(page, DONE)
+    assert texts(page, "status") == ["Sent from this browser before."]
+    assert "there is nothing more to send" in page.locator("#cost").inner_text()
+    other.get_by_role("button", name="Be another device").click()
+    page.locator("#sent-body").get_by_text("As another device, nothing yet.").wait_for()
+    assert len(posted) == 1
+    other.close()
+
+
+@pytest.mark.slow
+def test_the_report_of_an_earlier_poll_goes_out_whatever_is_picked_and_the_button_says_so(page):
+    report, _ = take(page, "fire")
+    change_memory(page, lambda kept: {"last_sent_at": kept["last_sent_at"] - 1e6})  # long before the start
+    page.reload()
+    assert not disabled(page, SAME)
+    assert "the same bytes go out to this one, whatever you pick" in page.locator("#cost").inner_text()
+    with page.expect_response("**/api/reports") as answered:
+        page.get_by_role("button", name=SAME).click()
+    assert sent_in(answered.value.request)[0] == report
+    assert disabled(page, DONE)
+
+
+def test_a_certain_refusal_leaves_the_report_to_be_sent_whenever_the_server_takes_it(page):
+    """A run that catches up takes nothing, and says so."""
+    error = {"code": "catching_up", "message": "later", "accepted": False}
+    page.route("**/api/reports", lambda route: route.fulfill(status=503, json={"error": error}))
+    pick(page, "fire")
+    page.locator("#refused", has_text="did not take it").wait_for()
+    with page.expect_response("**/api/reports"):
+        page.get_by_role("button", name=AGAIN).click()
+    page.locator("#send:not([aria-busy])").wait_for()
+    assert memory(page)["open_attempts"] == 0
+    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 10 * MINUTES})
+    page.unroute("**/api/reports")
+    page.reload()
+    take(page, "cat", AGAIN)

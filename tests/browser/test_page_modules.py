@@ -1,0 +1,223 @@
+"""The page's modules by themselves: what they make of numbers, of columns and of a stream that is over."""
+
+import pytest
+
+from streamgauge.config.pipeline_file import parse_pipeline
+from streamgauge.store.keys import create_key
+from streamgauge.testing.noise import SilentNoise
+from tests.support import page_servers
+from tests.support.page_servers import chromium, looking, serving
+
+EACH = {"name": "r", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": "1/8"}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page of a stream of two ticks without events: its modules are asked, it is not looked at."""
+    folder = tmp_path_factory.mktemp("modules")
+    create_key(folder / "v.key")
+    (folder / "v.jsonl").write_text("")
+    stream = page_servers.STREAM | {"tick": "1s", "end": "2026-01-05T00:00:02Z"}
+    tables = {"stream": stream, "server": {"anonymous": True, "show_intruder": True}, "release": [EACH]}
+    with (
+        serving(parse_pipeline(tables, folder / "v.toml"), noise=SilentNoise()) as served,
+        chromium() as browser,
+        looking(browser, served.address) as found,
+    ):
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (37, 37, 37.1, "37.0 (37.0 to 37.1)"),
+        (1204.4, 1173.4, 1235.4, "1,204 ± 31"),
+        (38.84, 38.82, 38.86, "38.84 ± 0.02"),
+        (38.8401, 38.8207, 38.8595, "38.840 ± 0.019"),
+        (-0.2, -4, 0, "\u22120.2 (\u22124.0 to 0.0)"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_an_interval_is_told_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
+    told = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
+    assert page.evaluate(told, [value, low, high]) == words
+
+
+def test_too_few_to_tell_is_told_beside_the_number(page):
+    told = """async () => (await import('/page/cells.js')).cell(
+        {value: [2], low: [1], high: [3], reliable: [false]}, 0)"""
+    assert page.evaluate(told) == "2 ± 1 (too few to tell)"
+
+
+@pytest.mark.parametrize(
+    ("intrusions", "words"),
+    [
+        (None, ""),
+        ({"total": 0, "remaining": 2}, " 0 announced intrusions so far, 2 left of those reserved."),
+        ({"total": 1, "remaining": None}, " 1 announced intrusion so far, any number can follow."),
+    ],
+)
+def test_announced_intrusions_are_told_beside_the_budget(page, intrusions, words):
+    told = "async (made) => (await import('/page/budget.js')).lookedAt(made)"
+    assert page.evaluate(told, intrusions) == words
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        ({"mode": "streaming", "end": None}, " You have ε 0.5 left."),
+        ({"mode": "streaming", "end": "2126-01-05T00:00:00Z"}, " You have ε 0.5 left."),
+        ({"mode": "batch", "end": "2026-01-05T00:00:00Z"}, " You have ε 0.5 left."),
+        ({"mode": "streaming", "end": "2026-01-05T00:00:00Z"}, " The stream has ended: no release can begin any more."),
+    ],
+)
+def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
+    told = "async (stream) => (await import('/page/request_form.js')).leftText({remaining: {epsilon: '1/2'}}, stream)"
+    assert page.evaluate(told, stream) == words
+
+
+def test_what_is_left_of_a_budget_with_a_delta_is_told_as_alternatives(page):
+    told = (
+        "async (remaining) => (await import('/page/request_form.js'))"
+        ".leftText({remaining}, {mode: 'streaming', end: null})"
+    )
+    assert page.evaluate(told, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or \u03c1 0.01 left."
+    assert page.evaluate(told, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
+
+
+def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
+    told = """async ([ticks]) => { const {everyNth, sampleTicks} = await import('/page/tick_sampling.js');
+        const tick = Array.from({length: ticks}, (_, i) => i + 1);
+        return sampleTicks({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
+    found = page.evaluate(told, [4001])
+    assert found == [*range(4, 4001, 4), 4001]
+    assert page.evaluate(told, [1500]) == list(range(1, 1501))
+
+
+def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
+    """Twice known, twice not, once known: two shapes, and nothing in between."""
+    told = """async () => { const { bandOf } = await import('/page/chart.js');
+        const column = { time: [1, 2, 3, 4, 5], low: [0, 1, null, null, 4], high: [2, 3, null, null, 6] };
+        return bandOf(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
+    found = page.evaluate(told)
+    x, y = [1, 2, 2, 1, None, 5, 5, None], [0, 1, 3, 2, None, 4, 6, None]
+    assert found == [{"x": x, "y": y, "fill": "toself"}]
+
+
+@pytest.mark.parametrize(
+    ("smoother", "sent"),
+    [
+        (None, "Pegasus"),
+        ("median", {"name": "Pegasus", "smoother": "median"}),
+        ("quiet", {"name": "Pegasus", "smoother": "quiet"}),
+    ],
+)
+def test_a_smoother_that_is_chosen_is_sent_and_one_as_it_comes_is_not(page, smoother, sent):
+    """Which one comes is decided by the query: under a ROLLUP not the median for windows."""
+    told = """async (draft) => {
+        const { MechanismFold } = await import('/page/mechanism.js');
+        const fold = new MechanismFold({mechanisms: ['Pegasus']}, () => {});
+        fold.write(draft);
+        return fold.body().mechanism; }"""
+    draft = {"mechanism": "Pegasus"} | ({} if smoother is None else {"smoother": smoother})
+    assert page.evaluate(told, draft) == sent
+
+
+OF_REPORTS = {
+    **{"name": "poll", "mode": "streaming", "end": None},
+    "columns": [
+        {"name": "vote", "kind": "report", "values": ["yes", "no"], "bounds": None},
+        {"name": "body heat", "kind": "report", "values": None, "bounds": None},
+    ],
+}
+FORM = """async ([stream, sql]) => {
+    const {RequestForm} = await import('/page/request_form.js');
+    const requestForm = new RequestForm({done() {}, signIn() {}, say() {}, forbidden() {}});
+    const who = {role: 'analyst', name: 'ana', remaining: {epsilon: '0'}};
+    requestForm.know({who, stream, book: {file: 'f', budget: {epsilon: '3'}}});
+    const form = document.getElementById('ask-form'), first = form.sql.value;
+    if (sql) { form.sql.value = sql; form.sql.dispatchEvent(new Event('input')); }
+    return {
+        first, price: !form.epsilon.closest('label').hidden, fold: !form.querySelector('.fold').hidden,
+        windows: [...form.window.options].map(({value}) => value),
+        hint: form.querySelector('.hint').textContent,
+    };
+}"""
+
+
+def test_of_reports_their_one_form_is_offered_and_no_price_is_asked(page):
+    found = page.evaluate(FORM, [OF_REPORTS, None])
+    assert found["first"] == "SELECT vote, COUNT(*) FROM poll GROUP BY vote"
+    assert (found["price"], found["fold"]) == (False, False)
+    assert found["windows"] == ["running", "each", "sliding"]
+    halves = ["running", "each", "sliding", "decayed half-life"]
+    events = {"name": "v", "mode": "streaming", "end": None, "columns": []}
+    assert page.evaluate(FORM, [events, None])["windows"] == halves
+    ending = events | {"end": "2099-01-01T00:00:00Z"}
+    assert page.evaluate(FORM, [ending, None])["windows"] == [*halves, "decayed polynomial"]
+    assert "cost nothing" in found["hint"]
+    assert "left" not in found["hint"]
+
+
+POWER = """async (stream) => {
+    const {RequestForm} = await import('/page/request_form.js');
+    const requestForm = new RequestForm({done() {}, signIn() {}, say() {}, forbidden() {}});
+    requestForm.know({who: {role: 'analyst', name: 'ana'}, stream, book: {file: 'f', budget: {epsilon: '3'}}});
+    const form = document.getElementById('ask-form'), sent = [], fetched = window.fetch;
+    window.fetch = async (path, told) => { sent.push(JSON.parse(told.body)); throw new Error('no server'); };
+    const labels = [];
+    for (const kind of ['sliding', 'decayed polynomial', 'sliding']) {
+        form.window.value = kind;
+        form.window.dispatchEvent(new Event('change'));
+        labels.push(form.span.getAttribute('aria-label'));
+        form.querySelector('.row button').click();
+        await new Promise((done) => setTimeout(done, 20));
+    }
+    window.fetch = fetched;
+    return {labels, sent: sent.map(({window, horizon}) => [window, horizon ?? null])};
+}"""
+
+
+def test_a_power_of_the_age_is_asked_for_with_an_exponent_and_the_end(page):
+    stream = {"name": "v", "mode": "streaming", "end": "2099-01-01T00:00:00Z", "columns": []}
+    found = page.evaluate(POWER, stream)
+    assert found["labels"] == ["How long", "Exponent", "How long"]
+    assert found["sent"] == [["sliding 30s", None], ["decayed polynomial 1.5", "end"], ["sliding 30s", None]]
+
+
+def test_beside_reports_what_other_columns_cost_is_asked(page):
+    mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
+    others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])
+    assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 4)
+    assert "Requests over vote, body heat cost nothing." in others["hint"]
+    quoted = page.evaluate(FORM, [mixed, 'SELECT "body heat", COUNT(*) FROM poll GROUP BY "body heat"'])
+    assert quoted["price"] is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "badges"),
+    [("reports", "sees noise, as the collector does", 0), ("mixed", "Its other columns are in ordinary", 1)],
+)
+def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kind, said, badges):
+    def told(route):
+        route.fulfill(json=route.fetch().json() | {"this_stream": kind, "reports": ["vote"]})
+
+    page.route("**/api/rehearsal", told)
+    page.evaluate("async () => new (await import('/page/intruder.js')).IntruderPanel().load()")
+    words = page.locator("#intruder .why").inner_text()
+    page.unroute("**/api/rehearsal")
+    assert said in words
+    assert words.endswith("Columns of reports: vote.")
+    assert page.locator("#intruder .badge").count() == badges
+
+
+def test_the_plan_and_the_end_of_a_release_of_reports_speak_of_no_price(page):
+    told = """async () => {
+        const {buildPlan} = await import('/page/plan_view.js'), {Budget} = await import('/page/budget.js');
+        const none = {parts: [], alerts: [], errors: []};
+        const release = {column: 'vote', loss: {epsilon: '2'}, groups: 2, first_tick: 1, ...none};
+        return [buildPlan({release}).textContent, new Budget().backText(release)];
+    }"""
+    plan, back = page.evaluate(told)
+    assert "Costsnothing beside the reports of vote" in plan
+    assert back == "It cost nothing: what reports of vote have lost stays lost."

@@ -1,0 +1,132 @@
+"""A server is killed and started again on the same port: the page goes on, with no gap and no repeat."""
+
+import json
+import time
+from datetime import UTC, datetime
+from urllib.request import urlopen
+
+import pytest
+
+from streamgauge.store.keys import create_key
+from tests.support.page_servers import Process, chromium, free_port, looking
+
+FILE = """
+[stream]
+name = "v"
+source = "http"
+time = "ts"
+tick = "250ms"
+start = "{start}"
+unit = "event"
+budget = {{ epsilon = 1 }}
+key = "file:v.key"
+
+[server]
+anonymous = true
+publish_delay = "250ms"
+
+[[release]]
+name = "counts"
+sql = "SELECT COUNT(*) FROM v"
+window = "each"
+epsilon = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def served(tmp_path):
+    create_key(tmp_path / "v.key")
+    start = datetime.fromtimestamp(int(time.time()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    (tmp_path / "v.toml").write_text(FILE.format(start=start))
+    running = []
+
+    def start_one(port):
+        running.append(Process(tmp_path / "v.toml", port))
+        running[-1].wait()
+        return running[-1]
+
+    yield start_one
+    for each in running:
+        if each.process.poll() is None:
+            each.kill()
+
+
+def forgetful(page):
+    """A broken twin: a page that does not say what it heard last."""
+
+    def altered(route):
+        reply = route.fetch()
+        body = reply.text()
+        assert "this.last = event.lastEventId" in body
+        route.fulfill(response=reply, body=body.replace("this.last = event.lastEventId", "this.last = ''"))
+
+    page.route("**/page/live.js", altered)
+
+
+def faithful(page):
+    """The page as it is."""
+
+
+def heard_over_a_restart(browser, served, prepare, folder):
+    """(id, release, tick) of every live event that a page heard over a kill and a new start."""
+    port = free_port()
+    first = served(port)
+    with looking(browser, first.address, prepare=prepare, expected=("ERR_", "Failed to load")) as page:
+        page.wait_for_function("() => window.heard.length >= 3")
+        first.kill()
+        page.locator("#banner-text", has_text="The connection is lost").wait_for()
+        page.screenshot(path=folder / "disconnected.png")
+        page.route("**/api/live*", refuse)
+        before, last = page.evaluate("[window.heard.length, window.heard.at(-1)[2]]")
+        wait_for_tick(served(port).address, last + 4)
+        page.unroute("**/api/live*", refuse)
+        page.wait_for_function("(before) => window.heard.length >= before + 4", arg=before)
+        page.locator("#state[data-state=running]").wait_for()
+        page.locator("#banner").wait_for(state="hidden")
+        return page.evaluate("window.heard"), ticks_drawn(page)
+
+
+def refuse(route):
+    """Keeps the page away until there is something that it missed."""
+    route.abort()
+
+
+def wait_for_tick(address, tick):
+    for _ in range(2000):
+        with urlopen(f"{address}/api/releases", timeout=20) as reply:
+            if json.load(reply)["published_until"]["tick"] >= tick:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"tick {tick} must leave, got none so late")
+
+
+def ticks_drawn(page):
+    page.get_by_text("Numbers as a table").click()
+    page.locator(".numbers tbody tr").first.wait_for()
+    return [int(text) for text in page.locator(".numbers tbody th").all_inner_texts()][::-1]
+
+
+def is_whole(heard):
+    ticks = [tick for _, _, tick in heard]
+    return ticks == list(range(ticks[0], ticks[0] + len(ticks))) and len({each[0] for each in heard}) == len(heard)
+
+
+@pytest.mark.slow
+def test_after_a_kill_the_page_goes_on_without_a_gap_and_without_a_repeat(browser, served, tmp_path):
+    heard, drawn = heard_over_a_restart(browser, served, faithful, tmp_path)
+    assert is_whole(heard)
+    assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))
+
+
+@pytest.mark.slow
+def test_a_page_that_forgets_what_it_heard_last_is_told_less_and_asks_for_what_is_missing(browser, served, tmp_path):
+    """The twin: its stream has a gap, which the chart shows to nobody, since history is asked for again."""
+    heard, drawn = heard_over_a_restart(browser, served, forgetful, tmp_path)
+    assert not is_whole(heard)
+    assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))

@@ -1,0 +1,94 @@
+"""The crash law where the disk is full or nothing may be written: one clear line, and nothing is lost."""
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.crash_readers import Watched
+from tests.support.forked import NOBODY
+
+UNWRITABLE = "StoreUnwritableError: store must be readable and writable, got .*: mend that, then run again; .*lost"
+SINK_FAILED = "SinkAccessError: sink {} could not be used: [A-Z][a-z ]+"
+
+
+def fails(run, complaint, **order):
+    """A start that ends with one line, and changes nothing of what readers have seen."""
+    end = run.child(**order)
+    assert end.code == 1
+    assert re.fullmatch(complaint, end.error), end.error
+
+
+def goes_on(run):
+    run.finish()
+    run.whole()
+    run.silent()
+
+
+@pytest.mark.one_of_each
+@pytest.mark.parametrize("kind", ["batch", "followed"])
+def test_where_the_store_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is(kind):
+    with Watched(kind) as run:
+        for room in (0, 4096, 20_000, 600_000):
+            fails(run, UNWRITABLE, room=room)
+        assert run.tick > 0
+        goes_on(run)
+
+
+def test_where_a_sink_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is():
+    with Watched("batch") as run:
+        for room, sink in ((0, "out.jsonl"), (1000, "out.jsonl"), (2400, "out.parquet"), (5000, "out.jsonl")):
+            fails(run, SINK_FAILED.format(sink), room_in_sinks=room)
+        goes_on(run)
+
+
+@pytest.fixture
+def half():
+    """A run of which half is done, and that belongs to somebody to whom modes of files apply."""
+    with Watched("batch", unprivileged=True) as run:
+        if os.getuid() == 0:
+            for path in (run.folder.parent, run.folder, *run.folder.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+        run.child(at=["noise_drawn", 10, "fault"])
+        yield run
+
+
+@contextmanager
+def read_only(path):
+    mode = path.stat().st_mode
+    path.chmod(mode & ~0o222)
+    try:
+        yield
+    finally:
+        path.chmod(mode)
+
+
+@pytest.mark.one_of_each
+@pytest.mark.parametrize("name", ["", "store.db", "store.keys", "lock"])
+def test_a_store_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_it_may(half, name):
+    with read_only(half.folder / "c.streamgauge" / name):
+        fails(half, UNWRITABLE)
+    goes_on(half)
+
+
+def test_a_key_beside_which_nothing_may_be_written_is_refused_in_a_line_before_anything_is_done(half):
+    with read_only(half.folder):
+        fails(half, "GuardUnwritableError: rollback guard must be writable, got .* at .*c.key.guard: .*")
+        assert set(half.deaths[-1].steps) <= {"store_settled"}
+    goes_on(half)
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_a_sink_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_it_may(half, name):
+    with read_only(half.folder / name):
+        fails(half, SINK_FAILED.format(name))
+        fails(half, SINK_FAILED.format(name))
+    goes_on(half)
+
+
+def test_where_no_store_can_be_made_a_run_is_refused_in_a_line(half):
+    shutil.rmtree(half.folder / "c.streamgauge")
+    with read_only(half.folder):
+        fails(half, UNWRITABLE)

@@ -1,0 +1,37 @@
+"""Broken twins of the publisher: what the crash law is there to catch, and that it does."""
+
+import pytest
+
+from tests.support.crash_readers import Watched
+
+CAUGHT = [
+    ("publish_first", "brief", "commit_begun", "must have one value, got another in out.jsonl"),
+    ("draw_again", "brief", "store_committed", "must have one value, got another in out.jsonl"),
+    ("draw_again", "brief", "sink_written", "must have one value, got another in out.jsonl"),
+    ("forget_the_state", "brief", "store_committed", "must come to its end, got AlreadyReleasedError"),
+    ("mark_first", "brief", "sink_position_saved", "out.jsonl must have 72 values, got 54"),
+    ("forget_what_waits", "brief live", "commit_begun", "series must be that of an unbroken run"),
+    ("forget_the_users", "brief live", "commit_begun", "series must be that of an unbroken run"),
+]
+
+
+def law(twin, kind, step, *, noisy):
+    """A run dies three times at a step and must be whole then, as it is without a twin."""
+    with Watched(kind, noisy=noisy, twin=twin) as run:
+        for time in (3, 4, 5):
+            run.child(at=[step, time, "kill"])
+        run.finish()
+        run.whole()
+        if not noisy:
+            run.silent()
+
+
+@pytest.mark.parametrize(("twin", "kind", "step", "caught"), CAUGHT)
+def test_a_twin_that_publishes_draws_or_forgets_at_the_wrong_moment_is_caught(twin, kind, step, caught):
+    with pytest.raises(AssertionError, match=caught):
+        law(twin, kind, step, noisy=kind == "brief")
+
+
+@pytest.mark.parametrize(("kind", "noisy"), [("brief", True), ("brief live", False)])
+def test_what_is_no_twin_is_not_caught(kind, noisy):
+    law(None, kind, "commit_begun", noisy=noisy)

@@ -1,0 +1,270 @@
+"""The crash law of the store: wherever a commit dies, what is found is the state before it or after it."""
+
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from streamgauge.store import store as founding
+from streamgauge.store.backup import rotate
+from streamgauge.store.encryption import BLOCK_BYTES, SLOT_STRUCT, KeySlots
+from streamgauge.store.errors import DamagedStoreError, StoreUnwritableError, WrongKeyError
+from streamgauge.store.keys import create_key
+from streamgauge.store.store import COMMIT_STEPS, Store, StoreReader
+from tests.support.forked import Fault, forked, killed_at, raised_at
+
+BIG = 20_000  # bytes of a part that spans many pages
+
+
+@pytest.fixture
+def key(tmp_path):
+    return create_key(tmp_path / "a.key")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "a.streamgauge"
+
+
+def commit(store, tick):
+    """One tick: its release, its state, small and large, and a part that lives for one tick."""
+    store.commit(
+        tick=tick,
+        released=[("a", tick, b"%d" % tick), ("b", tick, b"%d" % -tick)],
+        state={"small": b"%d" % tick, "big": b"%d|" % tick * BIG, f"of {tick}": b"", f"of {tick - 1}": None},
+        marks={"at": b"%d" % tick},
+    )
+
+
+def consistent(store):
+    """The tick that all of a store agrees on."""
+    tick = store.tick
+    assert list(store.releases("a")) == [(t, b"%d" % t) for t in range(1, tick + 1)]
+    assert list(store.releases("b")) == [(t, b"%d" % -t) for t in range(1, tick + 1)]
+    if tick:
+        state = {"small": b"%d" % tick, "big": b"%d|" % tick * BIG, f"of {tick}": b""}
+        assert store.state() == state
+        assert store.marks()["at"] == b"%d" % tick
+    assert store.trace == (tick, store.chain_at(tick))
+    return tick
+
+
+def found(folder, key):
+    with Store.open_writer(folder, key, create=False) as store:
+        return consistent(store)
+
+
+@pytest.fixture
+def three(folder, key):
+    """A store with three ticks."""
+    with Store.open_writer(folder, key, create=True) as store:
+        for tick in (1, 2, 3):
+            commit(store, tick)
+    return folder
+
+
+AFTER = {"commit_begun": 3, "rows_written": 3, "slot_written": 3, "transaction_committed": 4, "slot_destroyed": 4}
+
+
+@pytest.mark.parametrize("step", COMMIT_STEPS)
+def test_a_commit_that_is_killed_at_a_step_is_whole_or_not_there(three, key, step):
+    def act():
+        commit(Store.open_writer(three, key, create=False, steps=killed_at(step)), 4)
+
+    assert forked(act) == -signal.SIGKILL
+    assert found(three, key) == AFTER[step]
+    with Store.open_writer(three, key, create=False) as store:
+        commit(store, store.tick + 1)
+        assert consistent(store) == AFTER[step] + 1
+
+
+@pytest.mark.parametrize("step", COMMIT_STEPS)
+def test_a_commit_that_fails_at_a_step_leaves_a_store_that_goes_on_or_asks_to_be_opened_again(three, key, step):
+    store = Store.open_writer(three, key, create=False, steps=raised_at(step))
+    with pytest.raises(Fault):
+        commit(store, 4)
+    store._steps = str
+    if AFTER[step] == 3:
+        assert consistent(store) == 3
+        commit(store, 4)
+        store.close()
+        assert found(three, key) == 4
+    else:
+        with pytest.raises(StoreUnwritableError, match="may or may not have failed"):
+            commit(store, 5)
+        with pytest.raises(StoreUnwritableError, match="may or may not have failed"):
+            store.state()
+        store.close()
+        assert found(three, key) == 4
+
+
+@pytest.mark.parametrize("step", ["store_settled"])
+def test_an_opening_that_is_killed_changes_nothing(three, key, step):
+    assert forked(lambda: Store.open_writer(three, key, create=False, steps=killed_at(step))) == -signal.SIGKILL
+    assert found(three, key) == 3
+
+
+@pytest.mark.parametrize("step", founding.CREATE_STEPS)
+@pytest.mark.parametrize("end", [killed_at, raised_at])
+def test_a_store_that_dies_while_it_is_made_is_made_again(folder, key, step, end):
+    assert forked(lambda: Store.open_writer(folder, key, create=True, steps=end(step))) != 0
+    with Store.open_writer(folder, key, create=True) as store:
+        commit(store, 1)
+    assert found(folder, key) == 1
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["committing", "opening"])
+def test_killed_at_random_instants_a_store_always_opens_and_loses_nothing_that_was_told(folder, key, waits):
+    chance = random.Random(7)
+    Store.open_writer(folder, key, create=True).close()
+    tick, kills, longest = 0, 0, 0.015  # seconds, or as long as a commit takes
+    while kills < (50 if waits else 10) or (waits and tick < 25):
+        told = killed_run(folder, key, waits, chance.random() * longest)
+        found_tick = found(folder, key)
+        assert found_tick in ((told, told + 1) if told else (tick, tick + 1))
+        longest *= 1 if found_tick > tick else 1.1
+        tick, kills = found_tick, kills + 1
+
+
+def killed_run(folder, key, waits, instant):
+    """Commits without end and is killed; returns the last tick of which it told that it was committed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with Store.open_writer(folder, key, create=False) as store:
+                os.write(writing, bytes(8))
+                while True:
+                    commit(store, store.tick + 1)
+                    os.write(writing, store.tick.to_bytes(8, "big"))
+        finally:
+            os._exit(1)
+    os.close(writing)
+    told = os.read(reading, 8) if waits else b""
+    time.sleep(instant)
+    os.kill(child, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    with os.fdopen(reading, "rb") as pipe:
+        told += pipe.read()
+    return int.from_bytes(told[-8:], "big")
+
+
+def snapshots(folder, key, to, steps):
+    """Copies of the folder as it is on the disk at steps of a commit of tick 4."""
+
+    def copy(step):
+        if step in steps:
+            shutil.copytree(folder, to / step)
+
+    store = Store.open_writer(folder, key, create=False, steps=copy)
+    shutil.copytree(folder, to / "before")
+    commit(store, 4)
+    store.close()
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 50, SLOT_STRUCT.size - 1, SLOT_STRUCT.size])
+def test_a_slot_that_is_torn_while_it_is_written_harms_nothing(three, key, tmp_path, length):
+    snapshots(three, key, tmp_path, ["rows_written", "slot_written"])
+    torn, new = tmp_path / "rows_written", tmp_path / "slot_written"
+    written = bytearray((torn / "store.keys").read_bytes())
+    whole = (new / "store.keys").read_bytes()
+    (at,) = {i // BLOCK_BYTES for i in range(len(whole)) if whole[i] != written[i]}
+    written[at * BLOCK_BYTES : at * BLOCK_BYTES + length] = whole[at * BLOCK_BYTES : at * BLOCK_BYTES + length]
+    (torn / "store.keys").write_bytes(written)
+    assert found(torn, key) == 3
+
+
+def test_a_journal_that_is_torn_at_any_place_gives_the_state_before_or_after(three, key, tmp_path):
+    snapshots(three, key, tmp_path, ["transaction_committed"])
+    before = (tmp_path / "before" / "store.db-wal").read_bytes()
+    after = (tmp_path / "transaction_committed" / "store.db-wal").read_bytes()
+    assert after.startswith(before)
+    lengths = [*range(len(before), len(after), (len(after) - len(before)) // 12), len(after) - 1, len(after)]
+    ticks = []
+    for length in lengths:
+        torn = tmp_path / f"torn {length}"
+        shutil.copytree(tmp_path / "transaction_committed", torn)
+        (torn / "store.db-shm").unlink()
+        os.truncate(torn / "store.db-wal", length)
+        ticks.append(found(torn, key))
+        shutil.rmtree(torn)
+    assert ticks == [3] * (len(lengths) - 1) + [4]
+
+
+class Hasty(KeySlots):
+    """A twin that destroys the old slot before the commit."""
+
+    def write(self, generation, slot):
+        super().write(generation, slot)
+        super().write(generation - 1, bytes(SLOT_STRUCT.size))
+
+
+def test_a_twin_that_destroys_the_old_key_too_early_is_caught(three, key, monkeypatch):
+    monkeypatch.setattr("streamgauge.store.sqlite.KeySlots", Hasty)
+    with pytest.raises(DamagedStoreError, match="keys of different moments"):
+        test_a_commit_that_is_killed_at_a_step_is_whole_or_not_there(three, key, "slot_written")
+
+
+def ghost(folder, key, to, opening):
+    """A commit of tick 4 that reached the journal although its caller was told that it failed.
+
+    A reader holds the index of the journal as it was before, so that whoever opens the store finds tick 3.
+    Then the power goes, and with it the index. Returns the tick that is found afterwards.
+    """
+    snapshots(folder, key, to, ["transaction_committed"])
+    haunted, after = to / "before", to / "transaction_committed"
+    (haunted / "store.db-shm").unlink()
+
+    def act():
+        reading = StoreReader.open(haunted)
+        reading._rows.sql.execute("BEGIN")
+        assert reading.tick == 3
+        for name in ("store.db-wal", "store.keys"):
+            with (haunted / name).open("r+b") as file:
+                file.write((after / name).read_bytes())
+        opening(haunted, key, create=False)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert forked(act) == -signal.SIGKILL
+    (haunted / "store.db-shm").unlink()
+    return found(haunted, key)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("streamgauge.store.schema.BUSY_TIMEOUT_SECONDS", 0.01)
+
+
+class Hurried(Store):
+    """A twin that destroys the other slot without a commit of its own."""
+
+    def _settle(self):
+        self._backing.destroy_slot(self._head.generation + 1)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_commit_that_failed_but_reached_the_journal_cannot_come_back_without_its_key(three, key, tmp_path):
+    assert ghost(three, key, tmp_path, Store.open_writer) == 3
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_twin_that_lets_a_failed_commit_come_back_is_caught(three, key, tmp_path):
+    with pytest.raises(DamagedStoreError, match="keys of different moments"):
+        ghost(three, key, tmp_path, Hurried.open_writer)
+
+
+@pytest.mark.parametrize("step", [*COMMIT_STEPS, "store_settled"])
+def test_a_rotation_that_is_killed_opens_under_one_of_the_keys_and_can_be_done_again(three, key, tmp_path, step):
+    new = create_key(tmp_path / "new.key")
+    assert forked(lambda: rotate(three, key, new, killed_at(step))) == -signal.SIGKILL
+    opening, other = (new, key) if AFTER.get(step) == 4 else (key, new)
+    assert found(three, opening) == 3
+    with pytest.raises(WrongKeyError):
+        Store.open_writer(three, other, create=False)
+    rotate(three, key, new)
+    assert found(three, new) == 3
+    with pytest.raises(WrongKeyError):
+        Store.open_writer(three, key, create=False)

@@ -1,0 +1,175 @@
+"""The law of neighbours catches what it is there to catch: engines and parts that are broken on purpose."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from streamgauge.engines.duckdb import aggregation
+from streamgauge.engines.duckdb import readers as reading
+from streamgauge.engines.duckdb import scan_files as finished_scan
+from streamgauge.engines.duckdb.rows import TypedColumn
+from streamgauge.plan.aggregates import distinct
+from streamgauge.runtime.part_runs import PartRun
+from streamgauge.sources import line_reader as lines
+from streamgauge.statistics import Distinct
+from tests.support import watched_runs
+from tests.support.neighbour_law import broken
+from tests.support.neighbour_streams import FEW, FILTERED, USER, VICTIM, record, with_column
+from tests.support.neighbour_ways import Way, somewhere
+from tests.support.watched_runs import house_in_memory
+
+PEOPLE = [record(number) for number in range(40)]
+LATER = [record(20 + number, patient=name, level=1) for number in range(4) for name in "abcd"]
+ZEDS = [record(number, patient="zed", level=1) for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def house():
+    with house_in_memory() as house:
+        yield house
+
+
+@pytest.fixture(autouse=True)
+def planned_anew(monkeypatch):
+    """No plan of a broken twin is left behind."""
+    monkeypatch.setattr(watched_runs, "PLANS", {})
+
+
+def found(way, added=(), records=(), people=PEOPLE):
+    """How the law is broken by a line, or by a user's records."""
+    people = way.arrivals(people)
+    more = [(somewhere(1), line) for line in added] + way.arrivals(records)
+    before = way.run(people)
+    assert before.raised is None
+    return broken(before, way.run(people + more))
+
+
+def rewritten(monkeypatch, room, name, old, new):
+    """Makes a function that writes SQL write something else."""
+    write = getattr(room, name)
+
+    def otherwise(*given, **settings):
+        sql = write(*given, **settings)
+        assert old in sql
+        return sql.replace(old, new)
+
+    monkeypatch.setattr(room, name, otherwise)
+
+
+def test_a_stray_quote_that_swallows_lines_is_caught(house, monkeypatch):
+    way = Way(house, format="csv", releases=FEW)
+    assert found(way, [b'"']) == []
+    rewritten(monkeypatch, reading, "build_lines_sql", "quote = ''", "quote = '\"'")
+    assert found(way, [b'"'])
+
+
+def test_a_line_that_ends_the_scan_is_caught(house, monkeypatch):
+    way = Way(house, releases=FEW)
+    line = b"x" * 2**19
+    assert found(way, [line]) == []
+    monkeypatch.setattr(reading, "build_lines_sql", partial(reading.build_lines_sql, longest=2**18))
+    assert any(what.startswith("raised") for what in found(way, [line]))
+
+
+def test_a_bad_line_that_takes_its_block_along_is_caught(house, monkeypatch):
+    way = Way(house, live=True, releases=FEW)
+    assert found(way, [b"\xff"]) == []
+    monkeypatch.setattr(lines, "_repair_lines", lambda hop, offset, dropped: b"")
+    assert any("L1" in what for what in found(way, [b"\xff"]))
+
+
+def test_a_bound_on_users_after_a_filter_is_caught(house, monkeypatch):
+    """Each release would have ticks of its own."""
+    way = Way(house, unit=USER, releases=FILTERED)
+    zeds = [record(tick, patient="zed", amount=-5 if tick < 4 else 5) for tick in range(8)]
+    assert found(way, records=zeds) == []
+    partition = "PARTITION BY "
+    rewritten(monkeypatch, finished_scan, "bound_users_sql", partition, f"{partition}amount > 0, ")
+    assert any("by all parts together" in what for what in found(way, records=zeds))
+
+
+def test_users_without_a_bound_are_caught(house, monkeypatch):
+    way = Way(house, unit=USER, releases=FILTERED)
+    monkeypatch.setattr(finished_scan, "bound_users_sql", lambda rows, unit, first: rows)
+    assert any("L1" in what for what in found(way, records=ZEDS))
+
+
+def test_a_bound_on_users_who_displace_each_other_is_caught(house, monkeypatch):
+    """The first of all events of a tick survive, whoever's they are."""
+    way = Way(house, unit=USER, releases=FILTERED)
+    bounded = finished_scan.bound_users_sql
+
+    def as_one(rows, unit, first):
+        return bounded(f'(SELECT * REPLACE (min("$user") OVER () AS "$user") FROM {rows})', unit, first)
+
+    monkeypatch.setattr(finished_scan, "bound_users_sql", as_one)
+    assert any("ticks touched" in what for what in found(way, records=ZEDS[:4], people=LATER))
+
+
+def test_a_sum_that_is_not_clamped_is_caught(house, monkeypatch):
+    way = Way(house, releases=FEW)
+    much = way.line(VICTIM | {"amount": 51})
+    assert found(way, [much]) == []
+    monkeypatch.setattr(TypedColumn, "_number", lambda typed, own: own)
+    assert found(way, [much]) == [], "the grid cuts off what the column did not"
+    monkeypatch.setattr(aggregation, "floor_sql", lambda number, first, last: f"CAST(floor({number}) AS BIGINT)")
+    assert any(what.startswith("Sum") for what in found(way, [much]))
+
+
+def test_a_count_of_all_events_beside_sums_of_some_is_caught(house, monkeypatch):
+    """COUNT(*) read off the summary of a column that may be NULL."""
+    releases = {"moments": ("SELECT AVG(temperature), VAR_SAMP(temperature) FROM v", "each")}
+    way = Way(house, releases=releases)
+    missing = way.line(VICTIM | {"temperature": None})
+    assert found(way, [missing]) == []
+    vectors = PartRun._vectors
+
+    def of_all(run, tally, rows, count):
+        sums = tally.sums.copy()
+        sums[1] = sums[0]
+        return vectors(run, replace(tally, sums=sums), rows, count)
+
+    monkeypatch.setattr(PartRun, "_vectors", of_all)
+    assert any("L1" in what for what in found(way, [missing]))
+
+
+def test_codes_that_are_bounded_as_if_they_were_users_are_caught(house, monkeypatch):
+    sql = "SELECT level, COUNT(DISTINCT patient) FROM v GROUP BY level"
+    ways = [
+        Way(house, unit=USER, releases={"users": (sql, window)}, stream=with_column("patient", hash_cells=2))
+        for window in ("each", "running")
+    ]
+    assert [found(way, records=ZEDS[:4], people=LATER) for way in ways] == [[], []]
+
+    def as_users(codes, asked):
+        groups = min(asked.width, asked.unit.events * asked.unit.ticks)
+        return Distinct(asked.loss, universe=codes.universe, max_groups=groups, **asked.to_settings())
+
+    monkeypatch.setattr(distinct, "build_distinct", as_users)
+    monkeypatch.setattr(watched_runs, "PLANS", {})
+    assert all(found(way, records=ZEDS[:4], people=LATER) for way in ways)
+
+
+def test_what_one_event_adds_twice_is_caught(house, monkeypatch):
+    way = Way(house, releases=FEW)
+    vectors = PartRun._vectors
+    monkeypatch.setattr(PartRun, "_vectors", lambda run, *given: 2 * vectors(run, *given))
+    assert any("L1 2 above" in what for what in found(way, [way.line(VICTIM)]))
+
+
+def test_a_record_that_moves_another_tick_is_caught(house, monkeypatch):
+    """A clock that is read from events: the newest record says how late the others are."""
+    way = Way(house, releases=FEW)
+    vectors = PartRun._vectors
+
+    def by_the_newest(run, tally, rows, count):
+        made = vectors(run, tally, rows, count)
+        late = np.arange(len(made)) < len(made) - 1 - (rows == count - 1).any() * 3
+        return made * late[:, None, None]
+
+    monkeypatch.setattr(PartRun, "_vectors", by_the_newest)
+    people = way.arrivals(person for person in PEOPLE if not person["ts"].startswith("2026-01-05T07"))
+    before, after = (way.run(people + way.arrivals(more)) for more in ((), [VICTIM | {"ts": "2026-01-05T07:00:00Z"}]))
+    assert any("ticks touched" in what for what in broken(before, after))

@@ -1,0 +1,94 @@
+"""What an analyst may spend: a share of the budget, enforced when a release is planned and when it starts."""
+
+from fractions import Fraction
+
+import pytest
+
+from streamgauge.privacy import BudgetExceededError, Pure
+from streamgauge.runtime import session as opening
+from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc, remaining_share
+from tests.runtime.test_asked_releases import acts, asked, live, until
+from tests.support.pipelines import pipeline, tables
+
+HALF, FEW = Fraction(1, 2), Fraction(1, 10)
+WIDE = {"budget": {"epsilon": 2}}
+USUAL = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/100"}
+
+
+def test_a_share_is_of_the_whole_budget_and_each_analyst_has_a_ledger_of_their_own(tmp_path):
+    made = live(tmp_path, **WIDE)
+    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.75),))
+    until(made, tmp_path, 6, at=3, adhoc_releases=(asked(made, "bob", share=HALF, name="bobs", epsilon=0.5),))
+    book = made.ledger()
+    assert remaining_share(book, "ana", HALF) == Pure("1/4")
+    assert remaining_share(book, "bob", HALF) == Pure("1/2")
+    assert remaining_share(book, "eve", HALF) == Pure(1)
+    assert remaining_share(book, "ana", None) is None
+
+
+def test_beyond_a_share_nothing_is_charged_though_the_budget_would_allow_it(tmp_path):
+    made = live(tmp_path, **WIDE)
+    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=FEW, epsilon=0.2),))
+    before = acts(made)
+    more = asked(made, share=FEW, name="more", epsilon=0.01)
+    found = plan_adhoc(made.file, more, FEW)
+    assert found.refusals == (
+        "v.toml: the share of ana: charge must be at most what is left of epsilon 0.2, "
+        "got epsilon 0.01 on top of epsilon 0.2",
+    )
+    with pytest.raises(BudgetExceededError) as refusal:
+        until(made, tmp_path, 6, at=3, adhoc_releases=(more,))
+    assert refusal.value.__notes__ == ["the share of ana"]
+    assert acts(made) == before
+
+
+def test_a_start_that_trusts_the_plan_would_overspend_a_share(tmp_path, monkeypatch):
+    """The broken twin: two requests that were planned at once are charged one after the other."""
+    made = live(tmp_path, **WIDE)
+    both = [asked(made, share=HALF, name=name, epsilon=0.75) for name in ("one", "two")]
+    until(made, tmp_path, 1)
+    assert all(plan_adhoc(made.file, each).refusals == () for each in both)
+    until(made, tmp_path, 3, at=1, adhoc_releases=(both[0],))
+    with pytest.raises(BudgetExceededError):
+        until(made, tmp_path, 5, at=3, adhoc_releases=(both[1],))
+    monkeypatch.setattr(opening, "check_share", lambda *what: None)
+    until(made, tmp_path, 6, at=5, adhoc_releases=(both[1],))
+    assert remaining_share(made.ledger(), "ana", HALF) == Pure.zero()
+
+
+def test_what_an_analyst_ends_comes_back_to_their_share(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.5),))
+    until(made, tmp_path, 6, at=3, end_releases=("asked",))
+    assert remaining_share(made.ledger(), "ana", HALF, first=50) == Pure("1/2")
+    until(made, tmp_path, 9, at=6, adhoc_releases=(asked(made, share=HALF, name="next", epsilon=0.5),))
+
+
+def test_a_share_that_was_made_smaller_ends_nothing_and_allows_nothing(tmp_path):
+    made = live(tmp_path)
+    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.5),))
+    assert remaining_share(made.ledger(), "ana", FEW) == Pure.zero()
+    until(made, tmp_path, 6, at=3)
+    assert "asked" in made.ledger().open_releases()
+
+
+def test_before_anything_was_charged_there_is_nothing_to_share(tmp_path):
+    assert remaining_share(live(tmp_path).ledger(), "ana", HALF) is None
+
+
+def test_under_a_delta_half_the_budget_is_what_a_release_calls_half(tmp_path):
+    made = live(tmp_path, USUAL, budget={"epsilon": 1, "delta": 1e-6})
+    half = {"name": "half", "sql": "SELECT COUNT(*) FROM v", "window": "each", "share": "1/2"}
+    wanted = AdHocRelease(parse_adhoc_release(half, made.file.stream), "ana", HALF)
+    until(made, tmp_path, 3, adhoc_releases=(wanted,))
+    assert remaining_share(made.ledger(), "ana", HALF).amount == 0
+
+
+def test_a_share_of_delta_is_a_share_too(tmp_path):
+    columns = {"g": {"max_groups": 10}}
+    budget = {"epsilon": 8, "delta": 1e-5}
+    made = pipeline(tmp_path, tables(USUAL, live=True, budget=budget, columns=columns))
+    found = {"sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "epsilon": 0.05}
+    assert plan_adhoc(made.file, asked(made, share=HALF, delta=4e-6, **found)).refusals == ()
+    (dear,) = plan_adhoc(made.file, asked(made, share=HALF, delta=6e-6, **found)).refusals
+    assert dear == "v.toml: the share of ana: delta must be at most 5e-06 in all, got 6e-06"

@@ -1,0 +1,82 @@
+"""A live run whose clock is far ahead: it says how far it is, and stops after a commit, not after all."""
+
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+
+from streamgauge.localdp import HadamardResponse
+from streamgauge.localdp import collector as estimates
+from streamgauge.privacy import Pure
+from streamgauge.runtime.options import Progress
+from streamgauge.statistics.local_frequency import LocalFrequency
+from streamgauge.store.reader import StoreReader
+from tests.support.pipelines import START, pipeline, run, tables, world
+
+HOUR = {"live": True, "end": "2026-01-05T01:00:00Z"}
+MINUTES = HOUR | {"end": "2026-01-05T00:02:30Z"}
+
+
+def test_a_stop_is_heeded_after_each_commit(tmp_path: Path) -> None:
+    made, stop = pipeline(tmp_path, tables(**HOUR)), Flag()
+
+    def seen(progress: Progress) -> None:
+        if progress.tick >= 8:
+            stop.set()
+
+    clock = world(tmp_path, {})
+    clock.sleep(3605 * 10**6)
+    run(made, clock=clock, stop=stop, on_progress=seen, max_batch_ticks=4)
+    with StoreReader.open(made.file.folder) as reader:
+        assert reader.tick == 8
+
+
+def test_how_far_it_is_is_told_from_the_start_and_nothing_where_one_commit_is_enough(tmp_path: Path) -> None:
+    made, told = pipeline(tmp_path, tables(**MINUTES)), list[Progress]()
+    clock = world(tmp_path, {})
+    clock.sleep(125 * 10**6)
+    run(made, clock=clock, on_progress=told.append, max_batch_ticks=4)
+    found = list(dict.fromkeys((each.tick, each.catch_up_tick) for each in told))
+    assert found[:5] == [(0, 12), (4, 12), (8, 12), (12, 12), (13, None)]
+    assert {due for _, due in found[4:]} == {None}
+
+
+def test_that_a_run_is_behind_is_told_before_it_is_open_and_before_anything_is_read(tmp_path: Path) -> None:
+    """Who could see when it is told would learn how long it took to read what came."""
+    made, told = pipeline(tmp_path, tables(**MINUTES)), list[str]()
+    clock = world(tmp_path, {1: [{"ts": START + 1}]})
+    clock.sleep(125 * 10**6)
+
+    def seen(progress: Progress) -> None:
+        told.append(f"due {progress.catch_up_tick}")
+
+    run(made, clock=clock, on_progress=seen, step=told.append, max_batch_ticks=4)
+    assert told.index("due 12") < told.index("session_opened") < told.index("block_read")
+    after = told[told.index("session_opened") :]
+    assert after.index("due 12") < after.index("block_read")
+
+
+def test_a_run_whose_stream_begins_later_sleeps_and_takes_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, clock, turn = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
+    looks, looked = iter(range(1000)), clock.now
+    monkeypatch.setattr(clock, "now", lambda: looked() - 60 * 10**6 + 0 * next(looks))
+    clock.acts[3] = turn.set
+    run(made, clock=clock, commands_waiting=turn)
+    assert next(looks) < 900
+
+
+def test_the_interval_of_ticks_in_which_nothing_changed_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = HadamardResponse(Pure(1), items=("a", "b"))
+    found, calls = claim.build_collector().estimate(("a", "b")), list[float]()
+    ends = estimates.Frequencies._ends
+
+    def counted(of: estimates.Frequencies, tail: float) -> object:
+        calls.append(tail)
+        return ends(of, tail)
+
+    monkeypatch.setattr(estimates.Frequencies, "_ends", counted)
+    told = LocalFrequency(claim, items=("a", "b"), window="running").build_columns([found] * 50, 0.95)
+    assert told["value"].low.shape == (50, 2)
+    assert len(calls) == 1

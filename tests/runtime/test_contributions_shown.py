@@ -1,0 +1,60 @@
+"""What is counted of users is said by plans and releases, and a w-event's belief beside its budget."""
+
+from pathlib import Path
+
+import pytest
+
+from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc
+from streamgauge.runtime.plan.render import release_as_json
+from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write
+
+USERS = {"user": "u", "max_events_per_tick": 1, "max_ticks": 3}
+SAID = (
+    "at most 1 event in 10s and 3 ticks of 10s for each u; "
+    "events beyond that are not counted, and the band does not include that"
+)
+BELIEVED = "if a person has at most one event a tick, which is not checked"
+
+
+def test_a_plan_says_which_events_of_users_count(tmp_path: Path) -> None:
+    plan = pipeline(tmp_path, tables(unit=USERS)).plan()
+    assert f"\n  counts    {SAID}\n" in str(plan)
+    assert SAID in plan._repr_html_()
+    told = plan.as_json()
+    assert told["unit"] == {
+        "protects": "one user: at most 1 event a tick, in at most 3 ticks",
+        "contributions": SAID,
+        "assumption": None,
+    }
+    assert [release["contributions"] for release in told["releases"]] == [SAID]
+
+
+def test_a_plan_of_a_requested_release_says_which_events_count(tmp_path: Path) -> None:
+    made = pipeline(tmp_path, tables(unit=USERS))
+    body = {"name": "more", "sql": COUNTS, "epsilon": "1/8", "window": "each"}
+    found = plan_adhoc(made.file, AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana")).plan
+    assert found is not None
+    assert release_as_json(found)["contributions"] == SAID
+
+
+@pytest.mark.parametrize(("unit", "said"), [(USERS, SAID), ("event", "")], ids=["users", "events"])
+def test_releases_say_which_events_of_users_count(tmp_path: Path, unit: object, said: str) -> None:
+    made = pipeline(tmp_path, tables(unit=unit))
+    write(tmp_path, one_a_second())
+    run(made)
+    published = made.releases()
+    assert published.shape.contributions == published[-1].shape.contributions == said
+    shown = published._repr_html_()
+    assert "with 95 % bounds" in shown
+    assert shown.count("not counted") == bool(said)
+    assert (f"counts {said}" in shown) is bool(said)
+
+
+def test_a_plan_says_beside_the_budget_what_a_w_event_believes(tmp_path: Path) -> None:
+    plan = pipeline(tmp_path, tables(unit={"w_event": 4})).plan()
+    assert f"\n  budget    epsilon 1, {BELIEVED}\n" in str(plan)
+    assert BELIEVED in plan._repr_html_()
+    assert plan.as_json()["unit"]["assumption"] == BELIEVED
+    events = pipeline(tmp_path, tables()).plan()
+    assert "\n  budget    epsilon 1\n" in str(events)
+    assert events.as_json()["unit"] == {"protects": "one event", "contributions": None, "assumption": None}

@@ -1,0 +1,177 @@
+"""What was ended and runs on: it counts until readers have seen all of it, and a curator can cut it short."""
+
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+
+from streamgauge.runtime import file_run as finished_run
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRequestError
+from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.runtime.session import SessionBuilder
+from tests.runtime.test_asked_room import asked, made_in
+from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
+
+
+class DownError(RuntimeError):
+    """What no engine can do."""
+
+
+def started(folder: Path, **settings: Any) -> Any:
+    """A run over a batch file that was asked for a release, and stopped after three ticks of it."""
+    made, turn = made_in(folder, live=False, **settings), Flag()
+    write(folder, one_a_second())
+    turn.set()
+    run(made, max_batch_ticks=3, commands_waiting=turn, adhoc_releases=(asked(made),))
+    assert ticks_of(made, "asked") == [1, 2, 3]
+    return made
+
+
+def fails_with(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """An engine that cannot answer a release."""
+    usual = finished_run.build_engine
+
+    def engine_for(opened: Any, batches: Any) -> Any:
+        if name in {each.name for each in opened.runs}:
+            raise DownError
+        return usual(opened, batches)
+
+    monkeypatch.setattr(finished_run, "build_engine", engine_for)
+
+
+@pytest.mark.parametrize("ended_before", [False, True])
+def test_a_store_is_rescued_from_what_the_engine_fails_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_before: bool
+) -> None:
+    made = started(tmp_path)
+    fails_with(monkeypatch, "asked")
+    with pytest.raises(DownError):
+        run(made, end_releases=("asked",) if ended_before else ())
+    run(made, force_end_releases=("asked",))
+    assert published(made) == [[5.0, 5.0]] * 10
+    assert ticks_of(made, "asked") == [1, 2, 3]
+    run(made)
+    assert not made.ledger().active_releases(()).keys() - {"counts"}
+    with pytest.raises(AdHocRequestError, match="must be one that is open"):
+        run(made, force_end_releases=("asked",))
+
+
+def test_what_was_cut_is_never_drawn_again(tmp_path: Path) -> None:
+    made, stop = started(tmp_path), Flag()
+    stop.set()
+    run(made, end_releases=("asked",), stop=stop)
+    run(made, force_end_releases=("asked",), stop=stop)
+    run(made)
+    assert ticks_of(made, "asked") == [1, 2, 3]
+
+
+def test_a_twin_that_does_not_enter_it_draws_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store takes no second value for a tick: so the twin cannot go on."""
+    monkeypatch.setattr(SessionBuilder, "_stop_draining", lambda self: [])
+    with pytest.raises(Exception, match=r"."):
+        test_what_was_cut_is_never_drawn_again(tmp_path)
+
+
+def test_releases_of_the_file_are_not_cut(tmp_path: Path) -> None:
+    with pytest.raises(AdHocRequestError, match="take it out there"):
+        run(started(tmp_path), force_end_releases=("counts",))
+
+
+def more_refused(folder: Path) -> list[str]:
+    """Why one more is refused while one runs on that was ended, and two may be at work."""
+    made, stop = started(folder, server={"adhoc_max_active": 1}), Flag()
+    stop.set()
+    run(made, end_releases=("asked",), stop=stop)
+    more = asked(made, name="more")
+    assert plan_adhoc(made.file, more, finished={"asked"}).refusals == ()
+    refused = list(plan_adhoc(made.file, more).refusals)
+    if refused:
+        with pytest.raises(AdHocRequestError, match="must be at most 1 at a time, got 2"):
+            run(made, adhoc_releases=(more,), stop=stop)
+        run(made, adhoc_releases=(more,), finished_releases=frozenset({"asked"}))
+    return refused
+
+
+def test_what_runs_on_takes_room_until_readers_have_seen_it(tmp_path: Path) -> None:
+    (why,) = more_refused(tmp_path)
+    assert "releases that were asked for must be at most 1 at a time, got 2" in why
+
+
+def test_a_twin_that_counts_what_is_open_alone_lets_it_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LedgerLog, "active_releases", lambda self, over=(): self.open_releases())
+    assert more_refused(tmp_path) == []
+
+
+def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None:
+    made, stop = made_in(tmp_path, server={"adhoc_max_total": 1}), Flag()
+    (tmp_path / "v.jsonl").touch()
+    stop.set()
+    run(made, adhoc_releases=(asked(made),), stop=stop)
+    run(made, end_releases=("asked",), stop=stop)
+    (why,) = plan_adhoc(made.file, asked(made, name="more")).refusals
+    assert "releases that ana ever asks for must be at most 1, ended ones too, got 2" in why
+    assert "adhoc.max_total" in why
+    assert plan_adhoc(made.file, asked(made, "bea", name="more")).refusals == ()
+
+
+def flaky(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    """The first release that was ended and is built again fails."""
+    usual, failures = SessionBuilder._build_run, [failure]
+
+    def run_of(self: SessionBuilder, entry: Any) -> Any:
+        if entry.end_tick is not None and failures:
+            raise failures.pop()
+        return usual(self, entry)
+
+    monkeypatch.setattr(SessionBuilder, "_build_run", run_of)
+
+
+def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, stop, notes = started(tmp_path), Flag(), list[str]()
+    stop.set()
+    run(made, end_releases=("asked",), stop=stop)
+    flaky(monkeypatch, MemoryError())
+    with pytest.raises(MemoryError):
+        run(made, note=notes.append)
+    run(made, note=notes.append)
+    assert ticks_of(made, "asked") == list(range(1, 11))
+    assert notes == []
+
+
+def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, stop, notes = started(tmp_path), Flag(), list[str]()
+    stop.set()
+    run(made, end_releases=("asked",), stop=stop)
+    flaky(monkeypatch, ValueError("such a mechanism is no more"))
+    run(made, note=notes.append)
+    assert ticks_of(made, "asked") == [1, 2, 3]
+    assert notes == ["release asked cannot run on, so it ends where it is"]
+
+
+def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path: Path) -> None:
+    """Its memory is forgotten when it cannot run on: it must not begin anew."""
+    (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
+    sql = "SELECT h, COUNT(*) FROM v JOIN t USING (g) GROUP BY h"
+    lookup = {"lookup": {"t": {"file": "t.csv", "on": "g"}}}
+    usual, stop, turn = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
+    write(tmp_path, one_a_second())
+    turn.set()
+    stop.set()
+    run(
+        pipeline(tmp_path, tables(usual, {"name": "more", "sql": sql}) | lookup),
+        max_batch_ticks=3,
+        commands_waiting=turn,
+    )
+    run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
+    (tmp_path / "t.csv").write_text("g,h\na,p\nb,r\n")
+    run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
+    (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
+    last = pipeline(tmp_path, tables(usual) | lookup)
+    run(last)
+    assert (len(ticks_of(last)), ticks_of(last, "more")) == (10, [1, 2, 3])

@@ -1,0 +1,150 @@
+"""What groups that are discovered cost: the chance of a key of one event, charges, plans and refusals."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge import Approx, Event, Pipeline, Pure, WEvent, Zcdp
+from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.plan.planner import plan_release
+from streamgauge.privacy import BudgetExceededError, Ledger
+from streamgauge.runtime.ledger.log import LedgerLog
+from tests.support.discovered import DELTA, TICKS, WORDS, chosen, words
+from tests.support.pipelines import pipeline, run, write
+
+
+@pytest.mark.parametrize("epsilon", ["1/8", "1/4"])
+@pytest.mark.parametrize("window", ["running", "each"])
+def test_a_key_of_one_event_is_published_with_a_chance_of_at_most_the_delta_that_was_charged(
+    epsilon: str, window: str
+) -> None:
+    """The union over all ticks at which the event may be eligible, by the exact tail of each tick's noise."""
+    made = words(window=window)
+    made["release"][0] = {**made["release"][0], "epsilon": epsilon}
+    del made["release"][0]["rho"]
+    file = Pipeline.from_tables(made, Path("v.toml")).file
+    plan = plan_release(file, file.releases[0])
+    statistic: Any = plan.parts[0].statistic
+    assert statistic.native_charge == (Pure(epsilon), Fraction(DELTA)) == (plan.release.loss, plan.release.delta)
+
+    def chance(lower: float = 0) -> float:
+        noises = [statistic.noise_at(tick) for tick in range(1, TICKS + 1)]
+        tails = [
+            noise.upper_tail(np.nextafter(statistic.selection.threshold(tick) - lower - 1, np.inf))
+            for tick, noise in enumerate(noises, 1)
+        ]
+        return sum(tails) if window == "running" else max(tails)
+
+    assert chance() <= float(Fraction(DELTA)) < chance(lower=1 if window == "each" else 6)
+
+
+@pytest.mark.parametrize("unit", ["event", {"w_event": 3}])
+def test_the_ledger_is_charged_the_loss_and_the_delta(tmp_path: Path, unit: Any) -> None:
+    write(tmp_path, chosen())
+    made = pipeline(tmp_path, words(unit=unit))
+    run(made)
+    book = made.ledger()
+    assert book.ledger is not None
+    (charge,) = book.ledger.entries
+    assert (charge.timeline.steps[0].loss, charge.delta) == (Zcdp("1/50"), Fraction(DELTA))
+    (act,) = [act for act in book.ledger_entries if act.kind == "charge"]
+    assert (act.body["delta"], act.body["layout"]["discovered"]) == (DELTA, "g")
+    by_itself = Ledger(Approx(2, "1/1000000"), Event() if unit == "event" else WEvent(3))
+    by_itself.charge("words", Zcdp("1/50"), 1, 10, native=unit != "event", delta=Fraction(DELTA))
+    assert book.ledger.spent_loss() == by_itself.spent_loss()
+    assert book.ledger.remaining_loss() == by_itself.remaining_loss()
+    assert book.ledger.spent_delta() == Fraction(DELTA)
+    assert LedgerLog.read(book.ledger_entries, book.unit).ledger.spent_delta() == Fraction(DELTA)  # type: ignore[union-attr]
+
+
+def test_what_is_charged_again_takes_its_delta_again(tmp_path: Path) -> None:
+    plan = plan_release(file := Pipeline.from_tables(words(), tmp_path / "v.toml").file, file.releases[0])
+    book = LedgerLog(Event())
+    book.declare_budget(Approx(2, "1/1000000"))
+    book.charge("words", plan, 1)
+    book.recharge("words", 4)
+    assert book.ledger is not None
+    assert book.ledger.spent_delta() == 2 * Fraction(DELTA)
+    assert book.ledger.spent_delta(first=5) == Fraction(DELTA)
+    assert book.ledger_entries[-1].body["delta"] == DELTA
+
+
+def test_deltas_beyond_the_budgets_are_refused_with_their_numbers(tmp_path: Path) -> None:
+    made = words()
+    made["release"] = [{**made["release"][0], "name": f"w{i}", "delta": "1/1900000"} for i in range(2)]
+    write(tmp_path, chosen())
+    with pytest.raises(BudgetExceededError, match="and delta 1/1900000 on top of"):
+        run(pipeline(tmp_path, made))
+    (refused,) = pipeline(tmp_path, made).plan().refusals
+    assert "beside delta 5.263e-07 on top of epsilon" in refused
+
+
+def test_shares_are_of_what_deltas_leave(tmp_path: Path) -> None:
+    made = words()
+    made["release"] = [
+        {"name": "words", "sql": WORDS, "share": "1/2", "delta": DELTA},
+        {"name": "all", "sql": "SELECT COUNT(*) FROM v", "share": "1/2"},
+    ]
+    write(tmp_path, chosen())
+    p = pipeline(tmp_path, made)
+    left = Approx(2, "1/1000000").additive_loss_after_delta(Fraction(DELTA))
+    assert [release.loss for release in p.file.releases] == [left.part("1/2")] * 2
+    run(p)
+    assert p.ledger().ledger.remaining_loss().amount == 0  # type: ignore[union-attr]
+
+
+def test_the_plan_tells_the_threshold_at_each_tick_that_it_shows(tmp_path: Path) -> None:
+    made = pipeline(tmp_path, words(most=1000))
+    plan = made.plan()
+    statistic: Any = plan_release(made.file, made.file.releases[0]).parts[0].statistic
+    for error in plan.releases[0].errors:
+        assert error.threshold == statistic.selection.threshold(error.tick)
+        assert f"a group appears at {int(error.threshold) + 1:,} events" in str(plan)
+        assert error.half_width > statistic.noise_at(error.tick).half_width(0.95)
+    assert [error.tick for error in plan.releases[0].errors] == [1, 5, 10]
+    assert "at most 1,000 groups, discovered" in str(plan)
+    assert "rho 0.02 beside delta 1e-07" in str(plan)
+    release = plan.as_json()["releases"][0]
+    assert (release["delta"], release["discovered"], release["columns"]) == (DELTA, True, ["g"])
+
+
+REFUSED = {
+    "a budget without a delta": ({"budget": {"epsilon": 2}}, {}, "left out unless the budget has a delta"),
+    "a zCDP budget": ({"budget": {"rho": 1}}, {}, "left out unless the budget has a delta"),
+    "no delta": ({}, {"delta": None}, "delta must be given, the groups of g are discovered"),
+    "a delta for nothing": ({}, {"sql": "SELECT COUNT(*) FROM v"}, "left out unless groups are discovered"),
+    "users": (
+        {"unit": {"user": "x", "max_events_per_tick": 1, "max_ticks": 3}},
+        {},
+        "unit must be an event, or w_event, where groups are discovered",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_kept_is_refused_with_the_rule(case: str) -> None:
+    stream, release, rule = REFUSED[case]
+    made = words(**stream)
+    made["release"][0] = {k: v for k, v in (made["release"][0] | release).items() if v is not None}
+    with pytest.raises(ValueError, match=rule):
+        plan_release(file := Pipeline.from_tables(made, Path("v.toml")).file, file.releases[0])
+
+
+@pytest.mark.parametrize(
+    ("sql", "rule"),
+    [
+        ("SELECT g, COUNT(*), SUM(x) FROM v GROUP BY g", "takes one COUNT"),
+        ("SELECT g, COUNT(x) FROM v GROUP BY g", "takes one COUNT"),
+        ("SELECT g, COUNT(*), COUNT(*) AS n FROM v GROUP BY g", "takes one COUNT"),
+        ("SELECT g, x, COUNT(*) FROM v GROUP BY g, x", "must stand alone"),
+        ("SELECT g, COUNT(*) FROM v GROUP BY ROLLUP (g)", "must stand alone"),
+        ("SELECT UPPER(g), COUNT(*) FROM v GROUP BY 1", "must be the column g itself"),
+    ],
+)
+def test_nothing_else_is_asked_of_groups_that_are_discovered(sql: str, rule: str) -> None:
+    file = Pipeline.from_tables(words(sql=sql), Path("v.toml")).file
+    with pytest.raises(InvalidReleaseError, match=rule):
+        plan_release(file, file.releases[0])

@@ -1,0 +1,44 @@
+"""What a pan-private run lets go of is overwritten as it is freed, whichever library had it."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+
+from streamgauge import memory as freed
+from streamgauge.sources.http_ephemeral import EphemeralInbox
+from tests.support.pipelines import Tables, pipeline, tables, world
+from tests.support.raw_memory import shifted
+from tests.support.seized_process import freed_and_looked_for
+
+BLOCKS = {f"{size} block": shifted(f"a {size:>6} block.. ".encode()) for size in ("small", "middle", "large")}
+LIVE: Tables = {"source": "http", "live": True}
+PRIVATE: Tables = {"source": "http", "mode": "streaming", "pan_private": True}
+
+
+@pytest.mark.parametrize(("overwritten", "found"), [(True, set()), (False, set(BLOCKS))])
+def test_blocks_that_are_freed_are_overwritten_if_that_is_asked_for(overwritten: bool, found: set[str]) -> None:
+    context = get_context("forkserver")
+    context.set_forkserver_preload([freed_and_looked_for.__module__])
+    with ProcessPoolExecutor(1, context) as process:
+        assert process.submit(freed_and_looked_for, BLOCKS, overwritten=overwritten).result() == found
+
+
+@pytest.mark.parametrize(("stream", "asked"), [(PRIVATE, True), (LIVE, False)], ids=["pan-private", "ordinary"])
+def test_a_pan_private_run_asks_for_it_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: Tables, asked: bool
+) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(freed, "zero_freed_memory", lambda: calls.append(True))
+    stop = Flag()
+    clock = world(tmp_path)
+    clock.acts = {3: stop.set}
+    pipeline(tmp_path, tables(**stream)).run(clock=clock, inbox=EphemeralInbox(max_waiting_bytes=9), stop=stop)
+    assert calls == [True] * asked
+
+
+def test_where_the_c_library_cannot_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed.ctypes, "CDLL", lambda name: object())
+    assert not freed.zero_freed_memory()

@@ -1,0 +1,68 @@
+"""What an intrusion into a live server leaves in its memory: not what was there before, nor what was seen.
+
+As in `test_pan_private_leftovers`: noise is silent, so the registers before the intrusion, the copies that
+were handed over and the registers after it are the sums that were sent, and all of them would be found.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge.runtime.intrusion.intrude import Intrusion
+from streamgauge.server import commands as turns
+from streamgauge.server.intrusion import IntrusionExportError, build_export_path
+from tests.runtime import test_pan_private_leftovers as leftovers
+from tests.runtime.test_pan_private_leftovers import LESS, MARKS, Apart, committed, eventually, runner_of, send
+from tests.runtime.test_pan_private_memory import batch
+from tests.support.memory_searched import in_octets, nothing_collected
+
+apart = leftovers.apart  # a fixture
+
+
+def after_a_look(folder: Path) -> set[Any]:
+    """Marks in the memory of a server that refused an intrusion and held one, between two batches."""
+    opened = list[str]()
+    runner = runner_of(folder, lambda name: opened.extend([name] * (name == "session_opened")))
+    build_export_path(runner.file, "taken").mkdir(parents=True)
+    with nothing_collected():
+        runner.start()
+        try:
+            send(runner, batch())
+            with pytest.raises(IntrusionExportError, match="which exists"):
+                runner.intrude(build_export_path(runner.file, "taken"))
+            assert runner.intrude(build_export_path(runner.file, "court")).number == 1
+            eventually(lambda: len(opened) >= 3)
+            send(runner, batch(LESS))
+            return committed()
+        finally:
+            runner.stop()
+
+
+def at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+
+
+def held_on_to(patch: pytest.MonkeyPatch) -> None:
+    """The broken twin: garbage that has all state, as it was before the run went on."""
+    begin = Intrusion.__init__
+
+    def kept(self: Any, *given: Any) -> None:
+        begin(self, *given)
+        self.itself = self
+
+    at_once(patch)
+    patch.setattr(Intrusion, "__init__", kept)
+    patch.setattr(Intrusion, "forget", lambda self: None)
+
+
+@pytest.mark.slow
+def test_nothing_of_what_was_seen_stays_in_a_server(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_look, tmp_path, twin=at_once) == set()
+    seen = [np.load(path) for path in (tmp_path / "v.intrusions" / "court").glob("*.npy")]
+    assert in_octets(seen, MARKS) == MARKS, "they were in what was handed over"
+
+
+def test_an_intrusion_that_is_held_on_to_is_caught(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_look, tmp_path, twin=held_on_to) == MARKS

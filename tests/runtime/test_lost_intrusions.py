@@ -1,0 +1,89 @@
+"""What was handed over of a history that an older copy has taken the place of: paid for, and on record."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamgauge.panprivate import IntrusionsExhaustedError
+from streamgauge.runtime.intrusion.count import IntrusionCount
+from streamgauge.runtime.intrusion.intrude import intrude
+from streamgauge.store.backup import backup
+from streamgauge.store.rollback_guard import StoreReplacedError
+from tests.runtime.test_announced_intrusions import DENSITY, counts, run, users
+
+
+def told(made: Any, kind: str) -> list[dict[str, Any]]:
+    return [dict(act.body) for act in made.ledger().ledger_entries if act.kind == kind]
+
+
+def put_back(made: Any, copy: Path) -> None:
+    shutil.rmtree(made.file.folder)
+    shutil.copytree(copy, made.file.folder)
+
+
+def spent(made: Any) -> float:
+    return float(made.ledger().ledger.spent_loss().epsilon)
+
+
+@pytest.mark.parametrize("make", [users, counts])
+def test_an_intrusion_into_the_first_open_tick_is_paid_again_by_who_rolls_it_back(
+    tmp_path: Path, make: Callable[..., Any]
+) -> None:
+    made = make(tmp_path)
+    run(made, 0, 3)
+    paid = spent(made)
+    backup(made.file.folder, tmp_path / "copy")
+    intrude(made.file, tmp_path / "one")
+    put_back(made, tmp_path / "copy")
+    run(made, 3, 6, accept_rollback=True)
+    assert spent(made) == 2 * paid
+    (again,), (back,) = told(made, "recharge"), told(made, "rollback")
+    assert (again["first"], again["last"], back["until_tick"]) == (1, 1, 1)
+    assert intrude(made.file, tmp_path / "two").number == 2
+    assert made.plan().intrusions.total == 2
+
+
+def test_intrusions_stay_on_record_however_often_the_same_copy_is_put_back(tmp_path: Path) -> None:
+    made = users(tmp_path, 1, {**DENSITY, "epsilon": 6})
+    run(made, 0, 3)
+    backup(made.file.folder, tmp_path / "copy")
+    for number in (1, 2, 3):
+        assert intrude(made.file, tmp_path / f"{number}").number == number
+        put_back(made, tmp_path / "copy")
+        run(made, 3 * number, 3 * number + 2, accept_rollback=True)
+    assert spent(made) == 24
+    assert made.plan().intrusions.as_json() == {"total": 3, "remaining": 1}
+
+
+def test_a_release_that_only_the_lost_history_had_is_entered_with_what_was_handed_over(tmp_path: Path) -> None:
+    made = users(tmp_path, 1, DENSITY)
+    run(made, 0, 3)
+    intrude(made.file, tmp_path / "one")
+    shutil.rmtree(made.file.folder)
+    with pytest.raises(StoreReplacedError):
+        run(made, 3, 6)
+    run(made, 3, 6, accept_rollback=True)
+    (lost,) = told(made, "lost_charge")
+    assert (lost["release"], lost["first"], lost["last"], len(lost["intrusions"])) == ("here", 1, 1, 1)
+    assert made.plan().intrusions.as_json() == {"total": 1, "remaining": 1}
+
+
+def test_a_store_that_nothing_came_out_of_may_be_replaced_in_its_first_tick(tmp_path: Path) -> None:
+    made = users(tmp_path)
+    run(made, 0, 3)
+    shutil.rmtree(made.file.folder)
+    run(made, 3, 6)
+    assert told(made, "lost_charge") == []
+
+
+def test_a_table_that_has_released_its_last_is_not_asked_how_many_it_could_survive(tmp_path: Path) -> None:
+    made = users(tmp_path, 1, {**DENSITY, "horizon": "10s"})
+    run(made, 0, 3)
+    intrude(made.file, tmp_path / "one")
+    with pytest.raises(IntrusionsExhaustedError):
+        intrude(made.file, tmp_path / "two")
+    left = [IntrusionCount.from_ledger_log(made.ledger(), made.file.stream, tick).remaining for tick in (0, 1)]
+    assert left == [0, 1]

@@ -1,0 +1,151 @@
+"""A tick of which registers have events stays charged, and no later release begins in it: it may be seen."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+
+from streamgauge import Pipeline
+from streamgauge.privacy import BudgetExceededError, Ledger, Pure, WEvent
+from streamgauge.runtime import session as opening
+from streamgauge.runtime.adhoc import releases as running_on
+from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.ledger.log import ChargedRelease
+from streamgauge.runtime.live.run import LiveRun
+from streamgauge.runtime.published import read_opened_tick
+from streamgauge.sources.http_ephemeral import EphemeralInbox
+from streamgauge.testing.noise import SilentNoise
+from tests.support.crash_readers import in_memory
+from tests.support.pipelines import event, pipeline, tables, world
+
+LIVE: dict[str, Any] = {"source": "http", "mode": "streaming", "pan_private": True, "end": None, "sinks": []}
+COUNTS = {
+    "name": "a",
+    "sql": "SELECT g, COUNT(*) FROM v GROUP BY g",
+    "window": "running",
+    "epsilon": 1,
+    "horizon": "100s",
+}
+tmp_path = pytest.fixture(in_memory, name="tmp_path")
+
+
+def made_of(folder: Path, unit: Any, name: str) -> Pipeline:
+    return pipeline(folder, tables({**COUNTS, "name": name}, unit=unit, **LIVE))
+
+
+def run(made: Pipeline, begin: int, sent: int, until: int, **settings: Any) -> None:
+    clock, stop, inbox = (world(made.file.path.parent, at=begin), Flag(), EphemeralInbox(max_waiting_bytes=10**6))
+    send = partial(inbox.put, "k", json.dumps(event(sent)).encode())
+    clock.acts = {until: stop.set, sent: send}
+    made.run(clock=clock, inbox=inbox, stop=stop, noise=SilentNoise(), **settings)
+
+
+def after_an_end(folder: Path, unit: Any) -> tuple[int, list[int], list[int]]:
+    """One release ends while tick 2 is open and has an event, another takes its place: what is charged of the
+    first, and which ticks each publishes."""
+    run(made_of(folder, unit, "a"), 0, 13, 15)
+    made = made_of(folder, unit, "b")
+    run(made, 16, 33, 45)
+    ended = made.ledger().releases["a"].end_tick
+    assert ended is not None
+    return ended, *([each.tick for each in made.releases(name)] for name in "ab")
+
+
+def test_a_window_that_has_the_open_tick_cannot_be_charged_twice(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceededError, match="from tick 3"):
+        after_an_end(tmp_path, {"w_event": 2})
+
+
+def test_an_end_that_gives_the_open_tick_back_lets_a_window_lose_twice_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin: what was seen of tick 2 and what is released of tick 3 are of one unit."""
+    monkeypatch.setattr(running_on, "count_open_at_end", lambda stream: 0)
+    assert after_an_end(tmp_path, {"w_event": 2}) == (1, [1], [3, 4])
+
+
+def test_where_a_unit_is_in_one_tick_no_other_release_has_the_open_one(tmp_path: Path) -> None:
+    assert after_an_end(tmp_path, "event") == (1, [1], [3, 4])
+
+
+def ended_before_it_published(folder: Path, back: int = 0, **end: Any) -> tuple[int, list[int]]:
+    """A release that was asked for ends while its first tick, 3, is open and has an event; another is asked
+    for: what is charged of the first, and which ticks the other publishes."""
+    small = {**COUNTS, "epsilon": "1/100"}
+    made = pipeline(folder, tables(small, unit={"w_event": 2}, **LIVE))
+
+    def asked(name: str) -> tuple[AdHocRelease, ...]:
+        large = {**small, "name": name, "epsilon": "99/100"}
+        return (AdHocRelease(parse_adhoc_release(large, made.file.stream), "ana"),)
+
+    run(made, 0, 13, 15)
+    run(made, 16, 22, 25, adhoc_releases=asked("b"))
+    assert (made.ledger().releases["b"].first, read_opened_tick(made.file)) == (3, 3)
+    run(made, 26 - back, 99, 27 - back, **end)
+    ended = made.ledger().releases["b"].end_tick
+    assert ended is not None
+    run(made, 28, 33, 45, adhoc_releases=asked("c"))
+    return ended, [each.tick for each in made.releases("c")]
+
+
+ENDS: dict[str, Any] = {
+    "cut": {"force_end_releases": ("b",)},
+    "with the clock set back": {"end_releases": ("b",), "back": 15},
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_first_tick_that_is_open_stays_charged_though_nothing_was_published(tmp_path: Path, how: str) -> None:
+    with pytest.raises(BudgetExceededError, match="from tick 4"):
+        ended_before_it_published(tmp_path, **ENDS[how])
+
+
+def test_an_end_that_counts_from_what_was_published_gives_the_first_tick_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin."""
+    monkeypatch.setattr(opening, "min_last_tick", lambda stream, entry, released, opened: released + 1)
+    assert ended_before_it_published(tmp_path, **ENDS["cut"]) == (1, [4])
+
+
+@pytest.mark.parametrize(("published", "opened", "last"), [(0, 0, 5), (0, 5, 5), (6, 7, 7), (6, 9, 9)])
+def test_all_that_was_opened_stays_charged_whatever_the_clock_says(
+    tmp_path: Path, published: int, opened: int, last: int
+) -> None:
+    stream = made_of(tmp_path, {"w_event": 2}, "a").file.stream
+    charge = Ledger(Pure(1), WEvent(2)).charge("a", Pure(1), 5, None, native=True)
+    entry = ChargedRelease("a", charge, 5, None, "")
+    assert running_on.compute_last_tick(stream, entry, stream.start, published, opened) == last
+    assert running_on.min_last_tick(stream, entry, published, opened) == last
+    assert running_on.min_last_tick(stream, replace(entry, last=6), published, opened) == min(last, 6)
+
+
+def marked(folder: Path) -> list[int]:
+    """The last tick that was known to be open whenever something had been read."""
+    made, known = made_of(folder, "event", "a"), list[int]()
+
+    def step(name: str) -> None:
+        if name == "block_read":
+            known.append(read_opened_tick(made.file))
+
+    run(made, 0, 20, 23, step=step)
+    return known
+
+
+def test_a_tick_is_known_to_be_open_before_an_event_of_it_is_counted(tmp_path: Path) -> None:
+    assert marked(tmp_path) == [3]
+
+
+def test_a_run_that_marks_it_when_the_round_is_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = LiveRun._commit
+
+    def late(self: LiveRun, *, state: Any, **what: Any) -> None:
+        if state or self.has_input:
+            commit(self, state=state, **what)
+
+    monkeypatch.setattr(LiveRun, "_commit", late)
+    assert marked(tmp_path) == [2]

@@ -1,0 +1,117 @@
+"""Past its last tick a release of a pan-private pipeline is forgotten: in memory, on disk, and for good."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamgauge.panprivate import IntrusionsExhaustedError
+from streamgauge.runtime.intrusion import intrude as intruding
+from streamgauge.runtime.intrusion.intrude import IntrusionError, intrude
+from streamgauge.runtime.ledger.log import ChargedRelease
+from streamgauge.runtime.live.run import LiveRun
+from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.runtime.session import SessionBuilder
+from streamgauge.store.backup import backup
+from tests.runtime.test_announced_intrusions import DENSITY, HEAVY, run, state_of, users
+from tests.runtime.test_lost_intrusions import put_back, told
+from tests.runtime.test_pan_private_memory import Moments, looked_at
+from tests.support.crash_readers import in_memory
+
+SHORT = {**DENSITY, "horizon": "10s"}  # a tick
+BOTH = ["run/here/0", "run/often/0"]
+tmp_path = pytest.fixture(in_memory, name="tmp_path")
+
+
+def tables_in(run: LiveRun) -> list[str]:
+    return [each.name for each in run.session.runs if each.runs]
+
+
+def remembered(made: Any) -> list[str]:
+    return sorted(name for name in state_of(made) if name.startswith("run/"))
+
+
+def remembers(patch: pytest.MonkeyPatch) -> None:
+    """A release that is over is saved and held as any other."""
+    patch.setattr(ReleaseRun, "is_finished", False)
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["forgotten", "remembered"])
+def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
+) -> None:
+    """And is found there where it is remembered: by the broken twin."""
+    if earlier:
+        remembers(monkeypatch)
+    made = users(tmp_path, 0, SHORT, HEAVY)
+    seen, _ = looked_at(tmp_path, tables_in, made, when=Moments(sent=2, looked=13, stopped=14))
+    assert seen == (["here", "often"] if earlier else ["often"])
+    assert remembered(made) == (BOTH if earlier else BOTH[1:])
+
+
+def test_a_release_that_was_forgotten_is_not_begun_again_nor_charged_for_a_store_that_is_put_back(
+    tmp_path: Path,
+) -> None:
+    made = users(tmp_path, 0, {**SHORT, "epsilon": 6}, {**HEAVY, "epsilon": 6})
+    run(made, 0, 12)
+    backup(made.file.folder, tmp_path / "copy")
+    run(made, 12, 22)
+    assert [[each.tick for each in made.releases(name)] for name in ("here", "often")] == [[1], [1, 2]]
+    put_back(made, tmp_path / "copy")
+    (tmp_path / "v.key.guard").unlink()
+    run(made, 22, 23, accept_rollback=True)
+    assert [act["release"] for act in told(made, "recharge")] == ["often"]
+
+
+def test_a_release_that_is_begun_again_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = users(tmp_path, 0, SHORT, HEAVY)
+    run(made, 0, 12)
+
+    def open_ones(self: SessionBuilder) -> dict[str, ChargedRelease]:
+        return self.ledger_log.open_releases()
+
+    monkeypatch.setattr(SessionBuilder, "_find_running", open_ones)
+    with pytest.raises(ValueError, match="ticks must follow each other, got 2 where 1 is next"):
+        run(made, 12, 22)
+
+
+def used_up(folder: Path) -> Any:
+    """The reserve of a table is used, then its last estimate comes out; another table begins after it.
+
+    What is left is a store that remembers both.
+    """
+    short = users(folder, 1, SHORT)
+    run(short, 0, 3)
+    intrude(short.file, folder / "one")
+    made = users(folder, 1, SHORT, HEAVY)
+    with pytest.MonkeyPatch.context() as patch:
+        remembers(patch)
+        run(made, 3, 13)
+    assert remembered(made) == BOTH
+    return made
+
+
+def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_nobody(tmp_path: Path) -> None:
+    made = used_up(tmp_path)
+    seen = intrude(made.file, tmp_path / "two").manifest
+    assert [each["release"] for each in seen["releases"]] == ["often"]
+    assert remembered(made) == BOTH[1:]
+    assert made.plan().intrusions.as_json() == {"total": 2, "remaining": 0}
+
+
+def test_a_table_that_is_over_and_asked_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = used_up(tmp_path)
+    monkeypatch.setattr(intruding, "has_later_ticks", lambda entry, tick: True)
+    with pytest.raises(IntrusionsExhaustedError):
+        intrude(made.file, tmp_path / "two")
+
+
+def test_where_all_is_over_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
+    made = users(tmp_path, 1, SHORT)
+    run(made, 0, 12)
+    assert set(state_of(made)) == {"secret", "clean_shutdown"}
+    with pytest.raises(IntrusionError, match="must have an active release for an intrusion, got none"):
+        intrude(made.file, tmp_path / "over")
+    assert not (tmp_path / "over").exists()
+    run(made, 12, 14)
+    assert [each.tick for each in made.releases("here")] == [1], "it is over, and may be run all the same"

@@ -1,0 +1,214 @@
+"""What is left in the memory of a process of what a pan-private run was before: nothing.
+
+Beside the registers as they are, what they were at the last commit shows what came in between as it is. So
+the whole memory is searched after a restart, after a turn of a server, and after a failure, garbage included.
+Noise is silent: registers are the sums that were sent, and no mark is there by chance. It all happens in a
+process of its own: one that has run other tests holds millions of objects, all of which would be searched.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.options import Options
+from streamgauge.runtime.session import RunSession, SessionBuilder
+from streamgauge.server import commands as turns
+from streamgauge.server import runner as runners
+from streamgauge.server.runner import NotRunningError, Runner
+from streamgauge.testing.noise import ManualClock, SilentNoise
+from tests.runtime.test_pan_private_memory import TEXT, VALUES, Moments, batch, looked_at, private
+from tests.support.crash_readers import in_memory
+from tests.support.memory_searched import everything, in_octets, nothing_collected
+from tests.support.pipelines import START
+
+MARKS = {*VALUES.values()}
+LESS = 1000  # by so much the second batch differs
+
+Twin = Callable[[pytest.MonkeyPatch], None]
+Apart = Callable[..., set[Any]]
+tmp_path = pytest.fixture(in_memory, name="tmp_path")
+
+
+def as_it_is(patch: pytest.MonkeyPatch) -> None:
+    """No twin."""
+
+
+def under(twin: Twin, happens: Callable[..., set[Any]], *given: Any) -> set[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        twin(patch)
+        return happens(*given)
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Apart]:
+    """Calls a function in another process, where a twin is at work; what it raises is raised here."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+
+        def call(happens: Callable[..., set[Any]], *given: Any, twin: Twin = as_it_is) -> set[Any]:
+            return process.submit(under, twin, happens, *given).result()
+
+        yield call
+
+
+def committed(*run: Any) -> set[Any]:
+    """The sums of the first batch that are there: what the registers were before the second one."""
+    return in_octets(everything(), MARKS)
+
+
+def after_a_restart(folder: Path) -> set[Any]:
+    """Of a run that was stopped in the middle of a tick, and taken up again in the same one."""
+    made, silent = private(folder), SilentNoise()
+    before, after = Moments(looked=14, stopped=16), Moments(16, 17, 18, 19)
+    seen, _ = looked_at(folder, committed, made, when=before, noise=silent)
+    assert seen == MARKS, "they are in the registers, and found there"
+    with nothing_collected():
+        return looked_at(folder, committed, made, batch(LESS), when=after, noise=silent)[0]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_taken_up_holds_nothing_of_what_it_was(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_restart, tmp_path) == set()
+
+
+def kept_openings(patch: pytest.MonkeyPatch) -> None:
+    """The broken twin: garbage with all state, of which a run lets go by itself alone."""
+    begun = SessionBuilder.build
+
+    def kept(self: SessionBuilder) -> RunSession:
+        self.itself = self  # type: ignore[attr-defined]
+        return begun(self)
+
+    def forget(self: RunSession) -> None:
+        self.state = {"secret": self.secret}
+
+    patch.setattr(SessionBuilder, "build", kept)
+    patch.setattr(RunSession, "forget", forget)
+
+
+def test_an_opening_that_refers_to_itself_is_caught(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_restart, tmp_path, twin=kept_openings) == MARKS
+
+
+class Standing(ManualClock):
+    """Stands still, whoever sleeps."""
+
+    def sleep(self, microseconds: int) -> None:
+        time.sleep(0.001)
+
+
+def eventually(holds: Callable[[], Any]) -> None:
+    """Waits for another thread; gives up after a time that no machine needs."""
+    for _ in range(20_000):
+        if holds():
+            return
+        time.sleep(0.001)
+    raise AssertionError("it must come to pass, got nothing of it")
+
+
+def runner_of(folder: Path, step: Callable[[str], None]) -> Runner:
+    made = private(folder, budget={"epsilon": 2})
+    clock = Standing(time=(START + 14) * 1_000_000)
+    return Runner(made.file, Options(clock=clock, step=step, noise=SilentNoise()))
+
+
+def send(runner: Runner, lines: bytes) -> None:
+    """Once another batch is read, this one is in the registers and gone."""
+    assert runner.inbox is not None
+    for each in (lines, b"{}"):
+        runner.inbox.put("", each).done.result(20)
+
+
+def after_a_turn(folder: Path, fails: int) -> set[Any]:
+    """Of a server that was asked for something between two batches; the opening of such a number fails."""
+    opened = list[str]()
+
+    def step(name: str) -> None:
+        opened.extend([name] * (name == "session_opened"))
+        if name == "session_opened" and len(opened) == fails:
+            raise OSError(28, "no space left on device")
+
+    runner = runner_of(folder, step)
+    body = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
+    asked = AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana")
+    with nothing_collected():
+        runner.start()
+        try:
+            send(runner, batch())
+            with suppress(NotRunningError):
+                runner.add_release(asked)
+            eventually(lambda: len(opened) >= (3 if fails else 2))
+            send(runner, batch(LESS))
+            return committed()
+        finally:
+            runner.stop()
+
+
+def at_once(patch: pytest.MonkeyPatch) -> None:
+    """No twin, but no pause between turns."""
+    patch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("fails", [0, 2], ids=["opened", "failed"])
+def test_a_turn_of_a_server_leaves_nothing_of_the_run_before(tmp_path: Path, apart: Apart, fails: int) -> None:
+    assert apart(after_a_turn, tmp_path, fails, twin=at_once) == set()
+
+
+def after_a_failure(folder: Path) -> set[Any]:
+    """Of a server whose run failed as it had read a batch."""
+
+    def step(name: str) -> None:
+        if name == "block_read":
+            try:
+                raise ValueError(name)
+            except ValueError:
+                raise OSError(28, "no space left on device") from None
+
+    runner = runner_of(folder, step)
+    with nothing_collected():
+        runner.start()
+        try:
+            runner.inbox.put("", batch())  # type: ignore[union-attr]
+            eventually(lambda: not runner._thread.is_alive())
+            assert (runner.state, runner.error) == ("failed", "OSError")
+            return in_octets(everything(), {*MARKS, TEXT})
+        finally:
+            runner.stop()
+
+
+def test_a_run_that_failed_keeps_no_record_while_its_server_goes_on(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_failure, tmp_path) == set()
+
+
+def kept_failures(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(runners, "clear_traceback", lambda failure, *, keep_lines: None)
+
+
+def test_a_failure_that_holds_what_was_at_work_is_caught(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_failure, tmp_path, twin=kept_failures) == {*MARKS, TEXT}
+
+
+def test_a_failure_is_emptied_of_those_it_came_of_and_says_where_it_was_unless_it_must_not() -> None:
+    def fails() -> None:
+        secret = TEXT
+        try:
+            raise ValueError(secret)
+        except ValueError as error:
+            raise OSError(28) from error
+
+    for where in (True, False):
+        with pytest.raises(OSError, match="28") as caught:
+            fails()
+        failure = caught.value
+        runners.clear_traceback(failure, keep_lines=where)
+        assert (failure.__traceback__ is not None, failure.__cause__ is not None) == (where, where)
+        trace = failure.__traceback__
+        while trace is not None:
+            assert "secret" not in trace.tb_frame.f_locals
+            trace = trace.tb_next

@@ -1,0 +1,335 @@
+"""What rests in the memory and on the disk of a pan-private pipeline, in the middle of a tick: nothing exact.
+
+A run is stopped while it rests; every object that it holds, the frames at work, and every file are searched
+for marks that were planted: numbers, texts. By chance one number may be in a noisy register (some 1e-6), two
+never.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import audit
+from streamgauge.audit.subject import Pair
+from streamgauge.engines.duckdb import rows as keyed_hash
+from streamgauge.engines.duckdb.lines import quote_text
+from streamgauge.runtime.live import open_ticks
+from streamgauge.runtime.live import run as live_run
+from streamgauge.runtime.live.run import LiveRun
+from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART, ExactMemory
+from streamgauge.sources.http_ephemeral import EphemeralInbox
+from streamgauge.store.encryption import DecryptionError, OtherKeyError, _compute_check, find_slot, unwrap
+from streamgauge.store.keys import load_key
+from streamgauge.store.store import Store
+from tests.support.memory_searched import found, frames_of, reached
+from tests.support.pipelines import START, Tables, World, event, pipeline, tables
+
+VALUES = {"a": 777_777, "b": 888_883, "c": 999_983, "d": 123_457}
+NUMBERS = {float(value) for value in VALUES.values()}
+TEXT = "patient-4711-of-the-north"
+SUMS = {"name": "sums", "sql": "SELECT g, SUM(x), COUNT(*) FROM v GROUP BY g", "window": "running"}
+COUNTS = {"name": "n", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "running"}
+RUNS = 1100  # groups
+LIVE: Tables = {"source": "http", "mode": "streaming", "pan_private": True}
+
+
+def private_tables(**stream: Any) -> Tables:
+    columns = {"g": {"values": list(VALUES)}, "x": {"bounds": [0, 10**6], "grid": 1}}
+    releases = [{**SUMS, "horizon": "100s"}, {**SUMS, "name": "latest", "window": "sliding 30s"}]
+    return tables(*releases, **{**LIVE, "columns": columns, **stream})
+
+
+def private(folder: Path, **stream: Any) -> Any:
+    return pipeline(folder, private_tables(**stream))
+
+
+def batch(less: int = 0) -> bytes:
+    """The marks of all groups, in one tick, with a text that no column is declared for, and bad records."""
+    rows = [event(13, g, x - less, note=TEXT) for g, x in VALUES.items()]
+    return "\n".join([*map(json.dumps, rows), TEXT, json.dumps({"g": TEXT})]).encode()
+
+
+@dataclass
+class Looking(World):
+    """A clock that looks at whatever rests when it comes to a second: in the middle of a tick."""
+
+    looks: dict[float, Callable[[], None]] = field(default_factory=dict)
+
+    def sleep(self, microseconds: int) -> None:
+        for second in sorted(each for each in self.looks if each <= self.second):
+            self.looks.pop(second)()
+        super().sleep(microseconds)
+
+
+@dataclass
+class Moments:
+    """When, in seconds: a run begins, is sent its marks, is looked at while it rests, and is stopped."""
+
+    begins: int = 0
+    sent: int = 13
+    looked: int = 16
+    stopped: int = 34
+
+
+def looked_at(
+    folder: Path,
+    look: Callable[[LiveRun], Any],
+    made: Any = None,
+    sent: bytes = b"",
+    when: Moments | None = None,
+    **settings: Any,
+) -> list[Any]:
+    """What `look` found in a run that got its marks in the middle of tick 2, while it rested."""
+    made, when = made or private(folder), when or Moments()
+    clock = Looking(time=(START + when.begins) * 1_000_000, path=folder / "v.jsonl")
+    stop, inbox = Flag(), EphemeralInbox(max_waiting_bytes=10**7)
+    clock.acts = {when.sent: partial(inbox.put, TEXT, sent or batch()), when.stopped: stop.set}
+    seen, runs = list[Any](), list[LiveRun]()
+    begin = LiveRun.__init__
+
+    def noted(self: LiveRun, *given: Any) -> None:
+        begin(self, *given)
+        runs.append(self)
+
+    clock.looks = {when.looked: lambda: seen.append(look(runs[0]))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LiveRun, "__init__", noted)
+        made.run(clock=clock, inbox=inbox, stop=stop, **settings)
+    assert len(seen) == 1
+    return [*seen, made]
+
+
+def held(run: LiveRun) -> tuple[set[float], set[str]]:
+    """The marks in all objects of a run, and of the frames at work."""
+    frames = [frame.f_locals for frame in frames_of()]
+    return found(reached([run, *frames]), NUMBERS, {TEXT})
+
+
+def on_disk(folder: Path) -> tuple[set[float], set[str]]:
+    """The marks in all files but the curator's key; and in the journal, which is one of them."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("v.key")]
+    assert any(path.name.endswith("-wal") for path in files)
+    return found((path.read_bytes() for path in files), NUMBERS, {TEXT})
+
+
+@dataclass
+class Seen:
+    """What was found in one run, in the middle of its second tick."""
+
+    folder: Path
+    memory: tuple[set[float], set[str]]
+    disk: tuple[set[float], set[str]]
+    engine: tuple[Any, ...]
+    keys: int  # that open what is on the disk
+    parts: set[str]  # of the state on disk, by name
+    made: Any = None
+
+
+def seen_in(folder: Path, run: LiveRun) -> Seen:
+    connection = run.engine._connection
+    engine = (connection._database, connection._blocks, run.has_input, run.has_uncommitted)
+    return Seen(folder, held(run), on_disk(folder), engine, keys_in(folder, run), parts_of(folder))
+
+
+def parts_of(folder: Path) -> set[str]:
+    """What the state on disk is made of: names, which are in the clear."""
+    with closing(sqlite3.connect(f"file:{folder / 'v.streamgauge' / 'store.db'}?mode=ro", uri=True)) as sql:
+        return {name for (name,) in sql.execute("SELECT name FROM parts")}
+
+
+def keys_in(folder: Path, run: LiveRun) -> int:
+    """How many texts of a key's length that the run holds open the slot of the last commit."""
+    store = run.session.publisher.store
+    slot = find_slot((folder / "v.streamgauge" / "store.keys").read_bytes(), store._head.generation)
+    texts = {thing for thing in reached([run]) if isinstance(thing, bytes) and len(thing) == 32}
+    return sum(opens(secret, store, slot) for secret in texts)
+
+
+def opens(secret: bytes, store: Any, slot: Any) -> bool:
+    head = store._head
+    try:
+        unwrap(secret, head.identity, head.generation, (slot[0], _compute_check(secret), *slot[2:]))
+    except (OtherKeyError, DecryptionError, ValueError):
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    folder = tmp_path_factory.mktemp("private")
+    found, made = looked_at(folder, partial(seen_in, folder))
+    found.made = made
+    return found
+
+
+def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(seen: Seen) -> None:
+    for numbers, texts in (seen.memory, seen.disk):
+        assert len(numbers) < 2
+        assert not texts
+    last = seen.made.releases("sums")[-1]
+    assert last.tick == 3
+    for place, value in enumerate(VALUES.values()):
+        assert abs(last.value[0][place] - value) < 40 * last.stddev[0][place]
+
+
+def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: open ticks as they are without pan_private."""
+    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
+    (numbers, texts), _ = looked_at(tmp_path, held)
+    assert numbers == NUMBERS
+    assert not texts, "raw text never rests, in either mode"
+    assert parts_of(tmp_path) > ON_DISK
+
+
+USERS = tuple(f"{TEXT}-{n}" for n in range(60))
+CODES = 2**18  # so many that half of the users' codes are never there by chance
+
+
+def codes_of(run: LiveRun) -> set[float]:
+    """What users are known by."""
+    key = keyed_hash.derive_key(run.session.secret, "column u")
+    asked = ", ".join(f"({keyed_hash.code_hash_sql(key, quote_text(user), CODES)})" for user in USERS)
+    rows = duckdb.connect().execute(f"SELECT * FROM (VALUES {asked})").fetchall()
+    return {float(code) for (code,) in rows}
+
+
+def places_in(thing: Any) -> set[float]:
+    """The places of what is not nothing, in an array with a bit for each code, or more, and nearly empty."""
+    if not isinstance(thing, np.ndarray) or thing.dtype.kind not in "iuf" or thing.size < CODES // 8:
+        return set()
+    flags = np.unpackbits(thing.reshape(-1)) if thing.dtype == np.uint8 else thing
+    places = np.flatnonzero(flags)
+    return set((places % CODES).astype(np.float64).tolist()) if len(places) < flags.size / 10 else set()
+
+
+def users_held(folder: Path) -> tuple[float, set[str]]:
+    """Which part of the users rests in a run and its files by codes, as numbers or places; and in text."""
+    columns = {"u": {"hash_cells": CODES}}
+    release = {"name": "n", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
+    stream = {**LIVE, "unit": {"user": "u"}, "end": "2026-01-05T00:01:40Z", "columns": columns}
+    made = pipeline(folder, tables(release, **stream))
+
+    def look(run: LiveRun) -> tuple[float, set[str]]:
+        things = [*reached([run, *(frame.f_locals for frame in frames_of())])]
+        things += [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+        codes = codes_of(run)
+        numbers, texts = found(things, codes, {TEXT})
+        numbers |= codes & set[float]().union(*map(places_in, things))
+        return len(numbers) / len(codes), texts
+
+    sent = "\n".join(json.dumps({"ts": START + 13, "u": user}) for user in USERS).encode()
+    seen: tuple[float, set[str]] = looked_at(folder, look, made, sent)[0]
+    return seen
+
+
+def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None:
+    codes, texts = users_held(tmp_path)
+    assert codes < 1 / 2
+    assert texts == set()
+
+
+@pytest.mark.parametrize("room", [open_ticks.MAX_TABLE_BYTES, 0], ids=["as places", "as numbers"])
+def test_users_that_rest_by_their_codes_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
+    monkeypatch.setattr(open_ticks, "MAX_TABLE_BYTES", room)
+    assert users_held(tmp_path) == (1, set())
+
+
+def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(seen: Seen) -> None:
+    assert seen.engine == (None, 0, False, False)
+
+
+ON_DISK = {"secret", *(f"run/{name}/{part}" for name in ("sums", "latest") for part in (0, 1))}
+
+
+def test_only_registers_and_the_secret_of_hashes_are_on_disk(seen: Seen) -> None:
+    """And that it was set down, once it was."""
+    assert seen.parts == ON_DISK
+    with Store.open_writer(seen.made.file.folder, load_key("file:v.key", seen.folder), create=False) as store:
+        assert set(store.state()) == ON_DISK | {CLEAN_SHUTDOWN_PART}
+    assert seen.made.quarantine() == ()
+
+
+def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(seen: Seen) -> None:
+    """Registers of the last commit and of now have the same draws: both would show what came since."""
+    assert seen.keys == 0
+
+
+def test_a_store_that_is_not_sealed_is_opened_by_what_the_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "seal", lambda store: None)
+    assert looked_at(tmp_path, partial(keys_in, tmp_path))[0] == 1
+
+
+@dataclass
+class MidTick:
+    """A pipeline of many groups, each a run of its own: its registers in the middle of tick 2, and releases.
+
+    Both worlds are run once; views are handed out from them, none of them twice.
+    """
+
+    folder: Path
+    restarts: bool = False  # whether the run is stopped after the event, and looked at when it was taken up
+    name: str = "a pipeline in the middle of a tick"
+    loss: sg.Pure = field(default_factory=lambda: sg.Pure(1))
+    left: dict[bool, Any] = field(default_factory=dict)
+
+    def pairs(self) -> Sequence[Pair]:
+        """All registers have the event; the release before it is in the lowest."""
+        return [Pair("an event before the look", True, False, lambda views: views[:, 1:].sum(1) - views[:, 0])]
+
+    def views(self, data: bool, runs: int) -> Any:
+        rows = self.left[data] if data in self.left else self._run(data)
+        self.left[data] = rows[runs:]
+        assert len(rows) >= runs
+        return rows[:runs]
+
+    def _run(self, data: bool) -> Any:
+        folder = self.folder / str(data)
+        folder.mkdir()
+        labels = [f"g{i}" for i in range(RUNS)]
+        release = {**COUNTS, "epsilon": 1, "horizon": "10000s"}
+        stream = {**LIVE, "end": None, "columns": {"g": {"values": labels}}}
+        made = pipeline(folder, tables(release, **stream))
+        sent = "\n".join([json.dumps({"ts": START + 13, "g": g}) for g in labels] if data else ["{}"]).encode()
+        when = Moments()
+        if self.restarts:
+            looked_at(folder, registers, made, sent, Moments(looked=14, stopped=16))
+            sent, when = b"{}", Moments(16, 17, 18, 34)
+        seen, _ = looked_at(folder, registers, made, sent, when)
+        first, *_ = (each.value[0] for each in made.releases("n"))
+        return np.stack([first, *seen], axis=1)
+
+
+def registers(run: LiveRun) -> Any:
+    """Of every level, in the middle of a tick; of one that remembers exactly, what waits for the tick."""
+    if isinstance(run.memory, ExactMemory):
+        tally = run.memory.open_ticks._sums["n/0"].close(2)
+        places = np.bincount(tally.groups, tally.sums[0], run.batches.runs[0].runs[0].part.width)
+        return places.astype(np.float64)[None]
+    counter = run.batches.runs[0].runs[0].run._state.counter._state
+    assert len(counter.entries) > 1
+    return (counter.total + counter.entries).astype(np.float64)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
+def test_registers_and_releases_together_lose_no_more_than_declared(tmp_path: Path, restarts: bool) -> None:
+    verdict = audit(MidTick(tmp_path, restarts), 400, 1 - 1e-9)
+    assert not verdict.is_condemned, verdict.reasons
+
+
+def test_the_same_with_an_exact_open_tick_is_condemned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
+    assert audit(MidTick(tmp_path), 400, 1 - 1e-9).is_condemned

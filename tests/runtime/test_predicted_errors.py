@@ -1,0 +1,135 @@
+"""What a plan says of means and spreads is what many runs show, where it says anything.
+
+Values are spread evenly over their bounds, as the plan says that it assumes; noise is seeded. The same runs
+find out twins that predict by a mean at the bounds, or at any number of events.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from streamgauge import Pipeline
+from streamgauge.plan.aggregates.prediction import NORMAL_QUANTILE, ErrorPrediction
+from streamgauge.plan.planner import ReleasePlan, plan_release
+from streamgauge.plan.predict import predict_errors
+from streamgauge.testing.noise import InsecureNoise
+from tests.support.pipelines import Tables, tables
+
+SAMPLES, RUNS, TICKS = 25, 60, 10
+MEASURES = {"avg_x": "mean", "spread": "variance", "deviation": "stddev"}
+BUDGETS: dict[str, Tables] = {"pure": {"epsilon": 1}, "zcdp": {"rho": "1/20"}}
+EXPECTED = (5, 50, 500, 5000)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What so many runs showed of a measure at a tick."""
+
+    rmse: float
+    half_width: float
+
+
+def plan_of(budget: str, window: str, expected: int, measures: str) -> ReleasePlan:
+    sql = f"SELECT {measures} FROM v"
+    made = tables(budget=BUDGETS[budget], columns={"x": {"bounds": [0, 10], "grid": 0.01}})
+    made["release"] = [{"name": "r", "sql": sql, "window": window, "share": 1, "expected_events": expected}]
+    file = Pipeline.from_tables(made, "v.toml").file
+    return plan_release(file, file.releases[0])
+
+
+def shown(plan: ReleasePlan) -> dict[tuple[str, int], Shown]:
+    """Many runs over samples of evenly spread values."""
+    (part,) = plan.parts
+    chance, claim = np.random.default_rng(7), part.statistic
+    size = (TICKS, SAMPLES, int(plan.release.expected_events))
+    values = chance.integers(0, 1000, size, endpoint=True) / 100
+    groups = np.repeat(np.arange(SAMPLES), size[2])
+    exact = np.stack([claim.compute_totals(tick.ravel(), groups, SAMPLES).reshape(-1, SAMPLES) for tick in values])
+    told = claim.start(SAMPLES * RUNS, InsecureNoise(3)).feed_totals(np.repeat(exact, RUNS, axis=2)).columns(0.95)
+    found = {}
+    for tick in range(1, TICKS + 1):
+        first = 0 if plan.release.window == "running" else tick - 1
+        seen = np.concatenate(values[first:tick], axis=1)
+        truths = {"mean": seen.mean(1), "variance": seen.var(1, ddof=1), "stddev": seen.std(1, ddof=1)}
+        for name in truths.keys() & told.keys():
+            column, truth = told[name], np.repeat(truths[name], RUNS)
+            rmse = float(np.sqrt(np.mean((column.value[tick - 1] - truth) ** 2)))
+            half = float(np.median(column.high[tick - 1] - column.low[tick - 1])) / 2
+            found[name, tick] = Shown(rmse, half)
+    return found
+
+
+def plans() -> Iterator[ReleasePlan]:
+    for budget in BUDGETS:
+        for window in ("each", "running"):
+            for expected in EXPECTED:
+                yield plan_of(budget, window, expected, "COUNT(x), AVG(x)")
+                yield plan_of(budget, window, expected, "AVG(x), VAR_SAMP(x) AS spread, STDDEV(x) AS deviation")
+
+
+@pytest.fixture(scope="module")
+def compared() -> list[tuple[ReleasePlan, ErrorPrediction, Shown]]:
+    return [
+        (plan, error, seen[MEASURES[error.measure], error.tick])
+        for plan in plans()
+        for seen in [shown(plan)]
+        for error in predict_errors(plan)
+        if error.measure in MEASURES
+    ]
+
+
+@pytest.mark.slow
+def test_what_is_told_is_what_many_runs_show(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
+    told = [(error, seen) for _, error, seen in compared if not np.isnan(error.stddev)]
+    assert {(error.measure, error.tick) for error, _ in told} == {
+        (measure, tick) for measure in MEASURES for tick in (1, 5, 10)
+    }
+    for error, seen in told:
+        assert 0.8 < error.stddev / seen.rmse < 1.25, error
+        assert 0.8 < error.half_width / seen.half_width < 1.25, error
+        assert error.half_width == NORMAL_QUANTILE * error.stddev
+
+
+def test_where_there_are_too_few_events_nothing_is_told_but_how_many_it_takes(
+    compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
+) -> None:
+    few = [(plan, error) for plan, error, _ in compared if np.isnan(error.stddev)]
+    assert {error.measure for _, error in few} == set(MEASURES)
+    assert {plan.release.expected_events for plan, _ in few} == {5, 50}
+    for _, error in few:
+        assert np.isnan(error.half_width)
+        assert "not known at" in error.note
+        assert "events: takes" in error.note
+
+
+def test_a_note_says_what_is_assumed(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
+    for _, error, _ in compared:
+        assert ("events, spread evenly over 0 to 10" in error.note) is not np.isnan(error.stddev)
+
+
+def test_a_twin_that_takes_means_to_lie_at_a_bound_is_found_out(
+    compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
+) -> None:
+    for plan, error, seen in compared:
+        if error.measure == "avg_x" and plan.release.expected_events >= 500:
+            worst = plan.parts[0].statistic.predict_stddev("mean", error.tick, count=count_of(plan, error.tick))
+            assert worst / seen.rmse > 1.25
+
+
+def test_a_twin_that_trusts_the_delta_method_at_few_events_is_found_out(
+    compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
+) -> None:
+    hopeful = [
+        plan.parts[0].statistic.predict_stddev("stddev", error.tick, count=count_of(plan, error.tick)) / seen.rmse
+        for plan, error, seen in compared
+        if error.measure == "deviation" and plan.release.expected_events == 5 and error.tick == 1
+    ]
+    assert len(hopeful) == 4
+    assert max(hopeful) < 0.8
+
+
+def count_of(plan: ReleasePlan, tick: int) -> float:
+    expected = float(plan.release.expected_events or 0)
+    return expected * tick if plan.release.window == "running" else expected

@@ -1,0 +1,92 @@
+"""Without noise, a release is what a plain engine answers: random queries, level by level.
+
+Means of a few values are shrunk by what the noise would have been: the loss is large, so that two suffice.
+"""
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from streamgauge.config.errors import InvalidReleaseError
+from tests.support.pipelines import TICKS, pipeline, run, tables, write
+from tests.support.random_queries import COLUMNS, SITES, Asked, Asker, events, plain_database
+
+SEEDS = (1, 2, 3, 4)
+QUERIES = 24  # of each seed
+LOSS = 10**4
+Key = tuple[int, int, tuple[Any, ...]]  # tick, how many groups are kept, their labels
+
+
+def answered(folder: Path, asked: list[Asked]) -> list[dict[Key, list[float]]]:
+    """All releases of one pipeline."""
+    releases = [{"name": f"r{i}", "sql": each.sql, "window": "each", "epsilon": LOSS} for i, each in enumerate(asked)]
+    made = pipeline(folder, declared(*releases))
+    run(made)
+    return [
+        {
+            (one.tick, len(place.labels), tuple(label for _, label in place.labels)): one.value[:, i].tolist()
+            for one in made.releases(release["name"])
+            for i, place in enumerate(one.shape.groups)
+        }
+        for release in releases
+    ]
+
+
+def declared(*releases: dict[str, Any]) -> dict[str, Any]:
+    made = tables(*releases, columns=COLUMNS, budget={"epsilon": LOSS * max(1, len(releases))})
+    return made | {"lookup": {"sites": {"file": "s.csv", "on": "s"}}}
+
+
+def in_dialect(folder: Path, asked: Iterator[Asked]) -> Iterator[Asked]:
+    """Queries that are not refused, for groups or numbers without end."""
+    for each in asked:
+        try:
+            pipeline(folder, declared({"name": "r", "sql": each.sql, "epsilon": LOSS})).plan()
+        except (InvalidReleaseError, ValueError):
+            continue
+        yield each
+
+
+def plain(database: duckdb.DuckDBPyConnection, asked: Asked) -> dict[Key, list[tuple[float, int]]]:
+    """What each aggregate is, and how many values it is of."""
+    found = {}
+    for level in asked.levels:
+        for tick, *row in database.execute(asked.plain(level)).fetchall():
+            labels, told = row[:level], row[level:]
+            values, counts = told[: len(told) // 2], told[len(told) // 2 :]
+            found[tick, level, tuple(labels)] = list(zip([float(v or 0) for v in values], counts, strict=True))
+    return found
+
+
+def differences(
+    asked: Asked, released: dict[Key, list[float]], told: dict[Key, list[tuple[float, int]]]
+) -> list[object]:
+    """Where a release is not what was told. A group of no events has counts and sums of 0."""
+    missing: list[object] = [key for key in told if key not in released]
+    nothing = [(0.0, 0)] * len(asked.aggregates)
+    return missing + [
+        (aggregate, key, value, wanted)
+        for key, values in released.items()
+        for aggregate, value, (wanted, count) in zip(asked.aggregates, values, told.get(key, nothing), strict=True)
+        if (count > 1 or not aggregate.startswith("AVG")) and abs(value - wanted) > 1e-6 * max(1, abs(wanted))
+    ]
+
+
+@pytest.mark.one_of_each
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_queries_are_answered_as_a_plain_engine_does(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    records = events(chance)
+    write(tmp_path, records)
+    (tmp_path / "s.csv").write_text(SITES)
+    asked = list(islice(in_dialect(tmp_path, Asker(chance).queries()), QUERIES))
+    found = answered(tmp_path, asked)
+    with plain_database(records) as database:
+        for each, released in zip(asked, found, strict=True):
+            assert {tick for tick, *_ in released} == set(range(1, TICKS + 1))
+            assert differences(each, released, plain(database, each)) == [], each.sql

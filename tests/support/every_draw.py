@@ -1,0 +1,155 @@
+"""All that a run can show, with exact probabilities: every coin and die falls every way."""
+
+from collections import defaultdict
+from copy import deepcopy
+from dataclasses import fields
+from fractions import Fraction
+
+import numpy as np
+
+from streamgauge.noise.sampler_table import enclose_exp_minus
+from streamgauge.panprivate.run import TableRun
+
+BITS = 256
+
+
+class EveryWay:
+    """A chance that follows a path of outcomes, and goes the first way where the path ends."""
+
+    def __init__(self, path):
+        self.path, self.place = path, 0
+        self.left = []  # (outcome taken, how many there are) at each draw
+        self.probability = Fraction(1)
+
+    def choose(self, chances):
+        taken = self.path[self.place] if self.place < len(self.path) else 0
+        self.place += 1
+        self.left.append((taken, len(chances)))
+        self.probability *= chances[taken]
+        return taken
+
+    def coins(self, chance, size):
+        return np.array([self.choose([1 - chance, chance]) for _ in range(size)], np.uint8)
+
+    def uniform(self, sides, size):
+        return np.array([self.choose([Fraction(1, sides)] * sides) for _ in range(size)], np.int64)
+
+    def laplace(self, scale, size):
+        return np.zeros(size, np.int64)  # outputs are looked at without noise: see `worst`
+
+
+def following(left):
+    """The next path in order, or nothing."""
+    path = [taken for taken, _ in left]
+    while path:
+        if path[-1] + 1 < left[len(path) - 1][1]:
+            return [*path[:-1], path[-1] + 1]
+        path.pop()
+    return None
+
+
+def memory(state):
+    """All that a state holds, as it is."""
+    return tuple(np.asarray(getattr(state, each.name)).tobytes() for each in fields(state))
+
+
+def shown(run, chance, act):
+    """What one act shows: tables, and sums before noise."""
+    match act:
+        case "see":
+            return (memory(run._state),), ()
+        case "intrude":
+            return (memory(run.intrude()),), ()
+        case "release":
+            return (), (tuple(run.claim.release(run._state, chance).tolist()),)
+        case users:
+            run.add(np.array(users, np.int64))
+            return (), ()
+
+
+def every_way(act):
+    """(probability, what came of it), once for each way that chance may take."""
+    path = []
+    while path is not None:
+        chance = EveryWay(path)
+        found = act(chance)
+        if chance.probability:
+            yield chance.probability, found
+        path = following(chance.left)
+
+
+def acted(claim, state, intrusions, act):
+    """All that one act may make of a state, and show."""
+
+    def once(chance):
+        run = TableRun(claim, deepcopy(state), chance, intrusions=intrusions)
+        told = shown(run, chance, act)
+        return run._state, told
+
+    return list(every_way(once))
+
+
+def gone_on(claim, ways, intrusions, act):
+    """One more act, after each way; ways that lead to the same state and showed the same are one."""
+    later, known = {}, {}
+    for (place, seen, sums), (probability, state) in ways.items():
+        if place not in known:
+            known[place] = acted(claim, state, intrusions, act)
+        for chance, (after, (tables, numbers)) in known[place]:
+            put(later, (memory(after), seen + tables, sums + numbers), probability * chance, after)
+    return later
+
+
+def put(ways, key, probability, state):
+    before, _ = ways.get(key, (Fraction(0), None))
+    ways[key] = before + probability, state
+
+
+def views(claim, acts):
+    """(what was seen) -> (sums before noise) -> probability."""
+    ways = {}
+    for probability, state in every_way(claim.initial):
+        put(ways, (memory(state), (), ()), probability, state)
+    for done, act in enumerate(acts):
+        ways = gone_on(claim, ways, acts[:done].count("intrude"), act)
+    found = defaultdict(lambda: defaultdict(Fraction))
+    for (_, seen, sums), (probability, _) in ways.items():
+        found[seen][sums] += probability
+    return found
+
+
+def power(epsilon):
+    """A number not above e^epsilon, and hardly below."""
+    return Fraction(2**BITS, enclose_exp_minus(Fraction(epsilon), BITS).high)
+
+
+def worst(one, two, scale):
+    """The largest ratio of probabilities of (seen, noisy outputs), over all outputs, both ways.
+
+    Beyond the sums the two sides fall alike, so outputs from the least to the largest are all.
+    """
+    ratio = Fraction(0)
+    decay = Fraction(enclose_exp_minus(1 / Fraction(scale), 64).high, 2**64)
+    for seen in set(one) | set(two):
+        sides = [one.get(seen, {}), two.get(seen, {})]
+        if not all(sides):
+            return None
+        for output in outputs(sides):
+            mass = [likelihood(side, output, decay) for side in sides]
+            ratio = max(ratio, mass[0] / mass[1], mass[1] / mass[0])
+    return ratio
+
+
+def outputs(sides):
+    """Every vector of outputs within the range of the sums."""
+    sums = np.array([np.concatenate([*key]) if key else [] for side in sides for key in side], np.int64)
+    grids = [range(int(low), int(high) + 1) for low, high in zip(sums.min(0), sums.max(0), strict=True)]
+    return np.array(np.meshgrid(*grids)).reshape(len(grids), -1).T.tolist() if grids else [[]]
+
+
+def likelihood(side, output, decay):
+    total = Fraction(0)
+    for sums, probability in side.items():
+        exact = [number for each in sums for number in each]
+        total += probability * decay ** sum(abs(o - s) for o, s in zip(output, exact, strict=True))
+    return total

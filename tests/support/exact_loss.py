@@ -1,0 +1,36 @@
+"""The loss of two streams whose exact vectors are known, from the strategy alone."""
+
+from typing import Any
+
+import numpy as np
+
+from streamgauge.noise import DiscreteLaplace
+from streamgauge.statistics import Statistic
+
+
+def lost(claim: Statistic[Any], difference: np.ndarray) -> float:
+    """What neighbours lose whose vectors differ by this, one row a tick and one column a place."""
+    strategy = claim.counter.strategy(len(difference))
+    moved = strategy.measure @ difference * np.array(strategy.grids)[:, None]
+    total = 0.0
+    for row, distribution in zip(moved, strategy.distributions, strict=True):
+        if isinstance(distribution, DiscreteLaplace):
+            total += np.abs(row).sum() / float(distribution.scale)
+        else:
+            total += (row**2).sum() / float(2 * distribution.parameter)
+    return total
+
+
+def declared(claim: Statistic[Any]) -> float:
+    """What the counter may lose."""
+    return float(claim.counter.loss.additive_loss.amount)
+
+
+def worst(claim: Statistic[Any], differences: Any) -> float:
+    """The worst of many, each tried once."""
+    return max(lost(claim, np.array(difference)) for difference in distinct(differences))
+
+
+def distinct(differences: Any) -> list[np.ndarray]:
+    found = {array.tobytes(): array for array in (np.asarray(d, np.int64) for d in differences)}
+    return list(found.values())

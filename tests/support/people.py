@@ -1,0 +1,188 @@
+"""A server for tests: real tokens, limits and roads over a run that stands still."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from streamgauge.config.pipeline_file import parse_pipeline
+from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.runtime.options import Progress
+from streamgauge.runtime.ticks import ReleaseSpans
+from streamgauge.server.app import build_app
+from streamgauge.server.http.tokens import Tokens
+from streamgauge.server.publishing.feed import EventBuffer
+from streamgauge.server.publishing.reader import ReaderPool, build_ledger_cache
+from streamgauge.sources.http import Inbox, Ticket
+
+START = "2026-01-05T00:00:00Z"
+VISIT = b'{"ts": "2026-01-05T00:00:01Z", "region": "north"}'
+
+
+def clinic(folder: Path, stream: dict[str, Any] | None = None, **server: Any) -> PipelineFile:
+    """A stream that events are posted to, by default one that began long ago."""
+    tables = {
+        "stream": {
+            "name": "visits",
+            "source": "http",
+            "time": "ts",
+            "tick": "10s",
+            "start": START,
+            "unit": "event",
+            "budget": {"epsilon": 1},
+            "key": "file:clinic.key",
+            "columns": {"region": {"values": ["north", "south"]}},
+            **(stream or {}),
+        },
+        "release": [{"name": "visits", "sql": "SELECT region, COUNT(*) FROM visits GROUP BY region", "epsilon": 0.5}],
+        "server": {"rate": 1000, **server},
+    }
+    return parse_pipeline(tables, folder / "clinic.toml")
+
+
+class Prompt(Inbox):
+    """Commits what it is sent at once, and shows it."""
+
+    taken: list[bytes]
+
+    def put(self, key: str | None, lines: bytes, **told: Any) -> Ticket:
+        ticket = super().put(key, lines, **told)
+        block = self.read()
+        if block is not None:
+            self.taken = [*getattr(self, "taken", []), block.data]
+        self.commit()
+        return ticket
+
+
+class Still:
+    """A run that does nothing by itself: what the server asks of a runner, under the tests' hands."""
+
+    demo, error, failure, shares = False, "", None, None
+
+    def __init__(self, file: PipelineFile, inbox: Inbox | None = None, now: int = 2 * 10**15) -> None:
+        self.file, self.time = file, now
+        self.inbox = inbox or Prompt(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
+        self.event_buffer = EventBuffer(ReaderPool(file.folder))
+        self.ledger_cache = build_ledger_cache(file.stream.unit)
+        self.event_buffer.state = "running"
+        self.progress: Progress | None = Progress(7, None, 4711, {"late": 13})
+        self.asked: list[Any] = []
+        self.ended: list[str] = []
+        self.answers: Callable[[], None] = lambda: None
+        self.acts_so_far: list[Any] = []
+        self.delayed_entries: dict[int, int] = {}
+        self.dropped = Counter[str]()
+        self.spans, self.is_catching_up = ReleaseSpans.from_tuples([(1, None)]), False
+
+    @property
+    def state(self) -> str:
+        return self.event_buffer.state
+
+    def now(self) -> int:
+        return self.time
+
+    def load_entries(self) -> tuple[Any, ...]:
+        return tuple(self.acts_so_far)
+
+    def list_names(self) -> set[str]:
+        return {act.body["release"] for act in self.load_entries() if act.kind == "charge"}
+
+    def load_ledger(self) -> LedgerLog:
+        return LedgerLog.read(self.load_entries(), self.file.stream.unit)
+
+    def add_release(self, requested: Any, share: Fraction | None = None) -> None:
+        self.answers()
+        self.asked.append((requested, share))
+
+    def end_release(self, name: str) -> None:
+        self.answers()
+        self.ended.append(name)
+
+    def submit_release(self, requested: Any, share: Fraction | None = None) -> Future[None]:
+        return settled(lambda: self.add_release(requested, share))
+
+    def submit_end(self, name: str) -> Future[None]:
+        return settled(lambda: self.end_release(name))
+
+    def find_finished(self) -> frozenset[str]:
+        return frozenset()
+
+
+def settled(act: Callable[[], None]) -> Future[None]:
+    """What has come of something, as who waits for it is told."""
+    found: Future[None] = Future()
+    try:
+        found.set_result(act())
+    except Exception as failure:
+        found.set_exception(failure)
+    return found
+
+
+class House:
+    """The server, the people who may come in, and what it wrote down."""
+
+    def __init__(self, folder: Path, runner: Any = None, **server: Any) -> None:
+        self.file = runner.file if runner else clinic(folder, **server)
+        self.runner = runner or Still(self.file)
+        self.tokens = Tokens(self.file.folder)
+        self.secrets = {
+            "reader": self.tokens.create("rita", "reader"),
+            "analyst": self.tokens.create("ana", "analyst", Fraction(1, 2)),
+            "curator": self.tokens.create("cora", "curator"),
+        }
+        self.log: list[str] = []
+        self.access: list[str] = []
+        self.app = build_app(self.runner, self.tokens, self.file.server, log=self.log.append, access=self.access.append)
+
+    def at_one_moment(self) -> "House":
+        """However long requests take, no time passes between them for the rate of a client."""
+        self.app.user_middleware[-1].kwargs["limits"]._requests._now = lambda: 0.0
+        return self
+
+    def client(self, role: str | None = None, address: str = "10.0.0.7", **headers: str) -> "Client":
+        """Somebody who talks to the server, with a token or without."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        token = {} if role is None else {"Authorization": f"Bearer {self.secrets[role]}"}
+        return Client(self.app, {**token, **named}, address)
+
+
+class Client:
+    """Keeps its headers and cookies from one request to the next."""
+
+    def __init__(self, app: Any, headers: dict[str, str], address: str) -> None:
+        self.app, self.headers, self.address = app, headers, address
+        self.cookies = httpx.Cookies()
+
+    def __call__(self, method: str, path: str, **settings: Any) -> httpx.Response:
+        return asyncio.run(self.asked(method, path, **settings))
+
+    async def asked(self, method: str, path: str, **settings: Any) -> httpx.Response:
+        way = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 4711))
+        told = {"base_url": "http://clinic.test", "headers": self.headers, "cookies": self.cookies}
+        async with httpx.AsyncClient(transport=way, **told) as client:
+            reply = await client.request(method, path, **settings)
+            self.cookies = client.cookies
+        return reply
+
+    def get(self, path: str, **settings: Any) -> httpx.Response:
+        return self("GET", path, **settings)
+
+    def post(self, path: str, **settings: Any) -> httpx.Response:
+        return self("POST", path, **settings)
+
+    def delete(self, path: str, **settings: Any) -> httpx.Response:
+        return self("DELETE", path, **settings)
+
+
+def code_of(reply: httpx.Response) -> tuple[int, str]:
+    """The status of an error, and its code; its form is always the same."""
+    told = reply.json()["error"]
+    assert set(told) <= {"code", "message", "reasons", "accepted"}
+    assert told["message"]
+    return reply.status_code, told["code"]

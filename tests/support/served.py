@@ -1,0 +1,239 @@
+"""Small pipelines behind runners, for tests: ten-second ticks, two groups, silent noise, clocks by hand."""
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from streamgauge.config.pipeline_file import parse_pipeline
+from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.options import Options
+from streamgauge.server import commands as turns
+from streamgauge.server.http.errors import ErrorMiddleware
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.routes import live
+from streamgauge.server.routes import releases as reading
+from streamgauge.server.runner import Runner
+from streamgauge.store.keys import create_key
+from streamgauge.store.reader import StoreReader
+from streamgauge.testing.noise import ManualClock, SilentNoise
+
+SECOND = 1_000_000
+START = 1_767_571_200  # 2026-01-05T00:00:00Z
+COUNTS = "SELECT g, COUNT(*) FROM v GROUP BY g"
+
+Tables = dict[str, Any]
+
+TABLES: Tables = {
+    "stream": {
+        "name": "v",
+        "source": "v.jsonl",
+        "mode": "streaming",
+        "time": "ts",
+        "time_format": "epoch s",
+        "tick": "10s",
+        "start": "2026-01-05T00:00:00Z",
+        "allowed_lateness": "5s",
+        "allowed_earliness": "20s",
+        "unit": "event",
+        "budget": {"epsilon": 1},
+        "key": "file:v.key",
+        "columns": {"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 10], "grid": 1}},
+    },
+    "server": {"publish_delay": "4s", "anonymous": True},
+    "release": [{"name": "counts", "sql": COUNTS, "epsilon": "1/2", "window": "each", "title": "How many"}],
+}
+
+
+def file_of(folder: Path, *releases: Tables, server: Tables | None = None, **stream: Any) -> PipelineFile:
+    """A file in a folder that has a key, and something to read."""
+    made = deepcopy(TABLES)
+    if releases:
+        made["release"] = [{"window": "each", "epsilon": "1/4", **each} for each in releases]
+    made["server"] |= server or {}
+    made["stream"] |= stream
+    if stream.get("mode") == "batch":
+        made["stream"] = {k: v for k, v in made["stream"].items() if k not in ("allowed_lateness", "allowed_earliness")}
+    if not (folder / "v.key").exists():
+        create_key(folder / "v.key")
+        (folder / "v.jsonl").touch()
+    return parse_pipeline(made, folder / "v.toml")
+
+
+def write(folder: Path, seconds: int, every: int = 1) -> None:
+    """An event every so many seconds, of the groups in turn."""
+    events = [{"ts": START + s, "g": "ab"[s % 2], "x": s % 11} for s in range(0, seconds, every)]
+    (folder / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
+
+
+@dataclass
+class Stepped(ManualClock):
+    """Stands still, whoever sleeps, until a test moves it."""
+
+    def sleep(self, microseconds: int) -> None:
+        time.sleep(0.001)
+
+    def to(self, second: float) -> None:
+        self.time = int((START + second) * SECOND)
+
+
+def stepped(second: float = 0) -> Stepped:
+    return Stepped(time=int((START + second) * SECOND))
+
+
+def eventually(holds: Callable[[], Any], what: str = "it") -> None:
+    """Waits for another thread; gives up after a time that no machine needs."""
+    for _ in range(60_000):
+        if holds():
+            return
+        time.sleep(0.001)
+    raise AssertionError(f"{what} must come to pass, got nothing of it")
+
+
+@contextmanager
+def running(file: PipelineFile, clock: ManualClock | None = None, **settings: Any) -> Iterator[Runner]:
+    """A runner between its start and its stop."""
+    options = Options(noise=SilentNoise(), **({"clock": clock} if clock else {}), **settings)
+    runner = Runner(file, options)
+    runner.start()
+    try:
+        yield runner
+    finally:
+        runner.stop()
+
+
+@contextmanager
+def turns_at_once() -> Iterator[None]:
+    """Who asks does not wait for the clock, which may stand still."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+        yield
+
+
+def committed(runner: Runner) -> tuple[int, int]:
+    """The last entry and the last tick that are in the store, whether they have left or not."""
+    with StoreReader.open(runner.file.folder) as reader:
+        tick = reader.tick  # before the number, which a commit in between may raise
+        return reader.number, tick
+
+
+def close(runner: Runner, clock: Stepped, tick: int) -> None:
+    """Moves the clock to where a tick closes, which is no departure, and waits until its commit is heard."""
+    clock.to(10 * tick + 5)
+    eventually(lambda: committed(runner) == (runner._publisher._last_commit, tick), f"the commit of tick {tick}")
+
+
+def leave(runner: Runner, clock: Stepped, second: float) -> None:
+    """Moves the clock to a departure, and waits until the board has it."""
+    clock.to(second)
+    newest = runner._publisher._last_commit
+    runner._publisher.publish_due()  # now: the thread that does so looks at a clock that is set only now and then
+    eventually(lambda: runner.event_buffer.published.commit_number >= newest, "the departure")
+
+
+def routes_of(runner: Runner) -> list[Route]:
+    return [*reading.routes(runner), *live.routes(runner, Limits(runner.file.server))]
+
+
+def app_of(runner: Runner) -> Starlette:
+    return Starlette(routes=routes_of(runner), middleware=[Middleware(ErrorMiddleware, log=lambda line: None)])
+
+
+def ask(runner: Runner, path: str, **headers: str) -> httpx.Response:
+    """One request, without a network."""
+
+    async def asked() -> httpx.Response:
+        transport = httpx.ASGITransport(app_of(runner))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get(path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+    return asyncio.run(asked())
+
+
+@contextmanager
+def listening(runner: Runner) -> Iterator[int]:
+    """A real server on loopback; gives its port."""
+    config = uvicorn.Config(app_of(runner), port=0, log_level="critical", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run)
+    thread.start()
+    try:
+        eventually(lambda: server.started, "the server")
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        runner.event_buffer.close()
+        thread.join()
+
+
+@dataclass(frozen=True)
+class Told:
+    """A server-sent event as a browser has it."""
+
+    id: str
+    event: str
+    data: Any
+
+
+class Listener:
+    """A browser's EventSource, in small."""
+
+    def __init__(self, port: int, query: str = "", last: str = "") -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        headers = {"Last-Event-ID": last} if last else {}
+        self._connection.request("GET", f"/api/live{query}", headers=headers)
+        self.reply = self._connection.getresponse()
+        self.id = last
+
+    def next(self) -> Told | None:
+        """The next event; None at the end."""
+        told: dict[str, str] = {}
+        while line := self.reply.readline():
+            if line == b": beat\n":
+                raise AssertionError("an event must come, got silence")
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name:
+                told[name] = value
+            elif "event" in told:
+                self.id = told.get("id", self.id)
+                return Told(self.id, told["event"], json.loads(told["data"]))
+            else:
+                told = {}
+        return None
+
+    def until(self, event: str, tick: int | None = None) -> list[Told]:
+        """All events up to the first of a kind, or the one of a tick."""
+        found: list[Told] = []
+        while (told := self.next()) is not None:
+            found.append(told)
+            if told.event == event and tick in (None, told.data.get("tick")):
+                return found
+        raise AssertionError(f"a {event} must come, got the end after {found}")
+
+    def close(self) -> None:
+        self.reply.close()
+        self._connection.close()
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def ticks_of(told: list[Told], release: str = "counts") -> list[int]:
+    return [each.data["tick"] for each in told if each.event == "release" and each.data["release"] == release]

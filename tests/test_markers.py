@@ -1,0 +1,122 @@
+"""`make test` keeps one case of everything: each law of each mechanism, each broken twin, each crash point.
+
+In a run over all tests, the tests that this process collected are looked at. Otherwise they are collected again.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from streamgauge.audit.broken import every_twin
+from tests.support import ROOT, adaptive_catalogue, catalogue, panprivate_catalogue, statistics_catalogue
+from tests.support.crash_twins import TWINS
+from tests.support.markers import (
+    COLLECTED_TESTS,
+    FOLDER_MARKERS,
+    LONG_MODULES,
+    MODULE_MARKERS,
+    TESTS,
+    find_missing_parts,
+)
+
+COLLECTED = ("tests/laws", "tests/crash", "tests/audit", "tests/neighbour", "tests/runtime", "tests/store")
+CRASH_POINT = re.compile(r'\b(?:step|reach|at_step|_step)\("([a-z_]+)"\)')
+
+
+@cache
+def collect(expression: str) -> frozenset[str]:
+    """Return the names of the tests that an expression of markers selects."""
+    if all(any(name.startswith(f"{folder}/") for name in COLLECTED_TESTS) for folder in COLLECTED):
+        return frozenset(name for name, slow in COLLECTED_TESTS.items() if slow == (expression == "slow"))
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-n0", "-q", "--collect-only"]
+    command += ["-o", "addopts=--strict-markers", "-m", expression, *COLLECTED]
+    told = subprocess.run(command, cwd=ROOT, env={**os.environ, "CI": ""}, capture_output=True, text=True, check=True)
+    return frozenset(line for line in told.stdout.splitlines() if "::" in line)
+
+
+def list_functions(names: frozenset[str]) -> set[str]:
+    return {name.partition("[")[0] for name in names}
+
+
+def find_kinds(names: frozenset[str], kinds: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield each test function with each mechanism or statistic whose case it has."""
+    for name in names:
+        function, _, case = name.partition("[")
+        yield from ((function, kind) for kind in kinds & set(re.findall(r"\w+", case)))
+
+
+def test_every_law_keeps_a_case_of_every_mechanism_and_statistic() -> None:
+    every_class = {
+        *catalogue.exported(),
+        *statistics_catalogue.statistics_found(),
+        *panprivate_catalogue.estimators_found(),
+        *(case.cls for case in adaptive_catalogue.cases()),
+    }
+    kinds = {cls.__name__ for cls in every_class}
+    fast, slow = ({name for name in collect(which) if "tests/laws" in name} for which in ("not slow", "slow"))
+    assert slow
+    assert set(find_kinds(frozenset(slow), kinds)) <= set(find_kinds(frozenset(fast), kinds)) | EVERY_HORIZON
+    assert {kind for _, kind in find_kinds(frozenset(fast), kinds)} >= {cls.__name__ for cls in catalogue.exported()}
+
+
+EVERY_HORIZON = {
+    ("tests/laws/test_privacy.py::test_the_worst_loss_is_the_declared_one_for_every_horizon_to_300", cls.__name__)
+    for cls in catalogue.exported()  # the same law over few horizons is in `make test`
+}
+
+
+def test_every_broken_twin_keeps_a_case() -> None:
+    fast = collect("not slow")
+    condemned = "test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one"
+    assert len([name for name in fast if condemned in name]) == len({twins.name for twins in every_twin(None)})
+    for twin in TWINS:
+        assert any("tests/crash" in name and twin in name for name in fast), twin
+    lost = {name for name in list_functions(collect("slow")) - list_functions(fast) if re.search(TWIN, name)}
+    assert not lost
+
+
+TWIN = "twin|condemned|is_caught|are_caught"
+
+
+def test_every_crash_point_keeps_a_case() -> None:
+    """The crash law dies at every step of an unbroken run, of a batch and of a followed file."""
+    fast, slow = collect("not slow"), collect("slow")
+    law = "tests/crash/test_crash_law_steps.py::test_a_run_that_dies_at_every_step_is_one_run"
+    assert {f"{law}[batch-fault-False]", f"{law}[followed-kill-False]"} <= fast
+    points = {point for path in (ROOT / "src").rglob("*.py") for point in CRASH_POINT.findall(path.read_text())}
+    named = {point for point in points for name in slow if re.search(rf"\b{point}\b", name.partition("[")[2])}
+    kept = {point for point in points for name in fast if re.search(rf"\b{point}\b", name.partition("[")[2])}
+    assert points
+    assert named <= kept
+
+
+def test_every_test_function_that_is_partly_slow_keeps_a_case() -> None:
+    """A function may be slow as a whole only if it says so itself."""
+    lost = list_functions(collect("slow")) - list_functions(collect("not slow"))
+    for name in lost:
+        path, _, function = name.partition("::")
+        source = (ROOT / path).read_text()
+        decorators = source[: source.index(f"def {function}(")].rpartition("\n\n\n")[2]
+        assert "@pytest.mark.slow" in decorators, name
+
+
+def test_markers_are_of_folders_and_modules_that_are_there() -> None:
+    assert all((TESTS / name).is_dir() for name in (*FOLDER_MARKERS, *LONG_MODULES))
+    assert all(path.is_file() for path in MODULE_MARKERS)
+
+
+def test_a_machine_without_chromium_is_refused_in_ci_with_the_package_to_install(tmp_path: Path) -> None:
+    assert find_missing_parts(lambda name: f"/usr/bin/{name}") == []
+    (refusal,) = find_missing_parts(lambda name: None)
+    assert refusal.endswith("install the package chromium")
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-n0", "tests/test_readme.py"]
+    surroundings = {**os.environ, "CI": "true", "PATH": str(tmp_path)}
+    told = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
+    assert told.returncode == pytest.ExitCode.USAGE_ERROR
+    assert refusal in told.stdout + told.stderr
