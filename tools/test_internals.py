@@ -1,4 +1,4 @@
-"""Tests that reach into internals: patches and private attributes, by file.
+"""Count tests that reach into internals: patches and private attributes, by file.
 
 `python -m tools.test_internals` prints the counts. A private attribute of the test's own classes does not count.
 """
@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-PATCHES = {"setattr", "delattr"}
+PATCHES = {"setattr", "delattr", "__setattr__"}
 PUBLIC_NAMES = {"_exit", "_repr_html_", "_replace", "_asdict", "_fields"}  # of os, IPython and namedtuple
 SHOWN_FILES = 30
 
@@ -18,12 +18,15 @@ def is_private(name: str) -> bool:
 
 
 def count_internals(source: str) -> Counter[str]:
-    """Count patches by `monkeypatch`, and private attributes of anything but `self` and `cls`."""
+    """Count patches by any means, and private attributes of anything but `self` and `cls`."""
     tree, found = ast.parse(source), Counter[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
-            found["patches"] += node.attr in PATCHES and owner in {"monkeypatch", "patch", "patched"}
+            found["patches"] += node.attr in PATCHES or (
+                node.attr in {"patch", "object"} and owner in {"mock", "patch"}
+            )
+            found["patches"] += node.attr == "__dict__" and owner not in {"self", "cls"}
             found["private"] += is_private(node.attr) and owner not in {"self", "cls"}
         elif isinstance(node, ast.ImportFrom):
             found["private"] += sum(is_private(name.name) for name in node.names)

@@ -5,6 +5,8 @@ Marks are looked for under a shift, so that neither they nor what is read are fo
 
 import re
 from collections.abc import Iterator, Mapping
+from errno import EIO
+from io import FileIO
 from mmap import PAGESIZE
 from pathlib import Path
 
@@ -32,12 +34,26 @@ def in_raw_memory(marks: Mapping[str, bytes]) -> set[str]:
 
 
 def _pieces() -> Iterator[bytes]:
-    """What was ever written to, in pieces that overlap by a page."""
+    """Yield everything that was ever written to, in pieces that overlap by a page."""
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         for begin, pages in _stretches():
             for first in range(0, pages, AT_ONCE):
-                memory.seek((begin + first) * PAGESIZE)
-                yield memory.read(min(pages - first, AT_ONCE + 1) * PAGESIZE).translate(SHIFT)
+                yield _read_pages(memory, begin + first, min(pages - first, AT_ONCE + 1)).translate(SHIFT)
+
+
+def _read_pages(memory: FileIO, first: int, count: int) -> bytes:
+    """Read pages, without those that another thread has unmapped since they were listed."""
+    pieces, position, end = list[bytes](), first * PAGESIZE, (first + count) * PAGESIZE
+    while position < end:
+        memory.seek(position)
+        try:
+            pieces.append(memory.read(end - position))
+        except OSError as error:
+            if error.errno != EIO:
+                raise
+            pieces.append(bytes(PAGESIZE))  # in place of the unmapped page
+        position += len(pieces[-1])
+    return b"".join(pieces)
 
 
 def _stretches() -> Iterator[tuple[int, int]]:
