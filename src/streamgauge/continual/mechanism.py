@@ -164,6 +164,17 @@ class Mechanism(ABC, Generic[S, R]):
         """
         raise TypeError(NOT_RERANDOMIZABLE_MESSAGE)
 
+    def redraw_future_noise(self, state: S, noise: Noise) -> None:
+        """Replace the draws of measurements that later ticks are part of.
+
+        Use it for a saved state from which another run continued and published. With shared draws, the two runs would
+        publish the exact difference of their data. By default there are none: a measurement is drawn when its last
+        tick arrives, or the state is pan-private, so that later ticks are private even from a reader of it.
+
+        Raises:
+            TypeError: if the mechanism cannot state its error after a redraw.
+        """
+
     def intrusion_refusal(self) -> str:
         """Return why an announced intrusion is impossible, or an empty text."""
         return "" if self.pan_private else "pan_private must be True to survive an intrusion, got False"
@@ -385,6 +396,9 @@ class DelegatingMechanism(LinearMechanism[Any]):
     @property
     def cheap_zero_state(self) -> bool:
         return self.implementation.cheap_zero_state
+
+    def redraw_future_noise(self, state: Any, noise: Noise) -> None:
+        self.implementation.redraw_future_noise(state, noise)
 
     def noise_at(self, tick: int) -> NoiseSum:
         return self.implementation.noise_at(tick)

@@ -237,7 +237,8 @@ class Run(ExclusiveState[S], Generic[S, R]):
         """Return all state of the run, secrets included, for `mechanism.load`.
 
         A reader of the bytes is an intruder. Continue from one copy only: two runs that continue from
-        the same bytes draw two noises for one sum.
+        the same bytes draw two noises for one sum, and may share a third. If another run did continue, call
+        `redraw_future_noise` after loading, and count the loss of both.
         """
         with self._locked() as state:
             self.saves += 1
@@ -280,6 +281,11 @@ class Run(ExclusiveState[S], Generic[S, R]):
         with self._exclusive() as state:
             self.mechanism.rerandomize(state, self._noise)
             self.rerandomizations += 1
+
+    def redraw_future_noise(self) -> None:
+        """Replace saved draws that another run of the same save may have published with."""
+        with self._exclusive() as state:
+            self.mechanism.redraw_future_noise(state, self._noise)
 
     def _check_ready(self, ticks: int, width: int, state: S) -> None:
         """Reject a step past the horizon, or of the width before another widening."""

@@ -275,6 +275,11 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         with self._exclusive() as held:
             held.counter.rerandomize()
 
+    def redraw_future_noise(self) -> None:
+        """Replace saved draws that another run of the same save may have published with."""
+        with self._exclusive() as held:
+            held.counter.redraw_future_noise()
+
     def _read_events(self, columns: dict[str, Any]) -> EventColumns:
         why = self.statistic.users_reason
         if columns["users"] is None and why and has_columns(columns):

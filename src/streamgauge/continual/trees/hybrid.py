@@ -230,6 +230,11 @@ class Hybrid(Settings, LinearMechanism[State]):
                 done += 1
         return np.concatenate(releases)
 
+    def redraw_future_noise(self, state: State, noise: Noise) -> None:
+        """Redraw inside the open epoch. Draws of ended epochs are of past ticks only."""
+        _, begin, length = self.epoch(state.tick + 1)
+        self.counter(begin, length).redraw_future_noise(state.inner, noise)
+
     def noise_at(self, tick: int) -> NoiseSum:
         number, begin, length = self.epoch(tick)
         ended = tick == begin + length

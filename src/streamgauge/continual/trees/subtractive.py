@@ -15,7 +15,9 @@ Privacy
     s < t. This bijection of the integers costs h bound/b = epsilon under discrete Laplace noise of scale
     b = h bound/epsilon, although R looks ahead. For discrete Gaussian noise the argument needs rows that
     are drawn when their last item arrives, which these are not. Other losses are rejected.
-    Memory holds the exact total and noise of the future. It is not pan-private, and must be guarded.
+    Memory holds the exact total and noise of the future. It is not pan-private, and must be guarded. Two runs
+    that continue from one save would share that noise, so one of them draws it again first
+    (`redraw_future_noise`). Its releases after the save are then those of an independent run.
 
 Error
     Unbiased; Var(t) is the variance of one draw times the sum of |digits|. For the best k it has about a third
@@ -120,6 +122,10 @@ class SubtractiveTree(BoundedSettings, LinearMechanism[State]):
             state.returned_blocks[level, self.max_digit + min(0, digit) :] = draws if digit < 0 else 0
         state.tick, state.total_noise = tick, state.noises.sum(axis=0)
         return state
+
+    def redraw_future_noise(self, state: State, noise: Noise) -> None:
+        fresh = self.zero_state(len(state.total), state.tick, noise)
+        state.noises, state.returned_blocks, state.total_noise = fresh.noises, fresh.returned_blocks, fresh.total_noise
 
     def step(self, state: State, values: Ints, noise: Noise) -> Ints:
         state.tick += 1

@@ -1,0 +1,135 @@
+"""Laws of two runs that continue from one save, the second after `redraw_future_noise`.
+
+Both publish later ticks, possibly of different data. So the second run must hide a later event by draws of its own, at
+the declared loss. Draws of the save hide nothing: with them, the difference of the two runs would be exact.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from streamgauge import Pure
+from streamgauge.continual import Hybrid, LinearMechanism, SubtractiveTree
+from streamgauge.noise import Noise
+from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from tests.support.catalogue import Case, every_case, every_kept_case
+
+TICKS = 32
+SAVE_TICKS = (0, 1, 4, 6, 13, 18, 27)
+UNIT = 2**20  # large, so that grids do not show
+TOLERANCE = 1e-6
+Mechanism = LinearMechanism[Any]
+
+
+def build_save(claim: Mechanism, tick: int, values: np.ndarray, noise: Noise) -> bytes:
+    run = claim.start(1, noise)
+    run.feed(values[:tick])
+    return run.save()
+
+
+def continue_run(claim: Mechanism, saved: bytes, values: np.ndarray, noise: Noise) -> np.ndarray:
+    """Return the releases after the save."""
+    run = claim.load(saved, noise)
+    run.redraw_future_noise()
+    return np.asarray(run.feed(values[run.tick :]), np.float64)[:, 0]
+
+
+def find_loss(claim: Mechanism, saved_at: int, event_tick: int) -> float:
+    """Return the least cost of fresh draws that hide an event after the save; infinity if none do."""
+    zeros = np.zeros((TICKS, 1), np.int64)
+    saved = build_save(claim, saved_at, zeros, SilentNoise())
+    noise = CountedNoise(SilentNoise())
+    continue_run(claim, saved, zeros, noise)
+    scales = [float(scale) for _, scale, size in noise.requests for _ in range(size)]
+    draws = [continue_run(claim, saved, zeros, ImpulseNoise(index, UNIT)) for index in range(noise.total)]
+    event = zeros.copy()
+    event[event_tick - 1] = UNIT
+    effect = continue_run(claim, saved, event, SilentNoise()) / UNIT
+    if not draws:
+        return np.inf if effect.any() else 0.0
+    decode = np.stack(draws, axis=1) / UNIT
+    return l1_cost(decode, effect, scales) if isinstance(claim.loss, Pure) else l2_cost(decode, effect, scales)
+
+
+def l1_cost(decode: np.ndarray, effect: np.ndarray, scales: list[float]) -> float:
+    """Return the least sum of |shift| / scale that moves the releases by `effect` (Laplace noise)."""
+    costs = 1 / np.array(scales)
+    found = linprog(np.r_[costs, costs], A_eq=np.c_[decode, -decode], b_eq=effect, bounds=(0, None))
+    return float(found.fun) if found.status == 0 else np.inf
+
+
+def l2_cost(decode: np.ndarray, effect: np.ndarray, variances: list[float]) -> float:
+    """Return the least sum of shift^2 / (2 variance) that moves the releases by `effect` (Gaussian noise)."""
+    scaled = decode * np.sqrt(variances)
+    shift = np.linalg.lstsq(scaled, effect, rcond=None)[0]
+    is_hidden = np.allclose(scaled @ shift, effect, atol=TOLERANCE)
+    return float(shift @ shift / 2) if is_hidden else np.inf
+
+
+def find_worst_loss(claim: Mechanism) -> float:
+    return max(
+        find_loss(claim, saved_at, event_tick)
+        for saved_at in SAVE_TICKS
+        for event_tick in {saved_at + 1, saved_at + 2, TICKS}
+    )
+
+
+def can_redraw(case: Case) -> bool:
+    """Return whether a mechanism continues after a redraw. One that does not must give the reason."""
+    run = case.claim(TICKS).start(1, SilentNoise())
+    try:
+        run.redraw_future_noise()
+    except TypeError as refusal:
+        return "must draw all its noise once" not in str(refusal)
+    return True
+
+
+@every_kept_case
+def test_fresh_draws_alone_hide_an_event_after_the_save(case: Case) -> None:
+    if can_redraw(case):
+        claim = case.claim(TICKS)
+        declared = claim.loss.epsilon if isinstance(claim.loss, Pure) else claim.loss.rho
+        assert find_worst_loss(claim) <= float(declared) * (1 + TOLERANCE)
+
+
+@every_case
+def test_a_redraw_leaves_the_data_as_it_is(case: Case) -> None:
+    if can_redraw(case):
+        claim = case.claim(TICKS)
+        values = np.random.default_rng(8).integers(-5, 50, (TICKS, 1))
+        truth = np.asarray(claim.start(1, SilentNoise()).feed(values))[:, 0]
+        for saved_at in SAVE_TICKS:
+            saved = build_save(claim, saved_at, values, SilentNoise())
+            assert np.allclose(continue_run(claim, saved, values, SilentNoise()), truth[saved_at:])
+
+
+class SharingTree(SubtractiveTree):
+    """A broken twin: it continues with the draws of the save."""
+
+    def redraw_future_noise(self, state: object, noise: Noise) -> None:
+        pass
+
+
+TWINS = {
+    "tree": SharingTree(Pure(1), horizon=TICKS, branching=3),
+    "hybrid": Hybrid(Pure(1), inner=SharingTree, growth=8, first=2),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_tree_that_shares_its_draws_is_caught(name: str) -> None:
+    assert find_worst_loss(TWINS[name]) == np.inf
+
+
+@pytest.mark.parametrize(("cls", "is_private"), [(SubtractiveTree, True), (SharingTree, False)])
+def test_two_histories_differ_by_noise(cls: type[SubtractiveTree], is_private: bool) -> None:
+    claim = cls(Pure("1/1000"), horizon=TICKS, branching=3)
+    zeros, sevens = np.zeros((TICKS, 1), np.int64), np.full((TICKS, 1), 7)
+    saves = {tick: build_save(claim, tick, zeros, InsecureNoise(1)) for tick in range(1, TICKS)}
+    differences = {
+        tick: continue_run(claim, saved, sevens, InsecureNoise(3))[0] - claim.load(saved, InsecureNoise(2)).step([0])[0]
+        for tick, saved in saves.items()
+    }
+    assert (7 not in differences.values()) == is_private
