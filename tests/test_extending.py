@@ -82,8 +82,7 @@ class Feed:
         class Replies(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 after = int(parse_qs(urlsplit(self.path).query)["after"][0])
-                lines = feed.data.split(b"\n")
-                body = b"\n".join(lines[after:])
+                body = feed.data[after:]
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

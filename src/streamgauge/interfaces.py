@@ -118,67 +118,85 @@ class BatchSource(Protocol):
 
 
 class StreamingSource(Protocol):
-    """Source that continues to receive records.
+    """Source that continues to receive records. Inherit from this class for the defaults.
 
     A run reads blocks, adds them up, commits the sums together with `position`, and then calls `commit`. After a
     crash another process calls `resume` with the position of the last commit. A replayable source then returns again
-    every record that it returned after that position, and no record from before it.
+    every record that it returned after that position, and no record from before it. The position is committed when a
+    tick closes. So a log must retain its records for a tick, the allowed lateness and the longest downtime.
+
+    A record is one line. A message with a line feed inside would be two records: drop it by a rule.
     """
 
     @property
     def header(self) -> Header:
         """Names of the columns of the last block, if it was CSV."""
-        ...
+        return None
 
     @property
     def replayable(self) -> bool:
-        """True if records read after a position can be read again."""
+        """True if records read after a position can be read again. Equals `SourceKind.is_replayable`."""
         ...
 
     @property
     def at_end(self) -> bool:
-        """True if all records that existed at the last call of `read` were read."""
+        """True if every record that existed at the start of this round was read.
+
+        A round begins with the first `read` after `commit`, `resume` or an end. A due tick closes at the end of a
+        round. An empty poll is not the end: compare with the log's end offset. While it is False and `read` returns
+        None, the records exist and have not arrived: the run waits a moment and reads again, and ticks stay open.
+        """
         ...
 
     @property
     def has_waiters(self) -> bool:
         """True if a sender waits for unread records to be committed."""
-        ...
+        return False
 
     @property
     def is_exhausted(self) -> bool:
         """True if no more records will ever arrive."""
-        ...
+        return False
 
     def schemas(self) -> Iterable[SourceSchema]:
         """Return the columns of each present file that has a header or a schema."""
-        ...
+        return ()
 
     def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
         """Wait for the header that every record depends on. Do nothing if there is none."""
-        ...
 
     def read(self) -> Block | None:
-        """Return available records, at most 64 MiB, or None. Never wait."""
+        """Return available records, at most 16 MiB, or None. Never wait.
+
+        Raises:
+            SourceError: If the source cannot be read. A source that is away for a moment may return None instead,
+                with `at_end` False.
+        """
         ...
 
     def position(self) -> bytes:
-        """Return the end of the blocks that were read. It is stored encrypted and padded."""
+        """Return the end of the blocks that were read, for `resume`. It is stored encrypted and padded."""
         ...
 
     def resume(self, position: bytes | None) -> None:
-        """Continue after a position, or from the beginning."""
+        """Continue after a position, or from the beginning if it is None.
+
+        The position comes back with blanks at its end, which hide its length. With pan_private = true no position
+        is stored, and None means the current place.
+        """
         ...
 
     def commit(self, closed_until: int) -> None:
-        """Accept that all read records are durable and ticks up to `closed_until` closed."""
-        ...
+        """Accept that all read records are durable.
+
+        Ticks that end by `closed_until`, in microseconds since 1970, are closed.
+        """
 
     def pause(self) -> None:
         """Read nothing until the next `resume`; reject senders that wait."""
-        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release connections and files."""
 
 
 class UserMemory(Protocol):
@@ -298,7 +316,10 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class SourceKind:
-    """Kind of source: its factories and public facts (`config.endpoints.SourceFacts`)."""
+    """Kind of source: its factories and public facts (`config.endpoints.SourceFacts` explains each).
+
+    A source that can be read again cannot support pan_private: the open tick would count its records twice.
+    """
 
     open_streaming: Callable[[SourceRequest], StreamingSource] | None = None
     open_batch: Callable[[SourceRequest], BatchSource] | None = None
@@ -313,6 +334,10 @@ class SourceKind:
     supports_pan_private: bool = False
     option_keys: tuple[str, ...] = ()
     check_options: OptionsCheck | None = None
+
+    def __post_init__(self) -> None:
+        if self.supports_pan_private and self.is_replayable:
+            raise ValueError("supports_pan_private must be False for a source that can be read again, got True")
 
 
 @dataclass(frozen=True)

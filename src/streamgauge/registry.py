@@ -4,7 +4,7 @@ Built-in factories are "module:attribute" texts, imported when they are first us
 more as entry points of the registry's group:
 
     [project.entry-points."streamgauge.sources"]
-    mqtt = "streamgauge_mqtt:open_source"
+    mqtt = "streamgauge_mqtt:KIND"
 
 Such code runs inside the curator's process and may see raw events. It is used only if the caller allows its
 package, by the name that it is installed under. The name of the entry point is not enough, because any installed

@@ -23,6 +23,7 @@ from streamgauge.cli.console import stderr, to_one_line
 EXIT_REFUSED, EXIT_FAILED, EXIT_CLAIM_BROKEN, EXIT_STOPPED = 2, 1, 3, 130
 ENVIRONMENT_ERRORS = {
     "StoreUnwritableError",
+    "SourceAccessError",
     "SinkAccessError",
     "MissingPackageError",
     "EngineError",
@@ -97,7 +98,7 @@ def describe_error(error: Exception) -> tuple[str, int]:
     code = EXIT_FAILED if names & ENVIRONMENT_ERRORS else EXIT_REFUSED
     if hasattr(error, "format_message"):
         return _format_usage(error), EXIT_REFUSED
-    if type(error).__module__.partition(".")[0] == "streamgauge":
+    if any(cls.__module__.partition(".")[0] == "streamgauge" for cls in type(error).__mro__):
         return to_one_line(": ".join([*getattr(error, "__notes__", ()), format_refusal(error)])), code
     if isinstance(error, OSError):
         where = "" if error.filename is None else f": {error.filename}"

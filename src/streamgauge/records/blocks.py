@@ -17,7 +17,7 @@ class DroppedRecord:
 
 @dataclass(frozen=True)
 class Block:
-    """Clean lines: UTF-8, each at most LONGEST bytes and ended by one line feed, no carriage returns."""
+    """Clean lines: UTF-8, each at most MAX_RECORD_BYTES and ended by one line feed, no carriage returns."""
 
     data: bytes = field(repr=False)
     offset: int  # of its beginning in the source, decompressed

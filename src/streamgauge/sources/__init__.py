@@ -15,7 +15,7 @@ kinds             the source of a [stream] table
 errors            errors of sources
 """
 
-from streamgauge.sources.errors import SourceError, SourceLostError, SourceTruncatedError
+from streamgauge.sources.errors import SourceAccessError, SourceError, SourceLostError, SourceTruncatedError
 from streamgauge.sources.http import EventInbox, Inbox, InboxClosedError, InboxFullError, Ticket, build_inbox
 from streamgauge.sources.kinds import find_source, open_batch_source, open_inbox, open_streaming_source
 from streamgauge.sources.stdin import StandardInput
@@ -25,6 +25,7 @@ __all__ = [
     "Inbox",
     "InboxClosedError",
     "InboxFullError",
+    "SourceAccessError",
     "SourceError",
     "SourceLostError",
     "SourceTruncatedError",

@@ -13,6 +13,10 @@ class SourceLostError(SourceError):
     """The file that was being read when the run stopped is missing."""
 
 
+class SourceAccessError(SourceError):
+    """A source that cannot be reached now. The run ends with exit code 1; start it again later."""
+
+
 def build_unreadable_error(path: object, error: OSError) -> SourceError:
     """Return the system's error in one line."""
     return SourceError(f"source must be readable, got {path}: {error.strerror or 'it failed'}")

@@ -158,6 +158,8 @@ class LiveRun:
                 self._add(block, allowed)
             if self.is_paused or self.source.at_end:
                 break
+            if block is None:  # records exist that have not arrived
+                self.clock.sleep(WAITER_POLL_MICROSECONDS)
         if self.is_closing and not self.has_input and not self._is_stopping:
             self._pad_work()
         if not self.source.replayable and (

@@ -1,0 +1,66 @@
+"""Live sources whose records exist and have not arrived: ticks wait for them, and the run does not spin."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamgauge.cli.errors import EXIT_FAILED, EXIT_REFUSED, describe_error
+from streamgauge.interfaces import SourceKind, StreamingSource
+from streamgauge.records.blocks import Block
+from streamgauge.sources import SourceAccessError, SourceError
+from streamgauge.testing.noise import ManualClock, SilentNoise
+from tests.support.pipelines import SECOND, START, pipeline, published, tables
+
+EMPTY_POLLS = 40
+LINES = b"".join(json.dumps({"ts": START + second, "g": "a", "x": 1}).encode() + b"\n" for second in range(7))
+
+
+class SlowLog(StreamingSource):
+    """A log whose records of the first tick arrive after many empty polls."""
+
+    replayable = True
+    at_end = False
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock, self.polls, self.poll_times = clock, 0, list[int]()
+
+    def read(self) -> Block | None:
+        self.polls += 1
+        self.poll_times.append(self.clock.now())
+        self.at_end = self.polls > EMPTY_POLLS
+        return Block(LINES, 0) if self.polls == EMPTY_POLLS else None
+
+    def position(self) -> bytes:
+        return b"0"
+
+    def resume(self, position: bytes | None) -> None:
+        pass
+
+
+def test_a_due_tick_waits_for_records_in_flight_without_spinning(tmp_path: Path) -> None:
+    made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:00:10Z"))
+    clock = ManualClock(time=(START + 30) * SECOND)
+    source = SlowLog(clock)
+    made.run(clock=clock, noise=SilentNoise(), inbox=source)
+    assert published(made) == [[7, 0]]
+    assert len(set(source.poll_times[:EMPTY_POLLS])) == EMPTY_POLLS  # the clock moved between two polls
+
+
+def test_a_source_that_can_be_read_again_is_not_pan_private() -> None:
+    with pytest.raises(ValueError, match="supports_pan_private must be False for a source that can be read again"):
+        SourceKind(supports_pan_private=True)
+    assert SourceKind(supports_pan_private=True, is_replayable=False).supports_pan_private
+
+
+class ForeignError(SourceError):
+    """An error of another package."""
+
+
+class ForeignAccessError(SourceAccessError):
+    """The same, of a source that is away."""
+
+
+def test_errors_of_other_packages_are_one_line_with_an_exit_code() -> None:
+    assert describe_error(ForeignError("topic must exist, got none")) == ("topic must exist, got none", EXIT_REFUSED)
+    assert describe_error(ForeignAccessError("broker is away")) == ("broker is away", EXIT_FAILED)
