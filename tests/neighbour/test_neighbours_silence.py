@@ -13,7 +13,7 @@ import pytest
 
 from streamgauge.engines import EngineError
 from streamgauge.engines.duckdb import connection
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sources import SourceError
 from tests.support.neighbour_commands import commanded
 from tests.support.neighbour_hostile import json_hostile
@@ -119,7 +119,7 @@ def test_a_bug_is_named_by_its_class_and_shown_only_when_asked(house, monkeypatc
     def crash(*given):
         raise KeyError(f"{MARK}zed")
 
-    monkeypatch.setattr(PartRun, "estimate_ticks", crash)
+    monkeypatch.setattr(EventPartRun, "estimate_ticks", crash)
     people = [json_line(person) for person in PEOPLE]
     told = commanded(house, "run", lines=people)
     assert (told.exit_code, told.stdout) == (1, "")

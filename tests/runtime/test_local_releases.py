@@ -109,7 +109,7 @@ def test_a_restart_that_forgot_the_reports_since_its_table_would_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Tables
 ) -> None:
     """The broken twin of the promise of `local_part_run`."""
-    monkeypatch.setattr(LocalPartRun, "_should_write_table", False)
+    monkeypatch.setattr(LocalPartRun, "is_table_due", False)
     made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
     ticks = [drawn(made, "abc" * 10, seed) for seed in range(2)]
     how = sending(tmp_path, made, {2: ticks[0], 12: ticks[1]}, 11)

@@ -26,17 +26,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 
-from streamgauge.engines import open_engine
-from streamgauge.interfaces import BatchSource, Engine, StopRequestedError, StreamingSource
+from streamgauge.interfaces import BatchSource, StopRequestedError, StreamingSource
 from streamgauge.plan.measure import Tally
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.releases.release import TickRelease
-from streamgauge.runtime.batches import Batches
 from streamgauge.runtime.live.open_ticks import OpenTicks
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.plan.limits import find_input_refusal
 from streamgauge.runtime.quarantine import Quarantine
-from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.runtime.release_run import Batches, ReleaseRun
 from streamgauge.runtime.session import FINGERPRINT_PART, RunRefusedError, RunSession
 
 
@@ -68,7 +66,7 @@ def _publish_cohort(
     At least one batch is published.
     """
     batches = Batches(session, runs)
-    with build_engine(session, batches) as engine:
+    with batches.open_engine() as engine:
         first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
         if session.options.shares is not None:
             session.options.shares.restart()
@@ -92,17 +90,6 @@ def group_cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
     left = [run for run in runs if run.last_tick is None or run.next_tick <= run.last_tick]
     ordered = sorted(left, key=lambda run: run.next_tick)
     return [list(group) for _, group in groupby(ordered, key=lambda run: run.next_tick)]
-
-
-def build_engine(session: RunSession, batches: Batches) -> Engine:
-    """Return an engine that answers all measures of these runs."""
-    return open_engine(
-        session.file,
-        list(batches.measures.values()),
-        session.secret,
-        memory=session.options.memory,
-        count_columns=session.options.shares is not None,
-    )
 
 
 def publish_ticks(
@@ -142,7 +129,7 @@ def run_input(session: RunSession, source: StreamingSource) -> Iterator[list[Tic
         raise RunRefusedError(f"{session.file.path.name}: {refusal}")
     waiting, digest = OpenTicks(batches.measures), hashlib.sha256()
     quarantine = Quarantine()
-    with build_engine(session, batches) as engine:
+    with batches.open_engine() as engine:
         while not source.is_exhausted:
             block = source.read()
             if session.options.stop.is_set():

@@ -113,8 +113,7 @@ class Pipeline:
 
     def ticks(self, options: "Options | None" = None, **settings: Any) -> Iterator[list[TickRelease]]:
         """Run the pipeline and yield the releases of each commit after they are published."""
-        from streamgauge.runtime.options import Options
-        from streamgauge.runtime.record_shares import RecordShares
+        from streamgauge.runtime.options import Options, RecordShares
 
         chosen = replace(options or Options(), **settings)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

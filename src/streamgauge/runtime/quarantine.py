@@ -15,8 +15,7 @@ from dataclasses import astuple, replace
 from itertools import accumulate
 
 from streamgauge.config.settings import PipelineFile
-from streamgauge.engines import open_engine
-from streamgauge.interfaces import BatchSource, Engine, Range
+from streamgauge.interfaces import BatchSource, Engine, Range, open_engine
 from streamgauge.plan.measure import Measure
 from streamgauge.records.blocks import Block, DroppedRecord
 

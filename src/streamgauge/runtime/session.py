@@ -27,7 +27,6 @@ from streamgauge.runtime.adhoc.releases import (
     min_last_tick,
     plan_ended_release,
 )
-from streamgauge.runtime.batches import Batches
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
@@ -35,7 +34,7 @@ from streamgauge.runtime.ledger.shares import check_share
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
 from streamgauge.runtime.publisher import Publisher, build_schemas
-from streamgauge.runtime.release_run import DiscoveredRun, ReleaseRun, build_removals
+from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals
 from streamgauge.runtime.resources import RunResources
 from streamgauge.runtime.rollback import Rollback, find_rollback
 from streamgauge.runtime.ticks import ReleaseSpans, closed_tick, newest_tick
@@ -442,10 +441,9 @@ class SessionBuilder:
         name, noise = entry.name, self.options.noise
         plans = {plan.name: plan for plan in self.plans}
         plan = plans.get(base_name(name)) or plan_ended_release(self.file, entry, self.ledger_log)
-        kind = ReleaseRun if plan.query.key is None else DiscoveredRun
         if f"run/{name}/0" in self.state:
-            run = kind.load(plan, name, entry.first, self.state, noise)
+            run = ReleaseRun.load(plan, name, entry.first, self.state, noise)
         else:
-            run = kind.start(plan, name, entry.first, noise)
+            run = ReleaseRun.start(plan, name, entry.first, noise)
         run.end_tick = entry.end_tick
         return run

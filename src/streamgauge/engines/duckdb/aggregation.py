@@ -32,8 +32,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import double_literal
+from streamgauge.engines.duckdb.connection import DuckConnection, double_literal
 from streamgauge.engines.duckdb.rows import TICK, matched_column
 from streamgauge.localdp.report_bytes import pack_codes
 from streamgauge.plan.measure import NO_PLACE, Absences, Cell, Counts, GridValue, Measure, Tally, build_counts

@@ -6,7 +6,11 @@
     no file cache       a descriptor's number comes again with other contents
     no growth           DuckDB 2.0 permanently stores some 4 kB for every block that it has read (measured): a live
                         run opens a new database now and then
-    no messages         exceptions are replaced by ones without text
+    no messages         DuckDB's messages quote values and whole lines, so its exceptions never leave this package,
+                        not even as a cause
+
+Names and texts that the curator declared are quoted. SQL never contains events. Records come from files of the source
+by their descriptors, or from files in memory.
 
 Joins keep their public table on the side that is in memory, and records on the side that streams.
 
@@ -17,8 +21,10 @@ Promise
     hundred thousand rows. Nothing calls the database when the work has ended.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -26,13 +32,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgauge.engines.duckdb.lines import DESCRIPTORS, quote_text, quote_texts
-from streamgauge.engines.errors import EngineError, EngineMemoryError
 from streamgauge.interfaces import StopRequestedError, check_stop
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
 MAX_DATABASE_BLOCKS = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
 REQUIRED_EXTENSIONS = {"icu", "json", "parquet"}
 INTERRUPT_MESSAGE = "Query interrupted"  # DuckDB's message for a Ctrl-C that raised in a handler
@@ -52,6 +57,109 @@ LOCK_STATEMENTS = (
     f"SET allowed_directories = ['{DESCRIPTORS}/']",
     "SET enable_external_access = false",
 )
+
+
+class EngineError(RuntimeError):
+    """The engine could not finish.
+
+    The message depends on declarations and on the kind of failure alone.
+    """
+
+
+class EngineMemoryError(EngineError):
+    """The memory was too small for the attempted load."""
+
+
+def quote_text(value: str) -> str:
+    """Return a string literal."""
+    return "'" + check_no_nul(value).replace("'", "''") + "'"
+
+
+def quote_name(value: str) -> str:
+    """Return an identifier."""
+    return '"' + check_no_nul(value).replace('"', '""') + '"'
+
+
+def quote_texts(values: "tuple[str, ...] | list[str]") -> str:
+    """Return string literals between commas."""
+    return ", ".join(quote_text(value) for value in values)
+
+
+def double_literal(value: Fraction | int | float) -> str:
+    """Return a DOUBLE literal: a plain one would be a DECIMAL."""
+    return f"({float(value)!r})::DOUBLE"
+
+
+def check_no_nul(value: str) -> str:
+    """Reject a NUL, at which DuckDB's parser ends names and texts."""
+    if "\0" in value:
+        raise ValueError(f"names and labels must have no NUL character, got {value!r}")
+    return value
+
+
+@contextmanager
+def open_descriptors(paths: Sequence[Path]) -> Iterator[list[str]]:
+    """Open files by descriptor, so that the engine never reads a path as a pattern."""
+    files: list[int] = []
+    try:
+        for path in paths:
+            files.append(os.open(path, os.O_RDONLY))
+        yield [f"{DESCRIPTORS}/{file}" for file in files]
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def has_memory_files() -> bool:
+    """Return whether this system has files in memory. If not, a block uses a pipe."""
+    return hasattr(os, "memfd_create")
+
+
+@contextmanager
+def open_memory_file(data: bytes) -> Iterator[str]:
+    """Open a file that is never on disk.
+
+    It begins with an empty line. DuckDB would remove a byte order mark from the first line of a file, so no record
+    may be the first.
+    """
+    if not has_memory_files():
+        with _open_pipe(data) as path:
+            yield path
+        return
+    file = os.memfd_create("block", os.MFD_CLOEXEC)
+    try:
+        _write(file, data)
+        yield f"{DESCRIPTORS}/{file}"
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _open_pipe(data: bytes) -> Iterator[str]:
+    """Open a pipe with the data, for systems that have no files in memory."""
+    out, into = os.pipe()
+
+    def fill() -> None:
+        try:
+            _write(into, data)
+        except BrokenPipeError:
+            pass
+        finally:
+            os.close(into)
+
+    writer = Thread(target=fill, daemon=True)
+    writer.start()
+    try:
+        yield f"{DESCRIPTORS}/{out}"
+    finally:
+        os.close(out)
+        writer.join()
+
+
+def _write(file: int, data: bytes) -> None:
+    with open(file, "wb", closefd=False) as out:
+        out.write(b"\n")
+        out.write(data)
 
 
 class DuckConnection:

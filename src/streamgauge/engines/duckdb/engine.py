@@ -11,20 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from threading import Event as Flag
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from streamgauge.config.settings import Lookup, Stream
 from streamgauge.engines.duckdb.aggregation import Answers
 from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import NUMBER_COLUMN, LinePiece, line_numbers
-from streamgauge.engines.duckdb.readers import Header, RecordReader
+from streamgauge.engines.duckdb.readers import NUMBER_COLUMN, Header, RecordReader
 from streamgauge.engines.duckdb.rows import TICK, RowSource, build_live_tick_rule, reuse_label_codes
 from streamgauge.engines.duckdb.scan_files import FileScan
-from streamgauge.engines.duckdb.scan_live import LiveScan
+from streamgauge.engines.duckdb.scan_live import LinePiece, LiveScan, line_numbers
 from streamgauge.engines.duckdb.user_bounds import NoBounds, UserBounds
-from streamgauge.interfaces import Range
+from streamgauge.interfaces import EngineKind, EngineRequest, Range
 from streamgauge.noise import Ints
 from streamgauge.plan.measure import RULES, Measure, Pass, split_ticks
 from streamgauge.privacy import User
@@ -135,3 +134,12 @@ def list_dropped(lines: LinePiece, offset: int, numbers: Ints, rules: Ints) -> I
     for number, rule in zip(numbers.tolist(), rules.tolist(), strict=True):
         begin = int(ends[number - 1]) + 1 if number > 0 else 0
         yield DroppedRecord(offset + lines.begin + begin, int(ends[number]) - begin, RULES[rule])
+
+
+def open_embedded(request: EngineRequest) -> DuckEngine:
+    """Open the engine for a request of a run."""
+    settings: dict[str, Any] = {"memory": request.memory, "count_columns": request.count_columns}
+    return DuckEngine(request.stream, request.lookups, request.measures, secret=request.secret, **settings)
+
+
+EMBEDDED = EngineKind(open_embedded, supports_pan_private=True)

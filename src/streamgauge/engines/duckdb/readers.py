@@ -8,6 +8,17 @@ Promise
     with unbalanced quotes, has no field at all. In CSV a field that is missing or empty is NULL, and fields
     beyond the header are ignored.
 
+Physical lines
+    One row for each line, whatever its content. The CSV reader is configured for no quotes, no escapes and one column:
+    it only cuts at line feeds.
+
+    Promise: a clean line (see `streamgauge.records.blocks.Block`) is read unchanged, up to a first byte 0x01. An empty
+    one is NULL. No line changes how another is read. DuckDB cuts its buffers into four pieces, to be read in parallel,
+    and follows a line into the next piece but not beyond. Measured: a remainder of a few bytes at the end of a buffer
+    lost the line that crossed it. So BUFFER_BYTES is a multiple of 16, which leaves no remainder, and a piece
+    (BUFFER_BYTES/4) is longer than any accepted line (MAX_LINE_BYTES). Errors are not ignored, since DuckDB would
+    ignore such losses too.
+
 Parquet that DuckDB refuses comes in batches (`streamgauge.records.parquet`), with the engine's error.
 """
 
@@ -20,20 +31,18 @@ from threading import Event, Thread
 from typing import Any, Protocol, TypeVar
 
 from streamgauge.config.settings import Stream
-from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import (
-    build_lines_sql,
+from streamgauge.engines.duckdb.connection import (
+    DuckConnection,
+    EngineError,
     has_memory_files,
-    number_lines_sql,
     open_descriptors,
     open_memory_file,
     quote_name,
     quote_text,
     quote_texts,
 )
-from streamgauge.engines.errors import EngineError
 from streamgauge.interfaces import Range
-from streamgauge.records.blocks import Block
+from streamgauge.records.blocks import MAX_RECORD_BYTES, Block
 from streamgauge.records.fields import MISSING_FIELD, RawField, find_parquet_columns
 from streamgauge.records.parquet import ParquetReadError
 
@@ -77,6 +86,33 @@ def _drain_queue(ready: "Queue[tuple[T] | BaseException | None]", reader: Thread
     if not ready.empty():
         ready.get_nowait()
     reader.join(0.01)
+
+
+MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES  # longest line that DuckDB may accept
+BUFFER_BYTES = 2**24
+NUMBER_COLUMN = '"$number"'
+
+
+def build_lines_sql(
+    paths: Sequence[str], *, header: bool, longest: int = MAX_LINE_BYTES, buffer: int = BUFFER_BYTES
+) -> str:
+    """Return SQL of a relation with one column, `line`.
+
+    The first line of each file is left out if it is a header.
+    """
+    return (
+        f"read_csv([{quote_texts(list(paths))}], auto_detect = false, columns = {{'line': 'VARCHAR'}}, "
+        f"delim = '\x01', quote = '', escape = '', header = {str(header).lower()}, strict_mode = false, "
+        f"compression = 'none', hive_partitioning = false, max_line_size = {longest}, buffer_size = {buffer})"
+    )
+
+
+def number_lines_sql(lines: str) -> str:
+    """Return SQL of the lines with NUMBER, from 1, in the order of the file.
+
+    Without it no order survives a join.
+    """
+    return f"(SELECT *, row_number() OVER () AS {NUMBER_COLUMN} FROM {lines})"
 
 
 CSV_FIELD_PATTERN = '"(?:[^"]|"")*"|[^",]*'  # quoted, with quotes doubled, or without any quote

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from streamgauge.config.settings import Column, Lookup, Stream
-from streamgauge.engines.duckdb.lines import double_literal, quote_name, quote_text
+from streamgauge.engines.duckdb.connection import double_literal, quote_name, quote_text
 from streamgauge.engines.duckdb.readers import Relation
 from streamgauge.plan.measure import EARLY, LATE, NO_TIME, NO_USER, NOT_READABLE, OTHER_SCAN, OUTSIDE, Measure
 from streamgauge.privacy import User

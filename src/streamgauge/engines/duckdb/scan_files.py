@@ -28,10 +28,9 @@ from pathlib import Path
 from threading import Event as Flag
 
 from streamgauge.engines.duckdb.aggregation import Answers
-from streamgauge.engines.duckdb.connection import interrupt_on_stop
+from streamgauge.engines.duckdb.connection import EngineError, EngineMemoryError, interrupt_on_stop
 from streamgauge.engines.duckdb.readers import RecordPiece, RecordReader
 from streamgauge.engines.duckdb.rows import ORDER, TICK, USER, RowSource, TickRule, UserPart, build_file_tick_rule
-from streamgauge.engines.errors import EngineError, EngineMemoryError
 from streamgauge.interfaces import Range, check_stop
 from streamgauge.plan.measure import (
     BOUNDED,

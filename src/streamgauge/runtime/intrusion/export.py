@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.files import PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE, create_file, rename, sync_path
-from streamgauge.runtime.release_run import AnyPartRun, ReleaseRun
+from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.store import schema as database
 from streamgauge.store.errors import StoreError, StoreUnwritableError
 from streamgauge.store.lock import LOCK_FILE as LOCK
@@ -149,7 +150,7 @@ class PartSnapshot:
     files: Mapping[str, NamedArray]
 
     @classmethod
-    def capture(cls, name: str, part: AnyPartRun) -> "PartSnapshot":
+    def capture(cls, name: str, part: PartRun) -> "PartSnapshot":
         """Intrude upon a run: noise, a copy, noise."""
         state, claim = part.run.intrude(), part.part.statistic.counter
         found = dict(_walk_fields(state))

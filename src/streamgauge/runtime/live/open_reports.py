@@ -26,7 +26,6 @@ from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.localdp.report_bytes import Reports, pack_codes, unpack_codes
 from streamgauge.noise import Ints
 from streamgauge.plan.measure import Tally
-from streamgauge.runtime.live.open_table import Array
 
 VERSION = b"SGT1"
 HEADER_STRUCT = Struct("<4sI")
@@ -39,6 +38,7 @@ MAX_PART_BYTES = 2**26  # a part is cut at this size
 OTHER_VERSION_TEXT = (
     "reports in the store must be as this version writes them, got others: go on with the one that wrote them"
 )
+Array = npt.NDArray[Any]
 ReportCounts = npt.NDArray[np.uint32]
 
 

@@ -44,9 +44,8 @@ from streamgauge.config.settings import Stream
 from streamgauge.interfaces import StreamingSource
 from streamgauge.records.blocks import Block
 from streamgauge.releases.release import TickRelease
-from streamgauge.runtime.batches import Batches
-from streamgauge.runtime.file_run import build_engine
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_STATE, ExactMemory, NoisyMemory, StateParts, resume
+from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import OPENED_MARK, RunSession
 from streamgauge.runtime.ticks import closed_tick, newest_tick
 from streamgauge.store.encryption import overwrite
@@ -76,7 +75,7 @@ class LiveRun:
             resume(session)
         memory = NoisyMemory if self.stream.pan_private else ExactMemory
         self.memory: ExactMemory | NoisyMemory = memory(session, self.batches, source)
-        self.engine = build_engine(session, self.batches)
+        self.engine = self.batches.open_engine()
         self.closed_tick = session.publisher.store.tick
         self.newest_tick = int(session.publisher.store.marks().get(OPENED_MARK, b"0"))
         self.committed_at, self.has_uncommitted = (
@@ -127,7 +126,7 @@ class LiveRun:
         """
         if self.memory.is_forgetful and self.has_input:
             self.engine.close()
-            self.engine, self.has_input = build_engine(self.session, self.batches), False
+            self.engine, self.has_input = self.batches.open_engine(), False
 
     def _is_finished(self) -> bool:
         lasts = [run.last_tick for run in self.session.runs]
