@@ -70,7 +70,7 @@ def test_a_run_over_marked_records_says_nothing_of_them(house, settings, capfd, 
     ],
 )
 def test_an_engine_that_fails_with_data_in_its_words_is_told_without_them(house, settings, kind, monkeypatch):
-    arrays = connection.DuckConnection._fetch_arrays
+    arrays = connection.DuckConnection.execute
 
     class Loud:
         def __init__(self, database):
@@ -81,14 +81,14 @@ def test_an_engine_that_fails_with_data_in_its_words_is_told_without_them(house,
                 raise kind(f"Could not convert {MARK}zed to DOUBLE in line 3")
             return self.database.execute(sql)
 
-    def failing(self, sql):
+    def failing(self, sql, fetch):
         self._database = Loud(self._open_database())
         try:
-            return arrays(self, sql)
+            return arrays(self, sql, fetch)
         finally:
             self._database = self._database and self._database.database
 
-    monkeypatch.setattr(connection.DuckConnection, "_fetch_arrays", failing)
+    monkeypatch.setattr(connection.DuckConnection, "execute", failing)
     way = Way(house, releases=FEW, **settings)
     seen = way.run(lines_of(way))
     assert isinstance(seen.raised, EngineError)

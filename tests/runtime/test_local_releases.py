@@ -18,7 +18,8 @@ from streamgauge.localdp.collector import Frequencies
 from streamgauge.localdp.report_bytes import unpack_codes
 from streamgauge.records.reports import encode_reports
 from streamgauge.runtime import part_runs as local_part_run
-from streamgauge.runtime.adhoc.planning import AdHocRelease, find_same_request, parse_adhoc_release, plan_adhoc
+from streamgauge.runtime.adhoc.planning import find_same_request, plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.live import open_reports
 from streamgauge.runtime.live.open_reports import CountedReports

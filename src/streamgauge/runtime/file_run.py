@@ -40,22 +40,19 @@ from streamgauge.runtime.session import FINGERPRINT_PART, RunRefusedError, RunSe
 
 def run_files(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
     """Publish all remaining ticks, or until a stop, and yield them after publication."""
-    with suppress(StopRequestedError):
-        yield from _publish_all(session, source)
 
-
-def _publish_all(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
     def check_source() -> None:
         if source.fingerprint().encode() != session.fingerprint:
             rule = "source must not change while it is read"
             raise RunRefusedError(f"{session.file.path.name}: {rule}, got a change: nothing of it was published")
 
     late = False  # True after an ad hoc release had its batch
-    for own, runs in order_cohorts(session):
-        if late and session.options.commands_waiting.is_set():
-            return
-        yield from _publish_cohort(session, source, runs, check_source)
-        late = not own
+    with suppress(StopRequestedError):
+        for own, runs in order_cohorts(session):
+            if late and session.options.commands_waiting.is_set():
+                return
+            yield from _publish_cohort(session, source, runs, check_source)
+            late = not own
 
 
 def _publish_cohort(
@@ -81,8 +78,8 @@ def _publish_cohort(
 def order_cohorts(session: RunSession) -> list[tuple[bool, list[ReleaseRun]]]:
     """Return all cohorts, those with a release of the file first, with that flag."""
     entries, found = session.ledger_log.releases, group_cohorts(session.runs)
-    told = [(any(entries[run.name].requested_by is None for run in runs), runs) for runs in found]
-    return sorted(told, key=lambda cohort: not cohort[0])
+    cohorts = [(any(entries[run.name].requested_by is None for run in runs), runs) for runs in found]
+    return sorted(cohorts, key=lambda cohort: not cohort[0])
 
 
 def group_cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
@@ -96,18 +93,18 @@ def publish_ticks(
     batches: Batches, answers: Sequence[Tally], first: int, last: int, check_source: Callable[[], None]
 ) -> Iterator[list[TickRelease]]:
     """Release the ticks from `first` to `last` and publish them, a batch at a time."""
-    opened = batches.session
+    options, publisher = batches.session.options, batches.session.publisher
     for begin, end in batches.split_ticks(first, last):
-        if opened.options.stop.is_set():
+        if options.stop.is_set():
             return
         released = batches.release_ticks(answers, begin, end)
-        opened.options.step("noise_drawn")
+        options.step("noise_drawn")
         check_source()
-        newest = max(end, opened.publisher.store.tick)  # releases that begin later process old ticks
-        opened.publisher.commit(tick=newest, released=released, state=batches.save_state())
+        newest = max(end, publisher.store.tick)  # releases that begin later process old ticks
+        publisher.commit(tick=newest, released=released, state=batches.save_state())
         batches.report_progress(end)
         yield released
-        if opened.options.commands_waiting.is_set():  # checked last, so that each run publishes at least one batch
+        if options.commands_waiting.is_set():  # checked last, so that each run publishes at least one batch
             return
 
 

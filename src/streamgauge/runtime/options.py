@@ -29,6 +29,7 @@ from streamgauge.config.settings import Stream
 from streamgauge.interfaces import StepHook, StreamingSource, ignore_step
 from streamgauge.noise import Noise
 from streamgauge.plan.measure import Pass
+from streamgauge.runtime.format import plural
 from streamgauge.runtime.ticks import ReleaseSpans
 
 if TYPE_CHECKING:
@@ -109,14 +110,11 @@ class RecordShares:
             yield "warning: no record was read: what is published is noise alone"
             return
         shares = [f"{share} have {what}" for what, share in self.shares().items()]
-        yield f"of {_count(records)} {', '.join(shares)}"
+        yield f"of {plural(records, 'record')} {', '.join(shares)}"
         for what, (count, records) in self._counts.items():
             if records and not count:
-                yield f"warning: none of {_count(records)} has {what}: releases that need it publish noise alone"
-
-
-def _count(records: int) -> str:
-    return "1 record" if records == 1 else f"{records:,} records"
+                none = f"none of {plural(records, 'record')} has {what}"
+                yield f"warning: {none}: releases that need it publish noise alone"
 
 
 def percent(count: int, records: int) -> str:
@@ -131,16 +129,8 @@ def percent(count: int, records: int) -> str:
     return "over 99 %" if whole == 100 and count < records else f"{whole} %"
 
 
-def ignore_progress(progress: Progress) -> None:
-    """Ignore progress."""
-
-
-def ignore_line(what: str) -> None:
-    """Ignore a line of the log."""
-
-
-def ignore_spans(spans: ReleaseSpans) -> None:
-    """Ignore the tick ranges of releases."""
+def ignore_progress(progress: object) -> None:
+    """Ignore progress, a line of the log, or the tick ranges of releases."""
 
 
 def close_due_ticks(due: Callable[[], int]) -> int:
@@ -165,8 +155,8 @@ class Options:
     stop: Flag = field(default_factory=Flag)  # set by Ctrl-C
     commands_waiting: Flag = field(default_factory=Flag)  # set if commands wait: the current round is the last
     on_progress: Callable[[Progress], None] = ignore_progress
-    note: Callable[[str], None] = ignore_line  # the curator's log
-    diagnose: Callable[[str], None] = ignore_line  # private lines: to a terminal, or else to the curator's log
+    note: Callable[[str], None] = ignore_progress  # the curator's log
+    diagnose: Callable[[str], None] = ignore_progress  # private lines: to a terminal, or else to the curator's log
     shares: RecordShares | None = None  # shared by the runs of a process; without it a run counts its own
     step: StepHook = ignore_step
     standard_input: int = 0  # the file descriptor
@@ -178,7 +168,5 @@ class Options:
     force_end_releases: tuple[str, ...] = ()  # those that end at once, since they cannot run on
     finished_releases: frozenset[str] = frozenset()  # ended releases whose last tick is visible to readers
     end_times: Mapping[str, int] = field(default_factory=dict)  # time at which readers learn of an end, if known
-    on_spans: Callable[[ReleaseSpans], None] = (
-        ignore_spans  # called with the tick ranges of releases, before the first tick closes
-    )
+    on_spans: Callable[[ReleaseSpans], None] = ignore_progress  # gets tick ranges, before the first tick closes
     limit_due_tick: Callable[[Callable[[], int]], int] = close_due_ticks  # last of the due ticks that may close

@@ -12,7 +12,7 @@ Privacy
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from streamgauge.config.settings import PipelineFile
 from streamgauge.interfaces import BatchSource, Engine, Range, open_engine
@@ -71,7 +71,4 @@ class Quarantine:
         return found
 
     def _add(self, dropped: Iterable[DroppedRecord]) -> None:
-        for each in dropped:
-            if len(self.records) >= MAX_RECORDS:
-                return
-            self.records.append(each)
+        self.records += islice(dropped, max(0, MAX_RECORDS - len(self.records)))

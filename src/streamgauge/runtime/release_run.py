@@ -37,7 +37,7 @@ from streamgauge.config.stream import describe_contributions
 from streamgauge.interfaces import Engine, open_engine
 from streamgauge.noise import Noise
 from streamgauge.plan.alerts import AlertColumn
-from streamgauge.plan.measure import Measure, Pass, Tally
+from streamgauge.plan.measure import Measure, Pass, Tally, find_value_rows
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan, build_schema
 from streamgauge.releases.release import TickRelease
@@ -72,8 +72,8 @@ class AlertMonitors:
     def save_state(self) -> dict[str, bytes]:
         """Return the state, which is made of released numbers only."""
         pairs = zip(self.monitors, self.last_unreliable_ticks, strict=True)
-        kept = [watch.tail.astype("<f8").tobytes() + last.astype("<i8").tobytes() for watch, last in pairs]
-        return dict(zip(self._part_names, kept, strict=True))
+        saved = [watch.tail.astype("<f8").tobytes() + last.astype("<i8").tobytes() for watch, last in pairs]
+        return dict(zip(self._part_names, saved, strict=True))
 
     def fill_alerts(self, fields: Mapping[str, Any]) -> None:
         """Fill in the alerts of the next ticks, in arrays of (ticks, measures, places)."""
@@ -94,19 +94,11 @@ class AlertMonitors:
 
 
 @dataclass(frozen=True)
-class PartRows:
-    """Index of the answer and of its rows that belong to a part."""
-
-    measure: int
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Scan:
     """The measures that the engine computes, and the rows of each part."""
 
     measures: tuple[Measure, ...]
-    part_rows: tuple[PartRows, ...]
+    part_rows: tuple[tuple[int, list[int]], ...]  # of each part: index of its answer, and its rows there
 
     @classmethod
     def from_measures(cls, measures: Sequence[Measure]) -> "Scan":
@@ -117,30 +109,16 @@ class Scan:
             values = tuple(dict.fromkeys([*known.values, *measure.values]))
             merged[frame] = replace(known, values=values, columns=known.columns | measure.columns)
         frames = list(merged)
-        shares = []
+        part_rows = []
         for measure in measures:
             frame = replace(measure, values=(), columns=frozenset())
-            shares.append(PartRows(frames.index(frame), find_rows(measure, merged[frame])))
-        return cls(tuple(merged.values()), tuple(shares))
+            rows = [1 + row for row in find_value_rows(measure.values, merged[frame].values)]
+            part_rows.append((frames.index(frame), [0, *rows]))
+        return cls(tuple(merged.values()), tuple(part_rows))
 
     def tallies(self, answers: Sequence[Tally]) -> list[Tally]:
         """Return the answer for each part."""
-        return [
-            replace(answers[share.measure], sums=answers[share.measure].sums[list(share.rows)])
-            for share in self.part_rows
-        ]
-
-
-def find_rows(measure: Measure, merged: Measure) -> tuple[int, ...]:
-    """Return the rows of a measure in a merged measure that has more values."""
-    begins, begin = {}, 1
-    for value in merged.values:
-        begins[value] = begin
-        begin += 1 + value.power
-    rows = [0]
-    for value in measure.values:
-        rows += range(begins[value], begins[value] + 1 + value.power)
-    return tuple(rows)
+        return [replace(answers[at], sums=answers[at].sums[rows]) for at, rows in self.part_rows]
 
 
 ESTIMATE_FIELDS = ("value", "stddev", "low", "high")
@@ -207,9 +185,9 @@ class ReleaseRun:
     def drop_finished_runs(self) -> None:
         """Drop the part runs if the release is finished."""
         if self.is_finished:
-            taken = self.next_tick - self.first
+            self.released_ticks = self.next_tick - self.first
             self.forget()
-            self.released_ticks, self.runs = taken, ()
+            self.runs = ()
 
     def forget(self) -> None:
         """Overwrite the state of its runs if memory can be seized. None of them continues."""
@@ -285,15 +263,11 @@ class Batches:
         return {f"{run.name}/{place}": measure for run in self.runs for place, measure in enumerate(run.scan.measures)}
 
     @property
-    def places(self) -> int:
-        """Places of the vectors of one tick, over all parts."""
-        return sum(part.value_count for run in self.runs for part in run.plan.parts)
-
-    @property
     def max_commit_ticks(self) -> int:
         """Largest number of ticks in one commit."""
         options = self.session.options
-        return max(1, min(options.max_batch_ticks, options.max_batch_places // max(1, self.places)))
+        places = sum(part.value_count for run in self.runs for part in run.plan.parts)  # of the vectors of one tick
+        return max(1, min(options.max_batch_ticks, options.max_batch_places // max(1, places)))
 
     def split_ticks(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Yield the ticks from `first` to `last` in pieces that are committed at once."""

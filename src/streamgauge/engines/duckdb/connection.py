@@ -183,20 +183,25 @@ class DuckConnection:
         self._allowed_paths = [str(path.resolve()) for path in paths]
 
     def run(self, sql: str) -> None:
-        self._fetch_arrays(sql)
+        self.execute(sql, "fetchnumpy")
 
     def fetch_arrays(self, sql: str) -> dict[str, Any]:
         """Return the columns of an answer: whole numbers or texts, none NULL."""
-        return {column: np.asarray(found) for column, found in self._fetch_arrays(sql).items()}
+        return {column: np.asarray(found) for column, found in self.execute(sql, "fetchnumpy").items()}
 
     def fetch_texts(self, sql: str) -> list[tuple[str, ...]]:
         """Return rows of public texts, such as the types of a file's columns."""
+        rows: list[tuple[str, ...]] = self.execute(sql, "fetchall")
+        return rows
+
+    def execute(self, sql: str, fetch: str) -> Any:
+        """Execute a statement and call a method of its result. All statements pass here."""
         import duckdb
 
         try:
-            return self._open_database().execute(sql).fetchall()
+            return getattr(self._open_database().execute(sql), fetch)()
         except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
-            failure = _redact_error(error)
+            failure = redact_error(error)
         raise failure
 
     def register(self, name: str, columns: Mapping[str, Any] | Any) -> None:
@@ -226,37 +231,22 @@ class DuckConnection:
         if database is not None:
             database.close()
 
-    def _fetch_arrays(self, sql: str) -> dict[str, Any]:
-        import duckdb
-
-        try:
-            return self._open_database().execute(sql).fetchnumpy()
-        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
-            failure = _redact_error(error)
-        raise failure
-
     def _open_database(self) -> "DuckDBPyConnection":
         import duckdb
 
         if self._database is None:
             self._database = duckdb.connect(":memory:", config=self._settings)
-            _check_extensions(self._database)
+            rows = self._database.execute("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
+            if missing := REQUIRED_EXTENSIONS - {row[0] for row in rows}:
+                rule = f"duckdb must have {', '.join(sorted(REQUIRED_EXTENSIONS))} built in"
+                raise EngineError(f"{rule}, got one without {missing}")
             self._database.execute(f"SET allowed_paths = [{quote_texts(self._allowed_paths)}]")
             for sql in self._init_statements:
                 self._database.execute(sql)
         return self._database
 
 
-def _check_extensions(database: "DuckDBPyConnection") -> None:
-    rows = database.execute("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
-    missing = REQUIRED_EXTENSIONS - {row[0] for row in rows}
-    if missing:
-        raise EngineError(
-            f"duckdb must have {', '.join(sorted(REQUIRED_EXTENSIONS))} built in, got one without {missing}"
-        )
-
-
-def _redact_error(error: Exception) -> BaseException:
+def redact_error(error: Exception) -> BaseException:
     """Return an error with only the kind of the failure."""
     import duckdb
 
@@ -277,8 +267,14 @@ def interrupt_on_stop(stop: Flag | None, connection: DuckConnection) -> Iterator
     if stop is None:
         yield
         return
-    over = Flag()
-    listener = Thread(target=_listen, args=(stop, over, connection), daemon=True)
+    finished = Flag()
+
+    def listen() -> None:
+        while not finished.wait(POLL_SECONDS):
+            if stop.is_set():
+                connection.interrupt()
+
+    listener = Thread(target=listen, daemon=True)
     listener.start()
     try:
         yield
@@ -287,11 +283,5 @@ def interrupt_on_stop(stop: Flag | None, connection: DuckConnection) -> Iterator
             raise
         raise StopRequestedError from None
     finally:
-        over.set()
+        finished.set()
         listener.join()
-
-
-def _listen(stop: Flag, finished: Flag, connection: DuckConnection) -> None:
-    while not finished.wait(POLL_SECONDS):
-        if stop.is_set():
-            connection.interrupt()

@@ -59,8 +59,8 @@ class DuckEngine:
         self._source = RowSource(stream, lookups, measures, secret, count_columns)
         self._connection = DuckConnection(stream.timezone, memory, threads, self._source.declarations)
         self._reader = RecordReader(stream, self._source.fields, self._connection)
-        asked = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
-        self._answers = Answers(self._connection, asked, counters=self._source.counters)
+        measures = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
+        self._answers = Answers(self._connection, measures, counters=self._source.counters)
         unit = stream.unit
         users = UserBounds(stream, unit) if isinstance(unit, User) else None
         self._live_scan = LiveScan(self._source, self._reader, self._answers, users)
@@ -98,9 +98,8 @@ class DuckEngine:
                 rules = self._connection.fetch_arrays(sql)
             return list(list_dropped(lines, block.offset, line_numbers(rules["number"]), rules["rule"]))
 
-        return tuple(
-            islice(chain.from_iterable(self._live_scan.map_pieces(block.data, locate_lines)), MAX_LOCATED_RECORDS)
-        )
+        found = chain.from_iterable(self._live_scan.map_pieces(block.data, locate_lines))
+        return tuple(islice(found, MAX_LOCATED_RECORDS))
 
     def close(self) -> None:
         self._connection.close()

@@ -101,18 +101,18 @@ class LiveScan:
 
         return merge_passes(list(self.map_pieces(data, scan_lines)))
 
-    def map_pieces(self, data: bytes, take: Callable[[LinePiece], T]) -> Iterator[T]:
+    def map_pieces(self, data: bytes, scan: Callable[[LinePiece], T]) -> Iterator[T]:
         """Return the result of each piece. A piece that does not fit is retried in halves."""
         waiting = list(split_pieces(data, self.max_piece_bytes))
         while waiting:
             lines = waiting.pop(0)
             self.reader.connection.count_block()
             try:
-                taken = take(lines)
+                result = scan(lines)
             except EngineMemoryError:
                 waiting[:0] = self._reduce_load(lines)
             else:
-                yield taken
+                yield result
 
     def _reduce_load(self, lines: LinePiece) -> list[LinePiece]:
         """Start again with less load; raise if the load is minimal."""

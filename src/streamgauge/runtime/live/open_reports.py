@@ -14,7 +14,7 @@ Reports of up to MAX_CODE_BYTES are codes: each is stored once, with its count. 
 hardly ever occur twice: they are stored as they arrive.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -59,6 +59,13 @@ class CountedReports:
         sums = np.add.reduceat(pairs.astype(np.uint32), begins, dtype=np.uint32)
         return cls(pack_codes(codes[begins], rows.shape[1]), sums)
 
+    @classmethod
+    def merge(cls, parts: "Sequence[CountedReports]") -> "CountedReports":
+        """Return the sum of parts."""
+        return cls.from_rows(
+            np.concatenate([each.rows for each in parts]), np.concatenate([each.times for each in parts])
+        )
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -92,13 +99,7 @@ def merge_parts(parts: Iterable[ReportsByTick]) -> ReportsByTick:
     for part in parts:
         for tick, counted in part.items():
             found.setdefault(tick, []).append(counted)
-    return {tick: _merge_reports(each) for tick, each in found.items()}
-
-
-def _merge_reports(parts: list[CountedReports]) -> CountedReports:
-    if len(parts) == 1:
-        return parts[0]
-    return CountedReports.from_rows(np.concatenate([p.rows for p in parts]), np.concatenate([p.times for p in parts]))
+    return {tick: each[0] if len(each) == 1 else CountedReports.merge(each) for tick, each in found.items()}
 
 
 def count_bytes(part: Mapping[int, CountedReports]) -> int:

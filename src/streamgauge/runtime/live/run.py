@@ -78,13 +78,11 @@ class LiveRun:
         self.engine = self.batches.open_engine()
         self.closed_tick = session.publisher.store.tick
         self.newest_tick = int(session.publisher.store.marks().get(OPENED_MARK, b"0"))
-        self.committed_at, self.has_uncommitted = (
-            self.clock.now(),
-            False,
-        )  # time of the last commit of open ticks; True if events arrived since
+        self.committed_at = self.clock.now()  # time of the last commit of open ticks
+        self.has_uncommitted = False  # True if events arrived since
         self.committed_newest_tick = self.newest_tick  # newest tick in the committed mark
-        self.is_closing, self.has_input = (False, False)  # True if this round closes a tick; True if it had events
-        self.spans, self.is_paused = (session.spans, False)  # tick ranges of releases; True if nothing is read
+        self.is_closing, self.has_input = False, False  # True if this round closes a tick; True if it had events
+        self.spans, self.is_paused = session.spans, False  # tick ranges of releases; True if nothing is read
         self.header: tuple[str, ...] | None = None  # of the file of the last block
         self.memory.restore(session.state, self.engine)
 
@@ -159,9 +157,8 @@ class LiveRun:
                 break
         if self.is_closing and not self.has_input and not self._is_stopping:
             self._pad_work()
-        if not self.source.replayable and (
-            self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
-        ):
+        changed = self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
+        if changed and not self.source.replayable:
             self._commit_partial()
 
     def _find_oldest_tick(self) -> int | None:
@@ -239,11 +236,8 @@ class LiveRun:
             if self.memory.is_forgetful:
                 overwrite(state)
         self.source.commit(self.stream.tick_start(self.closed_tick + 1))
-        self.committed_at, self.has_uncommitted, self.committed_newest_tick = (
-            self.clock.now(),
-            False,
-            self.newest_tick,
-        )
+        self.committed_at, self.committed_newest_tick = self.clock.now(), self.newest_tick
+        self.has_uncommitted = False
 
     @property
     def _is_stopping(self) -> bool:
