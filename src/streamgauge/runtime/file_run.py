@@ -62,7 +62,7 @@ def _publish_cohort(
 
     At least one batch is published.
     """
-    batches = Batches(session, runs)
+    batches = session.options.find_class(Batches)(session, runs)
     with batches.open_engine() as engine:
         first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
         if session.options.shares is not None:

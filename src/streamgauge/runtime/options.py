@@ -22,20 +22,20 @@ Privacy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event as Flag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config.settings import Stream
 from streamgauge.interfaces import StepHook, StreamingSource, ignore_step
 from streamgauge.noise import Noise
 from streamgauge.plan.measure import Pass
-from streamgauge.runtime.format import plural
 from streamgauge.runtime.ticks import ReleaseSpans
 
 if TYPE_CHECKING:
     from streamgauge.runtime.adhoc.releases import AdHocRelease
     from streamgauge.runtime.resources import RunResources
 
+T = TypeVar("T")
 MAX_BATCH_PLACES = 2**21  # places of vectors in one commit when catching up
 MAX_BATCH_TICKS = 4096  # ticks in one commit when catching up
 UNTIMED_RULES = ("no time", "not readable", "outside")  # rules by which a record has no time inside the stream
@@ -110,11 +110,14 @@ class RecordShares:
             yield "warning: no record was read: what is published is noise alone"
             return
         shares = [f"{share} have {what}" for what, share in self.shares().items()]
-        yield f"of {plural(records, 'record')} {', '.join(shares)}"
+        yield f"of {_count(records)} {', '.join(shares)}"
         for what, (count, records) in self._counts.items():
             if records and not count:
-                none = f"none of {plural(records, 'record')} has {what}"
-                yield f"warning: {none}: releases that need it publish noise alone"
+                yield f"warning: none of {_count(records)} has {what}: releases that need it publish noise alone"
+
+
+def _count(records: int) -> str:
+    return "1 record" if records == 1 else f"{records:,} records"
 
 
 def percent(count: int, records: int) -> str:
@@ -170,3 +173,8 @@ class Options:
     end_times: Mapping[str, int] = field(default_factory=dict)  # time at which readers learn of an end, if known
     on_spans: Callable[[ReleaseSpans], None] = ignore_progress  # gets tick ranges, before the first tick closes
     limit_due_tick: Callable[[Callable[[], int]], int] = close_due_ticks  # last of the due ticks that may close
+    components: Mapping[type, type] = field(default_factory=dict)  # subclasses to use, by the class that they replace
+
+    def find_class(self, kind: type[T]) -> type[T]:
+        """Return the class to use for a part of the run."""
+        return self.components.get(kind, kind)

@@ -130,7 +130,7 @@ def start_session(
         plan_release(file, release)  # refuses an unanswerable query before a store is created
     with ExitStack() as stack:
         resources = options.resources or stack.enter_context(RunResources(file))
-        run = SessionBuilder(file, options, resources, fingerprint, schemas).build()
+        run = options.find_class(SessionBuilder)(file, options, resources, fingerprint, schemas).build()
         stack.callback(run.close)
         yield run
 
@@ -400,9 +400,10 @@ class SessionBuilder:
         name, noise = entry.name, self.options.noise
         plans = {plan.name: plan for plan in self.plans}
         plan = plans.get(base_name(name)) or plan_ended_release(self.file, entry, self.ledger_log)
+        kind = self.options.find_class(ReleaseRun)
         if f"run/{name}/0" in self.state:
-            run = ReleaseRun.load(plan, name, entry.first, self.state, noise)
+            run = kind.load(plan, name, entry.first, self.state, noise)
         else:
-            run = ReleaseRun.start(plan, name, entry.first, noise)
+            run = kind.start(plan, name, entry.first, noise)
         run.end_tick = entry.end_tick
         return run

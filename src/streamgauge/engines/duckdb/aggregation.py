@@ -279,13 +279,11 @@ class KeyedAggregation:
         return f"SELECT {found} FROM ({one}) GROUP BY tick, key"
 
 
-MIN_COMPACTION_ROWS = 2**20  # tables up to this size are never compacted
-
-
 @dataclass
 class Answers:
     """Tables of sums by aggregation."""
 
+    MIN_COMPACTION_ROWS: ClassVar[int] = 2**20  # tables up to this size are never compacted
     connection: DuckConnection
     measures: Sequence[Measure]
     frames: int = MAX_FRAMES  # maximum in one query
@@ -305,7 +303,7 @@ class Answers:
 
     def halve_frames(self) -> "Answers":
         """Use more queries with half the frames each, which need less memory."""
-        return Answers(self.connection, self.measures, self.frames // 2, self.counters)
+        return replace(self, frames=self.frames // 2)
 
     def clear(self) -> None:
         """Delete all sums."""
@@ -376,7 +374,7 @@ class Answers:
     def _compact(self, at: int, aggregation: Aggregation | KeyedAggregation) -> None:
         """Merge rows of equal places whenever the table has doubled."""
         rows = int(self.connection.fetch_arrays(f"SELECT count(*) AS n FROM answer{at}")["n"][0])
-        if rows <= max(MIN_COMPACTION_ROWS, 2 * self._compacted_rows.get(at, rows)):
+        if rows <= max(self.MIN_COMPACTION_ROWS, 2 * self._compacted_rows.get(at, rows)):
             self._compacted_rows.setdefault(at, rows)
             return
         keys, rest = ", ".join(aggregation.keys), aggregation.columns[len(aggregation.keys) :]

@@ -28,7 +28,7 @@ from fractions import Fraction
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
-MAX_DATABASE_BLOCKS = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
 REQUIRED_EXTENSIONS = {"icu", "json", "parquet"}
 INTERRUPT_MESSAGE = "Query interrupted"  # DuckDB's message for a Ctrl-C that raised in a handler
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -165,6 +164,8 @@ def _write(file: int, data: bytes) -> None:
 class DuckConnection:
     """Database in memory. After a failure that shut it, `renew` opens another."""
 
+    MAX_BLOCKS: ClassVar[int] = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
+
     def __init__(self, timezone: str, memory: str, threads: int | None, declarations: Sequence[str]) -> None:
         self._settings = SETTINGS | {"memory_limit": memory} | ({"threads": threads} if threads else {})
         self._init_statements = [
@@ -221,8 +222,8 @@ class DuckConnection:
         self._open_database()
 
     def count_block(self) -> None:
-        """Open a new database after MAX_DATABASE_BLOCKS blocks. Tables do not survive it."""
-        if self._blocks >= MAX_DATABASE_BLOCKS:
+        """Open a new database after MAX_BLOCKS blocks. Tables do not survive it."""
+        if self._blocks >= self.MAX_BLOCKS:
             self.renew()
         self._blocks += 1
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from threading import Event as Flag
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from streamgauge.engines.duckdb.scan_live import LinePiece, LiveScan, line_numbe
 from streamgauge.engines.duckdb.user_bounds import NoBounds, UserBounds
 from streamgauge.interfaces import EngineKind, EngineRequest, Range
 from streamgauge.noise import Ints
-from streamgauge.plan.measure import RULES, Measure, Pass, split_ticks
+from streamgauge.plan.measure import MAX_PASS_NUMBERS, RULES, Measure, Pass, split_ticks
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block, DroppedRecord
 
@@ -39,6 +39,12 @@ class DuckEngine:
 
     Leaving its `with` block frees its memory.
     """
+
+    CONNECTION: ClassVar[type[DuckConnection]] = DuckConnection
+    ANSWERS: ClassVar[type[Answers]] = Answers
+    FILE_SCAN: ClassVar[type[FileScan]] = FileScan
+    LIVE_SCAN: ClassVar[type[LiveScan]] = LiveScan
+    MAX_PASS_NUMBERS: ClassVar[int] = MAX_PASS_NUMBERS
 
     def __init__(
         self,
@@ -57,20 +63,20 @@ class DuckEngine:
         """
         check_engine_settings(stream, measures, secret)
         self._source = RowSource(stream, lookups, measures, secret, count_columns)
-        self._connection = DuckConnection(stream.timezone, memory, threads, self._source.declarations)
+        self._connection = self.CONNECTION(stream.timezone, memory, threads, self._source.declarations)
         self._reader = RecordReader(stream, self._source.fields, self._connection)
         measures = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
-        self._answers = Answers(self._connection, measures, counters=self._source.counters)
+        self._answers = self.ANSWERS(self._connection, measures, counters=self._source.counters)
         unit = stream.unit
         users = UserBounds(stream, unit) if isinstance(unit, User) else None
-        self._live_scan = LiveScan(self._source, self._reader, self._answers, users)
+        self._live_scan = self.LIVE_SCAN(self._source, self._reader, self._answers, users)
         self.bounds: UserBounds | NoBounds = users or NoBounds()
 
     def scan_ranges(self, ranges: Sequence[Range], first: int, last: int, stop: Flag | None = None) -> Iterator[Pass]:
         """Return the sums of the ticks from `first` to `last`, pass by pass."""
         self._connection.allow([each.path for each in ranges if each.is_clean])
-        scan = FileScan(self._source, self._reader, self._answers, ranges, stop)
-        return scan.passes(list(split_ticks(self._answers.measures, first, last)))
+        scan = self.FILE_SCAN(self._source, self._reader, self._answers, ranges, stop)
+        return scan.passes(list(split_ticks(self._answers.measures, first, last, self.MAX_PASS_NUMBERS)))
 
     def scan_block(self, block: Block, first_open: int, last_allowed: int, carry: bool, header: Header = None) -> Pass:
         """Return the sums of a live block. Late events are dropped or carried forward.

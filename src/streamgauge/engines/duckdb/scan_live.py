@@ -12,7 +12,7 @@ Promise
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from streamgauge.plan.measure import BOUNDED, Pass, merge_passes
 
 T = TypeVar("T")
 MAX_PIECE_BYTES = 2**22  # bytes of a piece: with half of it, adding up takes 1.3 times as long (measured)
-MIN_PIECE_BYTES = 2**16  # below it, half of the frames saves more than half of a piece
 BLOCK_TABLE, REJECTED_TABLE = '"$block"', "$beyond"
 REJECTED_NUMBER = '"$beyond number"'
 
@@ -83,6 +82,7 @@ def line_numbers(numbers: Ints) -> Ints:
 class LiveScan:
     """Scan of blocks that remembers which load the memory allows."""
 
+    MIN_PIECE_BYTES: ClassVar[int] = 2**16  # below it, half of the frames saves more than half of a piece
     source: RowSource
     reader: RecordReader
     answers: Answers
@@ -118,7 +118,7 @@ class LiveScan:
         """Start again with less load; raise if the load is minimal."""
         self.reader.connection.renew()
         halves = lines.halves
-        if self.answers.frames > 1 and (len(lines.data) <= MIN_PIECE_BYTES or len(halves) == 1):
+        if self.answers.frames > 1 and (len(lines.data) <= self.MIN_PIECE_BYTES or len(halves) == 1):
             self.answers = self.answers.halve_frames()
             return [lines]
         if len(halves) == 1:

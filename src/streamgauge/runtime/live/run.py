@@ -60,7 +60,7 @@ def run_live(session: RunSession, source: StreamingSource) -> Iterator[list[Tick
 
     Ends when all releases are finished, standard input ends, or a stop is requested.
     """
-    return LiveRun(session, source).ticks() if session.runs else iter(())
+    return session.options.find_class(LiveRun)(session, source).ticks() if session.runs else iter(())
 
 
 class LiveRun:
@@ -70,11 +70,11 @@ class LiveRun:
         self.session, self.source = session, source
         self.stream: Stream = session.file.stream
         self.clock = CheckedClock(session.options.clock, self.stream.tick, session.options.accept_clock)
-        self.batches = Batches(session, session.runs)
+        self.batches = session.options.find_class(Batches)(session, session.runs)
         if self.stream.pan_private:
             resume(session)
-        memory = NoisyMemory if self.stream.pan_private else ExactMemory
-        self.memory: ExactMemory | NoisyMemory = memory(session, self.batches, source)
+        kind: type[ExactMemory | NoisyMemory] = NoisyMemory if self.stream.pan_private else ExactMemory
+        self.memory = session.options.find_class(kind)(session, self.batches, source)
         self.engine = self.batches.open_engine()
         self.closed_tick = session.publisher.store.tick
         self.newest_tick = int(session.publisher.store.marks().get(OPENED_MARK, b"0"))
