@@ -16,7 +16,7 @@ opened. No other code compares the name of a kind.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
 from types import TracebackType
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config import endpoints
 from streamgauge.config.endpoints import Format, Mode, OptionsCheck
-from streamgauge.config.settings import Lookup, SinkSettings, Stream
+from streamgauge.config.settings import Lookup, PipelineFile, SinkSettings, Stream
 from streamgauge.records.blocks import Block, DroppedRecord
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.registry import Registry, RegistryError
@@ -59,6 +59,7 @@ __all__ = [
     "StreamingSource",
     "UserMemory",
     "check_stop",
+    "open_engine",
 ]
 
 Header = tuple[str, ...] | None
@@ -397,6 +398,22 @@ class EngineKind:
 SOURCES = cast("Registry[SourceKind]", endpoints.SOURCES)
 SINKS = cast("Registry[SinkKind]", endpoints.SINKS)
 ENGINES = cast("Registry[EngineKind]", endpoints.ENGINES)
+
+
+def open_engine(
+    file: PipelineFile,
+    measures: "Sequence[Measure]",
+    secret: bytes,
+    *,
+    memory: str = "600MB",
+    count_columns: bool = False,
+) -> Engine:
+    """Return the engine that a file chooses, for some measures."""
+    stream, settings = file.stream, file.engine
+    if stream.mode == "streaming" and stream.format == "parquet":
+        stream = replace(stream, format="jsonl")  # live folders of Parquet files return their rows in this format
+    request = EngineRequest(stream, file.lookups, measures, secret, memory, count_columns, settings.options)
+    return ENGINES.load(settings.kind, file.plugins).open(request)
 
 
 StepHook = Callable[[str], None]  # called with the name of each step of a commit; tests stop a run there

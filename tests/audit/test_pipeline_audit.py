@@ -31,7 +31,7 @@ from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sinks.formats import JsonLines
 from streamgauge.sources.file import WholeFile
 from streamgauge.testing.noise import InsecureNoise
@@ -152,7 +152,7 @@ class Reused:
     """A broken run: the noise of its first tick serves for all others."""
 
     def patch(self, monkeypatch: Any) -> None:
-        real = PartRun.start
+        real = EventPartRun.start
 
         class Once:
             def __init__(self, noise: Any) -> None:
@@ -164,16 +164,16 @@ class Reused:
 
             gaussian = laplace
 
-        monkeypatch.setattr(PartRun, "start", classmethod(lambda cls, part, noise: real(part, Once(noise))))
+        monkeypatch.setattr(EventPartRun, "start", classmethod(lambda cls, part, noise: real(part, Once(noise))))
 
 
 class Absent:
     """A broken sink, told which groups are empty: it has no rows for them."""
 
     def patch(self, monkeypatch: Any) -> None:
-        real, lines = PartRun.estimate_ticks, JsonLines.format_lines
+        real, lines = EventPartRun.estimate_ticks, JsonLines.format_lines
 
-        def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
+        def take(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
             told = real(run, tally, first, count)
             empty = np.ones((count, run.part.width), np.bool_)
             empty[tally.ticks[tally.ticks < first + count] - first, tally.groups[tally.ticks < first + count]] = False
@@ -190,7 +190,7 @@ class Absent:
             kept = [line for line in lines(form, released, stamp).splitlines(True) if b'"value":null' not in line]
             return b"".join(kept)
 
-        monkeypatch.setattr(PartRun, "estimate_ticks", take)
+        monkeypatch.setattr(EventPartRun, "estimate_ticks", take)
         monkeypatch.setattr(JsonLines, "format_lines", some)
 
 
@@ -235,13 +235,13 @@ def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(tmp_path:
 
 
 def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, monkeypatch: Any) -> None:
-    real = PartRun.estimate_ticks
+    real = EventPartRun.estimate_ticks
 
-    def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
+    def take(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
         print(f"{len(tally.ticks)} events")
         return real(run, tally, first, count)
 
-    monkeypatch.setattr(PartRun, "estimate_ticks", take)
+    monkeypatch.setattr(EventPartRun, "estimate_ticks", take)
     file = file_of(tmp_path, COUNTS)
     with create_private_folder() as folder:
         trial = PipelineTrial.from_file(file, 1, folder)

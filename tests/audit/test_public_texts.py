@@ -17,7 +17,7 @@ from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.audit.pipeline.trial import PipelineTrial
 from streamgauge.config.settings import PipelineFile
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sinks.formats import CsvLines, JsonLines
 from streamgauge.sinks.parquet import ParquetParts
 from streamgauge.sinks.wide_csv import WideCsv
@@ -55,15 +55,15 @@ class Seen:
 
     def __init__(self, monkeypatch: Any, then: Callable[[], object] = lambda: None) -> None:
         self.event = False
-        real = PartRun.estimate_ticks
+        real = EventPartRun.estimate_ticks
 
-        def take(run: PartRun, tally: Any, first: int, count: int) -> Any:
+        def take(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
             self.event = bool(len(tally.ticks))
             if self.event:
                 then()
             return real(run, tally, first, count)
 
-        monkeypatch.setattr(PartRun, "estimate_ticks", take)
+        monkeypatch.setattr(EventPartRun, "estimate_ticks", take)
 
 
 def rewritten(monkeypatch: Any, form: type[Any], how: Callable[[bytes], bytes]) -> None:

@@ -12,7 +12,7 @@ from streamgauge.cli.runs.monitor import select_end_options
 from streamgauge.cli.runs.server import CLEARTEXT_WARNING, PROXY_BYPASS_WARNING, find_danger
 from streamgauge.cli.serve import parse_proxies
 from streamgauge.config.pipeline_file import read_pipeline
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.pipeline import Pipeline
 from streamgauge.store.keys import create_key
 from tests.support.clinics import TOML, records

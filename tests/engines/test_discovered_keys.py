@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamgauge.engines import EngineMemoryError
 from streamgauge.engines.duckdb import aggregation as answers
 from streamgauge.engines.duckdb import scan_files as finished_scan
-from streamgauge.engines.errors import EngineMemoryError
 from streamgauge.plan.measure import Measure, Tally
 from streamgauge.records.blocks import Block
 from tests.support.declared import ALL, BY_REGION, HEADER, TICKS, at, engine, part, stream

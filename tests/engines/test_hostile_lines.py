@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import build_lines_sql, open_descriptors
-from streamgauge.engines.duckdb.readers import RecordReader
+from streamgauge.engines.duckdb.connection import DuckConnection, open_descriptors
+from streamgauge.engines.duckdb.readers import RecordReader, build_lines_sql
 from streamgauge.engines.duckdb.rows import RowSource
 from streamgauge.plan.measure import Measure
 from tests.support.declared import HEADER, SECRET, at, stream

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines.duckdb import lines as reader
-from streamgauge.engines.duckdb.lines import BUFFER_BYTES, MAX_LINE_BYTES, build_lines_sql, open_memory_file
+from streamgauge.engines.duckdb import connection as reader
+from streamgauge.engines.duckdb.connection import open_memory_file
+from streamgauge.engines.duckdb.readers import BUFFER_BYTES, MAX_LINE_BYTES, build_lines_sql
 from streamgauge.records.blocks import MAX_RECORD_BYTES, Block, DroppedRecord
 from tests.support.declared import ALL, TICKS, engine, json_line, stream, sums
 

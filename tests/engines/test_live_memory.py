@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from streamgauge.engines.duckdb import lines as line_pieces
+from streamgauge.engines import EngineMemoryError
 from streamgauge.engines.duckdb import scan_live as live_scan
 from streamgauge.engines.duckdb.aggregation import Answers
-from streamgauge.engines.duckdb.lines import LinePiece, split_pieces
-from streamgauge.engines.duckdb.scan_live import LiveScan
-from streamgauge.engines.errors import EngineMemoryError
+from streamgauge.engines.duckdb.scan_live import LinePiece, LiveScan, split_pieces
 from streamgauge.plan.measure import Measure
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block
@@ -106,13 +104,12 @@ def test_the_least_memory_is_enough_for_as_many_frames_as_a_query_has(monkeypatc
     assert tried
 
 
-def test_blocks_are_cut_at_the_ends_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_cut_at_the_ends_of_lines() -> None:
     data = lines(RECORDS) + b"x" * 150 + b"\n" + lines(RECORDS[:3])
     parts = list(split_pieces(data, 100))
     assert b"".join(part.data for part in parts) == data
     assert all(part.data.endswith(b"\n") and data[part.begin :].startswith(part.data) for part in parts)
     assert [part.data for part in split_pieces(b"")] == [b""]
-    monkeypatch.setattr(line_pieces, "MAX_PIECE_BYTES", 100)
     halves = LinePiece(data).halves
     assert [half.data.count(b"\n") > 5 for half in halves] == [True, True]
     assert [len(LinePiece(one).halves) for one in (b"", b"alone\n", b"a\nb\n", b"\n" + b"long" * 9 + b"\n")] == [

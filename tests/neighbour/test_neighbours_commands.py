@@ -83,7 +83,7 @@ def test_an_error_that_quotes_a_record_is_caught(house, monkeypatch):
     lines = [[json_line(VICTIM | {"amount": word})] for word in ("one", "two")]
     before, after = (public(house, "run", lines=some) for some in lines)
     assert before == after
-    monkeypatch.setattr(connection, "_redact_error", lambda error: connection.EngineError(str(error)))
+    monkeypatch.setattr(connection, "redact_error", lambda error: connection.EngineError(str(error)))
     before, after = (public(house, "run", lines=some) for some in lines)
     assert before["standard error"] != after["standard error"]
 

@@ -45,13 +45,13 @@ def test_a_damaged_text_in_a_column_of_json_harms_itself_alone(house):
 def test_a_scan_that_does_not_fit_at_all_ends(house, monkeypatch):
     tried = []
 
-    def full(self, sql):
+    def full(self, sql, fetch):
         tried.append(sql)
         if len(tried) > 100:
             raise KeyboardInterrupt
         raise EngineMemoryError("the engine must have enough memory for one tick, got too little")
 
-    monkeypatch.setattr(connection.DuckConnection, "_fetch_arrays", full)
+    monkeypatch.setattr(connection.DuckConnection, "execute", full)
     way = Way(house, releases=FEW)
     try:
         seen = way.run(way.arrivals(PEOPLE))

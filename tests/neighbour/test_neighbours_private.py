@@ -17,7 +17,7 @@ import pytest
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.live.state import NoisyMemory, StateParts
-from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.runtime.release_run import Batches, ReleaseRun
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.store.keys import load_key
 from streamgauge.store.store import Store
@@ -115,9 +115,9 @@ def test_one_event_at_a_tick_moves_what_one_event_may_and_nothing_else(house: Ho
 def test_an_event_that_counts_twice_or_is_remembered_is_caught(
     house: House, before: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pour, whole, count = NoisyMemory._add_to_runs, NoisyMemory.save_all, [0]
+    pour, whole, count = Batches.add_partial, NoisyMemory.save_all, [0]
 
-    def twice(self: NoisyMemory, tallies: Any, tick: int) -> None:
+    def twice(self: Batches, tallies: Any, tick: int) -> None:
         count[0] += sum(int(tally.sums.sum() != 0) for tally in tallies)
         pour(self, tallies, tick)
         pour(self, tallies, tick)
@@ -125,7 +125,7 @@ def test_an_event_that_counts_twice_or_is_remembered_is_caught(
     def counting(self: NoisyMemory, *given: Any) -> StateParts:
         return {**whole(self, *given), "came": bytes(count[0])}
 
-    monkeypatch.setattr(NoisyMemory, "_add_to_runs", twice)
+    monkeypatch.setattr(Batches, "add_partial", twice)
     monkeypatch.setattr(NoisyMemory, "save_all", counting)
     runs = [sent(house, COUNTERS, [*arrivals(PEOPLE), *more]) for more in ((), hostile())]
     found = " ".join(broken(*runs))

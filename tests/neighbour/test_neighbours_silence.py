@@ -13,7 +13,7 @@ import pytest
 
 from streamgauge.engines import EngineError
 from streamgauge.engines.duckdb import connection
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sources import SourceError
 from tests.support.neighbour_commands import commanded
 from tests.support.neighbour_hostile import json_hostile
@@ -70,7 +70,7 @@ def test_a_run_over_marked_records_says_nothing_of_them(house, settings, capfd, 
     ],
 )
 def test_an_engine_that_fails_with_data_in_its_words_is_told_without_them(house, settings, kind, monkeypatch):
-    arrays = connection.DuckConnection._fetch_arrays
+    arrays = connection.DuckConnection.execute
 
     class Loud:
         def __init__(self, database):
@@ -81,14 +81,14 @@ def test_an_engine_that_fails_with_data_in_its_words_is_told_without_them(house,
                 raise kind(f"Could not convert {MARK}zed to DOUBLE in line 3")
             return self.database.execute(sql)
 
-    def failing(self, sql):
+    def failing(self, sql, fetch):
         self._database = Loud(self._open_database())
         try:
-            return arrays(self, sql)
+            return arrays(self, sql, fetch)
         finally:
             self._database = self._database and self._database.database
 
-    monkeypatch.setattr(connection.DuckConnection, "_fetch_arrays", failing)
+    monkeypatch.setattr(connection.DuckConnection, "execute", failing)
     way = Way(house, releases=FEW, **settings)
     seen = way.run(lines_of(way))
     assert isinstance(seen.raised, EngineError)
@@ -119,7 +119,7 @@ def test_a_bug_is_named_by_its_class_and_shown_only_when_asked(house, monkeypatc
     def crash(*given):
         raise KeyError(f"{MARK}zed")
 
-    monkeypatch.setattr(PartRun, "estimate_ticks", crash)
+    monkeypatch.setattr(EventPartRun, "estimate_ticks", crash)
     people = [json_line(person) for person in PEOPLE]
     told = commanded(house, "run", lines=people)
     assert (told.exit_code, told.stdout) == (1, "")

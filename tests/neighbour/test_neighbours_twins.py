@@ -11,7 +11,7 @@ from streamgauge.engines.duckdb import readers as reading
 from streamgauge.engines.duckdb import scan_files as finished_scan
 from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.plan.aggregates import distinct
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sources import line_reader as lines
 from streamgauge.statistics import Distinct
 from tests.support import watched_runs
@@ -124,14 +124,14 @@ def test_a_count_of_all_events_beside_sums_of_some_is_caught(house, monkeypatch)
     way = Way(house, releases=releases)
     missing = way.line(VICTIM | {"temperature": None})
     assert found(way, [missing]) == []
-    vectors = PartRun._vectors
+    vectors = EventPartRun.build_vectors
 
     def of_all(run, tally, rows, count):
         sums = tally.sums.copy()
         sums[1] = sums[0]
         return vectors(run, replace(tally, sums=sums), rows, count)
 
-    monkeypatch.setattr(PartRun, "_vectors", of_all)
+    monkeypatch.setattr(EventPartRun, "build_vectors", of_all)
     assert any("L1" in what for what in found(way, [missing]))
 
 
@@ -154,22 +154,22 @@ def test_codes_that_are_bounded_as_if_they_were_users_are_caught(house, monkeypa
 
 def test_what_one_event_adds_twice_is_caught(house, monkeypatch):
     way = Way(house, releases=FEW)
-    vectors = PartRun._vectors
-    monkeypatch.setattr(PartRun, "_vectors", lambda run, *given: 2 * vectors(run, *given))
+    vectors = EventPartRun.build_vectors
+    monkeypatch.setattr(EventPartRun, "build_vectors", lambda run, *given: 2 * vectors(run, *given))
     assert any("L1 2 above" in what for what in found(way, [way.line(VICTIM)]))
 
 
 def test_a_record_that_moves_another_tick_is_caught(house, monkeypatch):
     """A clock that is read from events: the newest record says how late the others are."""
     way = Way(house, releases=FEW)
-    vectors = PartRun._vectors
+    vectors = EventPartRun.build_vectors
 
     def by_the_newest(run, tally, rows, count):
         made = vectors(run, tally, rows, count)
         late = np.arange(len(made)) < len(made) - 1 - (rows == count - 1).any() * 3
         return made * late[:, None, None]
 
-    monkeypatch.setattr(PartRun, "_vectors", by_the_newest)
+    monkeypatch.setattr(EventPartRun, "build_vectors", by_the_newest)
     people = way.arrivals(person for person in PEOPLE if not person["ts"].startswith("2026-01-05T07"))
     before, after = (way.run(people + way.arrivals(more)) for more in ((), [VICTIM | {"ts": "2026-01-05T07:00:00Z"}]))
     assert any("ticks touched" in what for what in broken(before, after))

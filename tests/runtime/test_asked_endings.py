@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from streamgauge import Pipeline, Pure
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
-from streamgauge.runtime.adhoc.releases import DrainingReleases
+from streamgauge.runtime.adhoc.releases import AdHocRelease, DrainingReleases, parse_adhoc_release
 from streamgauge.store.keys import load_pipeline_key
 from streamgauge.store.store import Store
 from tests.support.forked import forked, killed_at

@@ -13,8 +13,8 @@ from streamgauge.config.pipeline_file import PipelineFileError
 from streamgauge.privacy import BudgetExceededError, Pure
 from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc import releases as asked_releases
-from streamgauge.runtime.adhoc.planning import AdHocRelease, add_adhoc_releases, parse_adhoc_release, plan_adhoc
-from streamgauge.runtime.adhoc.releases import AdHocRequestError
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, add_adhoc_releases, parse_adhoc_release
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.session import RunRefusedError
 from tests.support.forked import forked, killed_at

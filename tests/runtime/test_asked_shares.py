@@ -6,7 +6,9 @@ import pytest
 
 from streamgauge.privacy import BudgetExceededError, Pure
 from streamgauge.runtime import session as opening
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc, remaining_share
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.ledger.shares import remaining_share
 from tests.runtime.test_asked_releases import acts, asked, live, until
 from tests.support.pipelines import pipeline, tables
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from streamgauge.plan.planner import plan_release
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc
-from streamgauge.runtime.adhoc.releases import AdHocRequestError
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, parse_adhoc_release
 from streamgauge.runtime.ledger import log as book
 from streamgauge.runtime.plan.limits import cpu_ms
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write

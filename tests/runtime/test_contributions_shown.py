@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.plan.render import release_as_json
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streamgauge.runtime import file_run as finished_run
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRequestError
 from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import SessionBuilder
 from tests.runtime.test_asked_room import asked, made_in
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
@@ -31,14 +31,14 @@ def started(folder: Path, **settings: Any) -> Any:
 
 def fails_with(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """An engine that cannot answer a release."""
-    usual = finished_run.build_engine
+    usual = Batches.open_engine
 
-    def engine_for(opened: Any, batches: Any) -> Any:
-        if name in {each.name for each in opened.runs}:
+    def engine_for(batches: Batches) -> Any:
+        if name in {each.name for each in batches.session.runs}:
             raise DownError
-        return usual(opened, batches)
+        return usual(batches)
 
-    monkeypatch.setattr(finished_run, "build_engine", engine_for)
+    monkeypatch.setattr(Batches, "open_engine", engine_for)
 
 
 @pytest.mark.parametrize("ended_before", [False, True])

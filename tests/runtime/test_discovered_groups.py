@@ -11,8 +11,7 @@ import pytest
 
 from streamgauge import Pipeline
 from streamgauge.plan.measure import Measure, Tally
-from streamgauge.runtime.live.open_table import KeySums
-from streamgauge.runtime.live.open_ticks import OpenTicks
+from streamgauge.runtime.live.open_ticks import KeySums, OpenTicks
 from streamgauge.runtime.published import read_releases
 from streamgauge.statistics.keys.discovery import KeySelection
 from streamgauge.testing.noise import InsecureNoise, SilentNoise

@@ -29,19 +29,19 @@ def done(folder: Path, monkeypatch: pytest.MonkeyPatch, came: dict[float, Any], 
     for second, each in came.items():
         clock.acts[second] = lambda each=each: send(clock, inbox, each)
     clock.acts[15.5] = stop.set
-    own = DuckConnection._fetch_arrays
+    own = DuckConnection.execute
 
-    def arrays(self: DuckConnection, sql: str) -> Any:
+    def arrays(self: DuckConnection, sql: str, fetch: str) -> Any:
         note(re.sub(r"/fd/\d+", "/fd", sql))
-        return own(self, sql)
+        return own(self, sql, fetch)
 
     def note(what: str) -> None:
         if clock.second >= 14 and not stop.is_set():
             found.append(what)
 
-    monkeypatch.setattr(DuckConnection, "_fetch_arrays", arrays)
+    monkeypatch.setattr(DuckConnection, "execute", arrays)
     run(made, clock=clock, stop=stop, inbox=inbox, step=lambda name: note(name) if name == "store_committed" else None)
-    monkeypatch.setattr(DuckConnection, "_fetch_arrays", own)
+    monkeypatch.setattr(DuckConnection, "execute", own)
     assert published(made) == [[1.0 * len(came), 0.0]]
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamgauge.runtime import file_run as finished_run
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
 
 SMALL = {"sql": COUNTS, "window": "each", "epsilon": "1/100"}

@@ -18,7 +18,8 @@ from streamgauge.localdp.collector import Frequencies
 from streamgauge.localdp.report_bytes import unpack_codes
 from streamgauge.records.reports import encode_reports
 from streamgauge.runtime import part_runs as local_part_run
-from streamgauge.runtime.adhoc.planning import AdHocRelease, find_same_request, parse_adhoc_release, plan_adhoc
+from streamgauge.runtime.adhoc.planning import find_same_request, plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.live import open_reports
 from streamgauge.runtime.live.open_reports import CountedReports
@@ -109,7 +110,7 @@ def test_a_restart_that_forgot_the_reports_since_its_table_would_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Tables
 ) -> None:
     """The broken twin of the promise of `local_part_run`."""
-    monkeypatch.setattr(LocalPartRun, "_should_write_table", False)
+    monkeypatch.setattr(LocalPartRun, "is_table_due", False)
     made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
     ticks = [drawn(made, "abc" * 10, seed) for seed in range(2)]
     how = sending(tmp_path, made, {2: ticks[0], 12: ticks[1]}, 11)

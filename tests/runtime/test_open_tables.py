@@ -9,7 +9,7 @@ import pytest
 
 from streamgauge.plan.measure import Cell, GridValue, Measure, Tally
 from streamgauge.plan.planner import plan_release
-from streamgauge.runtime.adhoc.planning import parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import parse_adhoc_release
 from streamgauge.runtime.live import open_ticks
 from streamgauge.runtime.live.open_ticks import OpenSums, OpenTicks, open_bytes, saved_open_bytes
 from streamgauge.runtime.plan.limits import memory_bytes

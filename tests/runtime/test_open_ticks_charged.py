@@ -13,7 +13,7 @@ from streamgauge import Pipeline
 from streamgauge.privacy import BudgetExceededError, Ledger, Pure, WEvent
 from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc import releases as running_on
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.log import ChargedRelease
 from streamgauge.runtime.live.run import LiveRun
 from streamgauge.runtime.published import read_opened_tick

@@ -23,7 +23,7 @@ import streamgauge as sg
 from streamgauge.audit import audit
 from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import rows as keyed_hash
-from streamgauge.engines.duckdb.lines import quote_text
+from streamgauge.engines.duckdb.connection import quote_text
 from streamgauge.runtime.live import open_ticks
 from streamgauge.runtime.live import run as live_run
 from streamgauge.runtime.live.run import LiveRun

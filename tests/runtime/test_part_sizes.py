@@ -9,8 +9,8 @@ import pytest
 
 from streamgauge import Pipeline
 from streamgauge.plan.planner import ReleasePlan, plan_release
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc
-from streamgauge.runtime.adhoc.releases import AdHocRequestError
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, parse_adhoc_release
 from streamgauge.runtime.plan.limits import MAX_VALUE_BYTES, max_part_bytes
 from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.runtime.session import RunRefusedError

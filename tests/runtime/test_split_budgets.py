@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from streamgauge.privacy import Approx, BudgetExceededError, Pure, Remainder, Zcdp
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc, remaining_share
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.render import ledger_log_as_json
-from streamgauge.runtime.ledger.shares import ShareExceededError
+from streamgauge.runtime.ledger.shares import ShareExceededError, remaining_share
 from tests.runtime.test_asked_releases import asked, live, until
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write
 

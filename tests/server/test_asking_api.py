@@ -9,7 +9,7 @@ import pytest
 
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.adhoc import planning as asked_module
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.server.commands import CommandRefusedError, NotRunningError, RunStoppingError
 from streamgauge.server.routes import adhoc as asking
 from streamgauge.store.store import LedgerEntry

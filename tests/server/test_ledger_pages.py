@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from streamgauge.config.settings import ServerSettings
-from streamgauge.runtime.adhoc.planning import AdHocRelease, parse_adhoc_release, plan_adhoc
+from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.http.limits import Limits

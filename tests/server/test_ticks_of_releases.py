@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from streamgauge.config.settings import PipelineFile
-from streamgauge.runtime.adhoc.planning import check_text_lengths, parse_adhoc_release
-from streamgauge.runtime.adhoc.releases import AdHocRelease
+from streamgauge.runtime.adhoc.planning import check_text_lengths
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.published import read_releases
 from streamgauge.runtime.ticks import ReleaseSpans
 from streamgauge.server.routes import events

@@ -7,9 +7,9 @@ import numpy as np
 from streamgauge.engines.duckdb.user_bounds import UserBounds
 from streamgauge.releases.release import TickRelease
 from streamgauge.runtime import publisher as publishing
-from streamgauge.runtime.batches import Batches
 from streamgauge.runtime.live.open_ticks import OpenTicks
 from streamgauge.runtime.publisher import Publisher
+from streamgauge.runtime.release_run import Batches
 from streamgauge.sources.http import COUNT_STRUCT, MAGIC, Inbox, resolve_ticket
 
 

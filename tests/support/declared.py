@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 
 from streamgauge.config.settings import Column, Lookup, Stream
-from streamgauge.engines import DuckEngine, Pass
-from streamgauge.plan.measure import GridValue, Measure, Tally
+from streamgauge.engines import DuckEngine
+from streamgauge.plan.measure import GridValue, Measure, Pass, Tally
 from streamgauge.privacy import Event, Pure, Unit
 from streamgauge.records.blocks import Block
 from streamgauge.records.parquet import read_parquet_batches

@@ -22,7 +22,7 @@ from streamgauge.continual.run import Run
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime import session as opening
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.statistics import EventRun
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import ManualClock, SilentNoise
@@ -159,11 +159,11 @@ def shape_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 @contextmanager
-def spied() -> Iterator[list[tuple[PartRun, list[Any]]]]:
+def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
     """The parts that are begun, with what their counters are given, tick by tick."""
-    parts: list[tuple[PartRun, list[Any]]] = []
+    parts: list[tuple[EventPartRun, list[Any]]] = []
     taken: dict[int, list[Any]] = {}  # by counter, or by run where keys are discovered
-    step, feed, take_keys, init = Run.step, Run.feed, EventRun.step_keys, PartRun.__init__
+    step, feed, take_keys, init = Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__
 
     def stepped(self: Any, values: Any) -> Any:
         taken.get(id(self), []).append(np.array(values, np.int64).reshape(1, -1))
@@ -183,11 +183,11 @@ def spied() -> Iterator[list[tuple[PartRun, list[Any]]]]:
         with run._locked() as held:
             taken[id(run if part.measure.key else held.counter)] = parts[-1][1]
 
-    Run.step, Run.feed, EventRun.step_keys, PartRun.__init__ = stepped, fed, discovered, begun
+    Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__ = stepped, fed, discovered, begun
     try:
         yield parts
     finally:
-        Run.step, Run.feed, EventRun.step_keys, PartRun.__init__ = step, feed, take_keys, init
+        Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__ = step, feed, take_keys, init
 
 
 def counted(keys: Any, counts: Any) -> Counter[str]:

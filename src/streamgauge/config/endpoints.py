@@ -141,7 +141,7 @@ SINKS: Registry[SinkFacts] = Registry(
     },
 )
 ENGINES: Registry[EngineFacts] = Registry(
-    "engine", "streamgauge.engines", {"embedded": "streamgauge.engines.kinds:EMBEDDED"}
+    "engine", "streamgauge.engines", {"embedded": "streamgauge.engines.duckdb.engine:EMBEDDED"}
 )
 DEFAULT_ENGINE = "embedded"
 

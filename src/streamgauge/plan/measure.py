@@ -89,6 +89,15 @@ class Measure:
         return 1 + sum(1 + value.power for value in self.values)
 
 
+def find_value_rows(wanted: Iterable[GridValue], values: Iterable[GridValue]) -> list[int]:
+    """Return the rows of some values among the sums of all `values`, from 0."""
+    begins, begin = {}, 0
+    for value in values:
+        begins[value] = begin
+        begin += 1 + value.power
+    return [begins[value] + more for value in wanted for more in range(1 + value.power)]
+
+
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Exact sums of some ticks, in any order. Rows of one (tick, place, cell) add up.

@@ -1,7 +1,7 @@
 """Pipeline runs: planning, starting, closing ticks, publishing.
 
 pipeline         `Pipeline`: plan, run, read
-options          settings of a run that are not in its file
+options          settings of a run that are not in its file, reports to the curator
 session          start of a run: lock, key, store, edits, charges, sinks
 resources        lock, key, store and sinks of a run
 edits            differences between a file and its earlier runs
@@ -10,13 +10,11 @@ plan/            the plan
 ledger/          the ledger
 file_run         runs over batch sources
 live/            runs over live sources
-batches          ticks that are committed together
 ticks            open and closed ticks, by the clock
-release_run      run of one release
+release_run      run of one release, and of several whose ticks are committed together
 part_runs        run of one statistic of a release
 publisher        commit, then publish
 published        releases and charges, read from the store
-record_shares    shares of readable records, for the curator
 quarantine       dropped records
 adhoc/           releases that analysts request
 intrusion/       announced intrusions

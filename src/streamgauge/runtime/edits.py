@@ -42,15 +42,15 @@ def plan_as_charged(file: PipelineFile, release: Release, ledger_log: LedgerLog)
 
     So a version that spells, names or chooses differently continues it.
     """
-    plan, charge = (
-        plan_release(file, restore_charged_loss(release, ledger_log)),
-        find_charge_body(release.name, ledger_log),
-    )
+    plan = plan_release(file, restore_charged_loss(release, ledger_log))
+    charge = find_charge_body(release.name, ledger_log)
     block = find_pinned_blocks(ledger_log).get(f"release.{release.name}")
     if not charge or block is None or describe_changed_keys(respell_sql(block), plan.block):
         return plan
     again = plan_release(file, plan.release, charge.get("mechanisms", ()))
-    return replace(again, block=block, query=rename_columns(again.query, drop_alert_columns(again, charge["layout"])))
+    measures = charge["layout"]["measures"]  # alerts come last and are no columns of the query
+    layout = {**charge["layout"], "measures": measures[: len(measures) - len(again.alerts)]}
+    return replace(again, block=block, query=rename_columns(again.query, layout))
 
 
 def restore_charged_loss(release: Release, ledger_log: LedgerLog) -> Release:
@@ -70,12 +70,6 @@ def respell_sql(block: str) -> str:
 
     body = json.loads(block)
     return to_canonical_json(body | {"sql": normalize_query(body.get("sql", ""))})
-
-
-def drop_alert_columns(plan: ReleasePlan, layout: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a layout without alerts, which come last and are no columns of the query."""
-    measures = layout["measures"]
-    return {**layout, "measures": measures[: len(measures) - len(plan.alerts)]}
 
 
 def rename_columns(query: Query, layout: Mapping[str, Any]) -> Query:
@@ -141,7 +135,7 @@ class Edits:
 def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: LedgerLog) -> Edits:
     """Compare a file with the blocks that earlier runs used."""
     texts = find_pinned_blocks(ledger_log)
-    asked = {each.name: each for each in planned}
+    plans = {each.name: each for each in planned}
     names = [release.name for release in file.releases]
     running = ledger_log.latest_releases()
     new = [name for name in names if name not in running]
@@ -150,25 +144,25 @@ def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: L
         *_find_lookup_changes(file, planned, texts),
         *_find_name_conflicts(file, running),
     ]
-    if reason := find_input_refusal(file.stream, [asked[name] for name in new if name in asked]):
+    if reason := find_input_refusal(file.stream, [plans[name] for name in new if name in plans]):
         refused.append(reason)
     for name in new:  # ad hoc releases are checked with their other limits
-        if name in asked and asked[name].release.requested_by is None:
-            refused += reject_large_parts(asked[name])
-    kept = []
+        if name in plans and plans[name].release.requested_by is None:
+            refused += reject_large_parts(plans[name])
+    continued = []
     for name in names:
-        if name not in running or name not in asked:
+        if name not in running or name not in plans:
             continue
         if running[name].end_tick is not None:
             refused.append(f"release {name} must have a name of its own, got that of one that has ended")
-        elif keys := _find_changed_keys(asked[name], running[name].block, ledger_log):
+        elif keys := _find_changed_keys(plans[name], running[name].block, ledger_log):
             way = f"{ALERTS_HINT}, or give it a new name" if keys == "alerts" else "give it a new name"
             refused.append(f"release {name} must stay as it was charged, got another {keys}: {way}")
         else:
-            kept.append(name)
+            continued.append(name)
     return Edits(
         new_releases=tuple(new),
-        continued_releases=tuple(kept),
+        continued_releases=tuple(continued),
         ended_releases=tuple(n for n, entry in ledger_log.open_releases().items() if base_name(n) not in names),
         budget=_find_budget_change(file, ledger_log),
         refusals=tuple(refused),
@@ -177,8 +171,8 @@ def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: L
 
 def _find_name_conflicts(file: PipelineFile, running: Mapping[str, ChargedRelease]) -> list[str]:
     """Return refusals of names that ad hoc releases have, in any case."""
-    asked = {name.lower() for name, entry in running.items() if entry.requested_by is not None}
-    own = [each.name for each in file.releases if each.requested_by is None and each.name.lower() in asked]
+    adhoc = {name.lower() for name, entry in running.items() if entry.requested_by is not None}
+    own = [each.name for each in file.releases if each.requested_by is None and each.name.lower() in adhoc]
     rule, way = "must have a name of its own, got that of one that was asked for", "rename it in the file"
     return [f"release {name} {rule}: {way}, names are taken for ever" for name in own]
 
@@ -192,21 +186,15 @@ def _find_changed_keys(plan: ReleasePlan, block: str, ledger_log: LedgerLog) -> 
 
 
 def _find_stream_changes(file: PipelineFile, texts: Mapping[str, str]) -> list[str]:
-    changed = [
-        describe_changed_keys(texts.get(block, file.blocks[block]), file.blocks[block]) for block in FIXED_BLOCKS
-    ]
-    keys = ", ".join(filter(None, changed))
+    blocks = {name: file.blocks[name] for name in FIXED_BLOCKS}.items()
+    keys = ", ".join(filter(None, (describe_changed_keys(texts.get(name, text), text) for name, text in blocks)))
     rule = f"stream must stay as it was at the first charge, got another {keys}"
     return [f"{rule}: put it back; a new pipeline over the same people is a second budget"] if keys else []
 
 
 def _find_lookup_changes(file: PipelineFile, planned: Sequence[ReleasePlan], texts: Mapping[str, str]) -> list[str]:
-    used = {name for each in planned for name in each.query.lookups}
-    changed = [
-        name
-        for name in sorted(used)
-        if texts.get(f"lookup.{name}", file.blocks[f"lookup.{name}"]) != file.blocks[f"lookup.{name}"]
-    ]
+    used = {name: file.blocks[f"lookup.{name}"] for each in planned for name in each.query.lookups}
+    changed = [name for name, block in sorted(used.items()) if texts.get(f"lookup.{name}", block) != block]
     return [f"lookup {name} must stay as it was charged, got another table: give it a new name" for name in changed]
 
 

@@ -26,38 +26,33 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 
-from streamgauge.engines import open_engine
-from streamgauge.interfaces import BatchSource, Engine, StopRequestedError, StreamingSource
+from streamgauge.interfaces import BatchSource, StopRequestedError, StreamingSource
 from streamgauge.plan.measure import Tally
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.releases.release import TickRelease
-from streamgauge.runtime.batches import Batches
 from streamgauge.runtime.live.open_ticks import OpenTicks
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.plan.limits import find_input_refusal
 from streamgauge.runtime.quarantine import Quarantine
-from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.runtime.release_run import Batches, ReleaseRun
 from streamgauge.runtime.session import FINGERPRINT_PART, RunRefusedError, RunSession
 
 
 def run_files(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
     """Publish all remaining ticks, or until a stop, and yield them after publication."""
-    with suppress(StopRequestedError):
-        yield from _publish_all(session, source)
 
-
-def _publish_all(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
     def check_source() -> None:
         if source.fingerprint().encode() != session.fingerprint:
             rule = "source must not change while it is read"
             raise RunRefusedError(f"{session.file.path.name}: {rule}, got a change: nothing of it was published")
 
     late = False  # True after an ad hoc release had its batch
-    for own, runs in order_cohorts(session):
-        if late and session.options.commands_waiting.is_set():
-            return
-        yield from _publish_cohort(session, source, runs, check_source)
-        late = not own
+    with suppress(StopRequestedError):
+        for own, runs in order_cohorts(session):
+            if late and session.options.commands_waiting.is_set():
+                return
+            yield from _publish_cohort(session, source, runs, check_source)
+            late = not own
 
 
 def _publish_cohort(
@@ -67,8 +62,8 @@ def _publish_cohort(
 
     At least one batch is published.
     """
-    batches = Batches(session, runs)
-    with build_engine(session, batches) as engine:
+    batches = session.options.find_class(Batches)(session, runs)
+    with batches.open_engine() as engine:
         first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
         if session.options.shares is not None:
             session.options.shares.restart()
@@ -83,8 +78,8 @@ def _publish_cohort(
 def order_cohorts(session: RunSession) -> list[tuple[bool, list[ReleaseRun]]]:
     """Return all cohorts, those with a release of the file first, with that flag."""
     entries, found = session.ledger_log.releases, group_cohorts(session.runs)
-    told = [(any(entries[run.name].requested_by is None for run in runs), runs) for runs in found]
-    return sorted(told, key=lambda cohort: not cohort[0])
+    cohorts = [(any(entries[run.name].requested_by is None for run in runs), runs) for runs in found]
+    return sorted(cohorts, key=lambda cohort: not cohort[0])
 
 
 def group_cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
@@ -94,33 +89,22 @@ def group_cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
     return [list(group) for _, group in groupby(ordered, key=lambda run: run.next_tick)]
 
 
-def build_engine(session: RunSession, batches: Batches) -> Engine:
-    """Return an engine that answers all measures of these runs."""
-    return open_engine(
-        session.file,
-        list(batches.measures.values()),
-        session.secret,
-        memory=session.options.memory,
-        count_columns=session.options.shares is not None,
-    )
-
-
 def publish_ticks(
     batches: Batches, answers: Sequence[Tally], first: int, last: int, check_source: Callable[[], None]
 ) -> Iterator[list[TickRelease]]:
     """Release the ticks from `first` to `last` and publish them, a batch at a time."""
-    opened = batches.session
+    options, publisher = batches.session.options, batches.session.publisher
     for begin, end in batches.split_ticks(first, last):
-        if opened.options.stop.is_set():
+        if options.stop.is_set():
             return
         released = batches.release_ticks(answers, begin, end)
-        opened.options.step("noise_drawn")
+        options.step("noise_drawn")
         check_source()
-        newest = max(end, opened.publisher.store.tick)  # releases that begin later process old ticks
-        opened.publisher.commit(tick=newest, released=released, state=batches.save_state())
+        newest = max(end, publisher.store.tick)  # releases that begin later process old ticks
+        publisher.commit(tick=newest, released=released, state=batches.save_state())
         batches.report_progress(end)
         yield released
-        if opened.options.commands_waiting.is_set():  # checked last, so that each run publishes at least one batch
+        if options.commands_waiting.is_set():  # checked last, so that each run publishes at least one batch
             return
 
 
@@ -142,7 +126,7 @@ def run_input(session: RunSession, source: StreamingSource) -> Iterator[list[Tic
         raise RunRefusedError(f"{session.file.path.name}: {refusal}")
     waiting, digest = OpenTicks(batches.measures), hashlib.sha256()
     quarantine = Quarantine()
-    with build_engine(session, batches) as engine:
+    with batches.open_engine() as engine:
         while not source.is_exhausted:
             block = source.read()
             if session.options.stop.is_set():

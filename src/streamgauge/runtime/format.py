@@ -33,21 +33,24 @@ def cost_text(loss: Any, delta: Any) -> str:
     return f"{loss_text(loss)} beside delta {float(delta):.4g}" if delta else loss_text(loss)
 
 
+def refusal_text(refusal: ValueError) -> str:
+    """Return the text of a refusal: of a charge, with its numbers."""
+    return exceeded_text(refusal) if isinstance(refusal, BudgetExceededError) else str(refusal)
+
+
 def exceeded_text(refusal: BudgetExceededError) -> str:
-    """Return the text of a refused charge, with its numbers."""
-    left = f"what is left of {loss_text(refusal.allowed)}"
-    asked = cost_text(refusal.requested, refusal.delta)
+    """Return the text of a refused charge, with its numbers.
+
+    It has the currency of the budget, if that is not the one of the request.
+    """
+    requested = cost_text(refusal.requested, refusal.delta)
     spent = cost_text(refusal.spent, refusal.delta_spent)
-    return f"charge must be at most {left}, got {asked} on top of {spent}{_describe_currency(refusal)}"
-
-
-def _describe_currency(refusal: BudgetExceededError) -> str:
-    """Return the currency of the budget, if it is not that of the request."""
-    kept, asked = refusal.allowed.additive_loss, refusal.requested
-    if kept.currency == asked.currency or isinstance(refusal.allowed, Approx):
-        return ""
-    takes = f"{loss_text(asked)} takes {loss_text(kept.restate(asked))}"
-    return f" (the budget is kept as {loss_text(kept)}, and {takes})"
+    text = f"charge must be at most what is left of {loss_text(refusal.allowed)}, got {requested} on top of {spent}"
+    budget, loss = refusal.allowed.additive_loss, refusal.requested
+    if budget.currency == loss.currency or isinstance(refusal.allowed, Approx):
+        return text
+    takes = f"{loss_text(loss)} takes {loss_text(budget.restate(loss))}"
+    return f"{text} (the budget is kept as {loss_text(budget)}, and {takes})"
 
 
 def unit_text(unit: Unit) -> str:
@@ -59,7 +62,7 @@ def unit_text(unit: Unit) -> str:
     >>> unit_text(User(1, 30))
     'one user: at most 1 event a tick, in at most 30 ticks'
     """
-    told = {
+    texts = {
         "Event": "what one report says" if unit.replace else "one event",
         "WEvent": "one event a tick, in any {w} in a row",
         "XAdjacent": "one user, however often",
@@ -67,7 +70,7 @@ def unit_text(unit: Unit) -> str:
     }
     nouns = {"w": "tick", "max_events_per_tick": "event", "max_ticks": "tick"}
     amounts = {name: plural(getattr(unit, name, 0), noun) for name, noun in nouns.items()}
-    return told.get(type(unit).__name__, str(unit)).format(**amounts)
+    return texts.get(type(unit).__name__, str(unit)).format(**amounts)
 
 
 def span_text(first: int, last: int | None) -> str:
@@ -91,8 +94,8 @@ def groups_text(groups: int, *, discovered: bool = False) -> str:
     >>> groups_text(1), groups_text(1000), groups_text(1000, discovered=True)
     ('1 group', '1,000 groups', 'at most 1,000 groups, discovered')
     """
-    told = plural(groups, "group")
-    return f"at most {told}, discovered" if discovered else told
+    text = plural(groups, "group")
+    return f"at most {text}, discovered" if discovered else text
 
 
 def plural(count: int, noun: str) -> str:

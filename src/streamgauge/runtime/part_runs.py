@@ -1,8 +1,10 @@
 """The run of one part of a release: exact sums of ticks in, estimates out.
 
-`PartRun`
-    Power sums and cell counts become the vectors of the part's statistic, by integer arithmetic. Noise is drawn only
-    inside the run of the statistic.
+`PartRun` is the protocol. The statistic of a part decides its run (`start_part`, `load_part`).
+
+`EventPartRun`
+    Power sums and cell counts become the vectors of the part's statistic, by integer arithmetic. Discovered keys are
+    counted as they are. Noise is drawn only inside the run of the statistic.
 
 `UserPartRun`
     Users are added to a noisy table that may be seized. The users of a block are read, added with noise and
@@ -20,14 +22,16 @@
     again, in any order, make the same table.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from streamgauge.localdp.collector import Collector, Frequencies
 from streamgauge.noise import Ints, Noise
+from streamgauge.noise.coerce import Bools, Floats
 from streamgauge.panprivate import TableRun
 from streamgauge.plan.measure import Tally
 from streamgauge.plan.parts import CounterPart
@@ -42,60 +46,133 @@ from streamgauge.runtime.live.open_reports import (
 )
 from streamgauge.statistics import EventRun
 from streamgauge.statistics.estimate import Columns
+from streamgauge.statistics.keys.ranking import Ranking
+from streamgauge.statistics.local_frequency import LocalFrequency
+from streamgauge.statistics.user_table import UserTableStatistic
 
 CONFIDENCE = 0.95
+MAX_PENDING_TICKS = 256  # of a running window, before its table is written again
+TICK_STRUCT = Struct("<Q")
+TABLE_SUFFIX, ROWS_INFIX = "/table", "/rows/"
+StateParts = dict[str, bytes | None]  # None for a removed part
 
 
-class PartRun:
-    """The run of one part."""
+@dataclass(frozen=True)
+class KeyColumns:
+    """Columns of discovered keys, of some ticks. Rows are padded to the longest."""
+
+    keys: Sequence[Sequence[str]]  # of each tick
+    value: Floats
+    stddev: Floats
+    low: Floats
+    high: Floats
+    reliable: Bools
+
+    @classmethod
+    def from_rankings(cls, rankings: Sequence[Ranking]) -> "KeyColumns":
+        keys = [[str(key) for key in ranking.keys[0]] for ranking in rankings]
+        value, stddev, low, high = np.full((4, len(keys), max(map(len, keys))), np.nan)
+        for row, ranking in enumerate(rankings):
+            size = len(keys[row])
+            value[row, :size], stddev[row] = ranking.counts[0], ranking.stddev
+            ((low[row, :size], high[row, :size]),) = ranking.interval()
+        return cls(keys, value, stddev, low, high, np.ones(value.shape, np.bool_))
+
+
+PartColumns = Mapping[str, Columns | KeyColumns]  # by name, with a row per tick
+
+
+class PartRun(Protocol):
+    """The run of one part of a release."""
+
+    part: CounterPart
+    run: Any  # the run with the state: `wipe`, `intrude` and `record`
+
+    @classmethod
+    def start(cls, part: CounterPart, noise: Noise | None) -> "PartRun": ...
+
+    @classmethod
+    def load(cls, part: CounterPart, name: str, state: Mapping[str, bytes], noise: Noise | None) -> "PartRun":
+        """Load the run whose state was committed under `name`."""
+        ...
+
+    @property
+    def tick(self) -> int:
+        """Number of released ticks."""
+        ...
+
+    def save_state(self, name: str) -> StateParts:
+        """Return the parts of the state that changed since the last commit."""
+        ...
+
+    def list_parts(self, name: str) -> list[str]:
+        """Return the names of all parts of the state."""
+        ...
+
+    def add_partial(self, tally: Tally) -> None:
+        """Add a part of the open tick, with pan_private = true."""
+        ...
+
+    def rerandomize(self) -> None:
+        """Replace open registers after a run whose memory may have been read."""
+        ...
+
+    def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
+        """Return the estimates of `count` ticks from `first`."""
+        ...
+
+
+class EventPartRun:
+    """The run of a statistic of events."""
 
     def __init__(self, part: CounterPart, run: EventRun[Any]) -> None:
         self.part, self.run = part, run
 
     @classmethod
-    def start(cls, part: CounterPart, noise: Noise | None) -> "PartRun":
+    def start(cls, part: CounterPart, noise: Noise | None) -> "EventPartRun":
         return cls(part, part.statistic.start(part.width, noise))
 
     @classmethod
-    def load(cls, part: CounterPart, saved: bytes, noise: Noise | None) -> "PartRun":
-        return cls(part, part.statistic.load(saved, noise))
+    def load(cls, part: CounterPart, name: str, state: Mapping[str, bytes], noise: Noise | None) -> "EventPartRun":
+        return cls(part, part.statistic.load(state[name], noise))
 
     @property
     def tick(self) -> int:
-        """Number of released ticks."""
         return self.run.tick
 
-    def save(self) -> bytes:
-        return self.run.save()
+    def save_state(self, name: str) -> StateParts:
+        return {name: self.run.save()}
 
-    def estimate_ticks(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
-        """Return the estimates of `count` ticks from `first`.
-
-        By column name, with a row per tick.
-        """
-        rows = tally.ticks - first
-        inside = (rows >= 0) & (rows < count)
-        mine, rows = tally.select(inside), rows[inside]
-        if self.part.statistic.HAS_MEMORY:
-            release = self._step_events(mine, rows, count)
-        else:
-            release = self.run.feed_totals(self._vectors(mine, rows, count))
-        told: dict[str, Columns] = release.columns(CONFIDENCE)
-        return told
+    def list_parts(self, name: str) -> list[str]:
+        return [name]
 
     def add_partial(self, tally: Tally) -> None:
         """Add a part of the open tick to registers that already have noise."""
-        self.run.add_partial(self._vectors(tally, np.zeros(len(tally.ticks), np.int64), 1)[0])
+        self.run.add_partial(self.build_vectors(tally, np.zeros(len(tally.ticks), np.int64), 1)[0])
 
     def rerandomize(self) -> None:
         """Replace the open registers by released values and fresh draws."""
         self.run.rerandomize()
 
-    def _vectors(self, tally: Tally, rows: Ints, count: int) -> Ints:
+    def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
+        rows = tally.ticks - first
+        inside = (rows >= 0) & (rows < count)
+        mine, rows = tally.select(inside), rows[inside]
+        if self.part.measure.key is not None:
+            return {"value": KeyColumns.from_rankings(self._step_keys(mine, rows, count))}
+        if self.part.statistic.HAS_MEMORY:
+            release = self._step_events(mine, rows, count)
+        else:
+            release = self.run.feed_totals(self.build_vectors(mine, rows, count))
+        columns: PartColumns = release.columns(CONFIDENCE)
+        return columns
+
+    def build_vectors(self, tally: Tally, rows: Ints, count: int) -> Ints:
         """Return an array of (ticks, channels, width)."""
         statistic, width = self.part.statistic, self.part.width
-        if self.part.is_code_count:
-            return self._count_codes(tally, rows, count)
+        if self.part.is_code_count:  # the distinct codes of each group
+            found = np.unique(np.stack([rows * width + tally.groups, tally.cells]), axis=1)
+            return np.bincount(found[0], minlength=count * width).reshape(count, 1, width)
         if self.part.measure.cell is not None:
             return statistic.vectors_from_cells(tally.cells, tally.groups, tally.sums[0], width, rows, count)
         sums = np.zeros((len(tally.sums), count * width), np.int64)
@@ -106,50 +183,51 @@ class PartRun:
         channels = statistic.vectors_from_power_sums(n, *powers)
         return np.ascontiguousarray(np.moveaxis(channels.reshape(-1, count, width), 0, 1))
 
-    def _count_codes(self, tally: Tally, rows: Ints, count: int) -> Ints:
-        """Return the number of distinct codes of each group at each tick."""
-        width = self.part.width
-        found = np.unique(np.stack([rows * width + tally.groups, tally.cells]), axis=1)
-        numbers = np.bincount(found[0], minlength=count * width)
-        return numbers.reshape(count, 1, width)
-
     def _step_events(self, tally: Tally, rows: Ints, count: int) -> Any:
         """Step tick by tick, if a tick depends on the memory of earlier ones."""
         releases = []
         for row in range(count):
-            of = rows == row
-            releases.append(self.run.step(users=tally.cells[of], groups=tally.groups[of]))
+            mine = rows == row
+            releases.append(self.run.step(users=tally.cells[mine], groups=tally.groups[mine]))
         return self.part.statistic.join_releases(releases)
 
-
-USER_CONFIDENCE = 0.95
+    def _step_keys(self, tally: Tally, rows: Ints, count: int) -> list[Ranking]:
+        """Step tick by tick over discovered keys. A key may occur in several rows."""
+        keys = np.array([*tally.keys, None], object)
+        ticks = [rows == row for row in range(count)]
+        return [self.run.step_keys(keys[tally.groups[mine]], tally.sums[0][mine]) for mine in ticks]
 
 
 class UserPartRun:
-    """The run of one part over a table of users. Same methods as `PartRun`."""
+    """The run of a statistic over a table of users."""
 
     def __init__(self, part: CounterPart, run: TableRun[Any, Any]) -> None:
         self.part, self.run = part, run
 
     @classmethod
     def start(cls, part: CounterPart, noise: Noise | None) -> "UserPartRun":
-        return cls(part, find_table_mechanism(part).start(noise))
+        table: Any = part.statistic.counter
+        return cls(part, table.start(noise))
 
     @classmethod
-    def load(cls, part: CounterPart, saved: bytes, noise: Noise | None) -> "UserPartRun":
-        return cls(part, find_table_mechanism(part).load(saved, noise))
+    def load(cls, part: CounterPart, name: str, state: Mapping[str, bytes], noise: Noise | None) -> "UserPartRun":
+        table: Any = part.statistic.counter
+        return cls(part, table.load(state[name], noise))
 
     @property
     def tick(self) -> int:
         """Number of released ticks; each has one estimate."""
         return self.run.releases
 
-    def save(self) -> bytes:
-        return self.run.save()
+    def save_state(self, name: str) -> StateParts:
+        return {name: self.run.save()}
+
+    def list_parts(self, name: str) -> list[str]:
+        return [name]
 
     def add_partial(self, tally: Tally) -> None:
-        """Add the users of a part of the open tick."""
-        self.run.add(appearances(tally))
+        """Add the users of a part of the open tick, once per appearance."""
+        self.run.add(np.repeat(tally.cells, tally.sums[0]))
 
     def rerandomize(self) -> None:
         """Do nothing: a table stays as committed.
@@ -161,68 +239,48 @@ class UserPartRun:
         change of one entry (`panprivate.mechanism`).
         """
 
-    def estimate_ticks(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
-        """Return the estimates of `count` ticks from `first`."""
+    def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
         table: Any = self.part.statistic
-        told: dict[str, Columns] = table.build_columns(list(self._estimates(tally, first, count)), USER_CONFIDENCE)
-        return told
-
-    def _estimates(self, tally: Tally, first: int, count: int) -> Iterator[Any]:
+        estimates = []
         for tick in range(first, first + count):
             self.add_partial(tally.select_tick(tick))
-            yield self.run.estimate()
-
-
-def find_table_mechanism(part: CounterPart) -> Any:
-    """Return the mechanism of a table of users, whose claim is that of the part."""
-    return part.statistic.counter
-
-
-def appearances(tally: Tally) -> Ints:
-    """Return the code of each user, once per appearance."""
-    return np.repeat(tally.cells, tally.sums[0])
-
-
-LOCAL_CONFIDENCE = 0.95
-MAX_PENDING_TICKS = 256  # of a running window, before its table is written again
-TICK_STRUCT = Struct("<Q")
-TABLE_SUFFIX, ROWS_INFIX = "/table", "/rows/"
+            estimates.append(self.run.estimate())
+        columns: PartColumns = table.build_columns(estimates, CONFIDENCE)
+        return columns
 
 
 class LocalPartRun:
-    """The run of one part over reports of devices. Same methods as `PartRun`."""
-
-    run: Any  # a collector; it has no secret state
+    """The run of a statistic over reports of devices. It has no secret state."""
 
     def __init__(self, part: CounterPart, collector: Collector, tick: int = 0) -> None:
-        self.part, self.run, self.tick = part, collector, tick
-        table: Any = part.statistic
-        self.window_ticks: int | None = table.ticks
+        self.part, self.tick = part, tick
+        self.run: Any = collector
+        self._frequency: Any = part.statistic
         self._rows: dict[int, CountedReports] = {}  # noisy: in the window, not in the written table
         self._stored_names: dict[int, list[str]] = {}  # names in the store, by tick
         self._last_estimate: Frequencies | None = None  # None after a change
 
     @classmethod
     def start(cls, part: CounterPart, noise: Noise | None) -> "LocalPartRun":
-        return cls(part, find_local_mechanism(part).build_collector())
+        mechanism: Any = part.statistic.counter
+        return cls(part, mechanism.build_collector())
 
     @classmethod
-    def restore(cls, part: CounterPart, name: str, state: Mapping[str, bytes]) -> "LocalPartRun":
-        """Restore the run whose parts were committed under `name`."""
-        claim, table = find_local_mechanism(part), state.get(name + TABLE_SUFFIX)
-        collector = claim.build_collector() if table is None else claim.load(table)
+    def load(cls, part: CounterPart, name: str, state: Mapping[str, bytes], noise: Noise | None) -> "LocalPartRun":
+        mechanism: Any = part.statistic.counter
+        table = state.get(name + TABLE_SUFFIX)
+        collector = mechanism.build_collector() if table is None else mechanism.load(table)
         run = cls(part, collector, *TICK_STRUCT.unpack(state[name]))
         found = {key: decode_part(data) for key, data in state.items() if key.startswith(name + ROWS_INFIX)}
         run._rows = merge_parts(found.values())
-        run._stored_names = {tick: [key for key, part in found.items() if tick in part] for tick in run._rows}
+        run._stored_names = {tick: [key for key, rows in found.items() if tick in rows] for tick in run._rows}
         for counted in run._rows.values():
             run._add(counted)
         return run
 
-    def save_changes(self, name: str) -> dict[str, bytes | None]:
-        """Return the parts that changed since the last commit; None for removed ones."""
-        parts: dict[str, bytes | None] = {name: TICK_STRUCT.pack(self.tick)}
-        if self.window_ticks is None and self._should_write_table:
+    def save_state(self, name: str) -> StateParts:
+        parts: StateParts = {name: TICK_STRUCT.pack(self.tick)}
+        if self._frequency.ticks is None and self.is_table_due:
             parts[name + TABLE_SUFFIX] = self.run.save()
             self._rows = {}
         for tick in [tick for tick in self._stored_names if tick not in self._rows]:
@@ -233,52 +291,13 @@ class LocalPartRun:
             parts |= dict(zip(self._stored_names[tick], new, strict=True))
         return parts
 
-    def list_stored_parts(self, name: str) -> list[str]:
-        """Return the names of the stored parts under `name`."""
-        return [
-            name,
-            name + TABLE_SUFFIX,
-            *(each for tick in sorted(self._stored_names) for each in self._stored_names[tick]),
-        ]
+    def list_parts(self, name: str) -> list[str]:
+        rows = [each for tick in sorted(self._stored_names) for each in self._stored_names[tick]]
+        return [name, name + TABLE_SUFFIX, *rows]
 
     @property
-    def _should_write_table(self) -> bool:
-        table: Any = self.part.statistic
-        return count_bytes(self._rows) >= table.table_bytes or len(self._rows) >= MAX_PENDING_TICKS
-
-    def estimate_ticks(self, tally: Tally, first: int, count: int) -> dict[str, Columns]:
-        """Return the estimates of `count` ticks from `first`."""
-        table: Any = self.part.statistic
-        told: dict[str, Columns] = table.build_columns(list(self._estimates(tally, first, count)), LOCAL_CONFIDENCE)
-        return told
-
-    def _estimates(self, tally: Tally, first: int, count: int) -> Iterator[Frequencies]:
-        table: Any = self.part.statistic
-        for tick in range(first, first + count):
-            mine = tally.select_tick(tick)
-            self._add_tick(None if mine.reports is None else CountedReports.from_rows(mine.reports, mine.sums[0]))
-            if self._last_estimate is None:
-                self._last_estimate = self.run.estimate(table.items, table.copies)
-            yield self._last_estimate
-            self._drop_expired()
-
-    def _add_tick(self, counted: CountedReports | None) -> None:
-        self.tick += 1
-        if counted:
-            self._rows[self.tick] = counted
-            self._add(counted)
-
-    def _drop_expired(self) -> None:
-        """Remove the reports that are in no later window."""
-        if self.window_ticks is not None and (gone := self._rows.pop(self.tick - self.window_ticks + 1, None)):
-            for reports in gone.reports():
-                self.run.remove(reports)
-            self._last_estimate = None
-
-    def _add(self, counted: CountedReports) -> None:
-        for reports in counted.reports():
-            self.run.add(reports)
-        self._last_estimate = None
+    def is_table_due(self) -> bool:
+        return count_bytes(self._rows) >= self._frequency.table_bytes or len(self._rows) >= MAX_PENDING_TICKS
 
     def add_partial(self, tally: Tally) -> None:
         """Reject the call: `OpenReports` stores open ticks of reports, which are private."""
@@ -287,7 +306,40 @@ class LocalPartRun:
     def rerandomize(self) -> None:
         """Do nothing: there are no draws here."""
 
+    def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
+        estimates = [self._estimate_tick(tally.select_tick(tick)) for tick in range(first, first + count)]
+        columns: PartColumns = self._frequency.build_columns(estimates, CONFIDENCE)
+        return columns
 
-def find_local_mechanism(part: CounterPart) -> Any:
-    """Return the mechanism that the devices apply."""
-    return part.statistic.counter
+    def _estimate_tick(self, tally: Tally) -> Frequencies:
+        """Add the reports of the next tick, estimate, and remove those in no later window."""
+        self.tick += 1
+        if tally.reports is not None and len(tally.reports):
+            self._rows[self.tick] = CountedReports.from_rows(tally.reports, tally.sums[0])
+            self._add(self._rows[self.tick])
+        if self._last_estimate is None:
+            self._last_estimate = self.run.estimate(self._frequency.items, self._frequency.copies)
+        estimate, ticks = self._last_estimate, self._frequency.ticks
+        if ticks is not None and (expired := self._rows.pop(self.tick - ticks + 1, None)):
+            for reports in expired.reports():
+                self.run.remove(reports)
+            self._last_estimate = None
+        return estimate
+
+    def _add(self, counted: CountedReports) -> None:
+        for reports in counted.reports():
+            self.run.add(reports)
+        self._last_estimate = None
+
+
+RUN_TYPES: Mapping[type, type[PartRun]] = {UserTableStatistic: UserPartRun, LocalFrequency: LocalPartRun}
+
+
+def start_part(part: CounterPart, noise: Noise | None) -> PartRun:
+    """Start the run that the statistic of a part needs."""
+    return RUN_TYPES.get(type(part.statistic), EventPartRun).start(part, noise)
+
+
+def load_part(part: CounterPart, name: str, state: Mapping[str, bytes], noise: Noise | None) -> PartRun:
+    """Load the run of a part, whose state was committed under `name`."""
+    return RUN_TYPES.get(type(part.statistic), EventPartRun).load(part, name, state, noise)

@@ -113,26 +113,23 @@ class Pipeline:
 
     def ticks(self, options: "Options | None" = None, **settings: Any) -> Iterator[list[TickRelease]]:
         """Run the pipeline and yield the releases of each commit after they are published."""
-        from streamgauge.runtime.options import Options
-        from streamgauge.runtime.record_shares import RecordShares
+        from streamgauge.runtime.options import Options, RecordShares
 
         chosen = replace(options or Options(), **settings)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         stream = self.file.stream
         if stream.pan_private:
             freed.zero_freed_memory()
-        own = RecordShares(stream, chosen.diagnose) if self._counts_own_shares(chosen) else None
-        chosen = chosen if own is None else replace(chosen, shares=own)
+        own = None
+        if chosen.shares is None and not stream.pan_private:  # this run counts the shares of records itself
+            own = RecordShares(stream, chosen.diagnose)
+            chosen = replace(chosen, shares=own)
         try:
             with suppress(StopRequestedError):
                 yield from self._ticks(chosen)
         finally:
             if own is not None:
                 own.report()
-
-    def _counts_own_shares(self, options: "Options") -> bool:
-        """Return whether this run counts the shares of records itself."""
-        return options.shares is None and not self.file.stream.pan_private
 
     def _ticks(self, options: "Options") -> Iterator[list[TickRelease]]:
         from streamgauge.runtime.file_run import run_files, run_input, wait_for_header

@@ -1,5 +1,8 @@
 """Releases and charges, read from the store without its key and during a run."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.release import Releases, TickRelease
 from streamgauge.runtime.ledger.log import LedgerLog
@@ -7,20 +10,27 @@ from streamgauge.runtime.publisher import build_schemas
 from streamgauge.runtime.session import OPENED_MARK
 from streamgauge.store.drivers import open_reader
 from streamgauge.store.errors import StoreNotFoundError
-from streamgauge.store.store import LedgerEntry
+from streamgauge.store.reader import LedgerEntry, StoreReader
+
+T = TypeVar("T")
 
 
 class UnknownReleaseError(ValueError):
     """A name without published releases."""
 
 
-def read_ledger_entries(file: PipelineFile) -> tuple[LedgerEntry, ...]:
-    """Return all ledger entries; none if the pipeline never ran."""
+def _read(file: PipelineFile, read: Callable[[StoreReader], T], default: T) -> T:
+    """Return a value from the store, or the default if the pipeline never ran."""
     try:
         with open_reader(file) as reader:
-            return reader.ledger_entries()
+            return read(reader)
     except StoreNotFoundError:
-        return ()
+        return default
+
+
+def read_ledger_entries(file: PipelineFile) -> tuple[LedgerEntry, ...]:
+    """Return all ledger entries; none if the pipeline never ran."""
+    return _read(file, lambda reader: reader.ledger_entries(), ())
 
 
 def read_opened_tick(file: PipelineFile) -> int:
@@ -28,20 +38,12 @@ def read_opened_tick(file: PipelineFile) -> int:
 
     0 before the first run.
     """
-    try:
-        with open_reader(file) as reader:
-            return max(reader.tick, int(reader.marks().get(OPENED_MARK, b"0")))
-    except StoreNotFoundError:
-        return 0
+    return _read(file, lambda reader: max(reader.tick, int(reader.marks().get(OPENED_MARK, b"0"))), 0)
 
 
 def read_tick(file: PipelineFile) -> int:
     """Return the last committed tick, 0 before the first."""
-    try:
-        with open_reader(file) as reader:
-            return reader.tick
-    except StoreNotFoundError:
-        return 0
+    return _read(file, lambda reader: reader.tick, 0)
 
 
 def read_last_released(file: PipelineFile, name: str) -> int:
@@ -63,14 +65,10 @@ def read_releases(
     """
     with open_reader(file) as reader:
         shapes = build_schemas(reader.ledger_entries(), contributions)
-        shape = shapes[choose_release(tuple(shapes), name)]
+        if name is None and len(shapes) == 1:
+            (name,) = shapes
+        if name is None or name not in shapes:
+            raise UnknownReleaseError(f"release must be one of {', '.join(shapes) or 'none so far'}, got {name}")
+        shape = shapes[name]
         rows = reader.releases(shape.release, first, last)
         return Releases.from_releases(shape, [TickRelease.unpack(shape, payload) for _, payload in rows])
-
-
-def choose_release(names: tuple[str, ...], name: str | None) -> str:
-    if name is None and len(names) == 1:
-        return names[0]
-    if name not in names:
-        raise UnknownReleaseError(f"release must be one of {', '.join(names) or 'none so far'}, got {name}")
-    return str(name)

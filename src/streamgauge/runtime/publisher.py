@@ -18,7 +18,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from streamgauge.config.settings import PipelineFile, SinkSettings
 from streamgauge.interfaces import Sink, StepHook, ignore_step
@@ -73,11 +72,8 @@ class SinkCursor:
 
         Its stamps begin with commit `number`.
         """
-        return (
-            {self.position_mark: b"", self.commit_mark: encode_written_commits({FIRST_STAMP_KEY: number})}
-            if self.needs_rewrite
-            else {}
-        )
+        marks = {self.position_mark: b"", self.commit_mark: encode_written_commits({FIRST_STAMP_KEY: number})}
+        return marks if self.needs_rewrite else {}
 
 
 @dataclass
@@ -106,9 +102,8 @@ class Publisher:
         """
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("releases_packed")
-        noted = {**(marks or {}), **self._build_reset_marks()}
-        history: dict[str, Any] = {"tick": tick, "released": rows, "acts": acts, "entered": entered}
-        self.store.commit(**history, state=state or {}, marks=noted)
+        all_marks = {**(marks or {}), **self._build_reset_marks()}
+        self.store.commit(tick=tick, released=rows, acts=acts, entered=entered, state=state or {}, marks=all_marks)
         self.step("store_committed")
         if released or acts or entered:
             self.rollback_guard.write(self.store.trace, collect_charges(self.store.chained_entries()) if acts else None)
@@ -148,12 +143,12 @@ class Publisher:
 
     def _reset_sinks(self) -> None:
         """Reset the sinks that are rewritten. Their content stays until the first write."""
-        anew = [outlet for outlet in self.sink_cursors if outlet.needs_rewrite]
-        if anew:
-            self.store.mark(self._build_reset_marks())
-        for outlet in anew:
-            outlet.sink.resume(None)
-            outlet.needs_rewrite = False
+        if marks := self._build_reset_marks():
+            self.store.mark(marks)
+        for cursor in self.sink_cursors:
+            if cursor.needs_rewrite:
+                cursor.sink.resume(None)
+                cursor.needs_rewrite = False
 
     def catch_up(self) -> None:
         """Publish committed releases that are in no sink yet, commit by commit.

@@ -12,11 +12,10 @@ Privacy
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from streamgauge.config.settings import PipelineFile
-from streamgauge.engines import open_engine
-from streamgauge.interfaces import BatchSource, Engine, Range
+from streamgauge.interfaces import BatchSource, Engine, Range, open_engine
 from streamgauge.plan.measure import Measure
 from streamgauge.records.blocks import Block, DroppedRecord
 
@@ -72,7 +71,4 @@ class Quarantine:
         return found
 
     def _add(self, dropped: Iterable[DroppedRecord]) -> None:
-        for each in dropped:
-            if len(self.records) >= MAX_RECORDS:
-                return
-            self.records.append(each)
+        self.records += islice(dropped, max(0, MAX_RECORDS - len(self.records)))

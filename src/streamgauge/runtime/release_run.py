@@ -1,12 +1,14 @@
 """The run of one release: its parts, its alerts and its published columns.
 
+`Batches` has the runs of several releases, whose ticks are committed together.
+
 Shared scan
     Parts with equal filters and groups differ only in the values that they sum. They share one aggregation, and each
     selects its own rows of the answer (`Scan`). Releases share none. So a release can be added or ended without a
     change in the stored open ticks of the others.
 
 Discovered groups
-    The places of a tick are the groups that it publishes (`DiscoveredRun`):
+    The places of a tick are the groups that it publishes (`KeyColumns`):
 
     tick 3    tea 312, coffee 204          tick 4    coffee 371, tea 330, milk 190
 
@@ -25,25 +27,25 @@ Privacy
     (`drop_finished_runs`). Dropped state is overwritten (`forget`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamgauge.config.stream import describe_contributions
+from streamgauge.interfaces import Engine, open_engine
 from streamgauge.noise import Noise
 from streamgauge.plan.alerts import AlertColumn
-from streamgauge.plan.measure import Measure, Tally
+from streamgauge.plan.measure import Measure, Pass, Tally, find_value_rows
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan, build_schema
 from streamgauge.releases.release import TickRelease
-from streamgauge.runtime.part_runs import LocalPartRun, PartRun, UserPartRun
-from streamgauge.statistics.estimate import Columns
-from streamgauge.statistics.keys.ranking import Ranking
-from streamgauge.statistics.local_frequency import LocalFrequency
-from streamgauge.statistics.user_table import UserTableStatistic
+from streamgauge.runtime.options import Progress
+from streamgauge.runtime.part_runs import KeyColumns, PartColumns, PartRun, load_part, start_part
+
+if TYPE_CHECKING:
+    from streamgauge.runtime.session import RunSession
 
 
 class AlertMonitors:
@@ -70,8 +72,8 @@ class AlertMonitors:
     def save_state(self) -> dict[str, bytes]:
         """Return the state, which is made of released numbers only."""
         pairs = zip(self.monitors, self.last_unreliable_ticks, strict=True)
-        kept = [watch.tail.astype("<f8").tobytes() + last.astype("<i8").tobytes() for watch, last in pairs]
-        return dict(zip(self._part_names, kept, strict=True))
+        saved = [watch.tail.astype("<f8").tobytes() + last.astype("<i8").tobytes() for watch, last in pairs]
+        return dict(zip(self._part_names, saved, strict=True))
 
     def fill_alerts(self, fields: Mapping[str, Any]) -> None:
         """Fill in the alerts of the next ticks, in arrays of (ticks, measures, places)."""
@@ -92,19 +94,11 @@ class AlertMonitors:
 
 
 @dataclass(frozen=True)
-class PartRows:
-    """Index of the answer and of its rows that belong to a part."""
-
-    measure: int
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Scan:
     """The measures that the engine computes, and the rows of each part."""
 
     measures: tuple[Measure, ...]
-    part_rows: tuple[PartRows, ...]
+    part_rows: tuple[tuple[int, list[int]], ...]  # of each part: index of its answer, and its rows there
 
     @classmethod
     def from_measures(cls, measures: Sequence[Measure]) -> "Scan":
@@ -115,44 +109,25 @@ class Scan:
             values = tuple(dict.fromkeys([*known.values, *measure.values]))
             merged[frame] = replace(known, values=values, columns=known.columns | measure.columns)
         frames = list(merged)
-        shares = []
+        part_rows = []
         for measure in measures:
             frame = replace(measure, values=(), columns=frozenset())
-            shares.append(PartRows(frames.index(frame), find_rows(measure, merged[frame])))
-        return cls(tuple(merged.values()), tuple(shares))
+            rows = [1 + row for row in find_value_rows(measure.values, merged[frame].values)]
+            part_rows.append((frames.index(frame), [0, *rows]))
+        return cls(tuple(merged.values()), tuple(part_rows))
 
     def tallies(self, answers: Sequence[Tally]) -> list[Tally]:
         """Return the answer for each part."""
-        return [
-            replace(answers[share.measure], sums=answers[share.measure].sums[list(share.rows)])
-            for share in self.part_rows
-        ]
+        return [replace(answers[at], sums=answers[at].sums[rows]) for at, rows in self.part_rows]
 
 
-def find_rows(measure: Measure, merged: Measure) -> tuple[int, ...]:
-    """Return the rows of a measure in a merged measure that has more values."""
-    begins, begin = {}, 1
-    for value in merged.values:
-        begins[value] = begin
-        begin += 1 + value.power
-    rows = [0]
-    for value in measure.values:
-        rows += range(begins[value], begins[value] + 1 + value.power)
-    return tuple(rows)
-
-
-AnyPartRun = PartRun | UserPartRun | LocalPartRun
-PART_RUN_TYPES: Mapping[type, type[PartRun] | type[UserPartRun] | type[LocalPartRun]] = {
-    UserTableStatistic: UserPartRun,
-    LocalFrequency: LocalPartRun,
-}
 ESTIMATE_FIELDS = ("value", "stddev", "low", "high")
 
 
 class ReleaseRun:
     """The runs of the parts of a release, from its first tick on."""
 
-    def __init__(self, plan: ReleasePlan, name: str, first: int, runs: Sequence[AnyPartRun]) -> None:
+    def __init__(self, plan: ReleasePlan, name: str, first: int, runs: Sequence[PartRun]) -> None:
         self.plan, self.name, self.first, self.runs = plan, name, first, runs
         self.end_tick: int | None = None  # last tick of an ended release that still runs
         self.released_ticks = 0  # number of ticks when its runs were dropped
@@ -164,14 +139,13 @@ class ReleaseRun:
 
     @classmethod
     def start(cls, plan: ReleasePlan, name: str, first: int, noise: Noise | None) -> "ReleaseRun":
-        return cls(plan, name, first, [find_run_type(part).start(part, noise) for part in plan.parts])
+        return cls(plan, name, first, [start_part(part, noise) for part in plan.parts])
 
     @classmethod
     def load(
         cls, plan: ReleasePlan, name: str, first: int, state: Mapping[str, bytes], noise: Noise | None
     ) -> "ReleaseRun":
-        parts = enumerate(plan.parts)
-        runs = [_load_part(part, state_name(name, place), state, noise) for place, part in parts]
+        runs = [load_part(part, state_name(name, at), state, noise) for at, part in enumerate(plan.parts)]
         run = cls(plan, name, first, runs)
         if run.alert_monitors is not None:
             run.alert_monitors.load(state, runs[0].tick)
@@ -200,21 +174,20 @@ class ReleaseRun:
         alerts = {} if self.alert_monitors is None else self.alert_monitors.save_state()
         names = [state_name(self.name, place) for place in range(len(self.plan.parts))]
         if self.is_finished and (self.end_tick is not None or self.plan.stream.pan_private):
-            stored = [
-                each for run, name in zip(self.runs, names, strict=False) for each in _list_stored_parts(run, name)
-            ]
+            pairs = zip(self.runs, names, strict=False)  # its runs may be dropped already
+            stored = [each for run, name in pairs for each in run.list_parts(name)]
             return dict.fromkeys([*names, *stored, *alerts])
         saved: dict[str, bytes | None] = {}
         for run, name in zip(self.runs, names, strict=True):
-            saved |= _save_part(run, name)
+            saved |= run.save_state(name)
         return saved | alerts
 
     def drop_finished_runs(self) -> None:
         """Drop the part runs if the release is finished."""
         if self.is_finished:
-            taken = self.next_tick - self.first
+            self.released_ticks = self.next_tick - self.first
             self.forget()
-            self.released_ticks, self.runs = taken, ()
+            self.runs = ()
 
     def forget(self) -> None:
         """Overwrite the state of its runs if memory can be seized. None of them continues."""
@@ -239,51 +212,30 @@ class ReleaseRun:
         `answers` has the exact sums, one for each measure of the scan.
         """
         first, tallies = self.next_tick, self.scan.tallies(answers)
-        told = [run.estimate_ticks(tally, first, count) for run, tally in zip(self.runs, tallies, strict=True)]
-        shape = self.schema
-        blank = (count, len(shape.measures), len(shape.groups))
+        found = [run.estimate_ticks(tally, first, count) for run, tally in zip(self.runs, tallies, strict=True)]
+        keys = [column.keys for column in found[0].values() if isinstance(column, KeyColumns)]
+        schemas = [self.schema.with_groups(each) for each in keys[0]] if keys else [self.schema] * count
+        blank = (count, len(self.schema.measures), max(len(schema.groups) for schema in schemas))
         fields: dict[str, Any] = {name: np.full(blank, np.nan) for name in ESTIMATE_FIELDS}
         fields["reliable"] = np.zeros(blank, np.bool_)
-        for run, columns in zip(self.runs, told, strict=True):
-            self._fill_fields(fields, run, columns)
+        for run, columns in zip(self.runs, found, strict=True):
+            self._fill_fields(fields, run.part, columns)
         if self.alert_monitors is not None:
             self.alert_monitors.fill_alerts(fields)
         begins = self.plan.stream.tick_start
-        return [
-            TickRelease(
-                shape, tick, begins(tick), begins(tick + 1), **{name: array[row] for name, array in fields.items()}
-            )
-            for row, tick in enumerate(range(first, first + count))
-        ]
+        releases = []
+        for row, (schema, tick) in enumerate(zip(schemas, range(first, first + count), strict=True)):
+            own = {name: array[row][:, : len(schema.groups)] for name, array in fields.items()}
+            releases.append(TickRelease(schema, tick, begins(tick), begins(tick + 1), **own))
+        return releases
 
-    def _fill_fields(self, fields: dict[str, Any], run: AnyPartRun, columns: Mapping[str, Columns]) -> None:
-        begin = self.offsets[run.part.level]
-        for output in run.part.outputs:
+    def _fill_fields(self, fields: dict[str, Any], part: CounterPart, columns: PartColumns) -> None:
+        begin = self.offsets[part.level]
+        for output in part.outputs:
             column = columns[output.column]
             end = begin + column.value.shape[1]  # of this level, or of all following levels
             for name, array in fields.items():
                 array[:, output.aggregate, begin:end] = getattr(column, name)
-
-
-def find_run_type(part: CounterPart) -> type[PartRun] | type[UserPartRun] | type[LocalPartRun]:
-    return PART_RUN_TYPES.get(type(part.statistic), PartRun)
-
-
-def _load_part(part: CounterPart, name: str, state: Mapping[str, bytes], noise: Noise | None) -> AnyPartRun:
-    kind = find_run_type(part)
-    if issubclass(kind, LocalPartRun):
-        return kind.restore(part, name, state)
-    return kind.load(part, state[name], noise)
-
-
-def _save_part(run: AnyPartRun, name: str) -> dict[str, bytes | None]:
-    """Return the changes of a run of reports, and the whole state of any other."""
-    return run.save_changes(name) if isinstance(run, LocalPartRun) else {name: run.save()}
-
-
-def _list_stored_parts(run: AnyPartRun, name: str) -> list[str]:
-    """Return the names of its parts in the store."""
-    return run.list_stored_parts(name) if isinstance(run, LocalPartRun) else [name]
 
 
 def state_name(release: str, part: int) -> str:
@@ -296,35 +248,94 @@ def build_removals(state: Iterable[str], releases: Collection[str]) -> dict[str,
     return {name: None for name in runs if name.split("/")[1] not in releases}
 
 
-Texts = npt.NDArray[np.object_]
+@dataclass
+class Batches:
+    """The runs of some releases, and the scan that all of them need."""
+
+    session: "RunSession"
+    runs: Sequence[ReleaseRun]
+    events: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """All measures for the engine, by a name that does not depend on other releases."""
+        return {f"{run.name}/{place}": measure for run in self.runs for place, measure in enumerate(run.scan.measures)}
+
+    @property
+    def max_commit_ticks(self) -> int:
+        """Largest number of ticks in one commit."""
+        options = self.session.options
+        places = sum(part.value_count for run in self.runs for part in run.plan.parts)  # of the vectors of one tick
+        return max(1, min(options.max_batch_ticks, options.max_batch_places // max(1, places)))
+
+    def split_ticks(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield the ticks from `first` to `last` in pieces that are committed at once."""
+        size = self.max_commit_ticks
+        for begin in range(first, last + 1, size):
+            yield begin, min(last, begin + size - 1)
+
+    def report_backlog(self, tick: int, due: int) -> int | None:
+        """Report a backlog to the curator.
+
+        Returns:
+            The due tick if it needs more than one commit, otherwise None.
+        """
+        if due - tick <= self.max_commit_ticks:
+            return None
+        self.report_progress(tick, due)
+        return due
+
+    def open_engine(self) -> Engine:
+        """Open an engine that answers all measures."""
+        options, counts = self.session.options, self.session.options.shares is not None
+        measures, secret = list(self.measures.values()), self.session.secret
+        return open_engine(self.session.file, measures, secret, memory=options.memory, count_columns=counts)
+
+    def release_ticks(self, answers: Sequence[Tally], first: int, last: int) -> list[TickRelease]:
+        """Release the ticks from `first` to `last` of every release."""
+        released: list[TickRelease] = []
+        for run, own in self.split_answers(answers):
+            count = count_release_ticks(run, first, last)
+            if count > 0:
+                released += run.release_ticks(own, count)
+        return released
+
+    def add_partial(self, answers: Sequence[Tally], tick: int) -> None:
+        """Add events of an open tick to the registers of every release."""
+        for run, own in self.split_answers(answers):
+            run.add_partial(own, tick)
+
+    def split_answers(self, answers: Sequence[Tally]) -> Iterator[tuple[ReleaseRun, Sequence[Tally]]]:
+        """Yield each release with its part of the engine's answers."""
+        place = 0
+        for run in self.runs:
+            yield run, answers[place : place + len(run.scan.measures)]
+            place += len(run.scan.measures)
+
+    def save_state(self) -> dict[str, bytes | None]:
+        return {name: part for run in self.runs for name, part in run.save_state().items()}
+
+    def report_progress(self, tick: int, due: int | None = None) -> None:
+        """Report the progress to the curator, with the last tick of a backlog."""
+        stream = self.session.file.stream
+        progress = Progress(tick, stream.ticks, self.events, dict(self.dropped), not stream.pan_private, due)
+        self.session.options.on_progress(progress)
+
+    def add_counts(self, answer: Pass) -> None:
+        """Add the counts of the engine, for the curator."""
+        if self.session.options.shares is not None:
+            self.session.options.shares.add(answer)
+        for rule, number in answer.counts.items():
+            if rule == "records":
+                self.events += number
+            else:
+                self.dropped[rule] = self.dropped.get(rule, 0) + number
 
 
-class DiscoveredRun(ReleaseRun):
-    """The run of one part whose keys the engine discovers and counts."""
-
-    def release_ticks(self, answers: Sequence[Tally], count: int) -> list[TickRelease]:
-        (tally,) = self.scan.tallies(answers)
-        ticks = range(self.next_tick, self.next_tick + count)
-        mine = tally.select((tally.ticks >= ticks.start) & (tally.ticks < ticks.stop))
-        keys = np.array([*mine.keys, None], object)
-        return [self._release_tick(tick, mine.select_tick(tick), keys) for tick in ticks]
-
-    def _release_tick(self, tick: int, tally: Tally, keys: Texts) -> TickRelease:
-        """Release one tick. A key may occur in several rows of it."""
-        run: Any = self.runs[0].run
-        return self._build_release(tick, run.step_keys(keys[tally.groups], tally.sums[0]))
-
-    def _build_release(self, tick: int, ranking: Ranking) -> TickRelease:
-        begins, size = self.plan.stream.tick_start, (1, len(ranking.keys[0]))
-        ((low, high),) = ranking.interval()
-        return TickRelease(
-            self.schema.with_groups([str(key) for key in ranking.keys[0]]),
-            tick,
-            begins(tick),
-            begins(tick + 1),
-            value=ranking.counts[0].reshape(size),
-            stddev=np.full(size, ranking.stddev),
-            low=low.reshape(size),
-            high=high.reshape(size),
-            reliable=np.ones(size, np.bool_),
-        )
+def count_release_ticks(run: ReleaseRun, first: int, last: int) -> int:
+    """Return how many of these ticks a release has: from its next one to its last."""
+    end = last if run.last_tick is None else min(last, run.last_tick)
+    if run.next_tick < min(first, end + 1):
+        raise ValueError(f"ticks must follow each other, got {first} where {run.next_tick} is next")
+    return end - run.next_tick + 1

@@ -68,13 +68,13 @@ class RunResources:
         with ExitStack() as undone:
             store = Store.open_writer(self.file.folder, key, create=True, steps=step, driver=find_driver(self.file))
             undone.callback(store.close)
-            outlets = []
+            cursors = []
             for each in self.file.sinks:
                 shapes = outline_schemas(self.file, store.ledger_entries(), each)
                 sink = open_sink(each, self.file.path.parent, store.identity, shapes)
                 undone.callback(sink.close)
-                outlets.append(SinkCursor(sink, each.releases))
-            publisher = Publisher(store, RollbackGuard.find(key, store), outlets, step)
+                cursors.append(SinkCursor(sink, each.releases))
+            publisher = Publisher(store, RollbackGuard.find(key, store), cursors, step)
             self._store_stack = undone.pop_all()
         return publisher
 

@@ -59,13 +59,9 @@ class Rollback:
         """Charge releases again that were, or may have been, drawn elsewhere."""
         if not self.last_drawn_tick or (new and self.lost_charges is not None):
             return []
-        entries = [ledger_log.releases[name] for name in names]
+        last, entries = self.last_drawn_tick, [ledger_log.releases[name] for name in names]
         drawn = [entry for entry in entries if entry.column is None]  # reports are drawn by devices, once
-        return [
-            ledger_log.recharge(entry.name, self.last_drawn_tick)
-            for entry in drawn
-            if entry.first <= self.last_drawn_tick
-        ]
+        return [ledger_log.recharge(entry.name, last) for entry in drawn if entry.first <= last]
 
     def enter_lost_charges(self, ledger_log: LedgerLog) -> list[LedgerEntry]:
         """Return entries for charges of lost histories that the ledger lacks.
@@ -110,12 +106,8 @@ def find_rollback(publisher: Publisher, ledger_log: LedgerLog, stream: Stream, o
     store, guard = publisher.store, publisher.rollback_guard
     sinks, recorded, others = publisher.resume(), guard.traces(), guard.other_stores()
     missing = guard.is_missing(store)
-    paid = {
-        Trace(*trace)
-        for entry in ledger_log.ledger_entries
-        if entry.kind == ROLLBACK_KIND
-        for trace in entry.body["traces"]
-    }
+    entries = [entry for entry in ledger_log.ledger_entries if entry.kind == ROLLBACK_KIND]
+    paid = {Trace(*trace) for entry in entries for trace in entry.body["traces"]}
     unknown = _list_unknown(store, [*recorded, *sinks], paid)
     replaced = [each for each in others if _has_output(each) and not any(map(each.trace.matches, paid))]
     _check_options(publisher, options, unknown, [each.trace for each in replaced], missing=missing)

@@ -27,7 +27,6 @@ from streamgauge.runtime.adhoc.releases import (
     min_last_tick,
     plan_ended_release,
 )
-from streamgauge.runtime.batches import Batches
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
@@ -35,7 +34,7 @@ from streamgauge.runtime.ledger.shares import check_share
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
 from streamgauge.runtime.publisher import Publisher, build_schemas
-from streamgauge.runtime.release_run import DiscoveredRun, ReleaseRun, build_removals
+from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals
 from streamgauge.runtime.resources import RunResources
 from streamgauge.runtime.rollback import Rollback, find_rollback
 from streamgauge.runtime.ticks import ReleaseSpans, closed_tick, newest_tick
@@ -130,8 +129,8 @@ def start_session(
     for release in (*file.releases, *(each.attributed_release for each in options.adhoc_releases)):
         plan_release(file, release)  # refuses an unanswerable query before a store is created
     with ExitStack() as stack:
-        holding = options.resources or stack.enter_context(RunResources(file))
-        run = SessionBuilder(file, options, holding, fingerprint, schemas).build()
+        resources = options.resources or stack.enter_context(RunResources(file))
+        run = options.find_class(SessionBuilder)(file, options, resources, fingerprint, schemas).build()
         stack.callback(run.close)
         yield run
 
@@ -155,8 +154,7 @@ class SessionBuilder:
         self.file = self._add_adhoc_releases(file)
         self.plans = [plan_as_charged(file, release, self.ledger_log) for release in self.file.releases]
         self.state, self.runs = self.store.state(), list[ReleaseRun]()  # no refusal in __init__ after this line
-        unread = file.stream.is_read_once
-        self.is_source_missing = self.has_changed_source or unread  # True if the charged source is gone
+        self.is_source_missing = self.has_changed_source or file.stream.is_read_once  # if the charged source is gone
         self.buildable: dict[str, bool] = {}  # by ended release: True if it can be built
         self.start_time = options.clock.now()  # time of the end commands of this start that have none of their own
 
@@ -166,21 +164,17 @@ class SessionBuilder:
 
         Built on each access: a stored one would keep this builder alive, and with it the state at the start.
         """
-        released, cut = self.store.last_released, self.options.force_end_releases
+        released, forced = self.store.last_released, self.options.force_end_releases
         return DrainingReleases(
-            released,
-            self._try_build,
-            is_source_missing=self.is_source_missing,
-            force_ended=cut,
-            buildable=self.buildable,
+            released, lambda entry: self._build_run(entry).forget(), self.is_source_missing, forced, self.buildable
         )
 
     def _add_adhoc_releases(self, file: PipelineFile) -> PipelineFile:
         """Return the file with its running and its newly requested ad hoc releases."""
-        ended, cut = self.options.end_releases, self.options.force_end_releases
-        whole = add_adhoc_releases(file, self.ledger_log, ended=(*ended, *cut))
+        ended, forced = self.options.end_releases, self.options.force_end_releases
+        whole = add_adhoc_releases(file, self.ledger_log, ended=(*ended, *forced))
         reasons = [reason for name in ended for reason in find_end_refusals(name, self.ledger_log)]
-        reasons += [reason for name in cut for reason in find_end_refusals(name, self.ledger_log, force=True)]
+        reasons += [reason for name in forced for reason in find_end_refusals(name, self.ledger_log, force=True)]
         for each in self.options.adhoc_releases:
             reasons += find_name_refusals(each.release.name, whole, self.ledger_log)
             whole = replace(whole, releases=(*whole.releases, each.attributed_release))
@@ -193,9 +187,9 @@ class SessionBuilder:
         names = {each.release.name for each in self.options.adhoc_releases}
         if names:
             plans = [plan for plan in self.plans if plan.name in names]
-            over = self.options.finished_releases
-            reasons = list(find_capacity_refusals(plans, self.file, self.ledger_log, over))
-            reasons += find_count_refusals(self.options.adhoc_releases, self.file, self.ledger_log, over)
+            limits = self.file, self.ledger_log, self.options.finished_releases
+            reasons = [*find_capacity_refusals(plans, *limits)]
+            reasons += find_count_refusals(self.options.adhoc_releases, *limits)
             if reasons:
                 raise AdHocRequestError(f"{self.file.path.name}: {'; '.join(reasons)}")
 
@@ -219,17 +213,24 @@ class SessionBuilder:
         self._check_edits(changed)
         self._check_adhoc_releases()
         drawing, charged = list(self._find_running()), set(self.ledger_log.releases)
-        lost = self._find_rollback()
-        acts = self._declare_budget(changed)
+        # a store that stayed open since it was compared with its traces has no rollback
+        compared = self.resources.has_run
+        lost = (
+            Rollback() if compared else find_rollback(self.publisher, self.ledger_log, self.file.stream, self.options)
+        )
+        is_declared = self.ledger_log.ledger is not None and not changed.budget
+        acts = [] if is_declared else [self.ledger_log.declare_budget(self.file.stream.budget)]
         acts += lost.recharge(self.ledger_log, drawing, new=False) + self._charge_releases(changed)
         new = [name for name in self.ledger_log.open_releases() if name not in charged]
         acts += lost.recharge(self.ledger_log, new, new=True) + lost.enter_lost_charges(self.ledger_log)
-        state = {**self._build_new_state(), **self._find_stale_state()}
+        state = {**self._build_new_state(), **build_removals(self.state, self._find_running())}
         self._build_runs()  # before the charge, so a release that cannot be built is never charged
         if acts or state:
             time = self._find_publish_time(self.options.clock.now())
             self.publisher.commit(acts=[replace(act, time=time) for act in acts], state=state)
-        self._log_forced_ends(acts)
+        for act in acts:  # a release that cannot run on ends at once even if no command requested it
+            if act.kind == "force_end" or (act.kind == "end" and not act.body.get("is_draining")):
+                self.options.note(f"release {act.body['release']} cannot run on, so it ends where it is")
         self._forget()
         self.state = self.store.state()
         self._write_sinks()
@@ -250,25 +251,15 @@ class SessionBuilder:
             due = closed_tick(stream, self.options.clock.now())
             Batches(session, self.runs).report_backlog(self.store.tick, due)
 
-    def _find_rollback(self) -> Rollback:
-        """Return the rollback of the store with respect to newer copies.
-
-        There is none if the store was compared before and stayed open since.
-        """
-        if self.resources.has_run:
-            return Rollback()
-        return find_rollback(self.publisher, self.ledger_log, self.file.stream, self.options)
-
     def _write_sinks(self) -> None:
         """Write missing ticks to the sinks. Ad hoc releases are never written."""
         self.publisher.schemas |= build_schemas(
             self.ledger_log.ledger_entries, describe_contributions(self.file.stream)
         )
-        asked = frozenset(
-            name for name, entry in self.ledger_log.latest_releases().items() if entry.requested_by is not None
-        )
-        for outlet in self.publisher.sink_cursors:
-            outlet.adhoc_releases = asked
+        entries = self.ledger_log.latest_releases()
+        adhoc = frozenset(name for name, entry in entries.items() if entry.requested_by is not None)
+        for cursor in self.publisher.sink_cursors:
+            cursor.adhoc_releases = adhoc
         self.publisher.catch_up()
 
     @property
@@ -306,49 +297,31 @@ class SessionBuilder:
         if reasons:
             raise RunRefusedError(f"{self.file.path.name}: {'; '.join(reasons)}")
 
-    def _declare_budget(self, changed: Edits) -> list[LedgerEntry]:
-        """Return the entry of the budget that the charges of this start must fit."""
-        if self.ledger_log.ledger is None or changed.budget:
-            return [self.ledger_log.declare_budget(self.file.stream.budget)]
-        return []
-
     def _charge_releases(self, changed: Edits) -> list[LedgerEntry]:
         """Return the ledger entries of a new or edited file.
 
         A charge that exceeds the budget leaves no trace.
         """
-        acts = self._stop_draining() + [
-            self._end_release(name) for name in sorted(changed.ended_releases, key=self.store.last_released)
-        ]
+        log, plans = self.ledger_log, {plan.name: plan for plan in self.plans}
+        ended = sorted(changed.ended_releases, key=self.store.last_released)
+        acts = self._stop_draining() + [self._end_release(name) for name in ended]
         if self.has_changed_source:
             acts += self._charge_editions(changed)
-        asked = {plan.name: plan for plan in self.plans}
-        acts += self.ledger_log.charge_columns(self.file.stream.reports)
-        acts += [
-            self.ledger_log.charge(name, asked[name], self._find_first_tick(name)) for name in changed.new_releases
-        ]
+        acts += log.charge_columns(self.file.stream.reports)
+        acts += [log.charge(name, plans[name], self._find_first_tick(name)) for name in changed.new_releases]
         for each in self.options.adhoc_releases:
             check_share(self.ledger_log, each.requested_by, each.share)
         return acts + self.ledger_log.pin(self._collect_blocks())
-
-    def _log_forced_ends(self, acts: Sequence[LedgerEntry]) -> None:
-        """Log the releases that ended at once.
-
-        A release that cannot run on ends so even if no command requested it.
-        """
-        for act in acts:
-            if act.kind == "force_end" or (act.kind == "end" and not act.body.get("is_draining")):
-                self.options.note(f"release {act.body['release']} cannot run on, so it ends where it is")
 
     def _find_running(self) -> dict[str, ChargedRelease]:
         """Return the open releases and the ended ones that still run.
 
         Releases whose last tick is published are excluded.
         """
-        asked, entries = self.draining_releases, self.ledger_log.open_releases()
-        left = {name: entry for name, entry in entries.items() if not asked.is_complete(entry)}
-        ended = asked.find_incomplete(self.ledger_log.releases).items()
-        return left | {name: entry for name, entry in ended if asked.can_drain(entry)}
+        draining, entries = self.draining_releases, self.ledger_log.open_releases()
+        left = {name: entry for name, entry in entries.items() if not draining.is_complete(entry)}
+        ended = draining.find_incomplete(self.ledger_log.releases).items()
+        return left | {name: entry for name, entry in ended if draining.can_drain(entry)}
 
     def _find_first_tick(self, name: str) -> int:
         """Return the first tick of a new release.
@@ -360,11 +333,11 @@ class SessionBuilder:
 
     def _end_release(self, name: str) -> LedgerEntry:
         """End a release at the tick that the clock gives, or at once if it cannot run on."""
-        released, entry, stream = (self.store.last_released(name), self.ledger_log.releases[name], self.file.stream)
+        released, entry, stream = self.store.last_released(name), self.ledger_log.releases[name], self.file.stream
         if not self.draining_releases.can_drain(entry):
             return self.ledger_log.end(name, min_last_tick(stream, entry, released, self.newest_tick))
-        heard = self.options.end_times.get(base_name(name)) or self._find_publish_time(self.start_time)
-        last = max(released, compute_last_tick(stream, entry, heard, released, self.newest_tick))
+        moment = self.options.end_times.get(base_name(name)) or self._find_publish_time(self.start_time)
+        last = max(released, compute_last_tick(stream, entry, moment, released, self.newest_tick))
         return self.ledger_log.end(name, last, is_draining=True)
 
     def _find_publish_time(self, moment: int) -> int:
@@ -379,34 +352,30 @@ class SessionBuilder:
 
         Their state is removed now, and they never run again.
         """
-        left = self.draining_releases.find_incomplete(self.ledger_log.releases)
-        return [
-            self.ledger_log.stop_draining(name)
-            for name, entry in left.items()
-            if not self.draining_releases.can_drain(entry)
-        ]
+        draining = self.draining_releases
+        left = draining.find_incomplete(self.ledger_log.releases).items()
+        return [self.ledger_log.stop_draining(name) for name, entry in left if not draining.can_drain(entry)]
 
     def _find_visible_time(self) -> int:
         """Return the time at which readers see a commit of now.
 
         If it does not matter, return a time before all ticks.
         """
-        departs, stream = self.options.find_publish_time, self.file.stream
-        if departs is None or stream.mode == "batch":
+        stream = self.file.stream
+        if self.options.find_publish_time is None or stream.mode == "batch":
             return stream.start - stream.allowed_earliness - stream.tick
-        return departs(self.options.clock.now())
+        return self.options.find_publish_time(self.options.clock.now())
 
     def _charge_editions(self, changed: Edits) -> list[LedgerEntry]:
         """End the releases of a changed source, and charge them again under new names.
 
         A changed source counts as another source.
         """
-        asked = {plan.name: plan for plan in self.plans}
-        acts = []
+        plans, acts = {plan.name: plan for plan in self.plans}, []
         for name in [name for name in self.ledger_log.open_releases() if base_name(name) in changed.continued_releases]:
             acts.append(self._end_release(name))
             base, _, edition = name.partition("@")
-            acts.append(self.ledger_log.charge(f"{base}@{int(edition or 1) + 1}", asked[base], self.first_new_tick))
+            acts.append(self.ledger_log.charge(f"{base}@{int(edition or 1) + 1}", plans[base], self.first_new_tick))
         return acts
 
     def _collect_blocks(self) -> dict[str, str]:
@@ -422,27 +391,16 @@ class SessionBuilder:
             fresh[FINGERPRINT_PART] = self.fingerprint
         return fresh
 
-    def _find_stale_state(self) -> dict[str, None]:
-        """Return removals of the state of releases that no longer run.
-
-        These have published all their ticks, or have ended and do not run on.
-        """
-        return build_removals(self.state, self._find_running())
-
     def _build_runs(self) -> None:
         """Build the running releases, each at its next tick."""
         for entry in self._find_running().values():
             self.runs.append(self._build_run(entry))
 
-    def _try_build(self, entry: ChargedRelease) -> None:
-        """Build a run to find out whether that is possible."""
-        self._build_run(entry).forget()
-
     def _build_run(self, entry: ChargedRelease) -> ReleaseRun:
         name, noise = entry.name, self.options.noise
         plans = {plan.name: plan for plan in self.plans}
         plan = plans.get(base_name(name)) or plan_ended_release(self.file, entry, self.ledger_log)
-        kind = ReleaseRun if plan.query.key is None else DiscoveredRun
+        kind = self.options.find_class(ReleaseRun)
         if f"run/{name}/0" in self.state:
             run = kind.load(plan, name, entry.first, self.state, noise)
         else:

@@ -71,11 +71,11 @@ class ReleaseSpan(NamedTuple):
 class ReleaseSpans(tuple[ReleaseSpan, ...]):
     """The ticks of all releases.
 
-    >>> taken = ReleaseSpans.from_tuples([(1, 4), (7, None)])
-    >>> [taken.next_tick(tick) for tick in (1, 4, 5, 9)], ReleaseSpans.from_tuples([(1, 4)]).next_tick(5)
+    >>> spans = ReleaseSpans.from_tuples([(1, 4), (7, None)])
+    >>> [spans.next_tick(tick) for tick in (1, 4, 5, 9)], ReleaseSpans.from_tuples([(1, 4)]).next_tick(5)
     ([1, 4, 7, 9], None)
-    >>> taken = ReleaseSpans.from_tuples([(1, 4, frozenset("a")), (1, None, frozenset("b"))])
-    >>> [taken.next_tick(tick, frozenset("a")) for tick in (4, 5)], taken.next_tick(5)
+    >>> spans = ReleaseSpans.from_tuples([(1, 4, frozenset("a")), (1, None, frozenset("b"))])
+    >>> [spans.next_tick(tick, frozenset("a")) for tick in (4, 5)], spans.next_tick(5)
     ([4, None], 5)
     """
 
@@ -92,5 +92,5 @@ class ReleaseSpans(tuple[ReleaseSpan, ...]):
 
         With columns, only releases that read one of them count.
         """
-        asked = [span for span in self if columns is None or span.reads(columns)]
-        return min((found for span in asked if (found := span.next_tick(tick)) is not None), default=None)
+        ticks = (span.next_tick(tick) for span in self if columns is None or span.reads(columns))
+        return min((found for found in ticks if found is not None), default=None)

@@ -36,10 +36,9 @@ from streamgauge.interfaces import StreamingSource
 from streamgauge.memory import clear_traceback
 from streamgauge.runtime.adhoc.releases import AdHocRelease, find_source_refusals
 from streamgauge.runtime.ledger.log import LedgerLog
-from streamgauge.runtime.options import Options, Progress, ignore_progress
+from streamgauge.runtime.options import Options, Progress, RecordShares, ignore_progress
 from streamgauge.runtime.pipeline import Pipeline, open_live_source
 from streamgauge.runtime.published import read_ledger_log
-from streamgauge.runtime.record_shares import RecordShares
 from streamgauge.runtime.resources import RunResources
 from streamgauge.runtime.session import RunRefusedError
 from streamgauge.runtime.ticks import ReleaseSpans, closed_tick

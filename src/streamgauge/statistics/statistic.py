@@ -165,6 +165,11 @@ class Statistic(ABC, Generic[R]):
         self.counter  # noqa: B018 - evaluated now, so that an invalid claim is rejected now
 
     @property
+    def memory_numbers(self) -> int:
+        """Maximum numbers of 8 bytes in memory for each place of a tick's vector."""
+        return int(self.counter.memory())
+
+    @property
     def channels(self) -> int:
         """Numbers of the vector for every group."""
         return 1

@@ -1,8 +1,7 @@
 """Embedded engine, on DuckDB.
 
-connection     a locked DuckDB connection
-lines          physical lines as rows
-readers        files and blocks as relations
+connection     a locked DuckDB connection, and errors without data
+readers        files, blocks and lines as relations
 rows           typed rows with tick and user
 aggregation    sums by tick, group and cell
 scan_files     scans of batch files

@@ -24,7 +24,7 @@ another. Their sums are inserted into one DuckDB table for each aggregation. The
 grown. The engine returns its content pass by pass.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
@@ -32,17 +32,32 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import double_literal
+from streamgauge.engines.duckdb.connection import DuckConnection, double_literal
 from streamgauge.engines.duckdb.rows import TICK, matched_column
 from streamgauge.localdp.report_bytes import pack_codes
-from streamgauge.plan.measure import NO_PLACE, Absences, Cell, Counts, GridValue, Measure, Tally, build_counts
+from streamgauge.plan.measure import (
+    NO_PLACE,
+    Absences,
+    Cell,
+    Counts,
+    GridValue,
+    Measure,
+    Tally,
+    build_counts,
+    find_value_rows,
+)
 from streamgauge.records.reports import decode_reports
 
 MAX_FRAMES = 16  # in one scan; DuckDB allows 63
 MAX_ROW_SUMS = 64  # sums that are updated for a row in one scan, in all frames together
 ROW_NAME = '"$row"'  # not a possible name of a declared column
 MAX_SQUARE_BASE = 3_037_000_499  # the largest number whose square is below 2^63
+
+
+def filter_sql(measure: Measure) -> str:
+    """Return SQL that is true for the events of a measure."""
+    wanted = [f"{TICK} >= 1", *(matched_column(each) for each in sorted(measure.lookups))]
+    return " AND ".join([*wanted, *([] if measure.where is None else [f"({measure.where})"])])
 
 
 @dataclass(frozen=True)
@@ -60,12 +75,8 @@ class Frame:
         digits = "0::BIGINT"
         for group in self.measure.groups:
             digits = f"({digits} * {len(group.labels)} + ({group.code})::BIGINT)"
-        wanted = [f"{TICK} >= 1", *(matched_column(each) for each in sorted(self.measure.lookups))]
-        if self.measure.where is not None:
-            wanted.append(f"({self.measure.where})")
-        if self.measure.cell is not None:
-            wanted.append(f"{cell} IS NOT NULL")
-        return f"CASE WHEN {' AND '.join(wanted)} THEN {digits} END"
+        has_cell = [f"{cell} IS NOT NULL"] if self.measure.cell is not None else []
+        return f"CASE WHEN {' AND '.join([filter_sql(self.measure), *has_cell])} THEN {digits} END"
 
     @property
     def cell(self) -> str:
@@ -107,12 +118,7 @@ class Aggregation:
 
     def rows(self, measure: Measure) -> list[str]:
         """Return the columns of the answer that form a measure's tally."""
-        begins, begin = {}, 0
-        for value in self.values:
-            begins[value] = begin
-            begin += 1 + value.power
-        found = [f"s{begins[value] + more}" for value in measure.values for more in range(1 + value.power)]
-        return ["n", *found]
+        return ["n", *(f"s{row}" for row in find_value_rows(measure.values, self.values))]
 
     def sql(self, rows: str, chosen: str) -> str:
         """Return SQL of the answer for the rows of a row source, filtered by `chosen`."""
@@ -123,12 +129,8 @@ class Aggregation:
             f"{frame.place(internal_name('d', at))} AS {internal_name('p', at)}" for at, frame in enumerate(self.frames)
         ]
         two = f"SELECT *, {', '.join(places)} FROM ({one})"
-        kept = [
-            f"CASE WHEN {internal_name('p', at)} IS NOT NULL THEN {internal_name('d', at)} END"
-            f" AS {internal_name('c', at)}"
-            for at in self._cells
-        ]
-        three = f"SELECT {', '.join(['*', *kept])} FROM ({two})"
+        counted = [f'CASE WHEN "$p{at}" IS NOT NULL THEN "$d{at}" END AS "$c{at}"' for at in self._cells]
+        three = f"SELECT {', '.join(['*', *counted])} FROM ({two})"
         return f"SELECT {', '.join(self._select_columns())} FROM ({three}) GROUP BY {self._grouping_sql()}"
 
     @property
@@ -268,10 +270,7 @@ class KeyedAggregation:
 
     def sql(self, rows: str, chosen: str) -> str:
         """Return SQL of the answer for the rows of a row source, filtered by `chosen`."""
-        wanted = [f"{TICK} >= 1", *(matched_column(each) for each in sorted(self.measure.lookups))]
-        if self.measure.where is not None:
-            wanted.append(f"({self.measure.where})")
-        key = f"CASE WHEN {' AND '.join(wanted)} THEN {self.measure.text} END"
+        key = f"CASE WHEN {filter_sql(self.measure)} THEN {self.measure.text} END"
         counted = [f"{counter} AS {internal_name('h', at)}" for at, counter in enumerate(self.counters)]
         one = f"SELECT {', '.join([f'{TICK} AS tick', f'{key} AS key', *counted])} FROM {rows} WHERE {chosen}"
         counts = build_counts_sql([internal_name("h", at) for at in range(len(self.counters))])
@@ -280,13 +279,11 @@ class KeyedAggregation:
         return f"SELECT {found} FROM ({one}) GROUP BY tick, key"
 
 
-MIN_COMPACTION_ROWS = 2**20  # tables up to this size are never compacted
-
-
 @dataclass
 class Answers:
     """Tables of sums by aggregation."""
 
+    MIN_COMPACTION_ROWS: ClassVar[int] = 2**20  # tables up to this size are never compacted
     connection: DuckConnection
     measures: Sequence[Measure]
     frames: int = MAX_FRAMES  # maximum in one query
@@ -306,20 +303,20 @@ class Answers:
 
     def halve_frames(self) -> "Answers":
         """Use more queries with half the frames each, which need less memory."""
-        return Answers(self.connection, self.measures, self.frames // 2, self.counters)
+        return replace(self, frames=self.frames // 2)
 
     def clear(self) -> None:
         """Delete all sums."""
-        for at, asked in enumerate(self.aggregations):
-            columns = ", ".join(map(" ".join, zip(asked.columns, asked.types, strict=True)))
+        for at, each in enumerate(self.aggregations):
+            columns = ", ".join(map(" ".join, zip(each.columns, each.types, strict=True)))
             self.connection.run(f"CREATE OR REPLACE TABLE answer{at} ({columns})")
         self._compacted_rows = {}
 
     def add(self, rows: str, chosen: str = "true") -> None:
         """Add up the rows of a row source, for all measures."""
-        for at, asked in enumerate(self.aggregations):
-            self.connection.run(f"INSERT INTO answer{at} {asked.sql(rows, chosen)}")
-            self._compact(at, asked)
+        for at, each in enumerate(self.aggregations):
+            self.connection.run(f"INSERT INTO answer{at} {each.sql(rows, chosen)}")
+            self._compact(at, each)
 
     def counts(self) -> Counts:
         """Return the number of records that were read, and of dropped ones by rule."""
@@ -338,26 +335,23 @@ class Answers:
 
     def tallies(self, first: int, last: int) -> list[Tally]:
         """Return the sums of some ticks, one tally for each measure."""
-        return [self._find_reader(measure)(measure, first, last) for measure in self.measures]
-
-    def _find_reader(self, measure: Measure) -> Callable[[Measure, int, int], Tally]:
-        if measure.text is None:
-            return self._read_tally
-        return self._read_keys if measure.key is not None else self._read_vectors
-
-    def _read_vectors(self, measure: Measure, first: int, last: int) -> Tally:
-        """Return the bit vectors of reports. Texts that are not reports are left out."""
-        at = self._find_keyed(measure)
-        chosen = f"FROM answer{at} WHERE tick BETWEEN {first} AND {last} AND key IS NOT NULL"
-        found = self.connection.fetch_arrays(f"SELECT tick, key, n {chosen}")
-        rows, good = decode_reports(found["key"].tolist(), _report_bytes(measure))
-        none = np.zeros(len(rows), np.int64)
-        return Tally(found["tick"], none, none, found["n"][None], reports=rows).select(good)
+        return [
+            self._read_tally(measure, first, last) if measure.text is None else self._read_keys(measure, first, last)
+            for measure in self.measures
+        ]
 
     def _read_keys(self, measure: Measure, first: int, last: int) -> Tally:
-        """Return the counts of keys. A place is the rank of a key in these ticks."""
-        at = self._find_keyed(measure)
+        """Return the counts of keys, or the bit vectors of reports.
+
+        A place is the rank of a key in these ticks. Texts that are not reports are left out.
+        """
+        at = next(at for at, each in enumerate(self.aggregations) if getattr(each, "measure", None) == measure)
         chosen = f"FROM answer{at} WHERE tick BETWEEN {first} AND {last} AND key IS NOT NULL"
+        if measure.key is None:
+            found = self.connection.fetch_arrays(f"SELECT tick, key, n {chosen}")
+            rows, good = decode_reports(found["key"].tolist(), _report_bytes(measure))
+            none = np.zeros(len(rows), np.int64)
+            return Tally(found["tick"], none, none, found["n"][None], reports=rows).select(good)
         keys = self.connection.fetch_arrays(f"SELECT DISTINCT key {chosen} ORDER BY key")["key"]
         place = "dense_rank() OVER (ORDER BY key) - 1 AS place"
         found = self.connection.fetch_arrays(f"SELECT tick, {place}, n {chosen}")
@@ -366,32 +360,21 @@ class Answers:
 
     def _read_tally(self, measure: Measure, first: int, last: int) -> Tally:
         frame = Frame.from_measure(measure)
-        at, asked = next(
-            (at, asked)
-            for at, asked in enumerate(self.aggregations)
-            if isinstance(asked, Aggregation) and frame in asked.frames
-        )
-        rows = asked.rows(measure)
-        found = self.connection.fetch_arrays(
+        found = ((at, each) for at, each in enumerate(self.aggregations) if isinstance(each, Aggregation))
+        at, own = next((at, each) for at, each in found if frame in each.frames)
+        rows = own.rows(measure)
+        answer = self.connection.fetch_arrays(
             f"SELECT tick, place, cell, {', '.join(dict.fromkeys(rows))} FROM answer{at} "
-            f"WHERE frame = {asked.frames.index(frame)} AND tick BETWEEN {first} AND {last} AND place >= 0"
+            f"WHERE frame = {own.frames.index(frame)} AND tick BETWEEN {first} AND {last} AND place >= 0"
         )
-        sums = np.stack([found[row] for row in rows])
-        reports = pack_codes(found["cell"], size) if (size := _report_bytes(measure)) else None
-        return Tally(found["tick"], found["place"], found["cell"], sums, reports=reports)
-
-    def _find_keyed(self, measure: Measure) -> int:
-        """Return the index of the aggregation of a keyed measure."""
-        return next(
-            at
-            for at, asked in enumerate(self.aggregations)
-            if isinstance(asked, KeyedAggregation) and asked.measure == measure
-        )
+        sums = np.stack([answer[row] for row in rows])
+        reports = pack_codes(answer["cell"], size) if (size := _report_bytes(measure)) else None
+        return Tally(answer["tick"], answer["place"], answer["cell"], sums, reports=reports)
 
     def _compact(self, at: int, aggregation: Aggregation | KeyedAggregation) -> None:
         """Merge rows of equal places whenever the table has doubled."""
         rows = int(self.connection.fetch_arrays(f"SELECT count(*) AS n FROM answer{at}")["n"][0])
-        if rows <= max(MIN_COMPACTION_ROWS, 2 * self._compacted_rows.get(at, rows)):
+        if rows <= max(self.MIN_COMPACTION_ROWS, 2 * self._compacted_rows.get(at, rows)):
             self._compacted_rows.setdefault(at, rows)
             return
         keys, rest = ", ".join(aggregation.keys), aggregation.columns[len(aggregation.keys) :]

@@ -6,7 +6,11 @@
     no file cache       a descriptor's number comes again with other contents
     no growth           DuckDB 2.0 permanently stores some 4 kB for every block that it has read (measured): a live
                         run opens a new database now and then
-    no messages         exceptions are replaced by ones without text
+    no messages         DuckDB's messages quote values and whole lines, so its exceptions never leave this package,
+                        not even as a cause
+
+Names and texts that the curator declared are quoted. SQL never contains events. Records come from files of the source
+by their descriptors, or from files in memory.
 
 Joins keep their public table on the side that is in memory, and records on the side that streams.
 
@@ -17,23 +21,23 @@ Promise
     hundred thousand rows. Nothing calls the database when the work has ended.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from streamgauge.engines.duckdb.lines import DESCRIPTORS, quote_text, quote_texts
-from streamgauge.engines.errors import EngineError, EngineMemoryError
 from streamgauge.interfaces import StopRequestedError, check_stop
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-MAX_DATABASE_BLOCKS = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
+DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
 REQUIRED_EXTENSIONS = {"icu", "json", "parquet"}
 INTERRUPT_MESSAGE = "Query interrupted"  # DuckDB's message for a Ctrl-C that raised in a handler
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -54,8 +58,113 @@ LOCK_STATEMENTS = (
 )
 
 
+class EngineError(RuntimeError):
+    """The engine could not finish.
+
+    The message depends on declarations and on the kind of failure alone.
+    """
+
+
+class EngineMemoryError(EngineError):
+    """The memory was too small for the attempted load."""
+
+
+def quote_text(value: str) -> str:
+    """Return a string literal."""
+    return "'" + check_no_nul(value).replace("'", "''") + "'"
+
+
+def quote_name(value: str) -> str:
+    """Return an identifier."""
+    return '"' + check_no_nul(value).replace('"', '""') + '"'
+
+
+def quote_texts(values: "tuple[str, ...] | list[str]") -> str:
+    """Return string literals between commas."""
+    return ", ".join(quote_text(value) for value in values)
+
+
+def double_literal(value: Fraction | int | float) -> str:
+    """Return a DOUBLE literal: a plain one would be a DECIMAL."""
+    return f"({float(value)!r})::DOUBLE"
+
+
+def check_no_nul(value: str) -> str:
+    """Reject a NUL, at which DuckDB's parser ends names and texts."""
+    if "\0" in value:
+        raise ValueError(f"names and labels must have no NUL character, got {value!r}")
+    return value
+
+
+@contextmanager
+def open_descriptors(paths: Sequence[Path]) -> Iterator[list[str]]:
+    """Open files by descriptor, so that the engine never reads a path as a pattern."""
+    files: list[int] = []
+    try:
+        for path in paths:
+            files.append(os.open(path, os.O_RDONLY))
+        yield [f"{DESCRIPTORS}/{file}" for file in files]
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def has_memory_files() -> bool:
+    """Return whether this system has files in memory. If not, a block uses a pipe."""
+    return hasattr(os, "memfd_create")
+
+
+@contextmanager
+def open_memory_file(data: bytes) -> Iterator[str]:
+    """Open a file that is never on disk.
+
+    It begins with an empty line. DuckDB would remove a byte order mark from the first line of a file, so no record
+    may be the first.
+    """
+    if not has_memory_files():
+        with _open_pipe(data) as path:
+            yield path
+        return
+    file = os.memfd_create("block", os.MFD_CLOEXEC)
+    try:
+        _write(file, data)
+        yield f"{DESCRIPTORS}/{file}"
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _open_pipe(data: bytes) -> Iterator[str]:
+    """Open a pipe with the data, for systems that have no files in memory."""
+    out, into = os.pipe()
+
+    def fill() -> None:
+        try:
+            _write(into, data)
+        except BrokenPipeError:
+            pass
+        finally:
+            os.close(into)
+
+    writer = Thread(target=fill, daemon=True)
+    writer.start()
+    try:
+        yield f"{DESCRIPTORS}/{out}"
+    finally:
+        os.close(out)
+        writer.join()
+
+
+def _write(file: int, data: bytes) -> None:
+    with open(file, "wb", closefd=False) as out:
+        out.write(b"\n")
+        out.write(data)
+
+
 class DuckConnection:
     """Database in memory. After a failure that shut it, `renew` opens another."""
+
+    MAX_BLOCKS: ClassVar[int] = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
 
     def __init__(self, timezone: str, memory: str, threads: int | None, declarations: Sequence[str]) -> None:
         self._settings = SETTINGS | {"memory_limit": memory} | ({"threads": threads} if threads else {})
@@ -75,20 +184,25 @@ class DuckConnection:
         self._allowed_paths = [str(path.resolve()) for path in paths]
 
     def run(self, sql: str) -> None:
-        self._fetch_arrays(sql)
+        self.execute(sql, "fetchnumpy")
 
     def fetch_arrays(self, sql: str) -> dict[str, Any]:
         """Return the columns of an answer: whole numbers or texts, none NULL."""
-        return {column: np.asarray(found) for column, found in self._fetch_arrays(sql).items()}
+        return {column: np.asarray(found) for column, found in self.execute(sql, "fetchnumpy").items()}
 
     def fetch_texts(self, sql: str) -> list[tuple[str, ...]]:
         """Return rows of public texts, such as the types of a file's columns."""
+        rows: list[tuple[str, ...]] = self.execute(sql, "fetchall")
+        return rows
+
+    def execute(self, sql: str, fetch: str) -> Any:
+        """Execute a statement and call a method of its result. All statements pass here."""
         import duckdb
 
         try:
-            return self._open_database().execute(sql).fetchall()
+            return getattr(self._open_database().execute(sql), fetch)()
         except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
-            failure = _redact_error(error)
+            failure = redact_error(error)
         raise failure
 
     def register(self, name: str, columns: Mapping[str, Any] | Any) -> None:
@@ -108,8 +222,8 @@ class DuckConnection:
         self._open_database()
 
     def count_block(self) -> None:
-        """Open a new database after MAX_DATABASE_BLOCKS blocks. Tables do not survive it."""
-        if self._blocks >= MAX_DATABASE_BLOCKS:
+        """Open a new database after MAX_BLOCKS blocks. Tables do not survive it."""
+        if self._blocks >= self.MAX_BLOCKS:
             self.renew()
         self._blocks += 1
 
@@ -118,37 +232,22 @@ class DuckConnection:
         if database is not None:
             database.close()
 
-    def _fetch_arrays(self, sql: str) -> dict[str, Any]:
-        import duckdb
-
-        try:
-            return self._open_database().execute(sql).fetchnumpy()
-        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
-            failure = _redact_error(error)
-        raise failure
-
     def _open_database(self) -> "DuckDBPyConnection":
         import duckdb
 
         if self._database is None:
             self._database = duckdb.connect(":memory:", config=self._settings)
-            _check_extensions(self._database)
+            rows = self._database.execute("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
+            if missing := REQUIRED_EXTENSIONS - {row[0] for row in rows}:
+                rule = f"duckdb must have {', '.join(sorted(REQUIRED_EXTENSIONS))} built in"
+                raise EngineError(f"{rule}, got one without {missing}")
             self._database.execute(f"SET allowed_paths = [{quote_texts(self._allowed_paths)}]")
             for sql in self._init_statements:
                 self._database.execute(sql)
         return self._database
 
 
-def _check_extensions(database: "DuckDBPyConnection") -> None:
-    rows = database.execute("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
-    missing = REQUIRED_EXTENSIONS - {row[0] for row in rows}
-    if missing:
-        raise EngineError(
-            f"duckdb must have {', '.join(sorted(REQUIRED_EXTENSIONS))} built in, got one without {missing}"
-        )
-
-
-def _redact_error(error: Exception) -> BaseException:
+def redact_error(error: Exception) -> BaseException:
     """Return an error with only the kind of the failure."""
     import duckdb
 
@@ -169,8 +268,14 @@ def interrupt_on_stop(stop: Flag | None, connection: DuckConnection) -> Iterator
     if stop is None:
         yield
         return
-    over = Flag()
-    listener = Thread(target=_listen, args=(stop, over, connection), daemon=True)
+    finished = Flag()
+
+    def listen() -> None:
+        while not finished.wait(POLL_SECONDS):
+            if stop.is_set():
+                connection.interrupt()
+
+    listener = Thread(target=listen, daemon=True)
     listener.start()
     try:
         yield
@@ -179,11 +284,5 @@ def interrupt_on_stop(stop: Flag | None, connection: DuckConnection) -> Iterator
             raise
         raise StopRequestedError from None
     finally:
-        over.set()
+        finished.set()
         listener.join()
-
-
-def _listen(stop: Flag, finished: Flag, connection: DuckConnection) -> None:
-    while not finished.wait(POLL_SECONDS):
-        if stop.is_set():
-            connection.interrupt()

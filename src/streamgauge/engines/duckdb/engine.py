@@ -11,22 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from threading import Event as Flag
 from types import TracebackType
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from streamgauge.config.settings import Lookup, Stream
 from streamgauge.engines.duckdb.aggregation import Answers
 from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import NUMBER_COLUMN, LinePiece, line_numbers
-from streamgauge.engines.duckdb.readers import Header, RecordReader
+from streamgauge.engines.duckdb.readers import NUMBER_COLUMN, Header, RecordReader
 from streamgauge.engines.duckdb.rows import TICK, RowSource, build_live_tick_rule, reuse_label_codes
 from streamgauge.engines.duckdb.scan_files import FileScan
-from streamgauge.engines.duckdb.scan_live import LiveScan
+from streamgauge.engines.duckdb.scan_live import LinePiece, LiveScan, line_numbers
 from streamgauge.engines.duckdb.user_bounds import NoBounds, UserBounds
-from streamgauge.interfaces import Range
+from streamgauge.interfaces import EngineKind, EngineRequest, Range
 from streamgauge.noise import Ints
-from streamgauge.plan.measure import RULES, Measure, Pass, split_ticks
+from streamgauge.plan.measure import MAX_PASS_NUMBERS, RULES, Measure, Pass, split_ticks
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block, DroppedRecord
 
@@ -40,6 +39,12 @@ class DuckEngine:
 
     Leaving its `with` block frees its memory.
     """
+
+    CONNECTION: ClassVar[type[DuckConnection]] = DuckConnection
+    ANSWERS: ClassVar[type[Answers]] = Answers
+    FILE_SCAN: ClassVar[type[FileScan]] = FileScan
+    LIVE_SCAN: ClassVar[type[LiveScan]] = LiveScan
+    MAX_PASS_NUMBERS: ClassVar[int] = MAX_PASS_NUMBERS
 
     def __init__(
         self,
@@ -58,20 +63,20 @@ class DuckEngine:
         """
         check_engine_settings(stream, measures, secret)
         self._source = RowSource(stream, lookups, measures, secret, count_columns)
-        self._connection = DuckConnection(stream.timezone, memory, threads, self._source.declarations)
+        self._connection = self.CONNECTION(stream.timezone, memory, threads, self._source.declarations)
         self._reader = RecordReader(stream, self._source.fields, self._connection)
-        asked = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
-        self._answers = Answers(self._connection, asked, counters=self._source.counters)
+        measures = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
+        self._answers = self.ANSWERS(self._connection, measures, counters=self._source.counters)
         unit = stream.unit
         users = UserBounds(stream, unit) if isinstance(unit, User) else None
-        self._live_scan = LiveScan(self._source, self._reader, self._answers, users)
+        self._live_scan = self.LIVE_SCAN(self._source, self._reader, self._answers, users)
         self.bounds: UserBounds | NoBounds = users or NoBounds()
 
     def scan_ranges(self, ranges: Sequence[Range], first: int, last: int, stop: Flag | None = None) -> Iterator[Pass]:
         """Return the sums of the ticks from `first` to `last`, pass by pass."""
         self._connection.allow([each.path for each in ranges if each.is_clean])
-        scan = FileScan(self._source, self._reader, self._answers, ranges, stop)
-        return scan.passes(list(split_ticks(self._answers.measures, first, last)))
+        scan = self.FILE_SCAN(self._source, self._reader, self._answers, ranges, stop)
+        return scan.passes(list(split_ticks(self._answers.measures, first, last, self.MAX_PASS_NUMBERS)))
 
     def scan_block(self, block: Block, first_open: int, last_allowed: int, carry: bool, header: Header = None) -> Pass:
         """Return the sums of a live block. Late events are dropped or carried forward.
@@ -99,9 +104,8 @@ class DuckEngine:
                 rules = self._connection.fetch_arrays(sql)
             return list(list_dropped(lines, block.offset, line_numbers(rules["number"]), rules["rule"]))
 
-        return tuple(
-            islice(chain.from_iterable(self._live_scan.map_pieces(block.data, locate_lines)), MAX_LOCATED_RECORDS)
-        )
+        found = chain.from_iterable(self._live_scan.map_pieces(block.data, locate_lines))
+        return tuple(islice(found, MAX_LOCATED_RECORDS))
 
     def close(self) -> None:
         self._connection.close()
@@ -135,3 +139,12 @@ def list_dropped(lines: LinePiece, offset: int, numbers: Ints, rules: Ints) -> I
     for number, rule in zip(numbers.tolist(), rules.tolist(), strict=True):
         begin = int(ends[number - 1]) + 1 if number > 0 else 0
         yield DroppedRecord(offset + lines.begin + begin, int(ends[number]) - begin, RULES[rule])
+
+
+def open_embedded(request: EngineRequest) -> DuckEngine:
+    """Open the engine for a request of a run."""
+    settings: dict[str, Any] = {"memory": request.memory, "count_columns": request.count_columns}
+    return DuckEngine(request.stream, request.lookups, request.measures, secret=request.secret, **settings)
+
+
+EMBEDDED = EngineKind(open_embedded, supports_pan_private=True)

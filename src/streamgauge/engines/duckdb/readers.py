@@ -8,32 +8,41 @@ Promise
     with unbalanced quotes, has no field at all. In CSV a field that is missing or empty is NULL, and fields
     beyond the header are ignored.
 
+Physical lines
+    One row for each line, whatever its content. The CSV reader is configured for no quotes, no escapes and one column:
+    it only cuts at line feeds.
+
+    Promise: a clean line (see `streamgauge.records.blocks.Block`) is read unchanged, up to a first byte 0x01. An empty
+    one is NULL. No line changes how another is read. DuckDB cuts its buffers into four pieces, to be read in parallel,
+    and follows a line into the next piece but not beyond. Measured: a remainder of a few bytes at the end of a buffer
+    lost the line that crossed it. So BUFFER_BYTES is a multiple of 16, which leaves no remainder, and a piece
+    (BUFFER_BYTES/4) is longer than any accepted line (MAX_LINE_BYTES). Errors are not ignored, since DuckDB would
+    ignore such losses too.
+
 Parquet that DuckDB refuses comes in batches (`streamgauge.records.parquet`), with the engine's error.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from streamgauge.config.settings import Stream
-from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.lines import (
-    build_lines_sql,
+from streamgauge.engines.duckdb.connection import (
+    DuckConnection,
+    EngineError,
     has_memory_files,
-    number_lines_sql,
     open_descriptors,
     open_memory_file,
     quote_name,
     quote_text,
     quote_texts,
 )
-from streamgauge.engines.errors import EngineError
 from streamgauge.interfaces import Range
-from streamgauge.records.blocks import Block
+from streamgauge.records.blocks import MAX_RECORD_BYTES, Block
 from streamgauge.records.fields import MISSING_FIELD, RawField, find_parquet_columns
 from streamgauge.records.parquet import ParquetReadError
 
@@ -69,14 +78,36 @@ def read_ahead(items: Iterable[T]) -> Generator[T, None, None]:
     finally:
         stopped.set()
         while reader.is_alive():
-            _drain_queue(ready, reader)
+            if not ready.empty():  # a blocked reader thread can end once the queue is empty
+                ready.get_nowait()
+            reader.join(0.01)
 
 
-def _drain_queue(ready: "Queue[tuple[T] | BaseException | None]", reader: Thread) -> None:
-    """Empty the queue, so that a blocked reader thread can end."""
-    if not ready.empty():
-        ready.get_nowait()
-    reader.join(0.01)
+MAX_LINE_BYTES = 2 * MAX_RECORD_BYTES  # longest line that DuckDB may accept
+BUFFER_BYTES = 2**24
+NUMBER_COLUMN = '"$number"'
+
+
+def build_lines_sql(
+    paths: Sequence[str], *, header: bool, longest: int = MAX_LINE_BYTES, buffer: int = BUFFER_BYTES
+) -> str:
+    """Return SQL of a relation with one column, `line`.
+
+    The first line of each file is left out if it is a header.
+    """
+    return (
+        f"read_csv([{quote_texts(list(paths))}], auto_detect = false, columns = {{'line': 'VARCHAR'}}, "
+        f"delim = '\x01', quote = '', escape = '', header = {str(header).lower()}, strict_mode = false, "
+        f"compression = 'none', hive_partitioning = false, max_line_size = {longest}, buffer_size = {buffer})"
+    )
+
+
+def number_lines_sql(lines: str) -> str:
+    """Return SQL of the lines with NUMBER, from 1, in the order of the file.
+
+    Without it no order survives a join.
+    """
+    return f"(SELECT *, row_number() OVER () AS {NUMBER_COLUMN} FROM {lines})"
 
 
 CSV_FIELD_PATTERN = '"(?:[^"]|"")*"|[^",]*'  # quoted, with quotes doubled, or without any quote
@@ -168,19 +199,6 @@ LINES_TABLE = '"$lines"'
 Header = tuple[str, ...] | None
 
 
-class RecordPiece(Protocol):
-    """Some records of a source."""
-
-    @property
-    def trusted_paths(self) -> frozenset[Path]:
-        """Files that DuckDB reads directly. If that fails, they are read block by block."""
-        ...
-
-    def open_relations(self) -> AbstractContextManager[Iterator[Relation]]:
-        """Yield all records, part by part. A part ends when the next one is requested."""
-        ...
-
-
 @dataclass(frozen=True)
 class RecordReader:
     """Reader of the fields of a stream's records."""
@@ -191,16 +209,16 @@ class RecordReader:
 
     def build_pieces(self, files: Iterable[Range], untrusted_paths: frozenset[Path]) -> list["RecordPiece"]:
         """Return the files, merged into pieces if possible."""
-        found: list[RecordPiece] = []
+        found = []
         together: dict[tuple[object, ...], list[Range]] = {}
         for file in files:
             if file.is_clean and file.path not in untrusted_paths:
                 together.setdefault((file.header, self._kinds(file)), []).append(file)
             else:
-                found.append(BlockwisePiece(self, file))
+                found.append(RecordPiece(self, (file,), is_trusted=False))
         for members in together.values():
             for begin in range(0, len(members), MAX_QUERY_FILES):
-                found.append(WholeFilesPiece(self, tuple(members[begin : begin + MAX_QUERY_FILES])))
+                found.append(RecordPiece(self, tuple(members[begin : begin + MAX_QUERY_FILES]), is_trusted=True))
         return found
 
     @contextmanager
@@ -235,50 +253,40 @@ class RecordReader:
 
 
 @dataclass(frozen=True)
-class WholeFilesPiece:
-    """Clean files that DuckDB reads directly."""
+class RecordPiece:
+    """Some records of a source: trusted files, or one file that is read block by block."""
 
     reader: RecordReader
     files: tuple[Range, ...]
+    is_trusted: bool  # True if DuckDB reads the files directly
 
     @property
     def trusted_paths(self) -> frozenset[Path]:
-        return frozenset(file.path for file in self.files)
+        """Files that DuckDB reads directly. If that fails, they are read block by block."""
+        return frozenset(file.path for file in self.files if self.is_trusted)
 
     @contextmanager
     def open_relations(self) -> Iterator[Iterator[Relation]]:
-        with open_descriptors([file.path for file in self.files]) as paths:
-            if self.reader.stream.format == "parquet":
-                yield iter([self.reader.read_parquet(parquet_rows(paths))])
-            else:
-                lines = build_lines_sql(paths, header=self.reader.stream.format == "csv")
-                yield iter([self.reader.read_lines(lines, self.files[0].header)])
-
-
-@dataclass(frozen=True)
-class BlockwisePiece:
-    """File that is read block by block."""
-
-    reader: RecordReader
-    file: Range
-
-    @property
-    def trusted_paths(self) -> frozenset[Path]:
-        return frozenset()
-
-    @contextmanager
-    def open_relations(self) -> Iterator[Iterator[Relation]]:
-        if self.reader.stream.format == "parquet":
-            names = self.reader.list_parquet_columns(self.file)
-            with closing(read_ahead(read_tables(self.file, names))) as batches:
+        """Yield all records, part by part. A part ends when the next one is requested."""
+        reader, file = self.reader, self.files[0]
+        if self.is_trusted:
+            with open_descriptors([each.path for each in self.files]) as paths:
+                if reader.stream.format == "parquet":
+                    yield iter([reader.read_parquet(parquet_rows(paths))])
+                else:
+                    lines = build_lines_sql(paths, header=reader.stream.format == "csv")
+                    yield iter([reader.read_lines(lines, file.header)])
+        elif reader.stream.format == "parquet":
+            names = reader.list_parquet_columns(file)
+            with closing(read_ahead(read_tables(file, names))) as batches:
                 yield map(self._open_batch, batches)
         else:
-            with closing(read_ahead(self.file.blocks())) as blocks, closing(self._open_blocks(blocks)) as parts:
+            with closing(read_ahead(file.blocks())) as blocks, closing(self._open_blocks(blocks)) as parts:
                 yield parts
 
     def _open_blocks(self, blocks: Iterable[Block]) -> Generator[Relation, None, None]:
         for block in blocks:
-            with self.reader.open_block(block.data, self.file.header) as relation:
+            with self.reader.open_block(block.data, self.files[0].header) as relation:
                 yield relation
 
     def _open_batch(self, batch: object) -> Relation:

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from streamgauge.config.settings import Column, Lookup, Stream
-from streamgauge.engines.duckdb.lines import double_literal, quote_name, quote_text
+from streamgauge.engines.duckdb.connection import double_literal, quote_name, quote_text
 from streamgauge.engines.duckdb.readers import Relation
 from streamgauge.plan.measure import EARLY, LATE, NO_TIME, NO_USER, NOT_READABLE, OTHER_SCAN, OUTSIDE, Measure
 from streamgauge.privacy import User
@@ -244,10 +244,6 @@ class RowSource:
         return [TypedColumn(column, self.stream, self.secret) for column in columns]
 
     @cached_property
-    def reads_time(self) -> bool:
-        return any(self.stream.time in measure.columns for measure in self.measures)
-
-    @cached_property
     def bounds_users(self) -> bool:
         return isinstance(self.stream.unit, User)
 
@@ -318,10 +314,8 @@ class RowSource:
             columns.append(USER)
         columns += [f"{fields[each.on].text} AS {_key_column(each)}" for each in self.joined_lookups]
         if self.count_columns:
-            columns += [
-                f"CASE WHEN {fields[typed.column.name].sql} IS NULL THEN true END AS {_lacks_column(typed)}"
-                for typed in self.typed_columns
-            ]
+            names = {typed.column.name: _lacks_column(typed) for typed in self.typed_columns}
+            columns += [f"{_absent_sql(fields[name].sql)} AS {lacks}" for name, lacks in names.items()]
         return columns + [
             f"{typed.cast(fields[typed.column.name])} AS {quote_name(typed.column.name)}"
             for typed in self.typed_columns
@@ -331,7 +325,7 @@ class RowSource:
         columns = [f"{ticks(self._tick())} AS {TICK}"]
         if self.bounds_users:
             columns.append(USER)
-        if self.reads_time:
+        if any(self.stream.time in measure.columns for measure in self.measures):
             shown = times.to_timestamp(MOMENT, self.stream.timezone, times.find_span(self.stream))
             columns.append(f"{shown} AS {quote_name(self.stream.time)}")
         columns += [_key_column(each) for each in self.joined_lookups]
@@ -341,10 +335,9 @@ class RowSource:
     def _tick(self) -> str:
         first, last = times.find_span(self.stream)
         inside = f"({MOMENT} - {first}) // {self.stream.tick} + 1"
-        nobody = f"WHEN {MOMENT} BETWEEN {first} AND {last} AND {USER} IS NULL THEN {NO_USER} "
-        who = nobody if self.bounds_users else ""
+        no_user = f"WHEN {MOMENT} BETWEEN {first} AND {last} AND {USER} IS NULL THEN {NO_USER} "
         return (
-            f"(CASE {who}WHEN {MOMENT} BETWEEN {first} AND {last} THEN {inside} "
+            f"(CASE {no_user if self.bounds_users else ''}WHEN {MOMENT} BETWEEN {first} AND {last} THEN {inside} "
             f"WHEN {MOMENT} IS NULL THEN {RULE} ELSE {OUTSIDE} END)"
         )
 

@@ -28,10 +28,9 @@ from pathlib import Path
 from threading import Event as Flag
 
 from streamgauge.engines.duckdb.aggregation import Answers
-from streamgauge.engines.duckdb.connection import interrupt_on_stop
+from streamgauge.engines.duckdb.connection import EngineError, EngineMemoryError, interrupt_on_stop
 from streamgauge.engines.duckdb.readers import RecordPiece, RecordReader
 from streamgauge.engines.duckdb.rows import ORDER, TICK, USER, RowSource, TickRule, UserPart, build_file_tick_rule
-from streamgauge.engines.errors import EngineError, EngineMemoryError
 from streamgauge.interfaces import Range, check_stop
 from streamgauge.plan.measure import (
     BOUNDED,
@@ -142,9 +141,8 @@ class FileScan:
         return True
 
     def _pop_counts(self) -> tuple[Counts, Absences]:
-        handed_over = self.counts, self.absences
-        self.counts, self.absences = zero_counts(), {}
-        return handed_over
+        found, self.counts, self.absences = (self.counts, self.absences), zero_counts(), {}
+        return found
 
     def _scan(self, first: int, last: int) -> None:
         """Add up all events of some ticks."""
@@ -178,12 +176,9 @@ class FileScan:
             for part in range(self.parts):
                 self._add_users(pieces, unit, first, last, UserPart(part, self.parts))
             return
+        ticks = build_file_tick_rule(self.source.stream, first, last)
         for piece in pieces:
-            self._use_relations(
-                piece,
-                build_file_tick_rule(self.source.stream, first, last),
-                lambda rows: self.answers.add(rows, self._row_filter),
-            )
+            self._use_relations(piece, ticks, lambda rows: self.answers.add(rows, self._row_filter))
 
     def _add_users(self, pieces: Sequence[RecordPiece], unit: User, first: int, last: int, part: UserPart) -> None:
         """Add up the surviving events of one part of the users, after reading all of them."""
@@ -201,11 +196,9 @@ class FileScan:
             run(f"{into} SELECT * FROM {select_rows(rows)}")
             begun = True
 
-        alone = len(pieces) == 1 and pieces[0].trusted_paths
+        use = add if len(pieces) == 1 and pieces[0].trusted_paths else gather
         for piece in pieces:
-            self._use_relations(
-                piece, build_file_tick_rule(self.source.stream, 1, last), add if alone else gather, part
-            )
+            self._use_relations(piece, build_file_tick_rule(self.source.stream, 1, last), use, part)
         if begun:
             self.answers.add(bound_users_sql(EVENTS_TABLE, unit, first))
             run(f"DROP TABLE {EVENTS_TABLE}")

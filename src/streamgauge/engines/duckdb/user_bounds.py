@@ -94,7 +94,8 @@ class UserBounds:
     def save(self, ticks: int) -> SavedParts:
         """Return the parts of all users. At most `ticks` ticks are open."""
         self._changed_users = set()
-        rows = _pad_rows(self._rows(self._used_ticks), self._count_needed_rows(ticks))
+        each = ceil(min(self.unit.max_ticks, max(1, ticks)) / self._slots)  # rows that a user can need
+        rows = _pad_rows(self._rows(self._used_ticks), max(MIN_SAVED_ROWS, (self.max_users or 0) * each))
         begins = range(0, len(rows), PART_ROWS)
         parts = {f"{STATE_PREFIX}{begin // PART_ROWS}": rows[begin : begin + PART_ROWS].tobytes() for begin in begins}
         gone = dict.fromkeys(self._parts - parts.keys())
@@ -115,20 +116,15 @@ class UserBounds:
     def _admit(self, user: bytes, tick: int, events: int) -> int:
         """Return how many of a user's new events in a tick are admitted."""
         ticks = self._open_events.get(user, {})
-        seen = ticks.get(tick, 0)
-        if not seen and self._used_ticks.get(user, 0) >= self.unit.max_ticks:
+        before = ticks.get(tick, 0)
+        if not before and self._used_ticks.get(user, 0) >= self.unit.max_ticks:
             return 0
-        more = min(events, self.unit.max_events_per_tick - seen)
+        more = min(events, self.unit.max_events_per_tick - before)
         if more > 0:
             self._changed_users.add(user)
-            self._open_events.setdefault(user, ticks)[tick] = seen + more
-            self._used_ticks[user] = self._used_ticks.get(user, 0) + (not seen)
+            self._open_events.setdefault(user, ticks)[tick] = before + more
+            self._used_ticks[user] = self._used_ticks.get(user, 0) + (not before)
         return more
-
-    def _count_needed_rows(self, ticks: int) -> int:
-        """Return the rows that all users can need while `ticks` ticks are open."""
-        each = ceil(min(self.unit.max_ticks, max(1, ticks)) / self._slots)
-        return max(MIN_SAVED_ROWS, (self.max_users or 0) * each)
 
     def _rows(self, users: Collection[bytes]) -> Rows:
         """Return a row for each user; more if its open ticks exceed the slots of a row."""
@@ -156,8 +152,8 @@ class UserBounds:
             self._open_events.pop(user, None)
         for place in np.flatnonzero(rows["counts"].any(axis=1)):
             _, _, ticks, counts = rows[place]
-            seen = {int(tick): int(count) for tick, count in zip(ticks, counts, strict=True) if count}
-            self._open_events.setdefault(users[place], {}).update(seen)
+            events = {int(tick): int(count) for tick, count in zip(ticks, counts, strict=True) if count}
+            self._open_events.setdefault(users[place], {}).update(events)
         return users
 
 

@@ -13,7 +13,7 @@ from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile, Release
 from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.plan.special_parts import is_unpriced
-from streamgauge.privacy import BudgetExceededError, Loss, Remainder
+from streamgauge.privacy import Loss, Remainder
 from streamgauge.runtime.adhoc.releases import (
     AdHocRelease,
     add_adhoc_releases,
@@ -21,29 +21,16 @@ from streamgauge.runtime.adhoc.releases import (
     find_count_refusals,
     find_name_refusals,
     find_source_refusals,
-    parse_adhoc_release,
     restore_release,
 )
 from streamgauge.runtime.edits import plan_as_charged
-from streamgauge.runtime.format import exceeded_text
+from streamgauge.runtime.format import refusal_text
 from streamgauge.runtime.ledger.log import LedgerLog, hash_block
 from streamgauge.runtime.ledger.shares import check_share, remaining_share
 from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
 from streamgauge.runtime.plan.limits import find_input_refusal
 from streamgauge.runtime.plan.plan import ReleaseForecast, first_tick, forecast_release
 from streamgauge.runtime.published import read_ledger_log
-
-__all__ = [
-    "AdHocPlan",
-    "AdHocRelease",
-    "add_adhoc_releases",
-    "check_text_lengths",
-    "find_batch_refusals",
-    "find_same_request",
-    "parse_adhoc_release",
-    "plan_adhoc",
-    "remaining_share",
-]
 
 MAX_TEXT_CHARS = {"title": 100, "description": 1000, "sql": 10_000}  # the ledger stores them permanently
 COMPARED_FIELDS = ("loss", "delta", "share", "title", "description")  # in addition to the fields in the block
@@ -83,8 +70,8 @@ def plan_adhoc(
     plan, refused = _check_request(file, replace(requested, share=share), ledger_log, first, finished)
     left = None if ledger_log.ledger is None else ledger_log.ledger.remainder(first)
     hints = {} if plan is None or refused else find_gaussian_hints([plan], ledger_log)
-    told = None if plan is None else forecast_release(plan, ledger_log, first, hints.get(plan.name, ""))
-    return AdHocPlan(told, tuple(refused), left, remaining_share(ledger_log, requested.requested_by, share, first))
+    forecast = None if plan is None else forecast_release(plan, ledger_log, first, hints.get(plan.name, ""))
+    return AdHocPlan(forecast, tuple(refused), left, remaining_share(ledger_log, requested.requested_by, share, first))
 
 
 def find_batch_refusals(
@@ -119,9 +106,8 @@ def _check_request(
     except ValueError as refusal:
         refused.append(str(refusal))
     if plan is not None and not refused:
-        refused += [
-            f"{file.path.name}: {reason}" for reason in find_capacity_refusals([plan], file, ledger_log, finished)
-        ]
+        capacity = find_capacity_refusals([plan], file, ledger_log, finished)
+        refused += [f"{file.path.name}: {reason}" for reason in capacity]
     if plan is not None and not refused:
         refused += _try_charge(whole, plan, ledger_log, first, requested.share)
     return plan, refused
@@ -169,7 +155,6 @@ def _try_charge(
         ledger_log.charge(plan.name, plan, first)
         check_share(ledger_log, str(plan.release.requested_by), share)
     except ValueError as refusal:
-        told = exceeded_text(refusal) if isinstance(refusal, BudgetExceededError) else str(refusal)
         notes = ": ".join(getattr(refusal, "__notes__", [f"release {plan.name}"]))
-        return [f"{file.path.name}: {notes}: {told}"]
+        return [f"{file.path.name}: {notes}: {refusal_text(refusal)}"]
     return []

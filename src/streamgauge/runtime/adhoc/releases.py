@@ -105,24 +105,20 @@ def add_adhoc_releases(file: PipelineFile, ledger_log: LedgerLog, *, ended: Coll
 def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
     """Return a release as it was requested."""
     name = base_name(entry.name)
-    told, charge = (json.loads(find_pinned_blocks(ledger_log)[f"release.{name}"]), find_charge_body(name, ledger_log))
-    settings = {key: parse_json_setting(value) for key, value in told["settings"].items()}
+    charge = find_charge_body(name, ledger_log)
+    block = json.loads(find_pinned_blocks(ledger_log)[f"release.{name}"])
+    texts = {key: charge.get(key, "") for key in ("title", "description")}
     return Release(
         name=name,
-        sql=told["sql"],
         loss=entry.loss,
-        window=told["window"],
-        horizon=told["horizon"],
-        mechanism=told["mechanism"],
-        settings=settings,
-        max_groups=told["max_groups"],
+        settings={key: parse_json_setting(value) for key, value in block["settings"].items()},
         delta=entry.delta or None,
         share=entry.share,
-        title=charge.get("title", ""),
-        description=charge.get("description", ""),
         requested_by=entry.requested_by,
-        alerts=tuple(map(Alert.from_json, told.get("alerts", ()))),
+        alerts=tuple(map(Alert.from_json, block.get("alerts", ()))),
         column=entry.column,
+        **{key: block[key] for key in ("sql", "window", "horizon", "mechanism", "max_groups")},
+        **texts,
     )
 
 
@@ -150,27 +146,18 @@ def find_count_refusals(
 
     The last ticks of `finished` releases are visible to readers, so these releases do not count as active.
     """
-    new, most, own = (
-        [each.requested_by for each in requested],
-        file.server.adhoc_max_active,
-        file.server.adhoc_max_active_per_analyst,
-    )
-    owners = [
-        *new,
-        *(each.requested_by for each in ledger_log.active_releases(finished).values() if each.requested_by is not None),
-    ]
-    ever, all_by = (
-        file.server.adhoc_max_total,
-        [*new, *(e.requested_by for e in ledger_log.latest_releases().values())],
-    )
-    if len(owners) > most:
-        yield f"releases that were asked for must be at most {most} at a time, got {len(owners)}"
-    for by in sorted(set(new)):
-        if owners.count(by) > own:
-            yield f"releases of {by} must be at most {own} at a time, got {owners.count(by)}: end one"
-        if all_by.count(by) > ever:
-            rule = f"releases that {by} ever asks for must be at most {ever}, ended ones too"
-            yield f"{rule}, got {all_by.count(by)}: adhoc.max_total is the curator's to raise"
+    limits, new = file.server, [each.requested_by for each in requested]
+    entries = ledger_log.active_releases(finished).values()
+    active = [*new, *(entry.requested_by for entry in entries if entry.requested_by is not None)]
+    total = [*new, *(entry.requested_by for entry in ledger_log.latest_releases().values())]
+    if len(active) > limits.adhoc_max_active:
+        yield f"releases that were asked for must be at most {limits.adhoc_max_active} at a time, got {len(active)}"
+    for analyst in sorted(set(new)):
+        if (count := active.count(analyst)) > (most := limits.adhoc_max_active_per_analyst):
+            yield f"releases of {analyst} must be at most {most} at a time, got {count}: end one"
+        if (count := total.count(analyst)) > (most := limits.adhoc_max_total):
+            rule = f"releases that {analyst} ever asks for must be at most {most}, ended ones too"
+            yield f"{rule}, got {count}: adhoc.max_total is the curator's to raise"
 
 
 def find_capacity_refusals(
@@ -180,20 +167,20 @@ def find_capacity_refusals(
 
     Memory and work are added to those of the active releases.
     """
-    most, at_work = file.server.adhoc_max_groups, ledger_log.active_releases(finished).values()
+    limits, active = file.server, ledger_log.active_releases(finished).values()
     for plan in plans:
         width = max(part.max_groups if part.measure.key else part.width for part in plan.parts)
-        if width > most:
+        if width > (most := limits.adhoc_max_groups):
             yield f"groups of release {plan.name} must be at most {most}, as the file has it, got {width}"
         yield from reject_large_parts(plan)
-    room, kept = file.server.adhoc_max_memory, sum(entry.memory_bytes for entry in at_work)
-    if (keeps := kept + sum(map(memory_bytes, plans))) > room:
-        rule = f"releases that are asked for must keep at most {room} bytes in all"
-        yield f"{rule}, got {keeps}: take fewer groups, or a shorter window or horizon"
-    work, worked = file.server.adhoc_max_cpu_ms, sum(entry.cpu_ms for entry in at_work)
-    if (works := worked + sum(map(cpu_ms, plans))) > work:
-        rule = f"releases that are asked for must take at most {work} units of work in all (adhoc.max_cpu_ms)"
-        yield f"{rule}, got {works}: ask for fewer aggregates, or end a release"
+    size = sum(entry.memory_bytes for entry in active) + sum(map(memory_bytes, plans))
+    if size > limits.adhoc_max_memory:
+        rule = f"releases that are asked for must keep at most {limits.adhoc_max_memory} bytes in all"
+        yield f"{rule}, got {size}: take fewer groups, or a shorter window or horizon"
+    work, most = sum(entry.cpu_ms for entry in active) + sum(map(cpu_ms, plans)), limits.adhoc_max_cpu_ms
+    if work > most:
+        rule = f"releases that are asked for must take at most {most} units of work in all (adhoc.max_cpu_ms)"
+        yield f"{rule}, got {work}: ask for fewer aggregates, or end a release"
 
 
 def find_end_refusals(name: str, ledger_log: LedgerLog, *, force: bool = False) -> Iterator[str]:
@@ -234,15 +221,13 @@ class DrainingReleases:
         if self.is_source_missing or base_name(entry.name) in self.force_ended:
             return False
         if entry.name not in self.buildable:
-            self.buildable[entry.name] = self._can_build(entry)
+            try:
+                self.build(entry)
+            except ValueError:
+                self.buildable[entry.name] = False
+            else:
+                self.buildable[entry.name] = True
         return self.buildable[entry.name]
-
-    def _can_build(self, entry: ChargedRelease) -> bool:
-        try:
-            self.build(entry)
-        except ValueError:
-            return False
-        return True
 
 
 def count_open_at_end(stream: Stream) -> int:

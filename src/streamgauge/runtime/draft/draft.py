@@ -146,7 +146,11 @@ def _guess_time(name: str, cells: list[str]) -> TimeGuess | None:
 
 
 def _parse_instant(cell: str, way: str) -> int | None:
-    instant = _parse_iso(cell) if way == "iso" else _parse_epoch(cell, EPOCH_SCALES[way])
+    if way == "iso":
+        instant = _parse_iso(cell)
+    else:
+        number = _parse_number(cell)
+        instant = None if number is None else floor(number * EPOCH_SCALES[way])
     return instant if instant is not None and EARLIEST_TIME <= instant < LATEST_TIME else None
 
 
@@ -160,11 +164,6 @@ def _parse_iso(cell: str) -> int | None:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
 
-def _parse_epoch(cell: str, scale: Fraction | int) -> int | None:
-    number = _parse_number(cell)
-    return None if number is None else floor(number * scale)
-
-
 def _parse_number(cell: str) -> Fraction | None:
     """Return a number. A code that begins with a zero is none."""
     if not re.fullmatch(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?", cell):
@@ -173,15 +172,11 @@ def _parse_number(cell: str) -> Fraction | None:
 
 
 def _guess_column(name: str, cells: list[str]) -> ColumnGuess | None:
-    bounds = _guess_bounds(cells)
-    values = _guess_booleans(cells) or _guess_values(cells)
-    if not (bounds or values):
-        return None
-    return ColumnGuess(name, "bounds", bounds) if bounds else ColumnGuess(name, "values", values)
-
-
-def _guess_booleans(cells: list[str]) -> tuple[bool, ...]:
-    return (False, True) if cells and {cell.lower() for cell in cells} <= {"true", "false"} else ()
+    if bounds := _guess_bounds(cells):
+        return ColumnGuess(name, "bounds", bounds)
+    is_boolean = cells and {cell.lower() for cell in cells} <= {"true", "false"}
+    values = (False, True) if is_boolean else _guess_values(cells)
+    return ColumnGuess(name, "values", values) if values else None
 
 
 def _guess_bounds(cells: list[str]) -> tuple[Fraction, ...]:
@@ -202,9 +197,8 @@ def _guess_values(cells: list[str]) -> tuple[str, ...]:
     counted = Counter(cells)
     if len(counted) > MAX_LISTED_VALUES or 2 * len(counted) > len(cells):
         return ()
-    return tuple(
-        sorted(value for value, times in counted.items() if times >= MIN_VALUE_RECORDS and is_line(value, 100))
-    )
+    shared = [value for value, times in counted.items() if times >= MIN_VALUE_RECORDS and is_line(value, 100)]
+    return tuple(sorted(shared))
 
 
 HEADER_TEMPLATE = """\

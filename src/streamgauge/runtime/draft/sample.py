@@ -102,10 +102,10 @@ def _read_ends(file: Path, most: int) -> tuple[bytes, bytes]:
         return _DECOMPRESSORS[compression](file), b""
     with file.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
-        kept = b"\n".join(head.split(b"\n")[:most])
-        last = stream.seek(max(len(kept), stream.seek(0, 2) - TAIL_BYTES))
+        first = b"\n".join(head.split(b"\n")[:most])
+        last = stream.seek(max(len(first), stream.seek(0, 2) - TAIL_BYTES))
         tail = stream.read(TAIL_BYTES)
-    return kept, tail if last == len(kept) else tail.partition(b"\n")[2]
+    return first, tail if last == len(first) else tail.partition(b"\n")[2]
 
 
 def _read_gzip(file: Path) -> bytes:

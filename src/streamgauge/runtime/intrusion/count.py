@@ -38,7 +38,7 @@ class IntrusionCount:
         if not isinstance(ledger_log.unit, XAdjacent):
             return cls(made, None)
         running = [name for name, entry in ledger_log.active_releases().items() if has_later_ticks(entry, tick)]
-        most = max((count_intrusions(acts, name) for name in running), default=0)
+        most = max((sum(name in act.body["releases"] for act in acts) for name in running), default=0)
         return cls(made, stream.reserved_intrusions - most)
 
     def __str__(self) -> str:
@@ -57,11 +57,6 @@ def has_later_ticks(entry: ChargedRelease, tick: int) -> bool:
     return entry.final_tick is None or entry.final_tick > tick
 
 
-def count_intrusions(acts: Sequence[LedgerEntry], release: str) -> int:
-    """Return the number of intrusions that exported a release."""
-    return sum(release in act.body["releases"] for act in acts)
-
-
 def list_lost_intrusions(act: LedgerEntry) -> list[str]:
     """Return the intrusions into a lost history that a ledger entry records."""
     if act.kind == "lost_charge":
@@ -76,11 +71,7 @@ def growth_lines(plans: Sequence[ReleasePlan]) -> Iterator[str]:
         statistics: list[Any] = [part.statistic for part in plan.parts]
         tables = [each for each in statistics if isinstance(each, UserTableStatistic)]
         for table in tables if plan.stream.reserved_intrusions else ():
-            texts = [f"x {factor:,.4g} after {n}" for n, factor in enumerate(growth_factors(table), start=1)]
+            first = table.counter.rough_stddev(0)  # factors of standard errors, to first order
+            steps = range(1, min(MAX_GROWTH_STEPS, table.intrusions) + 1)
+            texts = [f"x {float(table.counter.rough_stddev(n) / first):,.4g} after {n}" for n in steps]
             yield f"errors of {plan.name} grow with announced intrusions: {', '.join(texts)}"
-
-
-def growth_factors(table: UserTableStatistic) -> list[float]:
-    """Return the factors by which a standard error grows, to first order."""
-    found = range(1, min(MAX_GROWTH_STEPS, table.intrusions) + 1)
-    return [float(table.counter.rough_stddev(n) / table.counter.rough_stddev(0)) for n in found]

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import getdoc
 from pathlib import Path
@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.files import PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE, create_file, rename, sync_path
-from streamgauge.runtime.release_run import AnyPartRun, ReleaseRun
+from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.store import schema as database
 from streamgauge.store.errors import StoreError, StoreUnwritableError
 from streamgauge.store.lock import LOCK_FILE as LOCK
@@ -84,27 +85,24 @@ def reserve_export_folder(to: Path, size_bytes: int) -> Iterator[Path]:
     """
     check_export_path(to)
     partial = to_partial_path(to)
-    try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        partial.mkdir(PRIVATE_FOLDER_MODE)
-    except OSError as error:
-        raise ExportFailedError(to, error) from None
-    try:
-        _allocate(partial / PLACEHOLDER_FILE, size_bytes, to)
-        yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _allocate(path: Path, size_bytes: int, to: Path) -> None:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
+    with ExitStack() as stack:
         try:
-            os.posix_fallocate(descriptor, 0, size_bytes)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise ExportFailedError(to, error) from None
+            to.parent.mkdir(parents=True, exist_ok=True)
+            partial.mkdir(PRIVATE_FOLDER_MODE)
+            stack.callback(shutil.rmtree, partial, ignore_errors=True)
+            allocate_file(partial / PLACEHOLDER_FILE, size_bytes)
+        except OSError as error:
+            raise ExportFailedError(to, error) from None
+        yield partial
+
+
+def allocate_file(path: Path, size_bytes: int) -> None:
+    """Create a file with reserved disk space."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
+    try:
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    finally:
+        os.close(descriptor)
 
 
 def write_export(partial: Path, to: Path, arrays: Mapping[str, Arrays], manifest: Mapping[str, Any]) -> None:
@@ -149,7 +147,7 @@ class PartSnapshot:
     files: Mapping[str, NamedArray]
 
     @classmethod
-    def capture(cls, name: str, part: AnyPartRun) -> "PartSnapshot":
+    def capture(cls, name: str, part: PartRun) -> "PartSnapshot":
         """Intrude upon a run: noise, a copy, noise."""
         state, claim = part.run.intrude(), part.part.statistic.counter
         found = dict(_walk_fields(state))
@@ -220,17 +218,10 @@ def describe_arrays(files: Mapping[str, NamedArray]) -> list[dict[str, Any]]:
 def list_disk_files(folder: Path) -> list[dict[str, Any]]:
     """Return the manifest entries of all files in a pipeline's folder."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())
-    return [
-        {
-            "file": path.name,
-            "bytes": path.stat().st_size,
-            "sha256": _hash_file(path),
-            "description": DISK_FILE_NOTES.get(path.name, ""),
-        }
-        for path in files
-    ]
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    entries = []
+    for path in files:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        note = DISK_FILE_NOTES.get(path.name, "")
+        entries.append({"file": path.name, "bytes": path.stat().st_size, "sha256": digest, "description": note})
+    return entries

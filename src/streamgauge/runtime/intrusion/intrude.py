@@ -135,13 +135,13 @@ def intrude(
     """Make an announced intrusion, and export the state to a new folder."""
     check_intrusion(file, to)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with RunResources(file) as holding:
+    with RunResources(file) as resources:
         try:
-            publisher = holding.open_publisher(step)
+            publisher = resources.open_publisher(step)
         except AlreadyRunningError as refusal:
             way = "stop that run or server (Ctrl-C), intrude, then start it again"
             raise StillRunningError(f"{file.path.name}: {refusal}: {way}") from None
-        return Intrusion(file, publisher, clock or SystemClock(), noise).export(holding, to, step)
+        return Intrusion(file, publisher, clock or SystemClock(), noise).export(resources, to, step)
 
 
 class Intrusion:
@@ -155,7 +155,10 @@ class Intrusion:
         self.state, self.runs = self.store.state(), list[ReleaseRun]()
         try:
             for name in self._list_releases():
-                self.runs.append(self._load_run(name, noise))
+                entry = self.ledger_log.releases[name]
+                plan = plan_ended_release(file, entry, self.ledger_log)
+                self.runs.append(ReleaseRun.load(plan, name, entry.first, self.state, noise))
+                self.runs[-1].end_tick = entry.end_tick
             rerandomize_lost_runs(self.runs, self.state)
         except BaseException:
             self.forget()
@@ -183,17 +186,9 @@ class Intrusion:
         active = [name for name, entry in entries.items() if has_later_ticks(entry, tick)]
         found = [name for name in active if state_name(name, 0) in self.state]
         if not found:
-            raise IntrusionError(
-                f"{self.file.path.name}: {NEVER_RAN_TEXT if active or not entries else NO_ACTIVE_RELEASE_TEXT}"
-            )
+            why = NEVER_RAN_TEXT if active or not entries else NO_ACTIVE_RELEASE_TEXT
+            raise IntrusionError(f"{self.file.path.name}: {why}")
         return found
-
-    def _load_run(self, name: str, noise: Noise | None) -> ReleaseRun:
-        entry = self.ledger_log.releases[name]
-        plan = plan_ended_release(self.file, entry, self.ledger_log)
-        run = ReleaseRun.load(plan, name, entry.first, self.state, noise)
-        run.end_tick = entry.end_tick
-        return run
 
     @property
     def other_arrays(self) -> dict[str, NamedArray]:
@@ -201,11 +196,6 @@ class Intrusion:
         names = (name for name in self.state if not name.startswith("run/") and name != CLEAN_SHUTDOWN_PART)
         parts = {name: self.state[name] for name in names}
         return {f"{name}.npy": (name, np.frombuffer(part, np.uint8)) for name, part in parts.items()}
-
-    @property
-    def max_export_bytes(self) -> int:
-        """Upper bound for the size of the export."""
-        return sum(map(len, self.state.values())) + PART_HEADER_BYTES * (1 + len(self.state))
 
     def export(self, resources: RunResources, to: Path, step: StepHook) -> IntrusionExport:
         """Draw, commit, and export the state in between; wipe everything else."""
@@ -215,7 +205,8 @@ class Intrusion:
             self.forget()
 
     def _export(self, resources: RunResources, to: Path, step: StepHook) -> IntrusionExport:
-        with reserve_export_folder(to, self.max_export_bytes) as partial:
+        size = sum(map(len, self.state.values())) + PART_HEADER_BYTES * (1 + len(self.state))  # an upper bound
+        with reserve_export_folder(to, size) as partial:
             snapshots = [self._capture_release(run) for run in self.runs]
             act = self._commit_intrusion()
             manifest = self._build_public_manifest(act) | {"journal_is_empty": self.store.empty_journal()}

@@ -57,8 +57,8 @@ def loss_as_json(loss: Loss | Remainder) -> dict[str, str]:
 
 def report_as_json(report: ReportColumn) -> dict[str, Any]:
     """Return the cost of a column of reports: of one report, and of one user."""
-    told = {"protocol": report.protocol, "loss": loss_as_json(report.loss), "on_repeat": report.on_repeat}
-    return told | {"reports_per_user": report.reports_per_user, "per_user": loss_as_json(report.user_loss)}
+    cost = {"protocol": report.protocol, "loss": loss_as_json(report.loss), "on_repeat": report.on_repeat}
+    return cost | {"reports_per_user": report.reports_per_user, "per_user": loss_as_json(report.user_loss)}
 
 
 def reports_as_json(stream: Stream) -> list[dict[str, Any]]:
@@ -92,8 +92,8 @@ def find_pinned_unit(acts: Sequence[LedgerEntry]) -> Unit | None:
     texts = [act.body["text"] for act in acts if act.kind == "pin" and act.body["block"] == "stream"]
     if not texts:
         return None
-    told = json.loads(texts[0])["unit"]
-    return UNITS[told.pop("kind")](**told)
+    unit = json.loads(texts[0])["unit"]
+    return UNITS[unit.pop("kind")](**unit)
 
 
 def hash_block(text: str) -> str:
@@ -152,13 +152,13 @@ class LedgerLog:
     @classmethod
     def read(cls, acts: Sequence[LedgerEntry], unit: Unit) -> "LedgerLog":
         """Return the log of these entries. `unit` is for a stream without charges."""
-        book = cls(find_pinned_unit(acts) or unit)
+        log = cls(find_pinned_unit(acts) or unit)
         budgets = [act for act in acts if act.kind == "budget"]
         if budgets:
-            book.ledger = Ledger(parse_loss(budgets[-1].body["loss"]), book.unit)
+            log.ledger = Ledger(parse_loss(budgets[-1].body["loss"]), log.unit)
         for act in acts:
-            book._apply(act)
-        return book
+            log._append(act)
+        return log
 
     def copy(self) -> "LedgerLog":
         """Return an independent copy."""
@@ -174,10 +174,10 @@ class LedgerLog:
         new = acts[len(self.ledger_entries) :]
         if self.ledger is None or any(act.kind == "budget" for act in new) or find_pinned_unit(new):
             return LedgerLog.read(acts, self.unit)
-        book = self.copy()
+        log = self.copy()
         for act in new:
-            book._apply(act)
-        return book
+            log._append(act)
+        return log
 
     def open_releases(self) -> dict[str, ChargedRelease]:
         return {name: entry for name, entry in self.releases.items() if entry.end_tick is None}
@@ -223,20 +223,17 @@ class LedgerLog:
             raise LateReleaseError(f"release {name} must begin by tick {last}, the last one, got {first}")
         body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
         body |= {"block": hash_block(plan.block), "layout": plan.layout, "mechanisms": plan.mechanisms}
-        if plan.release.share is not None:
-            body["share"] = str(plan.release.share)
+        release = plan.release
+        if release.share is not None:
+            body["share"] = str(release.share)
         if plan.query.report is not None:
             body["column"] = plan.query.report.column
-        if plan.release.delta is not None:
-            body["delta"] = str(plan.release.delta)
-        if plan.release.requested_by is not None:
-            told = {"title": plan.release.title, "description": plan.release.description}
-            body |= {
-                "requested_by": plan.release.requested_by,
-                "memory_bytes": memory_bytes(plan),
-                "cpu_ms": cpu_ms(plan),
-            }
-            body |= {key: text for key, text in told.items() if text}
+        if release.delta is not None:
+            body["delta"] = str(release.delta)
+        if release.requested_by is not None:
+            body |= {"requested_by": release.requested_by, "memory_bytes": memory_bytes(plan), "cpu_ms": cpu_ms(plan)}
+            texts = {"title": release.title, "description": release.description}
+            body |= {key: text for key, text in texts.items() if text}
         return self._append(LedgerEntry("charge", body))
 
     def recharge(self, name: str, until: int) -> LedgerEntry:
@@ -278,16 +275,19 @@ class LedgerLog:
         return self._append(LedgerEntry(kind, dict(body)))
 
     def _append(self, act: LedgerEntry) -> LedgerEntry:
-        self._apply(act)
-        return act
-
-    def _apply(self, act: LedgerEntry) -> None:
-        charged = dict.fromkeys(("charge", "recharge", "lost_charge"), self._apply_charge)
-        follow = {**charged, "end": self._apply_end, "force_end": self._apply_force_end, "pin": self._apply_pin}
-        follow["column"] = self._apply_column
-        if act.kind in follow:
-            follow[act.kind](act)
+        """Apply an entry to the ledger, then append it. A refused one leaves no trace."""
+        if act.kind in ("charge", "recharge", "lost_charge"):
+            self._apply_charge(act)
+        elif act.kind == "end":
+            self._apply_end(act)
+        elif act.kind == "force_end":
+            self.releases[act.body["release"]].is_draining = False
+        elif act.kind == "pin":
+            self.pins[act.body["block"]] = act.body["hash"]
+        elif act.kind == "column":
+            self._apply_column(act)
         self.ledger_entries.append(act)
+        return act
 
     def _apply_column(self, act: LedgerEntry) -> None:
         ledger, name = self._require_ledger(), act.body["column"]
@@ -341,9 +341,3 @@ class LedgerLog:
         if self.ledger is not None and entry.column is None:  # the loss of devices is not returned
             entry.charge = self.ledger.end(entry.charge, ingested=act.body["last_tick"])
         entry.end_tick, entry.is_draining = act.body["last_tick"], act.body.get("is_draining", False)
-
-    def _apply_force_end(self, act: LedgerEntry) -> None:
-        self.releases[act.body["release"]].is_draining = False
-
-    def _apply_pin(self, act: LedgerEntry) -> None:
-        self.pins[act.body["block"]] = act.body["hash"]

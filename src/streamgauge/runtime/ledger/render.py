@@ -25,7 +25,9 @@ def ledger_log_as_json(ledger_log: LedgerLog, file: PipelineFile) -> dict[str, A
     current charges, past and future, and the loss that remains. Under an (epsilon, delta) budget `remaining` has an
     epsilon, for a pure release, and a rho, for another one. They are alternatives, not both.
     """
-    ledger = ledger_log.ledger
+    ledger, intrusions = ledger_log.ledger, None
+    if file.stream.pan_private:
+        intrusions = IntrusionCount.from_ledger_log(ledger_log, file.stream, read_tick(file))
     return {
         "file": file.path.name,
         "budget": None if ledger is None else loss_as_json(ledger.budget),
@@ -37,7 +39,7 @@ def ledger_log_as_json(ledger_log: LedgerLog, file: PipelineFile) -> dict[str, A
             name: entry.requested_by for name, entry in ledger_log.releases.items() if entry.requested_by is not None
         },
         "columns": reports_as_json(file.stream),
-        "intrusions": _intrusions_as_json(ledger_log, file) if file.stream.pan_private else None,
+        "intrusions": None if intrusions is None else intrusions.as_json(),
         "timeline": [] if ledger is None else list(_build_timeline(ledger)),
         "entries": [
             {"time": format_utc_time(act.time) if act.time else None, "kind": act.kind, **act.body}
@@ -46,20 +48,18 @@ def ledger_log_as_json(ledger_log: LedgerLog, file: PipelineFile) -> dict[str, A
     }
 
 
-def _intrusions_as_json(ledger_log: LedgerLog, file: PipelineFile) -> dict[str, Any]:
-    return IntrusionCount.from_ledger_log(ledger_log, file.stream, read_tick(file)).as_json()
-
-
 def _charge_as_json(charge: Charge) -> dict[str, Any]:
     steps = () if charge.active_timeline is None else charge.active_timeline.steps
     spans = [{"first": step.first, "last": step.last, "loss": loss_as_json(step.loss)} for step in steps]
-    told = {"release": charge.name, "spans": spans, "end_tick": charge.end_tick}
-    return told | ({"delta": str(charge.delta)} if charge.delta else {})
+    body = {"release": charge.name, "spans": spans, "end_tick": charge.end_tick}
+    return body | ({"delta": str(charge.delta)} if charge.delta else {})
 
 
 def _build_timeline(ledger: Ledger) -> Iterator[dict[str, Any]]:
     """Yield ranges of ticks with the same loss. The last range has no end."""
-    begins = _list_boundary_ticks(ledger)
+    steps = [step for charge in ledger.entries if charge.active_timeline for step in charge.active_timeline.steps]
+    after = {step.last + 1 for step in steps if step.last is not None}
+    begins = sorted({1} | {step.first for step in steps} | after)  # ticks at which a charge begins, or has ended
     last: dict[str, Any] | None = None
     for begin, following in zip(begins, [*begins[1:], None], strict=True):
         end = None if following is None else following - 1
@@ -69,18 +69,7 @@ def _build_timeline(ledger: Ledger) -> Iterator[dict[str, Any]]:
             continue
         if last is not None:
             yield last
-        last = {
-            "first_tick": begin,
-            "last_tick": end,
-            "spent": spent,
-            "remaining": loss_as_json(ledger.remainder(begin, end)),
-        }
+        remaining = loss_as_json(ledger.remainder(begin, end))
+        last = {"first_tick": begin, "last_tick": end, "spent": spent, "remaining": remaining}
     if last is not None:
         yield last
-
-
-def _list_boundary_ticks(ledger: Ledger) -> list[int]:
-    """Return the ticks at which a charge begins, or has ended."""
-    steps = [step for charge in ledger.entries if charge.active_timeline for step in charge.active_timeline.steps]
-    after = {step.last + 1 for step in steps if step.last is not None}
-    return sorted({1} | {step.first for step in steps} | after)

@@ -70,15 +70,15 @@ def build_analyst_ledger(ledger_log: LedgerLog, analyst: str, share: Fraction) -
     if ledger_log.ledger is None:
         raise ValueError("a budget must be declared before a charge, got none")
     budget = ledger_log.ledger.budget
-    own, taken = Ledger(budget.part(share), ledger_log.unit), Fraction(0)
+    own, delta = Ledger(budget.part(share), ledger_log.unit), Fraction(0)
     for entry in ledger_log.releases.values():
         covers = entry.charge.active_timeline
         if entry.requested_by == analyst and covers is not None and entry.column is None:
             _charge(own, entry.charge, covers, budget)
-            taken += entry.delta
+            delta += entry.delta
     allowed = share * getattr(budget, "delta", Fraction(0))
-    if taken > allowed:
-        raise ShareExceededError(f"delta must be at most {float(allowed):.4g} in all, got {float(taken):.4g}")
+    if delta > allowed:
+        raise ShareExceededError(f"delta must be at most {float(allowed):.4g} in all, got {float(delta):.4g}")
     return own
 
 
@@ -94,8 +94,8 @@ def _charge(own: Ledger, charge: Charge, covers: Timeline, budget: Loss) -> None
         if not isinstance(budget, Approx):
             raise
         left = _build_remainder(own.remaining_loss(*covers.span).amount, budget)
-        asked = loss_text(covers.steps[0].loss)
-        raise ShareExceededError(f"charge must be at most what is left, {loss_text(left)}, got {asked}") from None
+        requested = loss_text(covers.steps[0].loss)
+        raise ShareExceededError(f"charge must be at most what is left, {loss_text(left)}, got {requested}") from None
 
 
 def _convert_to_budget_rho(loss: Loss, budget: Approx) -> Zcdp:

@@ -2,7 +2,6 @@
 
 run             the loop: ticks close by the clock
 open_ticks      sums of ticks that are not closed
-open_table      sums as dense tables, or by discovered key
 open_reports    sums of private reports
 state           state of a run between commits
 """

@@ -14,7 +14,7 @@ Reports of up to MAX_CODE_BYTES are codes: each is stored once, with its count. 
 hardly ever occur twice: they are stored as they arrive.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -26,7 +26,6 @@ from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.localdp.report_bytes import Reports, pack_codes, unpack_codes
 from streamgauge.noise import Ints
 from streamgauge.plan.measure import Tally
-from streamgauge.runtime.live.open_table import Array
 
 VERSION = b"SGT1"
 HEADER_STRUCT = Struct("<4sI")
@@ -39,6 +38,7 @@ MAX_PART_BYTES = 2**26  # a part is cut at this size
 OTHER_VERSION_TEXT = (
     "reports in the store must be as this version writes them, got others: go on with the one that wrote them"
 )
+Array = npt.NDArray[Any]
 ReportCounts = npt.NDArray[np.uint32]
 
 
@@ -58,6 +58,13 @@ class CountedReports:
         begins = np.flatnonzero(np.diff(codes, prepend=~codes[:1]))
         sums = np.add.reduceat(pairs.astype(np.uint32), begins, dtype=np.uint32)
         return cls(pack_codes(codes[begins], rows.shape[1]), sums)
+
+    @classmethod
+    def merge(cls, parts: "Sequence[CountedReports]") -> "CountedReports":
+        """Return the sum of parts."""
+        return cls.from_rows(
+            np.concatenate([each.rows for each in parts]), np.concatenate([each.times for each in parts])
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -92,13 +99,7 @@ def merge_parts(parts: Iterable[ReportsByTick]) -> ReportsByTick:
     for part in parts:
         for tick, counted in part.items():
             found.setdefault(tick, []).append(counted)
-    return {tick: _merge_reports(each) for tick, each in found.items()}
-
-
-def _merge_reports(parts: list[CountedReports]) -> CountedReports:
-    if len(parts) == 1:
-        return parts[0]
-    return CountedReports.from_rows(np.concatenate([p.rows for p in parts]), np.concatenate([p.times for p in parts]))
+    return {tick: each[0] if len(each) == 1 else CountedReports.merge(each) for tick, each in found.items()}
 
 
 def count_bytes(part: Mapping[int, CountedReports]) -> int:

@@ -44,9 +44,8 @@ from streamgauge.config.settings import Stream
 from streamgauge.interfaces import StreamingSource
 from streamgauge.records.blocks import Block
 from streamgauge.releases.release import TickRelease
-from streamgauge.runtime.batches import Batches
-from streamgauge.runtime.file_run import build_engine
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_STATE, ExactMemory, NoisyMemory, StateParts, resume
+from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import OPENED_MARK, RunSession
 from streamgauge.runtime.ticks import closed_tick, newest_tick
 from streamgauge.store.encryption import overwrite
@@ -61,7 +60,7 @@ def run_live(session: RunSession, source: StreamingSource) -> Iterator[list[Tick
 
     Ends when all releases are finished, standard input ends, or a stop is requested.
     """
-    return LiveRun(session, source).ticks() if session.runs else iter(())
+    return session.options.find_class(LiveRun)(session, source).ticks() if session.runs else iter(())
 
 
 class LiveRun:
@@ -71,21 +70,19 @@ class LiveRun:
         self.session, self.source = session, source
         self.stream: Stream = session.file.stream
         self.clock = CheckedClock(session.options.clock, self.stream.tick, session.options.accept_clock)
-        self.batches = Batches(session, session.runs)
+        self.batches = session.options.find_class(Batches)(session, session.runs)
         if self.stream.pan_private:
             resume(session)
-        memory = NoisyMemory if self.stream.pan_private else ExactMemory
-        self.memory: ExactMemory | NoisyMemory = memory(session, self.batches, source)
-        self.engine = build_engine(session, self.batches)
+        kind: type[ExactMemory | NoisyMemory] = NoisyMemory if self.stream.pan_private else ExactMemory
+        self.memory = session.options.find_class(kind)(session, self.batches, source)
+        self.engine = self.batches.open_engine()
         self.closed_tick = session.publisher.store.tick
         self.newest_tick = int(session.publisher.store.marks().get(OPENED_MARK, b"0"))
-        self.committed_at, self.has_uncommitted = (
-            self.clock.now(),
-            False,
-        )  # time of the last commit of open ticks; True if events arrived since
+        self.committed_at = self.clock.now()  # time of the last commit of open ticks
+        self.has_uncommitted = False  # True if events arrived since
         self.committed_newest_tick = self.newest_tick  # newest tick in the committed mark
-        self.is_closing, self.has_input = (False, False)  # True if this round closes a tick; True if it had events
-        self.spans, self.is_paused = (session.spans, False)  # tick ranges of releases; True if nothing is read
+        self.is_closing, self.has_input = False, False  # True if this round closes a tick; True if it had events
+        self.spans, self.is_paused = session.spans, False  # tick ranges of releases; True if nothing is read
         self.header: tuple[str, ...] | None = None  # of the file of the last block
         self.memory.restore(session.state, self.engine)
 
@@ -127,7 +124,7 @@ class LiveRun:
         """
         if self.memory.is_forgetful and self.has_input:
             self.engine.close()
-            self.engine, self.has_input = build_engine(self.session, self.batches), False
+            self.engine, self.has_input = self.batches.open_engine(), False
 
     def _is_finished(self) -> bool:
         lasts = [run.last_tick for run in self.session.runs]
@@ -162,9 +159,8 @@ class LiveRun:
                 self.clock.sleep(WAITER_POLL_MICROSECONDS)
         if self.is_closing and not self.has_input and not self._is_stopping:
             self._pad_work()
-        if not self.source.replayable and (
-            self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
-        ):
+        changed = self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
+        if changed and not self.source.replayable:
             self._commit_partial()
 
     def _find_oldest_tick(self) -> int | None:
@@ -242,11 +238,8 @@ class LiveRun:
             if self.memory.is_forgetful:
                 overwrite(state)
         self.source.commit(self.stream.tick_start(self.closed_tick + 1))
-        self.committed_at, self.has_uncommitted, self.committed_newest_tick = (
-            self.clock.now(),
-            False,
-            self.newest_tick,
-        )
+        self.committed_at, self.committed_newest_tick = self.clock.now(), self.newest_tick
+        self.has_uncommitted = False
 
     @property
     def _is_stopping(self) -> bool:

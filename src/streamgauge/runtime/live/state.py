@@ -47,11 +47,9 @@ from collections.abc import Mapping, Sequence
 from streamgauge.interfaces import Engine, StreamingSource
 from streamgauge.plan.measure import Pass, Tally
 from streamgauge.records.blocks import Block
-from streamgauge.runtime.batches import Batches
-from streamgauge.runtime.live.open_table import next_power_of_two
-from streamgauge.runtime.live.open_ticks import OpenTicks
+from streamgauge.runtime.live.open_ticks import OpenTicks, next_power_of_two
 from streamgauge.runtime.quarantine import QUARANTINE_PART, Quarantine
-from streamgauge.runtime.release_run import ReleaseRun, state_name
+from streamgauge.runtime.release_run import Batches, ReleaseRun, state_name
 from streamgauge.runtime.session import RunSession
 from streamgauge.runtime.ticks import max_open_ticks
 from streamgauge.store.encryption import SECRET_PART
@@ -135,7 +133,7 @@ class NoisyMemory:
         self.source.resume(None)
 
     def add(self, engine: Engine, block: Block, answer: Pass, tick: int) -> None:
-        self._add_to_runs(answer.tallies, tick)
+        self.batches.add_partial(answer.tallies, tick)
         self._later_ticks.add([tally.select(tally.ticks > tick) for tally in answer.tallies])
 
     def close(self, last: int) -> Sequence[Tally]:
@@ -145,7 +143,7 @@ class NoisyMemory:
     def discard_closed(self, engine: Engine, last: int) -> None:
         for run in self.batches.runs:
             run.drop_finished_runs()
-        self._add_to_runs(self._later_ticks.close(last + 1), last + 1)
+        self.batches.add_partial(self._later_ticks.close(last + 1), last + 1)
 
     def end_round(self) -> None:
         self._later_ticks = OpenTicks(self.batches.measures)
@@ -155,13 +153,6 @@ class NoisyMemory:
 
     def save_all(self, engine: Engine, ticks: int) -> StateParts:
         return {SECRET_PART: self._secret, **self.batches.save_state()}
-
-    def _add_to_runs(self, tallies: Sequence[Tally], tick: int) -> None:
-        place = 0
-        for run in self.batches.runs:
-            mine = tallies[place : place + len(run.scan.measures)]
-            place += len(mine)
-            run.add_partial(mine, tick)
 
 
 CLEAN_SHUTDOWN_PART = "clean_shutdown"  # a part of the state

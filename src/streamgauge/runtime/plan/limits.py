@@ -46,8 +46,6 @@ from streamgauge.runtime.live.open_ticks import open_bytes, saved_open_bytes
 from streamgauge.runtime.release_run import Scan
 from streamgauge.runtime.ticks import max_open_ticks
 from streamgauge.statistics import Distinct, Extremes
-from streamgauge.statistics.local_frequency import LocalFrequency
-from streamgauge.statistics.user_table import UserTableStatistic
 
 MAX_INPUT_PLACES = 2**25  # over all ticks and groups
 PLACE_BYTES = 512  # of a group, as named and published
@@ -120,7 +118,7 @@ def size_text(size: int) -> str:
 
 def state_bytes(plan: ReleasePlan) -> int:
     """Return the bytes of counters, of a bit per remembered code, and of alerts."""
-    numbers = sum(part.value_count * count_numbers(part.statistic) for part in plan.parts)
+    numbers = sum(part.value_count * part.statistic.memory_numbers for part in plan.parts)
     cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.HAS_MEMORY]
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
     tails = sum(plan.groups * each.alert.window for each in plan.alerts)
@@ -154,17 +152,10 @@ def max_run_bytes(statistic: Any, places: int, width: int) -> int:
     endless = 2 if isinstance(counter, Hybrid) and statistic.horizon is None else 1
     settings = sum(len(json.dumps(repr(claim))) for claim in (statistic, counter))
     users = statistic.universe_size if isinstance(statistic, Distinct) else 0
-    seen = width * (users // 8 + 1) + 4 * users
+    memory = width * (users // 8 + 1) + 4 * users
     published = 16 * width if isinstance(statistic, Extremes) else 0
-    return 8 * places * count_numbers(statistic) * endless + settings + seen + published
-
-
-def count_numbers(statistic: Any) -> int:
-    """Return the number of 8-byte numbers per place of a tick's vector."""
-    if isinstance(statistic, UserTableStatistic | LocalFrequency):
-        return statistic.memory_numbers
-    memory: int = statistic.counter.memory()
-    return memory
+    counters: int = 8 * places * statistic.memory_numbers * endless
+    return counters + settings + memory + published
 
 
 def _list_open_measures(plan: ReleasePlan) -> list[tuple[Measure, int]]:

@@ -15,17 +15,16 @@ from streamgauge.config.mechanism import AUTO
 from streamgauge.config.settings import PipelineFile
 from streamgauge.config.stream import describe_contributions
 from streamgauge.continual import compare
-from streamgauge.continual.choice import Candidate
 from streamgauge.plan.aggregates.prediction import ErrorPrediction
 from streamgauge.plan.few_events import compute_expected, explain_choice
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.plan.predict import build_hints, describe_dependence, find_crowding, find_lost_events, predict_errors
-from streamgauge.privacy import BudgetExceededError, Loss, Remainder
+from streamgauge.privacy import Loss, Remainder
 from streamgauge.records.source_schema import find_refusals
 from streamgauge.runtime.adhoc.releases import add_adhoc_releases, compute_last_tick
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
-from streamgauge.runtime.format import exceeded_text
+from streamgauge.runtime.format import refusal_text
 from streamgauge.runtime.intrusion.count import IntrusionCount, growth_lines
 from streamgauge.runtime.ledger.log import LedgerLog, describe_charge_key
 from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
@@ -39,22 +38,17 @@ from streamgauge.store.reader import LedgerEntry
 
 MAX_RUNNERS_UP = 3
 MAX_FILES = 100  # files of a source whose headers a plan reads
-SHOWN_SETTINGS = (
-    *(
-        "branching",
-        "refine",
-        "window",
-        "half_life",
-        "exponent",
-        "buffers",
-        "inner",
-        "split",
-        "theta",
-        "smoother",
-        "prune",
-    ),
-    *("threshold", "segments", "ratio"),
+SHOWN_SETTINGS: tuple[str, ...] = (
+    "branching",
+    "refine",
+    "window",
+    "half_life",
+    "exponent",
+    "buffers",
+    "inner",
+    "split",
 )
+SHOWN_SETTINGS += ("theta", "smoother", "prune", "threshold", "segments", "ratio")
 
 
 @dataclass(frozen=True)
@@ -135,36 +129,41 @@ def plan_pipeline(file: PipelineFile) -> Plan:
     Refusals are part of the plan, not raised.
     """
     acts = read_ledger_entries(file)
-    book = LedgerLog.read(acts, file.stream.unit)
-    file = add_adhoc_releases(file, book)
-    plans, refused = _plan_releases(file, book)
+    ledger_log = LedgerLog.read(acts, file.stream.unit)
+    file = add_adhoc_releases(file, ledger_log)
+    plans, refused = list[ReleasePlan](), list[str]()
+    for release in file.releases:
+        try:
+            plans.append(plan_as_charged(file, release, ledger_log))
+        except ValueError as refusal:
+            refused.append(str(refusal))
     refused = refused or _check_sinks(file, acts)
-    changed = find_edits(file, plans, book)
-    before = _find_balance(book)
+    changed = find_edits(file, plans, ledger_log)
+    before = _find_balance(ledger_log)
     first = first_tick(file)
-    refused += _try_charges(file, plans, book, changed, first)
-    after = _find_balance(book)
-    hints = find_gaussian_hints([plan for plan in plans if plan.name in changed.new_releases], book)
-    told = tuple(forecast_release(plan, book, first, hints.get(plan.name, "")) for plan in plans)
+    refused += _try_charges(file, plans, ledger_log, changed, first)
+    after = _find_balance(ledger_log)
+    hints = find_gaussian_hints([plan for plan in plans if plan.name in changed.new_releases], ledger_log)
+    forecasts = tuple(forecast_release(plan, ledger_log, first, hints.get(plan.name, "")) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed_keys)
-    if changed.new_releases and (refusal := find_memory_refusal(plans)):
-        refused.append(f"{file.path.name}: {refusal}")
     if changed.new_releases:
+        if shortage := find_memory_refusal(plans):
+            refused.append(f"{file.path.name}: {shortage}")
         lacking, missing = _check_source(file)
         refused += lacking
         notes += missing
     return Plan(
         file,
-        told,
+        forecasts,
         (*refused, *changed.refusals),
         changed,
         (before[0], after[0]),
         (before[1], after[1]),
         notes,
         needed_bytes(plans),
-        IntrusionCount.from_ledger_log(book, file.stream, read_tick(file)) if file.stream.pan_private else None,
+        IntrusionCount.from_ledger_log(ledger_log, file.stream, read_tick(file)) if file.stream.pan_private else None,
         tuple(growth_lines(plans)),
-        frozenset(name for name, entry in book.releases.items() if entry.column is not None),
+        frozenset(name for name, entry in ledger_log.releases.items() if entry.column is not None),
     )
 
 
@@ -181,16 +180,6 @@ def _check_source(file: PipelineFile) -> tuple[list[str], tuple[str, ...]]:
     return [f"{file.path.name}: {refusal}" for refusal in refusals], ()
 
 
-def _plan_releases(file: PipelineFile, ledger_log: LedgerLog) -> tuple[list[ReleasePlan], list[str]]:
-    plans, refused = [], []
-    for release in file.releases:
-        try:
-            plans.append(plan_as_charged(file, release, ledger_log))
-        except ValueError as refusal:
-            refused.append(str(refusal))
-    return plans, refused
-
-
 def _check_sinks(file: PipelineFile, acts: Sequence[LedgerEntry]) -> list[str]:
     """Return refusals of CSV sinks with inconsistent columns or another header."""
     refused = []
@@ -203,9 +192,8 @@ def _check_sinks(file: PipelineFile, acts: Sequence[LedgerEntry]) -> list[str]:
 
 
 def _find_balance(ledger_log: LedgerLog) -> tuple[Loss | None, Loss | Remainder | None]:
-    return (
-        (None, None) if ledger_log.ledger is None else (ledger_log.ledger.spent_loss(), ledger_log.ledger.remainder())
-    )
+    ledger = ledger_log.ledger
+    return (None, None) if ledger is None else (ledger.spent_loss(), ledger.remainder())
 
 
 def first_tick(file: PipelineFile) -> int:
@@ -220,8 +208,7 @@ def _try_charges(
     refused = []
 
     def refuse(what: str, refusal: ValueError) -> None:
-        told = exceeded_text(refusal) if isinstance(refusal, BudgetExceededError) else str(refusal)
-        refused.append(f"{file.path.name}: {what}: {told}")
+        refused.append(f"{file.path.name}: {what}: {refusal_text(refusal)}")
 
     try:
         if ledger_log.ledger is None or changed.budget:
@@ -238,17 +225,13 @@ def _try_charges(
     except ValueError as refusal:
         refuse(describe_charge_key("stream.columns", file.stream.budget), refusal)
     for plan in plans:
-        if plan.name in changed.new_releases and ledger_log.ledger is not None and is_charged(plan, ledger_log):
+        is_charged = plan.query.report is None or plan.query.report.column in ledger_log.columns
+        if plan.name in changed.new_releases and ledger_log.ledger is not None and is_charged:
             try:
                 ledger_log.charge(plan.name, plan, first)
             except ValueError as refusal:
                 refuse(f"release {plan.name}", refusal)
     return refused
-
-
-def is_charged(plan: ReleasePlan, ledger_log: LedgerLog) -> bool:
-    """Return whether the release, or the column of its reports, has a charge."""
-    return plan.query.report is None or plan.query.report.column in ledger_log.columns
 
 
 def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint: str = "") -> ReleaseForecast:
@@ -259,6 +242,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
     entry = ledger_log.latest_releases().get(plan.name)
     begin, found = first if entry is None else entry.first, tuple(predict_errors(plan))
     choices = tuple(_build_choice(plan, part, found) for part in plan.parts)
+    names = [aggregate.name for aggregate in plan.query.aggregates]
     if hint:
         choices = (replace(choices[0], hints=(*choices[0].hints, hint)), *choices[1:])
     return ReleaseForecast(
@@ -274,15 +258,10 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         found,
         plan.release.delta,
         plan.release.requested_by,
-        _describe_alerts(plan),
+        tuple(alert.describe(names, plan.stream.tick, plan.release.window) for alert in plan.alerts),
         None if plan.query.report is None else plan.query.report.column,
         describe_contributions(plan.stream),
     )
-
-
-def _describe_alerts(plan: ReleasePlan) -> tuple[str, ...]:
-    names = [aggregate.name for aggregate in plan.query.aggregates]
-    return tuple(alert.describe(names, plan.stream.tick, plan.release.window) for alert in plan.alerts)
 
 
 def _build_choice(plan: ReleasePlan, part: CounterPart, found: Sequence[ErrorPrediction]) -> PartChoice:
@@ -291,20 +270,12 @@ def _build_choice(plan: ReleasePlan, part: CounterPart, found: Sequence[ErrorPre
     others = () if statistic.error_depends_on else tuple(_find_runners_up(part))
     mechanism = describe_mechanism(statistic.counter)
     certain = any(isfinite(error.half_width) for error in found if error.measure in names)
-    hints = (
-        *find_lost_events(statistic, plan.query),
-        *build_hints(statistic, certain=certain),
-        *find_crowding(plan, part),
-    )
-    told = (describe_dependence(statistic), _explain_choice(plan, part), hints)
-    return PartChoice(names, part.level, statistic.loss, mechanism, others[:MAX_RUNNERS_UP], *told)
-
-
-def _explain_choice(plan: ReleasePlan, part: CounterPart) -> str:
-    statistic, release = part.statistic, plan.release
-    if release.mechanism != AUTO or not isinstance(statistic, Count) or not statistic.error_depends_on:
-        return ""
-    return explain_choice(statistic, compute_expected(release, plan.query, part.level))
+    hints = [*find_lost_events(statistic, plan.query), *build_hints(statistic, certain=certain)]
+    reason = ""
+    if plan.release.mechanism == AUTO and isinstance(statistic, Count) and statistic.error_depends_on:
+        reason = explain_choice(statistic, compute_expected(plan.release, plan.query, part.level))
+    texts = describe_dependence(statistic), reason, (*hints, *find_crowding(plan, part))
+    return PartChoice(names, part.level, statistic.loss, mechanism, others[:MAX_RUNNERS_UP], *texts)
 
 
 def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:
@@ -322,12 +293,8 @@ def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:
     chosen = statistic.linear_counter
     own = chosen.rmse(found.ticks)
     for each in found.candidates:
-        if not each.refusal and not is_like(each, chosen) and (part.measure.key is None or each.rmse >= own):
+        if not each.refusal and each.mechanism != chosen and (part.measure.key is None or each.rmse >= own):
             yield each.name, float(each.rmse / own)
-
-
-def is_like(candidate: Candidate, mechanism: Any) -> bool:
-    return candidate.mechanism is not None and candidate.mechanism == mechanism
 
 
 def describe_mechanism(mechanism: Any) -> str:

@@ -30,17 +30,14 @@ PRIVATE_MEMORY_TEXT = "private too: a look at it, at any moment, is within the b
 
 
 def plan_as_text(plan: Plan) -> str:
-    lines = [plan.file.path.name, *(f"  {name:<8}  {told}" for name, told in describe_stream(plan.file.stream))]
+    stream = plan.file.stream
+    lines = [plan.file.path.name, *(f"  {name:<8}  {text}" for name, text in describe_stream(stream))]
     for release in plan.releases:
-        lines += [
-            "",
-            title(release, plan.file.stream),
-            *(f"  {line}" for line in describe_release(release, plan.file.stream)),
-        ]
+        lines += ["", title(release, stream), *(f"  {line}" for line in describe_release(release, stream))]
         lines += ["", *(f"  {line}" for line in format_table(error_rows(release.errors)))]
     lines += ["", *format_table(ledger_rows(plan))]
-    for heading, told in sections(plan):
-        lines += ["", heading, *(f"  {line}" for line in told)]
+    for heading, own in sections(plan):
+        lines += ["", heading, *(f"  {line}" for line in own)]
     return "\n".join(lines)
 
 
@@ -50,7 +47,7 @@ def describe_stream(stream: Stream) -> list[tuple[str, str]]:
     return [
         ("protects", unit_text(stream.unit)),
         *([("counts", counts)] if counts else []),
-        ("budget", budget_text(stream)),
+        ("budget", ", ".join(filter(None, (loss_text(stream.budget), describe_assumption(stream))))),
         ("ticks", f"of {format_duration(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
         *([("memory", PRIVATE_MEMORY_TEXT)] if stream.pan_private else []),
         *((name, f"local: {report}") for name, report in stream.reports.items()),
@@ -58,26 +55,16 @@ def describe_stream(stream: Stream) -> list[tuple[str, str]]:
     ]
 
 
-def budget_text(stream: Stream) -> str:
-    """Return the budget and its assumption."""
-    return ", ".join(filter(None, (loss_text(stream.budget), describe_assumption(stream))))
-
-
 def sections(plan: Plan) -> list[tuple[str, list[str]]]:
     """Return the other non-empty sections, with their headings."""
-    told = [
-        ("memory", memory_lines(plan)),
-        ("changes since the last run", change_lines(plan)),
-        ("refused", list(plan.refusals)),
-        ("before it can run", list(plan.notes)),
-    ]
-    return [(heading, lines) for heading, lines in told if lines]
-
-
-def memory_lines(plan: Plan) -> list[str]:
-    """Return the memory of all releases, and the number of announced intrusions."""
-    lines = [f"all releases keep {size_text(plan.memory_bytes)}"] if plan.memory_bytes >= MIN_SHOWN_BYTES else []
-    return lines if plan.intrusions is None else [*lines, str(plan.intrusions), *plan.growth]
+    memory = [f"all releases keep {size_text(plan.memory_bytes)}"] if plan.memory_bytes >= MIN_SHOWN_BYTES else []
+    found = {
+        "memory": memory if plan.intrusions is None else [*memory, str(plan.intrusions), *plan.growth],
+        "changes since the last run": change_lines(plan),
+        "refused": list(plan.refusals),
+        "before it can run": list(plan.notes),
+    }
+    return [(heading, lines) for heading, lines in found.items() if lines]
 
 
 def change_lines(plan: Plan) -> list[str]:
@@ -170,8 +157,8 @@ def _format_sizes(error: ErrorPrediction) -> tuple[str, str]:
 
 def _drop_empty_columns(rows: Rows) -> list[tuple[str, ...]]:
     """Remove columns that are empty below their heading."""
-    kept = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    return list(zip(*kept, strict=True))
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return list(zip(*columns, strict=True))
 
 
 def format_table(rows: Rows) -> list[str]:
@@ -193,8 +180,8 @@ def plan_as_html(plan: Plan) -> str:
         parts.append(html_table(title(release, stream), error_rows(release.errors)))
         parts.append("".join(f"<div>{_escape(line)}</div>" for line in choice_lines(release)))
     parts.append(html_table("", ledger_rows(plan)))
-    for heading, told in sections(plan):
-        items = "".join(f"<li>{_escape(line)}</li>" for line in told)
+    for heading, lines in sections(plan):
+        items = "".join(f"<li>{_escape(line)}</li>" for line in lines)
         parts.append(f"<p>{_escape(heading)}</p><ul>{items}</ul>")
     return "".join(parts)
 
@@ -227,7 +214,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
             "before": _ledger_as_json(plan.spent[0], plan.remaining[0]),
             "after": _ledger_as_json(plan.spent[1], plan.remaining[1]),
         },
-        "edits": {**_edits_as_json(plan), "budget": _budget_as_json(plan)},
+        "edits": _edits_as_json(plan),
         "refusals": list(plan.refusals),
         "notes": list(plan.notes),
         "memory_bytes": plan.memory_bytes,
@@ -243,26 +230,14 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _edits_as_json(plan: Plan) -> dict[str, Any]:
-    edits = plan.edits
-    return {
-        "new_releases": list(edits.new_releases),
-        "continued_releases": list(edits.continued_releases),
-        "ended_releases": list(edits.ended_releases),
-    }
-
-
-def _budget_as_json(plan: Plan) -> dict[str, Any] | None:
-    if plan.edits.budget is None:
-        return None
-    before, after = map(loss_as_json, plan.edits.budget)
-    return {"before": before, "after": after}
+    names = ("new_releases", "continued_releases", "ended_releases")
+    budget = plan.edits.budget and dict(zip(("before", "after"), map(loss_as_json, plan.edits.budget), strict=True))
+    return {**{name: list(getattr(plan.edits, name)) for name in names}, "budget": budget}
 
 
 def _ledger_as_json(spent: Loss | None, left: Loss | Remainder | None) -> dict[str, Any]:
-    return {
-        "spent": None if spent is None else loss_as_json(spent),
-        "remaining": None if left is None else loss_as_json(left),
-    }
+    losses = {"spent": spent, "remaining": left}
+    return {name: None if loss is None else loss_as_json(loss) for name, loss in losses.items()}
 
 
 def release_as_json(release: ReleaseForecast) -> dict[str, Any]:
@@ -289,16 +264,8 @@ def release_as_json(release: ReleaseForecast) -> dict[str, Any]:
 
 def _choice_as_json(choice: PartChoice) -> dict[str, Any]:
     others = [{"mechanism": name, "error_ratio": ratio} for name, ratio in choice.runners_up]
-    return {
-        "measures": list(choice.measures),
-        "level": choice.level,
-        "loss": loss_as_json(choice.loss),
-        "mechanism": choice.mechanism,
-        "runners_up": others,
-        "error_depends_on": choice.error_depends_on,
-        "reason": choice.reason,
-        "hints": list(choice.hints),
-    }
+    lists = {"measures": list(choice.measures), "runners_up": others, "hints": list(choice.hints)}
+    return vars(choice) | lists | {"loss": loss_as_json(choice.loss)}
 
 
 def _error_as_json(error: ErrorPrediction) -> dict[str, Any]:

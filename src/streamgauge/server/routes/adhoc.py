@@ -30,16 +30,10 @@ from starlette.routing import Route
 
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.privacy import Loss, Remainder
-from streamgauge.runtime.adhoc.planning import (
-    AdHocPlan,
-    AdHocRelease,
-    check_text_lengths,
-    find_same_request,
-    parse_adhoc_release,
-    plan_adhoc,
-    remaining_share,
-)
+from streamgauge.runtime.adhoc.planning import AdHocPlan, check_text_lengths, find_same_request, plan_adhoc
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.log import LedgerLog, loss_as_json
+from streamgauge.runtime.ledger.shares import remaining_share
 from streamgauge.runtime.plan.plan import ReleaseForecast
 from streamgauge.runtime.plan.render import release_as_json
 from streamgauge.runtime.ticks import next_start_tick
