@@ -1,5 +1,6 @@
 """Releases and charges, read from the store without its key and during a run."""
 
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.release import Releases, TickRelease
 from streamgauge.runtime.ledger.log import LedgerLog
@@ -8,10 +9,6 @@ from streamgauge.runtime.session import OPENED_MARK
 from streamgauge.store.drivers import open_reader
 from streamgauge.store.errors import StoreNotFoundError
 from streamgauge.store.store import LedgerEntry
-
-
-class UnknownReleaseError(ValueError):
-    """A name without published releases."""
 
 
 def read_ledger_entries(file: PipelineFile) -> tuple[LedgerEntry, ...]:
@@ -72,5 +69,5 @@ def choose_release(names: tuple[str, ...], name: str | None) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
-        raise UnknownReleaseError(f"release must be one of {', '.join(names) or 'none so far'}, got {name}")
+        raise InvalidReleaseError(f"release must be one of {', '.join(names) or 'none so far'}, got {name}")
     return str(name)

@@ -20,7 +20,7 @@ Privacy
     memory or the new one, and the new one if its report was handed out. A file that is empty, torn or foreign
     raises InvalidSaveError, and never makes a new device. All files are their owner's alone (mode 0600).
     From its opening until `close`, or until its process ends, no other process opens it, and one device is made
-    of it: two that had both loaded it would both draw (MemoryInUseError). No process waits for it either: the
+    of it: two that had both loaded it would both draw (`in_use`). No process waits for it either: the
     owner is the same device, which sends due reports, and may have it for as long as its process lives.
 
     Not promised: removing the file, or restoring an old copy, makes another device, which loses again. Removing
@@ -41,6 +41,7 @@ from typing import Self
 
 import numpy as np
 
+from streamgauge.continual.run import RunFailedError
 from streamgauge.continual.state_io import WRONG_STATE_MESSAGE, InvalidSaveError, pack, unpack
 from streamgauge.localdp.report_bytes import Reports
 from streamgauge.noise.entropy import Bytes, renew_after_fork
@@ -135,10 +136,6 @@ PRIVATE_MODE = 0o600
 FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS alone has it
 
 
-class MemoryInUseError(RuntimeError):
-    """A memory that another device has, of this process or of another."""
-
-
 class MemoryFile:
     """A memory under a name, open and locked; see the module's claim."""
 
@@ -158,7 +155,7 @@ class MemoryFile:
         """
         self._check_open()
         if not self._load_guard.acquire(blocking=False):
-            raise MemoryInUseError(f"memory must be one device's, got {self._path.name} for a second one")
+            raise RunFailedError(f"memory must be one device's, got {self._path.name} for a second one", "in_use")
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
@@ -233,7 +230,7 @@ def _acquire_lock(path: Path, name: str) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise MemoryInUseError(f"memory must be one device's, got {name}, which another has open") from None
+        raise RunFailedError(f"memory must be one device's, got {name}, which another has open", "in_use") from None
     except BaseException:
         os.close(descriptor)
         raise
