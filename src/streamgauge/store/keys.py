@@ -23,7 +23,7 @@ from pathlib import Path
 
 from streamgauge.config.paths import resolve_path
 from streamgauge.config.settings import PipelineFile
-from streamgauge.files import create_file, make_private_folder, sync_path
+from streamgauge.files import SYSTEM, FileSystem, create_file, make_private_folder
 from streamgauge.memory import wipe
 from streamgauge.noise.entropy import KEY_BYTES, read_system_key
 from streamgauge.store.drivers import has_store
@@ -112,14 +112,14 @@ def load_key(text: str, base: Path) -> Key:
     return source(rest.strip(), base)
 
 
-def create_key(path: Path) -> Key:
+def create_key(path: Path, system: FileSystem = SYSTEM) -> Key:
     """Create a key in a new file."""
     secret = read_system_key()
     try:
         if not path.parent.exists():
             make_private_folder(path.parent)
-        create_file(path, secret.hex().encode() + b"\n")
-        sync_path(path.parent)
+        create_file(path, secret.hex().encode() + b"\n", system)
+        system.sync_path(path.parent)
     except FileExistsError:
         raise KeyRefusedError(f"key file must be a new one, got {redact_key(path)}, which exists") from None
     except OSError as error:
