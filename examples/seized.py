@@ -3,7 +3,7 @@
 import numpy as np
 
 import streamgauge as sg
-from streamgauge.panprivate import Density, IntrusionsExhaustedError
+from streamgauge.panprivate import Density, LimitExceededError
 
 insured = 1_000_000
 winter = Density(sg.Pure(2), universe=insured, intrusions=1)
@@ -26,7 +26,7 @@ print(f"where e^epsilon would be {np.exp(float(winter.state_loss.epsilon)):.3f}"
 run.add(patients[30_000:])  # the winter goes on, and many come again
 try:
     run.intrude()
-except IntrusionsExhaustedError as refused:
+except LimitExceededError as refused:
     print("a second subpoena:", refused)
 
 found = run.estimate()

@@ -9,41 +9,71 @@ others. Readers need no lock. Network file systems are not supported.
 """
 
 import errno
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
 
 from streamgauge.noise.entropy import renew_after_fork
 
-F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS alone has it
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+class FileSystem:
+    """System calls of durable files. Tests inject a subclass that fails, waits or records."""
+
+    can_lock = fcntl is not None
+    full_sync_command: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # macOS alone has it
+
+    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
+        return os.open(path, flags, mode)
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> int:
+        return os.write(descriptor, data)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+    def replace(self, old: Path, new: Path) -> None:
+        os.replace(old, new)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def fsync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def control(self, descriptor: int, command: int) -> None:
+        fcntl.fcntl(descriptor, command)
+
+    def sync(self, descriptor: int) -> None:
+        """Flush to the disk; on macOS that needs more than fsync."""
+        if self.full_sync_command is not None:
+            with suppress(OSError):  # some file systems know fsync alone
+                self.control(descriptor, self.full_sync_command)
+                return
+        self.fsync(descriptor)
+
+    def sync_path(self, path: Path) -> None:
+        """Flush a file by its name, or the names in a folder."""
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            self.sync(descriptor)
+        finally:
+            self.close(descriptor)
+
+
+SYSTEM = FileSystem()
+sync, sync_path = SYSTEM.sync, SYSTEM.sync_path
+
+
+def write_all(descriptor: int, data: bytes, system: FileSystem = SYSTEM) -> None:
     """Write all bytes, in as many calls as the system needs."""
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def sync(descriptor: int) -> None:
-    """Flush to the disk; on macOS that needs more than fsync."""
-    if F_FULLFSYNC is None:
-        os.fsync(descriptor)
-        return
-    with suppress(OSError):  # some file systems know fsync alone
-        fcntl.fcntl(descriptor, F_FULLFSYNC)
-        return
-    os.fsync(descriptor)
-
-
-def sync_path(path: Path) -> None:
-    """Flush a file by its name, or the names in a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        sync(descriptor)
-    finally:
-        os.close(descriptor)
+        rest = rest[system.write(descriptor, rest) :]
 
 
 class FileLock:
@@ -54,7 +84,8 @@ class FileLock:
 
     def __init__(self, path: Path, flags: int, mode: int = 0o666) -> None:
         """Open and lock; raise BlockingIOError if another process holds the lock."""
-        self._descriptor: int | None = _open_locked(path, flags, mode)
+        self._descriptor: int | None = None
+        self._descriptor = _open_locked(path, flags, mode)
         renew_after_fork(self)
 
     @property
@@ -68,7 +99,11 @@ class FileLock:
         if descriptor is not None:
             os.close(descriptor)
 
-    renew = close  # in the child of a fork: closing a copy leaves the parent's lock alone
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor is not None
+
+    renew = __del__ = close  # in the child of a fork: closing a copy leaves the parent's lock alone
 
 
 def _open_locked(path: Path, flags: int, mode: int) -> int:
@@ -105,28 +140,29 @@ def make_private_folder(folder: Path) -> None:
         folder.chmod(PRIVATE_FOLDER_MODE)
 
 
-def create_file(path: Path, data: bytes = b"") -> None:
+def create_file(path: Path, data: bytes = b"", system: FileSystem = SYSTEM) -> None:
     """Write a file that must not exist yet; remove it if it is incomplete."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
+    descriptor = system.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
     try:
-        write_all(descriptor, data)
-        sync(descriptor)
+        write_all(descriptor, data, system)
+        system.sync(descriptor)
     except BaseException:
-        path.unlink()
+        system.unlink(path)
         raise
     finally:
-        os.close(descriptor)
+        system.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, system: FileSystem = SYSTEM) -> None:
     """Replace the content of a file at once: readers see the old or the new."""
     fresh = path.with_name(path.name + ".new")
-    fresh.unlink(missing_ok=True)
-    create_file(fresh, data)
-    rename(fresh, path)
+    with suppress(FileNotFoundError):
+        system.unlink(fresh)
+    create_file(fresh, data, system)
+    rename(fresh, path, system)
 
 
-def rename(old: Path, new: Path) -> None:
+def rename(old: Path, new: Path, system: FileSystem = SYSTEM) -> None:
     """Rename a file or folder, and flush the name."""
-    os.replace(old, new)
-    sync_path(new.parent)
+    system.replace(old, new)
+    system.sync_path(new.parent)

@@ -496,8 +496,8 @@ class StoreReading(Protocol):
     commits. No call may keep a read transaction open after it returned, except an iterator that is not
     exhausted. `until` limits a call to entries of at most that number.
 
-    Every method raises `DamagedStoreError` if the stored bytes cannot be rows, and `StoreUnwritableError` if the
-    medium cannot be reached. No error may contain stored bytes.
+    Every method raises `StoreError` with code `damaged` if the stored bytes cannot be rows, and
+    `StoreUnwritableError` if the medium cannot be reached. No error may contain stored bytes.
     """
 
     @property
@@ -589,7 +589,7 @@ class StoreBacking(StoreReading, Protocol):
     nothing.
 
     **History.** Entries, releases and ledger entries are never changed or deleted. A second row for a release
-    and tick raises `AlreadyReleasedError`.
+    and tick raises `StoreError` with code `already_released`.
 
     **Slots.** Two slots contain data keys, one for even generations and one for odd ones. They are outside of
     transactions. `write_slot` returns when the slot is on stable storage. A torn write of one slot must not
@@ -613,8 +613,8 @@ class StoreBacking(StoreReading, Protocol):
         """Check format and medium before anything is used.
 
         Raises:
-            StoreVersionError: The format is not the one that this code writes.
-            DamagedStoreError: Pages or indexes are damaged.
+            StoreError: The format is not the one that this code writes (`version`).
+            StoreError: Pages or indexes are damaged (`damaged`).
         """
         ...
 
@@ -624,7 +624,7 @@ class StoreBacking(StoreReading, Protocol):
         """Replace the head and its table of part keys.
 
         Raises:
-            WriterReplacedError: The generation of the stored head is not `head.generation - 1`.
+            StoreError: The generation of the stored head is not `head.generation - 1` (`writer_replaced`).
         """
         ...
 
@@ -701,7 +701,7 @@ class StoreDriver(Protocol):
 
         Raises:
             StoreNotFoundError: There is no store.
-            StoreVersionError: The format is not the one that this code writes.
+            StoreError: The format is not the one that this code writes (`version`).
         """
         ...
 
@@ -711,6 +711,6 @@ class StoreDriver(Protocol):
         The copy has the slot of its own generation and no other.
 
         Raises:
-            BackupError: The store is copied by other means, which the message names.
+            StoreError: The store is copied by other means, which the message names.
         """
         ...

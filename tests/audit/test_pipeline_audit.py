@@ -13,19 +13,14 @@ from streamgauge.audit.attack import measure as measuring
 from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline import audit as pipelines
 from streamgauge.audit.pipeline import compare as run_by_run
-from streamgauge.audit.pipeline.audit import (
-    AuditNotPossibleError,
-    PipelineAuditor,
-    audit_pipeline,
-    compute_charge,
-    default_runs,
-)
+from streamgauge.audit.pipeline.audit import PipelineAuditor, audit_pipeline, compute_charge, default_runs
 from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison, build_readings
 from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, widen
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
 from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.audit.pipeline.trial import PipelineTrial
+from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn
@@ -414,5 +409,5 @@ def test_a_unit_does_no_more_than_its_bounds_allow(tmp_path: Path) -> None:
 
 def test_a_file_that_would_not_run_is_refused(tmp_path: Path) -> None:
     dear = file_of(tmp_path, {**COUNTS, "epsilon": 2})
-    with pytest.raises((AuditNotPossibleError, ValueError), match="must be at most"):
+    with pytest.raises((PipelineFileError, ValueError), match="must be at most"):
         verdicts(dear)

@@ -47,11 +47,11 @@ def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
     told = client(
         """return given.hashes.map(({seed, coefficients, columns}) => ({
         seed,
-        words: given.items.map((item) => String(client.point(seed, item))),
+        words: given.items.map((item) => String(client.hashItem(seed, item))),
         coefficients: Object.fromEntries(Object.keys(coefficients).map(
           (row) => [row, client.coefficients(seed, Number(row)).map(String)])),
         columns: Object.fromEntries(Object.keys(columns).map((width) => [width, given.items.map((item) =>
-          given.rows.map((row) => client.place({seed, width: Number(width)}, row, item)))])),
+          given.rows.map((row) => client.findColumn({seed, width: Number(width)}, row, item)))])),
       }));""",
         VECTORS,
     )
@@ -63,7 +63,7 @@ def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(
     claims = [each for each in VECTORS["claims"] if each["settings"]["protocol"] in known]
     told = client(
         """return given.claims.map(({settings, cases}) => {
-        const claim = client.claimOf(settings);
+        const claim = client.parseMechanism(settings);
         const reports = cases.map(({item, drawn}) => claim.encode(item, ...drawn));
         return [claim.size, reports.map(hex), hex(client.message(claim, reports))]; });""",
         {"claims": claims},
@@ -73,7 +73,7 @@ def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(
     ]
     assert {each["settings"]["protocol"] for each in claims} == known
     for other in (set(wire.PROTOCOLS) | {"toString", "None"}) - known:
-        assert client("return client.claimOf(given)", {"protocol": other}) == {"refused": "Error"}
+        assert client("return client.parseMechanism(given)", {"protocol": other}) == {"refused": "Error"}
 
 
 @EACH
@@ -82,14 +82,14 @@ def test_what_a_page_tells_of_a_report_is_how_likely_it_was(client, claim):
     laws = [law(claim, item) for item in ITEMS]
     reports = sorted(laws[0])
     told = client(
-        """const claim = client.claimOf(given[0]);
+        """const claim = client.parseMechanism(given[0]);
         return given[1].map((report) => given[2].map((item) => claim.likelihood(item, unhex(report))));""",
         [wire.to_settings(claim), [report.hex() for report in reports], list(ITEMS)],
     )
     exact = np.array([[float(each[report]) for each in laws] for report in reports])
     np.testing.assert_allclose(np.array(told) / np.array(told)[:, :1], exact / exact[:, :1], rtol=1e-9)
     worst = (exact.max(1) / exact.min(1)).max()
-    assert log(worst) - SURE < client("return client.claimOf(given).loss", wire.to_settings(claim)) <= 1 + SURE
+    assert log(worst) - SURE < client("return client.parseMechanism(given).loss", wire.to_settings(claim)) <= 1 + SURE
 
 
 @EACH
@@ -99,10 +99,10 @@ def test_chances_that_lose_more_than_the_epsilon_are_refused_whoever_sent_them(c
     for name, k in known.items():
         ways = {0, WORD_RANGE, k // 2 if name == "flip" else (k + WORD_RANGE) // 2, k + 0.5}
         for way in ways:
-            told = client("return client.claimOf(given)", altered(settings, chances=known | {name: way}))
+            told = client("return client.parseMechanism(given)", altered(settings, chances=known | {name: way}))
             assert told == {"refused": "Error"}, (name, way)
     other = settings | {"fingerprint": "00000000"}
-    assert client("return client.claimOf(given)", other) == {"refused": "OtherCollection"}
+    assert client("return client.parseMechanism(given)", other) == {"refused": "mismatch"}
 
 
 HASHED, LISTED, SPELT = (wire.to_settings(SMALL[place]) for place in (1, 3, 6))
@@ -146,7 +146,7 @@ def refused(client, act, given):
     """With which errors an act on each thing is refused; None where it is not."""
     told = f"""const found = [];
     for (const each of given) {{
-      try {{ {act} found.push(null); }} catch (error) {{ found.push(error.constructor.name); }}
+      try {{ {act} found.push(null); }} catch (error) {{ found.push(refusal(error)); }}
     }}
     return found;"""
     return set(client(told, given))
@@ -155,26 +155,26 @@ def refused(client, act, given):
 def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fresh):
     told = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(8), hashes=16, width=16))
     claims = [altered(told, epsilon=epsilon) for epsilon in NO_LOSS]
-    assert refused(fresh, "client.claimOf(each);", claims) == {"Error"}
-    assert refused(fresh, "new client.Charge(each);", NO_LOSS) == {"Error"}
+    assert refused(fresh, "client.parseMechanism(each);", claims) == {"Error"}
+    assert refused(fresh, "new client.ChargeEachReport(each);", NO_LOSS) == {"Error"}
     charged = """await client.disk.update('streamgauge m', () => each[1]);
-    const again = new client.Charge('99');
-    await new client.Device(client.claimOf(each[0]), {again, name: 'm'}).report('a');"""
+    const again = new client.ChargeEachReport('99');
+    await new client.Device(client.parseMechanism(each[0]), {policy: again, name: 'm'}).report('a');"""
     assert refused(fresh, charged, [[told, json.dumps(MEMORY)]]) == {None}
     kept = [json.dumps(MEMORY | {"spent_epsilon": spent}) for spent in [*NO_LOSS, "-99"]]
-    assert refused(fresh, charged, [[told, each] for each in kept]) == {"BadMemory"}
+    assert refused(fresh, charged, [[told, each] for each in kept]) == {"InvalidSaveError"}
     spoilt = ["null", "", "{}", "[]", "7", '"2"', "{", *map(json.dumps, NO_MEMORY)]
-    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"BadMemory"}
+    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"InvalidSaveError"}
 
 
 def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
-    assert refused(client, "client.claimOf(each);", NO_CLAIM) == {"Error"}
+    assert refused(client, "client.parseMechanism(each);", NO_CLAIM) == {"Error"}
     proto = json.dumps(HASHED)[:-1] + ', "__proto__": {"loss": 0}}'
-    assert client("return client.claimOf(JSON.parse(given))", proto) == {"refused": "Error"}
+    assert client("return client.parseMechanism(JSON.parse(given))", proto) == {"refused": "Error"}
 
 
 def test_a_claim_is_a_copy_of_its_settings_that_nobody_changes(client):
-    changed = """const claim = client.claimOf(given); given.chances.kept = 1; given.items[0] = 'b';
+    changed = """const claim = client.parseMechanism(given); given.chances.kept = 1; given.items[0] = 'b';
     const frozen = [claim, claim.chances, claim.items].every(Object.isFrozen);
     return [frozen, claim.items[0], claim.loss < 1.1];"""
     assert client(changed, LISTED) == [True, "a", True]
@@ -183,7 +183,7 @@ def test_a_claim_is_a_copy_of_its_settings_that_nobody_changes(client):
 def test_a_coin_is_a_word_below_its_threshold_and_a_die_throws_again_what_is_left_over(fresh):
     claim = sg.localdp.RandomisedResponse(sg.Pure(1), items=(*ITEMS, "z"))
     k = int(claim.chances["kept"] * WORD_RANGE)
-    draw = f"{WORDS} return hex(client.claimOf(given.shift()).privatise('🔥'));"
+    draw = f"{WORDS} return hex(client.parseMechanism(given.shift()).privatise('🔥'));"
     settings = wire.to_settings(claim)
     assert fresh(draw, [settings, k - 1, 0, 0]) == "01"
     assert fresh(draw, [settings, k, 0, 0]) == "00"
@@ -196,7 +196,7 @@ def sent(client):
     """A claim, and reports of two items that Chromium drew."""
     claim = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=16, width=16, seed=7)
     told = client(
-        """const claim = client.claimOf(given[0]);
+        """const claim = client.parseMechanism(given[0]);
         const draw = (item, times) => Array.from({length: times}, () => hex(claim.privatise(item))).join('');
         return draw('a', given[1]) + draw('🔥', given[2]);""",
         [wire.to_settings(claim), OF_A, REPORTS - OF_A],
@@ -243,10 +243,10 @@ def test_a_collector_in_python_counts_what_the_browser_sent_within_its_error(sen
     ids=["missing", "silent"],
 )
 def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fresh, broken):
-    for claim, again in product(SMALL, ("Repeat()", "Charge('9')")):
-        device = f"new client.Device(client.claimOf(given), {{again: new client.{again}}})"
+    for claim, again in product(SMALL, ("Repeat()", "ChargeEachReport('9')")):
+        device = f"new client.Device(client.parseMechanism(given), {{policy: new client.{again}}})"
         asked = f"{broken} return {device}.report('a');"
-        assert fresh(asked, wire.to_settings(claim)) == {"refused": "NoEntropy"}
+        assert fresh(asked, wire.to_settings(claim)) == {"refused": "EntropyError"}
     assert fresh.kept() == {}
 
 
@@ -260,11 +260,11 @@ def forbidden(source):
 def test_there_is_no_other_chance_in_the_file_and_it_asks_nobody():
     assert forbidden(SOURCE) == []
     assert SOURCE.count("getRandomValues(") == 1
-    assert forbidden(SOURCE.replace("words(1)", "[Math.random() * 2 ** 32]", 1)) == ["Math.random"]
+    assert forbidden(SOURCE.replace("drawWords(1)", "[Math.random() * 2 ** 32]", 1)) == ["Math.random"]
 
 
-DEVICE = """const claim = client.claimOf(given); const {Device, Repeat, Charge} = client;
-const device = new Device(claim, {again: new Repeat(), name: 'emoji'}); """
+DEVICE = """const claim = client.parseMechanism(given); const {Device, Repeat, ChargeEachReport} = client;
+const device = new Device(claim, {policy: new Repeat(), name: 'emoji'}); """
 SPENT = "return (await device.status()).spent;"
 
 
@@ -276,15 +276,15 @@ def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_on
         assert fresh(DEVICE + f"return hex((await device.report('{item}')).report)", settings) == first
     assert fresh(DEVICE + SPENT, settings) == "2"
     other = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), seed=1))
-    assert fresh(DEVICE + "return device.report('a')", other) == {"refused": "OtherCollection"}
-    fresh(DEVICE + "await device.forget()", settings)
+    assert fresh(DEVICE + "return device.report('a')", other) == {"refused": "mismatch"}
+    fresh(DEVICE + "await device.wipe()", settings)
     assert fresh(DEVICE + SPENT, settings) == "0"
 
 
 def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):
     settings = wire.to_settings(sg.localdp.CountMeanSketch(sg.Pure("1/3"), width=64))
-    charged = """const spender = new Device(claim, {again: new Charge('1'), name: 'other'});
+    charged = """const spender = new Device(claim, {policy: new ChargeEachReport('1'), name: 'other'});
     const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex((await spender.report('a')).report));
-    const refused = await spender.report('a').catch((error) => error.constructor.name);
+    const refused = await spender.report('a').catch((error) => refusal(error));
     return [new Set(sent).size, refused, (await spender.status()).spent];"""
-    assert fresh(DEVICE + charged, settings) == [3, "NoBudgetLeft", "1"]
+    assert fresh(DEVICE + charged, settings) == [3, "BudgetExhaustedError", "1"]

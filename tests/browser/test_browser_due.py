@@ -17,19 +17,19 @@ ACTS = """const said = [], keys = [], reports = [];
 const place = (list, one) => { if (!list.includes(one)) list.push(one); return list.indexOf(one); };
 let key = null;
 for (const [collection, at, act, ...more] of given) {
-  const device = client.deviceOf(collection, 'emoji', {agreed: '99', now: () => at});
+  const device = client.buildDevice(collection, 'emoji', {maxLoss: '99', now: () => at});
   try {
     if (act === 'due') {
-      const due = await device.due('a' + at);
+      const due = await device.prepareReport('a' + at);
       if (due) key = due.key;
       said.push(due && [place(reports, hex(due.report)), place(keys, due.key)]);
     } else if (act === 'answered') await device.acknowledge(key, ...more);
-    else if (act === 'forgotten') await device.forget();
+    else if (act === 'forgotten') await device.wipe();
     else {
       const {remaining, status, retrySeconds} = await device.status();
       said.push([remaining, status, retrySeconds]);
     }
-  } catch (error) { said.push(error.constructor.name); }
+  } catch (error) { said.push(refusal(error)); }
 }
 return said;"""
 
@@ -95,7 +95,7 @@ def test_a_poll_that_begins_anew_gets_the_same_report_under_a_key_of_its_own(fre
 def test_an_answer_to_another_report_changes_nothing(fresh):
     told = (0, "due"), (0, "forgotten"), (1, "due"), (2, "seen")
     assert acts(fresh, collection(), *told) == [[0, 0], [1, 1], [0, "unanswered", AGAIN - 1]]
-    fresh("await client.deviceOf(given, 'emoji', {agreed: '2'}).acknowledge('0'.repeat(32));", collection())
+    fresh("await client.buildDevice(given, 'emoji', {maxLoss: '2'}).acknowledge('0'.repeat(32));", collection())
     assert acts(fresh, collection(), (2, "seen")) == [[0, "unanswered", AGAIN - 1]]
 
 
@@ -108,21 +108,21 @@ def test_a_device_of_another_collection_tells_nothing_of_it(fresh, again):
         assert before == [[2, None, 0]] if claim == SKETCH else [[0 if again == "repeat" else 1, None, 0]]
         acts(fresh, told, (0, "due"), (0, "answered"))
     told = collection(again, 2, OTHER)
-    assert acts(fresh, told, (TICK, "due")) == ["OtherCollection" if again == "repeat" else [0, 0]]
+    assert acts(fresh, told, (TICK, "due")) == ["mismatch" if again == "repeat" else [0, 0]]
 
 
 def test_a_device_of_another_collection_hears_so_though_it_has_no_report_left(fresh):
     """That is not the same as that all was sent."""
     acts(fresh, collection(), (0, "due"), (0, "answered"))
-    assert acts(fresh, collection(claim=OTHER), (0, "due"), (TICK, "due")) == ["OtherCollection"] * 2
+    assert acts(fresh, collection(claim=OTHER), (0, "due"), (TICK, "due")) == ["mismatch"] * 2
     assert acts(fresh, collection(), (0, "due"), (TICK, "due")) == [None] * 2
-    act = "await client.deviceOf(given, 'emoji', {agreed: '2'}).report('a');"
-    assert fresh(act, collection(claim=OTHER)) == {"refused": "OtherCollection"}
+    act = "await client.buildDevice(given, 'emoji', {maxLoss: '2'}).report('a');"
+    assert fresh(act, collection(claim=OTHER)) == {"refused": "mismatch"}
 
 
 LEFT = """const [settings, total, most] = given;
-const again = new client.Charge(total);
-const device = new client.Device(client.claimOf(settings), {again, most});
+const again = new client.ChargeEachReport(total);
+const device = new client.Device(client.parseMechanism(settings), {policy: again, maxReports: most});
 const remaining = async () => (await device.status()).remaining;
 const said = [await remaining()];
 while (await device.report('a').catch(() => null)) said.push(await remaining());
@@ -148,19 +148,19 @@ def test_as_many_are_left_as_pace_and_budget_leave(fresh, epsilon, total, most, 
 
 def test_what_was_spent_without_a_report_that_is_kept_is_not_drawn_for_again(fresh):
     act = """await client.disk.update('streamgauge emoji', () => '{"spent_epsilon":"6"}');
-    const device = client.deviceOf(given, 'emoji', {agreed: '6'});
-    const refused = async (act) => act.then(() => null, (error) => error.constructor.name);
-    return Promise.all([device.report('a'), device.due('a'), device.status()].map(refused));"""
+    const device = client.buildDevice(given, 'emoji', {maxLoss: '6'});
+    const refused = async (act) => act.then(() => null, (error) => refusal(error));
+    return Promise.all([device.report('a'), device.prepareReport('a'), device.status()].map(refused));"""
     for again in ("repeat", "charge"):
-        assert fresh(act, collection(again, 2)) == ["BadMemory"] * 3
-    rule = """const claim = client.claimOf(given), again = new client.Repeat();
+        assert fresh(act, collection(again, 2)) == ["InvalidSaveError"] * 3
+    rule = """const claim = client.parseMechanism(given), again = new client.Repeat();
     try { return again.next({spent_epsilon: '6'}, claim, 'a'); }
-    catch (error) { return [error.constructor.name, again.remaining({spent_epsilon: '6'}, claim)]; }"""
-    assert fresh(rule, wire.to_settings(SKETCH)) == ["OtherCollection", 0]
+    catch (error) { return [refusal(error), again.remaining({spent_epsilon: '6'}, claim)]; }"""
+    assert fresh(rule, wire.to_settings(SKETCH)) == ["mismatch", 0]
 
 
 DOCS = Path(__file__).parents[2] / "docs"
-VISIT = """const {deviceOf} = client, sent = [], [collection, answer, visit, at] = given;
+VISIT = """const {buildDevice} = client, sent = [], [collection, answer, visit, at] = given;
 Date.now = () => 1000 * at;
 const fetch = async (path, {headers} = {}) => {
   if (!headers) return {json: async () => collection};
@@ -170,7 +170,7 @@ const fetch = async (path, {headers} = {}) => {
   return new Response(body, {status});
 };
 const Async = Object.getPrototypeOf(async () => 0).constructor;
-const went = await new Async('deviceOf', 'fetch', visit)(deviceOf, fetch)
+const went = await new Async('buildDevice', 'fetch', visit)(buildDevice, fetch)
   .then(() => 'well', (error) => error.message);
 return [went, sent];"""
 CERTAIN = '{"error": {"code": "catching_up", "message": "later", "accepted": false}}'
@@ -179,7 +179,7 @@ ACCEPTED, MANY, BEHIND = [200, "{}"], [429, OPEN], [503, CERTAIN]
 
 
 def test_what_the_documents_say_to_run_at_every_visit_sends_a_report_that_counts_once(fresh):
-    (code,) = re.findall(r"```js\n(import \{ deviceOf.*?)```", (DOCS / "server.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```js\n(import \{ buildDevice.*?)```", (DOCS / "server.md").read_text(), re.DOTALL)
     assert len(code.strip().splitlines()) <= 10
 
     def visit(at, answer):
@@ -201,7 +201,7 @@ def test_what_the_documents_say_to_run_at_every_visit_sends_a_report_that_counts
 
 SENT = """const [collection, status, body] = given, asked = [];
 const post = async (...told) => { asked.push(told); return new Response(body, {status}); };
-const device = client.deviceOf(collection, 'emoji', {agreed: '2', now: () => collection.start});
+const device = client.buildDevice(collection, 'emoji', {maxLoss: '2', now: () => collection.start});
 const reply = await device.send('a', post);
 if (reply === null) return [null, asked.length];
 const [[sent, under]] = asked, {lastReport, key, status: known} = await device.status();

@@ -15,9 +15,9 @@ from tests.support.browser_client import host, opened
 from tests.support.page_servers import CHROMIUM
 
 SETTINGS = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=2**16, width=2**14))
-REPORTED = """const device = new client.Device(client.claimOf(given), {most: 1});
+REPORTED = """const device = new client.Device(client.parseMechanism(given), {maxReports: 1});
 const {spent} = await device.status();
-const said = await device.report('a').then(({report}) => hex(report), (error) => error.constructor.name);
+const said = await device.report('a').then(({report}) => hex(report), (error) => refusal(error));
 return [spent, said];"""
 
 
@@ -61,4 +61,4 @@ def test_a_browser_that_is_killed_remembers_what_it_had_handed_out(tmp_path):
             killed(process)
     (before, report), after = said
     assert (before, len(report)) == ("0", 8)
-    assert after == ["2", "NoReportLeft"]
+    assert after == ["2", "report_limit"]

@@ -13,22 +13,22 @@ ROUNDS, APART = 60, 50  # milliseconds
 TOGETHER = """async ([again, first, rounds, apart, settings]) => {
   const client = await import('/client.js');
   const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  const claim = client.claimOf(settings);
+  const claim = client.parseMechanism(settings);
   const moment = () => performance.timeOrigin + performance.now();
   const said = [];
   for (let round = 0; round < rounds; round += 1) {
     const at = first + round * apart;
     await new Promise((go) => setTimeout(go, Math.max(0, at - moment() - 4)));
     while (moment() < at);
-    const rule = again === 'repeat' ? new client.Repeat() : new client.Charge('2');
-    const device = new client.Device(claim, { again: rule, name: `round ${round}` });
+    const rule = again === 'repeat' ? new client.Repeat() : new client.ChargeEachReport('2');
+    const device = new client.Device(claim, { policy: rule, name: `round ${round}` });
     const sent = device.report('a').then(({ report }) => hex(report), (error) => error.constructor.name);
     said.push(await sent);
   }
   return said;
 }"""
 BEGIN = "([act, given]) => { window.said = (0, eval)(act)(given); }"
-DRIVEN = """const device = new client.Device(client.claimOf(given), %s);
+DRIVEN = """const device = new client.Device(client.parseMechanism(given), %s);
 return device.%s.then(() => 'kept', (error) => error.message);"""
 
 
@@ -46,16 +46,16 @@ def test_two_tabs_at_once_draw_one_report_between_them(fresh, again):
     if again == "repeat":
         assert one == other
     else:
-        assert all(pair.count("NoBudgetLeft") == 1 for pair in zip(one, other, strict=True))
+        assert all(pair.count("BudgetExhaustedError") == 1 for pair in zip(one, other, strict=True))
     assert len(fresh.kept()) == ROUNDS
 
 
 def test_a_storage_that_keeps_nothing_hands_out_nothing(client):
     words = "storage must keep what is written, got one that does not"
-    for again in ("new client.Repeat()", "new client.Charge('9')"):
+    for again in ("new client.Repeat()", "new client.ChargeEachReport('9')"):
         for update in ("async (_, change) => { change(null); }", "async () => null"):
-            how = f"{{again: {again}, storage: {{update: {update}}}}}"
-            for act in ("report('a')", "due('a')"):
+            how = f"{{policy: {again}, storage: {{update: {update}}}}}"
+            for act in ("report('a')", "prepareReport('a')"):
                 assert client(DRIVEN % (how, act), SETTINGS) == words
 
 
@@ -73,10 +73,10 @@ def test_where_the_browser_does_not_write_nothing_is_handed_out_or_counted(fresh
     owner, last = name.rsplit(".", 1)
     value = "undefined" if how == "missing" else "() => { throw new DOMException('No.') }"
     broken = f"Object.defineProperty({owner}, '{last}', {{value: {value}, configurable: true}}); "
-    assert fresh(broken + DRIVEN % ("{most: 1}", "report('a')"), SETTINGS) == words
+    assert fresh(broken + DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == words
     fresh.page.reload()
     assert fresh.kept() == {}
-    assert fresh(DRIVEN % ("{most: 1}", "report('a')"), SETTINGS) == "kept"
+    assert fresh(DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == "kept"
 
 
 def test_a_disk_that_is_full_hands_out_nothing(client):
@@ -87,7 +87,7 @@ def test_a_disk_that_is_full_hands_out_nothing(client):
     quota = {"origin": SITE.rstrip("/"), "quotaSize": 1}
     tabs.new_cdp_session(page.page).send("Storage.overrideQuotaForOrigin", quota)
     words = "storage must keep what is written, got QuotaExceededError"
-    assert page(DRIVEN % ("{most: 1}", "report('a')"), SETTINGS) == words
+    assert page(DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == words
     assert page.kept() == {}
     tabs.close()
 
@@ -95,24 +95,24 @@ def test_a_disk_that_is_full_hands_out_nothing(client):
 def test_what_a_change_throws_is_told_and_nothing_is_written(fresh):
     told = """const {disk} = client;
     await disk.update('a', () => 'first');
-    const refused = await disk.update('a', () => { throw new client.TooSoon('later'); })
+    const refused = await disk.update('a', () => { throw new client.ReportPaceError('later'); })
       .catch((error) => [error.constructor.name, error.message]);
     const seen = [];
     for (const change of [undefined, 'second', undefined, null, undefined]) {
       await disk.update('a', (text) => { seen.push(text); return change; });
     }
     return [refused, seen];"""
-    assert fresh(told) == [["TooSoon", "later"], ["first", "first", "second", "second", None]]
+    assert fresh(told) == [["ReportPaceError", "later"], ["first", "first", "second", "second", None]]
 
 
 def test_a_memory_is_of_one_name_and_is_gone_once_it_is_forgotten(fresh):
-    told = """const device = (name) => new client.Device(client.claimOf(given), {name});
+    told = """const device = (name) => new client.Device(client.parseMechanism(given), {name});
     await device('one').report('a');
     const spent = async (name) => (await device(name).status()).spent;
     const told = () => Promise.all(['one', 'other'].map(spent));
     const before = await told();
     await device('other').report('a');
-    await device('one').forget();
+    await device('one').wipe();
     return [before, await told()];"""
     assert fresh(told, SETTINGS) == [["2", "0"], ["0", "2"]]
     assert list(fresh.kept()) == ["streamgauge other"]

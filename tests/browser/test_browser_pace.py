@@ -1,6 +1,7 @@
 """client.js keeps to what a collection declares: so many reports, one a tick, within what was agreed to."""
 
 import json
+import re
 
 import pytest
 
@@ -17,11 +18,11 @@ def collection(again="repeat", most=1, **changes):
 
 
 MADE = """const [collection, settings, moments] = given;
-const device = (at) => client.deviceOf(collection, 'emoji', {agreed: '99', ...settings, now: () => at});
+const device = (at) => client.buildDevice(collection, 'emoji', {maxLoss: '99', ...settings, now: () => at});
 const said = [];
 for (const at of moments) {
   try { said.push(hex((await device(at).report('a' + at)).report)); }
-  catch (error) { said.push(error.constructor.name + ('wait' in error ? ` ${error.wait}` : '')); }
+  catch (error) { said.push(refusal(error) + (error.waitSeconds ? ` ${error.waitSeconds}` : '')); }
 }
 """
 SENT = MADE + "return said;"
@@ -30,22 +31,22 @@ SENT = MADE + "return said;"
 def asked(client, told, moments):
     """What a device answers that is made anew each time, with distinct reports as 0, 1, ..."""
     said = client(SENT, [told, {}, moments])
-    reports = list(dict.fromkeys(each for each in said if not each[0].isupper()))
+    reports = list(dict.fromkeys(each for each in said if re.fullmatch("[0-9a-f]+", each)))
     return [reports.index(each) if each in reports else each for each in said]
 
 
 def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(fresh):
     later = [START + TICK * n for n in range(5)]
-    assert asked(fresh, collection(), later) == [0, *["NoReportLeft"] * 4]
+    assert asked(fresh, collection(), later) == [0, *["report_limit"] * 4]
     fresh.clear()
-    assert asked(fresh, collection(most=3), later) == [0, 0, 0, *["NoReportLeft"] * 2]
+    assert asked(fresh, collection(most=3), later) == [0, 0, 0, *["report_limit"] * 2]
     fresh.clear()
-    assert asked(fresh, collection("charge", 3), later) == [0, 1, 2, *["NoReportLeft"] * 2]
+    assert asked(fresh, collection("charge", 3), later) == [0, 1, 2, *["report_limit"] * 2]
 
 
 def test_no_two_reports_are_within_a_tick_and_a_clock_that_is_set_back_brings_none(fresh):
     moments = [START + at for at in (-3, 5, 5, 14, 0, 15, 16, 5, 25)]
-    said = ["TooSoon 3", 0, "TooSoon 10", "TooSoon 1", "TooSoon 15", 0, "TooSoon 9", "TooSoon 20", 0]
+    said = ["too_soon 3", 0, "too_soon 10", "too_soon 1", "too_soon 15", 0, "too_soon 9", "too_soon 20", 0]
     assert asked(fresh, collection(most=9), moments) == said
 
 
@@ -54,7 +55,7 @@ def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again(f
     assert asked(fresh, told, [START]) == [0]
     next_one = told | {"start": START + 1000}
     first = json.loads(fresh.kept()["streamgauge emoji"])
-    assert asked(fresh, next_one, [START + 999, START + 1000, START + 2000]) == ["TooSoon 1", 0, "NoReportLeft"]
+    assert asked(fresh, next_one, [START + 999, START + 1000, START + 2000]) == ["too_soon 1", 0, "report_limit"]
     second = json.loads(fresh.kept()["streamgauge emoji"])
     assert (first["last_report"], first["spent_epsilon"]) == (second["last_report"], second["spent_epsilon"])
     assert first["key"] != second["key"]
@@ -93,22 +94,22 @@ def test_a_report_that_was_made_was_counted_before_it_was_handed_out(fresh, agai
           const text = change(kept.get(name));
           if (text !== undefined) write(name, text);
         }};
-        const device = client.deviceOf(given, 'emoji', {agreed: '2', storage});
+        const device = client.buildDevice(given, 'emoji', {maxLoss: '2', storage});
         const first = await device.report('a').catch((error) => error.message);
         full = false;
         await device.report('a');
         const written = kept.size;
-        const refused = await device.report('b').catch((error) => error.constructor.name);
+        const refused = await device.report('b').catch((error) => refusal(error));
         return [first, written, (await device.status()).remaining, refused];
         """,
         collection(again),
     )
-    assert told == ["full", 1, 0, "NoReportLeft"]
+    assert told == ["full", 1, 0, "report_limit"]
 
 
 def test_a_refusal_does_not_look_at_the_item(fresh):
     told = fresh(
-        """const device = client.deviceOf(given, 'emoji', {agreed: '2'});
+        """const device = client.buildDevice(given, 'emoji', {maxLoss: '2'});
         await device.report('a');
         const item = {toString() { throw new Error('looked'); }};
         return device.report(item).catch((error) => error.message);""",
@@ -117,21 +118,21 @@ def test_a_refusal_does_not_look_at_the_item(fresh):
     assert told == "reports must be at most 1, got one more"
 
 
-SAID = """try { %s } catch (error) { return [error.constructor.name, error.message]; } return [];"""
-OF = "client.deviceOf(given, 'emoji', {agreed: '2'});"
+SAID = """try { %s } catch (error) { return [refusal(error), error.message]; } return [];"""
+OF = "client.buildDevice(given, 'emoji', {maxLoss: '2'});"
 
 
 @pytest.mark.parametrize(
     ("act", "told", "words"),
     [
-        ("client.deviceOf(given, 'cat', {agreed: '2'})", collection(), 'column must be one of emoji, got "cat"'),
-        ("client.deviceOf(given, 'toString', {agreed: '2'})", collection(), "column must be one of emoji, got"),
-        ("client.deviceOf(given, 'emoji')", collection(), 'agreed must be "p" or'),
+        ("client.buildDevice(given, 'cat', {maxLoss: '2'})", collection(), 'column must be one of emoji, got "cat"'),
+        ("client.buildDevice(given, 'toString', {maxLoss: '2'})", collection(), "column must be one of emoji, got"),
+        ("client.buildDevice(given, 'emoji')", collection(), 'maxLoss must be "p" or'),
         (OF, {}, "column must be one of , got"),
         (OF, collection("daily"), 'on_repeat must be repeat or charge, got "daily"'),
         *((OF, collection(most=most), "reports_per_user must be a whole") for most in (0, 1.5, "1", None)),
-        *((OF, collection() | {"tick": tick}, "every must be a number of") for tick in (0, -1, "1")),
-        (OF, collection() | {"start": "now"}, 'since must be seconds since 1970, or null, got "now"'),
+        *((OF, collection() | {"tick": tick}, "intervalSeconds must be a number of") for tick in (0, -1, "1")),
+        (OF, collection() | {"start": "now"}, 'start must be seconds since 1970, or null, got "now"'),
     ],
 )
 def test_a_collection_that_tells_no_pace_is_refused(fresh, act, told, words):
@@ -140,17 +141,17 @@ def test_a_collection_that_tells_no_pace_is_refused(fresh, act, told, words):
 
 
 def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused(fresh):
-    act = "client.deviceOf(given[0], 'emoji', {agreed: given[1]});"
+    act = "client.buildDevice(given[0], 'emoji', {maxLoss: given[1]});"
     for told, agreed in ((collection(), "2"), (collection(most=9), "2"), (collection("charge", 3), "6")):
         assert fresh(SAID % act, [told, agreed]) == []
-    said = "agreed must be at least epsilon {}, which the collection asks for, got {}"
+    said = "maxLoss must be at least epsilon {}, which the collection asks for, got {}"
     for told, agreed, asks in ((collection(), "199/100", 2), (collection("charge", 3), "5", 6)):
-        assert fresh(SAID % act, [told, agreed]) == ["NotAgreed", said.format(asks, agreed)]
+        assert fresh(SAID % act, [told, agreed]) == ["loss_not_agreed", said.format(asks, agreed)]
 
 
 def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(fresh):
     act = """const now = () => given[1];
-    await client.deviceOf(given[0], 'emoji', {agreed: '2', now}).report('a');"""
+    await client.buildDevice(given[0], 'emoji', {maxLoss: '2', now}).report('a');"""
     for moment in (None, "5"):
         kind, said = fresh(SAID % act, [collection(), moment])
         assert (kind, said[:33]) == ("Error", "now must tell seconds since 1970,")

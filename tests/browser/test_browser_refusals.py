@@ -21,7 +21,7 @@ SKETCH = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=16, width=16)
 
 
 def accepted(client, settings):
-    made = "try { return Boolean(client.claimOf(each)); } catch { return false; }"
+    made = "try { return Boolean(client.parseMechanism(each)); } catch { return false; }"
     return client(f"return given.map((each) => {{ {made} }})", settings)
 
 
@@ -53,7 +53,7 @@ def test_seeds_of_words_have_the_bound_that_python_has(client, length, step):
     assert accepted(client, [told, altered(told, seed=most + 1)]) == [True, False]
 
 
-SAID = """const claim = client.claimOf(given); const {Device, Repeat, Charge} = client;
+SAID = """const claim = client.parseMechanism(given); const {Device, Repeat, ChargeEachReport} = client;
 try { %s; } catch (error) { return error.message; } return '';"""
 COLLECTION = "settings must be those of a column, as /api/collection tells them, got "
 
@@ -61,18 +61,24 @@ COLLECTION = "settings must be those of a column, as /api/collection tells them,
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        ("client.claimOf(undefined)", COLLECTION + "undefined"),
-        ("client.claimOf(null)", COLLECTION + "null"),
-        ("client.claimOf([given])", COLLECTION + "Array"),
-        ("client.claimOf('text')", COLLECTION + '"text"'),
+        ("client.parseMechanism(undefined)", COLLECTION + "undefined"),
+        ("client.parseMechanism(null)", COLLECTION + "null"),
+        ("client.parseMechanism([given])", COLLECTION + "Array"),
+        ("client.parseMechanism('text')", COLLECTION + '"text"'),
         (
-            "client.claimOf({settings: given, again: 'repeat'})",
+            "client.parseMechanism({settings: given, again: 'repeat'})",
             "settings must be those of a column, as column.settings has them, got the column",
         ),
-        ("new Charge(8)", 'total must be "p" or "p/q" of whole numbers above 0, as text like "8", got 8'),
-        ("new Device(claim, {again: 'repeat'})", 'again must be new Repeat() or new Charge(total), got "repeat"'),
-        ("new Device(claim, {again: Repeat})", "again must be new Repeat() or new Charge(total), got Repeat"),
-        ("new Device(given)", "claim must be of claimOf(settings), got Object"),
+        ("new ChargeEachReport(8)", 'total must be "p" or "p/q" of whole numbers above 0, as text like "8", got 8'),
+        (
+            "new Device(claim, {policy: 'repeat'})",
+            'policy must be new Repeat() or new ChargeEachReport(total), got "repeat"',
+        ),
+        (
+            "new Device(claim, {policy: Repeat})",
+            "policy must be new Repeat() or new ChargeEachReport(total), got Repeat",
+        ),
+        ("new Device(given)", "claim must be of parseMechanism(settings), got Object"),
         ("new Device(claim, {storage: null})", "storage must have update(name, change), got null"),
         ("new Device(claim, {storage: localStorage})", "storage must have update(name, change), got Storage"),
         (
@@ -102,13 +108,13 @@ def test_what_a_page_got_wrong_is_said(client, act, words):
 def test_what_was_spent_is_told_in_lowest_terms_and_read_as_it_was_written_before(client):
     settings = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure("1/6"), hashes=16, width=16))
     told = client(
-        """const again = new client.Charge('9');
+        """const again = new client.ChargeEachReport('9');
         const kept = new Map();
         const storage = {async update(name, change) {
           const text = change(kept.get(name));
           if (text) kept.set(name, text);
         }};
-        const device = (name) => new client.Device(client.claimOf(given), {name, storage, again});
+        const device = (name) => new client.Device(client.parseMechanism(given), {name, storage, policy: again});
         const spent = [];
         for (let i = 0; i < 6; i += 1) {
           await device('new').report('a');

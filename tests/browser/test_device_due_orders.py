@@ -130,10 +130,10 @@ for (const acts of all) {
   let kept = null, now = 0;
   const update = async (name, change) => { const next = change(kept); if (next !== undefined) kept = next; };
   const storage = {update};
-  const device = client.deviceOf(collection, 'emoji', {agreed: '99', storage, now: () => start + now});
+  const device = client.buildDevice(collection, 'emoji', {maxLoss: '99', storage, now: () => start + now});
   for (const [at, status] of acts) {
     now = at;
-    const due = await device.due('a');
+    const due = await device.prepareReport('a');
     said.push(due && [place(reports, hex(due.report)), place(keys, due.key)]);
     if (due && ['accepted', 'rejected'].includes(status)) await device.acknowledge(due.key, status === 'accepted');
   }

@@ -251,7 +251,7 @@ def test_a_poll_that_changes_under_an_open_page_did_not_take_the_report(page, se
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"on_repeat": "charge", "reports_per_user": 3}, "agreed must be at least epsilon 6"),
+        ({"on_repeat": "charge", "reports_per_user": 3}, "maxLoss must be at least epsilon 6"),
         ({"on_repeat": "daily"}, 'on_repeat must be repeat or charge, got "daily"'),
         ({"settings": {"protocol": "None"}}, "protocol must be one of"),
     ],

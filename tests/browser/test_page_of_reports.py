@@ -135,7 +135,7 @@ READS = """async (server) => {
   });
   return {
     names: releases.map(({ name }) => name), live,
-    client: typeof (await import(server + "/client.js")).claimOf,
+    client: typeof (await import(server + "/client.js")).parseMechanism,
     read: await Promise.all([releases[0].href, "/api/ledger", "/api/ledger/entries"].map((path) => read(path))),
     refused: await Promise.all([
       read("/api/releases", { credentials: "include" }),

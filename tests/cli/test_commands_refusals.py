@@ -128,15 +128,15 @@ def test_a_failure_of_the_world_is_exit_code_1():
 
 
 def test_failures_of_the_store_and_the_sinks_have_their_codes(tmp_path):
-    from streamgauge.sinks import ForeignSinkError, ReaderClosedError, SinkAccessError
+    from streamgauge.sinks import SinkAccessError, SinkError
     from streamgauge.store.errors import AlreadyRunningError, StoreUnwritableError
 
     for error, code in (
-        (StoreUnwritableError(tmp_path, "a full disk"), 1),
+        (StoreUnwritableError("a full disk"), 1),
         (SinkAccessError("sink out.csv could not be used: no space left"), 1),
-        (ReaderClosedError("standard output must stay open, got a reader that closed it"), 1),
+        (SinkAccessError("standard output must stay open, got a reader that closed it"), 1),
         (AlreadyRunningError(tmp_path, 17), 2),
-        (ForeignSinkError("sink must be ours"), 2),
+        (SinkError("sink must be ours"), 2),
     ):
         assert line_of(raised(error), code) == f"streamgauge: {error}"
 

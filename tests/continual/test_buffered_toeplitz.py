@@ -8,7 +8,7 @@ import pytest
 
 from streamgauge.continual.factorizations.buffered_toeplitz import BufferedToeplitz
 from streamgauge.continual.factorizations.encoder import rounding_width
-from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
@@ -148,7 +148,7 @@ def test_the_noise_is_fine_enough_for_rounding_to_be_invisible():
 def test_past_the_horizon_a_run_refuses():
     run = BufferedToeplitz(HALF, horizon=3).start()
     run.feed([1, 1, 1])
-    with pytest.raises(HorizonExceededError, match="tick must be at most"):
+    with pytest.raises(LimitExceededError, match="tick must be at most"):
         run.step([1])
 
 

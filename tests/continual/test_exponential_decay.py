@@ -8,7 +8,7 @@ import pytest
 
 from streamgauge.continual.decay.exponential import ExponentialDecay, find_best_tree, predict_variance
 from streamgauge.continual.decay.tree import DecayTree, group_weights, sum_powers
-from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.noise import laplace_variance
 from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
@@ -176,7 +176,7 @@ def test_a_half_life_is_a_decay():
 def test_past_its_horizon_a_run_refuses():
     run = ExponentialDecay(HALF, decay=0.9, horizon=2).start()
     run.feed([1, 1])
-    with pytest.raises(HorizonExceededError, match="tick must be at most"):
+    with pytest.raises(LimitExceededError, match="tick must be at most"):
         run.step([1])
 
 
@@ -184,7 +184,7 @@ def test_correlated_noise_without_a_horizon_stops_at_a_far_last_tick():
     claim = ExponentialDecay(HALF, decay=0.9)
     run = claim.start()
     run._state.tick = 2**48
-    with pytest.raises(HorizonExceededError, match="tick must be at most the last tick"):
+    with pytest.raises(LimitExceededError, match="tick must be at most the last tick"):
         run.step([1])
 
 

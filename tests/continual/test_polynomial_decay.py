@@ -10,7 +10,7 @@ import streamgauge as sg
 from streamgauge.continual.decay.polynomial import PolynomialDecay, compute_weights_root, series_product, series_root
 from streamgauge.continual.decay.weighted_counts import WeightedCounts, polynomial_weights
 from streamgauge.continual.factorizations.square_root import square_root_coefficients
-from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.noise import EphemeralNoise
 from streamgauge.testing.noise import ImpulseNoise, InsecureNoise, SilentNoise
 from tests.support.saved_states import read_state
@@ -158,7 +158,7 @@ def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> No
     run.feed(values[:31])
     twin = claim.load(run.save(), noise.clone())
     np.testing.assert_array_equal(run.feed(values[31:]), twin.feed(values[31:]))
-    with pytest.raises(HorizonExceededError, match="tick must be at most the horizon 90, got 91"):
+    with pytest.raises(LimitExceededError, match="tick must be at most the horizon 90, got 91"):
         run.step([1, 1])
 
 

@@ -13,7 +13,7 @@ import streamgauge as sg
 from streamgauge.continual.factorizations import toeplitz
 from streamgauge.continual.factorizations.square_root import SquareRoot, square_root_coefficients
 from streamgauge.continual.factorizations.toeplitz import Factors, build_noise_sum, grow_rows, sum_of_squares
-from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, NoiseSum
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.saved_states import read_state
@@ -129,7 +129,7 @@ def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> No
     run.feed(values[:70])
     twin = claim.load(run.save(), noise.clone())
     np.testing.assert_array_equal(run.feed(values[70:]), twin.feed(values[70:]))
-    with pytest.raises(HorizonExceededError, match="tick must be at most the horizon 150, got 151"):
+    with pytest.raises(LimitExceededError, match="tick must be at most the horizon 150, got 151"):
         run.step([1, 1])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
-from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.privacy import Pure, WEvent, Zcdp
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
@@ -81,7 +81,7 @@ def test_simulated_errors_are_the_predicted_ones():
 def test_past_the_last_tick_a_run_refuses():
     run = UnboundedToeplitz(HALF, last_tick=3).start()
     run.feed([1, 1, 1])
-    with pytest.raises(HorizonExceededError, match="tick must be at most"):
+    with pytest.raises(LimitExceededError, match="tick must be at most"):
         run.step([1])
 
 

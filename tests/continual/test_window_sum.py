@@ -204,7 +204,7 @@ def test_a_run_goes_on_for_ever_and_saves_bit_for_bit() -> None:
     twin = claim.load(run.save(), noise.clone())
     np.testing.assert_array_equal(run.feed(stream(70, 2)), twin.feed(stream(70, 2)))
     assert run.save() == twin.save()
-    with pytest.raises(sg.continual.HorizonExceededError, match="tick must be at most the horizon 3, got 4"):
+    with pytest.raises(sg.continual.LimitExceededError, match="tick must be at most the horizon 3, got 4"):
         WindowSum(HALF, window=24, horizon=3).start().feed([1, 1, 1, 1])
 
 

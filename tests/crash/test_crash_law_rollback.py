@@ -81,7 +81,7 @@ def test_where_nothing_tells_an_old_store_is_taken_for_the_newest_if_the_curator
     (run.folder / "c.key.guard").unlink()
     put_back(run, "out.jsonl")
     run.forget()
-    assert run.child().error.startswith("GuardMissingError: store must have its rollback guard")
+    assert run.child().error.startswith("RollbackError: store must have its rollback guard")
     run.child(options={"trust_store": True})
     assert run.ledger() == [*unbroken(run.kind).ledger, ("trust_store", {})]
     assert len(run.published("out.jsonl")) == len(unbroken(run.kind).series)

@@ -8,7 +8,12 @@ CAUGHT = [
     ("publish_first", "brief", "commit_begun", "must have one value, got another in out.jsonl"),
     ("draw_again", "brief", "store_committed", "must have one value, got another in out.jsonl"),
     ("draw_again", "brief", "sink_written", "must have one value, got another in out.jsonl"),
-    ("forget_the_state", "brief", "store_committed", "must come to its end, got AlreadyReleasedError"),
+    (
+        "forget_the_state",
+        "brief",
+        "store_committed",
+        "must come to its end, got StoreError: tick must be released once",
+    ),
     ("mark_first", "brief", "sink_position_saved", "out.jsonl must have 72 values, got 54"),
     ("forget_what_waits", "brief live", "commit_begun", "series must be that of an unbroken run"),
     ("forget_the_users", "brief live", "commit_begun", "series must be that of an unbroken run"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import HorizonExceededError, InvalidSaveError, Run, RunFailedError
+from streamgauge.continual import InvalidSaveError, LimitExceededError, Run, RunFailedError
 from streamgauge.noise import EphemeralNoise, SecureNoise
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.laws.test_runs import Failing
@@ -96,7 +96,7 @@ def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Adapting) -
 def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Adapting) -> None:
     run = case.claim(5).start(case.width, SilentNoise())
     run.feed(stream(case.width, 5))
-    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 5, got 6$"):
+    with pytest.raises(LimitExceededError, match=r"^tick must be at most the horizon 5, got 6$"):
         run.step(np.ones(case.width, int))
     with pytest.raises(ValueError, match=r"^tick must be at most the horizon 5, got 6$"):
         case.claim(5).check_tick(6)

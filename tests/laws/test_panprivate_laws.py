@@ -10,7 +10,7 @@ import streamgauge as sg
 from streamgauge import panprivate
 from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.noise import SecureNoise
-from streamgauge.panprivate import IntrusionsExhaustedError, ReleasesExhaustedError
+from streamgauge.panprivate import LimitExceededError
 from streamgauge.privacy import XAdjacent
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.panprivate_catalogue import claim_of, estimators_found, every_estimator
@@ -65,7 +65,7 @@ def test_intrusions_are_limited_and_refusals_change_nothing(cls: type[Any]) -> N
     run = claim_of(cls, intrusions=2).start()
     for _ in range(2):
         run.intrude()
-    with pytest.raises(IntrusionsExhaustedError, match=r"^intrusions must be at most the 2 that the claim reserves"):
+    with pytest.raises(LimitExceededError, match=r"^intrusions must be at most the 2 that the claim reserves"):
         run.intrude()
     assert run.intrusions == 2
     assert run.estimate() is not None
@@ -131,5 +131,5 @@ def test_releases_are_limited(cls: type[Any]) -> None:
     run = claim_of(cls, releases=2).start()
     for _ in range(2):
         run.estimate()
-    with pytest.raises(ReleasesExhaustedError, match=r"^releases must be at most the 2 that the claim pays for"):
+    with pytest.raises(LimitExceededError, match=r"^releases must be at most the 2 that the claim pays for"):
         run.estimate()

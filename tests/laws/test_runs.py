@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import HorizonExceededError, InvalidSaveError, Run, RunFailedError
+from streamgauge.continual import InvalidSaveError, LimitExceededError, Run, RunFailedError
 from streamgauge.noise import Ints
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.catalogue import Case, every_case
@@ -113,7 +113,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) ->
     if claim.horizon is None or claim.horizon > 20:
         return
     run.feed(np.ones((claim.horizon, 1), int))
-    with pytest.raises(HorizonExceededError, match=rf"^tick must be at most the horizon {claim.horizon}, got"):
+    with pytest.raises(LimitExceededError, match=rf"^tick must be at most the horizon {claim.horizon}, got"):
         run.step([1])
     assert run.tick == claim.horizon
 

@@ -9,7 +9,7 @@ import pytest
 
 import streamgauge as sg
 from streamgauge import statistics
-from streamgauge.continual import HorizonExceededError, InvalidSaveError, RunFailedError
+from streamgauge.continual import InvalidSaveError, LimitExceededError, RunFailedError
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.forging import altered, forged
 from tests.support.statistics_catalogue import (
@@ -176,7 +176,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) ->
     if claim.counter.horizon is None:
         return
     before = run.save()
-    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
+    with pytest.raises(LimitExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
         run.step(**given(case, claim, events.tick(1)))
     assert run.tick == 3
     assert len(run.save()) == len(before)

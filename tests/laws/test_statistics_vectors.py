@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import HorizonExceededError
+from streamgauge.continual import LimitExceededError
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.statistics_catalogue import CASES, WIDTH, Case, every_case, every_running_case, numbers, same, stream
 
@@ -64,7 +64,7 @@ def test_too_many_ticks_are_refused_before_anything_is_drawn(case: Case) -> None
         return
     totals = vectors(case, claim, 3)
     run, twin = claim.start(WIDTH, InsecureNoise(9)), claim.start(WIDTH, InsecureNoise(9))
-    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
+    with pytest.raises(LimitExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
         run.feed_totals(np.concatenate([totals, totals[:1]]))
     for wrong in (totals[:, :, :2], totals[0, 0], totals[:, None]):
         with pytest.raises(ValueError, match=rf"^totals must be of shape \(ticks, {claim.channels}, 3\), got"):

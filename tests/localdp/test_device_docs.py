@@ -11,7 +11,9 @@ from urllib.error import HTTPError, URLError
 import pytest
 
 from streamgauge import localdp
-from streamgauge.localdp import MemoryInUseError, build_device
+from streamgauge.continual import RunFailedError
+from streamgauge.localdp import build_device
+from tests.support.codes import has_code
 from tests.support.failing_phone import AGAIN, START, collection
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
@@ -71,7 +73,7 @@ def test_what_was_refused_for_certain_is_sent_whenever_the_server_takes_it(visit
 
 
 def test_a_second_process_is_refused_before_it_sends(visit):
-    with localdp.MemoryFile("emoji.memory"), pytest.raises(MemoryInUseError):
+    with localdp.MemoryFile("emoji.memory"), pytest.raises(RunFailedError, check=has_code("in_use")):
         visit(0, 200)
     assert visit.sent == []
     assert len(visit(0, 200)) == 1

@@ -1,7 +1,6 @@
 """A memory in a file is one device's at a time, its owner's alone, and what is no memory is no new device."""
 
 import gc
-import os
 import signal
 import stat
 import subprocess
@@ -9,28 +8,31 @@ import sys
 from dataclasses import replace
 from threading import Event as Flag
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
 from streamgauge import Pure
-from streamgauge.continual.run import RunFailedError
+from streamgauge.continual import RunFailedError
 from streamgauge.continual.state_io import InvalidSaveError
-from streamgauge.localdp import ChargeEachReport, Device, MemoryFile, MemoryInUseError, build_device, wire
-from streamgauge.localdp.device import memory as memory_file
+from streamgauge.files import FileSystem
+from streamgauge.localdp import ChargeEachReport, Device, MemoryFile, build_device, wire
+from tests.support.codes import has_code
 from tests.support.failing_phone import SKETCH, START, collection
 
 TWICE = ChargeEachReport(Pure(4))
 CHILD = """
 import sys
 from streamgauge import Pure
-from streamgauge.localdp import ChargeEachReport, CountMeanSketch, Device, MemoryFile, MemoryInUseError
+from streamgauge.localdp import ChargeEachReport, CountMeanSketch, Device, MemoryFile
+from streamgauge.continual import RunFailedError
 claim = CountMeanSketch(Pure(2), width=64)
 try:
     device = Device(claim, ChargeEachReport(Pure(4)), persist=MemoryFile(sys.argv[1]))
     print("open", device.remaining_reports, flush=True)
     for line in sys.stdin:
         print(device.report(line).hex(), flush=True)
-except MemoryInUseError as refused:
+except RunFailedError as refused:
     print(refused, flush=True)
 """
 
@@ -85,7 +87,7 @@ def test_a_memory_is_one_process_s_at_a_time_until_that_is_killed(path):
         assert child.said == "open 2"
         sent = child.report()
         for _ in range(2):
-            with pytest.raises(MemoryInUseError, match=words):
+            with pytest.raises(RunFailedError, match=words):
                 MemoryFile(path)
         with Child(path) as second:
             assert second.said == words
@@ -104,12 +106,12 @@ def test_in_one_process_it_is_one_device_s_too(path, tmp_path):
     (tmp_path / "link").symlink_to(path)
     with MemoryFile(path) as memory:
         for name in (path, tmp_path / "link", tmp_path / "." / "emoji.memory"):
-            with pytest.raises(MemoryInUseError):
+            with pytest.raises(RunFailedError, check=has_code("in_use")):
                 MemoryFile(name)
         Device(SKETCH, TWICE, persist=memory).report("a")
-        with pytest.raises(MemoryInUseError, match=r"must be one device's, got emoji.memory for a second one"):
+        with pytest.raises(RunFailedError, match=r"must be one device's, got emoji.memory for a second one"):
             Device(SKETCH, TWICE, persist=memory)
-    with MemoryFile(path), pytest.raises(MemoryInUseError):
+    with MemoryFile(path), pytest.raises(RunFailedError, check=has_code("in_use")):
         MemoryFile(path)
 
 
@@ -119,7 +121,7 @@ def drawn_by_two(kind, path):
     try:
         devices = [Device(SKETCH, ChargeEachReport(Pure(2)), persist=kind(path)) for _ in range(2)]
         sent = [device.report("a") for device in devices]
-    except MemoryInUseError:
+    except RunFailedError:
         pass
     return len(set(sent))
 
@@ -127,9 +129,8 @@ def drawn_by_two(kind, path):
 class Unlocked(MemoryFile):
     """A twin that locks nothing."""
 
-    def __init__(self, path):
-        self._path, self._lock_descriptor = path, os.open(os.devnull, os.O_RDONLY)
-        self._load_guard, self._write_lock = memory_file.Lock(), memory_file.Lock()
+    def acquire_lock(self):
+        return SimpleNamespace(is_open=True, close=lambda: None)
 
 
 def test_a_twin_that_does_not_lock_draws_twice(path, tmp_path):
@@ -208,7 +209,7 @@ def test_a_repeated_report_is_for_the_collection_that_it_was_made_for(path):
     with MemoryFile(path) as memory:
         told = collection(claim=replace(SKETCH, seed=7))
         other = build_device(told, "emoji", max_loss=Pure(2), persist=memory)
-        with pytest.raises(wire.CollectionMismatchError):
+        with pytest.raises(wire.CollectionError, check=has_code("mismatch")):
             other.prepare_report("a")
 
 
@@ -245,52 +246,67 @@ def test_a_forked_child_keeps_nothing_and_keeps_nobody_out_when_its_parent_is_ki
         process.stdin.close()
 
 
-def test_where_files_cannot_be_locked_opening_is_refused_and_all_else_works(path, monkeypatch):
-    monkeypatch.setattr(memory_file, "fcntl", None)
+def test_where_files_cannot_be_locked_opening_is_refused_and_all_else_works(path):
+    class Unlockable(FileSystem):
+        can_lock = False
+
     with pytest.raises(NotImplementedError, match=r"memory must be where fcntl locks files .*, got \w+"):
-        MemoryFile(path)
+        MemoryFile(path, Unlockable())
     Device(SKETCH, persist=lambda memory: None).report("a")
     assert list(path.parent.iterdir()) == []
 
 
-def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it_can_be(path, monkeypatch):
+class MacSystem(FileSystem):
+    """A system with a command for full flushes, which its file system may refuse."""
+
+    full_sync_command = 51
+
+    def __init__(self, fails):
+        self.fails, self.calls = fails, []
+
+    def control(self, descriptor, command):
+        self.calls.append(command)
+        if self.fails:
+            raise OSError
+
+    def fsync(self, descriptor):
+        self.calls.append("fsync")
+        super().fsync(descriptor)
+
+
+def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it_can_be(path):
     """On macOS fsync alone leaves data in the disk's memory; some file systems have fsync alone."""
     for fails in (False, True):
-        told = []
-
-        def full(descriptor, act, told=told, fails=fails):
-            told.append(act)
-            if fails:
-                raise OSError
-
-        plain = os.fsync
-        with monkeypatch.context() as patch:
-            patch.setattr(memory_file, "FULL_SYNC", 51)
-            patch.setattr(memory_file.fcntl, "fcntl", full)
-            patch.setattr(os, "fsync", lambda descriptor: (told.append("fsync"), plain(descriptor)))  # noqa: B023
-            with MemoryFile(path) as memory:
-                memory.store(b"")
-        assert told == [51, "fsync", 51, "fsync"] if fails else [51, 51]
+        system = MacSystem(fails)
+        with MemoryFile(path, system) as memory:
+            memory.store(b"")
+        assert system.calls == [51, "fsync", 51, "fsync"] if fails else [51, 51]
 
 
-def test_a_file_is_not_let_go_of_while_a_memory_is_written(path, monkeypatch):
-    memory, written, open_again = MemoryFile(path), Flag(), Flag()
-    device, sync = Device(SKETCH, persist=memory), memory_file._sync
+class SlowSystem(FileSystem):
+    """A system whose flushes wait."""
 
-    def slowly(descriptor):
-        written.set()
-        open_again.wait(60)
-        sync(descriptor)
+    def __init__(self):
+        self.written, self.continues = Flag(), Flag()
 
-    monkeypatch.setattr(memory_file, "_sync", slowly)
+    def sync(self, descriptor):
+        self.written.set()
+        self.continues.wait(60)
+        super().sync(descriptor)
+
+
+def test_a_file_is_not_let_go_of_while_a_memory_is_written(path):
+    system = SlowSystem()
+    memory = MemoryFile(path, system)
+    device = Device(SKETCH, persist=memory)
     acts = [Thread(target=act) for act in (lambda: device.report("a"), memory.close)]
     acts[0].start()
-    assert written.wait(60)
+    assert system.written.wait(60)
     acts[1].start()
     acts[1].join(0.2)
-    with pytest.raises(MemoryInUseError):
+    with pytest.raises(RunFailedError, check=has_code("in_use")):
         MemoryFile(path)
-    open_again.set()
+    system.continues.set()
     for act in acts:
         act.join()
     with MemoryFile(path) as again:

@@ -17,12 +17,12 @@ from streamgauge.localdp import (
     HadamardCountMeanSketch,
     RandomisedResponse,
     Repeat,
-    ReportLimitError,
+    ReportPaceError,
     build_device,
     wire,
 )
-from streamgauge.localdp.device.device import LossNotAgreedError
 from streamgauge.localdp.device.memory import DeviceMemory
+from streamgauge.localdp.wire import CollectionError
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.every_draw import power
 from tests.support.every_report import law, worst_ratio
@@ -31,7 +31,7 @@ COIN = RandomisedResponse(Pure(1), items=("A", "B"))
 HALF = RandomisedResponse(Pure("1/2"), items=("A", "B"))
 SKETCH = HadamardCountMeanSketch(Pure(1), hashes=1, width=2, seed=4)
 START, TICK = 1_000_000, 10
-REFUSED = (BudgetExhaustedError, ReportLimitError, wire.CollectionMismatchError)
+REFUSED = (BudgetExhaustedError, ReportPaceError, wire.CollectionError)
 
 
 def asks(again="charge", most=2, claim=COIN, start=START):
@@ -95,7 +95,7 @@ def test_a_device_that_repeats_itself_does_so_for_one_collection_alone():
     phone.report(asks("repeat", 9))
     told = f"collection must be the one that was reported to, {wire.compute_fingerprint(COIN).hex()}, got "
     for claim in (HALF, SKETCH, replace(COIN, items=("B", "A"))):
-        with pytest.raises(wire.CollectionMismatchError, match=told + wire.compute_fingerprint(claim).hex()):
+        with pytest.raises(wire.CollectionError, match=told + wire.compute_fingerprint(claim).hex()):
             phone.report(asks("repeat", 9, claim))
         device = phone.device(asks("repeat", 9, claim))
         assert (device.remaining_reports, device.last_report, device.key, device.spent) == (0, None, None, Pure(1))
@@ -141,7 +141,7 @@ def every_order(phone, more, drawn):
     for told in EVERY:
         phone.kept, phone.at, drawn[:] = list(before[0]), before[1], before[2]
         for _ in range(2):
-            with suppress(LossNotAgreedError):
+            with suppress(CollectionError):
                 asked_of(phone, told)
         yield from every_order(phone, more - 1, drawn)
 

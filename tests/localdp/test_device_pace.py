@@ -17,12 +17,11 @@ from streamgauge.localdp import (
     Device,
     RandomisedResponse,
     Repeat,
-    ReportLimitError,
-    ReportTooSoonError,
+    ReportPaceError,
     build_device,
     wire,
 )
-from streamgauge.localdp.device.device import LossNotAgreedError
+from streamgauge.localdp.wire import CollectionError
 from streamgauge.noise import EntropyError
 from tests.support.every_draw import power
 from tests.support.every_report import law, worst_ratio
@@ -57,10 +56,8 @@ class Phone:
                 report = self.device.report(f"a{self.at}")
                 known += [report] * (report not in known)
                 said.append(known.index(report))
-            except ReportLimitError:
-                said.append("none left")
-            except ReportTooSoonError as refused:
-                said.append(refused.wait_seconds)
+            except ReportPaceError as refused:
+                said.append("none left" if refused.code == "report_limit" else refused.wait_seconds)
         return said
 
 
@@ -135,7 +132,7 @@ def test_what_cannot_be_remembered_is_not_handed_out_and_a_refusal_changes_nothi
     device = Device.load(CLAIM, kept[0], again, max_reports=2, persist=keep)
     device.report("a")
     for item in ("a", object()):
-        with pytest.raises(ReportLimitError, match="reports must be at most 2, got one more"):
+        with pytest.raises(ReportPaceError, match="reports must be at most 2, got one more"):
             device.report(item)
     assert (len(kept), device.remaining_reports) == (3, 0)
 
@@ -147,7 +144,7 @@ def test_what_is_left_is_within_the_pace_and_the_budget(total, most, left):
         assert device.remaining_reports == still
         device.report("a")
     assert device.remaining_reports == 0
-    with pytest.raises((BudgetExhaustedError, ReportLimitError)):
+    with pytest.raises((BudgetExhaustedError, ReportPaceError)):
         device.report("a")
 
 
@@ -216,21 +213,21 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
     ],
 )
 def test_a_collection_that_tells_no_device_is_refused(told, words):
-    with pytest.raises(wire.ProtocolSettingsError, match=words):
+    with pytest.raises(wire.CollectionError, match=words):
         build_device(told, "emoji", max_loss=Pure(99))
 
 
 def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused():
     for told, asks in ((collection(most=9), 2), (collection("charge", 3), 6)):
         assert build_device(told, "emoji", max_loss=Pure(asks)).loss == Pure(asks)
-        with pytest.raises(LossNotAgreedError, match=rf"max_loss must be at least Pure\(epsilon={asks}\), which"):
+        with pytest.raises(CollectionError, match=rf"max_loss must be at least Pure\(epsilon={asks}\), which"):
             build_device(told, "emoji", max_loss=Pure(asks - 1))
     with pytest.raises(ValueError, match="max_loss must be Pure, got 2"):
         build_device(collection(), "emoji", max_loss=2)
 
 
 def test_refusals_are_gone_on_with_elsewhere():
-    for refused in (ReportLimitError(3), ReportTooSoonError(1.5)):
+    for refused in (ReportPaceError("too many"), ReportPaceError("too soon", "too_soon", 1.5)):
         for told in (pickle.loads(pickle.dumps(refused)), copy.copy(refused)):
             assert (str(told), vars(told)) == (str(refused), vars(refused))
 
@@ -251,7 +248,7 @@ class Paced:
 def seen(device, item):
     try:
         return device.report(item)
-    except (ReportLimitError, ReportTooSoonError) as refused:
+    except ReportPaceError as refused:
         return str(refused).encode()
 
 

@@ -10,26 +10,24 @@ import pytest
 
 from streamgauge import Pure
 from streamgauge.continual.state_io import InvalidSaveError
+from streamgauge.files import write_all
 from streamgauge.localdp import ChargeEachReport, Device, MemoryFile
-from streamgauge.localdp.device import memory as memory_file
 from tests.support.failing_phone import SKETCH, START
-from tests.support.power_cuts import Disk, Killed, Noted
+from tests.support.power_cuts import Disk, Killed, RecordingSystem
 
 OFTEN = ChargeEachReport(Pure(99))
 
 
 def reports(kind, path, times):
     """Return the reports of a device in a file, with all acts on the disk and all memories."""
-    noted, sent, kept = Noted(), [], [None]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory_file, "os", noted)
-        for number in range(times):
-            with kind(path) as memory:
-                device = Device(SKETCH, OFTEN, persist=memory, now=lambda: START)
-                sent.append(device.report("a"))
-                noted.note("handed", number)
-            kept.append(path.read_bytes())
-    return noted.acts, sent, kept
+    system, sent, contents = RecordingSystem(), [], [None]
+    for number in range(times):
+        with kind(path, system) as memory:
+            device = Device(SKETCH, OFTEN, persist=memory, now=lambda: START)
+            sent.append(device.report("a"))
+            system.record("handed", number)
+        contents.append(path.read_bytes())
+    return system.acts, sent, contents
 
 
 def remembers(kind, tmp_path):
@@ -52,31 +50,32 @@ class InPlace(MemoryFile):
     """A twin that writes over what there is."""
 
     def store(self, memory):
-        system = memory_file.os
-        descriptor = system.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        memory_file._write_all(descriptor, memory)
-        memory_file._sync(descriptor)
+        system = self.system
+        descriptor = system.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        write_all(descriptor, memory, system)
+        system.sync(descriptor)
         system.close(descriptor)
-        self._sync_folder()
+        system.sync_path(self.path.parent)
 
 
 class NotFlushed(MemoryFile):
     """A twin that leaves it to the system when names are written."""
 
-    def _sync_folder(self):
-        pass
+    def __init__(self, path, system):
+        super().__init__(path, system)
+        system.sync_path = lambda path: None
 
 
 class NamedFirst(MemoryFile):
     """A twin that flushes names, and not what is under them."""
 
     def store(self, memory):
-        system, fresh = memory_file.os, self._sibling_path(".new")
+        system, fresh = self.system, self.path.with_name("emoji.memory.new")
         descriptor = system.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        memory_file._write_all(descriptor, memory)
+        write_all(descriptor, memory, system)
         system.close(descriptor)
-        system.replace(fresh, self._path)
-        self._sync_folder()
+        system.replace(fresh, self.path)
+        system.sync_path(self.path.parent)
 
 
 def test_whenever_the_power_fails_a_memory_is_whole_and_knows_what_was_handed_out(tmp_path):
@@ -95,13 +94,11 @@ def every_end(kind, folder):
         path = folder / f"{end}" / "emoji.memory"
         path.parent.mkdir()
         acts, before, _ = reports(kind, path, 1)
-        noted, sent = Noted(ends_before=end), []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(memory_file, "os", noted)
-            with suppress(Killed), kind(path) as memory:
-                sent.append(Device(SKETCH, OFTEN, persist=memory, now=lambda: START).report("a"))
-        yield path, [*acts, *noted.acts, ("ended",)], before, sent
-        if len(noted.acts) < end:
+        system, sent = RecordingSystem(ends_before=end), []
+        with suppress(Killed), kind(path, system) as memory:
+            sent.append(Device(SKETCH, OFTEN, persist=memory, now=lambda: START).report("a"))
+        yield path, [*acts, *system.acts, ("ended",)], before, sent
+        if len(system.acts) < end:
             assert end > 10
             return
 
@@ -119,13 +116,11 @@ def test_what_a_process_leaves_that_ends_before_any_act_is_gone_on_with(tmp_path
 def tells_what_is_safe(kind, folder):
     """Return whether a loaded memory survives every power cut, after any earlier process."""
     for path, acts, _, _ in every_end(kind, folder):
-        noted = Noted()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(memory_file, "os", noted)
-            with kind(path) as memory:
-                Device(SKETCH, OFTEN, persist=memory)
+        system = RecordingSystem()
+        with kind(path, system) as memory:
+            Device(SKETCH, OFTEN, persist=memory)
         there = path.read_bytes()
-        for disk in Disk(path.parent.name, [*acts, *noted.acts]).after_a_cut():
+        for disk in Disk(path.parent.name, [*acts, *system.acts]).after_a_cut():
             if disk.get("emoji.memory") != there:
                 return False
     return True
@@ -135,7 +130,7 @@ class LoadedAtOnce(MemoryFile):
     """A twin that tells what it finds, whether its name is on disk or not."""
 
     def load(self):
-        return self._path.read_bytes() if self._path.exists() else None
+        return self.path.read_bytes() if self.path.exists() else None
 
 
 def test_what_a_device_has_loaded_is_on_disk_before_it_tells(tmp_path):
@@ -145,21 +140,19 @@ def test_what_a_device_has_loaded_is_on_disk_before_it_tells(tmp_path):
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
-def test_a_disk_that_fails_has_nothing_handed_out_and_the_file_is_gone_on_with(call, tmp_path, monkeypatch):
+def test_a_disk_that_fails_has_nothing_handed_out_and_the_file_is_gone_on_with(call, tmp_path):
     path = tmp_path / "emoji.memory"
     (first,) = reports(MemoryFile, path, 1)[1]
 
-    def fails(*told, **more):
+    def fail(*args):
         raise OSError
 
-    with MemoryFile(path) as memory:
+    system = RecordingSystem()
+    with MemoryFile(path, system) as memory:
         device = Device(SKETCH, OFTEN, persist=memory)
-        with monkeypatch.context() as patch:
-            full = Noted()
-            setattr(full, call, fails)
-            patch.setattr(memory_file, "os", full)
-            with pytest.raises(OSError):  # noqa: PT011 - it is one without words
-                device.report("a")
+        vars(system)[call] = fail
+        with pytest.raises(OSError):  # noqa: PT011 - it is one without words
+            device.report("a")
     with MemoryFile(path) as memory:
         assert Device(SKETCH, OFTEN, persist=memory).last_report == first
 

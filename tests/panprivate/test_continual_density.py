@@ -12,14 +12,15 @@ import pytest
 import streamgauge as sg
 from streamgauge.adaptive import CascadingBuffers
 from streamgauge.audit.exact.kernels import one_person, worst_ratio
-from streamgauge.continual import Binary, HorizonExceededError, WindowSum
+from streamgauge.continual import Binary, LimitExceededError, WindowSum
 from streamgauge.continual.state_io import InvalidSaveError, pack
 from streamgauge.memory import WipedArrays
-from streamgauge.panprivate import ContinualDensity, IntrusionsExhaustedError
+from streamgauge.panprivate import ContinualDensity
 from streamgauge.panprivate import sign_bits as law
 from streamgauge.panprivate.continual_density import deduplicate
 from streamgauge.panprivate.sign_bits import ONE_HALF, SignLaw, counter_fidelity, find_best_signs
 from streamgauge.testing.noise import InsecureNoise
+from tests.support.codes import has_code
 from tests.support.saved_states import read_state
 
 PAPER = SignLaw(Fraction(1, 40), Fraction(1, 10))  # of epsilon 1/10
@@ -261,14 +262,14 @@ def test_announced_intrusions_begin_another_counter_and_are_limited() -> None:
     run = ContinualDensity(sg.Pure(4), universe=9, intrusions=1, counter=counter).start(InsecureNoise(1))
     for _ in range(7):
         run.step([1])
-    with pytest.raises(HorizonExceededError, match=r"^tick must be at most the counter's horizon 7, got 8$"):
+    with pytest.raises(LimitExceededError, match=r"^tick must be at most the counter's horizon 7, got 8$"):
         run.step([1])
     seen = run.intrude()
     with run._locked() as state:
         assert not np.shares_memory(seen.bits, state.bits)
         assert not np.array_equal(seen.counter.entries, state.counter.entries)
     run.step([1])
-    with pytest.raises(IntrusionsExhaustedError):
+    with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):
         run.intrude()
 
 

@@ -4,13 +4,13 @@ from fractions import Fraction
 
 import pytest
 
-from streamgauge.privacy import Approx, BudgetExceededError, Event, Ledger, LossConversionError, Pure, User, Zcdp
+from streamgauge.privacy import Approx, BudgetExceededError, Event, Ledger, PrivacyError, Pure, User, Zcdp
 
 
 def test_a_pure_budget_refuses_other_currencies() -> None:
     ledger = Ledger(Pure(1), Event())
     for loss in (Zcdp("1/100"), Approx(1, 1e-9)):
-        with pytest.raises(LossConversionError, match=r"^loss must be pure, got "):
+        with pytest.raises(PrivacyError, match=r"^loss must be pure, got "):
             ledger.charge("r", loss)
     assert ledger.entries == ()
 
@@ -37,7 +37,7 @@ def test_an_approximate_budget_composes_in_zcdp_and_converts_once() -> None:
 
 def test_an_approximate_charge_is_refused_with_the_way_out() -> None:
     ledger = Ledger(Approx(1, 1e-6), Event())
-    with pytest.raises(LossConversionError, match=r"charge the additive_loss of a mechanism"):
+    with pytest.raises(PrivacyError, match=r"charge the additive_loss of a mechanism"):
         ledger.charge("r", Approx("1/2", 1e-7))
     ledger.charge("r", Approx("1/2", 1e-7).additive_loss)
     assert Ledger(Approx(1, 1e-6), Event()).spent_loss() == Approx.zero()

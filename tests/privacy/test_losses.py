@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace
-from streamgauge.privacy import Approx, Loss, LossConversionError, Pure, Zcdp, parse_rational
+from streamgauge.privacy import Approx, Loss, PrivacyError, Pure, Zcdp, parse_rational
 from streamgauge.privacy.rationals import format_rational, parse_whole, sqrt_up
 
 amounts = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)
@@ -177,11 +177,11 @@ def test_no_noise_keeps_no_loss() -> None:
 
 def test_only_theorems_convert() -> None:
     for loss in (Zcdp(1), Approx(1, 0.1)):
-        with pytest.raises(LossConversionError, match=r"^loss must be pure, got "):
+        with pytest.raises(PrivacyError, match=r"^loss must be pure, got "):
             loss.as_pure()
-    with pytest.raises(LossConversionError, match=r"^loss must be pure or zCDP, got "):
+    with pytest.raises(PrivacyError, match=r"^loss must be pure or zCDP, got "):
         Approx(1, 0.1).as_zcdp()
-    with pytest.raises(LossConversionError, match=r"^delta must be at least 1/10, got 0.01$"):
+    with pytest.raises(PrivacyError, match=r"^delta must be at least 1/10, got 0.01$"):
         Approx(1, 0.1).as_approx(0.01)
     assert Approx(1, 0.1).as_approx(0.2) == Approx(1, 0.2)
     assert Pure(1).as_approx(0.1) == Approx(1, 0.1)

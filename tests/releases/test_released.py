@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.optional import MissingPackageError
 from streamgauge.releases import codec as packed
-from streamgauge.releases.release import (
-    Group,
-    ReleaseDecodeError,
-    Releases,
-    ReleaseSchema,
-    TickRelease,
-    format_utc_time,
-)
+from streamgauge.releases.release import Group, Releases, ReleaseSchema, TickRelease, format_utc_time
 from streamgauge.releases.tables import format_estimate
 
 DAY = 86_400 * 10**6
@@ -92,7 +86,7 @@ def test_torn_and_altered_bytes_are_refused_wherever_they_are() -> None:
     torn = [data[:length] for length in range(len(data))]
     altered = [data[:i] + bytes([data[i] ^ 64]) + data[i + 1 :] for i in range(len(data))]
     for bad in [*torn, *altered, data + b"\0"]:
-        with pytest.raises(ReleaseDecodeError, match="must be whole, got torn or altered bytes"):
+        with pytest.raises(InvalidSaveError, match="must be whole, got torn or altered bytes"):
             TickRelease.unpack(item.shape, bad)
 
 
@@ -107,7 +101,7 @@ def test_torn_and_altered_bytes_are_refused_wherever_they_are() -> None:
     ids=["order", "number", "measure", "release"],
 )
 def test_bytes_of_another_shape_are_refused(other: ReleaseSchema) -> None:
-    with pytest.raises(ReleaseDecodeError, match="got another shape"):
+    with pytest.raises(InvalidSaveError, match="got another shape"):
         TickRelease.unpack(other, released(shape_of()).pack())
 
 
@@ -115,7 +109,7 @@ def test_bytes_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -
     item = released(shape_of())
     data = item.pack()
     monkeypatch.setattr(packed, "VERSION", 2)
-    with pytest.raises(ReleaseDecodeError, match="must be of version 2, got 1"):
+    with pytest.raises(InvalidSaveError, match="must be of version 2, got 1"):
         TickRelease.unpack(item.shape, data)
 
 

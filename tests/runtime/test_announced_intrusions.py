@@ -15,25 +15,21 @@ import pytest
 
 from streamgauge.audit.exact.kernels import ForkedChance, list_branches
 from streamgauge.noise.sampler_table import enclose_exp_minus
-from streamgauge.panprivate import Density, IntrusionsExhaustedError
+from streamgauge.panprivate import Density, LimitExceededError
 from streamgauge.plan.measure import Tally
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.intrusion import export as handed_over
-from streamgauge.runtime.intrusion.export import (
-    ExportFailedError,
-    ExportInsideStoreError,
-    ExportPathExistsError,
-    ReleaseSnapshot,
-)
-from streamgauge.runtime.intrusion.intrude import Intrusion, IntrusionError, StillRunningError, intrude
+from streamgauge.runtime.intrusion.export import ReleaseSnapshot
+from streamgauge.runtime.intrusion.intrude import Intrusion, IntrusionError, intrude
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART
 from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.sources.http_ephemeral import EphemeralInbox
-from streamgauge.store.errors import WrongKeyError
+from streamgauge.store.errors import KeyRefusedError, StoreError, StoreUnwritableError
 from streamgauge.store.keys import create_key, load_key
 from streamgauge.store.lock import Lock
 from streamgauge.store.store import Store
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.codes import has_code
 from tests.support.forked import Fault, forked, killed_at
 from tests.support.pipelines import Tables, event, pipeline, published, tables, world
 
@@ -156,7 +152,7 @@ def test_the_error_of_a_table_grows_as_its_claim_predicts_and_the_reserve_is_not
         value = min(max(each.value[0, 0], 0), 1)
         assert each.stddev[0, 0] == pytest.approx(claim.stddev(value, intrusions=number))
     before = state_of(made)
-    with pytest.raises(IntrusionsExhaustedError, match="at most the 2 that the claim reserves"):
+    with pytest.raises(LimitExceededError, match="at most the 2 that the claim reserves"):
         intrude(made.file, tmp_path / "3")
     assert state_of(made) == before
     assert len(acts(made)) == 2
@@ -168,7 +164,7 @@ def test_a_table_that_begins_later_has_a_reserve_of_its_own(tmp_path: Path) -> N
     intrude(users(tmp_path).file, tmp_path / "1")
     both = users(tmp_path, 1, DENSITY, HEAVY)
     run(both, 13, 24)
-    with pytest.raises(IntrusionsExhaustedError):
+    with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):
         intrude(both.file, tmp_path / "2")
     other = users(tmp_path, 1, HEAVY)
     run(other, 24, 27)
@@ -187,7 +183,7 @@ def test_killed_at_any_step_nothing_is_handed_over_that_is_not_on_record(tmp_pat
     assert not list(tmp_path.rglob("*.npy"))
     assert len(acts(made)) == recorded
     assert (state_of(made)["run/here/0"] != before["run/here/0"]) == recorded
-    with pytest.raises(ExportPathExistsError, match="which an interrupted export leaves"):
+    with pytest.raises(StoreError, match="which an interrupted export leaves"):
         intrude(made.file, tmp_path / "over")
     assert intrude(made.file, tmp_path / "again").number == 1 + recorded
 
@@ -218,7 +214,7 @@ def test_a_full_disk_is_met_before_anything_is_drawn(tmp_path: Path, monkeypatch
     run(made, 0, 3)
     before = state_of(made)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(ExportFailedError, match=r"got no space left on device at .*over: nothing was drawn"):
+    with pytest.raises(StoreUnwritableError, match=r"got no space left on device at .*over: nothing was drawn"):
         intrude(made.file, tmp_path / "over")
     assert (state_of(made), acts(made)) == (before, [])
     assert not list(tmp_path.glob("over*"))
@@ -230,11 +226,11 @@ def test_a_disk_that_fails_afterwards_leaves_the_intrusion_on_record(
     made = users(tmp_path)
     run(made, 0, 3)
     monkeypatch.setattr(handed_over, "create_file", full)
-    with pytest.raises(ExportFailedError, match="the intrusion is on record, and the exported state is lost"):
+    with pytest.raises(StoreUnwritableError, match="the intrusion is on record, and the exported state is lost"):
         intrude(made.file, tmp_path / "over")
     assert len(acts(made)) == 1
     assert not list(tmp_path.glob("over*"))
-    with pytest.raises(IntrusionsExhaustedError):
+    with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):
         intrude(made.file, tmp_path / "over")
 
 
@@ -271,22 +267,22 @@ def test_while_a_run_goes_on_the_refusal_says_what_to_do(tmp_path: Path) -> None
     made = counts(tmp_path)
     run(made, 0, 3)
     rule = f"process {os.getpid()} is using: stop that run or server"
-    with Lock(made.file.folder), pytest.raises(StillRunningError, match=rule):
+    with Lock(made.file.folder), pytest.raises(IntrusionError, match=rule):
         intrude(made.file, tmp_path / "over")
 
 
 def test_a_folder_that_exists_or_is_the_store_s_and_another_key_are_refused(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 3)
-    with pytest.raises(ExportPathExistsError, match="export must go to a new folder"):
+    with pytest.raises(StoreError, match="export must go to a new folder"):
         intrude(made.file, tmp_path)
     (tmp_path / "link").symlink_to(made.file.folder)
     for inside in (made.file.folder / "over", tmp_path / "link" / "a" / "over"):
-        with pytest.raises(ExportInsideStoreError, match="outside of the store's own"):
+        with pytest.raises(StoreError, match="outside of the store's own"):
             intrude(made.file, inside)
     (tmp_path / "v.key").rename(tmp_path / "old.key")
     create_key(tmp_path / "v.key")
-    with pytest.raises(WrongKeyError):
+    with pytest.raises(KeyRefusedError, check=has_code("wrong_key")):
         intrude(made.file, tmp_path / "over")
     assert acts(made) == []
 
@@ -295,7 +291,7 @@ def test_a_link_to_nowhere_in_the_place_of_its_parent_is_no_full_disk(tmp_path: 
     made = counts(tmp_path)
     run(made, 0, 3)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ExportPathExistsError, match=r"got .*link, which exists"):
+    with pytest.raises(StoreError, match=r"got .*link, which exists"):
         intrude(made.file, tmp_path / "link" / "over")
     assert acts(made) == []
 

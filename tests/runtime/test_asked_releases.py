@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.pipeline_file import PipelineFileError
 from streamgauge.privacy import BudgetExceededError, Pure
 from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc import releases as asked_releases
 from streamgauge.runtime.adhoc.planning import plan_adhoc
-from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, add_adhoc_releases, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, add_adhoc_releases, parse_adhoc_release
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.session import RunRefusedError
 from tests.support.forked import forked, killed_at
@@ -142,7 +143,7 @@ def test_what_cannot_be_asked_for_or_ended_is_refused_without_a_trace(tmp_path, 
     before = acts(made)
     if "ask" in settings:
         settings = {"adhoc_releases": (asked(made, epsilon=0.1, **settings["ask"]),)}
-    with pytest.raises(AdHocRequestError, match=words):
+    with pytest.raises(InvalidReleaseError, match=words):
         until(made, tmp_path, 9, at=6, **settings)
     assert acts(made) == before
 

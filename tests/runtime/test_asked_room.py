@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc.planning import plan_adhoc
-from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, parse_adhoc_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.plan import limits as room
 from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.runtime.session import RunRefusedError
@@ -38,7 +39,7 @@ def refused(made: Any, *wanted: AdHocRelease) -> str:
     """Why a run does not take releases, which the plan of the last one tells too; nothing is charged."""
     stop = Flag()
     stop.set()
-    with pytest.raises(AdHocRequestError) as why:
+    with pytest.raises(InvalidReleaseError) as why:
         run(made, adhoc_releases=wanted, stop=stop)
     assert names(made) <= {"counts"}
     return str(why.value)
@@ -60,7 +61,7 @@ def test_all_that_is_open_is_counted(tmp_path):
     run(made, adhoc_releases=(asked(made, name="a"),))
     third = asked(made, name="c")
     assert plan_adhoc(made.file, asked(made, name="b")).refusals == ()
-    with pytest.raises(AdHocRequestError, match="must keep at most"):
+    with pytest.raises(InvalidReleaseError, match="must keep at most"):
         run(made, adhoc_releases=(asked(made, name="b"), third))
     run(made, adhoc_releases=(asked(made, name="b"),))
     (why,) = plan_adhoc(made.file, third).refusals

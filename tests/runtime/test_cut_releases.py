@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.runtime.adhoc.planning import plan_adhoc
-from streamgauge.runtime.adhoc.releases import AdHocRequestError
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import SessionBuilder
@@ -54,7 +54,7 @@ def test_a_store_is_rescued_from_what_the_engine_fails_with(
     assert ticks_of(made, "asked") == [1, 2, 3]
     run(made)
     assert not made.ledger().active_releases(()).keys() - {"counts"}
-    with pytest.raises(AdHocRequestError, match="must be one that is open"):
+    with pytest.raises(InvalidReleaseError, match="must be one that is open"):
         run(made, force_end_releases=("asked",))
 
 
@@ -75,7 +75,7 @@ def test_a_twin_that_does_not_enter_it_draws_again(tmp_path: Path, monkeypatch: 
 
 
 def test_releases_of_the_file_are_not_cut(tmp_path: Path) -> None:
-    with pytest.raises(AdHocRequestError, match="take it out there"):
+    with pytest.raises(InvalidReleaseError, match="take it out there"):
         run(started(tmp_path), force_end_releases=("counts",))
 
 
@@ -88,7 +88,7 @@ def more_refused(folder: Path) -> list[str]:
     assert plan_adhoc(made.file, more, finished={"asked"}).refusals == ()
     refused = list(plan_adhoc(made.file, more).refusals)
     if refused:
-        with pytest.raises(AdHocRequestError, match="must be at most 1 at a time, got 2"):
+        with pytest.raises(InvalidReleaseError, match="must be at most 1 at a time, got 2"):
             run(made, adhoc_releases=(more,), stop=stop)
         run(made, adhoc_releases=(more,), finished_releases=frozenset({"asked"}))
     return refused

@@ -10,9 +10,10 @@ from streamgauge import Pure
 from streamgauge.privacy import BudgetExceededError
 from streamgauge.runtime import edits as as_charged
 from streamgauge.runtime.session import RunRefusedError
-from streamgauge.store.rollback_guard import RollbackError
+from streamgauge.store.errors import RollbackError
 from streamgauge.store.store import Store
 from tests.support import edited
+from tests.support.codes import has_code
 from tests.support.edited import EXACT, charged, refusal
 from tests.support.pipelines import COUNTS, Tables, lines, one_a_second, pipeline, published, run, tables, write
 
@@ -57,7 +58,7 @@ def test_a_twin_whose_sinks_are_stamped_with_their_own_last_tick_takes_itself_fo
     short = {"name": "short", "sql": COUNTS, "horizon": "30s"}
     made = tables(short, {"name": "counts", "sql": COUNTS})
     charged(folder, made)
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         run(pipeline(folder, made))
 
 

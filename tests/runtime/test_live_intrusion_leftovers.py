@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.runtime.intrusion.intrude import Intrusion
+from streamgauge.runtime.intrusion.intrude import Intrusion, IntrusionError
 from streamgauge.server import commands as turns
-from streamgauge.server.intrusion import IntrusionExportError, build_export_path
+from streamgauge.server.intrusion import build_export_path
 from tests.runtime import test_pan_private_leftovers as leftovers
 from tests.runtime.test_pan_private_leftovers import LESS, MARKS, Apart, committed, eventually, runner_of, send
 from tests.runtime.test_pan_private_memory import batch
@@ -30,7 +30,7 @@ def after_a_look(folder: Path) -> set[Any]:
         runner.start()
         try:
             send(runner, batch())
-            with pytest.raises(IntrusionExportError, match="which exists"):
+            with pytest.raises(IntrusionError, match="which exists"):
                 runner.intrude(build_export_path(runner.file, "taken"))
             assert runner.intrude(build_export_path(runner.file, "court")).number == 1
             eventually(lambda: len(opened) >= 3)

@@ -24,7 +24,7 @@ from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.live import open_reports
 from streamgauge.runtime.live.open_reports import CountedReports
 from streamgauge.runtime.part_runs import LocalPartRun
-from streamgauge.sources import Inbox, InboxClosedError, build_inbox
+from streamgauge.sources import Inbox, InboxFullError, build_inbox
 from streamgauge.statistics.local_frequency import LocalEstimates
 from streamgauge.store.keys import load_pipeline_key
 from streamgauge.store.store import Store
@@ -211,7 +211,7 @@ def test_a_report_that_is_stamped_before_the_end_is_counted_or_never_acknowledge
     ticket = how["inbox"].put("late", late[0])
     assert not ticket.done.done()
     how["inbox"].close()
-    with pytest.raises(InboxClosedError):
+    with pytest.raises(InboxFullError, match="got some after its end"):
         ticket.done.result(0)
 
 

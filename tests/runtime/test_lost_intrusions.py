@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from streamgauge.panprivate import IntrusionsExhaustedError
+from streamgauge.panprivate import LimitExceededError
 from streamgauge.runtime.intrusion.count import IntrusionCount
 from streamgauge.runtime.intrusion.intrude import intrude
 from streamgauge.store.backup import backup
-from streamgauge.store.rollback_guard import StoreReplacedError
+from streamgauge.store.errors import RollbackError
 from tests.runtime.test_announced_intrusions import DENSITY, counts, run, users
+from tests.support.codes import has_code
 
 
 def told(made: Any, kind: str) -> list[dict[str, Any]]:
@@ -63,7 +64,7 @@ def test_a_release_that_only_the_lost_history_had_is_entered_with_what_was_hande
     run(made, 0, 3)
     intrude(made.file, tmp_path / "one")
     shutil.rmtree(made.file.folder)
-    with pytest.raises(StoreReplacedError):
+    with pytest.raises(RollbackError, check=has_code("store_replaced")):
         run(made, 3, 6)
     run(made, 3, 6, accept_rollback=True)
     (lost,) = told(made, "lost_charge")
@@ -83,7 +84,7 @@ def test_a_table_that_has_released_its_last_is_not_asked_how_many_it_could_survi
     made = users(tmp_path, 1, {**DENSITY, "horizon": "10s"})
     run(made, 0, 3)
     intrude(made.file, tmp_path / "one")
-    with pytest.raises(IntrusionsExhaustedError):
+    with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):
         intrude(made.file, tmp_path / "two")
     left = [IntrusionCount.from_ledger_log(made.ledger(), made.file.stream, tick).remaining for tick in (0, 1)]
     assert left == [0, 1]

@@ -9,7 +9,7 @@ import pytest
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART
 from streamgauge.runtime.publisher import Publisher
 from streamgauge.store.backup import backup
-from streamgauge.store.rollback_guard import RollbackError
+from streamgauge.store.errors import RollbackError
 from tests.runtime.test_announced_intrusions import counts, run, state_of
 from tests.runtime.test_lost_intrusions import put_back, spent, told
 from tests.support.crash_readers import in_memory

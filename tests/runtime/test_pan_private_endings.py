@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from streamgauge.panprivate import IntrusionsExhaustedError
+from streamgauge.panprivate import LimitExceededError
 from streamgauge.runtime.intrusion import intrude as intruding
 from streamgauge.runtime.intrusion.intrude import IntrusionError, intrude
 from streamgauge.runtime.ledger.log import ChargedRelease
@@ -16,6 +16,7 @@ from streamgauge.store.backup import backup
 from tests.runtime.test_announced_intrusions import DENSITY, HEAVY, run, state_of, users
 from tests.runtime.test_lost_intrusions import put_back, told
 from tests.runtime.test_pan_private_memory import Moments, looked_at
+from tests.support.codes import has_code
 from tests.support.crash_readers import in_memory
 
 SHORT = {**DENSITY, "horizon": "10s"}  # a tick
@@ -102,7 +103,7 @@ def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_nobody(tmp_p
 def test_a_table_that_is_over_and_asked_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = used_up(tmp_path)
     monkeypatch.setattr(intruding, "has_later_ticks", lambda entry, tick: True)
-    with pytest.raises(IntrusionsExhaustedError):
+    with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):
         intrude(made.file, tmp_path / "two")
 
 

@@ -29,7 +29,7 @@ from streamgauge.runtime.live import run as live_run
 from streamgauge.runtime.live.run import LiveRun
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART, ExactMemory
 from streamgauge.sources.http_ephemeral import EphemeralInbox
-from streamgauge.store.encryption import DecryptionError, OtherKeyError, _compute_check, find_slot, unwrap
+from streamgauge.store.encryption import DecryptionError, _compute_check, find_slot, unwrap
 from streamgauge.store.keys import load_key
 from streamgauge.store.store import Store
 from tests.support.memory_searched import found, frames_of, reached
@@ -160,7 +160,7 @@ def opens(secret: bytes, store: Any, slot: Any) -> bool:
     head = store._head
     try:
         unwrap(secret, head.identity, head.generation, (slot[0], _compute_check(secret), *slot[2:]))
-    except (OtherKeyError, DecryptionError, ValueError):
+    except (DecryptionError, ValueError):
         return False
     return True
 

@@ -19,9 +19,11 @@ from streamgauge import Pure
 from streamgauge.privacy import BudgetExceededError
 from streamgauge.runtime.adhoc.releases import DrainingReleases
 from streamgauge.store.backup import backup, rotate
+from streamgauge.store.errors import RollbackError
 from streamgauge.store.keys import create_key, load_key
-from streamgauge.store.rollback_guard import GuardMissingError, RollbackError, RollbackGuard, StoreReplacedError
+from streamgauge.store.rollback_guard import RollbackGuard
 from streamgauge.store.store import COMMIT_STEPS
+from tests.support.codes import has_code
 from tests.support.crash_readers import in_memory
 from tests.support.pipelines import TICKS, one_a_second, pipeline, tables, write
 
@@ -204,7 +206,7 @@ def test_the_budget_may_refuse_to_pay_and_then_nothing_is_charged(curator):
 def test_a_rotation_does_not_make_an_old_copy_the_newest(curator):
     old, new = curator.key, create_key(curator.folder / "new.key")
     curator.put_back(0)
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         rotate(curator.store, old, new)
 
 
@@ -219,9 +221,9 @@ def test_after_a_rotation_every_earlier_copy_is_refused_under_either_key(curator
         curator.put_back(number)
         curator.settings["key"] = "file:v.key"
         if named == "new.key":  # who has the old key can put a copy under the new one, if he is let
-            with pytest.raises(RollbackError):
+            with pytest.raises(RollbackError, check=has_code("rollback")):
                 rotate(curator.store, old, new)
-        with pytest.raises(RollbackError):
+        with pytest.raises(RollbackError, check=has_code("rollback")):
             curator.run(accept_rollback=False)
 
 
@@ -245,10 +247,10 @@ HOW = ["deleted", "another's", "the key was moved"]
 def test_a_store_that_lost_its_guard_is_refused_and_nothing_is_charged(curator, how):
     without_its_guard(curator, how)
     before = curator.pipeline.ledger().ledger_entries
-    with pytest.raises(GuardMissingError, match="--trust-store; or run --accept-rollback"):
+    with pytest.raises(RollbackError, match="--trust-store; or run --accept-rollback"):
         curator.run(accept_rollback=False)
     assert curator.pipeline.ledger().ledger_entries == before
-    with pytest.raises(GuardMissingError):
+    with pytest.raises(RollbackError, check=has_code("guard_missing")):
         rotate(curator.store, curator.key, create_key(curator.folder / "k2"))
 
 
@@ -260,7 +262,7 @@ def test_who_says_that_it_is_the_newest_goes_on_and_it_is_written_down_once(cura
     assert [act.kind for act in curator.pipeline.ledger().ledger_entries].count("trust_store") == 1
     assert curator.spent(1) == 1
     curator.put_back(0)
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False, trust_store=True)
 
 
@@ -292,7 +294,7 @@ def test_under_a_key_that_is_no_file_copies_are_told_too_and_paid_for_each_time(
     curator.run(3)
     for times in range(1, 4):
         curator.put_back(1)
-        with pytest.raises(RollbackError):
+        with pytest.raises(RollbackError, check=has_code("rollback")):
             curator.run(accept_rollback=False)
         curator.run(3)
         assert curator.overdrawn() == []
@@ -311,7 +313,7 @@ def test_a_copy_from_before_a_rotation_knows_what_came_after_it(curator, step):
     curator.run(accept_rollback=False)
     curator.put_back(0)
     curator.settings["key"] = "file:v.key"
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
     curator.run()
     assert curator.overdrawn() == []
@@ -325,7 +327,7 @@ def test_a_budget_that_is_raised_in_the_same_start_pays(curator):
     curator.settings["budget"] = {"epsilon": 1}
     curator.run(change_budget=True)
     curator.put_back(1)
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False, change_budget=True)
     curator.run(change_budget=True)
     assert curator.overdrawn() == []
@@ -357,7 +359,7 @@ def fails(self, *told):
 
 def test_a_new_store_in_the_place_of_one_that_published_is_refused_or_takes_over_its_charges(curator):
     shutil.rmtree(curator.store)
-    with pytest.raises(StoreReplacedError, match=r"another than the one that published up to tick 10: bring it back"):
+    with pytest.raises(RollbackError, match=r"another than the one that published up to tick 10: bring it back"):
         curator.run(accept_rollback=False)
     for accept_rollback in (True, False):
         curator.run(accept_rollback=accept_rollback)
@@ -372,7 +374,7 @@ def test_a_store_that_comes_back_pays_for_the_one_that_was_in_its_place(curator)
     shutil.rmtree(curator.store)
     shutil.copytree(curator.folder / "first", curator.store)
     curator.edit(0)
-    with pytest.raises(StoreReplacedError):
+    with pytest.raises(RollbackError, check=has_code("store_replaced")):
         curator.run(accept_rollback=False)
     curator.run()
     assert curator.overdrawn() == []

@@ -9,9 +9,10 @@ import os
 import duckdb
 import pytest
 
-from streamgauge.sinks import ForeignSinkError, LineFile, ParquetParts
-from streamgauge.store.rollback_guard import RollbackError
+from streamgauge.sinks import LineFile, ParquetParts, SinkError
+from streamgauge.store.errors import RollbackError
 from tests.runtime.test_rollback import EPSILON, SALE, Curator
+from tests.support.codes import has_code
 from tests.support.crash_readers import in_memory
 from tests.support.pipelines import TICKS, pipeline, tables
 
@@ -80,7 +81,7 @@ def diverged(folder, sink, b):
 @every_length
 def test_a_sink_that_another_history_wrote_is_written_again_when_that_is_paid_for(tmp_path, sink, b):
     curator = diverged(tmp_path, sink, b)
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
     curator.run()
     assert curator.in_sink() == curator.in_store()
@@ -136,7 +137,7 @@ def test_a_crash_while_it_is_written_again_costs_nothing(tmp_path, sink, step, n
     assert curator.in_sink() == curator.in_store()
     assert curator.spent(1) == paid
     curator.put_back(0)
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
 
 
@@ -149,7 +150,7 @@ def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, 
         curator.run(step=killed_at("sink_written", number))
     curator.put_back(0)
     monkeypatch.setattr("streamgauge.store.rollback_guard.RollbackGuard.traces", lambda self: [])
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
 
 
@@ -158,7 +159,7 @@ def test_a_shorter_sink_tells_what_it_knows_before_anybody_is_told_to_name_anoth
     """Its trace is all that tells of a rollback where the rollback guard does not."""
     curator = diverged(tmp_path, sink, 6)
     monkeypatch.setattr("streamgauge.store.rollback_guard.RollbackGuard.traces", lambda self: [])
-    with pytest.raises(RollbackError):
+    with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
 
 
@@ -171,7 +172,7 @@ def test_a_sink_that_lost_what_this_history_wrote_is_refused_and_nothing_is_char
     path = tmp_path / sink
     (path / "part-00000003.parquet").unlink() if path.is_dir() else os.truncate(path, path.stat().st_size // 2)
     for said in (True, False):
-        with pytest.raises(ForeignSinkError, match=f"sink {sink} must have the .* that were written to it, got"):
+        with pytest.raises(SinkError, match=f"sink {sink} must have the .* that were written to it, got"):
             curator.run(accept_rollback=said)
     assert curator.pipeline.ledger().ledger_entries == before
     curator.sink = f"other.{sink}"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from streamgauge.privacy import Approx, BudgetExceededError, Pure, Remainder, Zcdp
+from streamgauge.privacy import Approx, BudgetExceededError, PrivacyError, Pure, Remainder, Zcdp
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.render import ledger_log_as_json
-from streamgauge.runtime.ledger.shares import ShareExceededError, remaining_share
+from streamgauge.runtime.ledger.shares import remaining_share
 from tests.runtime.test_asked_releases import asked, live, until
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write
 
@@ -111,7 +111,7 @@ def test_an_analyst_with_a_quarter_of_the_budget_may_take_a_quarter_of_epsilon(t
     assert plan_adhoc(made.file, more).refusals == (
         "v.toml: the share of ana: charge must be at most what is left, nothing, got epsilon 0.01",
     )
-    with pytest.raises(ShareExceededError):
+    with pytest.raises(PrivacyError, match="charge must be at most what is left"):
         until(made, tmp_path, 6, at=3, adhoc_releases=(more,))
 
 

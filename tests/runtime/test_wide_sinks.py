@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamgauge.sinks import SinkColumnsError
+from streamgauge.sinks import SinkError
 from streamgauge.sinks.formats import LONG_COLUMNS
 from tests.support.pipelines import COUNTS, Tables, lines, one_a_second, pipeline, run, tables, write
 
@@ -74,7 +74,7 @@ def test_an_edit_that_changes_the_header_is_refused_before_a_charge(folder: Path
     (planned,) = edited.plan().refusals
     assert planned.startswith("v.toml: sink out.csv must keep the columns of its header, got a change (+")
     way = 'undo the edit, or name a new sink; with shape = "long" all releases have the same columns'
-    with pytest.raises(SinkColumnsError, match=r"sink out\.csv must keep the columns of its header") as refused:
+    with pytest.raises(SinkError, match=r"sink out\.csv must keep the columns of its header") as refused:
         run(edited)
     assert str(refused.value).endswith(way)
     assert "(+sum_x, +sum_x_stddev, +sum_x_low, +sum_x_high, +sum_x_reliable)" in str(refused.value)
@@ -87,7 +87,7 @@ def test_an_edit_that_changes_the_header_is_refused_before_a_charge(folder: Path
 def test_a_sink_of_one_shape_is_not_continued_in_the_other(folder: Path) -> None:
     run(pipeline(folder, tables(COUNTED, sinks=CSV)))
     long = [*CSV[:1], {"to": "out.csv", "shape": "long"}]
-    with pytest.raises(SinkColumnsError, match=r"got a change \(.*\+group, \+measure"):
+    with pytest.raises(SinkError, match=r"got a change \(.*\+group, \+measure"):
         run(pipeline(folder, tables(COUNTED, sinks=long)))
 
 
@@ -113,7 +113,7 @@ def test_columns_with_two_meanings_are_refused_by_the_plan_and_the_run(folder: P
     made = pipeline(folder, tables(COUNTED, clash, sinks=CSV))
     said = r"sink out\.csv: columns of wide CSV must have one meaning each, got 'g' as .*: rename one with AS"
     (refused,) = made.plan().refusals
-    with pytest.raises(SinkColumnsError, match=said) as refusal:
+    with pytest.raises(SinkError, match=said) as refusal:
         run(made)
     assert refused == f"v.toml: {refusal.value}"
     assert made.ledger().ledger_entries == []

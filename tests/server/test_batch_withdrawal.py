@@ -16,7 +16,7 @@ from streamgauge.runtime.options import Options
 from streamgauge.server.routes import events
 from streamgauge.server.runner import Runner
 from streamgauge.sources import http_ephemeral as passing_inbox
-from streamgauge.sources.http import InboxClosedError
+from streamgauge.sources.http import InboxFullError
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.sources.line_reader import BLOCK_BYTES
 from streamgauge.testing.noise import SilentNoise
@@ -200,7 +200,7 @@ def test_withdrawal_within_a_round_leaves_the_others_of_the_round() -> None:
     assert inbox.withdraw(late)
     assert (inbox.at_end, inbox.read()) == (True, None)
     inbox.close()
-    with pytest.raises(InboxClosedError):
+    with pytest.raises(InboxFullError, match="got some after its end"):
         inbox.put("k", half)
 
 

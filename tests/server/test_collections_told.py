@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from streamgauge import Pure
-from streamgauge.localdp import ReportLimitError, build_device, wire
+from streamgauge.localdp import ReportPaceError, build_device, wire
+from tests.support.codes import has_code
 from tests.support.polls import START, claim, house, taken
 
 
@@ -22,5 +23,5 @@ def test_a_device_of_what_a_server_tells_sends_its_report_once_however_often_it_
         reply = made.client(Batch_Key=key).post("/api/reports", content=body)
         assert reply.json() == {"accepted": 1, "durable": True}
     assert len(taken(made)) == 1
-    with pytest.raises(ReportLimitError):
+    with pytest.raises(ReportPaceError, check=has_code("report_limit")):
         device.report("a")

@@ -12,7 +12,7 @@ from streamgauge.server import commands as turns
 from streamgauge.server import runner as runners
 from streamgauge.server.commands import CommandQueue
 from streamgauge.server.runner import NotRunningError, Runner
-from streamgauge.sources.http import InboxClosedError
+from streamgauge.sources.http import InboxFullError
 from tests.server.test_runner import asked
 from tests.support.served import eventually, file_of, running, stepped
 
@@ -108,7 +108,7 @@ def test_a_run_that_is_ended_by_what_is_no_error_is_failed_too(tmp_path: Path, m
         eventually(lambda: not runner._thread.is_alive(), "the end of the thread")
         assert (runner.state, runner.error) == ("failed", "RunInterruptedError")
         assert str(runner.failure) == "run must continue until it is stopped, got KeyboardInterrupt"
-        with pytest.raises(InboxClosedError):
+        with pytest.raises(InboxFullError, match="got some after its end"):
             runner.inbox.put("a batch", b"{}")  # type: ignore[union-attr]
 
 

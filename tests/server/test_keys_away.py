@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.intrusion.intrude import IntrusionError
 from streamgauge.runtime.published import read_ledger_log
 from streamgauge.server import commands as turns
 from streamgauge.server import runner
 from streamgauge.server.commands import KeyUnavailableError
-from streamgauge.server.intrusion import IntrusionExportError, build_export_path
+from streamgauge.server.intrusion import build_export_path
 from streamgauge.store.keys import create_key, is_key_missing
 from tests.server.test_live_intrusions import COUNTS, NOTED, PRIVATE, SERVER, Served, made
 from tests.support.people import code_of
@@ -62,7 +63,7 @@ def test_a_run_that_was_set_down_waits_for_its_key(
     run.send(range(3), 1)
     key = tmp_path / "v.key"
     kept = key.rename(tmp_path / "elsewhere.key")
-    with pytest.raises(IntrusionExportError) as refusal:
+    with pytest.raises(IntrusionError) as refusal:
         run.runner.intrude(build_export_path(run.file, "a"))
     assert refusal.value.code == "key_unavailable"
     for _ in range(2):
@@ -84,7 +85,7 @@ def test_a_run_that_waits_for_its_key_can_be_stopped(
     monkeypatch.setattr(turns, "KEY_RETRY_SECONDS", 600.0)
     (tmp_path / "v.key").unlink()
     create_key(tmp_path / "v.key")
-    with pytest.raises(IntrusionExportError, match="got another from"):
+    with pytest.raises(IntrusionError, match="got another from"):
         run.runner.intrude(build_export_path(run.file, "a"))
     eventually(lambda: run.runner._is_waiting_for_key, "the wait")
     run.runner.stop()

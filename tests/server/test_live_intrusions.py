@@ -12,11 +12,12 @@ import pytest
 from streamgauge.config.settings import PipelineFile
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.intrusion import export as handed_over
+from streamgauge.runtime.intrusion.intrude import IntrusionError
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.published import read_ledger_log
 from streamgauge.server import commands as turns
 from streamgauge.server import intrusion as announced
-from streamgauge.server.intrusion import IntrusionExportError, build_export_path
+from streamgauge.server.intrusion import build_export_path
 from streamgauge.server.runner import Runner
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.people import House, code_of
@@ -153,7 +154,7 @@ def test_what_cannot_be_handed_over_is_refused_by_its_own_code_and_the_run_goes_
     waiting = [run.runner.submit_intrusion(build_export_path(run.file, name)) for name in ("one", "one", "two")]
     assert waiting[0].result(20).number == 1
     refusals = [each.exception(20) for each in waiting[1:]]
-    assert all(isinstance(each, IntrusionExportError) for each in refusals)
+    assert all(isinstance(each, IntrusionError) for each in refusals)
     assert {each.code for each in refusals} <= {"folder_exists", "no_intrusion_left"}
     assert NOTED == []
     run.send(range(3), 1)
@@ -186,7 +187,7 @@ def test_a_disk_that_is_full_before_or_after_is_told_apart_and_the_run_goes_on(
         patched.setattr(handed_over, "create_file", full)
         assert code_of(run.intrude("a")) == (500, "export_failed")
     assert made(run) == 1
-    assert [type(each).__name__ for each in NOTED] == ["ExportFailedError", "ExportFailedError"]
+    assert [type(each).__name__ for each in NOTED] == ["StoreUnwritableError", "StoreUnwritableError"]
     run.clock.to(1.06)
     eventually(lambda: run.ledger()["intrusions"] == {"total": 1, "remaining": None}, "the departure")
     assert run.intrude("a").json()["intrusion"] == 2
@@ -216,7 +217,7 @@ def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_servin
     run = served(file_of(tmp_path, DENSITY, server=SERVER, **{**USERS, "end": "2026-01-05T00:00:10Z"}))
     run.close(1)
     eventually(lambda: run.runner.state == "ended", "the end")
-    with pytest.raises(IntrusionExportError, match="got none: it has no state"):
+    with pytest.raises(IntrusionError, match="got none: it has no state"):
         run.runner.intrude(build_export_path(run.file, "late"))
     assert run.runner.state == "ended"
     assert (run.ledger()["intrusions"]["total"], made(run)) == (0, 0)

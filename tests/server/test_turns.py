@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamgauge.runtime.adhoc.releases import AdHocRequestError
-from streamgauge.runtime.ledger.log import LateReleaseError
-from streamgauge.runtime.ledger.shares import ShareExceededError
+from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.privacy import PrivacyError
 from streamgauge.runtime.session import RunRefusedError
 from streamgauge.server import commands as turns
 from streamgauge.server.commands import (
@@ -19,7 +18,7 @@ from streamgauge.server.commands import (
     NotRunningError,
     RunStoppingError,
 )
-from streamgauge.sinks import ForeignSinkError
+from streamgauge.sinks import SinkError
 from streamgauge.sources import SourceError
 from tests.support.served import eventually
 
@@ -141,11 +140,11 @@ def test_all_who_wait_share_a_turn_and_try_alone_if_it_fails() -> None:
     together = found.next_batch(idle=False)
     assert together is not None
     assert len(together.releases) == 3
-    found.finish_batch(together, AdHocRequestError("one of them"))
+    found.finish_batch(together, InvalidReleaseError("one of them"))
     for _ in wishes:
         alone = after_a_rest(found)
         assert len(alone.commands) == 1
-        found.finish_batch(alone, AdHocRequestError("this one"))
+        found.finish_batch(alone, InvalidReleaseError("this one"))
     for thread, wish in zip(threads, wishes, strict=True):
         thread.join()
         assert str(wish.outcome.exception()) == "this one"
@@ -174,11 +173,11 @@ def test_a_run_goes_on_for_a_while_after_a_turn_that_failed(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (AdHocRequestError("name"), True),
-        (LateReleaseError("late"), True),
-        (ShareExceededError("share"), True),
+        (InvalidReleaseError("name"), True),
+        (InvalidReleaseError("late"), True),
+        (PrivacyError("share"), True),
         (RunRefusedError("source must stay as it was charged, got a change"), False),
-        (ForeignSinkError("sink"), False),
+        (SinkError("sink"), False),
         (SourceError("source"), False),
         (ValueError("value"), False),
         (MemoryError("memory"), False),

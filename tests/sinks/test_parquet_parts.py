@@ -15,7 +15,7 @@ import pytest
 
 from streamgauge.config.settings import SinkSettings
 from streamgauge.releases.release import TickRelease
-from streamgauge.sinks import CsvLines, ForeignSinkError, ParquetParts, SinkAccessError, open_sink
+from streamgauge.sinks import CsvLines, ParquetParts, SinkAccessError, SinkError, open_sink
 from streamgauge.sinks import parquet as parquet_parts
 from streamgauge.sinks.formats import LONG_COLUMNS
 from tests.support.examples import HOSTILE, writes
@@ -173,7 +173,7 @@ def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None
     made = sink(tmp_path)
     made.folder.mkdir()
     pl.DataFrame({"x": [1]}).write_parquet(made.folder / name)
-    with pytest.raises(ForeignSinkError, match=r"sink must be a new folder or one of ours, got releases\.parquet"):
+    with pytest.raises(SinkError, match=r"sink must be a new folder or one of ours, got releases\.parquet"):
         made.resume(None)
     made.close()
     assert names(made) == [name]
@@ -182,7 +182,7 @@ def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     made = sink(tmp_path)
     made.folder.write_bytes(b"PAR1")
-    with pytest.raises(ForeignSinkError, match="sink must be a new folder"):
+    with pytest.raises(SinkError, match="sink must be a new folder"):
         made.resume(None)
     assert made.folder.read_bytes() == b"PAR1"
 
@@ -203,7 +203,7 @@ def test_what_others_put_beside_the_parts_stops_no_write_and_a_start_names_it(tm
     for name in (".DS_Store", "Thumbs.db"):
         (made.folder / name).write_text("")
     position = made.write(*writes()[1])
-    with pytest.raises(ForeignSinkError, match=r"one of ours, got releases\.parquet with Thumbs\.db in it"):
+    with pytest.raises(SinkError, match=r"one of ours, got releases\.parquet with Thumbs\.db in it"):
         made.resume(position)
     (made.folder / "Thumbs.db").unlink()
     assert made.resume(position) == CHAINS[2]

@@ -9,15 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamgauge.config.settings import SinkSettings
-from streamgauge.sinks import (
-    CsvLines,
-    JsonLines,
-    LineFile,
-    ReaderClosedError,
-    SinkAccessError,
-    StandardOutput,
-    open_sink,
-)
+from streamgauge.sinks import CsvLines, JsonLines, LineFile, SinkAccessError, StandardOutput, open_sink
 from tests.support.examples import writes
 
 
@@ -52,7 +44,7 @@ def test_a_reader_that_goes_is_a_typed_error_and_the_end_is_silent() -> None:
     reading, writing = os.pipe()
     out = os.fdopen(writing, "wb")
     os.close(reading)
-    with pytest.raises(ReaderClosedError, match="standard output must stay open, got a reader that closed it"):
+    with pytest.raises(SinkAccessError, match="standard output must stay open, got a reader that closed it"):
         StandardOutput(JsonLines(), out=out).write(*writes()[0])
     out.close()  # flushes what is left: to nowhere
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.releases import codec as packed
-from streamgauge.releases.release import ReleaseDecodeError, Releases, ReleaseSchema, TickRelease
+from streamgauge.releases.release import Releases, ReleaseSchema, TickRelease
 from streamgauge.sql import parse
 from tests.support.sql_clinic import STREAM
 
@@ -37,16 +38,16 @@ def test_torn_altered_or_foreign_bytes_are_told() -> None:
     data = released(["tea", "milk"]).pack()
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
-        with pytest.raises(ReleaseDecodeError):
+        with pytest.raises(InvalidSaveError):
             TickRelease.unpack(FOUND, changed)
-        with pytest.raises(ReleaseDecodeError):
+        with pytest.raises(InvalidSaveError):
             TickRelease.unpack(FOUND, data[:place])
     for other in (ReleaseSchema("word", ("count",), (), "word"), ReleaseSchema("words", ("count",), (), "name")):
-        with pytest.raises(ReleaseDecodeError, match="got another shape"):
+        with pytest.raises(InvalidSaveError, match="got another shape"):
             TickRelease.unpack(other, data)
-    with pytest.raises(ReleaseDecodeError, match="must be of version 1, got 2"):
+    with pytest.raises(InvalidSaveError, match="must be of version 1, got 2"):
         TickRelease.unpack(ReleaseSchema("words", ("count",), ()), data)
-    with pytest.raises(ReleaseDecodeError, match="must be of version 2, got 1"):
+    with pytest.raises(InvalidSaveError, match="must be of version 2, got 1"):
         TickRelease.unpack(
             FOUND, TickRelease(ReleaseSchema("words", ("count",), ()), 1, 0, 1, *[np.zeros((1, 0))] * 5).pack()
         )
@@ -55,7 +56,7 @@ def test_torn_altered_or_foreign_bytes_are_told() -> None:
 def test_labels_that_are_no_labels_are_told() -> None:
     """Whoever made them has made the sum as well."""
     body = released(["tea"]).pack()[: -packed.CHECKSUM.size].replace(b'["tea"]', b'["tea",')
-    with pytest.raises(ReleaseDecodeError, match="got others"):
+    with pytest.raises(InvalidSaveError, match="got others"):
         TickRelease.unpack(FOUND, body + packed.CHECKSUM.pack(zlib.crc32(body)))
 
 
@@ -123,5 +124,5 @@ def test_everything_else_is_refused_with_what_to_do(sql: str, rule: str) -> None
 
 def test_a_twin_that_packs_no_labels_is_caught(monkeypatch: Any) -> None:
     monkeypatch.setattr(packed, "_pack_labels", lambda shape: packed.LENGTH.pack(2) + b"[]")
-    with pytest.raises(ReleaseDecodeError):
+    with pytest.raises(InvalidSaveError):
         TickRelease.unpack(FOUND, released(["tea"]).pack())

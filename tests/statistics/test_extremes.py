@@ -7,7 +7,6 @@ import pytest
 
 from streamgauge import Event, Pure, Zcdp
 from streamgauge.privacy import Sensitivity
-from streamgauge.statistics import UndeclaredSettingError
 from streamgauge.statistics.ordered.axis import AxisProfile
 from streamgauge.statistics.ordered.extremes import Extremes, estimate_extremes
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
@@ -167,7 +166,7 @@ def test_without_a_horizon_later_ticks_ask_for_more() -> None:
 
 
 def test_what_makes_no_extremes_is_refused() -> None:
-    with pytest.raises(UndeclaredSettingError, match=r"upper must be declared .* it must be public"):
+    with pytest.raises(ValueError, match=r"upper must be declared .* it must be public"):
         Extremes(Pure(1), lower=0, step=1, horizon=3)
     for wrong in (0, 0.6, True, -1, "x", None, (0, 1)):
         with pytest.raises(ValueError, match=r"doubt must be above 0 and at most 0.5, got"):

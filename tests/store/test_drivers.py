@@ -7,7 +7,8 @@ import pytest
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.registry import Registry
 from streamgauge.store import drivers
-from streamgauge.store.drivers import StoreRefusedError, find_driver, has_store, open_reader
+from streamgauge.store.drivers import find_driver, has_store, open_reader
+from streamgauge.store.errors import StoreError
 from streamgauge.store.reader import SQLITE
 from tests.support.packages import write_package
 from tests.support.pipelines import TICKS, one_a_second, pipeline, run, tables, write
@@ -49,9 +50,9 @@ def test_a_store_of_a_package_that_is_not_allowed_is_refused(tmp_path: Path, mon
     package = write_package(tmp_path / "p", "cloud-store", {"cloud_store": "raise SystemExit\n"}, entries)
     monkeypatch.syspath_prepend(str(package))
     file = pipeline(tmp_path, tables(store="cloud://here")).file
-    with pytest.raises(StoreRefusedError, match=r"cloud-store, which is not allowed: add \[plugins\] allow"):
+    with pytest.raises(StoreError, match=r"cloud-store, which is not allowed: add \[plugins\] allow"):
         find_driver(file)
-    with pytest.raises(StoreRefusedError, match='got "nothing", which no installed package provides'):
+    with pytest.raises(StoreError, match='got "nothing", which no installed package provides'):
         find_driver(pipeline(tmp_path, tables(store="nothing://here"), "w.toml").file)
 
 
@@ -59,7 +60,7 @@ def test_a_store_of_a_package_that_is_not_allowed_is_refused(tmp_path: Path, mon
 def test_a_store_that_retains_slots_is_refused_to_pan_private_streams(tmp_path: Path) -> None:
     private = {"source": "-", "mode": "streaming", "format": "jsonl", "pan_private": True, "end": None}
     file = pipeline(tmp_path, tables(store="files://here", **private)).file
-    with pytest.raises(StoreRefusedError, match="must erase destroyed keys where pan_private = true"):
+    with pytest.raises(StoreError, match="must erase destroyed keys where pan_private = true"):
         find_driver(file)
 
 

@@ -1,12 +1,12 @@
 """Keys come from files, the environment and commands, and are told to nobody."""
 
-import os
 import stat
 import sys
 
 import pytest
 
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.files import FileSystem
 from streamgauge.store import keys
 from streamgauge.store.errors import KeyRefusedError
 from streamgauge.store.keys import create_key, default_key, is_same_file_system, load_key
@@ -137,13 +137,13 @@ def test_a_setting_that_is_the_key_itself_is_refused_and_not_shown(tmp_path, key
     assert str(key)[:8] not in shown
 
 
-def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path, monkeypatch):
-    def full(descriptor, data):
-        raise OSError(28, "No space left on device")
+def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path):
+    class FullDisk(FileSystem):
+        def write(self, descriptor, data):
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
     with pytest.raises(KeyRefusedError, match=r"must be writable, got .*no space left"):
-        create_key(tmp_path / "a.key")
+        create_key(tmp_path / "a.key", FullDisk())
     assert not (tmp_path / "a.key").exists()
 
 

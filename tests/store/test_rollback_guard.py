@@ -7,17 +7,11 @@ import stat
 import pytest
 
 from streamgauge.runtime.rollback import _list_unknown
-from streamgauge.store.errors import DamagedGuardError, StoreUnwritableError
+from streamgauge.store.errors import RollbackError, StoreError, StoreUnwritableError
 from streamgauge.store.keys import create_key, load_key
-from streamgauge.store.rollback_guard import (
-    ConcurrentCopyError,
-    RollbackError,
-    RollbackGuard,
-    find_guard_path,
-    find_unknown_traces,
-    refuse_rollback,
-)
+from streamgauge.store.rollback_guard import RollbackGuard, find_guard_path, find_unknown_traces, refuse_rollback
 from streamgauge.store.store import LedgerEntry, Store, StoreReader, Trace
+from tests.support.codes import has_code
 from tests.support.forked import forked, killed_at
 
 
@@ -81,7 +75,7 @@ def test_an_old_copy_that_went_on_by_itself_is_refused_at_the_same_tick_and_beyo
     with Store.open_writer(tmp_path / "old", key, create=False) as old:
         for tick in (2, 3):
             old.commit(tick=tick, released=[("a", tick, b"another draw")])
-            with pytest.raises(RollbackError):
+            with pytest.raises(RollbackError, check=has_code("rollback")):
                 refuse_rollback(old, [sink])
 
 
@@ -164,7 +158,7 @@ def test_of_two_copies_that_run_at_once_one_is_overtaken(store, key, tmp_path):
             refuse_rollback(each, guard.traces())  # both are the newest
             each.commit(tick=2, released=[("a", 2, each.folder.name.encode())])
         first.write(store.trace)
-        with pytest.raises(ConcurrentCopyError, match="got another that went on"):
+        with pytest.raises(RollbackError, match="got another that went on"):
             second.write(copy.trace)
         commit(store, 3)
         first.write(store.trace)
@@ -187,7 +181,7 @@ def test_guards_that_point_at_each_other_are_damage(store, key, tmp_path):
     here, there = (tmp_path / name for name in ("keys/a.key.guard", "b"))
     for path, other in ((here, there), (there, here)):
         path.write_text(json.dumps({store.identity: {"moved": str(other)}}))
-    with pytest.raises(DamagedGuardError):
+    with pytest.raises(StoreError, check=has_code("guard_damaged")):
         RollbackGuard.find(key, store)
 
 
@@ -202,7 +196,7 @@ def test_guards_that_point_at_each_other_are_damage(store, key, tmp_path):
 )
 def test_a_guard_that_cannot_be_understood_is_no_permission(store, key, content):
     find_guard_path(key, store).write_text(content.replace("%s", store.identity))
-    with pytest.raises(DamagedGuardError, match="check that the store was not rolled back, move the file away"):
+    with pytest.raises(StoreError, match="check that the store was not rolled back, move the file away"):
         RollbackGuard.find(key, store).traces()
 
 

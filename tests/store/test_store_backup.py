@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from streamgauge.store import sqlite as sqlite_module
-from streamgauge.store.backup import BackupError, backup, rotate
-from streamgauge.store.errors import DamagedStoreError, StoreNotFoundError, StoreUnwritableError
+from streamgauge.store.backup import backup, rotate
+from streamgauge.store.errors import RollbackError, StoreError, StoreNotFoundError, StoreUnwritableError
 from streamgauge.store.keys import create_key
-from streamgauge.store.rollback_guard import RollbackError, RollbackGuard, refuse_rollback
+from streamgauge.store.rollback_guard import RollbackGuard, refuse_rollback
 from streamgauge.store.store import Store
 
 
@@ -81,14 +81,14 @@ def test_a_twin_that_copies_the_keys_of_a_later_moment_is_caught_by_its_own_chec
         return (folder / "store.keys").read_bytes()
 
     monkeypatch.setattr(sqlite_module, "_begin_snapshot", later)
-    with pytest.raises(DamagedStoreError, match="a copy without its key"):
+    with pytest.raises(StoreError, match="a copy without its key"):
         backup(store.folder, tmp_path / "b")
     assert not list(tmp_path.glob("b*"))
 
 
 def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
     (tmp_path / "b").mkdir()
-    with pytest.raises(BackupError, match="must go to a new folder"):
+    with pytest.raises(StoreError, match="must go to a new folder"):
         backup(store.folder, tmp_path / "b")
     with pytest.raises(StoreNotFoundError):
         backup(tmp_path / "nothing", tmp_path / "c")
@@ -98,7 +98,7 @@ def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
 def test_a_folder_that_has_the_name_of_an_unfinished_backup_is_nobodys_to_remove(store, tmp_path):
     (tmp_path / "b.partial").mkdir()
     (tmp_path / "b.partial" / "thesis.tex").write_text("precious")
-    with pytest.raises(BackupError, match=r"got .*b\.partial, which an interrupted backup leaves"):
+    with pytest.raises(StoreError, match=r"got .*b\.partial, which an interrupted backup leaves"):
         backup(store.folder, tmp_path / "b")
     assert (tmp_path / "b.partial" / "thesis.tex").read_text() == "precious"
     assert not (tmp_path / "b").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from streamgauge.store import hash_chain as chain
 from streamgauge.store import integrity
-from streamgauge.store.errors import DamagedStoreError, StoreError, WrongKeyError
+from streamgauge.store.errors import KeyRefusedError, StoreError
 from streamgauge.store.keys import create_key
 from streamgauge.store.sqlite import SqliteReading
 from streamgauge.store.store import LedgerEntry, Store, StoreReader
@@ -101,7 +101,7 @@ def tamper(folder, *statements):
 @pytest.mark.parametrize("what", TAMPERING)
 def test_whatever_is_changed_by_hand_is_refused_with_what_to_do(folder, key, what):
     tamper(folder, TAMPERING[what])
-    with pytest.raises(DamagedStoreError, match="restore a backup; without one the budget"):
+    with pytest.raises(StoreError, match="restore a backup; without one the budget"):
         Store.open_writer(folder, key, create=False)
 
 
@@ -128,7 +128,7 @@ def test_a_history_that_was_rewritten_with_all_its_chains_is_refused_by_the_stat
     with sqlite3.connect(folder / "store.db") as sql:
         integrity.check_history(SqliteReading(folder, sql))
     sql.close()
-    with pytest.raises(DamagedStoreError, match="does not belong to this history"):
+    with pytest.raises(StoreError, match="does not belong to this history"):
         Store.open_writer(folder, key, create=False)
 
 
@@ -148,13 +148,13 @@ def test_a_twin_whose_chain_leaves_payloads_out_is_caught(folder, key, monkeypat
 def test_a_wrong_key_is_no_damage_and_damage_no_wrong_key(folder, key, tmp_path):
     other = create_key(tmp_path / "other.key")
     expected = content(folder, key)
-    with pytest.raises(WrongKeyError, match=r"must be the one that the store in .* was written under") as refusal:
+    with pytest.raises(KeyRefusedError, match=r"must be the one that the store in .* was written under") as refusal:
         Store.open_writer(folder, other, create=False)
     assert other.secret.hex() not in str(refusal.value)
     assert content(folder, key) == expected
     (folder / "store.keys").write_bytes(bytes(8192))
     for each in (key, other):
-        with pytest.raises(DamagedStoreError, match="different moments"):
+        with pytest.raises(StoreError, match="different moments"):
             Store.open_writer(folder, each, create=False)
 
 
@@ -166,14 +166,14 @@ def test_a_file_that_is_lost_or_of_another_moment_is_refused(folder, key, tmp_pa
         store.commit(tick=40)
         store.commit(tick=41)
     shutil.copy(earlier / lost, folder / lost)
-    with pytest.raises(DamagedStoreError, match="different moments"):
+    with pytest.raises(StoreError, match="different moments"):
         Store.open_writer(folder, key, create=False)
 
 
 def test_a_file_that_is_no_database_is_refused_to_readers_too(folder, key):
     (folder / "store.db").write_bytes(b"no database at all" * 1000)
     for look in (lambda: StoreReader.open(folder), lambda: Store.open_writer(folder, key, create=False)):
-        with pytest.raises(DamagedStoreError, match="restore a backup"):
+        with pytest.raises(StoreError, match="restore a backup"):
             look()
 
 
@@ -184,5 +184,5 @@ def test_the_slots_of_another_store_under_the_same_key_are_damage_and_no_wrong_k
             store.commit(tick=tick)
         store.commit()
     shutil.copy(other / "store.keys", folder / "store.keys")
-    with pytest.raises(DamagedStoreError, match="does not belong to this history"):
+    with pytest.raises(StoreError, match="does not belong to this history"):
         Store.open_writer(folder, key, create=False)

@@ -9,16 +9,7 @@ import pytest
 from streamgauge.store import encryption as sealed
 from streamgauge.store import encryption as slots
 from streamgauge.store import head
-from streamgauge.store.encryption import (
-    MAGIC,
-    DecryptionError,
-    KeySlots,
-    OtherKeyError,
-    unpack_keys,
-    unpack_slot,
-    unseal,
-    unwrap,
-)
+from streamgauge.store.encryption import MAGIC, DecryptionError, KeySlots, unpack_keys, unpack_slot, unseal, unwrap
 from streamgauge.store.keys import create_key
 from streamgauge.store.store import LedgerEntry, Store
 
@@ -76,7 +67,7 @@ class Intruder:
         while (at := disk.find(MAGIC, at + 1)) >= 0:
             found = unpack_slot(disk[at : at + slots.SLOT_STRUCT.size])
             if found is not None:
-                with suppress(OtherKeyError, DecryptionError):
+                with suppress(DecryptionError):
                     yield unwrap(self.key.secret, self.heads[1][0].identity, *found)
 
     def opened(self):

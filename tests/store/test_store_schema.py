@@ -4,7 +4,7 @@ import pytest
 
 from streamgauge.store import schema
 from streamgauge.store.backup import backup
-from streamgauge.store.errors import StoreVersionError
+from streamgauge.store.errors import StoreError
 from streamgauge.store.keys import create_key
 from streamgauge.store.store import Store, StoreReader
 
@@ -22,7 +22,7 @@ def test_store_of_another_format_is_refused_with_what_to_do(tmp_path, monkeypatc
         lambda: StoreReader.open(folder),
         lambda: backup(folder, tmp_path / "b"),
     ):
-        with pytest.raises(StoreVersionError, match=rf"format 3, got format {version} in .*: install the version"):
+        with pytest.raises(StoreError, match=rf"format 3, got format {version} in .*: install the version"):
             act()
     assert (folder / "store.db").read_bytes() == before
     assert not (tmp_path / "b").exists()

@@ -15,15 +15,16 @@ CALL = """async ([body, given]) => {
   const client = await import('/client.js');
   const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
   const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  const names = ['client', 'hex', 'unhex', 'given'];
+  const refusal = (error) => (typeof error.code === 'string' ? error.code : error.constructor.name);
+  const names = ['client', 'hex', 'unhex', 'given', 'refusal'];
   const asked = new (Object.getPrototypeOf(async () => 0).constructor)(...names, body);
-  try { return await asked(client, hex, unhex, given); }
-  catch (error) { return {refused: error.constructor.name}; }
+  try { return await asked(client, hex, unhex, given, refusal); }
+  catch (error) { return {refused: refusal(error)}; }
 }"""
 
 
 class Client:
-    """A page that has the module: it is asked JavaScript over `client`, `hex`, `unhex` and `given`."""
+    """A page that has the module: it is asked JavaScript with `client`, `hex`, `unhex`, `given` and `refusal`."""
 
     def __init__(self, page: Any) -> None:
         self.page = page

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamgauge.files import make_private_folder, replace_file
 from streamgauge.interfaces import MAX_ENTRY, EntryRow, HeadRow, LedgerRow, MarkRow, PartRow, ReleaseRow
-from streamgauge.store.errors import AlreadyReleasedError, StoreNotFoundError, StoreUnwritableError, WriterReplacedError
+from streamgauge.store.errors import StoreNotFoundError, build_access_error, build_repeat_error, build_writer_error
 from streamgauge.store.lock import Lock
 
 
@@ -114,13 +114,13 @@ class FileBacking(FileReading):
             try:
                 self.write(self.open_data)
             except OSError:
-                raise StoreUnwritableError(self.address, "a failing disk") from None
+                raise build_access_error(self.address, "a failing disk") from None
         finally:
             self.open_data = None
 
     def write_head(self, head, sealed_keys):
         if self.data["head"].generation != head.generation - 1:
-            raise WriterReplacedError(self.address)
+            raise build_writer_error(self.address)
         self.data.update(head=HeadRow(*head), sealed_keys=sealed_keys)
 
     def touch_head(self):
@@ -131,7 +131,7 @@ class FileBacking(FileReading):
         self.data["entries"].append(entry)
         for release, tick, payload in released:
             if (release, tick) in known:
-                raise AlreadyReleasedError(release, tick)
+                raise build_repeat_error(release, tick)
             place = len(self.data["releases"]) + 1
             self.data["releases"].append(ReleaseRow(place, entry.number, entry.chain, release, tick, payload))
         self.data["ledger"] += [LedgerRow(entry.number, entry.chain, text) for text in ledger]

@@ -10,47 +10,47 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from streamgauge.files import FileSystem
+
 
 @dataclass
-class Noted:
-    """The system's calls, noted as they are made; at one of them the process ends."""
+class RecordingSystem(FileSystem):
+    """The system's calls, recorded as they are made; at one of them the process ends."""
 
     acts: list[tuple[Any, ...]] = field(default_factory=list)
     ends_before: int | None = None
 
-    def __getattr__(self, name):
-        return getattr(os, name)
-
-    def note(self, *act):
+    def record(self, *act):
         if len(self.acts) == self.ends_before:
             raise Killed
         self.acts.append(act)
 
     def open(self, path, flags, mode=0o777):
-        self.note("open", os.path.basename(path), flags, None)
+        self.record("open", os.path.basename(path), flags, None)
         self.acts[-1] = (*self.acts[-1][:3], os.open(path, flags, mode))
         return self.acts[-1][3]
 
     def write(self, descriptor, data):
         half = bytes(data[: (len(data) + 1) // 2])  # a system may take less than it is given
-        self.note("write", descriptor, half)
+        self.record("write", descriptor, half)
         return os.write(descriptor, half)
 
     def close(self, descriptor):
         os.close(descriptor)  # the system does, for a process that has ended
-        self.note("close", descriptor)
+        self.record("close", descriptor)
 
     def fsync(self, descriptor):
-        self.note("fsync", descriptor)
+        self.record("fsync", descriptor)
         os.fsync(descriptor)
 
     def replace(self, old, new):
-        self.note("replace", os.path.basename(old), os.path.basename(new))
+        self.record("replace", os.path.basename(old), os.path.basename(new))
         os.replace(old, new)
 
     def unlink(self, path):
+        path.stat()  # a call that finds nothing changes nothing
+        self.record("unlink", os.path.basename(path))
         os.unlink(path)
-        self.note("unlink", os.path.basename(path))
 
 
 class Killed(BaseException):

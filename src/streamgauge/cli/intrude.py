@@ -103,7 +103,7 @@ def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
 
 def _refuse_if_running(file: "PipelineFile", to: Path) -> None:
     """Refuse while a run or server is active, and say what to do: a server can run the intrusion itself."""
-    from streamgauge.runtime.intrusion.intrude import StillRunningError
+    from streamgauge.runtime.intrusion.intrude import IntrusionError
     from streamgauge.server.intrusion import FOLDER_NAME_PATTERN, build_export_path
     from streamgauge.store.errors import AlreadyRunningError
     from streamgauge.store.lock import Lock
@@ -115,7 +115,7 @@ def _refuse_if_running(file: "PipelineFile", to: Path) -> None:
         asked = f"""POST /api/intrusions {{"folder": "{name}"}} with a curator's token"""
         ways = f"stop that run or server (Ctrl-C) and intrude again; or ask the server, {asked}"
         where = f"which exports to {build_export_path(file, name)} and continues"
-        raise StillRunningError(f"{file.path.name}: {refusal}: {ways}, {where}") from None
+        raise IntrusionError(f"{file.path.name}: {refusal}: {ways}, {where}", "still_running") from None
 
 
 def _confirm(known: str) -> None:

@@ -2,9 +2,10 @@
 
 
 class InvalidReleaseError(ValueError):
-    """A query that cannot be answered privately, or is not in the dialect.
+    """A release that cannot be computed, requested or ended.
 
-    The message names the part of the query, the rule and the remedy.
+    Its query cannot be answered privately or is not in the dialect, it would begin after the last tick, or its name is
+    unknown. The message names the part, the rule and the remedy. It follows from declarations and the ledger alone.
     """
 
 

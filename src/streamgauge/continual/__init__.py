@@ -18,7 +18,7 @@ from streamgauge.continual.factorizations.buffered_toeplitz import BufferedToepl
 from streamgauge.continual.factorizations.square_root import SquareRoot
 from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.mechanism import LinearMechanism, Mechanism
-from streamgauge.continual.run import HorizonExceededError, ReentrantCallError, Run, RunFailedError
+from streamgauge.continual.run import LimitExceededError, Run, RunFailedError
 from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.binary import Binary
@@ -38,15 +38,14 @@ __all__ = [
     "BufferedToeplitz",
     "Candidate",
     "ExponentialDecay",
-    "HorizonExceededError",
     "Hybrid",
     "InvalidSaveError",
     "Kary",
+    "LimitExceededError",
     "LinearMechanism",
     "Mechanism",
     "MechanismComparison",
     "PolynomialDecay",
-    "ReentrantCallError",
     "Run",
     "RunFailedError",
     "Segments",

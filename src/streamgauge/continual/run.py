@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Any)
 
 
-class ReentrantCallError(RuntimeError):
-    """Code that a step calls used the run of that step."""
-
-
 class RunFailedError(RuntimeError):
-    """An earlier step failed midway, so this run can make no promise."""
+    """A run or device that can make no promise (`failed`), was called from its own step (`reentrant`), or is elsewhere.
+
+    Elsewhere are a fork (`forked`), the loader of its save (`moved`), and the user of its memory file (`in_use`).
+    """
+
+    def __init__(self, message: str, code: str = "failed") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def wipe_state(state: Any) -> None:
@@ -67,7 +70,7 @@ class ExclusiveState(Generic[S]):
         Call it before the lock, which another thread may have held when the child was forked.
         """
         if self._process != os.getpid():
-            raise RunFailedError("run must continue in the process that began it, got a forked child")
+            raise RunFailedError("run must continue in the process that began it, got a forked child", "forked")
 
     @contextmanager
     def _locked(self) -> Iterator[S]:
@@ -89,7 +92,7 @@ class ExclusiveState(Generic[S]):
         Call it under the lock: then the running step is this thread's own.
         """
         if self._is_inside:
-            raise ReentrantCallError("run must be used when its step is over, got a call from inside the step")
+            raise RunFailedError("run must be used when its step is over, got a call from inside the step", "reentrant")
 
     @contextmanager
     def _exclusive(self, check: Callable[[S], None] = lambda state: None) -> Iterator[S]:
@@ -131,8 +134,15 @@ NOT_RERANDOMIZABLE_MESSAGE = "open_ticks must be True to rerandomize registers, 
 CHUNK_NUMBERS = 2**21  # numbers worked on at once by `feed`, which keeps its memory bounded
 
 
-class HorizonExceededError(ValueError):
-    """A run was requested to step past the last tick of its claim."""
+class LimitExceededError(ValueError):
+    """A step, a release or an announced intrusion beyond those that the claim pays for.
+
+    Codes: `horizon_exceeded`, `releases_exhausted`, `intrusions_exhausted`.
+    """
+
+    def __init__(self, message: str, code: str = "horizon_exceeded") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Run(ExclusiveState[S], Generic[S, R]):
@@ -293,7 +303,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
             raise ValueError(f"width must be that of the run, {self.width} by now, got {width}")
         last, horizon = state.tick + ticks, self.mechanism.horizon
         if horizon is not None and last > horizon:
-            raise HorizonExceededError(f"tick must be at most the horizon {horizon}, got {last}")
+            raise LimitExceededError(f"tick must be at most the horizon {horizon}, got {last}")
 
     def __repr__(self) -> str:
         return f"<run of {self.mechanism!r}, width {self.width}>"

@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Any)
 
 
 class InvalidSaveError(ValueError):
-    """Bytes that are not a run of this mechanism."""
+    """Bytes that are not a run of this mechanism, or not a release of this schema."""
 
 
 def pack(identity: str, width: int, record: dict[str, int], state: Any) -> bytes:

@@ -17,17 +17,16 @@ wire             messages with reports
 device/          a device over time
 """
 
-from streamgauge.localdp.choice import ProtocolChoice, ProtocolChoices, ReportBitsError, choose, compare
+from streamgauge.localdp.choice import ProtocolChoice, ProtocolChoices, choose, compare
 from streamgauge.localdp.collector import Collector, Frequencies
-from streamgauge.localdp.device.device import Device, DeviceMovedError, PendingReport, build_device, was_accepted
-from streamgauge.localdp.device.memory import MemoryFile, MemoryInUseError
+from streamgauge.localdp.device.device import Device, PendingReport, build_device, was_accepted
+from streamgauge.localdp.device.memory import MemoryFile
 from streamgauge.localdp.device.policy import (
     BudgetExhaustedError,
     ChargeEachReport,
     DailyBudget,
     Repeat,
-    ReportLimitError,
-    ReportTooSoonError,
+    ReportPaceError,
 )
 from streamgauge.localdp.heavy_hitters import HeavyHitters
 from streamgauge.localdp.protocols.count_mean_sketch import CountMeanSketch
@@ -37,31 +36,29 @@ from streamgauge.localdp.protocols.local_hashing import LocalHashing
 from streamgauge.localdp.protocols.randomised_response import RandomisedResponse
 from streamgauge.localdp.protocols.unary_encoding import UnaryEncoding
 from streamgauge.localdp.windows import WindowedCollector
+from streamgauge.localdp.wire import CollectionError
 from streamgauge.localdp.word_search import Search, WordCollector
 
 __all__ = [
     "BudgetExhaustedError",
     "ChargeEachReport",
+    "CollectionError",
     "Collector",
     "CountMeanSketch",
     "DailyBudget",
     "Device",
-    "DeviceMovedError",
     "Frequencies",
     "HadamardCountMeanSketch",
     "HadamardResponse",
     "HeavyHitters",
     "LocalHashing",
     "MemoryFile",
-    "MemoryInUseError",
     "PendingReport",
     "ProtocolChoice",
     "ProtocolChoices",
     "RandomisedResponse",
     "Repeat",
-    "ReportBitsError",
-    "ReportLimitError",
-    "ReportTooSoonError",
+    "ReportPaceError",
     "Search",
     "UnaryEncoding",
     "WindowedCollector",

@@ -49,14 +49,6 @@ STDDEV_TOLERANCE = 1.05  # times the least standard error: not worth more bits
 SETTINGS_TOLERANCE = 1.01  # the same, among settings of one protocol
 
 
-class ReportBitsError(ValueError):
-    """No protocol fits: reports may have `requested` bits, and need `required`."""
-
-    def __init__(self, requested: int, required: int) -> None:
-        super().__init__(f"report_bits must be at least {required} for any protocol to fit, got {requested}")
-        self.requested, self.required = requested, required
-
-
 @dataclass(frozen=True)
 class ProtocolChoice:
     """One protocol with its prediction for a rare item, or the reason of its refusal."""
@@ -89,7 +81,7 @@ class ProtocolChoices:
             return good.mechanism
         least = min((each.report_bits for each in self.choices if each.mechanism is not None), default=None)
         if self.report_bits is not None and least is not None:
-            raise ReportBitsError(self.report_bits, least)
+            raise ValueError(f"report_bits must be at least {least} for any protocol to fit, got {self.report_bits}")
         reasons = "; ".join(f"{each.name}: {each.refusal}" for each in self.choices)
         raise ValueError(f"settings must be such that some protocol keeps them, got refusals ({reasons})")
 
@@ -158,7 +150,7 @@ def choose(
     """Return the protocol of least predicted error for a rare item; see the module.
 
     `domain_size` is the number of items (they are then 0, 1, 2, ...), or the list of them, or None if they are not
-    known beforehand. A report may have up to `report_bits` bits, or `ReportBitsError` states the required number.
+    known beforehand. A report may have up to `report_bits` bits, or `ValueError` states the required number.
     `more` is for `compare`: reports, heaviest, seed.
 
     >>> choose(["red", "green", "blue"], 1)

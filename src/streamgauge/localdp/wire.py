@@ -49,16 +49,16 @@ PROTOCOLS: dict[str, type[LocalMechanism]] = {
 }
 
 
-class MessageError(ValueError):
-    """A message of another version, or one without a whole number of reports."""
+class CollectionError(ValueError):
+    """A message or settings that are not of this collection.
 
+    Codes: `message` (another version, or no whole number of reports), `mismatch` (a claim of other settings),
+    `settings` (those of no claim), `loss_not_agreed` (a loss above that of the owner of the device).
+    """
 
-class CollectionMismatchError(ValueError):
-    """A message for a claim of other settings."""
-
-
-class ProtocolSettingsError(ValueError):
-    """Settings of no claim."""
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def to_settings(mechanism: LocalMechanism) -> dict[str, Any]:
@@ -75,24 +75,23 @@ def parse_mechanism(settings: Any) -> LocalMechanism:
     """Return the claim of some settings, all of which must be present.
 
     Raises:
-        ProtocolSettingsError: the settings make no claim.
-        CollectionMismatchError: the fingerprint is that of other settings.
+        CollectionError: the settings make no claim (`settings`), or the fingerprint is that of others (`mismatch`).
     """
     named = isinstance(settings, dict) and all(isinstance(name, str) for name in settings)
     given = {name: value for name, value in settings.items() if name != "fingerprint"} if named else {}
     try:
         claim = _build_mechanism(given)
     except (TypeError, ValueError) as refusal:
-        raise ProtocolSettingsError(str(refusal)) from None
+        raise CollectionError(str(refusal), "settings") from None
     known = _to_plain_settings(claim)
     for name in sorted(known.keys() | given):
         if name not in known:
-            raise ProtocolSettingsError(f"settings must be {', '.join(known)} and no others, got {name!r}")
+            raise CollectionError(f"settings must be {', '.join(known)} and no others, got {name!r}", "settings")
         if known[name] != given.get(name):
-            raise ProtocolSettingsError(f"{name} must be {known[name]!r} by the others, got {given.get(name)!r}")
+            raise CollectionError(f"{name} must be {known[name]!r} by the others, got {given.get(name)!r}", "settings")
     own = _digest(known).hex()
     if settings.get("fingerprint", own) != own:
-        raise CollectionMismatchError(f"fingerprint must be {own}, got {settings['fingerprint']!r}")
+        raise CollectionError(f"fingerprint must be {own}, got {settings['fingerprint']!r}", "mismatch")
     return claim
 
 
@@ -115,7 +114,7 @@ def pack_message(mechanism: LocalMechanism, reports: ReportInput) -> bytes:
     """Return reports in one message; reject reports of another size."""
     found, others = parse_rows(reports, mechanism.report_size)
     if others:
-        raise MessageError(f"reports must be of {mechanism.report_size} bytes each, got others")
+        raise CollectionError(f"reports must be of {mechanism.report_size} bytes each, got others", "message")
     return VERSION + compute_fingerprint(mechanism) + found.tobytes()
 
 
@@ -123,12 +122,14 @@ def unpack_message(mechanism: LocalMechanism, message: bytes) -> Reports:
     """Return the reports of a message to a claim."""
     start, own = len(VERSION) + FINGERPRINT_BYTES, compute_fingerprint(mechanism)
     if message[: len(VERSION)] != VERSION:
-        raise MessageError(f"message must begin with {VERSION.decode()}, got another version")
+        raise CollectionError(f"message must begin with {VERSION.decode()}, got another version", "message")
     if message[len(VERSION) : start] != own:
-        raise CollectionMismatchError(f"message must be for the collection {own.hex()}, got another")
+        raise CollectionError(f"message must be for the collection {own.hex()}, got another", "mismatch")
     payload, size = message[start:], mechanism.report_size
     if len(payload) % size:
-        raise MessageError(f"message must hold reports of {size} bytes each, got {len(payload)} bytes of them")
+        raise CollectionError(
+            f"message must hold reports of {size} bytes each, got {len(payload)} bytes of them", "message"
+        )
     return np.frombuffer(payload, np.uint8).reshape(-1, size)
 
 

@@ -19,6 +19,7 @@ modular_incidence         incidence modulo k, with deletions
 intrusion_demo            the view of an intruder, rehearsed
 """
 
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.panprivate.continual_density import ContinualDensity
 from streamgauge.panprivate.density import Density
 from streamgauge.panprivate.estimate import PanPrivateEstimate
@@ -26,7 +27,6 @@ from streamgauge.panprivate.mechanism import TableMechanism
 from streamgauge.panprivate.modular_incidence import IncidenceHistogram, ModularIncidence
 from streamgauge.panprivate.multiplicative_density import MultiplicativeDensity
 from streamgauge.panprivate.run import TableRun
-from streamgauge.panprivate.validation import IntrusionsExhaustedError, ReleasesExhaustedError
 from streamgauge.panprivate.visit_counts import CroppedMean, HeavyFraction, Incidence
 
 __all__ = [
@@ -36,11 +36,10 @@ __all__ = [
     "HeavyFraction",
     "Incidence",
     "IncidenceHistogram",
-    "IntrusionsExhaustedError",
+    "LimitExceededError",
     "ModularIncidence",
     "MultiplicativeDensity",
     "PanPrivateEstimate",
-    "ReleasesExhaustedError",
     "TableMechanism",
     "TableRun",
 ]

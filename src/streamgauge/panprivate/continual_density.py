@@ -48,7 +48,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamgauge.continual import HorizonExceededError, LinearMechanism
+from streamgauge.continual import LimitExceededError, LinearMechanism
 from streamgauge.continual.run import wipe_state
 from streamgauge.continual.state_io import BlankNoise
 from streamgauge.continual.validation import check_whole
@@ -174,7 +174,7 @@ def check_horizon(claim: "ContinualDensity", intrusions: int, state: DensityStat
     horizon = None if claim.counter is None else claim.counter.horizon
     tick = int(state.stretches[TICKS_ROW, intrusions]) + 1
     if horizon is not None and tick > horizon:
-        raise HorizonExceededError(f"tick must be at most the counter's horizon {horizon}, got {tick}")
+        raise LimitExceededError(f"tick must be at most the counter's horizon {horizon}, got {tick}")
 
 
 EXACT_FIDELITY = Fraction(1)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual.run import ExclusiveState
+from streamgauge.continual.run import ExclusiveState, LimitExceededError
 from streamgauge.continual.state_io import pack
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import EphemeralNoise, Ints, RandomSource
 from streamgauge.panprivate.users import check_batch
-from streamgauge.panprivate.validation import IntrusionsExhaustedError, ReleasesExhaustedError
+from streamgauge.panprivate.validation import build_intrusions_error
 
 if TYPE_CHECKING:
     from streamgauge.panprivate.mechanism import TableMechanism
@@ -102,11 +102,14 @@ class TableRun(ExclusiveState[S], Generic[S, E]):
 
     def _check_release_left(self, state: S) -> None:
         if self.releases >= self.claim.releases:
-            raise ReleasesExhaustedError(self.claim.releases)
+            raise LimitExceededError(
+                f"releases must be at most the {self.claim.releases} that the claim pays for, got one more",
+                "releases_exhausted",
+            )
 
     def _check_intrusion_left(self, state: S) -> None:
         if self.intrusions >= self.claim.intrusions:
-            raise IntrusionsExhaustedError(self.claim.intrusions)
+            raise build_intrusions_error(self.claim.intrusions)
 
     def __repr__(self) -> str:
         return f"<run of {self.claim!r}>"

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.continual.validation import check_whole
 from streamgauge.noise import SecureNoise
 from streamgauge.noise.coerce import as_fraction
@@ -86,15 +87,8 @@ def check_noise_source(noise: object) -> None:
         raise ValueError(f"noise must be a source with laplace, coins and uniform, got {noise!r}")
 
 
-class ReleasesExhaustedError(ValueError):
-    """All estimates that the claim pays for were made."""
-
-    def __init__(self, releases: int) -> None:
-        super().__init__(f"releases must be at most the {releases} that the claim pays for, got one more")
-
-
-class IntrusionsExhaustedError(ValueError):
-    """All announced intrusions that the claim reserves loss for were made."""
-
-    def __init__(self, intrusions: int) -> None:
-        super().__init__(f"intrusions must be at most the {intrusions} that the claim reserves, got one more")
+def build_intrusions_error(intrusions: int) -> LimitExceededError:
+    """Return the refusal of an intrusion beyond those that the claim reserves loss for."""
+    return LimitExceededError(
+        f"intrusions must be at most the {intrusions} that the claim reserves, got one more", "intrusions_exhausted"
+    )

@@ -17,7 +17,7 @@ errors               typed errors
 
 from streamgauge.privacy.analytic_gaussian import analytic_gaussian_sigma
 from streamgauge.privacy.composition import compose_groups, worst_case_participation
-from streamgauge.privacy.errors import BudgetExceededError, LossConversionError, PrivacyError
+from streamgauge.privacy.errors import BudgetExceededError, PrivacyError
 from streamgauge.privacy.ledger import Charge, Ledger, Remainder
 from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.rationals import Number, parse_rational
@@ -32,7 +32,6 @@ __all__ = [
     "Event",
     "Ledger",
     "Loss",
-    "LossConversionError",
     "Number",
     "PrivacyError",
     "Pure",

@@ -18,10 +18,6 @@ class PrivacyError(ValueError):
     """A promise that is impossible, or impossible in the requested currency."""
 
 
-class LossConversionError(PrivacyError):
-    """No theorem converts this loss into the requested currency."""
-
-
 class BudgetExceededError(PrivacyError):
     """A charge that some unit cannot afford; the ledger is unchanged.
 

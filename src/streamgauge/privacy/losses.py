@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, Protocol, Self
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution
 from streamgauge.privacy import conversions
 from streamgauge.privacy import conversions as accountant
-from streamgauge.privacy.errors import LossConversionError
+from streamgauge.privacy.errors import PrivacyError
 from streamgauge.privacy.rationals import (
     Number,
     format_rational,
@@ -229,7 +229,7 @@ class Zcdp:
         return loss.as_zcdp()
 
     def as_pure(self) -> Pure:
-        raise LossConversionError(f"loss must be pure, got {self}, which implies no epsilon without a delta")
+        raise PrivacyError(f"loss must be pure, got {self}, which implies no epsilon without a delta")
 
     def as_zcdp(self) -> Zcdp:
         return self
@@ -330,17 +330,17 @@ class Approx:
         return loss.as_approx(self.delta)
 
     def as_pure(self) -> Pure:
-        raise LossConversionError(f"loss must be pure, got {self}, which implies no epsilon without its delta")
+        raise PrivacyError(f"loss must be pure, got {self}, which implies no epsilon without its delta")
 
     def as_zcdp(self) -> Zcdp:
-        raise LossConversionError(
+        raise PrivacyError(
             f"loss must be pure or zCDP, got {self}, which implies no rho: "
             "charge the additive_loss of a mechanism that is calibrated through it"
         )
 
     def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
         if _parse_delta(delta) < self.delta:
-            raise LossConversionError(f"delta must be at least {format_rational(self.delta)}, got {delta}")
+            raise PrivacyError(f"delta must be at least {format_rational(self.delta)}, got {delta}")
         return Approx(self.epsilon, delta)
 
     def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
@@ -360,9 +360,7 @@ def _parse_delta(value: Number) -> Fraction:
 def _reject_delta(budget: Pure | Zcdp, delta: Number) -> None:
     taken = parse_nonnegative(delta, "delta")
     if taken:
-        raise LossConversionError(
-            f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(taken)}"
-        )
+        raise PrivacyError(f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(taken)}")
 
 
 def _parse_share(value: Number) -> Fraction:

@@ -103,7 +103,7 @@ from streamgauge.privacy.conversions import (
     rho_from_approx,
     rho_from_epsilon,
 )
-from streamgauge.privacy.errors import LossConversionError
+from streamgauge.privacy.errors import PrivacyError
 from streamgauge.privacy.loss_profiles import ChargeTerms, LossProfile, find_profiles
 from streamgauge.privacy.rationals import format_rational
 from streamgauge.privacy.timeline import LossTerm, Span
@@ -114,7 +114,7 @@ def check_whole_unit(delta: Fraction, unit: Unit, *, native: bool, per_tick: boo
     """Reject a delta next to a loss that has to be scaled to the unit."""
     covered = native or (unit.ticks == 1 and (per_tick or unit.events == 1))
     if delta and not covered:
-        raise LossConversionError(
+        raise PrivacyError(
             f"delta must be 0 unless the loss is of the whole unit (native=True), got {format_rational(delta)} "
             f"with a loss of part of {unit}"
         )

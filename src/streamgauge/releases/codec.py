@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.continual.state_io import InvalidSaveError
+
 if TYPE_CHECKING:
     from streamgauge.releases.release import TickRelease
     from streamgauge.releases.schema import ReleaseSchema
@@ -35,10 +37,6 @@ CHECKSUM = struct.Struct("<I")
 LENGTH = struct.Struct("<I")
 CONSTANT_ROW, INT32_ROW, DOUBLE_ROW = range(3)  # kinds of rows
 Floats = npt.NDArray[np.float64]
-
-
-class ReleaseDecodeError(ValueError):
-    """Bytes that are not a release of this shape."""
 
 
 def pack(released: "TickRelease") -> bytes:
@@ -64,14 +62,14 @@ def unpack(shape: "ReleaseSchema", data: bytes) -> dict[str, Any]:
     """Return the fields of the packed release. Discovered groups are added to `shape`."""
     body = memoryview(data)[: -CHECKSUM.size]
     if len(body) < HEADER.size or CHECKSUM.pack(zlib.crc32(body)) != data[-CHECKSUM.size :]:
-        raise ReleaseDecodeError("packed release must be whole, got torn or altered bytes")
+        raise InvalidSaveError("packed release must be whole, got torn or altered bytes")
     version, measures, places, tick, start, end, fingerprint = HEADER.unpack_from(body)
     expected = VERSION if shape.discovered_column is None else DISCOVERED_VERSION
     if version != expected:
-        raise ReleaseDecodeError(f"packed release must be of version {expected}, got {version}")
+        raise InvalidSaveError(f"packed release must be of version {expected}, got {version}")
     own, rest = _unpack_schema(shape, body[HEADER.size :])
     if (measures, places, fingerprint) != (len(own.measures), len(own.groups), own.fingerprint):
-        raise ReleaseDecodeError(f"packed release must be of release {shape.release!r} as it is, got another shape")
+        raise InvalidSaveError(f"packed release must be of release {shape.release!r} as it is, got another shape")
     numbers, reliable = _unpack_rows(rest, measures, places)
     return {"shape": own, "tick": tick, "start": start, "end": end, **numbers, "reliable": reliable}
 
@@ -93,7 +91,7 @@ def _unpack_schema(shape: "ReleaseSchema", rest: memoryview) -> tuple["ReleaseSc
         end = LENGTH.size + length
         return shape.with_groups(json.loads(bytes(rest[LENGTH.size : end]))), rest[end:]
     except (struct.error, ValueError, TypeError):
-        raise ReleaseDecodeError(f"packed release must be of release {shape.release!r} as it is, got others") from None
+        raise InvalidSaveError(f"packed release must be of release {shape.release!r} as it is, got others") from None
 
 
 def _unpack_rows(rest: memoryview, measures: int, places: int) -> tuple[dict[str, Floats], Any]:

@@ -22,12 +22,12 @@ import numpy.typing as npt
 from streamgauge.releases import codec as packed
 from streamgauge.releases import tables
 from streamgauge.releases import tables as html
-from streamgauge.releases.codec import Floats, ReleaseDecodeError
+from streamgauge.releases.codec import Floats
 from streamgauge.releases.schema import Group, ReleaseSchema
 
 CHAIN_DIGITS, OWNER_DIGITS = 16, 8  # hexadecimal digits in a stamp
 
-__all__ = ["Group", "ReleaseDecodeError", "ReleaseSchema", "Releases", "TickRelease", "format_utc_time"]
+__all__ = ["Group", "ReleaseSchema", "Releases", "TickRelease", "format_utc_time"]
 
 Bools = npt.NDArray[np.bool_]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +81,7 @@ class TickRelease:
 
     @classmethod
     def unpack(cls, shape: ReleaseSchema, data: bytes) -> "TickRelease":
-        """Return the packed release, to the bit; raise `ReleaseDecodeError` otherwise."""
+        """Return the packed release, to the bit; raise `InvalidSaveError` otherwise."""
         return cls(**packed.unpack(shape, data))
 
     def rows(self, trace: str | None = None) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.release import Releases, TickRelease
 from streamgauge.runtime.ledger.log import LedgerLog
@@ -13,10 +14,6 @@ from streamgauge.store.errors import StoreNotFoundError
 from streamgauge.store.reader import LedgerEntry, StoreReader
 
 T = TypeVar("T")
-
-
-class UnknownReleaseError(ValueError):
-    """A name without published releases."""
 
 
 def _read(file: PipelineFile, read: Callable[[StoreReader], T], default: T) -> T:
@@ -68,7 +65,7 @@ def read_releases(
         if name is None and len(shapes) == 1:
             (name,) = shapes
         if name is None or name not in shapes:
-            raise UnknownReleaseError(f"release must be one of {', '.join(shapes) or 'none so far'}, got {name}")
+            raise InvalidReleaseError(f"release must be one of {', '.join(shapes) or 'none so far'}, got {name}")
         shape = shapes[name]
         rows = reader.releases(shape.release, first, last)
         return Releases.from_releases(shape, [TickRelease.unpack(shape, payload) for _, payload in rows])

@@ -24,7 +24,7 @@ from streamgauge.interfaces import Sink, StepHook, ignore_step
 from streamgauge.plan.planner import build_schema, outline_layout, outline_schema
 from streamgauge.releases.release import ReleaseSchema, TickRelease
 from streamgauge.releases.schema import base_name
-from streamgauge.sinks import ForeignSinkError
+from streamgauge.sinks import SinkError
 from streamgauge.store.rollback_guard import GUARD_MARK, GUARD_MARK_VALUE, RollbackGuard, collect_charges
 from streamgauge.store.store import LedgerEntry, Store, Trace
 
@@ -134,7 +134,7 @@ class Publisher:
         for outlet in self.sink_cursors:
             astray = outlet.sink.diverged(lambda trace: self.store.knows(Trace(*trace)))
             if astray and newest:
-                raise ForeignSinkError(astray)
+                raise SinkError(astray)
             outlet.needs_rewrite = astray is not None
 
     def _build_reset_marks(self) -> dict[str, bytes]:

@@ -28,10 +28,10 @@ from streamgauge.runtime.publisher import Publisher
 from streamgauge.store.reader import LedgerEntry, Trace
 from streamgauge.store.rollback_guard import (
     GuardEntry,
-    GuardMissingError,
     RecordedCharge,
-    RollbackError,
-    StoreReplacedError,
+    build_missing_guard_error,
+    build_replaced_error,
+    build_rollback_error,
     collect_charges,
 )
 from streamgauge.store.store import Store
@@ -146,11 +146,11 @@ def _check_options(
     """Reject a store unless the curator gave the option that it needs."""
     store = publisher.store
     if unknown and not options.accept_rollback:
-        raise RollbackError(store, unknown)
+        raise build_rollback_error(store, unknown)
     if replaced and not options.accept_rollback:
-        raise StoreReplacedError(store, replaced)
+        raise build_replaced_error(store, replaced)
     if missing and not (options.trust_store or options.accept_rollback):
-        raise GuardMissingError(store, publisher.rollback_guard.path)
+        raise build_missing_guard_error(store, publisher.rollback_guard.path)
 
 
 def _has_output(entry: GuardEntry) -> bool:

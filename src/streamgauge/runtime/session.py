@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.config.stream import ARRIVAL_COLUMN, describe_contributions
 from streamgauge.noise.entropy import read_system_key
@@ -16,7 +17,6 @@ from streamgauge.plan.planner import plan_release
 from streamgauge.records.source_schema import SourceSchema, find_refusal, find_refusals
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.adhoc.releases import (
-    AdHocRequestError,
     DrainingReleases,
     add_adhoc_releases,
     compute_last_tick,
@@ -179,7 +179,7 @@ class SessionBuilder:
             reasons += find_name_refusals(each.release.name, whole, self.ledger_log)
             whole = replace(whole, releases=(*whole.releases, each.attributed_release))
         if reasons:
-            raise AdHocRequestError(f"{file.path.name}: {'; '.join(reasons)}")
+            raise InvalidReleaseError(f"{file.path.name}: {'; '.join(reasons)}")
         return whole
 
     def _check_adhoc_releases(self) -> None:
@@ -191,7 +191,7 @@ class SessionBuilder:
             reasons = [*find_capacity_refusals(plans, *limits)]
             reasons += find_count_refusals(self.options.adhoc_releases, *limits)
             if reasons:
-                raise AdHocRequestError(f"{self.file.path.name}: {'; '.join(reasons)}")
+                raise InvalidReleaseError(f"{self.file.path.name}: {'; '.join(reasons)}")
 
     def build(self) -> RunSession:
         """Open the run. On failure, clear everything that was loaded for it."""

@@ -32,22 +32,15 @@ from typing import Any
 from streamgauge.clock import MICROSECONDS_PER_SECOND
 from streamgauge.config import errors
 from streamgauge.privacy import BudgetExceededError, PrivacyError
-from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError
+from streamgauge.runtime.adhoc.releases import AdHocRelease
 from streamgauge.runtime.format import exceeded_text
-from streamgauge.runtime.ledger.log import LateReleaseError
 from streamgauge.server.intrusion import IntrusionRecord
-from streamgauge.store.errors import KeyRefusedError, WrongKeyError
+from streamgauge.store.errors import KeyRefusedError
 
 Refusals = tuple[str, ...] | None  # reasons against a command; None if it is done already
 BATCH_INTERVAL_SECONDS = 1.0  # between two batches
 KEY_RETRY_SECONDS = 5.0  # between two attempts of a run that waits for its key
-KEY_ERRORS = (KeyRefusedError, WrongKeyError)
-PUBLIC_ERRORS = (
-    PrivacyError,
-    LateReleaseError,
-    AdHocRequestError,
-    errors.InvalidReleaseError,
-)  # by declarations and the ledger alone
+PUBLIC_ERRORS = (PrivacyError, errors.InvalidReleaseError)  # by declarations and the ledger alone
 
 
 class CommandRefusedError(ValueError):
@@ -90,7 +83,7 @@ def to_public_error(failure: BaseException) -> Exception:
     """Return an exception with the public part of a failure."""
     if isinstance(failure, CatchingUpError):
         return failure
-    if isinstance(failure, KEY_ERRORS):
+    if isinstance(failure, KeyRefusedError):
         return KeyUnavailableError()
     if not isinstance(failure, PUBLIC_ERRORS):
         return NotRunningError("the run could not be opened")

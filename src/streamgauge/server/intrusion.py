@@ -21,23 +21,22 @@ from streamgauge.clock import Clock
 from streamgauge.config.settings import PipelineFile
 from streamgauge.interfaces import StepHook
 from streamgauge.noise import Noise
-from streamgauge.panprivate import IntrusionsExhaustedError
-from streamgauge.runtime.intrusion.export import EXPORT_LOST_TEXT, ExportFailedError, ExportPathExistsError
+from streamgauge.runtime.intrusion.export import EXPORT_LOST_TEXT
 from streamgauge.runtime.intrusion.intrude import Intrusion, IntrusionError
 from streamgauge.runtime.resources import RunResources
-from streamgauge.store.errors import KeyRefusedError, WrongKeyError
 
 FOLDER_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 EXPORT_SUFFIX = ".intrusions"
 FAILED_MESSAGE = "the intrusion failed: the ledger shows if it is on record, the curator's log has the reason"
-EXPORT_ERROR_CODES: dict[type[Exception], str] = {
-    IntrusionsExhaustedError: "no_intrusion_left",
-    ExportPathExistsError: "folder_exists",
-    IntrusionError: "intrusion_rejected",
-    ExportFailedError: "no_disk_space",
-    KeyRefusedError: "key_unavailable",
-    WrongKeyError: "key_unavailable",
-}
+PUBLIC_CODES = {
+    "intrusions_exhausted": "no_intrusion_left",
+    "export_exists": "folder_exists",
+    "intrusion_refused": "intrusion_rejected",
+    "still_running": "intrusion_rejected",
+    "export_unwritable": "no_disk_space",
+    "key_refused": "key_unavailable",
+    "wrong_key": "key_unavailable",
+}  # by the code of an error
 
 
 @dataclass(frozen=True)
@@ -49,21 +48,13 @@ class IntrusionRecord:
     tick: int
 
 
-class IntrusionExportError(ValueError):
-    """A failed export: a code, and words that follow from declarations and the disk."""
-
-    def __init__(self, code: str, words: str) -> None:
-        super().__init__(words)
-        self.code = code
-
-
-def to_export_error(failure: Exception) -> IntrusionExportError:
-    """Return the public error of a failure."""
-    code = next((code for kind, code in EXPORT_ERROR_CODES.items() if isinstance(failure, kind)), "intrusion_failed")
+def to_public_intrusion_error(failure: Exception) -> IntrusionError:
+    """Return the public error of a failure: a code, and words that follow from declarations and the disk."""
+    code = PUBLIC_CODES.get(getattr(failure, "code", ""), "intrusion_failed")
     words = (
         FAILED_MESSAGE if code == "intrusion_failed" else ": ".join([*getattr(failure, "__notes__", ()), str(failure)])
     )
-    return IntrusionExportError("export_failed" if words.endswith(EXPORT_LOST_TEXT) else code, words)
+    return IntrusionError(words, "export_failed" if words.endswith(EXPORT_LOST_TEXT) else code)
 
 
 def build_export_path(file: PipelineFile, name: str) -> Path:

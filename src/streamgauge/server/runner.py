@@ -44,7 +44,6 @@ from streamgauge.runtime.session import RunRefusedError
 from streamgauge.runtime.ticks import ReleaseSpans, closed_tick
 from streamgauge.server.command_validation import validate_commands
 from streamgauge.server.commands import (
-    KEY_ERRORS,
     PUBLIC_ERRORS,
     Command,
     CommandBatch,
@@ -53,7 +52,7 @@ from streamgauge.server.commands import (
     KeyUnavailableError,
     NotRunningError,
 )
-from streamgauge.server.intrusion import IntrusionRecord, PublishTimeClock, export_intrusion, to_export_error
+from streamgauge.server.intrusion import IntrusionRecord, PublishTimeClock, export_intrusion, to_public_intrusion_error
 from streamgauge.server.publishing.command_schedule import CommandSchedule
 from streamgauge.server.publishing.commit_listener import CommitListener
 from streamgauge.server.publishing.feed import EventBuffer, PublishThread, RunStatus
@@ -61,7 +60,7 @@ from streamgauge.server.publishing.reader import FinishedReleases, ReaderPool, b
 from streamgauge.server.run_totals import RunTotals
 from streamgauge.sources import open_inbox
 from streamgauge.store.drivers import find_driver
-from streamgauge.store.errors import StoreNotFoundError
+from streamgauge.store.errors import KeyRefusedError, StoreNotFoundError
 from streamgauge.store.keys import is_key_missing
 from streamgauge.store.reader import LedgerEntry
 
@@ -181,7 +180,7 @@ class Runner:
     def intrude(self, to: Path) -> IntrusionRecord:
         """Run an announced intrusion between two batches; block until its export is in a new folder.
 
-        Raises: IntrusionExportError or NotRunningError.
+        Raises: IntrusionError or NotRunningError.
         """
         found: IntrusionRecord = self.submit_intrusion(to).result()
         return found
@@ -284,7 +283,7 @@ class Runner:
         """
         before, self._is_waiting_for_key = (
             self._is_waiting_for_key,
-            isinstance(failure, KEY_ERRORS) and self.state == "running",
+            isinstance(failure, KeyRefusedError) and self.state == "running",
         )
         waits = self._is_waiting_for_key and turn.is_required and not turn.outcome.done()
         if waits and not before:
@@ -344,7 +343,7 @@ class Runner:
         try:
             return export_intrusion(self._resources, to, clock, noise, self.options.step)
         except Exception as failure:
-            refusal = to_export_error(self._clear_failure(failure))
+            refusal = to_public_intrusion_error(self._clear_failure(failure))
             if refusal.code in ("export_failed", "intrusion_failed", "no_disk_space", "key_unavailable"):
                 self._on_failure(failure)
             return refusal

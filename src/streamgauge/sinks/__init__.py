@@ -9,13 +9,7 @@ stdout      standard output
 errors      errors of sinks
 """
 
-from streamgauge.sinks.errors import (
-    ForeignSinkError,
-    ReaderClosedError,
-    SinkAccessError,
-    SinkColumnsError,
-    SinkInUseError,
-)
+from streamgauge.sinks.errors import SinkAccessError, SinkError
 from streamgauge.sinks.file import LineFile
 from streamgauge.sinks.formats import CsvLines, JsonLines
 from streamgauge.sinks.kinds import open_sink
@@ -25,14 +19,11 @@ from streamgauge.sinks.wide_csv import WideCsv
 
 __all__ = [
     "CsvLines",
-    "ForeignSinkError",
     "JsonLines",
     "LineFile",
     "ParquetParts",
-    "ReaderClosedError",
     "SinkAccessError",
-    "SinkColumnsError",
-    "SinkInUseError",
+    "SinkError",
     "StandardOutput",
     "WideCsv",
     "open_sink",

@@ -12,26 +12,16 @@ class SinkAccessError(RuntimeError):
     """A sink that could not be read or written. The next write undoes a partial write."""
 
 
-class ReaderClosedError(SinkAccessError):
-    """The reader of standard output has closed it."""
+class SinkError(ValueError):
+    """A sink that the run must not write. It was not changed.
 
+    Codes: `foreign` (of another owner, or with changed content), `columns` (that a wide CSV sink cannot have, or that
+    its header excludes), `in_use` (open in another run).
+    """
 
-class ForeignSinkError(ValueError):
-    """A file of another owner or with changed content. The sink did not change it."""
-
-
-class SinkColumnsError(ValueError):
-    """Columns that a wide CSV sink cannot have, or that its header excludes."""
-
-
-class SinkInUseError(ValueError):
-    """A sink that another run has open. The sink did not change it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"sink {name} must be written by one run at a time, got one that another run has open: stop that "
-            "run, or name another sink"
-        )
+    def __init__(self, message: str, code: str = "foreign") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def describe_missing(name: str, length: int, what: str, found: int) -> str:

@@ -30,10 +30,8 @@ from pathlib import Path
 from streamgauge.files import FileLock, sync, sync_path, write_all
 from streamgauge.releases.release import TickRelease
 from streamgauge.sinks.errors import (
-    ForeignSinkError,
     SinkAccessError,
-    SinkColumnsError,
-    SinkInUseError,
+    SinkError,
     describe_columns,
     describe_divergence,
     describe_missing,
@@ -70,7 +68,11 @@ class SinkLocation:
             try:
                 self._file_lock = FileLock(self.path, os.O_RDONLY if self.folder else os.O_RDWR | os.O_CREAT)
             except BlockingIOError:
-                raise SinkInUseError(self.name) from None
+                raise SinkError(
+                    f"sink {self.name} must be written by one run at a time, got one that another run has open: stop "
+                    "that run, or name another sink",
+                    "in_use",
+                ) from None
             self._is_new = made
             if made:
                 sync_path(self.path.parent)
@@ -117,7 +119,7 @@ class LineFile:
         self._length = parse_length(position)
         with translate_os_errors(self.name):
             if self.path.exists() and not self.path.is_file():
-                raise ForeignSinkError(f"sink must be a file, got {self.name}")
+                raise SinkError(f"sink must be a file, got {self.name}")
             with self._location.reopen() as fd:
                 return self._find_newest() if os.fstat(fd).st_size else None
 
@@ -125,7 +127,7 @@ class LineFile:
         with self._open_content() as content:
             if not has_file_prefix(content, self.line_format):
                 self._refuse_columns(content[: max(content.find(b"\n"), 0)])
-                raise ForeignSinkError(f"sink must be a new file or one of ours, got {self.name}")
+                raise SinkError(f"sink must be a new file or one of ours, got {self.name}")
             found = find_newest_stamp(content, self.line_format, len(content))
             return found and found.check_owner(self.owner, self.name)
 
@@ -141,7 +143,7 @@ class LineFile:
         ):
             with suppress(csv.Error):  # not a header of this package
                 before, after = (next(csv.reader([each.decode(errors="replace")])) for each in lines)
-                raise SinkColumnsError(describe_columns(self.name, before, after))
+                raise SinkError(describe_columns(self.name, before, after), "columns")
 
     def diverged(self, knows: Callable[[ChainTrace], bool]) -> str | None:
         with translate_os_errors(self.name):

@@ -41,7 +41,7 @@ import numpy as np
 from streamgauge.releases.codec import Floats
 from streamgauge.releases.release import CHAIN_DIGITS, OWNER_DIGITS, Bools, TickRelease, format_utc_time
 from streamgauge.releases.schema import to_json
-from streamgauge.sinks.errors import ForeignSinkError
+from streamgauge.sinks.errors import SinkError
 
 TICK_LIMIT = 2**62  # bound above every tick of a store
 STAMP_PATTERN = re.compile(
@@ -72,7 +72,7 @@ class Stamp(NamedTuple):
     def check_owner(self, owner: str, name: str) -> ChainTrace:
         """Return the stamp; reject it if another store wrote it."""
         if self.owner and owner and self.owner != owner[:OWNER_DIGITS]:
-            raise ForeignSinkError(
+            raise SinkError(
                 f"sink {name} must be this pipeline's own, got one that another store wrote: name another; "
                 "or, if that store was this pipeline's, bring it back, for what it published is spent"
             )

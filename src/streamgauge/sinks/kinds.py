@@ -8,7 +8,7 @@ from streamgauge.config.paths import resolve_path, resolve_real_path
 from streamgauge.config.settings import SinkSettings
 from streamgauge.interfaces import SINKS, Sink, SinkKind, SinkRequest
 from streamgauge.releases.schema import ReleaseSchema
-from streamgauge.sinks.errors import SinkColumnsError
+from streamgauge.sinks.errors import SinkError
 from streamgauge.sinks.file import LineFile
 from streamgauge.sinks.formats import CsvLines, JsonLines, LineFormat
 from streamgauge.sinks.parquet import ParquetParts
@@ -57,7 +57,7 @@ def _build_csv(request: SinkRequest) -> LineFormat:
     try:
         return WideCsv(request.shapes, has_stamp=True)
     except ValueError as refusal:
-        raise SinkColumnsError(f"sink {request.url}: {refusal}") from None
+        raise SinkError(f"sink {request.url}: {refusal}", "columns") from None
 
 
 JSONL = SinkKind(_open_json_file, is_path=True)

@@ -28,8 +28,8 @@ from streamgauge.config.toml_table import escape_line
 from streamgauge.files import sync_path, write_all
 from streamgauge.releases.release import TickRelease
 from streamgauge.sinks.errors import (
-    ForeignSinkError,
     SinkAccessError,
+    SinkError,
     describe_divergence,
     describe_missing,
     translate_os_errors,
@@ -85,15 +85,15 @@ class ParquetParts:
         """Do nothing: parts have the same columns for all releases."""
 
     @property
-    def _foreign_error(self) -> ForeignSinkError:
-        return ForeignSinkError(f"sink must be a new folder or one of ours, got {self.name}")
+    def _foreign_error(self) -> SinkError:
+        return SinkError(f"sink must be a new folder or one of ours, got {self.name}")
 
     def _refuse_others(self) -> None:
         """Reject a folder that contains anything but parts and hidden files."""
         names = [name for name in os.listdir(self.folder) if not name.startswith(".")]
         others = sorted(name for name in names if not PART_PATTERN.fullmatch(name))
         if others:
-            raise ForeignSinkError(f"{self._foreign_error} with {escape_line(others[0])} in it")
+            raise SinkError(f"{self._foreign_error} with {escape_line(others[0])} in it")
 
     def _list_numbers(self, kind: re.Pattern[str]) -> list[int]:
         """Return the numbers of the present parts."""

@@ -13,7 +13,7 @@ from io import UnsupportedOperation
 from typing import Any, BinaryIO
 
 from streamgauge.releases.release import TickRelease
-from streamgauge.sinks.errors import ReaderClosedError, SinkAccessError, translate_os_errors
+from streamgauge.sinks.errors import SinkAccessError, translate_os_errors
 from streamgauge.sinks.formats import ChainTrace, LineFormat, Stamp, build_position, sort_by_tick
 
 
@@ -46,7 +46,7 @@ class StandardOutput:
                 self._print(releases, str(Stamp(tick, chain, self.owner)))
             except BrokenPipeError:
                 self._discard_buffers()
-                raise ReaderClosedError("standard output must stay open, got a reader that closed it") from None
+                raise SinkAccessError("standard output must stay open, got a reader that closed it") from None
         return build_position((tick, chain), 0)
 
     def _print(self, releases: Sequence[TickRelease], stamp: str) -> None:

@@ -15,20 +15,17 @@ kinds             the source of a [stream] table
 errors            errors of sources
 """
 
-from streamgauge.sources.errors import SourceAccessError, SourceError, SourceLostError, SourceTruncatedError
-from streamgauge.sources.http import EventInbox, Inbox, InboxClosedError, InboxFullError, Ticket, build_inbox
+from streamgauge.sources.errors import SourceAccessError, SourceError
+from streamgauge.sources.http import EventInbox, Inbox, InboxFullError, Ticket, build_inbox
 from streamgauge.sources.kinds import find_source, open_batch_source, open_inbox, open_streaming_source
 from streamgauge.sources.stdin import StandardInput
 
 __all__ = [
     "EventInbox",
     "Inbox",
-    "InboxClosedError",
     "InboxFullError",
     "SourceAccessError",
     "SourceError",
-    "SourceLostError",
-    "SourceTruncatedError",
     "StandardInput",
     "Ticket",
     "build_inbox",

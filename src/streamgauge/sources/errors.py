@@ -2,15 +2,15 @@
 
 
 class SourceError(ValueError):
-    """A source that cannot be read as declared."""
+    """A source that cannot be read as declared.
 
+    With code `truncated` a followed file was shortened, or bytes already read were overwritten. With code `lost` the
+    file that was being read when the run stopped is missing.
+    """
 
-class SourceTruncatedError(SourceError):
-    """A followed file was shortened, or bytes already read were overwritten."""
-
-
-class SourceLostError(SourceError):
-    """The file that was being read when the run stopped is missing."""
+    def __init__(self, message: str, code: str = "unreadable") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class SourceAccessError(SourceError):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from streamgauge.config.settings import Stream
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
-from streamgauge.sources.errors import SourceLostError, SourceTruncatedError
+from streamgauge.sources.errors import SourceError
 from streamgauge.sources.file import WholeFile, compute_fingerprint, find_compression, read_growing_schema, read_schema
 from streamgauge.sources.growing_file import GrowingFile
 from streamgauge.sources.parquet import ParquetFile
@@ -74,7 +74,7 @@ class CompleteFile:
             self.read()
         if before != self._fingerprint or self.offset != offset:
             rule = "a file must stay as it is until it was read to its end"
-            raise SourceTruncatedError(f"{rule}, got {self._path} with other bytes; put it back")
+            raise SourceError(f"{rule}, got {self._path} with other bytes; put it back", "truncated")
 
     def close(self) -> None:
         self._next = None
@@ -165,7 +165,7 @@ class LiveFolder:
         for name in self._saved_offsets:
             if not (self._folder / name).is_file():
                 rule = "a file of a live folder must stay until it was read"
-                raise SourceLostError(f"{rule}, got no {self._folder / name}; put it back")
+                raise SourceError(f"{rule}, got no {self._folder / name}; put it back", "lost")
 
     def resume(self, position: bytes | None) -> None:
         if position is not None:

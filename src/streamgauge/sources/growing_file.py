@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from streamgauge.records.blocks import MAX_RECORD_BYTES, Block
-from streamgauge.sources.errors import SourceTruncatedError, build_unreadable_error
+from streamgauge.sources.errors import SourceError, build_unreadable_error
 from streamgauge.sources.line_reader import BLOCK_BYTES, BYTE_ORDER_MARK, FileHeader, LineSplitter, read_lines
 
 PREFIX_BYTES = 2**12  # bytes before an offset that its hash covers
@@ -65,7 +65,7 @@ class GrowingFile:
     def resume_at(self, offset: int, before: str) -> None:
         """Continue at the offset at which another process stopped."""
         if os.fstat(self._fd).st_size < offset or self._hash(offset) != before:
-            raise SourceTruncatedError(_describe_rewrite(self.path))
+            raise SourceError(_describe_rewrite(self.path), "truncated")
         if offset > 0:
             opening = self._lines.file_header
             opening.read(os.pread(self._fd, MAX_RECORD_BYTES + len(BYTE_ORDER_MARK) + 2, 0), is_last=True)
@@ -82,7 +82,7 @@ class GrowingFile:
     def _read_more(self) -> None:
         size = os.fstat(self._fd).st_size
         if size < self._read_bytes or (size > self._size and self._bytes_before(self._read_bytes) != self._last_bytes):
-            raise SourceTruncatedError(_describe_rewrite(self.path))
+            raise SourceError(_describe_rewrite(self.path), "truncated")
         left = size - self._read_bytes
         data = (
             read_lines(self._fd, self._read_bytes, BLOCK_BYTES)

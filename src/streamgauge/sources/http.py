@@ -51,15 +51,14 @@ MAGIC = b"SGINBOX1"
 BatchStatus = Literal["unknown", "waiting", "committed", "untracked"]
 
 
+CLOSED_MESSAGE = "events must be sent while the run goes on, got some after its end"
+
+
 class InboxFullError(Exception):
-    """The batch was not accepted. The client may send it again later."""
+    """The batch was not accepted: the inbox is full, or closed. The client may send it again later.
 
-
-class InboxClosedError(InboxFullError):
-    """The inbox is closed. Unacknowledged batches may or may not be counted."""
-
-    def __init__(self) -> None:
-        super().__init__("events must be sent while the run goes on, got some after its end")
+    Once the inbox is closed, unacknowledged batches may or may not be counted.
+    """
 
 
 class InboxPausedError(InboxFullError):
@@ -154,7 +153,7 @@ class Inbox:
             if digest in self._committed_keys:
                 ticket.done.set_result(None)
             elif self._is_closed:
-                raise InboxClosedError
+                raise InboxFullError(CLOSED_MESSAGE)
             elif self._is_paused:
                 raise InboxPausedError
             elif under_way := self._find_pending(digest):
@@ -301,7 +300,7 @@ class Inbox:
             for batch in left:
                 batch.tickets = []
         for ticket in tickets:
-            resolve_ticket(ticket, InboxClosedError())
+            resolve_ticket(ticket, InboxFullError(CLOSED_MESSAGE))
 
     @property
     def _at_end(self) -> bool:

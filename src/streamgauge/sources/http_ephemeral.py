@@ -20,8 +20,8 @@ from threading import Lock
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.http import (
+    CLOSED_MESSAGE,
     BatchStatus,
-    InboxClosedError,
     InboxFullError,
     InboxPausedError,
     Ticket,
@@ -55,7 +55,7 @@ class EphemeralInbox:
         ticket = Ticket(is_duplicate=False, records=0)
         with self._lock:
             if self._is_closed:
-                raise InboxClosedError
+                raise InboxFullError(CLOSED_MESSAGE)
             if self._is_paused:
                 raise InboxPausedError
             if self._waiting_bytes + len(lines) > self._max_waiting_bytes:
@@ -127,15 +127,15 @@ class EphemeralInbox:
     def close(self) -> None:
         """Accept and read nothing more; reject waiting senders."""
         self._is_closed = True
-        self._reject_waiting(InboxClosedError)
+        self._reject_waiting(lambda: InboxFullError(CLOSED_MESSAGE))
 
-    def _reject_waiting(self, why: type[InboxClosedError] | type[InboxPausedError]) -> None:
+    def _reject_waiting(self, build_error: Callable[[], InboxFullError]) -> None:
         with self._lock:
             self._round_size = 0
             left = [ticket for _, ticket in self._waiting]
             self._waiting.clear()
         for ticket in left:
-            resolve_ticket(ticket, why())
+            resolve_ticket(ticket, build_error())
 
     @property
     def _waiting_bytes(self) -> int:

@@ -23,7 +23,7 @@ from threading import Event as Flag
 
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
-from streamgauge.sources.errors import SourceLostError, build_unreadable_error
+from streamgauge.sources.errors import SourceError, build_unreadable_error
 from streamgauge.sources.file import read_growing_schema
 from streamgauge.sources.growing_file import GrowingFile
 from streamgauge.sources.paths import check_regular
@@ -164,7 +164,7 @@ class FollowedFile:
             if (file := self._open(path, inode)) is not None:
                 return file
         rule = "the file that was being followed must still be there, under its name or a rotated one"
-        raise SourceLostError(f"{rule}, got no such file beside {self._path}; put it back, uncompressed")
+        raise SourceError(f"{rule}, got no such file beside {self._path}; put it back, uncompressed", "lost")
 
     def _move_on(self, file: GrowingFile, later: NextFile) -> Block | None:
         """Return the last line of a complete file, or else the first lines of the next."""

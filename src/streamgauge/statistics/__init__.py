@@ -35,7 +35,6 @@ from streamgauge.statistics.ordered.quantile import Quantile, QuantileEstimates
 from streamgauge.statistics.ordered.range_count import RangeCount, RangeRelease
 from streamgauge.statistics.run import EventRun
 from streamgauge.statistics.statistic import Statistic
-from streamgauge.statistics.validation import UndeclaredSettingError
 
 __all__ = [
     "Axis",
@@ -59,6 +58,5 @@ __all__ = [
     "Summary",
     "SummaryEstimates",
     "TopK",
-    "UndeclaredSettingError",
     "Variance",
 ]

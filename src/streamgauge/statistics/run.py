@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from streamgauge.adaptive import AdaptiveRelease
 from streamgauge.adaptive.estimate import combine_releases
-from streamgauge.continual import HorizonExceededError, LinearMechanism, Run
+from streamgauge.continual import LimitExceededError, LinearMechanism, Run
 from streamgauge.continual.run import NOT_OPEN_MESSAGE, NOT_RERANDOMIZABLE_MESSAGE, ExclusiveState, parse_integers
 from streamgauge.continual.state_io import BlankNoise
 from streamgauge.continual.validation import check_whole
@@ -300,7 +300,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         if tick < held.counter.tick:
             raise ValueError(f"until must not be before the run's tick {held.counter.tick}, got {tick}")
         if horizon is not None and tick > horizon:
-            raise HorizonExceededError(f"tick must be at most the horizon {horizon}, got {tick}")
+            raise LimitExceededError(f"tick must be at most the horizon {horizon}, got {tick}")
 
     def _step_events(self, held: RunState, events: EventColumns) -> R:
         if held.users is not None:

@@ -23,17 +23,10 @@ MIN_GRID_PLACES = 2**8  # minimum places of a grid without a declared step
 PUBLIC_REASON = "declare it: it must be public, since one that is read off the data tells of the data"
 
 
-class UndeclaredSettingError(ValueError):
-    """A missing setting that only a person can declare public."""
-
-    def __init__(self, name: str, what: str) -> None:
-        super().__init__(f"{name} must be declared ({what}), got None; {PUBLIC_REASON}")
-
-
 def require_declared(name: str, value: Any, what: str) -> Any:
-    """Return the value; reject None."""
+    """Return the value; reject None, since only a person can declare it public."""
     if value is None:
-        raise UndeclaredSettingError(name, what)
+        raise ValueError(f"{name} must be declared ({what}), got None; {PUBLIC_REASON}")
     return value
 
 

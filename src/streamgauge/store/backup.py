@@ -13,23 +13,19 @@ from pathlib import Path
 from streamgauge.clock import SystemClock
 from streamgauge.files import PRIVATE_FOLDER_MODE, rename
 from streamgauge.interfaces import StoreDriver, ignore_step
-from streamgauge.store.errors import StoreError, StoreNotFoundError, WrongKeyError, translate_store_errors
+from streamgauge.store.errors import KeyRefusedError, StoreError, StoreNotFoundError, translate_store_errors
 from streamgauge.store.keys import Key
 from streamgauge.store.reader import SQLITE
 from streamgauge.store.rollback_guard import (
     GUARD_MARK,
     GUARD_MARK_VALUE,
-    GuardMissingError,
     RollbackGuard,
+    build_missing_guard_error,
     collect_charges,
     find_guard_path,
     refuse_rollback,
 )
 from streamgauge.store.store import LedgerEntry, Store
-
-
-class BackupError(StoreError):
-    """A backup that would overwrite something."""
 
 
 def backup(folder: Path, to: Path, driver: StoreDriver = SQLITE) -> Path:
@@ -41,11 +37,12 @@ def backup(folder: Path, to: Path, driver: StoreDriver = SQLITE) -> Path:
         raise StoreNotFoundError(folder)
     partial = to.with_name(to.name + ".partial")
     if to.exists():
-        raise BackupError(f"backup must go to a new folder, got {to}, which exists")
+        raise StoreError(f"backup must go to a new folder, got {to}, which exists", "backup_exists")
     if partial.exists():
-        raise BackupError(
+        raise StoreError(
             f"backup must write to a new folder, got {partial}, which an interrupted backup leaves: look at it, "
-            "then remove it"
+            "then remove it",
+            "backup_exists",
         )
     with translate_store_errors(to):
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -68,13 +65,15 @@ def rotate(
     """
     try:
         store = Store.open_writer(folder, old, create=False, steps=steps, driver=driver)
-    except WrongKeyError:
+    except KeyRefusedError as refusal:
+        if refusal.code != "wrong_key":
+            raise
         store = Store.open_writer(folder, new, create=False, steps=steps, driver=driver)
     with store:
         before, after = RollbackGuard.find(old, store), RollbackGuard(find_guard_path(new, store), store)
         refuse_rollback(store, [*before.traces(), *RollbackGuard.find(new, store).traces()])
         if before.is_missing(store) and after.is_missing(store):
-            raise GuardMissingError(store, before.path)
+            raise build_missing_guard_error(store, before.path)
         after.replace(before, store.trace, collect_charges(store.chained_entries()))
         store.rotate(new, LedgerEntry("rotate_key", {}, time=SystemClock().now()))
         after.write(store.trace)

@@ -18,10 +18,6 @@ StoreFactory = Callable[[str], StoreDriver]
 STORES: Registry[StoreFactory] = Registry("store", "streamgauge.stores")
 
 
-class StoreRefusedError(StoreError):
-    """A store that no driver can open, or that this stream must not use."""
-
-
 def find_driver(file: PipelineFile) -> StoreDriver:
     """Return the driver of a pipeline's store; reject one that the stream must not use."""
     if file.stream.store is None:
@@ -29,11 +25,12 @@ def find_driver(file: PipelineFile) -> StoreDriver:
     try:
         driver = STORES.load(file.stream.store.partition(":")[0], file.plugins)(file.stream.store)
     except RegistryError as error:
-        raise StoreRefusedError(f"{file.path.name}: stream.store: {error}") from None
+        raise StoreError(f"{file.path.name}: stream.store: {error}", "unknown_driver") from None
     if file.stream.pan_private and not driver.erases_slots:
-        raise StoreRefusedError(
+        raise StoreError(
             f"{file.path.name}: stream.store must erase destroyed keys where pan_private = true, got a store that "
-            "retains them: leave store out"
+            "retains them: leave store out",
+            "retains_keys",
         )
     return driver
 

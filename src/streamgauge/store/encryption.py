@@ -70,7 +70,14 @@ PartKeys = Mapping[str, bytes]
 
 
 class DecryptionError(Exception):
-    """A ciphertext that was not sealed under this key for this purpose."""
+    """A ciphertext that was not sealed under this key for this purpose.
+
+    With code `other_key` it is a complete slot that was written under another curator's key.
+    """
+
+    def __init__(self, code: str = "not_sealed") -> None:
+        super().__init__()
+        self.code = code
 
 
 def seal(key: bytes, plain: bytes, *about: str | int) -> bytes:
@@ -132,10 +139,6 @@ SLOT_STRUCT = Struct("<8s16s32s48sQ32s")  # magic, check of the key, salt, wrapp
 SlotContent = tuple[bytes, bytes, bytes, bytes]  # magic, check, salt, wrapped
 
 
-class OtherKeyError(Exception):
-    """A complete slot that was written under another curator's key."""
-
-
 def wrap(secret: bytes, identity: str, generation: int, data_key: bytes) -> bytes:
     """Return a slot: the data key under a key derived from the curator's key and a fresh salt."""
     salt = read_system_key()
@@ -147,7 +150,7 @@ def wrap(secret: bytes, identity: str, generation: int, data_key: bytes) -> byte
 def unwrap(secret: bytes, identity: str, generation: int, slot: SlotContent) -> bytes:
     magic, check, salt, wrapped = slot
     if not hmac.compare_digest(check, _compute_check(secret)):
-        raise OtherKeyError
+        raise DecryptionError("other_key")
     opened = (
         _agree_key(_derive_private_key(secret), salt, salt)
         if magic == SEALED_MAGIC

@@ -34,95 +34,75 @@ EXTERNAL_CAUSES = {  # causes outside of the file; all others are damage
 
 
 class StoreError(Exception):
-    """A problem with the store, its key or its rollback guard that a curator must solve."""
+    """A problem with the store, its key or its rollback guard that a curator must solve.
+
+    `code` names the problem.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class StoreNotFoundError(StoreError):
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"folder must hold a store, got none in {folder}: run the pipeline once")
-
-
-class DamagedStoreError(StoreError):
-    """The stored rows are not those that were committed."""
-
-    def __init__(self, folder: Path | str, found: str) -> None:
-        super().__init__(
-            f"store must be as it was committed, got {found} in {folder}: restore a backup; without one the "
-            "budget spent so far is lost, and must be counted against the same people by hand"
-        )
-
-
-class StoreVersionError(StoreError):
-    """The store has the format of another version."""
-
-    def __init__(self, folder: Path, version: int, known: int) -> None:
-        super().__init__(
-            f"store must be of format {known}, got format {version} in {folder}: "
-            "install the version of streamgauge that wrote it"
-        )
+        super().__init__(f"folder must hold a store, got none in {folder}: run the pipeline once", "not_found")
 
 
 class StoreUnwritableError(StoreError):
     """The disk is full, read-only or failing. What was committed is safe."""
 
-    def __init__(self, path: Path | str, why: str) -> None:
-        super().__init__(
-            f"store must be readable and writable, got {why} at {path}: mend that, then run again; "
-            "nothing committed was lost"
-        )
-
-
-class AlreadyReleasedError(StoreError):
-    """A second value for a tick. Nothing was changed."""
-
-    def __init__(self, release: str, tick: int) -> None:
-        self.release, self.tick = release, tick
-        super().__init__(f"tick must be released once, got tick {tick} of {release} again")
-
-
-class WriterReplacedError(StoreError):
-    """Another writer committed since this one opened the store. Nothing of the last commit was written."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(f"store must have one writer, got a commit of another in {address}: stop one, then run again")
+    def __init__(self, message: str, code: str = "unwritable") -> None:
+        super().__init__(message, code)
 
 
 class AlreadyRunningError(StoreError):
     def __init__(self, folder: Path, pid: int | None) -> None:
         self.pid = pid
         who = "another process" if pid is None else f"process {pid}"
-        super().__init__(f"folder must be used by one run at a time, got {folder}, which {who} is using")
+        super().__init__(
+            f"folder must be used by one run at a time, got {folder}, which {who} is using", "already_running"
+        )
 
 
 class KeyRefusedError(StoreError):
-    """A key that cannot be read, or whose file others can read."""
+    """A key that cannot be read, whose file others can read, or that is not the store's (`wrong_key`)."""
+
+    def __init__(self, message: str, code: str = "key_refused") -> None:
+        super().__init__(message, code)
 
 
-class WrongKeyError(StoreError):
-    """The store is complete, and was written under another key."""
+class RollbackError(StoreError):
+    """A store that may not be the newest copy, so that published ticks would get a second draw of noise.
 
-    def __init__(self, folder: Path | str, source: str) -> None:
-        super().__init__(f"key must be the one that the store in {folder} was written under, got another from {source}")
+    Codes: `rollback` (an older copy), `guard_missing`, `store_replaced`, `concurrent_copy`. For an older copy `tick` is
+    the last published tick, and `store_tick` the last one in the store.
+    """
 
-
-class DamagedGuardError(StoreError):
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"rollback guard must be as it was written, got something else in {path}: check that the store was not "
-            "rolled back, move the file away, and run each pipeline of its key once with --trust-store"
-        )
+    def __init__(self, message: str, code: str, *, tick: int | None = None, store_tick: int | None = None) -> None:
+        super().__init__(message, code)
+        self.tick, self.store_tick = tick, store_tick
 
 
-class GuardUnwritableError(StoreUnwritableError):
-    """The key can be read, and the rollback guard beside it cannot be written."""
+def build_damage_error(folder: Path | str, found: str) -> StoreError:
+    """Return the refusal of stored rows that are not those that were committed."""
+    return StoreError(
+        f"store must be as it was committed, got {found} in {folder}: restore a backup; without one the "
+        "budget spent so far is lost, and must be counted against the same people by hand",
+        "damaged",
+    )
 
-    def __init__(self, path: Path, why: str) -> None:
-        Exception.__init__(
-            self,
-            f"rollback guard must be writable, got {why} at {path}: a run records there how far its "
-            "store is, so that an old copy is detected; make that folder writable, or move the "
-            "key to another, or use env: or command:, whose rollback guard is beside the store",
-        )
+
+def build_repeat_error(release: str, tick: int) -> StoreError:
+    """Return the refusal of a second value for a tick. Nothing was changed."""
+    return StoreError(f"tick must be released once, got tick {tick} of {release} again", "already_released")
+
+
+def build_writer_error(address: str) -> StoreError:
+    """Return the refusal of a commit after that of another writer. Nothing of it was written."""
+    return StoreError(
+        f"store must have one writer, got a commit of another in {address}: stop one, then run again", "writer_replaced"
+    )
 
 
 @contextmanager
@@ -131,7 +111,17 @@ def translate_guard_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise GuardUnwritableError(path, (error.strerror or type(error).__name__).lower()) from None
+        raise build_guard_error(path, describe_os_error(error)) from None
+
+
+def build_guard_error(path: Path, why: str) -> StoreUnwritableError:
+    """Return the error of a readable key whose rollback guard cannot be written."""
+    return StoreUnwritableError(
+        f"rollback guard must be writable, got {why} at {path}: a run records there how far its "
+        "store is, so that an old copy is detected; make that folder writable, or move the "
+        "key to another, or use env: or command:, whose rollback guard is beside the store",
+        "guard_unwritable",
+    )
 
 
 @contextmanager
@@ -142,9 +132,21 @@ def translate_store_errors(path: Path | str) -> Iterator[None]:
     except Error as error:
         raise _translate_error(path, error) from None
     except UnicodeDecodeError:
-        raise DamagedStoreError(path, "a damaged file") from None
+        raise build_damage_error(path, "a damaged file") from None
     except OSError as error:
-        raise StoreUnwritableError(path, (error.strerror or type(error).__name__).lower()) from None
+        raise build_access_error(path, describe_os_error(error)) from None
+
+
+def build_access_error(path: Path | str, why: str) -> StoreUnwritableError:
+    """Return the error of a store that cannot be read or written."""
+    return StoreUnwritableError(
+        f"store must be readable and writable, got {why} at {path}: mend that, then run again; "
+        "nothing committed was lost"
+    )
+
+
+def describe_os_error(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
 
 
 def _translate_error(path: Path | str, error: Error) -> Exception:
@@ -152,5 +154,5 @@ def _translate_error(path: Path | str, error: Error) -> Exception:
     if isinstance(error, ProgrammingError):
         return error
     if code is None or code & 0xFF not in EXTERNAL_CAUSES:
-        return DamagedStoreError(path, "a damaged file")
-    return StoreUnwritableError(path, EXTERNAL_CAUSES[code & 0xFF])
+        return build_damage_error(path, "a damaged file")
+    return build_access_error(path, EXTERNAL_CAUSES[code & 0xFF])

@@ -11,7 +11,6 @@ from streamgauge.memory import wipe
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.store.encryption import (
     DecryptionError,
-    OtherKeyError,
     PartKeys,
     SealingKey,
     pack_keys,
@@ -21,7 +20,7 @@ from streamgauge.store.encryption import (
     unseal,
     unwrap,
 )
-from streamgauge.store.errors import DamagedStoreError, WrongKeyError
+from streamgauge.store.errors import KeyRefusedError, build_damage_error
 from streamgauge.store.hash_chain import Row, genesis, link
 from streamgauge.store.keys import Key
 
@@ -78,15 +77,18 @@ def open_head(backing: StoreBacking, key: Key) -> tuple[Head, dict[str, bytes]]:
     head, folder = Head(*backing.head()), backing.address
     slot = parse_slot(backing.find_slot(head.generation), head.generation)
     if slot is None:
-        raise DamagedStoreError(folder, "a database and keys of different moments")
+        raise build_damage_error(folder, "a database and keys of different moments")
     try:
         data_key = unwrap(key.secret, head.identity, head.generation, slot)
         table = unseal(data_key, backing.sealed_keys(), *head.associated_data)
         wipe(data_key)
-    except OtherKeyError:
-        raise WrongKeyError(folder, key.source) from None
-    except DecryptionError:
-        raise DamagedStoreError(folder, "a state that does not belong to this history") from None
+    except DecryptionError as error:
+        if error.code == "other_key":
+            raise KeyRefusedError(
+                f"key must be the one that the store in {folder} was written under, got another from {key.source}",
+                "wrong_key",
+            ) from None
+        raise build_damage_error(folder, "a state that does not belong to this history") from None
     keys = unpack_keys(table)
     wipe(table)
     return head, keys

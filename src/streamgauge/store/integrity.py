@@ -11,7 +11,7 @@ from itertools import groupby
 
 from streamgauge.interfaces import MAX_ENTRY, ReleaseRow, StoreReading
 from streamgauge.store.encryption import DecryptionError, PartKeys, unseal_part
-from streamgauge.store.errors import DamagedStoreError
+from streamgauge.store.errors import build_damage_error
 from streamgauge.store.hash_chain import genesis, link
 
 CHECK_ROWS = 64  # payloads in memory at a time
@@ -35,9 +35,9 @@ def check_history(backing: StoreReading) -> None:
                 next_ledger = next(ledger, None)
             last = (number, tick, link(last[2], tick, rows, texts))
         if (number, tick, chain) != last:
-            raise DamagedStoreError(backing.address, f"another history at entry {number}")
+            raise build_damage_error(backing.address, f"another history at entry {number}")
     if last != (head.number, head.tick, head.chain) or next_released or next_ledger:
-        raise DamagedStoreError(backing.address, "a history with another end")
+        raise build_damage_error(backing.address, "a history with another end")
 
 
 def read_rows(
@@ -56,8 +56,8 @@ def decrypt_parts(backing: StoreReading, identity: str, keys: PartKeys) -> Itera
         try:
             plain = unseal_part(keys[name], identity, name, generation, sealed)
         except (KeyError, DecryptionError):
-            raise DamagedStoreError(backing.address, "a part of the state that was not committed") from None
+            raise build_damage_error(backing.address, "a part of the state that was not committed") from None
         left.remove(name)
         yield name, plain
     if left:
-        raise DamagedStoreError(backing.address, "a state with parts missing")
+        raise build_damage_error(backing.address, "a state with parts missing")

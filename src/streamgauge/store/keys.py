@@ -23,12 +23,12 @@ from pathlib import Path
 
 from streamgauge.config.paths import resolve_path
 from streamgauge.config.settings import PipelineFile
-from streamgauge.files import create_file, make_private_folder, sync_path
+from streamgauge.files import SYSTEM, FileSystem, create_file, make_private_folder
 from streamgauge.memory import wipe
 from streamgauge.noise.entropy import KEY_BYTES, read_system_key
 from streamgauge.store.drivers import has_store
 from streamgauge.store.encryption import SealingKey, wrap
-from streamgauge.store.errors import KeyRefusedError
+from streamgauge.store.errors import KeyRefusedError, describe_os_error
 
 KEY_PATTERN = re.compile(rb"\s*([0-9a-fA-F]{%d})\s*" % (2 * KEY_BYTES))
 MAX_KEY_FILE_BYTES = 4096  # of a key file
@@ -112,19 +112,19 @@ def load_key(text: str, base: Path) -> Key:
     return source(rest.strip(), base)
 
 
-def create_key(path: Path) -> Key:
+def create_key(path: Path, system: FileSystem = SYSTEM) -> Key:
     """Create a key in a new file."""
     secret = read_system_key()
     try:
         if not path.parent.exists():
             make_private_folder(path.parent)
-        create_file(path, secret.hex().encode() + b"\n")
-        sync_path(path.parent)
+        create_file(path, secret.hex().encode() + b"\n", system)
+        system.sync_path(path.parent)
     except FileExistsError:
         raise KeyRefusedError(f"key file must be a new one, got {redact_key(path)}, which exists") from None
     except OSError as error:
         raise KeyRefusedError(
-            f"key file must be writable, got {redact_key(path)}: {_describe_os_error(error)}"
+            f"key file must be writable, got {redact_key(path)}: {describe_os_error(error)}"
         ) from None
     return Key(f"file:{path}", secret, path)
 
@@ -154,7 +154,7 @@ def _load_from_file(text: str, base: Path) -> Key:
             digits = _read_unbuffered(file)
     except OSError as error:
         raise KeyRefusedError(
-            f"key file must be readable, got {redact_key(path)}: {_describe_os_error(error)}; "
+            f"key file must be readable, got {redact_key(path)}: {describe_os_error(error)}; "
             "streamgauge key create makes one"
         ) from None
     if mode & 0o077:
@@ -196,7 +196,7 @@ def _run_key_command(words: list[str], base: Path) -> bytes:
     try:
         child = subprocess.Popen(words, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, cwd=base)
     except OSError as error:
-        raise KeyRefusedError(f"key command must be a program, got {program}: {_describe_os_error(error)}") from None
+        raise KeyRefusedError(f"key command must be a program, got {program}: {describe_os_error(error)}") from None
     with child:
         try:
             printed, _ = child.communicate(timeout=COMMAND_TIMEOUT_SECONDS)
@@ -223,10 +223,6 @@ def _decode_key(text: bytes, whence: str) -> bytes:
     if found is None:
         raise KeyRefusedError(f"key must be {2 * KEY_BYTES} hexadecimal digits, got something else from {whence}")
     return binascii.unhexlify(memoryview(text)[slice(*found.span(1))])
-
-
-def _describe_os_error(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
 
 
 KEY_LOADERS: dict[str, Callable[[str, Path], Key]] = {

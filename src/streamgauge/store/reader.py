@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from streamgauge.interfaces import MAX_ENTRY, StoreDriver, StoreReading
 from streamgauge.releases.release import CHAIN_DIGITS
-from streamgauge.store.errors import DamagedStoreError
+from streamgauge.store.errors import build_damage_error
 from streamgauge.store.sqlite import SqliteDriver
 
 SQLITE: StoreDriver = SqliteDriver()
@@ -155,7 +155,7 @@ class StoreReader:
     def marks(self) -> dict[str, bytes]:
         rows = self._rows.marks()
         if any(row.checksum != mark_checksum(row.name, row.value) for row in rows):
-            raise DamagedStoreError(self._rows.address, "a mark that was changed")
+            raise build_damage_error(self._rows.address, "a mark that was changed")
         return {row.name: row.value for row in rows}
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ that were published. Sinks carry the same trace. The guard of a rotated key poin
 
 **Promise.** If any recorded trace is of a history that the store does not have, `find_unknown_traces` returns it.
 Proof: chains of different histories differ, and every chain that a store ever had is in its history. Of two copies
-that run at once one publishes nothing: a trace is replaced only by a writer that knows it (`ConcurrentCopyError`).
+that run at once one publishes nothing: a trace is replaced only by a writer that knows it (`concurrent_copy`).
 
 **Promise.** Every charge under which anything was ever published is in the guard, whichever copies were restored, as
 long as each of them was paid for. Proof: the guard is written before publication, with all charges of that history.
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from streamgauge import files as durable
-from streamgauge.store.errors import DamagedGuardError, GuardUnwritableError, StoreError, translate_guard_errors
+from streamgauge.store.errors import RollbackError, StoreError, build_guard_error, translate_guard_errors
 from streamgauge.store.keys import Key
 from streamgauge.store.reader import LedgerEntry, StoreReader, Trace
 
@@ -109,54 +109,45 @@ MAX_HOPS = 16
 MAX_TICK = 2**62
 
 
-class RollbackError(StoreError):
-    """Traces of ticks that the store does not know: they were published from another draw of noise.
-
-    `tick` is the last tick of the traces, `store_tick` the last one in the store.
-    """
-
-    def __init__(self, store: StoreReader, traces: Iterable[Trace]) -> None:
-        self.traces = tuple(traces)
-        self.tick = max(trace.tick for trace in self.traces)
-        self.store_tick = store.tick
-        super().__init__(
-            f"store must know all that was published, got {self.store_tick} as the last tick in {store.folder} "
-            f"and a trace of another tick {self.tick}: bring the newest store back, or run with "
-            "--accept-rollback, which charges the overlapping ticks again"
-        )
+def build_rollback_error(store: StoreReader, traces: Iterable[Trace]) -> RollbackError:
+    """Return the refusal of a store that does not know some traces: they are of another draw of noise."""
+    tick = max(trace.tick for trace in traces)
+    return RollbackError(
+        f"store must know all that was published, got {store.tick} as the last tick in {store.folder} "
+        f"and a trace of another tick {tick}: bring the newest store back, or run with "
+        "--accept-rollback, which charges the overlapping ticks again",
+        "rollback",
+        tick=tick,
+        store_tick=store.tick,
+    )
 
 
-class GuardMissingError(StoreError):
-    """A store without the guard that it had: nothing shows whether it is the newest copy."""
-
-    def __init__(self, store: StoreReader, path: Path) -> None:
-        super().__init__(
-            f"store must have its rollback guard, got none of {store.folder} at {path}: bring it from where it was; "
-            "or, if no newer copy of the store was ever run, say so with run --trust-store; or run --accept-rollback, "
-            "which charges all ticks up to now again"
-        )
-
-
-class StoreReplacedError(StoreError):
-    """A new store in the folder of another one, whose published ticks it would draw again."""
-
-    def __init__(self, store: StoreReader, traces: Iterable[Trace]) -> None:
-        self.traces = tuple(traces)
-        tick = max(trace.tick for trace in self.traces)
-        super().__init__(
-            f"store must be the one that {store.folder} had, got another than the one that published up to "
-            f"tick {tick}: bring it back, or run with --accept-rollback, which enters what it charged"
-        )
+def build_missing_guard_error(store: StoreReader, path: Path) -> RollbackError:
+    """Return the refusal of a store without the guard that it had: it may not be the newest copy."""
+    return RollbackError(
+        f"store must have its rollback guard, got none of {store.folder} at {path}: bring it from where it was; "
+        "or, if no newer copy of the store was ever run, say so with run --trust-store; or run --accept-rollback, "
+        "which charges all ticks up to now again",
+        "guard_missing",
+    )
 
 
-class ConcurrentCopyError(StoreError):
-    """Another copy of the store ran meanwhile. Nothing of the last commit was published."""
+def build_replaced_error(store: StoreReader, traces: Iterable[Trace]) -> RollbackError:
+    """Return the refusal of a new store in the folder of another, whose published ticks it would draw again."""
+    tick = max(trace.tick for trace in traces)
+    return RollbackError(
+        f"store must be the one that {store.folder} had, got another than the one that published up to "
+        f"tick {tick}: bring it back, or run with --accept-rollback, which enters what it charged",
+        "store_replaced",
+    )
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"store must be run from one copy at a time, got another that went on, by {path}: stop that one, "
-            "then run again"
-        )
+
+def build_damaged_guard_error(path: Path) -> StoreError:
+    return StoreError(
+        f"rollback guard must be as it was written, got something else in {path}: check that the store was not "
+        "rolled back, move the file away, and run each pipeline of its key once with --trust-store",
+        "guard_damaged",
+    )
 
 
 class RollbackGuard:
@@ -178,7 +169,7 @@ class RollbackGuard:
             if moved is None:
                 return cls(path, store)
             path = Path(str(moved))
-        raise DamagedGuardError(path)
+        raise build_damaged_guard_error(path)
 
     def is_missing(self, store: StoreReader) -> bool:
         """Return whether a store that had a guard has none."""
@@ -210,7 +201,7 @@ class RollbackGuard:
     def check_writable(self) -> None:
         """Reject a folder that cannot be written, before there is anything to write."""
         if not os.access(self.path.parent, os.W_OK):
-            raise GuardUnwritableError(self.path, "a folder that is read-only")
+            raise build_guard_error(self.path, "a folder that is read-only")
 
     def write(self, trace: Trace, spent: Sequence[RecordedCharge] | None = None) -> None:
         """Replace the entry of this store, with its charges if they are given.
@@ -222,7 +213,11 @@ class RollbackGuard:
         with translate_guard_errors(self.path), _lock_guard_file(self.path):
             body = _read_entry(self.path, self.identity)
             if body and (body.get("tick"), body.get("chain")) != self._last_trace:
-                raise ConcurrentCopyError(self.path)
+                raise RollbackError(
+                    f"store must be run from one copy at a time, got another that went on, by {self.path}: stop that "
+                    "one, then run again",
+                    "concurrent_copy",
+                )
             body |= {**trace._asdict(), "folder": self.folder}
             if spent is not None:
                 body["spent"] = [each.as_json() for each in spent]
@@ -248,7 +243,7 @@ class RollbackGuard:
         try:
             return GuardEntry.from_json(body)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise DamagedGuardError(self.path) from None
+            raise build_damaged_guard_error(self.path) from None
 
 
 @dataclass(frozen=True)
@@ -281,7 +276,7 @@ def refuse_rollback(store: StoreReader, traces: Iterable[Trace]) -> None:
     """Raise RollbackError if any trace is unknown to the store."""
     unknown = find_unknown_traces(store, traces)
     if unknown:
-        raise RollbackError(store, unknown)
+        raise build_rollback_error(store, unknown)
 
 
 def _read_guard_file(path: Path) -> dict[str, Any]:
@@ -290,9 +285,9 @@ def _read_guard_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError):
-        raise DamagedGuardError(path) from None
+        raise build_damaged_guard_error(path) from None
     if not isinstance(body, dict):
-        raise DamagedGuardError(path)
+        raise build_damaged_guard_error(path)
     return body
 
 
@@ -301,7 +296,7 @@ def _read_entry(path: Path, identity: str) -> dict[str, Any]:
     with translate_guard_errors(path):
         body = _read_guard_file(path).get(identity, {})
     if not isinstance(body, dict):
-        raise DamagedGuardError(path)
+        raise build_damaged_guard_error(path)
     return body
 
 

@@ -21,7 +21,7 @@ from sqlite3 import Connection, OperationalError, connect
 from urllib.parse import quote
 
 from streamgauge.files import create_file
-from streamgauge.store.errors import DamagedStoreError, StoreVersionError
+from streamgauge.store.errors import StoreError, build_damage_error
 
 VERSION = 1
 APPLICATION_ID = 0x53474753  # "SGGS"
@@ -64,15 +64,19 @@ def check_version(sql: Connection, folder: Path) -> None:
     (application,) = sql.execute("PRAGMA application_id").fetchone()
     (version,) = sql.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID or version < 1:
-        raise DamagedStoreError(folder, "a file that is not a store")
+        raise build_damage_error(folder, "a file that is not a store")
     if version != VERSION:
-        raise StoreVersionError(folder, version, VERSION)
+        raise StoreError(
+            f"store must be of format {VERSION}, got format {version} in {folder}: "
+            "install the version of streamgauge that wrote it",
+            "version",
+        )
 
 
 def check_pages(sql: Connection, folder: Path) -> None:
     """Reject a database with damaged pages or indexes."""
     if sql.execute("PRAGMA integrity_check(1)").fetchall() != [("ok",)]:
-        raise DamagedStoreError(folder, "damaged pages")
+        raise build_damage_error(folder, "damaged pages")
 
 
 STORE_FILE = "store.db"

@@ -31,11 +31,11 @@ from streamgauge.interfaces import (
 from streamgauge.store import schema
 from streamgauge.store.encryption import KeySlots, find_slot, select_slot
 from streamgauge.store.errors import (
-    AlreadyReleasedError,
     AlreadyRunningError,
-    DamagedStoreError,
     StoreNotFoundError,
-    WriterReplacedError,
+    build_damage_error,
+    build_repeat_error,
+    build_writer_error,
     translate_store_errors,
 )
 from streamgauge.store.integrity import check_history
@@ -58,7 +58,7 @@ class SqliteReading:
     def head(self) -> HeadRow:
         rows = self._rows("SELECT identity, generation, number, tick, chain FROM head")
         if not rows:
-            raise DamagedStoreError(self.address, "a store without its head")
+            raise build_damage_error(self.address, "a store without its head")
         return HeadRow(*rows[0])
 
     def sealed_keys(self) -> bytes:
@@ -219,7 +219,7 @@ class SqliteBacking(SqliteReading):
             (*head[1:], sealed_keys, head.generation - 1),
         )
         if written.rowcount != 1:
-            raise WriterReplacedError(self.address)
+            raise build_writer_error(self.address)
 
     def touch_head(self) -> None:
         self.sql.execute("UPDATE head SET openings = openings + 1")
@@ -230,7 +230,7 @@ class SqliteBacking(SqliteReading):
             try:
                 self.sql.execute("INSERT INTO releases VALUES (NULL, ?, ?, ?, ?)", (entry.number, *row))
             except IntegrityError:
-                raise AlreadyReleasedError(*row[:2]) from None
+                raise build_repeat_error(*row[:2]) from None
         self.sql.executemany("INSERT INTO acts VALUES (NULL, ?, ?)", ((entry.number, text) for text in ledger))
 
     def write_part(self, part: PartRow) -> None:
@@ -324,7 +324,7 @@ def _begin_snapshot(source: Connection, folder: Path) -> bytes:
         if find_slot(slots, generation) is not None:
             return select_slot(slots, generation)
         source.execute("ROLLBACK")
-    raise DamagedStoreError(folder, "a database and keys of different moments")
+    raise build_damage_error(folder, "a database and keys of different moments")
 
 
 def _verify(folder: Path) -> None:
@@ -335,6 +335,6 @@ def _verify(folder: Path) -> None:
         copy = SqliteReading(folder, sql)
         check_history(copy)
         if find_slot((folder / schema.SLOTS_FILE).read_bytes(), copy.head().generation) is None:
-            raise DamagedStoreError(folder, "a copy without its key")
+            raise build_damage_error(folder, "a copy without its key")
     finally:
         sql.close()

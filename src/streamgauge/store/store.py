@@ -32,7 +32,7 @@ from streamgauge.interfaces import (
 )
 from streamgauge.memory import wipe
 from streamgauge.store.encryption import SealingKey, overwrite_keys, seal_part
-from streamgauge.store.errors import StoreUnwritableError
+from streamgauge.store.errors import build_access_error
 from streamgauge.store.hash_chain import Row
 from streamgauge.store.head import Head, open_head, seal_head
 from streamgauge.store.integrity import check_history, decrypt_parts
@@ -229,7 +229,7 @@ class Store(StoreReader):
 
     def _refuse_uncertain(self) -> None:
         if self._uncertain:
-            raise StoreUnwritableError(self._backing.address, "a commit that may or may not have failed")
+            raise build_access_error(self._backing.address, "a commit that may or may not have failed")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -14,19 +14,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from streamgauge.interfaces import MAX_ENTRY, EntryRow, MarkRow, StepHook, StoreBacking, StoreDriver, ignore_step
+from streamgauge.interfaces import (
+    MAX_ENTRY,
+    EntryRow,
+    MarkRow,
+    StepHook,
+    StopRequestedError,
+    StoreBacking,
+    StoreDriver,
+    ignore_step,
+)
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.store.encryption import parse_slot
-from streamgauge.store.errors import (
-    AlreadyReleasedError,
-    AlreadyRunningError,
-    StoreError,
-    StoreNotFoundError,
-    WriterReplacedError,
-)
+from streamgauge.store.errors import AlreadyRunningError, RollbackError, StoreError, StoreNotFoundError
 from streamgauge.store.keys import Key, create_key
 from streamgauge.store.reader import LedgerEntry, StoreReader
-from streamgauge.store.rollback_guard import RollbackError, RollbackGuard, refuse_rollback
+from streamgauge.store.rollback_guard import RollbackGuard, refuse_rollback
 from streamgauge.store.store import COMMIT_STEPS, CREATE_STEPS, Store
 
 OPEN_STEPS = ("store_settled",)
@@ -102,7 +105,7 @@ def check_one_draw(tested: StoreUnderTest) -> None:
         _commit_tick(store, 1)
         for released in ([("a", 1, b"another draw")], [("c", 2, b"new"), ("a", 1, b"another draw")]):
             before = store.trace, dict(store.marks()), store.state()
-            with _expect(AlreadyReleasedError, "a second value for a release and tick"):
+            with _expect(StoreError, "a second value for a release and tick", "already_released"):
                 store.commit(tick=2, released=released, state={"small": b"2"}, marks={"at": b"2"})
             found = store.trace, dict(store.marks()), store.state()
             _require(found == before, "a refused commit must leave nothing")
@@ -124,10 +127,10 @@ def check_torn_transactions(tested: StoreUnderTest) -> None:
                 ) -> None:
                     if name == step:
                         _require(_read_public(reader) == before, "a reader must not see an open transaction")
-                        raise InterruptedCommitError
+                        raise StopRequestedError
 
                 store._steps = interrupt
-                with suppress(InterruptedCommitError):
+                with suppress(StopRequestedError):
                     _commit_tick(store, 2)
                 store._steps = ignore_step
                 _require(_read_public(reader) == before, f"a commit that raised at {step} must leave nothing")
@@ -136,10 +139,6 @@ def check_torn_transactions(tested: StoreUnderTest) -> None:
         _check_consistent(store)
     with tested.open() as store:
         _check_consistent(store)
-
-
-class InterruptedCommitError(Exception):
-    """Raised by a check in the middle of a commit."""
 
 
 def check_two_writers(tested: StoreUnderTest) -> None:
@@ -169,7 +168,7 @@ def check_two_writers(tested: StoreUnderTest) -> None:
 
 def _check_stale_head(backing: StoreBacking) -> None:
     head = backing.head()
-    with _expect(WriterReplacedError, "a head that another writer has replaced"), backing.transaction():
+    with _expect(StoreError, "a head that another writer has replaced", "writer_replaced"), backing.transaction():
         backing.write_head(head, b"stale")
     _require(backing.head() == head, "a refused head must not be written")
 
@@ -282,11 +281,13 @@ def _require(holds: bool, promise: str) -> None:
 
 
 @contextmanager
-def _expect(error: type[Exception], what: str) -> Iterator[None]:
+def _expect(error: type[StoreError], what: str, code: str | None = None) -> Iterator[None]:
     try:
         yield
-    except error:
-        return
+    except error as found:
+        if code in {None, found.code}:
+            return
+        raise
     raise ContractError(f"{what} must be refused with {error.__name__}, got no error")
 
 

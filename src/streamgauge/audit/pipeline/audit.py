@@ -52,6 +52,7 @@ from streamgauge.audit.report import split_confidence
 from streamgauge.audit.subject import Subject
 from streamgauge.audit.subjects.local import LocalSubject
 from streamgauge.audit.verdict import Measurement, Verdict
+from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, UnaryEncoding
 from streamgauge.noise import Noise
@@ -61,10 +62,6 @@ from streamgauge.privacy import Approx, Loss
 from streamgauge.runtime.plan.plan import plan_pipeline
 
 MAX_HORIZON_TICKS = 1024  # ticks over which a loss is computed at most
-
-
-class AuditNotPossibleError(ValueError):
-    """A pipeline file that would not run: why."""
 
 
 def build_claim(plan: ReleasePlan) -> Loss:
@@ -79,7 +76,7 @@ def compute_charge(file: PipelineFile, empty_folder: Path) -> Loss:
     """Return the loss that the ledger charges a file that never ran. `empty_folder` has no store."""
     plan = plan_pipeline(replace(file, path=empty_folder / file.path.name))
     if plan.refusals or plan.spent[1] is None:
-        raise AuditNotPossibleError("; ".join(plan.refusals) or f"{file.path.name}: nothing is charged")
+        raise PipelineFileError("; ".join(plan.refusals) or f"{file.path.name}: nothing is charged")
     return plan.spent[1]
 
 

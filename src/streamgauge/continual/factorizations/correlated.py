@@ -40,7 +40,7 @@ from streamgauge.continual.factorizations.encoder import (
 )
 from streamgauge.continual.factorizations.toeplitz import lower_triangle
 from streamgauge.continual.mechanism import LinearMechanism
-from streamgauge.continual.run import HorizonExceededError
+from streamgauge.continual.run import LimitExceededError
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.validation import check_settings
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
@@ -182,7 +182,7 @@ class CorrelatedMechanism(LinearMechanism[S], Generic[S]):
     def feed(self, state: S, block: Ints, noise: Noise) -> Floats:
         if state.tick + len(block) > self.last_tick:
             last = state.tick + len(block)
-            raise HorizonExceededError(f"tick must be at most the last tick {self.last_tick}, got {last}")
+            raise LimitExceededError(f"tick must be at most the last tick {self.last_tick}, got {last}")
         draws = self.distribution.draw(noise, block.size).reshape(block.shape)
         releases = np.empty(block.shape)
 

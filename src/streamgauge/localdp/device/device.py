@@ -6,7 +6,7 @@
     device.report(item)                      one report more, in any case
 
 Every report is counted, a repeated one too: `max_reports` in all, `interval_seconds` apart, from the moment `start`
-on (see `policy.Pace`; ReportLimitError, ReportTooSoonError). Each has a key of 128 random bits, which are stored with
+on (see `policy.Pace`; ReportPaceError). Each has a key of 128 random bits, which are stored with
 it.
 
 The last report is sent again while no server has accepted it and a copy would not count twice. An attempt is *open*
@@ -28,7 +28,7 @@ set back by less is believed.
 
 `on_repeat`, `reports_per_user`, the tick and the start become the device's policy and its pace. The collector is not
 trusted, and might request more every day. `max_loss` is the most that all reports of the device may cost, by the
-decision of its owner, and a collection that requests more is rejected (LossNotAgreedError).
+decision of its owner, and a collection that requests more is rejected (`loss_not_agreed`).
 
 Privacy
     Local: all reports that a device ever makes lose `loss` together, for any two histories of items (see
@@ -38,14 +38,14 @@ Privacy
     would hand out a report that is not safe yet. Without `persist` a device is remembered as long as its process
     lives, and until `save` is stored somewhere: a device that is made again draws, and loses, again.
     A memory may be loaded under another claim or policy. Earlier spending counts, by an exact sum. A last report
-    of another collection is neither returned nor repeated (CollectionMismatchError).
+    of another collection is neither returned nor repeated (`mismatch`).
     Sending a report again costs nothing. The decision depends on the clock and on answers, never on an item.
     The memory has no item, but the last report, its key and the number of reports: it links the device to its
     reports, and belongs on the device alone.
     Of `build_device`: all reports lose `max_loss` together at most, for any later collection and any number of
     loads from the newest memory. A policy that charges draws up to the current request, earlier reports
     included. One that repeats draws if nothing was spent, and sends the last report to the same settings again,
-    or nothing (CollectionMismatchError).
+    or nothing (`mismatch`).
 
     Not promised: an old copy of the memory has the budget that it had. A device cannot detect that it was set
     back (nor that its clock was set forward, which brings the next day's budget). Load the newest copy only,
@@ -62,7 +62,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamgauge.continual.run import ExclusiveState
+from streamgauge.continual.run import ExclusiveState, RunFailedError
 from streamgauge.localdp.device.memory import KEY_BYTES, DeviceMemory, MemoryFile, pack_memory, unpack_memory
 from streamgauge.localdp.device.policy import (
     BudgetExhaustedError,
@@ -70,8 +70,7 @@ from streamgauge.localdp.device.policy import (
     Pace,
     Repeat,
     RepeatPolicy,
-    ReportLimitError,
-    ReportTooSoonError,
+    ReportPaceError,
     check_policy,
     parse_day,
     parse_seconds,
@@ -79,12 +78,7 @@ from streamgauge.localdp.device.policy import (
 )
 from streamgauge.localdp.mechanism import LocalMechanism
 from streamgauge.localdp.oracle import Item
-from streamgauge.localdp.wire import (
-    CollectionMismatchError,
-    ProtocolSettingsError,
-    compute_fingerprint,
-    parse_mechanism,
-)
+from streamgauge.localdp.wire import CollectionError, compute_fingerprint, parse_mechanism
 from streamgauge.noise import RandomSource
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.privacy import Pure
@@ -142,10 +136,6 @@ def record_answer(memory: DeviceMemory, accepted: bool) -> None:
         memory.is_accepted = True
     else:
         memory.open_attempts = max(0, memory.open_attempts - 1)
-
-
-class DeviceMovedError(RuntimeError):
-    """The device was saved, and continues elsewhere."""
 
 
 class Device(ExclusiveState[DeviceMemory]):
@@ -254,9 +244,9 @@ class Device(ExclusiveState[DeviceMemory]):
         """Return one more report.
 
         Raises:
-            ReportLimitError, ReportTooSoonError: the pace allows none.
+            ReportPaceError: the pace allows none.
             BudgetExhaustedError: the budget does not cover it.
-            CollectionMismatchError: it would repeat a report that was made for another collection.
+            CollectionError: it would repeat a report that was made for another collection.
         """
         return self._issue_report(item, lambda memory, now: False).report
 
@@ -267,7 +257,7 @@ class Device(ExclusiveState[DeviceMemory]):
         """
         try:
             return self._issue_report(item, self._can_resend)
-        except (ReportLimitError, ReportTooSoonError, BudgetExhaustedError):
+        except (ReportPaceError, BudgetExhaustedError):
             return None
 
     def acknowledge(self, key: str, accepted: bool | None = True) -> None:
@@ -318,7 +308,7 @@ class Device(ExclusiveState[DeviceMemory]):
         self._check_owned()
         if self.policy.is_memoized and self._is_foreign(memory):
             rule = f"collection must be the one that was reported to, {memory.collection}"
-            raise CollectionMismatchError(f"{rule}, got {self._collection}")
+            raise CollectionError(f"{rule}, got {self._collection}", "mismatch")
         if not lasts(memory, now):
             self.pace.check(memory, now)
             self.policy.check(memory, self.mechanism.loss, day)
@@ -339,7 +329,7 @@ class Device(ExclusiveState[DeviceMemory]):
 
     def _check_owned(self) -> None:
         if self._is_moved:
-            raise DeviceMovedError("device must be gone on with where it was loaded, got the one that was saved")
+            raise RunFailedError("device must be gone on with where it was loaded, got the one that was saved", "moved")
 
     def _persist_memory(self, memory: DeviceMemory) -> None:
         if self._persist is not None:
@@ -347,10 +337,6 @@ class Device(ExclusiveState[DeviceMemory]):
 
     def __repr__(self) -> str:
         return f"<device of {self.mechanism!r}, {self.policy!r}>"
-
-
-class LossNotAgreedError(ValueError):
-    """A collection requests more than the owner of the device has agreed to."""
 
 
 def build_device(
@@ -363,15 +349,15 @@ def build_device(
     terms = _find_column(collection, column)
     claim, most, repeat = parse_mechanism(terms.get("settings")), terms.get("reports_per_user"), terms.get("on_repeat")
     if not (type(most) is int and most >= 1):
-        raise ProtocolSettingsError(f"reports_per_user must be a whole number from 1 on, got {most!r}")
+        raise CollectionError(f"reports_per_user must be a whole number from 1 on, got {most!r}", "settings")
     requested = claim.loss.group(most if repeat == "charge" else 1)
     if not isinstance(max_loss, Pure):
         raise ValueError(f"max_loss must be Pure, got {max_loss!r}")
     if requested > max_loss:
         rule = f"at least {requested}, which the collection asks for"
-        raise LossNotAgreedError(f"max_loss must be {rule}, got {max_loss}")
+        raise CollectionError(f"max_loss must be {rule}, got {max_loss}", "loss_not_agreed")
     if repeat not in ("repeat", "charge"):
-        raise ProtocolSettingsError(f"on_repeat must be repeat or charge, got {repeat!r}")
+        raise CollectionError(f"on_repeat must be repeat or charge, got {repeat!r}", "settings")
     policy = Repeat() if repeat == "repeat" else ChargeEachReport(requested)
     pace = {"max_reports": most, "interval_seconds": collection.get("tick"), "start": collection.get("start")}
     if memory is None:
@@ -382,7 +368,7 @@ def build_device(
 def _find_column(collection: Any, column: str) -> dict[str, Any]:
     columns = collection.get("columns") if isinstance(collection, dict) else None
     if not isinstance(columns, dict):
-        raise ProtocolSettingsError("collection must be what /api/collection tells, got another")
+        raise CollectionError("collection must be what /api/collection tells, got another", "settings")
     if not isinstance(columns.get(column), dict):
-        raise ProtocolSettingsError(f"column must be one of {', '.join(map(str, columns))}, got {column!r}")
+        raise CollectionError(f"column must be one of {', '.join(map(str, columns))}, got {column!r}", "settings")
     return dict(columns[column])

@@ -20,7 +20,7 @@ Privacy
     memory or the new one, and the new one if its report was handed out. A file that is empty, torn or foreign
     raises InvalidSaveError, and never makes a new device. All files are their owner's alone (mode 0600).
     From its opening until `close`, or until its process ends, no other process opens it, and one device is made
-    of it: two that had both loaded it would both draw (MemoryInUseError). No process waits for it either: the
+    of it: two that had both loaded it would both draw (`in_use`). No process waits for it either: the
     owner is the same device, which sends due reports, and may have it for as long as its process lives.
 
     Not promised: removing the file, or restoring an old copy, makes another device, which loses again. Removing
@@ -31,7 +31,6 @@ Privacy
 import os
 import re
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
@@ -41,9 +40,11 @@ from typing import Self
 
 import numpy as np
 
+from streamgauge.continual.run import RunFailedError
 from streamgauge.continual.state_io import WRONG_STATE_MESSAGE, InvalidSaveError, pack, unpack
+from streamgauge.files import PRIVATE_FILE_MODE, SYSTEM, FileLock, FileSystem, replace_file
 from streamgauge.localdp.report_bytes import Reports
-from streamgauge.noise.entropy import Bytes, renew_after_fork
+from streamgauge.noise.entropy import Bytes
 from streamgauge.privacy import Pure
 
 STATE_KIND = "Device"
@@ -126,30 +127,26 @@ def _is_sum(text: str) -> bool:
         return False
 
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-PRIVATE_MODE = 0o600
-FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS alone has it
-
-
-class MemoryInUseError(RuntimeError):
-    """A memory that another device has, of this process or of another."""
-
-
 class MemoryFile:
     """A memory under a name, open and locked; see the module's claim."""
 
-    _lock_descriptor: int | None = None
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(os.path.realpath(path))  # the file's own name: it is replaced, and locked, by that
-        self._lock_descriptor = _acquire_lock(self._sibling_path(".lock"), self._path.name)
+    def __init__(self, path: str | os.PathLike[str], system: FileSystem = SYSTEM) -> None:
+        self.path = Path(os.path.realpath(path))  # the file's own name: it is replaced, and locked, by that
+        self.system = system
+        self._lock = self.acquire_lock()
         self._load_guard = Lock()  # acquired by the one device, and never released
         self._write_lock = Lock()  # a memory that is being written is not closed
-        renew_after_fork(self)
+
+    def acquire_lock(self) -> FileLock:
+        """Return the lock of the file; reject one that another device has."""
+        if not self.system.can_lock:
+            instead = "elsewhere give persist= and memory= what one process alone has"
+            raise NotImplementedError(f"memory must be where fcntl locks files ({instead}), got {sys.platform}")
+        try:
+            return FileLock(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)
+        except BlockingIOError:
+            rule = f"memory must be one device's, got {self.path.name}, which another has open"
+            raise RunFailedError(rule, "in_use") from None
 
     def load(self) -> bytes | None:
         """Return the content of the file, or None if there is none yet; only once.
@@ -158,47 +155,26 @@ class MemoryFile:
         """
         self._check_open()
         if not self._load_guard.acquire(blocking=False):
-            raise MemoryInUseError(f"memory must be one device's, got {self._path.name} for a second one")
+            raise RunFailedError(f"memory must be one device's, got {self.path.name} for a second one", "in_use")
         try:
-            file = self._path.open("rb")
+            file = self.path.open("rb")
         except FileNotFoundError:
             return None
         with file:
-            _sync(file.fileno())
-            self._sync_folder()
+            self.system.sync(file.fileno())
+            self.system.sync_path(self.path.parent)
             return file.read()
 
     def store(self, memory: bytes) -> None:
         """Replace the memory; return when it is on disk."""
         with self._write_lock:
             self._check_open()
-            self._store(memory)
-
-    def _store(self, memory: bytes) -> None:
-        fresh = self._sibling_path(".new")
-        with suppress(FileNotFoundError):
-            os.unlink(fresh)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE)
-        try:
-            _write_all(descriptor, memory)
-            _sync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(fresh, self._path)
-        self._sync_folder()
+            replace_file(self.path, memory, self.system)
 
     def close(self) -> None:
         """Unlock the file; its device makes no more reports."""
         with self._write_lock:
-            self._release_lock()
-
-    def _release_lock(self) -> None:
-        descriptor, self._lock_descriptor = self._lock_descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
-    renew = _release_lock  # in the child of a fork: closing a copy leaves the parent's lock alone
-    __del__ = _release_lock
+            self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -207,50 +183,8 @@ class MemoryFile:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<memory in {self._path}>"
-
-    def _sibling_path(self, ending: str) -> Path:
-        return self._path.with_name(self._path.name + ending)
+        return f"<memory in {self.path}>"
 
     def _check_open(self) -> None:
-        if self._lock_descriptor is None:
-            raise ValueError(f"memory must be open, got {self._path.name}, which was closed")
-
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            _sync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _acquire_lock(path: Path, name: str) -> int:
-    if fcntl is None:
-        instead = "elsewhere give persist= and memory= what one process alone has"
-        raise NotImplementedError(f"memory must be where fcntl locks files ({instead}), got {sys.platform}")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise MemoryInUseError(f"memory must be one device's, got {name}, which another has open") from None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all data, in as many calls as the system needs."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync(descriptor: int) -> None:
-    """Return when the data are on disk: on macOS that takes more than fsync."""
-    if FULL_SYNC is not None:
-        with suppress(OSError):  # some file systems know fsync alone
-            fcntl.fcntl(descriptor, FULL_SYNC)
-            return
-    os.fsync(descriptor)
+        if not self._lock.is_open:
+            raise ValueError(f"memory must be open, got {self.path.name}, which was closed")

@@ -201,32 +201,16 @@ def parse_seconds(now: Any) -> float:
     return float(now)
 
 
-class ReportLimitError(RuntimeError):
-    """A report beyond the most of a device.
+class ReportPaceError(RuntimeError):
+    """A report beyond the most of a device (`report_limit`), or too soon (`too_soon`). Nothing was drawn.
 
-    Nothing was drawn, and the last may be sent again.
+    Too soon is a report in the tick of the one before, or before the start: `wait_seconds` is the time to the next.
+    Beyond the limit it is None; the last report may be sent again.
     """
 
-    def __init__(self, max_reports: int) -> None:
-        self.max_reports = max_reports
-        super().__init__(f"reports must be at most {max_reports}, got one more")
-
-    def __reduce__(self) -> tuple[type["ReportLimitError"], tuple[int]]:
-        return type(self), (self.max_reports,)
-
-
-class ReportTooSoonError(RuntimeError):
-    """A report that could be in the tick of the one before, or before the start.
-
-    Nothing was drawn. One is allowed in `wait_seconds` seconds.
-    """
-
-    def __init__(self, wait_seconds: float) -> None:
-        self.wait_seconds = wait_seconds
-        super().__init__(f"report must be {wait_seconds:.6g} seconds later, got one now")
-
-    def __reduce__(self) -> tuple[type["ReportTooSoonError"], tuple[float]]:
-        return type(self), (self.wait_seconds,)
+    def __init__(self, message: str, code: str = "report_limit", wait_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.code, self.wait_seconds = code, wait_seconds
 
 
 @dataclass(frozen=True)
@@ -256,12 +240,13 @@ class Pace:
     def check(self, memory: DeviceMemory, now: float) -> None:
         """Reject a report that is one too many, or too soon."""
         if self.max_reports is not None and self.count_sent(memory) >= self.max_reports:
-            raise ReportLimitError(self.max_reports)
+            raise ReportPaceError(f"reports must be at most {self.max_reports}, got one more")
         earliest = [now] if self.start is None else [now, self.start]
         if self.interval_seconds is not None and memory.reports_sent:
             earliest.append(memory.last_sent_at + self.interval_seconds)
         if max(earliest) > now:
-            raise ReportTooSoonError(max(earliest) - now)
+            wait = max(earliest) - now
+            raise ReportPaceError(f"report must be {wait:.6g} seconds later, got one now", "too_soon", wait)
 
     def record_report(self, memory: DeviceMemory, now: float) -> None:
         memory.reports_sent = self.count_sent(memory) + 1

@@ -55,13 +55,6 @@ from streamgauge.runtime.plan.limits import cpu_ms, memory_bytes, reject_large_p
 from streamgauge.runtime.ticks import closed_tick
 
 
-class AdHocRequestError(ValueError):
-    """A release that cannot be requested or ended.
-
-    The reason follows from declarations and the ledger alone.
-    """
-
-
 @dataclass(frozen=True)
 class AdHocRelease:
     """A release, its analyst, and their share of the budget. None is all of it."""

@@ -27,7 +27,7 @@ from streamgauge.files import PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE, create_fil
 from streamgauge.runtime.part_runs import PartRun
 from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.store import schema as database
-from streamgauge.store.errors import StoreError, StoreUnwritableError
+from streamgauge.store.errors import StoreError, StoreUnwritableError, describe_os_error
 from streamgauge.store.lock import LOCK_FILE as LOCK
 
 Arrays = npt.NDArray[Any]
@@ -35,38 +35,21 @@ PLACEHOLDER_FILE = "space"
 EXPORT_LOST_TEXT = "the intrusion is on record, and the exported state is lost: another attempt is another intrusion"
 
 
-class ExportPathExistsError(StoreError):
-    """An export that would overwrite something."""
-
-    def __init__(self, path: Path) -> None:
-        partial = path.name.endswith(".partial")
-        why = ", which an interrupted export leaves: look at it, then remove it" if partial else ""
-        super().__init__(f"export must go to a new folder, got {path}, which exists{why}")
-
-
-class ExportFailedError(StoreUnwritableError):
-    """The export cannot be written. `done` describes the effects so far."""
-
-    def __init__(self, path: Path, error: OSError, done: str = "nothing was drawn") -> None:
-        why = (error.strerror or type(error).__name__).lower()
-        Exception.__init__(self, f"export must be writable, got {why} at {path}: {done}")
+def build_export_error(path: Path, error: OSError, done: str = "nothing was drawn") -> StoreUnwritableError:
+    """Return the error of an export that cannot be written. `done` describes the effects so far."""
+    return StoreUnwritableError(
+        f"export must be writable, got {describe_os_error(error)} at {path}: {done}", "export_unwritable"
+    )
 
 
 def to_partial_path(to: Path) -> Path:
     return to.with_name(to.name + ".partial")
 
 
-class ExportInsideStoreError(StoreError):
-    """An export into the folder of its own store."""
-
-    def __init__(self, to: Path) -> None:
-        super().__init__(f"export must go to a folder outside of the store's own, got {to}")
-
-
 def check_outside(to: Path, own: Path) -> None:
     """Reject a folder inside the one of the store."""
     if Path(os.path.realpath(to)).is_relative_to(os.path.realpath(own)):
-        raise ExportInsideStoreError(to)
+        raise StoreError(f"export must go to a folder outside of the store's own, got {to}", "export_inside_store")
 
 
 def check_export_path(to: Path) -> None:
@@ -74,7 +57,9 @@ def check_export_path(to: Path) -> None:
     parents = () if to.parent.is_dir() else (to.parent,)
     for path in (*parents, to, to_partial_path(to)):
         if path.exists() or path.is_symlink():
-            raise ExportPathExistsError(path)
+            partial = path.name.endswith(".partial")
+            why = ", which an interrupted export leaves: look at it, then remove it" if partial else ""
+            raise StoreError(f"export must go to a new folder, got {path}, which exists{why}", "export_exists")
 
 
 @contextmanager
@@ -92,7 +77,7 @@ def reserve_export_folder(to: Path, size_bytes: int) -> Iterator[Path]:
             stack.callback(shutil.rmtree, partial, ignore_errors=True)
             allocate_file(partial / PLACEHOLDER_FILE, size_bytes)
         except OSError as error:
-            raise ExportFailedError(to, error) from None
+            raise build_export_error(to, error) from None
         yield partial
 
 
@@ -115,7 +100,7 @@ def write_export(partial: Path, to: Path, arrays: Mapping[str, Arrays], manifest
         sync_path(partial)
         rename(partial, to)
     except OSError as error:
-        raise ExportFailedError(to, error, EXPORT_LOST_TEXT) from None
+        raise build_export_error(to, error, EXPORT_LOST_TEXT) from None
 
 
 def encode_array(array: Arrays) -> bytes:

@@ -9,7 +9,7 @@ Privacy
     unannounced look, before or after, finds no two states that differ by data alone (see `continual.trees.tree`,
     `continual.trees.window_sum` and `panprivate`). A counter survives any number of intrusions. A table of users
     survives as many as its mechanism reserves, whose loss was charged with it. The next one is refused
-    (`IntrusionsExhaustedError`).
+    (`LimitExceededError`).
 
     The copies are in memory only, until three conditions are met: the continuing state and its ledger entry are
     committed, the rollback guard has the commit, and the journal is empty. So a crash can record an intrusion
@@ -32,7 +32,8 @@ from streamgauge.clock import Clock, SystemClock
 from streamgauge.config.settings import PipelineFile, Stream
 from streamgauge.interfaces import StepHook, ignore_step
 from streamgauge.noise import Noise
-from streamgauge.panprivate import IntrusionsExhaustedError
+from streamgauge.panprivate import LimitExceededError
+from streamgauge.panprivate.validation import build_intrusions_error
 from streamgauge.releases.release import format_utc_time
 from streamgauge.runtime.adhoc.releases import add_adhoc_releases, plan_ended_release
 from streamgauge.runtime.edits import find_edits
@@ -74,11 +75,14 @@ NO_ACTIVE_RELEASE_TEXT = "pipeline must have an active release for an intrusion,
 
 
 class IntrusionError(ValueError):
-    """An intrusion that is refused, or that has no state to export. Nothing was drawn."""
+    """An intrusion that is refused, or that has no state to export. Nothing was drawn.
 
+    With code `still_running` a run or a server is using the pipeline.
+    """
 
-class StillRunningError(IntrusionError):
-    """A run or a server is using the pipeline."""
+    def __init__(self, message: str, code: str = "intrusion_refused") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,8 @@ def find_stream_refusal(stream: Stream) -> str | None:
     return f'source must be other than "reports" for an intrusion: {state}{rest}'
 
 
-def build_no_intrusion_error(file: PipelineFile) -> IntrusionsExhaustedError:
-    refusal = IntrusionsExhaustedError(file.stream.reserved_intrusions)
+def build_no_intrusion_error(file: PipelineFile) -> LimitExceededError:
+    refusal = build_intrusions_error(file.stream.reserved_intrusions)
     refusal.add_note(file.path.name)
     return refusal
 
@@ -140,7 +144,7 @@ def intrude(
             publisher = resources.open_publisher(step)
         except AlreadyRunningError as refusal:
             way = "stop that run or server (Ctrl-C), intrude, then start it again"
-            raise StillRunningError(f"{file.path.name}: {refusal}: {way}") from None
+            raise IntrusionError(f"{file.path.name}: {refusal}: {way}", "still_running") from None
         return Intrusion(file, publisher, clock or SystemClock(), noise).export(resources, to, step)
 
 
@@ -220,7 +224,7 @@ class Intrusion:
     def _capture_release(self, run: ReleaseRun) -> ReleaseSnapshot:
         try:
             return ReleaseSnapshot.capture(run)
-        except IntrusionsExhaustedError:
+        except LimitExceededError:
             raise build_no_intrusion_error(self.file) from None
 
     def _commit_intrusion(self) -> LedgerEntry:

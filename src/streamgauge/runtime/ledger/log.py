@@ -21,6 +21,7 @@ from hashlib import sha256
 from typing import Any
 
 from streamgauge.config.columns import ReportColumn
+from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Stream
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.privacy import (
@@ -98,10 +99,6 @@ def find_pinned_unit(acts: Sequence[LedgerEntry]) -> Unit | None:
 
 def hash_block(text: str) -> str:
     return sha256(text.encode()).hexdigest()
-
-
-class LateReleaseError(ValueError):
-    """A release that would begin after the last tick."""
 
 
 @dataclass
@@ -220,7 +217,7 @@ class LedgerLog:
         """Charge a release before any of its noise is drawn. A refusal leaves no trace."""
         loss, last = loss_as_json(plan.release.loss), plan.last_tick(first)
         if last is not None and last < first:
-            raise LateReleaseError(f"release {name} must begin by tick {last}, the last one, got {first}")
+            raise InvalidReleaseError(f"release {name} must begin by tick {last}, the last one, got {first}")
         body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
         body |= {"block": hash_block(plan.block), "layout": plan.layout, "mechanisms": plan.mechanisms}
         release = plan.release

@@ -31,13 +31,6 @@ from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import LedgerLog
 
 
-class ShareExceededError(PrivacyError):
-    """A release that exceeds an analyst's share.
-
-    Its delta, or its part of a budget with a delta, is above the allowed one.
-    """
-
-
 def check_share(ledger_log: LedgerLog, analyst: str, share: Fraction | None) -> None:
     """Reject charges of an analyst above their share. None is the whole budget."""
     if share is not None:
@@ -78,7 +71,7 @@ def build_analyst_ledger(ledger_log: LedgerLog, analyst: str, share: Fraction) -
             delta += entry.delta
     allowed = share * getattr(budget, "delta", Fraction(0))
     if delta > allowed:
-        raise ShareExceededError(f"delta must be at most {float(allowed):.4g} in all, got {float(delta):.4g}")
+        raise PrivacyError(f"delta must be at most {float(allowed):.4g} in all, got {float(delta):.4g}")
     return own
 
 
@@ -95,7 +88,7 @@ def _charge(own: Ledger, charge: Charge, covers: Timeline, budget: Loss) -> None
             raise
         left = _build_remainder(own.remaining_loss(*covers.span).amount, budget)
         requested = loss_text(covers.steps[0].loss)
-        raise ShareExceededError(f"charge must be at most what is left, {loss_text(left)}, got {requested}") from None
+        raise PrivacyError(f"charge must be at most what is left, {loss_text(left)}, got {requested}") from None
 
 
 def _convert_to_budget_rho(loss: Loss, budget: Approx) -> Zcdp:

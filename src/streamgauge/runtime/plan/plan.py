@@ -31,7 +31,7 @@ from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
 from streamgauge.runtime.plan.limits import find_memory_refusal, needed_bytes
 from streamgauge.runtime.published import read_last_released, read_ledger_entries, read_opened_tick, read_tick
 from streamgauge.runtime.publisher import outline_schemas
-from streamgauge.sinks import SinkColumnsError, open_sink
+from streamgauge.sinks import SinkError, open_sink
 from streamgauge.sources import SourceError, open_batch_source, open_streaming_source
 from streamgauge.statistics import Count
 from streamgauge.store.reader import LedgerEntry
@@ -186,7 +186,9 @@ def _check_sinks(file: PipelineFile, acts: Sequence[LedgerEntry]) -> list[str]:
     for sink in (each for each in file.sinks if each.facts.is_path or each.facts.is_console):
         try:
             open_sink(sink, file.path.parent, shapes=outline_schemas(file, acts, sink)).check_columns()
-        except SinkColumnsError as refusal:
+        except SinkError as refusal:
+            if refusal.code != "columns":
+                raise
             refused.append(f"{file.path.name}: {refusal}")
     return refused
 

@@ -43,10 +43,6 @@ class HttpError(Exception):
         return JSONResponse({"error": told}, self.status, headers=self.headers)
 
 
-class BrokenReplyError(Exception):
-    """A failure after the reply has begun: the connection is closed."""
-
-
 def build_retry_error(code: str, message: str, *, status: int = 503, seconds: int = 1) -> HttpError:
     """Return an error after which the client may retry."""
     return HttpError(status, code, message, {"Retry-After": str(seconds)})
@@ -99,7 +95,7 @@ class ErrorMiddleware:
         except Exception as error:
             reply = self._build_reply(error)
             if begun:
-                raise BrokenReplyError from None
+                raise ConnectionAbortedError from None  # closes the connection
             await reply(scope, receive, send)
 
     def _build_reply(self, error: Exception) -> Response:

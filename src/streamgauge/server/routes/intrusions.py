@@ -21,17 +21,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.config.settings import PipelineFile, Stream
-from streamgauge.panprivate import IntrusionsExhaustedError
+from streamgauge.panprivate import LimitExceededError
 from streamgauge.panprivate.intrusion_demo import run_intrusion_demo
 from streamgauge.privacy import XAdjacent
-from streamgauge.runtime.intrusion.export import ExportPathExistsError
 from streamgauge.runtime.intrusion.intrude import IntrusionError, check_intrusion, find_stream_refusal
 from streamgauge.server.http.auth import Role, find_person, require_role
 from streamgauge.server.http.bodies import read_json_object
 from streamgauge.server.http.errors import HttpError, build_retry_error
-from streamgauge.server.intrusion import FOLDER_NAME_PATTERN, IntrusionExportError, build_export_path, to_export_error
+from streamgauge.server.intrusion import FOLDER_NAME_PATTERN, PUBLIC_CODES, build_export_path, to_public_intrusion_error
 from streamgauge.server.routes.adhoc import AdHocRoutes
 from streamgauge.server.runner import Runner
+from streamgauge.store.errors import StoreError
 
 FATAL_CODES = {"export_failed", "intrusion_failed"}  # a retry may be another intrusion, so replies ask for none
 RETRY_CODES = {"no_disk_space", "key_unavailable"}
@@ -55,7 +55,7 @@ class IntrusionRoutes:
         await run_in_threadpool(self._check_export, to)
         try:
             found = await self.adhoc.run_command(find_person(request), self.runner.submit_intrusion, to)
-        except IntrusionExportError as refusal:
+        except IntrusionError as refusal:
             raise build_export_refusal(refusal) from None
         return JSONResponse({"intrusion": found.number, "tick": found.tick, "folder": str(found.folder)}, 201)
 
@@ -63,8 +63,10 @@ class IntrusionRoutes:
         """Check what needs no key, before the run stops for the intrusion."""
         try:
             check_intrusion(self.runner.file, to)
-        except (IntrusionsExhaustedError, IntrusionError, ExportPathExistsError) as refusal:
-            raise build_export_refusal(to_export_error(refusal)) from None
+        except (LimitExceededError, IntrusionError, StoreError) as refusal:
+            if refusal.code not in PUBLIC_CODES:
+                raise
+            raise build_export_refusal(to_public_intrusion_error(refusal)) from None
 
 
 def parse_folder_name(body: dict[str, Any]) -> str:
@@ -76,7 +78,7 @@ def parse_folder_name(body: dict[str, Any]) -> str:
     return name
 
 
-def build_export_refusal(refusal: IntrusionExportError) -> HttpError:
+def build_export_refusal(refusal: IntrusionError) -> HttpError:
     if refusal.code in RETRY_CODES:
         return build_retry_error(refusal.code, str(refusal), seconds=10)
     return HttpError(500 if refusal.code in FATAL_CODES else 409, refusal.code, str(refusal))

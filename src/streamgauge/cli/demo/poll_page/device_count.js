@@ -1,12 +1,12 @@
 // Number of earlier devices of this user, each of which has sent a report. It is stored where devices store their
 // reports, and no report depends on it.
 
-import { BadMemory, disk } from "./client.js";
+import { InvalidSaveError, disk } from "./client.js";
 
 const NAME = "favourite emoji: devices before";
 
 const countOf = (text) => {
-  if (text !== null && !/^[1-9]\d{0,9}$/.test(text)) throw new BadMemory("memory must be a count, got other text");
+  if (text !== null && !/^[1-9]\d{0,9}$/.test(text)) throw new InvalidSaveError("memory must be a count, got other text");
   return Number(text ?? 0);
 };
 

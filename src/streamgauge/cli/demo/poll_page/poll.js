@@ -4,7 +4,7 @@
 import { Refusal } from "/page/api.js";
 import { byId, el, show } from "/page/dom.js";
 import { count } from "/page/numbers.js";
-import { BadMemory, claimOf, deviceOf, message, wasAccepted } from "./client.js";
+import { InvalidSaveError, parseMechanism, buildDevice, message, wasAccepted } from "./client.js";
 import { earlier, oneMore } from "./device_count.js";
 import { showCost, showReport } from "./report.js";
 import { named, sign } from "./signs.js";
@@ -44,8 +44,8 @@ export class Poll {
     show(byId("refused"), false);
     byId("signs").replaceChildren(byId("signs").querySelector("legend"), ...items.map(choiceOf));
     try {
-      const { epsilon: agreed } = claimOf(collection.columns[column].settings); // shown before the first report
-      this.device = deviceOf(collection, column, { agreed, name: "favourite emoji" });
+      const { epsilon: maxLoss } = parseMechanism(collection.columns[column].settings); // shown before the first report
+      this.device = buildDevice(collection, column, { maxLoss, name: "favourite emoji" });
     } catch (error) {
       this.#without(`This poll is not one to report to (${error.message})`);
       return;
@@ -69,7 +69,7 @@ export class Poll {
     let before = shown, due = null;
     try {
       before = reportStatus(await device.status());
-      if (before === shown && sends(before, item)) due = await device.due(item);
+      if (before === shown && sends(before, item)) due = await device.prepareReport(item);
     } catch (error) {
       return { before, wrong: sentence(`Nothing was sent: ${error.message}`) };
     }
@@ -94,7 +94,7 @@ export class Poll {
   async forget() {
     await this.#alone(async () => {
       if ((await this.device.status()).spent !== "0") await oneMore();
-      await this.device.forget();
+      await this.device.wipe();
       this.crowd.mark(null);
       byId("poll").reset();
       show(byId("refused"), false);
@@ -175,7 +175,7 @@ export class Poll {
 }
 
 /** Reason for a page without a device: without storage, each report would be charged again. */
-const whyOf = (error) => (error instanceof BadMemory ? "What this browser keeps for this page cannot be read" : "This browser keeps nothing for this page");
+const whyOf = (error) => (error instanceof InvalidSaveError ? "What this browser keeps for this page cannot be read" : "This browser keeps nothing for this page");
 
 const picked = () => new FormData(byId("poll")).get("emoji");
 
