@@ -28,15 +28,15 @@ from streamgauge.server.http.read_worker import ReadWorker
 from streamgauge.server.http.serving import FoldedLog
 from streamgauge.server.http.tokens import Tokens
 from streamgauge.server.routes import intrusions as rehearsal
-from streamgauge.server.routes import live
-from streamgauge.server.routes import releases as reading
 from streamgauge.server.routes import static as page_files
 from streamgauge.server.routes.adhoc import AdHocRoutes
 from streamgauge.server.routes.events import EventRoutes
 from streamgauge.server.routes.intrusions import IntrusionRoutes
 from streamgauge.server.routes.ledger import PublicLedger
+from streamgauge.server.routes.live import LiveRoutes
 from streamgauge.server.routes.login import LoginRoutes
 from streamgauge.server.routes.metrics import Metrics
+from streamgauge.server.routes.releases import ReleaseRoutes
 from streamgauge.server.routes.reports import ReportRoutes, list_public_paths
 from streamgauge.server.runner import Runner
 
@@ -72,8 +72,8 @@ def build_app(
         *IntrusionRoutes(asking).routes(),
         *ledger.routes(),
         *signing_in.routes(),
-        *reading.routes(runner, settings, limits, worker),
-        *live.routes(runner, limits, worker),
+        *ReleaseRoutes(runner, settings, limits, worker).routes(),
+        *LiveRoutes(runner, limits, worker).routes(),
         *rehearsal.routes(runner),
         Route("/api/openapi.json", read_openapi),
         Route("/healthz", HealthRoute(runner).read_health),

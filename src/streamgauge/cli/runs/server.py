@@ -62,11 +62,20 @@ def run_server(
         monitor.print_address(build_url(listener), danger=find_danger(listener, proxies))
 
         most = file.server.max_streams + MAX_REQUEST_CONNECTIONS
-        looks = {"on_stop": runner.disconnect_readers, "on_poll": FailureMonitor(runner, monitor).check}
+        check_failure = FailureMonitor(runner, monitor).check
         at_work = extension.activate(build_url(listener), runner, tokens, stop) if extension else nullcontext()
         try:
             with at_work:
-                serve_app(app, listener, stop, log=monitor.log.write, proxies=proxies, max_connections=most, **looks)
+                serve_app(
+                    app,
+                    listener,
+                    stop,
+                    on_stop=runner.disconnect_readers,
+                    on_poll=check_failure,
+                    log=monitor.log.write,
+                    proxies=proxies,
+                    max_connections=most,
+                )
         finally:
             runner.stop()
             tokens.close()

@@ -10,7 +10,7 @@ begins, and on the duration of the work when it ends (docs/limits.md). Plans use
 one plan is made at a time, and their number is bounded (`adhoc.max_plans_per_minute`).
 
 **Promise.** A request that waits for the run uses no thread. Planning has one thread with a short queue
-(`MAX_WAITING_PLANS`), so readers never wait for analysts. A repeated request for a charged release, or for an
+(`max_waiting_plans`), so readers never wait for analysts. A repeated request for a charged release, or for an
 end, gets the first reply again, since a reply may be lost. While the run catches up, requests to add or end a
 release return 503 `catching_up`. When the server stops, waiting requests get a reply, too.
 """
@@ -58,7 +58,6 @@ from streamgauge.server.routes.events import build_catching_up_error, check_caug
 from streamgauge.server.routes.ledger import PublicLedger
 from streamgauge.server.runner import Runner
 
-MAX_WAITING_PLANS = 64  # requests that may wait for the planning thread
 Result = TypeVar("Result")
 NO_RUN_MESSAGE = "the run must be active to accept commands, got one that is not"
 CLOCK_MARGIN_SECONDS = 0.01  # a clock that is slewed may be behind the one that wakes us
@@ -130,8 +129,9 @@ class AdHocRoutes:
     @contextmanager
     def _count_plan(self, person: Person) -> Iterator[None]:
         """Count a plan while it lasts; refuse one too many."""
-        if self._plan_count >= MAX_WAITING_PLANS:
-            raise build_retry_error("busy", f"plans that wait must be at most {MAX_WAITING_PLANS}, got one more")
+        most = self.runner.tuning.max_waiting_plans
+        if self._plan_count >= most:
+            raise build_retry_error("busy", f"plans that wait must be at most {most}, got one more")
         self.limits.count_plan(person.client)
         self._plan_count += 1
         try:

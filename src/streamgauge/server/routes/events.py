@@ -155,9 +155,6 @@ def build_not_running_error(what: str, why: str, seconds: int = 1) -> HttpError:
 
 
 KEY_PATTERN = re.compile(r"[!-~]{1,128}")
-COMMIT_SECONDS = 30.0  # before the reply asks the client to retry
-SHUTDOWN_COMMIT_SECONDS = 2.0  # the same, once the server stops: less than replies are given then
-POLL_SECONDS = 0.5  # between two looks at the state of the server
 MAX_INLINE_BYTES = 2**16  # parsed in the event loop; larger bodies in a thread
 PENDING_MESSAGE = "the batch waits for its commit: send it again, or read its status"
 NO_COMMIT_MESSAGE = "the run ended before the commit: send the batch again"
@@ -334,11 +331,12 @@ async def wait_settled(
     """
     done, now = asyncio.wrap_future(ticket.done), asyncio.get_running_loop().time
     done.add_done_callback(consume_result)
-    until, stopping = now() + COMMIT_SECONDS, False
+    tuning = runner.tuning
+    until, stopping = now() + tuning.commit_seconds, False
     while not done.done() and now() < until:
         if runner.state == "stopping" and not stopping:
-            until, stopping = min(until, now() + SHUTDOWN_COMMIT_SECONDS), True
-        await asyncio.wait([done], timeout=min(POLL_SECONDS, max(0.0, until - now())))
+            until, stopping = min(until, now() + tuning.shutdown_commit_seconds), True
+        await asyncio.wait([done], timeout=min(tuning.state_poll_seconds, max(0.0, until - now())))
         if request is not None and not done.done() and await request.is_disconnected():
             raise ClientDisconnect
     return done, stopping
