@@ -6,8 +6,9 @@ The order matters. Requests that authentication rejects are logged and have all 
 error middleware with its text.
 """
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -54,18 +55,23 @@ def build_app(
     hosts: AllowedHosts = AllowedHosts(),  # noqa: B008 - frozen
     log: Log = discard_line,
     access: Log = discard_line,
+    limits: Limits | None = None,
+    sessions: Sessions | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
     """Return the application.
 
     Args: `log` gets messages for the curator, `access` a line for each request; `hosts` are the names of the
-    server.
+    server. Extra routes come first, so they can replace others. Replies that leave by the clock await `sleep`.
     """
-    limits, sessions, forgets = Limits(settings), Sessions(tokens), runner.file.stream.pan_private
+    limits, sessions = limits or Limits(settings), sessions or Sessions(tokens)
+    forgets = runner.file.stream.pan_private
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
-    asking, worker = AdHocRoutes(runner, ledger, limits), ReadWorker()
+    asking, worker = AdHocRoutes(runner, ledger, limits, sleep), ReadWorker()
     signing_in = LoginRoutes(tokens, sessions, asking, is_https=settings.https)
     public = list_public_paths(runner)
     routes = [
+        *extra_routes,
         *EventRoutes(runner, limits, metrics).routes(),
         *ReportRoutes(runner, limits).routes(),
         *asking.routes(),
@@ -77,7 +83,6 @@ def build_app(
         *rehearsal.routes(runner),
         Route("/api/openapi.json", read_openapi),
         Route("/healthz", HealthRoute(runner).read_health),
-        *extra_routes,
         *page_files.routes(),
     ]
     in_front = [

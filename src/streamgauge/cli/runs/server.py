@@ -54,11 +54,12 @@ def run_server(
     with open_listener(*listen_on) as listener, handle_signals(stop, monitor):
         runner.start()
         tokens = Tokens.from_pipeline(file)
-        access = CuratorLog(file.folder, ACCESS_FILE_NAME)
-        logs = {"log": monitor.log.write, "access": access.write}
         hosts = build_allowed_hosts(file.server, listener.getsockname()[0], proxied=bool(proxies))
         extra = extension.routes(runner) if extension else ()
-        app = build_app(runner, tokens, file.server, extra_routes=extra, hosts=hosts, **logs)
+        access = CuratorLog(file.folder, ACCESS_FILE_NAME).write
+        app = build_app(
+            runner, tokens, file.server, extra_routes=extra, hosts=hosts, log=monitor.log.write, access=access
+        )
         monitor.print_address(build_url(listener), danger=find_danger(listener, proxies))
 
         most = file.server.max_streams + MAX_REQUEST_CONNECTIONS

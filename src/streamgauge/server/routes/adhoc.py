@@ -16,7 +16,7 @@ release return 503 `catching_up`. When the server stops, waiting requests get a 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from fractions import Fraction
@@ -66,14 +66,22 @@ CLOCK_MARGIN_SECONDS = 0.01  # a clock that is slewed may be behind the one that
 class AdHocRoutes:
     """Routes of analysts."""
 
-    def __init__(self, runner: Runner, ledger: PublicLedger, limits: Limits) -> None:
+    plan = staticmethod(plan_adhoc)
+
+    def __init__(
+        self,
+        runner: Runner,
+        ledger: PublicLedger,
+        limits: Limits,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.runner, self.ledger, self.limits = runner, ledger, limits
         self.now, self.find_publish_time, self.find_reply_time = (
             runner.now,
             ledger.find_publish_time,
             ledger.command_schedule.find_reply_time,
         )
-        self._limiter, self._plan_count = CapacityLimiter(1), 0
+        self._limiter, self._plan_count, self._sleep = CapacityLimiter(1), 0, sleep
 
     def routes(self) -> list[Route]:
         return [
@@ -154,7 +162,7 @@ class AdHocRoutes:
             next_start_tick(self.runner.file.stream, self.find_reply_time(self.now())),
         )
         over = await self._run_in_thread(self.runner.find_finished)
-        planning = partial(plan_adhoc, self.runner.file, asked, ledger_log=book, first=first, finished=over)
+        planning = partial(self.plan, self.runner.file, asked, ledger_log=book, first=first, finished=over)
         return await self._run_in_thread(planning)
 
     async def _find_charged(self, asked: AdHocRelease) -> ReleaseForecast | None:
@@ -191,7 +199,7 @@ class AdHocRoutes:
         finally:
             now = self.now()
             if heard is not None:
-                await asyncio.sleep((max(heard, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
+                await self._sleep((max(heard, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
 
 
 def build_refused_error(reasons: Any) -> HttpError:
