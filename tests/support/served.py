@@ -18,7 +18,8 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from streamgauge.config.pipeline_file import parse_pipeline
-from streamgauge.config.settings import PipelineFile
+from streamgauge.config.settings import PipelineFile, ServerSettings
+from streamgauge.releases.release import TickRelease
 from streamgauge.runtime.options import Options
 from streamgauge.server.http.errors import ErrorMiddleware
 from streamgauge.server.http.limits import Limits
@@ -131,6 +132,18 @@ def running(
         runner.stop()
 
 
+class CountedBuffer(EventBuffer):
+    """A buffer that notes the tick of each event that it encodes."""
+
+    def __init__(self, readers: ReaderPool, tuning: Tuning = DEFAULT_TUNING) -> None:
+        super().__init__(readers, tuning)
+        self.encoded_ticks: list[int] = []
+
+    def encode_event(self, released: TickRelease, ident: str) -> bytes:
+        self.encoded_ticks.append(released.tick)
+        return super().encode_event(released, ident)
+
+
 class PausedRunner(Runner):
     """A runner whose command batches can be paused, so that several commands share one."""
 
@@ -174,23 +187,26 @@ def app_of(
     limits: Limits | None = None,
     worker: ReadWorker | None = None,
     tuning: Tuning | None = None,
+    settings: ServerSettings | None = None,
     releases: type[ReleaseRoutes] = ReleaseRoutes,
     live: type[LiveRoutes] = LiveRoutes,
 ) -> Starlette:
     """The routes of readers, without authentication."""
     own, reads = limits or Limits(runner.file.server), worker or ReadWorker()
     routes = [
-        *releases(runner, runner.file.server, own, reads, tuning).routes(),
+        *releases(runner, settings or runner.file.server, own, reads, tuning).routes(),
         *live(runner, own, reads, tuning).routes(),
     ]
     return Starlette(routes=routes, middleware=[Middleware(ErrorMiddleware, log=lambda line: None)])
 
 
-def ask(runner: Runner, path: str, tuning: Tuning | None = None, **headers: str) -> httpx.Response:
+def ask(
+    runner: Runner, path: str, tuning: Tuning | None = None, settings: ServerSettings | None = None, **headers: str
+) -> httpx.Response:
     """One request, without a network."""
 
     async def asked() -> httpx.Response:
-        transport = httpx.ASGITransport(app_of(runner, tuning=tuning))
+        transport = httpx.ASGITransport(app_of(runner, tuning=tuning, settings=settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.get(path, headers={k.replace("_", "-"): v for k, v in headers.items()})
 

@@ -64,7 +64,8 @@ def build_app(
     Args: `log` gets messages for the curator, `access` a line for each request; `hosts` are the names of the
     server. Extra routes come first, so they can replace others. Replies that leave by the clock await `sleep`.
     """
-    limits, sessions = limits or Limits(settings), sessions or Sessions(tokens)
+    limits = Limits(settings) if limits is None else limits
+    sessions = Sessions(tokens) if sessions is None else sessions  # no sessions are false
     forgets = runner.file.stream.pan_private
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
     asking, worker = AdHocRoutes(runner, ledger, limits, sleep), ReadWorker()

@@ -83,6 +83,11 @@ class ConnectionLimiter:
     def open_count(self) -> int:
         return len(self._open)
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no connection and no client is remembered."""
+        return not any((self._open, self._counts, self._waiting, self._waiting_by_client))
+
     def admit(self, line: EvictableConnection, host: str) -> bool:
         """Return whether a new connection may stay; evict an older one if that frees a place."""
         address = to_client_network(host)

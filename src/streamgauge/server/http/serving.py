@@ -68,6 +68,11 @@ class FoldedLog:
         self.log, self._today = log, today
         self._counts: dict[str, tuple[date, int]] = {}  # of each kind: the last day, occurrences on it
 
+    @property
+    def kind_count(self) -> int:
+        """Number of kinds that are counted."""
+        return len(self._counts)
+
     def write(self, text: str) -> None:
         """Count a line, and write it if its count is a power of ten."""
         kind, today = DIGITS_PATTERN.sub("#", text), self._today()

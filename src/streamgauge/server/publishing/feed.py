@@ -237,7 +237,7 @@ class PublishThread:
             PublishCursor(file.folder),
             CommandSchedule(self.schedule, event_buffer.tuning),
         )
-        self._wakeup, self._is_stopped, self._publish_lock = Flag(), False, Lock()
+        self._wakeup, self._is_stopped, self.publish_lock = Flag(), False, Lock()
         self.last_commit = 0
         self.final_commit: int | None = None  # the last entry of a run that is over
         self._thread = Thread(target=self._run, name="streamgauge publisher", daemon=True)
@@ -278,7 +278,7 @@ class PublishThread:
 
     def publish_due(self) -> None:
         """Publish what is due, and encode it for live readers."""
-        with self._publish_lock:
+        with self.publish_lock:
             self._publish()
         with suppress(StoreNotFoundError):
             self.event_buffer.encode_events()
@@ -288,11 +288,11 @@ class PublishThread:
 
     def refresh(self) -> None:
         """Publish what is due without encoding. Skip it if another thread does so already."""
-        if self._publish_lock.acquire(timeout=REFRESH_TIMEOUT_SECONDS):
+        if self.publish_lock.acquire(timeout=REFRESH_TIMEOUT_SECONDS):
             try:
                 self._publish()
             finally:
-                self._publish_lock.release()
+                self.publish_lock.release()
 
     def _publish(self) -> None:
         with suppress(StoreNotFoundError):
