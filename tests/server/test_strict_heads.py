@@ -116,7 +116,7 @@ def serving(**settings: Any) -> Iterator[tuple[Any, list[str]]]:
     stop, said = Flag(), list[str]()
     routes = [Route("/", echo, methods=["GET", "POST"]), Route("/begin", begin, methods=["POST"])]
     with open_listener(port=0) as listener:
-        settings = {"on_stop": lambda: None, "log": said.append}
+        settings |= {"on_stop": lambda: None, "log": said.append}
         thread = Thread(target=serve_app, args=(Starlette(routes=routes), listener, stop), kwargs=settings)
         thread.start()
         try:
