@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from streamgauge.runtime.intrusion.intrude import Intrusion, IntrusionError
-from streamgauge.server import commands as turns
 from streamgauge.server.intrusion import build_export_path
 from tests.runtime import test_pan_private_leftovers as leftovers
 from tests.runtime.test_pan_private_leftovers import LESS, MARKS, Apart, committed, eventually, runner_of, send
@@ -40,10 +39,6 @@ def after_a_look(folder: Path) -> set[Any]:
             runner.stop()
 
 
-def at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
-
-
 def held_on_to(patch: pytest.MonkeyPatch) -> None:
     """The broken twin: garbage that has all state, as it was before the run went on."""
     begin = Intrusion.__init__
@@ -52,14 +47,13 @@ def held_on_to(patch: pytest.MonkeyPatch) -> None:
         begin(self, *given)
         self.itself = self
 
-    at_once(patch)
     patch.setattr(Intrusion, "__init__", kept)
     patch.setattr(Intrusion, "forget", lambda self: None)
 
 
 @pytest.mark.slow
 def test_nothing_of_what_was_seen_stays_in_a_server(tmp_path: Path, apart: Apart) -> None:
-    assert apart(after_a_look, tmp_path, twin=at_once) == set()
+    assert apart(after_a_look, tmp_path) == set()
     seen = [np.load(path) for path in (tmp_path / "v.intrusions" / "court").glob("*.npy")]
     assert in_octets(seen, MARKS) == MARKS, "they were in what was handed over"
 

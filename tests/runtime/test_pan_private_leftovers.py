@@ -19,9 +19,9 @@ import pytest
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.session import RunSession, SessionBuilder
-from streamgauge.server import commands as turns
 from streamgauge.server import runner as runners
 from streamgauge.server.runner import NotRunningError, Runner
+from streamgauge.server.tuning import Tuning
 from streamgauge.testing.noise import ManualClock, SilentNoise
 from tests.runtime.test_pan_private_memory import TEXT, VALUES, Moments, batch, looked_at, private
 from tests.support.crash_readers import in_memory
@@ -115,7 +115,9 @@ def eventually(holds: Callable[[], Any]) -> None:
 def runner_of(folder: Path, step: Callable[[str], None]) -> Runner:
     made = private(folder, budget={"epsilon": 2})
     clock = Standing(time=(START + 14) * 1_000_000)
-    return Runner(made.file, Options(clock=clock, step=step, noise=SilentNoise()))
+    return Runner(
+        made.file, Options(clock=clock, step=step, noise=SilentNoise()), tuning=Tuning(batch_interval_seconds=0.0)
+    )
 
 
 def send(runner: Runner, lines: bytes) -> None:
@@ -150,14 +152,9 @@ def after_a_turn(folder: Path, fails: int) -> set[Any]:
             runner.stop()
 
 
-def at_once(patch: pytest.MonkeyPatch) -> None:
-    """No twin, but no pause between turns."""
-    patch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
-
-
 @pytest.mark.parametrize("fails", [0, 2], ids=["opened", "failed"])
 def test_a_turn_of_a_server_leaves_nothing_of_the_run_before(tmp_path: Path, apart: Apart, fails: int) -> None:
-    assert apart(after_a_turn, tmp_path, fails, twin=at_once) == set()
+    assert apart(after_a_turn, tmp_path, fails, twin=as_it_is) == set()
 
 
 def after_a_failure(folder: Path) -> set[Any]:
@@ -175,7 +172,7 @@ def after_a_failure(folder: Path) -> set[Any]:
         runner.start()
         try:
             runner.inbox.put("", batch())  # type: ignore[union-attr]
-            eventually(lambda: not runner._thread.is_alive())
+            eventually(lambda: not runner.is_alive)
             assert (runner.state, runner.error) == ("failed", "OSError")
             return in_octets(everything(), {*MARKS, TEXT})
         finally:

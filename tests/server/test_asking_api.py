@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.routing import Route
 
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.adhoc import planning as asked_module
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.server.commands import CommandRefusedError, NotRunningError, RunStoppingError
-from streamgauge.server.routes import adhoc as asking
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.routes.adhoc import CLOCK_MARGIN_SECONDS, AdHocRoutes
+from streamgauge.server.routes.ledger import PublicLedger
+from streamgauge.server.tuning import Tuning
 from streamgauge.store.store import LedgerEntry
 from tests.support.people import House, code_of
 
@@ -25,20 +29,22 @@ SECOND = 10**6
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path, publish_delay="1s")
+def slept() -> list[float]:
+    """Seconds by which replies were delayed; the tests do not wait for them."""
+    return []
 
 
-@pytest.fixture(autouse=True)
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long answers were held back; nobody waits for it."""
-    found: list[float] = []
+@pytest.fixture
+def sleep(slept: list[float]) -> Any:
+    async def note_seconds(seconds: float) -> None:
+        slept.append(seconds)
 
-    async def sleep(seconds: float) -> None:
-        found.append(seconds)
+    return note_seconds
 
-    monkeypatch.setattr(asking.asyncio, "sleep", sleep)
-    return found
+
+@pytest.fixture
+def house(tmp_path: Path, sleep: Any) -> House:
+    return House(tmp_path, publish_delay="1s", sleep=sleep)
 
 
 def charged(name: str, epsilon: str, time: int, **more: Any) -> LedgerEntry:
@@ -134,7 +140,7 @@ def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(hou
         house.runner.time = 10**15
         house.runner.answers = takes(house, took)
         house.client("analyst").post("/api/releases", json=ASKED)
-        assert took + round((slept.pop() - asking.CLOCK_MARGIN_SECONDS) * SECOND) == SECOND
+        assert took + round((slept.pop() - CLOCK_MARGIN_SECONDS) * SECOND) == SECOND
 
 
 @pytest.mark.parametrize("phase", [0, 1, 500_000, 999_999])
@@ -146,7 +152,7 @@ def test_an_answer_has_a_whole_delay_from_where_its_turn_begins_whoever_chose_th
         house.runner.time = 10**15 + phase
         house.runner.answers = takes(house, took)
         house.client("analyst").post("/api/releases", json=ASKED)
-        assert house.runner.time + round((slept.pop() - asking.CLOCK_MARGIN_SECONDS) * SECOND) == begins + SECOND
+        assert house.runner.time + round((slept.pop() - CLOCK_MARGIN_SECONDS) * SECOND) == begins + SECOND
 
 
 def takes(house: House, microseconds: int) -> Any:
@@ -176,7 +182,7 @@ def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
     assert code_of(reply) == answer
     assert "4711" not in reply.text
     assert "SinkAccessError" not in reply.text
-    assert slept == [0.999999 + asking.CLOCK_MARGIN_SECONDS]
+    assert slept == [0.999999 + CLOCK_MARGIN_SECONDS]
 
 
 def test_that_the_server_stops_is_told_at_once(house: House, slept: list[float]) -> None:
@@ -188,13 +194,13 @@ def test_that_the_server_stops_is_told_at_once(house: House, slept: list[float])
     assert (code_of(reply), slept) == ((503, "not_running"), [])
 
 
-def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[float]) -> None:
+def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[float], sleep: Any) -> None:
     """From the stream's start on: else the answer could be there before what it tells of."""
-    house = House(tmp_path, stream={"start": "2026-01-05T00:00:03Z"}, publish_delay="10s")
+    house = House(tmp_path, stream={"start": "2026-01-05T00:00:03Z"}, publish_delay="10s", sleep=sleep)
     start = house.file.stream.start
     house.runner.time = start + 7 * SECOND
     house.client("analyst").post("/api/releases", json=ASKED)
-    assert slept == [3 + 10 + asking.CLOCK_MARGIN_SECONDS]  # the turn begins at 10 s, and has a whole delay
+    assert slept == [3 + 10 + CLOCK_MARGIN_SECONDS]  # the turn begins at 10 s, and has a whole delay
     house.runner.acts_so_far = [LedgerEntry("budget", {"loss": {"epsilon": "1"}}, start + 7 * SECOND)]
     reader = house.client("reader")
     for seconds, acts in ((9, 0), (10, 1)):
@@ -287,25 +293,30 @@ def test_plans_are_counted_asks_among_them(tmp_path: Path) -> None:
     assert curator.post("/api/plan", json=ASKED).status_code == 200
 
 
-def test_one_plan_is_made_at_a_time_and_few_may_wait(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_plan_is_made_at_a_time_and_few_may_wait(tmp_path: Path) -> None:
     """Else what analysts plan could make a round so long that the clock tells what came."""
-    at_once, most, usual = [0], [0], asking.plan_adhoc
+    at_once, most = [0], [0]
 
-    def counted(*told: Any, **more: Any) -> Any:
-        at_once[0] += 1
-        most[0] = max(most[0], at_once[0])
-        try:
-            return usual(*told, **more)
-        finally:
-            at_once[0] -= 1
+    class CountedRoutes(AdHocRoutes):
+        @staticmethod
+        def plan(*arguments: Any, **settings: Any) -> Any:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+            try:
+                return AdHocRoutes.plan(*arguments, **settings)
+            finally:
+                at_once[0] -= 1
+
+    def routes(runner: Any, limits: Limits) -> list[Route]:
+        return CountedRoutes(runner, PublicLedger(runner), limits).routes()
+
+    house = House(tmp_path, tuning=Tuning(max_waiting_plans=2), extra=routes, publish_delay="1s")
 
     async def many(count: int) -> list[int]:
         client = house.client("analyst")
         plans = [client.asked("POST", "/api/plan", json=ASKED) for _ in range(count)]
         return [reply.status_code for reply in await gather(*plans)]
 
-    monkeypatch.setattr(asking, "plan_adhoc", counted)
-    monkeypatch.setattr(asking, "MAX_WAITING_PLANS", 2)
     found = run(many(8))
     assert most == [1]
     assert set(found) == {200, 503}

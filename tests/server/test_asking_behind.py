@@ -12,7 +12,7 @@ from streamgauge.runtime.options import Progress
 from streamgauge.server.http.errors import ErrorMiddleware
 from streamgauge.server.runner import Runner
 from tests.support.people import House, code_of
-from tests.support.served import file_of, running, stepped
+from tests.support.served import close, file_of, running, stepped
 
 PRIVATE = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
 RUNNING = {"name": "n", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/2"}
@@ -26,20 +26,22 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
         yield found
 
 
-@pytest.fixture
-def behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Runner, "is_catching_up", True)
+class LateRunner(Runner):
+    """A run that always catches up."""
+
+    @property
+    def is_catching_up(self) -> bool:
+        return True
 
 
-@pytest.mark.usefixtures("behind")
-def test_who_asks_while_a_run_catches_up_is_told_to_come_back(runner: Runner) -> None:
-    reply = House(runner.file.folder, runner).client("analyst").post("/api/releases", json=ASKED)
-    assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
+def test_release_is_refused_while_the_run_catches_up(tmp_path: Path) -> None:
+    with running(file_of(tmp_path), stepped(1), kind=LateRunner) as runner:
+        reply = House(runner.file.folder, runner).client("analyst").post("/api/releases", json=ASKED)
+        assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
 
 
-@pytest.mark.usefixtures("behind")
-def test_an_intrusion_is_not_announced_to_a_run_that_catches_up(tmp_path: Path) -> None:
-    with running(file_of(tmp_path, RUNNING, **PRIVATE), stepped(1)) as runner:
+def test_intrusion_is_refused_while_the_run_catches_up(tmp_path: Path) -> None:
+    with running(file_of(tmp_path, RUNNING, **PRIVATE), stepped(1), kind=LateRunner) as runner:
         curator = House(runner.file.folder, runner).client("curator")
         reply = curator.post("/api/intrusions", json={"folder": "court"})
         assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
@@ -51,9 +53,9 @@ def test_who_waits_for_a_turn_as_a_run_falls_behind_is_told_to_come_back(runner:
 
     async def put_off() -> Any:
         asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
-        while not runner._commands._pending:
+        while not runner.pending_commands:
             await asyncio.sleep(0.001)
-        runner._report_progress(far)
+        runner.report_progress(far)
         assert runner.is_catching_up  # until the run itself reports how far it is
         return await asyncio.wait_for(asked, 20)
 
@@ -63,7 +65,7 @@ def test_who_waits_for_a_turn_as_a_run_falls_behind_is_told_to_come_back(runner:
 
 
 def test_a_run_that_is_over_is_not_behind(runner: Runner) -> None:
-    runner._report_progress(Progress(1, None, 0, {}, catch_up_tick=10**6))
+    runner.report_progress(Progress(1, None, 0, {}, catch_up_tick=10**6))
     runner.stop()
     assert not runner.is_catching_up
 
@@ -73,14 +75,14 @@ def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runne
 
     async def stopped() -> Any:
         asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
-        while not runner._commands._pending:
+        while not runner.pending_commands:
             await asyncio.sleep(0.001)
         runner.disconnect_readers()
         return await asyncio.wait_for(asked, 20)
 
     reply = asyncio.run(stopped())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "10")
-    assert not runner._commands.current.stop.is_set()
+    close(runner, runner.options.clock, 1)  # the run itself continues
 
 
 def test_a_request_that_is_cancelled_as_the_server_stops_is_answered() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from streamgauge.records.blocks import Block
 from streamgauge.runtime.options import Options
-from streamgauge.server.routes import events
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sources import http_ephemeral as passing_inbox
 from streamgauge.sources.http import InboxFullError
 from streamgauge.sources.http_ephemeral import EphemeralInbox
@@ -31,12 +31,15 @@ PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "allowed_laten
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     """A server whose inbox is read by the test alone."""
-    return House(tmp_path, Still(clinic(tmp_path, {"pan_private": True}), EphemeralInbox(max_waiting_bytes=10**6)))
+    return unread_house(tmp_path, DEFAULT_TUNING)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "COMMIT_SECONDS", 0.05)
+IMPATIENT = Tuning(commit_seconds=0.05)
+
+
+def unread_house(folder: Path, tuning: Tuning) -> House:
+    inbox = EphemeralInbox(max_waiting_bytes=10**6)
+    return House(folder, Still(clinic(folder, {"pan_private": True}), inbox, tuning=tuning))
 
 
 async def post_and(house: House, act: Any) -> Any:
@@ -53,8 +56,8 @@ def verdict(reply: Any) -> tuple[int, str, bool | None]:
     return reply.status_code, error["code"], error.get("accepted")
 
 
-@pytest.mark.usefixtures("impatient")
-def test_batch_that_no_run_reads_in_time_is_withdrawn(house: House) -> None:
+def test_batch_that_no_run_reads_in_time_is_withdrawn(tmp_path: Path) -> None:
+    house = unread_house(tmp_path, IMPATIENT)
     reply = house.client("curator").post("/api/events", content=VISIT, headers=HEADERS)
     assert verdict(reply) == (503, "not_committed", False)
     assert reply.json()["error"]["message"] == (
@@ -63,9 +66,9 @@ def test_batch_that_no_run_reads_in_time_is_withdrawn(house: House) -> None:
     assert (house.runner.inbox.has_waiters, house.runner.inbox.read()) == (False, None)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_batch_that_is_being_read_as_time_runs_out_is_accepted(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_that_is_being_read_as_time_runs_out_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run has the batch, and is slow: the sender waits for it and gets no invitation to resend."""
+    house = unread_house(tmp_path, IMPATIENT)
     reading, finish, found = Flag(), Flag(), list[Block | None]()
     build = passing_inbox.build_block
 
@@ -93,8 +96,8 @@ def test_batch_that_is_being_read_as_time_runs_out_is_accepted(house: House, mon
     assert found[0].data == VISIT + b"\n"
 
 
-def test_batch_that_waits_as_the_server_stops_is_withdrawn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "SHUTDOWN_COMMIT_SECONDS", 0.01)
+def test_batch_that_waits_as_the_server_stops_is_withdrawn(tmp_path: Path) -> None:
+    house = unread_house(tmp_path, Tuning(shutdown_commit_seconds=0.01))
 
     def stop() -> None:
         house.runner.event_buffer.state = "stopping"
@@ -156,9 +159,9 @@ class Wire:
         return task
 
 
-def test_batch_of_a_client_that_disconnects_is_withdrawn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_of_a_client_that_disconnects_is_withdrawn(tmp_path: Path) -> None:
     """A client that got no reply is likely to retry."""
-    monkeypatch.setattr(events, "POLL_SECONDS", 0.001)
+    house = unread_house(tmp_path, Tuning(state_poll_seconds=0.001))
 
     async def disconnect() -> list[Any]:
         wire = Wire(house)
@@ -247,13 +250,12 @@ class Gated(EphemeralInbox):
         return super().read() if self.gate.is_set() else None
 
 
-@pytest.mark.usefixtures("impatient")
 def test_visit_that_is_sent_again_after_a_refusal_counts_once(tmp_path: Path) -> None:
     """A real run, which is busy for longer than a sender waits."""
     gate, clock = Flag(), stepped(1)
     file = file_of(tmp_path, COUNT, server={"publish_delay": "20ms"}, **PRIVATE)
-    runner = Runner(file, Options(noise=SilentNoise(), clock=clock))
-    runner.inbox = runner._input = Gated(gate)
+    runner = Runner(file, Options(noise=SilentNoise(), clock=clock), tuning=IMPATIENT)
+    runner.inbox = runner.source = Gated(gate)
     runner.start()
     try:
         curator = House(tmp_path, runner).client("curator")

@@ -7,11 +7,11 @@ from threading import Thread
 
 import pytest
 
-from streamgauge.server.publishing import feed as boards
-from streamgauge.server.publishing.feed import EventBuffer, ReleaseEvent, trim_events
+from streamgauge.server.publishing.feed import EventBuffer, ReleaseEvent, encode_sse, trim_events
 from streamgauge.server.publishing.reader import ReaderPool
 from streamgauge.server.runner import Runner
-from tests.support.served import Stepped, close, file_of, leave, running, stepped, write
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
+from tests.support.served import CountedBuffer, Stepped, close, file_of, leave, running, stepped, write
 
 Live = tuple[Runner, Stepped]
 
@@ -21,7 +21,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
     """A run of which tick 1 has left, and tick 2 is committed."""
     write(tmp_path, 60)
     clock = stepped()
-    with running(file_of(tmp_path), clock) as runner:
+    with running(file_of(tmp_path), clock, buffer=CountedBuffer) as runner:
         close(runner, clock, 1)
         leave(runner, clock, 20)
         close(runner, clock, 2)
@@ -32,7 +32,7 @@ def test_a_tick_is_on_the_board_when_it_has_left_and_not_before(live: Live) -> N
     runner, clock = live
     assert (runner.event_buffer.published.row_number, runner.event_buffer.find_buffered(0, 9)[-1].row_number) == (1, 1)
     clock.to(31.999)
-    runner._publisher.publish_due()
+    runner.publisher.publish_due()
     assert runner.event_buffer.published.row_number == 1
     leave(runner, clock, 32)
     assert (runner.event_buffer.published.row_number, runner.event_buffer.find_buffered(0, 9)[-1].row_number) == (2, 2)
@@ -54,15 +54,12 @@ def _split(ident: str) -> tuple[int, str]:
     return int(place), mark
 
 
-def test_every_event_is_encoded_once_whatever_the_number_of_readers(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_event_is_encoded_once_whatever_the_number_of_readers(live: Live) -> None:
     runner, clock = live
-    unpacked = []
-    monkeypatch.setattr(boards, "event_as_json", lambda released: unpacked.append(released.tick) or {})
+    assert isinstance(runner.event_buffer, CountedBuffer)
     leave(runner, clock, 32)
     assert all(runner.event_buffer.find_buffered(1, 64) == runner.event_buffer.find_buffered(1, 64) for _ in range(500))
-    assert unpacked == [2]
+    assert runner.event_buffer.encoded_ticks == [1, 2]
 
 
 def test_what_is_read_anew_is_what_was_kept(live: Live) -> None:
@@ -73,19 +70,23 @@ def test_what_is_read_anew_is_what_was_kept(live: Live) -> None:
     assert runner.event_buffer.find_buffered(2, 64) == runner.event_buffer.read_stored(2, 64) == []
 
 
-def test_what_is_kept_is_bounded_and_the_rest_comes_from_the_store(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner, clock = live
-    monkeypatch.setattr(boards, "MAX_BUFFERED_EVENTS", 1)
-    leave(runner, clock, 32)
-    assert runner.event_buffer.find_buffered(0, 64) is None
-    assert [event.row_number for event in runner.event_buffer.find_buffered(1, 64) or []] == [2]
-    assert [event.row_number for event in runner.event_buffer.read_stored(0, 64)] == [1, 2]
+ONE_EVENT = Tuning(max_buffered_events=1)
 
 
-def test_a_burst_larger_than_what_is_kept_leaves_no_gap(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffer_is_bounded_and_the_rest_comes_from_the_store(live: Live) -> None:
     runner, _ = live
-    monkeypatch.setattr(boards, "MAX_BUFFERED_EVENTS", 1)
-    fresh = EventBuffer(runner.event_buffer.readers)
+    buffer = EventBuffer(runner.event_buffer.readers, ONE_EVENT)
+    buffer.advance(runner.event_buffer.published.commit_number)
+    assert [event.row_number for event in buffer.find_buffered(0, 64) or []] == [1]
+    buffer.advance(2**62)
+    assert buffer.find_buffered(0, 64) is None
+    assert [event.row_number for event in buffer.find_buffered(1, 64) or []] == [2]
+    assert [event.row_number for event in buffer.read_stored(0, 64)] == [1, 2]
+
+
+def test_a_burst_larger_than_what_is_kept_leaves_no_gap(live: Live) -> None:
+    runner, _ = live
+    fresh = EventBuffer(runner.event_buffer.readers, ONE_EVENT)
     fresh.advance(2**62)
     assert fresh.published.row_number == 2
     assert fresh.find_buffered(0, 64) is None
@@ -93,11 +94,10 @@ def test_a_burst_larger_than_what_is_kept_leaves_no_gap(live: Live, monkeypatch:
 
 
 def test_the_newest_events_are_kept_that_fit() -> None:
-    events = [ReleaseEvent(place, "", "r", bytes(boards.MAX_BUFFERED_BYTES // 3)) for place in range(1, 6)]
+    most = DEFAULT_TUNING.max_buffered_bytes
+    events = [ReleaseEvent(place, "", "r", bytes(most // 3)) for place in range(1, 6)]
     assert [event.row_number for event in trim_events(events)] == [3, 4, 5]
-    assert [
-        event.row_number for event in trim_events([ReleaseEvent(1, "", "r", bytes(boards.MAX_BUFFERED_BYTES + 1))])
-    ] == []
+    assert trim_events([ReleaseEvent(1, "", "r", bytes(most + 1))]) == []
 
 
 def test_who_waits_is_woken_from_another_thread_and_never_twice_for_one_thing(tmp_path: Path) -> None:
@@ -116,15 +116,16 @@ def test_who_waits_is_woken_from_another_thread_and_never_twice_for_one_thing(tm
     board.set_state("ended")  # the loop is closed, and nobody minds
 
 
-def test_a_wide_release_is_told_of_by_its_address(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_of_a_wide_release_has_its_address(live: Live) -> None:
     runner, _ = live
-    monkeypatch.setattr(boards, "MAX_EVENT_GROUPS", 1)
-    (event,) = runner.event_buffer.read_stored(0, 1)
+    buffer = EventBuffer(runner.event_buffer.readers, Tuning(max_event_groups=1))
+    buffer.publish(runner.event_buffer.published.commit_number)
+    (event,) = buffer.read_stored(0, 1)
     assert b'"href":"/api/releases/counts?from=1&to=1"' in event.data
     assert b"measures" not in event.data
 
 
 def test_an_event_is_one_message_whatever_a_label_is() -> None:
-    told = boards.encode_sse("release", {"group": "a\n\ndata: b\r\u2028"}, "1.x")
+    told = encode_sse("release", {"group": "a\n\ndata: b\r\u2028"}, "1.x")
     assert told.count(b"\n") == 4
     assert b"\r" not in told

@@ -16,8 +16,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from streamgauge.server.http import connections
+from streamgauge.server.http.connections import HttpConnection
 from streamgauge.server.http.serving import PortUnavailableError, build_url, capture_logs, open_listener, serve_app
+from streamgauge.server.tuning import Tuning
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n"
 LONG = 64 * 2**20
@@ -31,14 +32,17 @@ async def long(request: Request) -> Response:
     return Response(bytes(LONG))
 
 
+HASTY = Tuning(head_timeout_seconds=0.1, write_timeout_seconds=0.1)
+
+
 @contextmanager
-def serving(*routes: Route) -> Iterator[tuple[Any, list[str]]]:
+def serving(*routes: Route, tuning: Tuning = HASTY, **settings: Any) -> Iterator[tuple[Any, list[str]]]:
     """A server on loopback; ends without leaving anything behind."""
     stop, said, ended = Flag(), list[str](), list[bool]()
     app = Starlette(routes=[Route("/", short, methods=["GET", "POST"]), Route("/long", long), *routes])
     with open_listener(port=0) as listener:
         where = listener.getsockname()
-        settings = {"on_stop": lambda: ended.append(True), "log": said.append}
+        settings |= {"on_stop": lambda: ended.append(True), "log": said.append, "tuning": tuning}
         thread = Thread(target=serve_app, args=(app, listener, stop), kwargs=settings)
         thread.start()
         try:
@@ -60,22 +64,15 @@ def everything(line: socket.socket) -> bytes:
     return found
 
 
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 0.1)
-    monkeypatch.setattr(connections, "WRITE_TIMEOUT_SECONDS", 0.1)
+class HastyAfterReply(HttpConnection):
+    """A connection with a short timeout from its first reply on, so that the reply itself is never late."""
+
+    def on_response_complete(self) -> None:
+        self.tuning = HASTY
+        super().on_response_complete()
 
 
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> Route:
-    """Where an answer must come before the time is over: it is short from then on."""
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 30.0)
-
-    async def answer(request: Request) -> Response:
-        monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 0.1)
-        return PlainTextResponse("here")
-
-    return Route("/answered", answer, methods=["GET", "POST"])
+PATIENT: dict[str, Any] = {"tuning": Tuning(head_timeout_seconds=30.0), "connection": HastyAfterReply}
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", GET, GET + b"X-Slow: "])
@@ -85,27 +82,27 @@ def test_a_head_that_is_not_whole_in_time_ends_the_connection(begun: bytes) -> N
         assert everything(line) == b""
 
 
-def test_a_second_head_has_its_own_time(answered: Route) -> None:
-    with serving(answered) as (where, _), socket.create_connection(where, timeout=30) as line:
-        line.sendall(GET.replace(b"/ ", b"/answered ", 1) + b"\r\n" + GET)
+def test_second_head_has_its_own_time() -> None:
+    with serving(**PATIENT) as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(GET + b"\r\n" + GET)
         assert everything(line).endswith(b"here")
 
 
-def test_a_body_that_nobody_reads_ends_the_connection(answered: Route) -> None:
-    with serving(answered) as (where, _), socket.create_connection(where, timeout=30) as line:
-        line.sendall(b"POST /answered HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\nabc")
+def test_unread_body_ends_the_connection() -> None:
+    with serving(**PATIENT) as (where, _), socket.create_connection(where, timeout=30) as line:
+        line.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 1000\r\n\r\nabc")
         assert everything(line).endswith(b"here")
 
 
-def test_a_reply_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, ended = connections.HttpConnection.connection_lost, Flag()
+def test_reply_that_is_not_read_ends_the_connection() -> None:
+    ended = Flag()
 
-    def noticed(line: connections.HttpConnection, failure: Exception | None) -> None:
-        lost(line, failure)
-        ended.set()
+    class Watched(HttpConnection):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            ended.set()
 
-    monkeypatch.setattr(connections.HttpConnection, "connection_lost", noticed)
-    with serving() as (where, _), socket.socket() as line:
+    with serving(connection=Watched) as (where, _), socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(30)
         line.connect(where)
@@ -145,7 +142,7 @@ def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is
     loop = Hand()
     config = uvicorn.Config(short, log_config=None, lifespan="off")
     config.load()
-    line = connections.HttpConnection(config, ServerState(), {}, _loop=loop)  # type: ignore[arg-type]
+    line = HttpConnection(config, ServerState(), {}, _loop=loop)  # type: ignore[arg-type]
     line.connection_made(Hand())  # type: ignore[arg-type]
     assert loop.running() == 1
     line.data_received(GET)

@@ -11,7 +11,7 @@ import pytest
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.server.publishing.reader import PublishedReader, ReaderPool
 from streamgauge.store.reader import StoreReader, Trace
-from tests.support.served import close, file_of, leave, running, stepped, turns_at_once, write
+from tests.support.served import IMMEDIATE, close, file_of, leave, running, stepped, write
 
 MORE = {"sql": "SELECT COUNT(*) FROM v", "name": "more", "window": "each", "epsilon": 0.25}
 QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
@@ -39,7 +39,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
     (tmp_path / "now").mkdir()
     file, clock = file_of(tmp_path / "now"), stepped()
     write(tmp_path / "now", 40)
-    with turns_at_once(), running(file, clock) as runner:
+    with running(file, clock, tuning=IMMEDIATE) as runner:
         runner.add_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana"))
         close(runner, clock, 1)
         leave(runner, clock, 20)

@@ -18,7 +18,6 @@ from streamgauge.server.http import connections as module
 from streamgauge.server.http import serving
 from streamgauge.server.http.auth import find_client_address
 from streamgauge.server.http.connections import ConnectionLimiter, build_limiter, raise_descriptor_limit
-from tests.support.served import eventually
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -74,7 +73,7 @@ def test_who_leaves_makes_room_and_is_forgotten() -> None:
         doors.remove(line)
         doors.remove(line)
     assert doors.open_count == 0
-    assert not any((doors._counts, doors._waiting, doors._waiting_by_client))
+    assert doors.is_empty
     assert len(entered(doors, "10.0.0.7", 2)) == 2
 
 
@@ -114,18 +113,28 @@ def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(
     ("limits", "files"),
     [((256, 4096), 4096), ((256, 256), 256), ((1024, resource.RLIM_INFINITY), module.MAX_DESCRIPTORS)],
 )
-def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], files: int
-) -> None:
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
-    monkeypatch.setattr(resource, "setrlimit", lambda kind, wanted: asked.append(wanted))
-    assert raise_descriptor_limit() == files
-    assert asked == ([] if files == limits[0] else [(files, limits[1])])
-    doors = build_limiter(10**6)
+def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(limits: tuple[int, int], files: int) -> None:
+    process = ProcessLimits(limits)
+    assert raise_descriptor_limit(process) == files
+    assert process.requested == ([] if files == limits[0] else [(files, limits[1])])
+    doors = build_limiter(10**6, limits=process)
     assert doors.max_connections == max(files - module.RESERVED_DESCRIPTORS, files // 4)
     assert doors.max_per_client <= doors.max_connections // 2
-    assert build_limiter(20).max_connections == 20
+    assert build_limiter(20, limits=process).max_connections == 20
+
+
+class ProcessLimits:
+    """Limits of a process, which notes those that are requested."""
+
+    def __init__(self, limits: tuple[int, int]) -> None:
+        self.limits, self.requested = limits, list[tuple[int, int]]()
+
+    def getrlimit(self, kind: int, /) -> tuple[int, int]:
+        assert kind == resource.RLIMIT_NOFILE
+        return self.limits
+
+    def setrlimit(self, kind: int, wanted: tuple[int, int], /) -> None:
+        self.requested.append(wanted)
 
 
 async def here(request: Request) -> Response:
@@ -133,14 +142,12 @@ async def here(request: Request) -> Response:
     return PlainTextResponse("here")
 
 
-def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[ConnectionLimiter], begun: bytes = b"") -> int:
+def most_open(limiter: ConnectionLimiter, begun: bytes = b"") -> int:
     """How many are open at a real server, beside a hundred that ask nothing whole; who asks is answered."""
-    made: list[ConnectionLimiter] = []
-    monkeypatch.setattr(serving, "build_limiter", lambda most, proxies: made.append(kind(most, most)) or made[-1])
     stop = Flag()
     app = Starlette(routes=[Route("/", here, methods=["GET", "POST"])])
     with serving.open_listener(port=0) as listener, ExitStack() as stack:
-        told = {"on_stop": lambda: None, "log": lambda line: None, "max_connections": 8}
+        told = {"on_stop": lambda: None, "log": lambda line: None, "limiter": limiter}
         thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=told)
         thread.start()
         where = listener.getsockname()
@@ -151,8 +158,7 @@ def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[ConnectionLimiter], be
         line = stack.enter_context(socket.create_connection(where, timeout=20))
         line.sendall(GET)
         answer = b"".join(iter(lambda: line.recv(2**16), b""))
-        eventually(lambda: made and made[0].open_count, "the doors")
-        found = made[0].open_count
+        found = limiter.open_count
         stack.close()
         stop.set()
         thread.join()
@@ -161,13 +167,9 @@ def most_open(monkeypatch: pytest.MonkeyPatch, kind: type[ConnectionLimiter], be
 
 
 @pytest.mark.parametrize("begun", [b"", GET[:20], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"])
-def test_a_hundred_that_ask_nothing_whole_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
-    assert most_open(monkeypatch, ConnectionLimiter, begun) <= 8
+def test_hundred_incomplete_requests_keep_no_client_out(begun: bytes) -> None:
+    assert most_open(ConnectionLimiter(8, 8), begun) <= 8
 
 
-def test_doors_that_let_everybody_in_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wide(ConnectionLimiter):
-        def __init__(self, most: int, each: int) -> None:
-            super().__init__(10**6, 10**6)
-
-    assert most_open(monkeypatch, Wide) > 8
+def test_limiter_without_a_limit_is_caught() -> None:
+    assert most_open(ConnectionLimiter(10**6, 10**6)) > 8

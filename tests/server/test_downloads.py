@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -24,12 +24,12 @@ from streamgauge.releases.release import Group, Releases, ReleaseSchema, TickRel
 from streamgauge.server.http import read_worker, serving
 from streamgauge.server.http.limits import Limits
 from streamgauge.server.http.read_worker import ReadWorker
-from streamgauge.server.routes import downloads
-from streamgauge.server.routes import release_pages as pages
-from streamgauge.server.routes import releases as reading
-from streamgauge.server.routes.download_formats import build_format
+from streamgauge.server.routes.download_formats import build_format, load_arrow
+from streamgauge.server.routes.downloads import BlockReader
 from streamgauge.server.routes.release_pages import slice_groups
+from streamgauge.server.routes.releases import ReleaseRoutes
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from streamgauge.store.schema import STORE_FILE
 from tests.support.served import (
     START,
@@ -76,7 +76,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     ]
     (folder / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
     with running(file, clock) as made:
-        eventually(lambda: made._publisher._final_commit is not None or made.state == "ended", "the end of the run")
+        eventually(lambda: made.publisher.final_commit is not None or made.state == "ended", "the end of the run")
         leave(made, clock, 8)
         yield made
 
@@ -120,16 +120,12 @@ QUERIES = (
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("cells", [3, 7, 64])
 @pytest.mark.parametrize("name", ["up", "words", "all"])
-def test_blocks_of_every_size_add_up_to_the_same_rows(
-    runner: Runner, name: str, cells: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_of_every_size_add_up_to_the_same_rows(runner: Runner, name: str, cells: int) -> None:
     groups = {"up": ["group=g:a"], "words": ["group=w:word 1, 2", "group=w:none"], "all": []}[name]
     for query in (*QUERIES, *groups):
         paths = [f"/api/releases/{name}?{query}&{form}" for form in FORMS]
         whole = [ask(runner, path).content for path in paths]
-        with monkeypatch.context() as patched:
-            patched.setattr(downloads, "BLOCK_CELLS", cells)
-            parts = [ask(runner, path).content for path in paths]
+        parts = [ask(runner, path, Tuning(block_cells=cells)).content for path in paths]
         assert parts[:2] == whole[:2], query
         tables = [pa.ipc.open_stream(each).read_all() for each in (parts[2], whole[2])]
         assert tables[0].equals(tables[1], check_metadata=True), query
@@ -138,32 +134,28 @@ def test_blocks_of_every_size_add_up_to_the_same_rows(
 FORMS = ("format=csv", "format=csv&shape=long", "format=arrow")
 
 
-def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(runner: Runner) -> None:
     whole, rows = Client(runner, "all?format=csv"), ask(runner, "/api/releases/all").json()["rows"]
     whole.get()
     assert (len(whole.messages), len(rows)) == (4, TICKS)  # head, header, one block, end
-    monkeypatch.setattr(downloads, "BLOCK_TICKS", 9)
-    monkeypatch.setattr(pages, "MAX_PAGE_TICKS", 9)
-    parts = Client(runner, "all?format=csv")
+    few = Tuning(block_ticks=9, max_page_ticks=9)
+    parts = Client(runner, "all?format=csv", tuning=few)
     assert parts.get() == whole.body
     blocks = [message["body"].count(b"\n") for message in parts.messages[2:-1]]
     assert blocks == [9] * (TICKS // 9) + [TICKS % 9]
-    first = ask(runner, "/api/releases/all").json()
+    first = ask(runner, "/api/releases/all", few).json()
     assert (first["rows"], first["rows_total"]) == (rows[:9], TICKS)
-    assert ask(runner, first["next"]).json()["rows"] == rows[9:18]
+    assert ask(runner, first["next"], few).json()["rows"] == rows[9:18]
 
 
-def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(runner: Runner) -> None:
     paths = [f"/api/releases/wide?to=3&{form}" for form in FORMS]
     whole = [ask(runner, path).content for path in paths]
-    monkeypatch.setattr(downloads, "BLOCK_CELLS", 20)  # of 202
-    monkeypatch.setattr(downloads, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(downloads, "PIECE_BYTES", 11)
-    assert ask(runner, paths[0]).content == whole[0]
-    assert sorted(ask(runner, paths[1]).content.split(b"\n")) == sorted(whole[1].split(b"\n"))
-    assert get_table(runner, paths[2]).equals(pa.ipc.open_stream(whole[2]).read_all())
+    small = Tuning(block_cells=20, block_bytes=1, piece_bytes=11)  # of 202 cells
+    parts = [ask(runner, path, small).content for path in paths]
+    assert parts[0] == whole[0]
+    assert sorted(parts[1].split(b"\n")) == sorted(whole[1].split(b"\n"))
+    assert pa.ipc.open_stream(parts[2]).read_all().equals(pa.ipc.open_stream(whole[2]).read_all())
 
 
 def test_rows_are_those_of_json_whatever_the_release(runner: Runner) -> None:
@@ -240,22 +232,25 @@ class BrokenError(Exception):
     """A store that cannot be read any more."""
 
 
-def break_after(count: int) -> Callable[[downloads.BlockReader], bytes | None]:
-    read, calls = downloads.BlockReader.read, [0]
+class BreakingReader(BlockReader):
+    """A reader that fails after three blocks."""
 
-    def broken(self: downloads.BlockReader) -> bytes | None:
-        calls[0] += 1
-        if calls[0] > count:
+    blocks = 0
+
+    def read(self) -> bytes | None:
+        self.blocks += 1
+        if self.blocks > 3:
             raise BrokenError
-        return read(self)
-
-    return broken
+        return super().read()
 
 
-def test_a_client_sees_that_a_transfer_broke_off(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    with listening(runner) as port:
+class BreakingRoutes(ReleaseRoutes):
+    block_reader = BreakingReader
+
+
+def test_a_client_sees_that_a_transfer_broke_off(runner: Runner) -> None:
+    with listening(runner, releases=BreakingRoutes) as port:
         for form in ("csv", "arrow"):
-            monkeypatch.setattr(downloads.BlockReader, "read", break_after(3))
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             connection.request("GET", f"/api/releases/wide?format={form}")
             reply = connection.getresponse()
@@ -264,7 +259,6 @@ def test_a_client_sees_that_a_transfer_broke_off(runner: Runner, monkeypatch: py
             connection.close()
             assert 0 < len(broken.value.partial) < 2**22
             assert reply.headers["row-count"] == str(ROWS)
-        monkeypatch.setattr(downloads.BlockReader, "read", break_after(3))
         with pytest.raises((http.client.IncompleteRead, urllib.error.URLError)):
             pandas.read_csv(f"http://127.0.0.1:{port}/api/releases/wide?format=csv")
 
@@ -283,7 +277,15 @@ def test_an_arrow_stream_that_was_cut_is_refused_or_short_of_its_row_count(runne
 class Client:
     """An ASGI client that can do something after each message, stall, or disconnect."""
 
-    def __init__(self, runner: Runner, path: str, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        path: str,
+        limits: Limits | None = None,
+        *,
+        worker: ReadWorker | None = None,
+        **settings: Any,
+    ) -> None:
         name, _, query = path.partition("?")
         self.scope = {
             "type": "http",
@@ -295,8 +297,8 @@ class Client:
         }
         self.messages: list[dict[str, Any]] = []
         self.gone = False
-        self.worker, self.limits = ReadWorker(), limits or Limits(ServerSettings())
-        self.app = replace_routes(runner, self.limits, self.worker)
+        self.limits = limits or Limits(ServerSettings())
+        self.app = app_of(runner, limits=self.limits, worker=worker, **settings)
 
     async def receive(self) -> dict[str, Any]:
         while not self.gone:
@@ -323,19 +325,10 @@ class Client:
         return len(self.messages) > 1 and not self.messages[-1].get("more_body", False)
 
 
-def replace_routes(runner: Runner, limits: Limits, worker: ReadWorker) -> Any:
-    app = app_of(runner)
-    app.router.routes[:2] = reading.routes(runner, runner.file.server, limits, worker)
-    return app
-
-
-def test_entries_that_leave_during_a_download_change_no_byte_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(downloads, "BLOCK_CELLS", 1)
+def test_entries_that_leave_during_a_download_change_no_byte_of_it(tmp_path: Path) -> None:
     write(tmp_path, 100)
     clock = stepped()
-    with running(file_of(tmp_path), clock) as runner:
+    with running(file_of(tmp_path), clock, tuning=Tuning(block_cells=1)) as runner:
         for tick in (1, 2, 3):
             close(runner, clock, tick)
         leave(runner, clock, 40)
@@ -359,9 +352,8 @@ async def leave_one_more(runner: Runner, clock: Stepped, client: Client) -> None
         await asyncio.to_thread(close, runner, clock, tick + 1)
 
 
-def test_no_read_transaction_is_open_between_blocks(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "BLOCK_CELLS", 100)
-    client, found = Client(runner, "up?format=csv"), []
+def test_no_read_transaction_is_open_between_blocks(runner: Runner) -> None:
+    client, found = Client(runner, "up?format=csv", tuning=Tuning(block_cells=100)), []
 
     async def checkpoint() -> None:
         with connect(runner.file.folder / STORE_FILE, timeout=0) as store:
@@ -374,9 +366,8 @@ def test_no_read_transaction_is_open_between_blocks(runner: Runner, monkeypatch:
     assert len(found) > 5
 
 
-def test_a_client_that_disconnects_ends_the_reading(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "BLOCK_CELLS", 1)
-    client = Client(runner, "up?format=csv", Limits(ServerSettings(max_downloads=1)))
+def test_a_client_that_disconnects_ends_the_reading(runner: Runner) -> None:
+    client = Client(runner, "up?format=csv", Limits(ServerSettings(max_downloads=1)), tuning=Tuning(block_cells=1))
 
     async def disconnect() -> None:
         client.gone = client.gone or len(client.messages) > 3
@@ -391,9 +382,8 @@ def test_a_client_that_disconnects_ends_the_reading(runner: Runner, monkeypatch:
     assert again.whole
 
 
-def test_a_client_that_stalls_is_dropped(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "STALL_SECONDS", 0.01)
-    client = Client(runner, "up?format=csv", Limits(ServerSettings(max_downloads=1)))
+def test_a_client_that_stalls_is_dropped(runner: Runner) -> None:
+    client = Client(runner, "up?format=csv", Limits(ServerSettings(max_downloads=1)), tuning=Tuning(stall_seconds=0.01))
 
     async def stall() -> None:
         if len(client.messages) > 2:
@@ -441,7 +431,7 @@ def test_clients_take_turns_whatever_the_number_of_their_requests() -> None:
         worker = ReadWorker()
         names = ["many"] * 6 + ["one", "two"]
         await asyncio.gather(*(worker.run(name, lambda name=name: order.append(name)) for name in names))
-        assert not worker._queues
+        assert worker.queue_count == 0
 
     asyncio.run(run())
     assert order == ["many", "one", "two", *["many"] * 5]
@@ -455,7 +445,7 @@ def test_pages_and_downloads_take_turns() -> None:
         lanes: list[tuple[read_worker.Lane, str]] = [("downloads", str(n)) for n in range(5)]
         lanes += [("pages", str(n)) for n in range(3)]  # of the same clients
         await asyncio.gather(*(worker.run(name, lambda lane=lane: order.append(lane), lane) for lane, name in lanes))
-        assert not worker._queues
+        assert worker.queue_count == 0
 
     asyncio.run(run())
     assert order == ["downloads", *["pages", "downloads"] * 3, "downloads"]
@@ -505,16 +495,25 @@ def test_the_worker_rests_after_each_piece_of_work() -> None:
     assert slept == [0.0, 0.25 * factor, 0.125 * factor, read_worker.MAX_REST_SECONDS]
 
 
-def test_arrow_is_loaded_before_the_worker_reads(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrow_is_loaded_before_the_worker_reads(runner: Runner) -> None:
     """Its first import takes seconds, for which other reads would wait."""
     steps: list[str] = []
-    client = Client(runner, "up?format=arrow")
-    run = client.worker.run
-    monkeypatch.setattr(reading, "load_arrow", lambda: steps.append("load"))
-    monkeypatch.setattr(client.worker, "run", lambda *call: steps.append("read") or run(*call))
+
+    class Routes(ReleaseRoutes):
+        async def prepare_format(self, form: str) -> None:
+            await super().prepare_format(form)
+            steps.append(f"{form} loaded: {load_arrow.cache_info().currsize}")
+
+    class Worker(ReadWorker):
+        async def run(self, *call: Any) -> Any:
+            steps.append("read")
+            return await super().run(*call)
+
+    load_arrow.cache_clear()
+    client = Client(runner, "up?format=arrow", worker=Worker(), releases=Routes)
     client.get()
     assert client.whole
-    assert steps[:2] == ["load", "read"]
+    assert steps[:2] == ["arrow loaded: 1", "read"]
 
 
 def fail() -> None:

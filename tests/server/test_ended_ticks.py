@@ -1,6 +1,6 @@
 """Which tick is the last of a release that is ended while the run is at work: however long that takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -9,11 +9,22 @@ from typing import Any
 import pytest
 
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.options import Options
 from streamgauge.runtime.published import read_releases
-from streamgauge.server import commands as turns
-from streamgauge.server.commands import CommandBatch, CommandQueue
+from streamgauge.server.commands import CommandQueue
 from streamgauge.server.runner import Runner
-from tests.support.served import SECOND, START, Stepped, committed, eventually, file_of, running, write
+from tests.support.served import (
+    IMMEDIATE,
+    SECOND,
+    START,
+    PausedRunner,
+    Stepped,
+    committed,
+    eventually,
+    file_of,
+    running,
+    write,
+)
 
 MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
 ASKED = 57  # seconds; readers hear of it at 64, when tick 5 is closed and tick 6 is not
@@ -58,38 +69,36 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
     gate.reached.wait()
     asking = Thread(target=runner.end_release, args=["more"])
     asking.start()
-    eventually(lambda: runner._commands._pending)
+    eventually(lambda: runner.pending_commands)
     clock.to(second)
     gate.open.set()
     asking.join()
 
 
-def paced(runner: Runner, clock: Counted, second: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def paced(runner: PausedRunner, clock: Counted, second: float) -> None:
     """An end is asked for whose turn comes at a second, while the run goes on."""
-    with monkeypatch.context() as held:
-        held.setattr(turns.BatchTimer, "find_remaining_seconds", lambda self: 1.0)
+    with runner.pause_commands():
         asking = Thread(target=runner.end_release, args=["more"])
         asking.start()
-        eventually(lambda: runner._commands._pending)
+        eventually(lambda: runner.pending_commands)
         clock.to(second)
         rounds = clock.rounds
         eventually(lambda: clock.rounds > rounds + 2)  # a whole one among them
     asking.join()
 
 
-def last_tick(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: str) -> int:
+def last_tick(folder: Path, way: str, speed: str, kind: type[PausedRunner] = PausedRunner) -> int:
     """Of a release that is ended at 57 s, published and charged."""
     folder.mkdir()
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
     file, clock, gate = file_of(folder), Counted(time=START * SECOND), Gate()
     write(folder, 50)
-    with running(file, clock, step=gate.step) as runner:
+    with running(file, clock, step=gate.step, tuning=IMMEDIATE, kind=kind) as runner:
         runner.add_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana"))
         reach(runner, clock, ASKED, LAST)
         if way == "slowed":
             slowed(runner, clock, gate, SPEEDS[speed])
         else:
-            paced(runner, clock, SPEEDS[speed], monkeypatch)
+            paced(runner, clock, SPEEDS[speed])
         reach(runner, clock, 126, 12)
         clock.to(129)
         eventually(lambda: runner.load_ledger().releases["more"].end_tick is not None)
@@ -100,22 +109,32 @@ def last_tick(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: st
 
 @pytest.mark.parametrize("way", ["slowed", "paced"])
 @pytest.mark.parametrize("speed", SPEEDS)
-def test_the_last_tick_is_the_same_however_long_the_run_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, speed: str
-) -> None:
-    assert last_tick(tmp_path / speed, monkeypatch, way, speed) == LAST
+def test_last_tick_does_not_depend_on_the_duration(tmp_path: Path, way: str, speed: str) -> None:
+    assert last_tick(tmp_path / speed, way, speed) == LAST
 
 
-def test_a_twin_that_ends_it_by_the_moment_of_its_turn_tells_how_long_that_took(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CommandBatch, "end_requests", {})
-    found = {speed: last_tick(tmp_path / speed, monkeypatch, "slowed", speed) for speed in SPEEDS}
+class BatchTimedRunner(PausedRunner):
+    """A twin that ends a release by the time of its batch."""
+
+    def _build_options(self, turn: Any, commits: Any) -> Options:
+        return replace(super()._build_options(turn, commits), end_times={})
+
+
+def test_twin_that_ends_by_batch_time_reveals_the_duration(tmp_path: Path) -> None:
+    found = {speed: last_tick(tmp_path / speed, "slowed", speed, BatchTimedRunner) for speed in SPEEDS}
     assert found == {"quick": LAST, "slow": 9}
 
 
-def test_a_twin_that_closes_all_ticks_that_are_due_publishes_more_than_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CommandQueue, "limit_due_tick", lambda self, due, last: due())
-    assert last_tick(tmp_path / "twin", monkeypatch, "paced", "slow") == 9
+class HastyQueue(CommandQueue):
+    """A twin that closes all ticks that are due."""
+
+    def limit_due_tick(self, due: Any, last: Any) -> int:
+        return int(due())
+
+
+class HastyRunner(PausedRunner):
+    command_queue = HastyQueue
+
+
+def test_twin_that_closes_all_due_ticks_publishes_too_many(tmp_path: Path) -> None:
+    assert last_tick(tmp_path / "twin", "paced", "slow", HastyRunner) == 9

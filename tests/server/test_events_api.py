@@ -10,8 +10,14 @@ from urllib.parse import quote
 
 import pyarrow as arrow
 import pytest
+from starlette.routing import Route
 
-from streamgauge.server.routes import events
+from streamgauge.server.http.auth import Sessions
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.http.tokens import Tokens
+from streamgauge.server.routes.events import EventRoutes
+from streamgauge.server.routes.metrics import Metrics
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sources.http import Inbox
 from tests.support.people import VISIT, House, Prompt, Still, clinic, code_of
 
@@ -25,11 +31,11 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def patient(tmp_path: Path) -> tuple[House, Inbox]:
+def patient(tmp_path: Path, tuning: Tuning = DEFAULT_TUNING) -> tuple[House, Inbox]:
     """A server whose inbox commits when the test says so."""
     file = clinic(tmp_path)
     inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
-    return House(tmp_path, Still(file, inbox)), inbox
+    return House(tmp_path, Still(file, inbox, tuning=tuning)), inbox
 
 
 async def sent(house: House) -> "asyncio.Task[Any]":
@@ -108,13 +114,24 @@ def test_the_fate_of_a_batch_is_its_senders_alone(house: House) -> None:
     assert statuses == ["committed", "unknown"]
 
 
-def test_keys_that_everybody_shares_are_caught(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: the second sender's events are lost."""
-    monkeypatch.setattr(events, "scope_key", lambda request, key: key)
+class SharedKeyRoutes(EventRoutes):
+    """A broken twin: all senders share their keys."""
+
+    @staticmethod
+    def scope_key(request: Any, key: str) -> str:
+        return key
+
+
+def test_twin_with_shared_keys_loses_events_of_the_second_sender(tmp_path: Path) -> None:
+    house = House(tmp_path, extra=shared_key_routes)
     house.secrets["second"] = house.tokens.create("carl", "curator")
     for role in ("curator", "second"):
         house.client(role).post("/api/events", content=VISIT, headers=LINES)
     assert len(house.runner.inbox.taken) == 1
+
+
+def shared_key_routes(runner: Any, limits: Limits) -> list[Route]:
+    return SharedKeyRoutes(runner, limits, Metrics(runner, limits, Sessions(Tokens(runner.file.folder)))).routes()
 
 
 @pytest.mark.parametrize("key", ["a/b", "/", "2026/01/05//7", "100%"])
@@ -155,11 +172,8 @@ def test_a_run_that_ends_before_the_commit_is_told_and_never_called_durable(tmp_
     assert "Retry-After" in reply.headers
 
 
-def test_a_commit_that_takes_too_long_leaves_the_batch_where_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events, "COMMIT_SECONDS", 0.01)
-    house, inbox = patient(tmp_path)
+def test_a_commit_that_takes_too_long_leaves_the_batch_where_it_is(tmp_path: Path) -> None:
+    house, inbox = patient(tmp_path, Tuning(commit_seconds=0.01))
     client = house.client("curator")
     assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (503, "not_committed")
     assert client.get("/api/events/ward-7").json() == {"batch": "ward-7", "status": "waiting"}

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streamgauge.cli.runs import monitor as curator_log
 from streamgauge.cli.runs.monitor import CuratorLog
 from streamgauge.server.http.serving import MAX_KINDS, OTHER_KIND, FoldedLog, open_listener, serve_app
 
@@ -62,7 +61,7 @@ def test_number_of_kinds_is_bounded() -> None:
     for number in range(5000):
         folded.write("server: " + "x" * number)
     assert lines[:3] == ["server: task 0", "server: task 9 (10 times today)", "server: task 99 (100 times today)"]
-    assert len(folded._counts) == MAX_KINDS + 1
+    assert folded.kind_count == MAX_KINDS + 1
     assert lines[-4:] == [OTHER_KIND, *(f"{OTHER_KIND} ({10**power} times today)" for power in range(1, 4))]
 
 
@@ -78,11 +77,10 @@ def test_number_of_kinds_is_bounded() -> None:
     ],
 )
 def test_requests_without_a_token_leave_earlier_lines_of_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_bytes: bytes, first: str
+    tmp_path: Path, request_bytes: bytes, first: str
 ) -> None:
     """The log holds two files of 4 kB; 300 lines of their own would be five times as long."""
-    monkeypatch.setattr(curator_log, "MAX_LOG_BYTES", 2**11)
-    log, stop = CuratorLog(tmp_path), Flag()
+    log, stop = CuratorLog(tmp_path, max_bytes=2**11), Flag()
     log.write("tick 512 of 2160, 20311 records, dropped: late 2")
     app = Starlette(routes=[Route("/", here)])
     with open_listener(port=0) as listener:

@@ -1,6 +1,8 @@
 """A pan-private run whose key is away: who asks is refused, nothing is charged, and the run goes on."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +11,48 @@ import pytest
 from streamgauge.config.settings import PipelineFile
 from streamgauge.runtime.intrusion.intrude import IntrusionError
 from streamgauge.runtime.published import read_ledger_log
-from streamgauge.server import commands as turns
-from streamgauge.server import runner
 from streamgauge.server.commands import KeyUnavailableError
 from streamgauge.server.intrusion import build_export_path
+from streamgauge.server.runner import Runner
 from streamgauge.store.keys import create_key, is_key_missing
 from tests.server.test_live_intrusions import COUNTS, NOTED, PRIVATE, SERVER, Served, made
 from tests.support.people import code_of
-from tests.support.served import eventually, file_of
+from tests.support.served import IMMEDIATE, eventually, file_of
 
 VISITS = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "running", "epsilon": "1/4"}
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
-    monkeypatch.setattr(turns, "KEY_RETRY_SECONDS", 0.01)
+QUICK = replace(IMMEDIATE, key_retry_seconds=0.01)
+
+
+class UncheckedRunner(Runner):
+    """A run whose key goes away between the check and the batch."""
+
+    def is_key_available(self) -> bool:
+        return True
+
+
+@contextmanager
+def serving(folder: Path, **settings: Any) -> Iterator[Served]:
     NOTED.clear()
+    run = Served(file_of(folder, COUNTS, server=SERVER, **PRIVATE), folder, **settings)
+    try:
+        yield run
+    finally:
+        run.runner.stop()
+        run.house.tokens.close()
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Served]:
-    run = Served(file_of(tmp_path, COUNTS, server=SERVER, **PRIVATE), tmp_path)
-    yield run
-    run.runner.stop()
-    run.house.tokens.close()
+    with serving(tmp_path, tuning=QUICK) as run:
+        yield run
+
+
+@pytest.fixture
+def unchecked(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path, tuning=QUICK, kind=UncheckedRunner) as run:
+        yield run
 
 
 def charged(run: Served) -> set[str]:
@@ -55,11 +74,8 @@ def test_a_run_is_not_set_down_while_its_key_is_away(run: Served, tmp_path: Path
     assert run.close(2)
 
 
-def test_a_run_that_was_set_down_waits_for_its_key(
-    run: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It goes between the look at it and the turn: nobody can know."""
-    monkeypatch.setattr(runner, "is_key_missing", lambda file: False)
+def test_stopped_run_waits_for_its_key(unchecked: Served, tmp_path: Path) -> None:
+    run = unchecked
     run.send(range(3), 1)
     key = tmp_path / "v.key"
     kept = key.rename(tmp_path / "elsewhere.key")
@@ -68,7 +84,7 @@ def test_a_run_that_was_set_down_waits_for_its_key(
     assert refusal.value.code == "key_unavailable"
     for _ in range(2):
         with pytest.raises(KeyUnavailableError):
-            run.runner._commands.submit(turns.Command(end_names=("n",))).result(20)
+            run.runner.submit_end("n").result(20)
     assert run.runner.state == "running"
     assert [type(each).__name__ for each in NOTED[:2]] == ["KeyRefusedError", "KeyRefusedError"]
     told = len(NOTED)
@@ -78,18 +94,15 @@ def test_a_run_that_was_set_down_waits_for_its_key(
     assert (made(run), charged(run), run.runner.state, len(NOTED)) == (1, {"n"}, "running", told)
 
 
-def test_a_run_that_waits_for_its_key_can_be_stopped(
-    run: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "is_key_missing", lambda file: False)
-    monkeypatch.setattr(turns, "KEY_RETRY_SECONDS", 600.0)
-    (tmp_path / "v.key").unlink()
-    create_key(tmp_path / "v.key")
-    with pytest.raises(IntrusionError, match="got another from"):
-        run.runner.intrude(build_export_path(run.file, "a"))
-    eventually(lambda: run.runner._is_waiting_for_key, "the wait")
-    run.runner.stop()
-    assert run.runner.error == ""
+def test_run_that_waits_for_its_key_can_be_stopped(tmp_path: Path) -> None:
+    with serving(tmp_path, tuning=replace(IMMEDIATE, key_retry_seconds=600.0), kind=UncheckedRunner) as run:
+        (tmp_path / "v.key").unlink()
+        create_key(tmp_path / "v.key")
+        with pytest.raises(IntrusionError, match="got another from"):
+            run.runner.intrude(build_export_path(run.file, "a"))
+        eventually(lambda: run.runner.is_waiting_for_key, "the wait")
+        run.runner.stop()
+        assert run.runner.error == ""
 
 
 def test_a_server_that_never_ran_does_not_wait(tmp_path: Path) -> None:

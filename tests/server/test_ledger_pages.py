@@ -18,7 +18,7 @@ from streamgauge.server.publishing.reader import (
     ReleaseSchemaCache,
     build_ledger_cache,
 )
-from streamgauge.server.routes import ledger as ledger_pages
+from streamgauge.server.tuning import Tuning
 from streamgauge.store.reader import LedgerEntry
 from tests.server.test_asking_api import ASKED, charged
 from tests.support.people import House, code_of
@@ -71,8 +71,8 @@ def test_pages_add_up_to_the_whole(house: House) -> None:
     assert [act for page in pages for act in page["entries"]] == acts["entries"]
 
 
-def test_a_page_of_acts_is_bounded_in_bytes_but_has_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_pages, "MAX_PAGE_BYTES", 1)
+def test_a_page_of_acts_is_bounded_in_bytes_but_has_one(house: House) -> None:
+    house.runner.tuning = Tuning(max_ledger_page_bytes=1)
     assert [len(page["entries"]) for page in followed(house, "/api/ledger/entries")] == [1] * len(ACTS)
 
 
@@ -90,8 +90,8 @@ def test_a_book_that_has_grown_is_the_book_that_was_read(house: House) -> None:
         assert str(book.ledger) == str(read.ledger)
 
 
-def charges_after_a_plan(house: House) -> int:
-    book, file = LedgerLog.read([BUDGET, charged("visits", "1/2", 2)], house.file.stream.unit), house.file
+def charges_after_a_plan(house: House, kind: type[LedgerLog] = LedgerLog) -> int:
+    book, file = kind.read([BUDGET, charged("visits", "1/2", 2)], house.file.stream.unit), house.file
     plan_adhoc(file, AdHocRelease(parse_adhoc_release(ASKED, file.stream), "ana"), ledger_log=book, first=1)
     assert book.ledger is not None
     return len(book.ledger.entries)
@@ -101,24 +101,31 @@ def test_a_plan_charges_nothing_in_the_book_that_all_share(house: House) -> None
     assert charges_after_a_plan(house) == 1
 
 
-def test_a_twin_that_plans_in_that_book_charges_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LedgerLog, "copy", lambda self: self)
-    assert charges_after_a_plan(house) == 2
+class UncopiedLog(LedgerLog):
+    """A twin in which plans charge."""
+
+    def copy(self) -> LedgerLog:
+        return self
 
 
-def test_acts_are_read_once_whoever_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_plans_in_the_shared_ledger_charges_it(house: House) -> None:
+    assert charges_after_a_plan(house, UncopiedLog) == 2
+
+
+def test_entries_are_read_once_whatever_the_number_of_readers(tmp_path: Path) -> None:
+    """An entry that is read again is another object."""
     write(tmp_path, 30)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
         leave(runner, clock, 20)
         acts, book = runner.load_entries(), runner.load_ledger()
-        monkeypatch.setattr(LedgerEntry, "from_text", None)
-        assert runner.load_entries() == acts
+        assert list(map(id, runner.load_entries())) == list(map(id, acts))
         assert runner.load_ledger() is book
         close(runner, clock, 2)
         leave(runner, clock, 32)
         assert runner.event_buffer.published.entry_count == len(acts)
+        assert list(map(id, runner.load_entries())) == list(map(id, acts))
 
 
 def test_labels_that_many_releases_have_are_kept_once() -> None:

@@ -3,9 +3,8 @@
 import pytest
 
 from streamgauge.config.settings import ServerSettings
-from streamgauge.server.http import limits as module
 from streamgauge.server.http.errors import HttpError
-from streamgauge.server.http.limits import Limits
+from streamgauge.server.http.limits import Limits, RateLimiter
 
 
 class Clock:
@@ -44,12 +43,11 @@ def test_one_clients_haste_costs_no_other() -> None:
     assert taken(limits, "b", 10) == 10
 
 
-def test_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CLIENTS", 4)
-    limits = Limits(ServerSettings(), now=Clock())
+def test_clients_that_are_remembered_are_bounded() -> None:
+    limiter = RateLimiter(5, 10, Clock(), max_clients=4)
     for client in range(100):
-        limits.count_request(str(client))
-    assert len(limits._requests._allowances) == 4
+        limiter.reserve(str(client))
+    assert limiter.client_count == 4
 
 
 def test_live_connections_are_bounded_by_client_and_in_all() -> None:

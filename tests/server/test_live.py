@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
+from streamgauge.config.settings import ServerSettings
+from streamgauge.releases.release import TickRelease
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
-from streamgauge.server.publishing import feed as boards
-from streamgauge.server.routes import live
-from streamgauge.server.routes.live import Subscriber
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.publishing.feed import EventBuffer, build_event_id
+from streamgauge.server.routes.live import LiveRoutes, Subscriber
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from tests.support.served import (
+    IMMEDIATE,
+    CountedBuffer,
     Listener,
     Stepped,
     Told,
@@ -27,7 +32,6 @@ from tests.support.served import (
     running,
     stepped,
     ticks_of,
-    turns_at_once,
     write,
 )
 
@@ -51,21 +55,21 @@ class World:
 
 
 @contextmanager
-def world_in(folder: Path) -> Iterator[World]:
+def world_in(folder: Path, live: type[LiveRoutes] = LiveRoutes, **settings: Any) -> Iterator[World]:
+    """A new run whose first tick has left. `settings` are those of `running`."""
     write(folder, 600)
     clock = stepped()
-    with (
-        running(file_of(folder, COUNTS, OTHER, server={"max_streams_per_client": 101}), clock) as runner,
-        listening(runner) as port,
-    ):
-        yield World(runner, clock, port)
+    file = file_of(folder, COUNTS, OTHER, server={"max_streams_per_client": 101})
+    with running(file, clock, **settings) as runner, listening(runner, live=live) as port:
+        made = World(runner, clock, port)
+        made.step()
+        yield made
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One run for all: each test goes on from the tick at which it is."""
-    with world_in(tmp_path_factory.mktemp("live")) as made:
-        made.step()
+    with world_in(tmp_path_factory.mktemp("live"), tuning=IMMEDIATE) as made:
         yield made
 
 
@@ -112,34 +116,33 @@ def test_who_comes_back_misses_nothing_and_gets_nothing_twice(world: World) -> N
     assert resumed(world) == list(range(begin, world.tick + 1))
 
 
-def test_who_comes_back_after_what_is_kept_misses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "MAX_BUFFERED_EVENTS", 1)
-    monkeypatch.setattr(live, "MAX_WRITE_EVENTS", 2)
-    begin = world.tick
-    assert resumed(world) == list(range(begin, world.tick + 1))
+def test_reader_that_reconnects_after_the_buffer_misses_nothing(tmp_path: Path) -> None:
+    with world_in(tmp_path, tuning=Tuning(max_buffered_events=1, max_write_events=2)) as world:
+        assert resumed(world) == list(range(1, world.tick + 1))
 
 
-@pytest.mark.parametrize("off", [-2, 2])
-def test_a_resume_that_repeats_or_skips_is_caught(world: World, monkeypatch: pytest.MonkeyPatch, off: int) -> None:
-    begin, honest = world.tick, Subscriber.encode_start
+@pytest.mark.parametrize("offset", [-2, 2])
+def test_twin_that_repeats_or_skips_after_a_reconnect_is_caught(tmp_path: Path, offset: int) -> None:
+    class ShiftedSubscriber(Subscriber):
+        async def encode_start(self) -> bytes:
+            head = await super().encode_start()
+            self.row_number = max(0, self.row_number + offset) if self.last_id else self.row_number
+            return head
 
-    async def twin(line: Subscriber) -> bytes:
-        head = await honest(line)
-        line.row_number = max(0, line.row_number + off) if line.last_id else line.row_number
-        return head
+    class ShiftedRoutes(LiveRoutes):
+        subscriber = ShiftedSubscriber
 
-    monkeypatch.setattr(Subscriber, "encode_start", twin)
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.5)
-    try:
-        seen = resumed(world)
-    except AssertionError:
-        seen = []
-    assert seen != list(range(begin, world.tick + 1))
+    with world_in(tmp_path, ShiftedRoutes, tuning=Tuning(heartbeat_seconds=0.5)) as world:
+        try:
+            ticks = resumed(world)
+        except AssertionError:
+            ticks = []
+        assert ticks != list(range(1, world.tick + 1))
 
 
 def test_the_last_id_may_be_in_the_address(world: World) -> None:
     with world.runner.event_buffer.open_reader() as reader:
-        first = boards.build_event_id(0, reader.find_row_chain(0) or "")
+        first = build_event_id(0, reader.find_row_chain(0) or "")
     with Listener(world.port, f"?last_event_id={first}&release=counts") as listener:
         assert ticks_of(listener.until("release")) == [1]
 
@@ -155,7 +158,7 @@ def test_an_id_of_another_history_is_told_so(world: World, last: str) -> None:
 
 def test_an_id_of_what_has_not_left_tells_nothing(world: World) -> None:
     close(world.runner, world.clock, world.tick + 1)
-    whole = boards.EventBuffer(world.runner.event_buffer.readers)
+    whole = EventBuffer(world.runner.event_buffer.readers)
     whole.advance(2**62)
     assert whole.published.row_number > world.runner.event_buffer.published.row_number
     with Listener(world.port, "", whole.published.id) as listener:
@@ -176,7 +179,7 @@ def test_releases_are_filtered_and_the_rest_counts_as_sent(world: World) -> None
 
 def test_a_charge_and_an_end_are_told(world: World) -> None:
     body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
-    with turns_at_once(), Listener(world.port) as listener:
+    with Listener(world.port) as listener:
         listener.until("status")
         world.runner.add_release(AdHocRelease(parse_adhoc_release(body, world.runner.file.stream), "ana"))
         world.step()
@@ -194,61 +197,56 @@ def test_when_the_server_stops_readers_are_told_and_let_go(tmp_path: Path) -> No
         assert {told.event for told in iter(listener.next, None)} <= {"ledger"}  # what was due by then
 
 
-def test_silence_is_broken_by_beats(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.01)
-    with Listener(world.port) as listener:
+def test_silence_is_broken_by_beats(world: World) -> None:
+    beating = listening(world.runner, tuning=Tuning(heartbeat_seconds=0.01), disconnect=False)
+    with beating as port, Listener(port) as listener:
         lines = [listener.reply.readline() for _ in range(8)]
         assert b": beat\n" in lines
         assert lines[0] == b"retry: 1000\n"
 
 
-def test_a_hundred_readers_see_every_tick_of_one_encoding(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = []
-    told = boards.event_as_json
-    monkeypatch.setattr(boards, "event_as_json", lambda released: encoded.append(released.tick) or told(released))
-    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+def test_hundred_readers_get_every_tick_of_one_encoding(tmp_path: Path) -> None:
+    with world_in(tmp_path, buffer=CountedBuffer) as world, ExitStack() as stack, ThreadPoolExecutor(4) as pool:
         listeners = [stack.enter_context(Listener(world.port, "?release=counts")) for _ in range(100)]
         for listener in listeners:
             listener.until("status")
         ticks = [world.step(), world.step()]
         seen = list(pool.map(lambda listener: ticks_of(listener.until("release", ticks[-1])), listeners))
+        buffer = world.runner.event_buffer
     assert seen == [ticks] * 100
-    assert encoded == sorted(ticks * 2)  # two releases a tick
+    assert isinstance(buffer, CountedBuffer)
+    assert buffer.encoded_ticks == sorted([1, *ticks] * 2)  # two releases a tick
 
 
-def test_who_takes_nothing_is_dropped_and_holds_nobody_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    padded = boards.encode_sse
-    monkeypatch.setattr(boards, "encode_sse", lambda *told: padded(*told) + b": " + bytes(2**22) + b"\n\n")
-    ended = watched(monkeypatch)
-    with socket.create_connection(("127.0.0.1", world.port)) as slow, Listener(world.port) as listener:
-        slow.sendall(b"GET /api/live?release=counts&release=other HTTP/1.1\r\nHost: x\r\n\r\n")
+class PaddedBuffer(EventBuffer):
+    """A buffer of events that fill the buffers of a connection."""
+
+    def encode_event(self, released: TickRelease, ident: str) -> bytes:
+        return super().encode_event(released, ident) + b": " + bytes(2**22) + b"\n\n"
+
+
+def test_reader_that_accepts_nothing_is_dropped_and_delays_no_other(tmp_path: Path) -> None:
+    """Each of them is a client of another server of the same run, since one of them is impatient."""
+    limits, impatient = Limits(ServerSettings()), Tuning(send_timeout_seconds=0.2)
+    with (
+        world_in(tmp_path, buffer=PaddedBuffer, tuning=Tuning(send_timeout_seconds=60.0)) as world,
+        listening(world.runner, tuning=impatient, limits=limits, disconnect=False) as port,
+        socket.create_connection(("127.0.0.1", port)) as slow,
+        Listener(world.port) as listener,
+    ):
+        slow.sendall(b"GET /api/live HTTP/1.1\r\nHost: x\r\n\r\n")
         listener.until("status")
         eventually(lambda: b"status" in slow.recv(2**10), "the reply")
+        assert limits.live_connections == 1
         ticks = [world.step(), world.step()]
         assert ticks_of(listener.until("release", ticks[-1])) == ticks
-        eventually(lambda: ended == [live.SlowReaderError], "the end of the slow one")
+        eventually(lambda: limits.live_connections == 0, "the end of the slow one")
 
 
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
-    """How sending failed, to whomever it did; patience is short with who names releases."""
-    ended: list[type[BaseException]] = []
-    send = live.LiveResponse._send
-
-    async def watching(response: live.LiveResponse, *told: Any) -> None:
-        monkeypatch.setattr(live, "SEND_TIMEOUT_SECONDS", 0.2 if response.subscriber.names else 60.0)
-        try:
-            await send(response, *told)
-        except live.SlowReaderError:
-            ended.append(live.SlowReaderError)
-            raise
-
-    monkeypatch.setattr(live.LiveResponse, "_send", watching)
-    return ended
-
-
-def test_who_falls_too_far_behind_meanwhile_is_dropped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MAX_LAG_EVENTS", -1)
-    with Listener(world.port) as listener, pytest.raises(Exception, match=r"IncompleteRead|end after"):
+def test_reader_that_falls_too_far_behind_is_dropped(world: World) -> None:
+    lagging = listening(world.runner, tuning=Tuning(max_lag_events=-1), disconnect=False)
+    dropped = pytest.raises(Exception, match=r"IncompleteRead|end after")
+    with lagging as port, Listener(port) as listener, dropped:
         listener.until("release")
 
 

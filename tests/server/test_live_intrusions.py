@@ -15,13 +15,12 @@ from streamgauge.runtime.intrusion import export as handed_over
 from streamgauge.runtime.intrusion.intrude import IntrusionError
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.published import read_ledger_log
-from streamgauge.server import commands as turns
-from streamgauge.server import intrusion as announced
 from streamgauge.server.intrusion import build_export_path
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.people import House, code_of
-from tests.support.served import Stepped, committed, eventually, file_of, stepped
+from tests.support.served import IMMEDIATE, Stepped, committed, eventually, file_of, stepped
 
 PRIVATE: dict[str, Any] = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
 USERS: dict[str, Any] = {
@@ -38,8 +37,7 @@ NOTED: list[Exception] = []
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+def empty_log() -> None:
     NOTED.clear()
 
 
@@ -50,9 +48,17 @@ def users(folder: Path, reserved: int = 1) -> PipelineFile:
 class Served:
     """A run that goes on, its clock, and its curator."""
 
-    def __init__(self, file: PipelineFile, folder: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        file: PipelineFile,
+        folder: Path,
+        *,
+        kind: type[Runner] = Runner,
+        tuning: Tuning = IMMEDIATE,
+        **options: Any,
+    ) -> None:
         self.clock: Stepped = stepped(1)
-        self.runner = Runner(file, Options(clock=self.clock, **options), on_failure=NOTED.append)
+        self.runner = kind(file, Options(clock=self.clock, **options), on_failure=NOTED.append, tuning=tuning)
         self.runner.start()
         self.file, self.house = file, House(folder, self.runner)
         self.curator = self.house.client("curator")
@@ -123,8 +129,23 @@ def test_a_look_is_handed_over_while_the_server_goes_on_and_later_errors_are_as_
     assert run.runner.state == "running"
 
 
-def test_the_act_is_in_the_ledger_from_its_departure_on_and_not_before(tmp_path: Path, served: Any) -> None:
-    run = served(users(tmp_path, reserved=2))
+class CommitDatedRunner(Runner):
+    """A twin that dates an intrusion by its commit, which tells how long the run took to stop."""
+
+    def _build_publish_time(self, turn: Any) -> Any:
+        return lambda moment: moment
+
+
+def test_intrusion_is_in_the_ledger_from_its_publish_time_on(tmp_path: Path, served: Any) -> None:
+    check_publish_time(served(users(tmp_path, reserved=2)))
+
+
+def test_twin_that_dates_an_intrusion_by_its_commit_is_caught(tmp_path: Path, served: Any) -> None:
+    with pytest.raises(AssertionError, match="whole delay"):
+        check_publish_time(served(users(tmp_path, reserved=2), kind=CommitDatedRunner))
+
+
+def check_publish_time(run: Served) -> None:
     run.clock.to(1.005)
     assert run.intrude("a").status_code == 201
     assert run.ledger()["intrusions"] == {"total": 0, "remaining": 2}
@@ -134,14 +155,6 @@ def test_the_act_is_in_the_ledger_from_its_departure_on_and_not_before(tmp_path:
     stored = [each.time for each in read_ledger_log(run.file).ledger_entries if each.kind == "intrusion"]
     assert stored == [1_767_571_201_040_000], "the first departure that is a whole delay after it was asked for"
     assert (act["time"], act["tick"], act["releases"]) == ("2026-01-05T00:00:01.040000Z", 0, ["here"])
-
-
-def test_an_act_that_is_dated_by_its_commit_is_caught(
-    tmp_path: Path, served: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(announced.PublishTimeClock, "now", lambda self: self.clock.now())
-    with pytest.raises(AssertionError, match="whole delay"):
-        test_the_act_is_in_the_ledger_from_its_departure_on_and_not_before(tmp_path, served)
 
 
 def test_what_cannot_be_handed_over_is_refused_by_its_own_code_and_the_run_goes_on(tmp_path: Path, served: Any) -> None:
@@ -225,7 +238,7 @@ def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_servin
 
 def test_a_run_that_does_not_go_on_cannot_be_asked(tmp_path: Path, served: Any) -> None:
     run = served(users(tmp_path))
-    run.runner._commands.close()
+    run.runner.disconnect_readers()
     assert code_of(run.intrude("a")) == (503, "not_running")
 
 

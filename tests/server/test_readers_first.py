@@ -11,12 +11,14 @@ import httpx
 import pytest
 from anyio import to_thread
 
-from streamgauge.server.publishing import feed as boards
+from streamgauge.releases.release import TickRelease
 from streamgauge.server.publishing.feed import EventBuffer
+from streamgauge.server.publishing.reader import ReaderPool
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from tests.server.test_asking_api import ASKED
 from tests.support.people import House
-from tests.support.served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
+from tests.support.served import CountedBuffer, Stepped, ask, close, eventually, file_of, leave, running, stepped, write
 
 Live = tuple[Runner, Stepped]
 
@@ -26,61 +28,74 @@ def live(tmp_path: Path) -> Iterator[Live]:
     """A run of which one tick is committed and has not left."""
     write(tmp_path, 60)
     clock = stepped()
-    with running(file_of(tmp_path), clock) as runner:
+    with running(file_of(tmp_path), clock, buffer=GatedBuffer) as runner:
         close(runner, clock, 1)
         yield runner, clock
 
 
-def test_who_reads_does_not_wait_for_what_live_readers_are_sent(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+class GatedBuffer(EventBuffer):
+    """A buffer whose encoding can be stopped."""
+
+    def __init__(self, readers: ReaderPool, tuning: Tuning) -> None:
+        super().__init__(readers, tuning)
+        self.encoding, self.gate = Flag(), Flag()
+        self.gate.set()
+
+    def encode_event(self, released: TickRelease, ident: str) -> bytes:
+        self.encoding.set()
+        self.gate.wait()
+        return super().encode_event(released, ident)
+
+
+def test_readers_do_not_wait_for_the_encoding_of_events(live: Live) -> None:
     runner, clock = live
-    encoding, go_on = Flag(), Flag()
-
-    def slow(released: Any) -> dict[str, Any]:
-        encoding.set()
-        go_on.wait()
-        return {}
-
-    monkeypatch.setattr(boards, "event_as_json", slow)
+    buffer = runner.event_buffer
+    assert isinstance(buffer, GatedBuffer)
+    buffer.gate.clear()
     clock.to(20)
-    assert encoding.wait(20)
+    assert buffer.encoding.wait(20)
     try:
         rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
         assert [row["tick"] for row in rows] == [1]
         assert (runner.event_buffer.published.row_number, runner.event_buffer.streamed.row_number) == (1, 0)
         assert runner.event_buffer.find_buffered(0, 9) == []
     finally:
-        go_on.set()
+        buffer.gate.set()
     eventually(lambda: runner.event_buffer.streamed.row_number == 1)
 
 
 def test_who_reads_shows_what_has_left_and_leaves_the_rest_to_others(live: Live) -> None:
     runner, clock = live
-    runner._publisher.stop()
+    runner.publisher.stop()
     clock.to(20)
     ask(runner, "/api/releases")
     assert (runner.event_buffer.published.row_number, runner.event_buffer.streamed.row_number) == (1, 0)
 
 
-def test_who_shows_it_already_is_not_waited_for(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_do_not_wait_for_a_thread_that_publishes(live: Live) -> None:
     runner, clock = live
-    with runner._publisher._publish_lock:
+    with runner.publisher.publish_lock:
         clock.to(20)
         assert ask(runner, "/api/releases").json()["published_until"] == {"tick": 0}
 
 
-def test_of_a_burst_what_can_be_kept_is_encoded_and_no_more(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+class ShortBuffer(CountedBuffer):
+    """A buffer of events of 300 bytes."""
+
+    def encode_event(self, released: TickRelease, ident: str) -> bytes:
+        super().encode_event(released, ident)
+        return bytes(300)
+
+
+def test_of_a_burst_what_can_be_kept_is_encoded_and_no_more(live: Live) -> None:
     """The newest first, a few at a time."""
     runner, clock = live
     clock.to(605)
-    eventually(lambda: runner._publisher._last_commit and runner.progress and runner.progress.tick == 60)
+    eventually(lambda: runner.publisher.last_commit and runner.progress and runner.progress.tick == 60)
     leave(runner, clock, 612)
-    fresh, encoded = EventBuffer(runner.event_buffer.readers), list[int]()
-    monkeypatch.setattr(boards, "MAX_BUFFERED_BYTES", 1000)
-    monkeypatch.setattr(boards, "ROWS_PER_READ", 4)
-    monkeypatch.setattr(boards, "event_as_json", lambda released: encoded.append(released.tick) or {})
-    monkeypatch.setattr(boards, "encode_sse", lambda event, told, ident: bytes(300))
+    fresh = ShortBuffer(runner.event_buffer.readers, Tuning(max_buffered_bytes=1000, rows_per_read=4))
     fresh.advance(2**62)
-    assert sorted(encoded) == [57, 58, 59, 60]
+    assert sorted(fresh.encoded_ticks) == [57, 58, 59, 60]
     assert [event.row_number for event in fresh.find_buffered(57, 64) or []] == [58, 59, 60]
     assert fresh.find_buffered(56, 64) is None
 

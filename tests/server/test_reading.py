@@ -16,8 +16,8 @@ import pytest
 
 from streamgauge.releases.release import TickRelease
 from streamgauge.server.publishing.clock import PublishSchedule
-from streamgauge.server.routes import release_pages as pages
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from tests.support.served import Stepped, ask, close, eventually, file_of, leave, running, stepped, write
 
 TICKS = 6
@@ -164,9 +164,8 @@ def test_pages_keep_the_step(runner: Runner, limit: int) -> None:
     assert found == [(tick, g) for tick in (2, 4, 6) for g in "ab"]
 
 
-def test_how_much_is_read_for_a_page_is_bounded(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1)
-    told = ask(runner, "/api/releases/counts?group=g:none").json()
+def test_how_much_is_read_for_a_page_is_bounded(runner: Runner) -> None:
+    told = ask(runner, "/api/releases/counts?group=g:none", Tuning(max_page_bytes=1)).json()
     assert (told["rows"], told["ticks"]) == ([], {"from": 1, "to": 1})
     assert told["next"].startswith("/api/releases/counts?from=2&to=6&")
 
@@ -237,11 +236,11 @@ def test_closed_ranges_are_kept_for_ever_and_others_are_asked_for_again(runner: 
         assert caches(still_open) == "public, no-cache"
 
 
-def test_what_only_some_may_read_is_kept_by_nobody_else(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = replace(runner.file, server=replace(runner.file.server, anonymous=False))
-    monkeypatch.setattr(runner, "file", closed)
-    assert ask(runner, "/api/releases/counts?to=1").headers["cache-control"].startswith("private, max-age")
-    assert ask(runner, "/api/releases").headers["cache-control"] == "private, no-cache"
+def test_replies_with_a_token_are_cached_privately(runner: Runner) -> None:
+    closed = replace(runner.file.server, anonymous=False)
+    reply = ask(runner, "/api/releases/counts?to=1", settings=closed)
+    assert reply.headers["cache-control"].startswith("private, max-age")
+    assert ask(runner, "/api/releases", settings=closed).headers["cache-control"] == "private, no-cache"
 
 
 def test_what_is_known_is_not_sent_again(runner: Runner) -> None:
@@ -307,17 +306,17 @@ def everything(runner: Runner) -> list[tuple[int, bytes, dict[str, str]]]:
     return [(reply.status_code, reply.content, dict(reply.headers)) for reply in replies]
 
 
-def before_and_after_a_commit(folder: Path) -> tuple[Any, Any, Any]:
+def before_and_after_a_commit(folder: Path, kind: type[Runner] = Runner) -> tuple[Any, Any, Any]:
     """What readers are told when tick 1 has left; when 2 is committed, too; and when that has left."""
     write(folder, 60)
     clock = stepped()
-    with running(file_of(folder), clock) as runner:
+    with running(file_of(folder), clock, kind=kind) as runner:
         close(runner, clock, 1)
         leave(runner, clock, 20)
         clock.to(24)
         before = everything(runner)
         close(runner, clock, 2)
-        runner._publisher.publish_due()
+        runner.publisher.publish_due()
         between = everything(runner)
         leave(runner, clock, 32)
         return before, between, everything(runner)
@@ -330,12 +329,22 @@ def test_a_commit_changes_no_byte_of_any_answer_until_it_has_left(tmp_path: Path
     assert [PATHS[i] for i, same in enumerate(told) if same] == ["/api/releases/nothing"]
 
 
-def test_a_board_that_tells_before_the_departure_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def at_once(self: PublishSchedule, entry: int, *, committed: int, closed: int = 0) -> int:
+class HastySchedule(PublishSchedule):
+    """A twin that publishes a commit at once."""
+
+    def add(self, entry: int, *, committed: int, closed: int = 0) -> int:
         return self.add_at(entry, committed)
 
-    monkeypatch.setattr(PublishSchedule, "add", at_once)
-    before, between, _ = before_and_after_a_commit(tmp_path)
+
+class HastyRunner(Runner):
+    def start(self) -> None:
+        schedule = self.publisher.schedule
+        self.publisher.schedule = HastySchedule(schedule.start, schedule.interval)
+        super().start()
+
+
+def test_twin_that_publishes_before_the_publish_time_is_caught(tmp_path: Path) -> None:
+    before, between, _ = before_and_after_a_commit(tmp_path, HastyRunner)
     assert before != between
 
 

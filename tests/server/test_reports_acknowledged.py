@@ -1,31 +1,30 @@
 """Reports that are sent again, too early, too late or too many: what is counted, and what anybody learns."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from threading import current_thread
 from typing import Any
 
 import pytest
 
-from streamgauge.server.routes import reports
 from streamgauge.server.routes.events import MAX_INLINE_BYTES
-from streamgauge.server.routes.reports import ParsedReports
+from streamgauge.server.routes.reports import ParsedReports, ReportRoutes
 from streamgauge.sources.http import parse_entries
-from tests.support.people import House, Still, code_of
+from tests.support.people import House, Prompt, Still, code_of
 from tests.support.polls import KEY, NOW, START, house, message, poll, taken
 
 
 @pytest.mark.parametrize("careless", [False, True])
-def test_a_message_that_is_sent_again_is_counted_once_and_nobody_takes_anothers_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careless: bool
-) -> None:
+def test_repeated_message_counts_once_and_other_content_counts_too(tmp_path: Path, careless: bool) -> None:
     """The broken twin does not look at what is sent under a key."""
-    if careless:
-        monkeypatch.setattr(reports, "sha256", lambda body: sha256(b""))
-    made = house(tmp_path)
+
+    class CarelessRoutes(ReportRoutes):
+        def identify_message(self, body: bytes, column: str | None) -> str:
+            return super().identify_message(b"" if careless else body, column)
+
+    made = house(tmp_path, extra=lambda runner, limits: CarelessRoutes(runner, limits).routes())
 
     def told(code: int, address: str, **headers: str) -> Any:
         reply = made.client(address=address, **headers).post("/api/reports", content=message(made, code))
@@ -113,46 +112,54 @@ class Walked(list[Any]):
         return super().__iter__()
 
 
-def test_records_are_gone_through_as_often_whatever_columns_they_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made, read = house(tmp_path), reports.parse_records
+def test_records_are_walked_as_often_whatever_columns_they_have(tmp_path: Path) -> None:
+    walked: list[Walked] = []
+
+    class WalkedRoutes(ReportRoutes):
+        @staticmethod
+        def parse_records(*arguments: Any) -> ParsedReports:
+            found = ReportRoutes.parse_records(*arguments)
+            walked[:] = [Walked(found.records), Walked(found.columns)]
+            return replace(found, records=walked[0], columns=walked[1])
+
+    made = house(tmp_path, extra=lambda runner, limits: WalkedRoutes(runner, limits).routes())
 
     def times(sent: list[Any]) -> tuple[int, int]:
-        walked: list[Walked] = []
-
-        def found(*told: Any) -> Any:
-            made_of = read(*told)
-            walked.extend([Walked(made_of.records), Walked(made_of.columns)])
-            return replace(made_of, records=walked[0], columns=walked[1])
-
-        monkeypatch.setattr(reports, "parse_records", found)
         assert made.client(Batch_Key=KEY).post("/api/reports", json=sent).json()["accepted"] == 3
         return walked[0].times, walked[1].times
 
     assert times(KINDS) == times([KINDS[0]] * 3)
 
 
-def test_a_large_message_is_read_sorted_and_written_beside_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made, threads, many = house(tmp_path, "curator"), set[Any](), MAX_INLINE_BYTES // 15
+def test_large_message_is_parsed_outside_the_event_loop(tmp_path: Path) -> None:
+    threads: dict[str, Any] = {}
 
-    def noted(act: Any) -> Any:
-        def there(*told: Any, **settings: Any) -> Any:
-            threads.add(current_thread())
-            return act(*told, **settings)
+    class WatchedReports(ParsedReports):
+        def filter_columns(self, *arguments: Any) -> Any:
+            threads["filter"] = current_thread()
+            return super().filter_columns(*arguments)
 
-        return there
+        def to_lines(self, *arguments: Any) -> bytes:
+            threads["write"] = current_thread()
+            return super().to_lines(*arguments)
 
-    for name in ("filter_columns", "to_lines"):
-        monkeypatch.setattr(ParsedReports, name, noted(getattr(ParsedReports, name)))
-    for name in ("parse_records", "sha256"):
-        monkeypatch.setattr(reports, name, noted(getattr(reports, name)))
+    class WatchedRoutes(ReportRoutes):
+        @staticmethod
+        def parse_records(*arguments: Any) -> ParsedReports:
+            threads["parse"] = current_thread()
+            found = ReportRoutes.parse_records(*arguments)
+            return WatchedReports(found.records, found.dropped, found.columns)
+
+        def identify_message(self, *arguments: Any) -> str:
+            threads["hash"] = current_thread()
+            return super().identify_message(*arguments)
+
+    many = MAX_INLINE_BYTES // 15
+    made = house(tmp_path, "curator", extra=lambda runner, limits: WatchedRoutes(runner, limits).routes())
     client = made.client("curator", Batch_Key="k")
     assert client.post("/api/reports", json=KINDS * many).json()["accepted"] == 3 * many
-    assert threads
-    assert current_thread() not in threads
+    assert set(threads) == {"filter", "write", "parse", "hash"}
+    assert current_thread() not in threads.values()
 
 
 OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [
@@ -165,8 +172,7 @@ OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [
 
 
 def test_what_no_tick_is_there_for_is_refused_and_never_acknowledged(tmp_path: Path) -> None:
-    made = house(tmp_path)
-    object.__setattr__(made.file.stream, "end", START + 20 * 10**6)
+    made = house(tmp_path, end="2026-01-05T00:00:20Z")
     for now, told, after in OUTSIDE:
         made.runner.time = now
         reply = made.client().post("/api/reports", content=message(made, 1))
@@ -179,25 +185,22 @@ def test_what_no_tick_is_there_for_is_refused_and_never_acknowledged(tmp_path: P
     assert [each["emoji"] for each in taken(made)] == [2, 3]
 
 
-def test_a_message_that_is_being_read_as_the_stream_ends_is_stamped_when_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = house(tmp_path)
-    object.__setattr__(made.file.stream, "end", START + 20 * 10**6)
-    read = reports.read_body
+def test_message_arrives_when_all_of_its_body_has_arrived(tmp_path: Path) -> None:
+    made = house(tmp_path, end="2026-01-05T00:00:20Z")
+    whole = message(made, 1)
 
-    async def slow(*told: Any, **settings: Any) -> bytes:
+    async def send_slowly() -> AsyncIterator[bytes]:
+        yield whole[:3]
         made.runner.time = START + 20 * 10**6
-        return await read(*told, **settings)
+        yield whole[3:]
 
-    monkeypatch.setattr(reports, "read_body", slow)
-    assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (410, "stream_ended")
+    assert code_of(made.client().post("/api/reports", content=send_slowly())) == (410, "stream_ended")
     assert taken(made) == []
 
 
 def test_what_cannot_be_taken_now_is_refused_in_the_words_of_reports(tmp_path: Path) -> None:
     made = house(tmp_path)
-    made.runner.inbox._max_waiting_bytes = 3
+    made.runner.inbox = Prompt(key_ttl=10**6, max_waiting_bytes=3, now=lambda: 0)
     full = made.client().post("/api/reports", content=message(made, 1))
     made.runner.event_buffer.state = "stopping"
     stopping = made.client().post("/api/reports", content=message(made, 1))

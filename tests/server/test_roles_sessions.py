@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from streamgauge.server.http import auth as module
-from streamgauge.server.http import auth as roles
-from streamgauge.server.http.auth import COOKIE_NAME, SESSION_SECONDS, Sessions
+from streamgauge.server.http.auth import COOKIE_NAME, SESSION_SECONDS, Sessions, is_always_allowed
+from streamgauge.server.http.limits import Limits
+from streamgauge.server.http.read_worker import ReadWorker
 from streamgauge.server.http.tokens import Token, Tokens
-from streamgauge.server.routes import live
+from streamgauge.server.routes.live import LiveRoutes
+from streamgauge.server.tuning import Tuning
 from tests.support.people import Client, House
 
 
@@ -60,9 +65,9 @@ def test_memory_holds_no_session_id(tmp_path: Path) -> None:
     assert sessions.create(token) not in repr(vars(sessions))
 
 
-def test_too_many_sessions_of_one_token_end_its_own_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_TOKEN_SESSIONS", 3)
-    tokens, sessions, _, token = opened(tmp_path)
+def test_too_many_sessions_of_one_token_end_its_own_oldest(tmp_path: Path) -> None:
+    tokens, _, _, token = opened(tmp_path)
+    sessions = Sessions(tokens, max_per_token=3)
     other = tokens.find_by_secret(tokens.create("bob", "reader"))
     assert other is not None
     first = sessions.create(other)
@@ -73,9 +78,8 @@ def test_too_many_sessions_of_one_token_end_its_own_oldest(tmp_path: Path, monke
 
 async def followed(house: House, client: Client, end: Callable[[], Any], seconds: float = 20) -> bool:
     """Whether a live stream ends when something is over."""
-    limits = house.app.user_middleware[-1].kwargs["limits"]
     reply = asyncio.create_task(client.asked("GET", "/api/live"))
-    while not limits.live_connections:
+    while not house.limits.live_connections:
         await asyncio.sleep(0.001)
     end()
     await asyncio.wait([reply], timeout=seconds)
@@ -85,10 +89,12 @@ async def followed(house: House, client: Client, end: Callable[[], Any], seconds
     return ended
 
 
+POLLING = Tuning(rights_poll_seconds=0.01)
+
+
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    monkeypatch.setattr(live, "POLL_SECONDS", 0.01)
-    return House(tmp_path)
+def house(tmp_path: Path) -> House:
+    return House(tmp_path, tuning=POLLING)
 
 
 def test_a_live_stream_ends_with_its_token(house: House) -> None:
@@ -98,17 +104,26 @@ def test_a_live_stream_ends_with_its_token(house: House) -> None:
 def test_a_live_stream_ends_with_its_session(house: House) -> None:
     client = house.client()
     client.post("/api/session", json={"token": house.secrets["reader"]})
-    sessions = house.app.user_middleware[-1].kwargs["sessions"]
     secret = str(client.cookies.get(COOKIE_NAME))
-    assert asyncio.run(followed(house, client, lambda: sessions.close(secret)))
+    assert asyncio.run(followed(house, client, lambda: house.sessions.close(secret)))
 
 
 def test_a_live_stream_goes_on_when_somebody_elses_token_is_revoked(house: House) -> None:
     assert not asyncio.run(followed(house, house.client("reader"), lambda: house.tokens.revoke("ana"), 0.2))
 
 
-def test_a_live_stream_that_outlives_its_token_is_caught(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: nobody looks again."""
-    honest = roles.to_person
-    monkeypatch.setattr(roles, "to_person", lambda token, still: honest(token))
+class CarelessLive(LiveRoutes):
+    """A broken twin that checks the rights of a reader once."""
+
+    async def stream_events(self, request: Request) -> Response:
+        person = request.scope["person"]
+        request.scope["person"] = replace(person, is_allowed=is_always_allowed)
+        return await super().stream_events(request)
+
+
+def test_live_stream_that_outlives_its_token_is_caught(tmp_path: Path) -> None:
+    def routes(runner: Any, limits: Limits) -> list[Route]:
+        return CarelessLive(runner, limits, ReadWorker()).routes()
+
+    house = House(tmp_path, tuning=POLLING, extra=routes)
     assert not asyncio.run(followed(house, house.client("reader"), lambda: house.tokens.revoke("rita"), 0.2))

@@ -5,6 +5,7 @@ import os
 import select
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from streamgauge.config.settings import PipelineFile, SinkSettings
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.options import Options
-from streamgauge.server import commands as turns
+from streamgauge.server.commands import CommandQueue
 from streamgauge.server.publishing.clock import PublishCursor
 from streamgauge.server.publishing.feed import PublishThread
 from streamgauge.server.runner import CommandRefusedError, NotRunningError, Runner
@@ -23,7 +24,9 @@ from streamgauge.store.lock import Lock
 from streamgauge.store.reader import StoreReader
 from streamgauge.testing.noise import SilentNoise
 from tests.support.served import (
+    IMMEDIATE,
     START,
+    PausedRunner,
     Stepped,
     ask,
     close,
@@ -36,13 +39,7 @@ from tests.support.served import (
     write,
 )
 
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns follow each other after a round."""
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
-
-
+running = partial(running, tuning=IMMEDIATE)
 FINISHED = {"mode": "batch", "end": "2026-01-05T00:00:30Z"}
 
 
@@ -201,13 +198,13 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path)
     with running(file, clock) as runner:
         eventually(lambda: committed(runner)[1] == 3)
         assert (runner.state, shown(runner)) == ("running", [])  # that it is over leaves with its last tick
-        eventually(lambda: runner._publisher._final_commit is not None)
+        eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_004)
         eventually(lambda: runner.state == "ended")
         assert shown(runner) == [1, 2, 3]
         clock.to(1_005)
         runner.add_release(asked(file))
-        eventually(lambda: runner._publisher._final_commit is not None)
+        eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_012)
         eventually(lambda: runner.state == "ended")
         assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": 1, "to": 3}
@@ -239,15 +236,15 @@ def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> 
 
 
 def test_a_failure_while_a_release_is_taken_in_has_no_words_and_the_run_goes_on(tmp_path: Path) -> None:
-    found = []
+    commits: list[str] = []  # the first opens the run, the second stops it for the batch, the third charges
 
     def failing(step: str) -> None:
-        if step == "commit_begun" and found and found[0].current.releases:
+        commits.extend([step] * (step == "commit_begun"))
+        if step == "commit_begun" and len(commits) == 3:
             raise OSError("secret")
 
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock, step=failing) as runner:
-        found.append(runner._commands)
         with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
             runner.add_release(asked(file))
         assert set(runner.load_ledger().releases) == {"counts"}
@@ -282,9 +279,8 @@ def test_a_run_that_is_over_survives_what_it_cannot_be_asked(tmp_path: Path) -> 
     write(tmp_path, 30)
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
     worries: list[Exception] = []
-    with running(file, clock) as runner:
-        runner._on_failure = worries.append
-        eventually(lambda: runner._publisher._final_commit is not None)
+    with running(file, clock, on_failure=worries.append) as runner:
+        eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_004)
         write(tmp_path, 31)
         for _ in range(2):
@@ -307,25 +303,28 @@ def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Pa
         assert runner.state == "running"
 
 
-def test_lock_and_key_are_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_and_key_are_taken_once(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
-    with running(file, clock) as runner:
+    attempts: list[Any] = []
+
+    class Queue(CommandQueue):
+        """Tries to get the store between two batches."""
+
+        def next_batch(self, *, idle: bool) -> Any:
+            with pytest.raises(AlreadyRunningError) as attempt:
+                Lock(file.folder)
+            attempts.append(attempt)
+            return super().next_batch(idle=idle)
+
+    class QueuedRunner(Runner):
+        command_queue = Queue
+
+    with running(file, clock, kind=QueuedRunner) as runner:
         (tmp_path / "v.key").rename(tmp_path / "away.key")
         runner.add_release(asked(file))
-        monkeypatch.setattr(turns.CommandQueue, "next_batch", held_up(turns.CommandQueue.next_batch, file))
         runner.add_release(asked(file, "next", 0.125))
         assert runner.state == "running"
-
-
-def held_up(usual: Any, file: PipelineFile) -> Any:
-    """Tries to get the store between two turns."""
-
-    def next_turn(self: Any, *, idle: bool) -> Any:
-        with pytest.raises(AlreadyRunningError):
-            Lock(file.folder)
-        return usual(self, idle=idle)
-
-    return next_turn
+    assert len(attempts) >= 2
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -336,7 +335,7 @@ def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, for
     file, clock = file_of(tmp_path, source="-", format=form), stepped(1)
     os.write(write_end, (b"ts,g,x\n" if form == "csv" else b"") + line + line[:7])
     with running(file, clock, standard_input=read) as runner:
-        eventually(lambda: runner._input is not None and runner._input.at_end)
+        eventually(lambda: runner.source is not None and runner.source.at_end)
         runner.add_release(asked(file))
         os.write(write_end, line[7:] + line)
         eventually(lambda: not select.select([read], [], [], 0)[0])
@@ -360,12 +359,9 @@ def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(
             assert runner.load_ledger().releases["more"].first == 5
 
 
-def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped(1)
-    with running(file, clock) as runner:
-        monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 10**9)  # so that all of them wait
+    with running(file, clock, kind=PausedRunner) as runner:
         costs = {"a": 0.25, "b": 0.375, "c": 0.125, "A": 0.125}
         found: dict[str, str] = {}
 
@@ -376,10 +372,10 @@ def test_who_stands_against_a_shared_turn_is_told_and_the_others_are_taken_in(
                 found[name] = str(refusal)
 
         threads = [Thread(target=wanted, args=[name]) for name in costs]
-        for number, thread in enumerate(threads, 1):
-            thread.start()
-            eventually(lambda number=number: len(runner._commands._pending) == number)  # type: ignore[misc]
-        monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+        with runner.pause_commands():
+            for number, thread in enumerate(threads, 1):
+                thread.start()
+                eventually(lambda number=number: runner.pending_commands == number)  # type: ignore[misc]
         for thread in threads:
             thread.join()
         assert sorted(found) == ["A", "b"]

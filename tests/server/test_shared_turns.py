@@ -1,35 +1,39 @@
 """Who shares a turn: nobody is held up by an end that is over already, nor by one that is refused."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamgauge.server import commands as turns
-from streamgauge.server.commands import CommandQueue
+from streamgauge.server.commands import CommandBatch, CommandQueue
 from streamgauge.server.runner import CommandRefusedError, Runner
 from streamgauge.store.reader import StoreReader
 from tests.server.test_runner import asked
-from tests.support.served import file_of, running, stepped
+from tests.support.served import IMMEDIATE, PausedRunner, file_of, running, stepped
+
+running = partial(running, tuning=IMMEDIATE, kind=PausedRunner)
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
-
-
-def openings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def openings(folder: Path, kind: type[PausedRunner] = PausedRunner) -> list[int]:
     """How many share each turn, where an end is asked for again beside others, before readers see it."""
     file, clock, found = file_of(folder), stepped(), list[int]()
     names = ["a", "b", "c", "d"]
-    with running(file, clock) as at_work:
+
+    class Queue(CommandQueue):
+        def mark_opened(self, turn: CommandBatch) -> None:
+            found.append(len(turn.commands))
+            super().mark_opened(turn)
+
+    class Counted(kind):  # type: ignore[misc, valid-type]
+        command_queue = Queue
+
+    with running(file, clock, kind=Counted) as at_work:
         for name in names:
             at_work.add_release(asked(file, name, 0.125))
         at_work.end_release("a")
-        opened = CommandQueue.mark_opened
-        monkeypatch.setattr(CommandQueue, "mark_opened", lambda s, t: (found.append(len(t.commands)), opened(s, t)))
-        with monkeypatch.context() as held:
-            held.setattr(turns.BatchTimer, "find_remaining_seconds", lambda self: 1.0)
+        found.clear()
+        with at_work.pause_commands():
             wishes = [at_work.submit_end(name) for name in names]
             refused = at_work.submit_end("none")
         assert [wish.result(20) for wish in wishes] == [None] * 4
@@ -38,24 +42,24 @@ def openings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return [count for count in found if count]
 
 
-def test_an_end_that_is_over_or_refused_splits_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert openings(tmp_path, monkeypatch) == [3]
+def test_end_that_is_done_or_refused_splits_no_batch(tmp_path: Path) -> None:
+    assert openings(tmp_path) == [3]
 
 
-def test_a_twin_that_judges_nobody_splits_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Runner, "_validate_commands", lambda self, turn: None)
+def test_twin_that_validates_nothing_splits_the_batch(tmp_path: Path) -> None:
+    class Unvalidated(PausedRunner):
+        def _validate_commands(self, turn: CommandBatch) -> None:
+            pass
+
     with pytest.raises(CommandRefusedError):
-        openings(tmp_path, monkeypatch)
+        openings(tmp_path, Unvalidated)
 
 
-def test_budget_that_an_end_gives_back_is_there_for_who_shares_its_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_budget_of_an_end_is_free_in_its_batch(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as at_work:
         at_work.add_release(asked(file, "a", 0.5))
-        with monkeypatch.context() as held:
-            held.setattr(turns.BatchTimer, "find_remaining_seconds", lambda self: 1.0)
+        with at_work.pause_commands():
             wishes = [at_work.submit_release(asked(file, "b", 0.5)), at_work.submit_end("a")]
         assert [wish.result(20) for wish in wishes] == [None, None]
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streamgauge.server.http.connections import set_strict_buffer
+from streamgauge.server.http.connections import HttpConnection, set_strict_buffer
 from streamgauge.server.http.serving import open_listener, serve_app
 
 HOST = b"Host: here\r\n"
@@ -112,11 +112,11 @@ async def begin(request: Request) -> Response:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[Any, list[str]]]:
+def serving(**settings: Any) -> Iterator[tuple[Any, list[str]]]:
     stop, said = Flag(), list[str]()
     routes = [Route("/", echo, methods=["GET", "POST"]), Route("/begin", begin, methods=["POST"])]
     with open_listener(port=0) as listener:
-        settings = {"on_stop": lambda: None, "log": said.append}
+        settings |= {"on_stop": lambda: None, "log": said.append}
         thread = Thread(target=serve_app, args=(Starlette(routes=routes), listener, stop), kwargs=settings)
         thread.start()
         try:
@@ -189,19 +189,16 @@ def test_chunk_that_is_malformed_after_a_reply_has_begun_ends_the_connection() -
     assert said == ["server: Invalid HTTP request received."]
 
 
-def test_replies_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_leave_at_once() -> None:
     """By the option of the socket: Nagle's algorithm is off."""
-    from streamgauge.server.http import connections
-
     options: list[int] = []
-    made = connections.HttpConnection.connection_made
 
-    def look(line: connections.HttpConnection, transport: Any) -> None:
-        made(line, transport)
-        options.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    class Watched(HttpConnection):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            options.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
-    monkeypatch.setattr(connections.HttpConnection, "connection_made", look)
-    with serving() as (where, _):
+    with serving(connection=Watched) as (where, _):
         assert replies(where, LAST).endswith(b"<0>")
     assert len(options) == 1
     assert options[0] != 0

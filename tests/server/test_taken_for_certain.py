@@ -3,12 +3,13 @@ it may send again."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamgauge.server.routes import events
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sources.http import Inbox
 from tests.support.people import VISIT, House, Still, clinic
 from tests.support.polls import NOW, START, message, poll
@@ -17,11 +18,14 @@ SECOND = 10**6
 Act = Callable[[House], None]
 
 
-def house(folder: Path, source: str) -> House:
+def house(folder: Path, source: str, tuning: Tuning = DEFAULT_TUNING) -> House:
     """A server whose inbox nobody reads by itself."""
-    inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     file = poll(folder) if source == "reports" else clinic(folder)
-    return House(folder, Still(file, inbox, now=NOW))
+    return House(folder, Still(file, unread_inbox(10**6), now=NOW, tuning=tuning))
+
+
+def unread_inbox(max_waiting_bytes: int) -> Inbox:
+    return Inbox(key_ttl=10**6, max_waiting_bytes=max_waiting_bytes, now=lambda: 0)
 
 
 async def sent(made: House, source: str) -> Any:
@@ -40,11 +44,11 @@ def behind(made: House) -> None:
 
 
 def full(made: House) -> None:
-    made.runner.inbox._max_waiting_bytes = 3
+    made.runner.inbox = unread_inbox(3)
 
 
 def held(made: House) -> None:
-    object.__setattr__(made.file.server, "max_buffer", 3)
+    made.limits.settings = replace(made.file.server, max_buffer=3)
 
 
 def early(made: House) -> None:
@@ -104,11 +108,10 @@ WAITING: list[tuple[Act, str, bool | None]] = [
 @pytest.mark.parametrize("source", ["reports", "events"])
 @pytest.mark.parametrize(("act", "code", "taken"), WAITING)
 def test_what_was_put_and_is_not_acknowledged_may_be_taken_unless_nobody_read_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, *, act: Act, code: str, taken: bool | None
+    tmp_path: Path, source: str, *, act: Act, code: str, taken: bool | None
 ) -> None:
-    monkeypatch.setattr(events, "COMMIT_SECONDS", 0.2 if act is nothing else 60.0)
-    monkeypatch.setattr(events, "SHUTDOWN_COMMIT_SECONDS", 0.01)
-    made = house(tmp_path, source)
+    patience = Tuning(commit_seconds=0.2 if act is nothing else 60.0, shutdown_commit_seconds=0.01)
+    made = house(tmp_path, source, patience)
 
     async def waited() -> Any:
         posted = asyncio.create_task(sent(made, source))

@@ -6,7 +6,7 @@ from pathlib import Path
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.options import Progress
 from streamgauge.server.run_totals import RunTotals
-from tests.support.served import START, close, eventually, file_of, running, stepped, turns_at_once, write
+from tests.support.served import IMMEDIATE, START, close, eventually, file_of, running, stepped, write
 
 
 def test_counts_of_runs_add_up_and_ticks_do_not() -> None:
@@ -23,7 +23,7 @@ def test_counts_of_runs_add_up_and_ticks_do_not() -> None:
 def test_what_was_read_before_a_release_was_asked_for_is_not_forgotten(tmp_path: Path) -> None:
     write(tmp_path, 10)
     clock = stepped()
-    with turns_at_once(), running(file_of(tmp_path), clock) as runner:
+    with running(file_of(tmp_path), clock, tuning=IMMEDIATE) as runner:
         close(runner, clock, 1)
         eventually(lambda: runner.progress and runner.progress.events == 10, "the first tick's count")
         body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}

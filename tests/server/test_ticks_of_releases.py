@@ -13,14 +13,14 @@ from streamgauge.runtime.adhoc.planning import check_text_lengths
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.published import read_releases
 from streamgauge.runtime.ticks import ReleaseSpans
-from streamgauge.server.routes import events
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from streamgauge.sources.http import Inbox, InboxPausedError, Ticket
 from streamgauge.store.keys import create_key
 from tests.support.people import VISIT, House, Still, clinic, code_of
 from tests.support.polls import AGES, START, message, poll
 from tests.support.polls import taken as taken_by
-from tests.support.served import Stepped, eventually, running, stepped, turns_at_once
+from tests.support.served import IMMEDIATE, Stepped, eventually, running, stepped
 
 SECOND = 10**6
 TICK = 10 * SECOND
@@ -188,7 +188,7 @@ def test_a_report_that_comes_before_the_run_sees_its_tick_may_be_sent_again(tmp_
 def over(tmp_path: Path) -> Iterator[tuple[Runner, Stepped]]:
     """A poll all of whose releases are over."""
     clock = stepped(0)
-    with turns_at_once(), running(short(tmp_path), clock) as runner:
+    with running(short(tmp_path), clock, tuning=IMMEDIATE) as runner:
         clock.to(20)
         eventually(lambda: runner.inbox._is_paused, "the end of all releases")
         yield runner, clock
@@ -248,13 +248,10 @@ def _counted(runner: Runner, tick: int) -> int | None:
     return None if not found else round(float(found[0].value.sum()))
 
 
-def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events, "SHUTDOWN_COMMIT_SECONDS", 0.05, raising=False)
-    monkeypatch.setattr(events, "COMMIT_SECONDS", 60.0)
+def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(tmp_path: Path) -> None:
+    tuning = Tuning(shutdown_commit_seconds=0.05, commit_seconds=60.0)
     inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
-    made = House(tmp_path, Still(poll(tmp_path), inbox, now=START))
+    made = House(tmp_path, Still(poll(tmp_path), inbox, now=START, tuning=tuning))
 
     async def stopped() -> Any:
         sent = asyncio.create_task(made.client().asked("POST", "/api/reports", content=message(made, 1)))

@@ -18,15 +18,10 @@ from streamgauge.server.commands import (
     NotRunningError,
     RunStoppingError,
 )
+from streamgauge.server.tuning import Tuning
 from streamgauge.sinks import SinkError
 from streamgauge.sources import SourceError
-from tests.support.served import eventually
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns follow each other after a round."""
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+from tests.support.served import IMMEDIATE, eventually
 
 
 def asks(name: str) -> Command:
@@ -34,9 +29,9 @@ def asks(name: str) -> Command:
     return Command(releases=(asked,))
 
 
-def shared(*wishes: Command) -> tuple[CommandQueue, CommandBatch]:
+def shared(*wishes: Command, found: CommandQueue | None = None) -> tuple[CommandQueue, CommandBatch]:
     """A turn that these share."""
-    found = CommandQueue()
+    found = found or CommandQueue(tuning=IMMEDIATE)
     found.mark_opened(found.current)
     for wish in wishes:
         found.submit(wish)
@@ -49,7 +44,7 @@ def shared(*wishes: Command) -> tuple[CommandQueue, CommandBatch]:
 
 def test_who_waits_is_told_when_nobody_gets_a_turn_any_more_and_the_run_goes_on() -> None:
     waits, later = asks("waits"), asks("later")
-    found = CommandQueue()
+    found = CommandQueue(tuning=IMMEDIATE)
     found.mark_opened(found.current)
     found.submit(waits)
     found.reject_new()
@@ -109,7 +104,7 @@ def test_ends_share_a_turn_however_many_fail_beside_them() -> None:
 
 def test_who_asks_waits_for_the_clock_and_no_later_one_is_taken_in_before() -> None:
     now = [3]
-    found = CommandQueue(lambda: now[0], lambda asked: -(-asked // 10) * 10)
+    found = CommandQueue(lambda: now[0], lambda asked: -(-asked // 10) * 10, IMMEDIATE)
     found.mark_opened(found.current)
     first, second = asks("a"), asks("b")
     found.submit(first)
@@ -128,14 +123,14 @@ def test_who_asks_waits_for_the_clock_and_no_later_one_is_taken_in_before() -> N
 
 
 def test_all_who_wait_share_a_turn_and_try_alone_if_it_fails() -> None:
-    found = CommandQueue()
+    found = CommandQueue(tuning=IMMEDIATE)
     first = found.current
     found.mark_opened(first)
     wishes = [asks(name) for name in "abc"]
     threads = [Thread(target=waited, args=[found, wish]) for wish in wishes]
     for thread in threads:
         thread.start()
-    eventually(lambda: len(found._pending) == 3)
+    eventually(lambda: found.pending_count == 3)
     assert first.is_interrupted
     together = found.next_batch(idle=False)
     assert together is not None
@@ -155,11 +150,10 @@ def waited(found: CommandQueue, wish: Command) -> None:
         found.submit(wish)
 
 
-def test_a_run_goes_on_for_a_while_after_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_goes_on_for_a_while_after_a_turn_that_failed() -> None:
     now = [0.0]
-    monkeypatch.setattr(turns, "BATCH_INTERVAL_SECONDS", 1.0)
-    monkeypatch.setattr(turns, "monotonic", lambda: now[0])
-    found, turn = shared(asks("a"))
+    paced = CommandQueue(tuning=Tuning(batch_interval_seconds=1.0), steady=lambda: now[0])
+    found, turn = shared(asks("a"), found=paced)
     found.finish_batch(turn, OSError())
     found.submit(asks("b"))
     rest = found.next_batch(idle=False)

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import httpx
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.config.settings import PipelineFile
@@ -16,9 +18,12 @@ from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.ticks import ReleaseSpans
 from streamgauge.server.app import build_app
+from streamgauge.server.http.auth import Sessions
+from streamgauge.server.http.limits import Limits
 from streamgauge.server.http.tokens import Tokens
 from streamgauge.server.publishing.feed import EventBuffer
 from streamgauge.server.publishing.reader import ReaderPool, build_ledger_cache
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sources.http import Inbox, Ticket
 
 START = "2026-01-05T00:00:00Z"
@@ -65,10 +70,12 @@ class Still:
 
     demo, error, failure, shares = False, "", None, None
 
-    def __init__(self, file: PipelineFile, inbox: Inbox | None = None, now: int = 2 * 10**15) -> None:
-        self.file, self.time = file, now
+    def __init__(
+        self, file: PipelineFile, inbox: Inbox | None = None, now: int = 2 * 10**15, tuning: Tuning = DEFAULT_TUNING
+    ) -> None:
+        self.file, self.time, self.tuning = file, now, tuning
         self.inbox = inbox or Prompt(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
-        self.event_buffer = EventBuffer(ReaderPool(file.folder))
+        self.event_buffer = EventBuffer(ReaderPool(file.folder), tuning)
         self.ledger_cache = build_ledger_cache(file.stream.unit)
         self.event_buffer.state = "running"
         self.progress: Progress | None = Progress(7, None, 4711, {"late": 13})
@@ -127,9 +134,18 @@ def settled(act: Callable[[], None]) -> Future[None]:
 class House:
     """The server, the people who may come in, and what it wrote down."""
 
-    def __init__(self, folder: Path, runner: Any = None, **server: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        runner: Any = None,
+        *,
+        extra: Callable[[Any, Limits], list[Route]] = lambda runner, limits: [],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tuning: Tuning = DEFAULT_TUNING,
+        **server: Any,
+    ) -> None:
         self.file = runner.file if runner else clinic(folder, **server)
-        self.runner = runner or Still(self.file)
+        self.runner = runner or Still(self.file, tuning=tuning)
         self.tokens = Tokens(self.file.folder)
         self.secrets = {
             "reader": self.tokens.create("rita", "reader"),
@@ -138,11 +154,21 @@ class House:
         }
         self.log: list[str] = []
         self.access: list[str] = []
-        self.app = build_app(self.runner, self.tokens, self.file.server, log=self.log.append, access=self.access.append)
+        self.limits, self.sessions = Limits(self.file.server), Sessions(self.tokens)
+        self._extra, self._sleep = extra, sleep
+        self.app = self.build()
+
+    def build(self, **settings: Any) -> Starlette:
+        """The application, with the limits and sessions of this server."""
+        extra = self._extra(self.runner, self.limits)
+        logs = {"log": self.log.append, "access": self.access.append}
+        own = {"limits": self.limits, "sessions": self.sessions, "sleep": self._sleep, "extra_routes": extra}
+        return build_app(self.runner, self.tokens, self.file.server, **{**logs, **own, **settings})
 
     def at_one_moment(self) -> "House":
         """However long requests take, no time passes between them for the rate of a client."""
-        self.app.user_middleware[-1].kwargs["limits"]._requests._now = lambda: 0.0
+        self.limits = Limits(self.file.server, now=lambda: 0.0)
+        self.app = self.build()
         return self
 
     def client(self, role: str | None = None, address: str = "10.0.0.7", **headers: str) -> "Client":

@@ -1,15 +1,18 @@
 """A poll that devices report to: its file, a server over a run that stands still, and what reached it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from starlette.routing import Route
 
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.config.settings import PipelineFile
 from streamgauge.localdp import wire
 from streamgauge.localdp.report_bytes import pack_codes
+from streamgauge.server.http.limits import Limits
 from tests.support.people import House, Still
 
 COUNT = "SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
@@ -22,7 +25,9 @@ KEY = "k" * 22
 COLUMN = {"report": "HadamardCountMeanSketch", "epsilon": 2, "values": ["a", "b"], "hashes": 32, "width": 16}
 
 
-def poll(folder: Path, senders: str = "anyone", release: dict[str, Any] | None = None, **server: Any) -> PipelineFile:
+def poll(
+    folder: Path, senders: str = "anyone", release: dict[str, Any] | None = None, end: str | None = None, **server: Any
+) -> PipelineFile:
     tables = {
         "stream": {
             "name": "poll",
@@ -33,6 +38,7 @@ def poll(folder: Path, senders: str = "anyone", release: dict[str, Any] | None =
             "unit": "report",
             "budget": {"epsilon": 3},
             "key": "file:poll.key",
+            **({} if end is None else {"end": end}),
             "columns": {
                 "emoji": {**COLUMN, "on_repeat": "repeat", "reports_per_user": 1},
                 "age": {"values": ["young", "old"]},
@@ -47,8 +53,13 @@ def poll(folder: Path, senders: str = "anyone", release: dict[str, Any] | None =
     return parse_pipeline(tables, folder / "poll.toml")
 
 
-def house(folder: Path, senders: str = "anyone", **server: Any) -> House:
-    return House(folder, Still(poll(folder, senders, **server), now=NOW))
+def house(
+    folder: Path,
+    senders: str = "anyone",
+    extra: Callable[[Any, Limits], list[Route]] = lambda runner, limits: [],
+    **server: Any,
+) -> House:
+    return House(folder, Still(poll(folder, senders, **server), now=NOW), extra=extra)
 
 
 def claim(of: House) -> Any:

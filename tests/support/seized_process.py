@@ -15,8 +15,8 @@ from streamgauge.continual import run as single
 from streamgauge.noise import entropy
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.options import Options
-from streamgauge.server import commands as turns
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from streamgauge.testing.noise import ManualClock, SilentNoise
 from tests.support.pipelines import START, pipeline
 from tests.support.raw_memory import in_raw_memory
@@ -37,12 +37,9 @@ def taken_up_and_asked(
 ) -> list[set[str]]:
     """What is found after a start and a batch, and after a turn and another."""
     made, clock = pipeline(folder, tables), Standing(time=(START + 17) * 1_000_000)
-    runner = Runner(made.file, Options(clock=clock, noise=SilentNoise()))
-    quick, by_themselves = (
-        mock.patch.object(turns, "BATCH_INTERVAL_SECONDS", 0.0),
-        mock.patch.object(freed, "zero_freed_memory"),
-    )
-    with quick, by_themselves, _as_told(wiped):
+    tuning = Tuning(batch_interval_seconds=0.0)
+    runner = Runner(made.file, Options(clock=clock, noise=SilentNoise()), tuning=tuning)
+    with mock.patch.object(freed, "zero_freed_memory"), _as_told(wiped):
         runner.start()
         try:
             return [_after(runner, batches[0], marks), _after(_asked(runner), batches[1], marks)]

@@ -13,27 +13,30 @@ from threading import Thread
 from typing import Any
 
 import httpx
-import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Route
 
 from streamgauge.config.pipeline_file import parse_pipeline
-from streamgauge.config.settings import PipelineFile
+from streamgauge.config.settings import PipelineFile, ServerSettings
+from streamgauge.releases.release import TickRelease
 from streamgauge.runtime.options import Options
-from streamgauge.server import commands as turns
 from streamgauge.server.http.errors import ErrorMiddleware
 from streamgauge.server.http.limits import Limits
-from streamgauge.server.routes import live
-from streamgauge.server.routes import releases as reading
-from streamgauge.server.runner import Runner
+from streamgauge.server.http.read_worker import ReadWorker
+from streamgauge.server.publishing.feed import EventBuffer
+from streamgauge.server.publishing.reader import ReaderPool
+from streamgauge.server.routes.live import LiveRoutes
+from streamgauge.server.routes.releases import ReleaseRoutes
+from streamgauge.server.runner import Runner, ignore_failure
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.store.keys import create_key
 from streamgauge.store.reader import StoreReader
 from streamgauge.testing.noise import ManualClock, SilentNoise
 
 SECOND = 1_000_000
 START = 1_767_571_200  # 2026-01-05T00:00:00Z
+FAR_TIME = 2**62  # microseconds
 COUNTS = "SELECT g, COUNT(*) FROM v GROUP BY g"
 
 Tables = dict[str, Any]
@@ -104,11 +107,24 @@ def eventually(holds: Callable[[], Any], what: str = "it") -> None:
     raise AssertionError(f"{what} must come to pass, got nothing of it")
 
 
+IMMEDIATE = Tuning(batch_interval_seconds=0.0)  # commands do not wait for the clock, which may stand still
+
+
 @contextmanager
-def running(file: PipelineFile, clock: ManualClock | None = None, **settings: Any) -> Iterator[Runner]:
+def running(
+    file: PipelineFile,
+    clock: ManualClock | None = None,
+    *,
+    tuning: Tuning = DEFAULT_TUNING,
+    buffer: type[EventBuffer] = EventBuffer,
+    kind: type[Runner] = Runner,
+    on_failure: Callable[[Exception], None] = ignore_failure,
+    **settings: Any,
+) -> Iterator[Runner]:
     """A runner between its start and its stop."""
     options = Options(noise=SilentNoise(), **({"clock": clock} if clock else {}), **settings)
-    runner = Runner(file, options)
+    event_buffer = buffer(ReaderPool(file.folder), tuning)
+    runner = kind(file, options, tuning=tuning, event_buffer=event_buffer, on_failure=on_failure)
     runner.start()
     try:
         yield runner
@@ -116,12 +132,32 @@ def running(file: PipelineFile, clock: ManualClock | None = None, **settings: An
         runner.stop()
 
 
-@contextmanager
-def turns_at_once() -> Iterator[None]:
-    """Who asks does not wait for the clock, which may stand still."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(turns, "BATCH_INTERVAL_SECONDS", 0.0)
+class CountedBuffer(EventBuffer):
+    """A buffer that notes the tick of each event that it encodes."""
+
+    def __init__(self, readers: ReaderPool, tuning: Tuning = DEFAULT_TUNING) -> None:
+        super().__init__(readers, tuning)
+        self.encoded_ticks: list[int] = []
+
+    def encode_event(self, released: TickRelease, ident: str) -> bytes:
+        self.encoded_ticks.append(released.tick)
+        return super().encode_event(released, ident)
+
+
+class PausedRunner(Runner):
+    """A runner whose command batches can be paused, so that several commands share one."""
+
+    is_paused = False
+
+    def find_batch_start(self, requested_at: int) -> int:
+        return FAR_TIME if self.is_paused else super().find_batch_start(requested_at)
+
+    @contextmanager
+    def pause_commands(self) -> Iterator[None]:
+        """Let commands wait, whatever the clock says."""
+        self.is_paused = True
         yield
+        self.is_paused = False
 
 
 def committed(runner: Runner) -> tuple[int, int]:
@@ -134,30 +170,43 @@ def committed(runner: Runner) -> tuple[int, int]:
 def close(runner: Runner, clock: Stepped, tick: int) -> None:
     """Moves the clock to where a tick closes, which is no departure, and waits until its commit is heard."""
     clock.to(10 * tick + 5)
-    eventually(lambda: committed(runner) == (runner._publisher._last_commit, tick), f"the commit of tick {tick}")
+    eventually(lambda: committed(runner) == (runner.publisher.last_commit, tick), f"the commit of tick {tick}")
 
 
 def leave(runner: Runner, clock: Stepped, second: float) -> None:
     """Moves the clock to a departure, and waits until the board has it."""
     clock.to(second)
-    newest = runner._publisher._last_commit
-    runner._publisher.publish_due()  # now: the thread that does so looks at a clock that is set only now and then
+    newest = runner.publisher.last_commit
+    runner.publisher.publish_due()  # now: the thread that does so looks at a clock that is set only now and then
     eventually(lambda: runner.event_buffer.published.commit_number >= newest, "the departure")
 
 
-def routes_of(runner: Runner) -> list[Route]:
-    return [*reading.routes(runner), *live.routes(runner, Limits(runner.file.server))]
+def app_of(
+    runner: Runner,
+    *,
+    limits: Limits | None = None,
+    worker: ReadWorker | None = None,
+    tuning: Tuning | None = None,
+    settings: ServerSettings | None = None,
+    releases: type[ReleaseRoutes] = ReleaseRoutes,
+    live: type[LiveRoutes] = LiveRoutes,
+) -> Starlette:
+    """The routes of readers, without authentication."""
+    own, reads = limits or Limits(runner.file.server), worker or ReadWorker()
+    routes = [
+        *releases(runner, settings or runner.file.server, own, reads, tuning).routes(),
+        *live(runner, own, reads, tuning).routes(),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(ErrorMiddleware, log=lambda line: None)])
 
 
-def app_of(runner: Runner) -> Starlette:
-    return Starlette(routes=routes_of(runner), middleware=[Middleware(ErrorMiddleware, log=lambda line: None)])
-
-
-def ask(runner: Runner, path: str, **headers: str) -> httpx.Response:
+def ask(
+    runner: Runner, path: str, tuning: Tuning | None = None, settings: ServerSettings | None = None, **headers: str
+) -> httpx.Response:
     """One request, without a network."""
 
     async def asked() -> httpx.Response:
-        transport = httpx.ASGITransport(app_of(runner))
+        transport = httpx.ASGITransport(app_of(runner, tuning=tuning, settings=settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.get(path, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
@@ -165,9 +214,12 @@ def ask(runner: Runner, path: str, **headers: str) -> httpx.Response:
 
 
 @contextmanager
-def listening(runner: Runner) -> Iterator[int]:
-    """A real server on loopback; gives its port."""
-    config = uvicorn.Config(app_of(runner), port=0, log_level="critical", lifespan="off", ws="none")
+def listening(runner: Runner, *, disconnect: bool = True, **settings: Any) -> Iterator[int]:
+    """A real server on loopback; gives its port. At its end it disconnects the readers of the run, unless told not to.
+
+    `settings` are those of `app_of`.
+    """
+    config = uvicorn.Config(app_of(runner, **settings), port=0, log_level="critical", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = Thread(target=server.run)
     thread.start()
@@ -176,7 +228,8 @@ def listening(runner: Runner) -> Iterator[int]:
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True
-        runner.event_buffer.close()
+        if disconnect:
+            runner.event_buffer.close()
         thread.join()
 
 

@@ -8,10 +8,7 @@
     plan           costs and errors before spending
     run            run a pipeline
     serve          run with HTTP API and live page
-    releases       newest releases
-    export         releases as one file
-    plot           releases as a chart
-    ledger         charges, and what remains
+    results        releases, plots, exports and the ledger of a store
     quarantine     dropped records
     intrude        announced intrusions
     audit          attack a claim

@@ -14,14 +14,11 @@ from streamgauge.cli.audit import audit
 from streamgauge.cli.backup import backup
 from streamgauge.cli.demo import demo
 from streamgauge.cli.errors import CommandGroup
-from streamgauge.cli.export import export
 from streamgauge.cli.init import init
 from streamgauge.cli.intrude import intrude
-from streamgauge.cli.ledger import ledger
 from streamgauge.cli.plan import plan
-from streamgauge.cli.plot import plot
 from streamgauge.cli.quarantine import quarantine
-from streamgauge.cli.releases import releases
+from streamgauge.cli.results import export, ledger, plot, releases
 from streamgauge.cli.run import run
 from streamgauge.cli.serve import serve
 

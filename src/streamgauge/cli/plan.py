@@ -1,10 +1,21 @@
 """`streamgauge plan`: predicted costs and errors of a file."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from streamgauge.cli.arguments import JsonOutput, PipelinePath
-from streamgauge.cli.console import print_json, stdout
+from streamgauge.cli.console import build_cell, print_json, stdout
 from streamgauge.cli.errors import EXIT_REFUSED
+
+if TYPE_CHECKING:
+    from streamgauge.runtime.plan.plan import Plan
+
+SECTION_STYLES = {
+    "refused": "bold red",
+    "before it can run": "bold yellow",
+    "changes since the last run": "bold yellow",
+}
 
 
 def plan(file: PipelinePath, json: JsonOutput = False) -> None:
@@ -22,13 +33,20 @@ def plan(file: PipelinePath, json: JsonOutput = False) -> None:
     from streamgauge.config.pipeline_file import read_pipeline
 
     checked = read_pipeline(file)
-    from streamgauge.cli.views.plan import show_plan
     from streamgauge.runtime.plan.plan import plan_pipeline
 
     planned = plan_pipeline(checked)
     if json:
         print_json(planned.as_json())
     else:
-        show_plan(stdout(), planned)
+        show_plan(planned)
     if planned.refusals:
         raise typer.Exit(EXIT_REFUSED)
+
+
+def show_plan(plan: "Plan") -> None:
+    """Print the text of a plan on standard output. Lines that are not indented are headings."""
+    console = stdout()
+    for line in str(plan).split("\n"):
+        style = "" if line.startswith(" ") else SECTION_STYLES.get(line, "bold")
+        console.print(build_cell(line, style), soft_wrap=True)

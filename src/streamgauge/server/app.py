@@ -6,8 +6,9 @@ The order matters. Requests that authentication rejects are logged and have all 
 error middleware with its text.
 """
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -28,15 +29,15 @@ from streamgauge.server.http.read_worker import ReadWorker
 from streamgauge.server.http.serving import FoldedLog
 from streamgauge.server.http.tokens import Tokens
 from streamgauge.server.routes import intrusions as rehearsal
-from streamgauge.server.routes import live
-from streamgauge.server.routes import releases as reading
 from streamgauge.server.routes import static as page_files
 from streamgauge.server.routes.adhoc import AdHocRoutes
 from streamgauge.server.routes.events import EventRoutes
 from streamgauge.server.routes.intrusions import IntrusionRoutes
 from streamgauge.server.routes.ledger import PublicLedger
+from streamgauge.server.routes.live import LiveRoutes
 from streamgauge.server.routes.login import LoginRoutes
 from streamgauge.server.routes.metrics import Metrics
+from streamgauge.server.routes.releases import ReleaseRoutes
 from streamgauge.server.routes.reports import ReportRoutes, list_public_paths
 from streamgauge.server.runner import Runner
 
@@ -54,30 +55,35 @@ def build_app(
     hosts: AllowedHosts = AllowedHosts(),  # noqa: B008 - frozen
     log: Log = discard_line,
     access: Log = discard_line,
+    limits: Limits | None = None,
+    sessions: Sessions | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
     """Return the application.
 
     Args: `log` gets messages for the curator, `access` a line for each request; `hosts` are the names of the
-    server.
+    server. Extra routes come first, so they can replace others. Replies that leave by the clock await `sleep`.
     """
-    limits, sessions, forgets = Limits(settings), Sessions(tokens), runner.file.stream.pan_private
+    limits = Limits(settings) if limits is None else limits
+    sessions = Sessions(tokens) if sessions is None else sessions  # no sessions are false
+    forgets = runner.file.stream.pan_private
     metrics, ledger = Metrics(runner, limits, sessions), PublicLedger(runner)
-    asking, worker = AdHocRoutes(runner, ledger, limits), ReadWorker()
+    asking, worker = AdHocRoutes(runner, ledger, limits, sleep), ReadWorker()
     signing_in = LoginRoutes(tokens, sessions, asking, is_https=settings.https)
     public = list_public_paths(runner)
     routes = [
+        *extra_routes,
         *EventRoutes(runner, limits, metrics).routes(),
         *ReportRoutes(runner, limits).routes(),
         *asking.routes(),
         *IntrusionRoutes(asking).routes(),
         *ledger.routes(),
         *signing_in.routes(),
-        *reading.routes(runner, settings, limits, worker),
-        *live.routes(runner, limits, worker),
+        *ReleaseRoutes(runner, settings, limits, worker).routes(),
+        *LiveRoutes(runner, limits, worker).routes(),
         *rehearsal.routes(runner),
         Route("/api/openapi.json", read_openapi),
         Route("/healthz", HealthRoute(runner).read_health),
-        *extra_routes,
         *page_files.routes(),
     ]
     in_front = [

@@ -8,7 +8,7 @@ and the next batch has no new commands. Ends share the batch after that, and fai
 release then gets a batch of its own. Announced intrusions run before the run opens, whatever its outcome
 (`finish_intrusion`).
 
-Between two batches there is a whole round of the run and a pause (`BATCH_INTERVAL_SECONDS`), so commands starve
+Between two batches there is a whole round of the run and a pause (`batch_interval_seconds`), so commands starve
 no release of the file. Ticks after the last one of a release that waits for its end wait for that batch
 (`limit_due_tick`). So its last tick follows from the time of the request. This wait is short, however many ends
 and refusals there are.
@@ -35,11 +35,10 @@ from streamgauge.privacy import BudgetExceededError, PrivacyError
 from streamgauge.runtime.adhoc.releases import AdHocRelease
 from streamgauge.runtime.format import exceeded_text
 from streamgauge.server.intrusion import IntrusionRecord
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.store.errors import KeyRefusedError
 
 Refusals = tuple[str, ...] | None  # reasons against a command; None if it is done already
-BATCH_INTERVAL_SECONDS = 1.0  # between two batches
-KEY_RETRY_SECONDS = 5.0  # between two attempts of a run that waits for its key
 PUBLIC_ERRORS = (PrivacyError, errors.InvalidReleaseError)  # by declarations and the ledger alone
 
 
@@ -117,15 +116,16 @@ class Command:
 class BatchTimer(Flag):
     """A flag that is set if a command waits, its batch begins by the clock, and a failed batch has had its pause."""
 
-    failed_at = -inf  # when
+    failed_at, pause = -inf, 0.0  # seconds of the steady clock, and after a failure
     find_wait: Callable[[], int] = staticmethod(lambda: 0)  # how many microseconds, by the clock
+    steady: Callable[[], float] = staticmethod(monotonic)
 
     def is_set(self) -> bool:
         return super().is_set() and self.find_remaining_seconds() <= 0
 
     def find_remaining_seconds(self) -> float:
         """Return the seconds until the next batch may begin."""
-        return max(self.failed_at + BATCH_INTERVAL_SECONDS - monotonic(), self.find_wait() / MICROSECONDS_PER_SECOND)
+        return max(self.failed_at + self.pause - self.steady(), self.find_wait() / MICROSECONDS_PER_SECOND)
 
 
 @dataclass
@@ -165,15 +165,24 @@ class CommandQueue:
     """Commands that wait for a batch. Any thread submits; one thread takes batches."""
 
     def __init__(
-        self, now: Callable[[], int] = lambda: 0, find_start_time: Callable[[int], int] = lambda asked: asked
+        self,
+        now: Callable[[], int] = lambda: 0,
+        find_start_time: Callable[[int], int] = lambda requested_at: requested_at,
+        tuning: Tuning = DEFAULT_TUNING,
+        steady: Callable[[], float] = monotonic,
     ) -> None:
-        self._now, self._find_start_time = now, find_start_time
+        self._now, self._find_start_time, self._tuning, self._steady = now, find_start_time, tuning, steady
         self._pending: deque[Command] = deque()
         self._retries: deque[Command] = deque()  # of a batch that failed to open
         self._is_closed, self._has_failed = False, False
         self._is_rejecting = False  # whether new commands are rejected, though the run may continue for a while
         self._condition = Condition()
         self.current = self._build_batch()
+
+    @property
+    def pending_count(self) -> int:
+        """Number of commands that wait for a batch."""
+        return len(self._pending) + len(self._retries)
 
     def submit(self, command: Command) -> Future[Any]:
         """Add a command; return a future of its outcome."""
@@ -230,7 +239,7 @@ class CommandQueue:
         with self._condition:
             self._has_failed = failure is not None
             if self._has_failed:
-                turn.timer.failed_at = monotonic()
+                turn.timer.failed_at = self._steady()
             left = [wish for wish in turn.commands if not wish.outcome.done()]
             asks = [wish for wish in left if wish.releases]
             if asks and len(left) > 1 and not self._is_rejecting:
@@ -247,7 +256,7 @@ class CommandQueue:
         with self._condition:
             self._reject_pending(failure)
             if not self._is_closed:
-                self._condition.wait(KEY_RETRY_SECONDS)
+                self._condition.wait(self._tuning.key_retry_seconds)
 
     def reject_pending(self) -> None:
         """Reject waiting commands, since the run has to catch up."""
@@ -299,7 +308,8 @@ class CommandQueue:
     def _build_batch(self, wishes: tuple[Command, ...] = ()) -> CommandBatch:
         """Return a batch of these commands, with a timer for the commands that wait."""
         turn = CommandBatch(wishes)
-        turn.timer.find_wait = self._find_wait
+        turn.timer.find_wait, turn.timer.steady = self._find_wait, self._steady
+        turn.timer.pause = self._tuning.batch_interval_seconds
         turn.timer.failed_at = self.current.timer.failed_at if self._has_failed else -inf
         return turn
 

@@ -58,6 +58,7 @@ from streamgauge.server.publishing.commit_listener import CommitListener
 from streamgauge.server.publishing.feed import EventBuffer, PublishThread, RunStatus
 from streamgauge.server.publishing.reader import FinishedReleases, ReaderPool, build_ledger_cache
 from streamgauge.server.run_totals import RunTotals
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sources import open_inbox
 from streamgauge.store.drivers import find_driver
 from streamgauge.store.errors import KeyRefusedError, StoreNotFoundError
@@ -87,6 +88,9 @@ def ignore_failure(failure: Exception) -> None:
 class Runner:
     """A pipeline that runs for a server, from `start` to `stop`."""
 
+    command_queue = CommandQueue
+    run_resources = RunResources
+
     def __init__(
         self,
         file: PipelineFile,
@@ -96,11 +100,13 @@ class Runner:
         on_failure: Callable[[Exception], None] = ignore_failure,
         now: Callable[[], int] | None = None,
         demo: bool = False,
+        tuning: Tuning = DEFAULT_TUNING,
+        event_buffer: EventBuffer | None = None,
     ) -> None:
-        self.file, self.options, self.demo = file, options or Options(), demo
+        self.file, self.options, self.demo, self.tuning = file, options or Options(), demo, tuning
         self.now = now or self.options.clock.now
         self.inbox = open_inbox(file, self.now)
-        self.event_buffer = EventBuffer(ReaderPool(file.folder, find_driver(file)))
+        self.event_buffer = event_buffer or EventBuffer(ReaderPool(file.folder, find_driver(file)), tuning)
         self.ledger_cache, self._finished = build_ledger_cache(file.stream.unit), FinishedReleases()
         self.spans = ReleaseSpans()  # tick ranges of releases
         self.progress: Progress | None = None
@@ -110,12 +116,12 @@ class Runner:
             int, int
         ] = {}  # ledger entries by index: publish times that are later than their time
         self.shares = None if file.stream.pan_private else RecordShares(file.stream, self.options.diagnose)
-        self._on_progress, self._totals, self._is_waiting_for_key = on_progress, RunTotals(), False
-        self._command_schedule = CommandSchedule.from_file(file)
-        self._commands = CommandQueue(self.now, self._command_schedule.find_start_time)
-        self._on_failure, self._resources = on_failure, RunResources(file)
-        self._input: StreamingSource | None = self.inbox
-        self._publisher = PublishThread(file, self.event_buffer, self.now)
+        self._on_progress, self._totals, self.is_waiting_for_key = on_progress, RunTotals(), False
+        self._command_schedule = CommandSchedule.from_file(file, tuning)
+        self._commands = self.command_queue(self.now, self.find_batch_start, tuning)
+        self._on_failure, self._resources = on_failure, self.run_resources(file)
+        self.source: StreamingSource | None = self.inbox
+        self.publisher = PublishThread(file, self.event_buffer, self.now)
         self._thread = Thread(target=self._run_thread, name="streamgauge run", daemon=True)
 
     @property
@@ -132,10 +138,20 @@ class Runner:
         told = self.progress
         return told is not None and told.catch_up_tick is not None and told.tick < told.catch_up_tick
 
+    @property
+    def is_alive(self) -> bool:
+        """True if the thread of the run is alive: it holds lock and store."""
+        return self._thread.is_alive()
+
+    @property
+    def pending_commands(self) -> int:
+        """Number of commands that wait for their batch."""
+        return self._commands.pending_count
+
     def start(self) -> None:
         """Start the run; return when it is open, or raise what `run` would raise."""
         first = self._commands.current
-        self._publisher.start()
+        self.publisher.start()
         self._thread.start()
         if first.outcome.exception() is not None and self.failure is not None:
             self.stop()
@@ -152,13 +168,13 @@ class Runner:
         """Stop the run after the current batch, and wait for that. Live readers are disconnected first."""
         self.disconnect_readers()
         self._commands.close()
-        if self._thread.is_alive():
+        if self.is_alive:
             self._thread.join()
         if self.shares is not None:
             self.shares.report()
         if self.inbox is not None:
             self.inbox.close()
-        self._publisher.stop()
+        self.publisher.stop()
         self.event_buffer.readers.close()
 
     def add_release(self, requested: AdHocRelease, share: Fraction | None = None) -> None:
@@ -203,10 +219,18 @@ class Runner:
         return self._submit(wish)
 
     def _submit(self, wish: Command) -> Future[Any]:
-        """Submit a command, unless the run could not resume: with pan_private = true it stores no key."""
-        if self.file.stream.pan_private and is_key_missing(self.file):
+        """Submit a command, unless the run could not resume."""
+        if not self.is_key_available():
             raise KeyUnavailableError
         return self._commands.submit(wish)
+
+    def is_key_available(self) -> bool:
+        """Return whether the run could resume. With pan_private = true it stores no key."""
+        return not (self.file.stream.pan_private and is_key_missing(self.file))
+
+    def find_batch_start(self, requested_at: int) -> int:
+        """Return the time at which the batch of a command begins."""
+        return self._command_schedule.find_start_time(requested_at)
 
     def load_entries(self) -> tuple[LedgerEntry, ...]:
         """Return the published entries of the ledger."""
@@ -269,7 +293,7 @@ class Runner:
         else:
             self._continue_after(failure)
         if idle and failure is None:
-            self._publisher.finish()
+            self.publisher.finish()
             if self.inbox is not None:
                 self.inbox.pause()
         self._commands.finish_batch(turn, failure)
@@ -281,11 +305,11 @@ class Runner:
         All its state is in the store, which cannot be opened without the key. The curator gets one
         message.
         """
-        before, self._is_waiting_for_key = (
-            self._is_waiting_for_key,
+        before, self.is_waiting_for_key = (
+            self.is_waiting_for_key,
             isinstance(failure, KeyRefusedError) and self.state == "running",
         )
-        waits = self._is_waiting_for_key and turn.is_required and not turn.outcome.done()
+        waits = self.is_waiting_for_key and turn.is_required and not turn.outcome.done()
         if waits and not before:
             self._on_failure(failure)
         return waits
@@ -311,7 +335,7 @@ class Runner:
         """Run the pipeline until it ends or is stopped; return its failure, if any."""
         self._totals.start_run()
         try:
-            heard = CommitListener(self.file, self._publisher, self.delayed_entries)
+            heard = CommitListener(self.file, self.publisher, self.delayed_entries)
             self._export_intrusions(turn, heard)
             self._validate_commands(turn)
             if idle and not turn.commands:
@@ -364,7 +388,7 @@ class Runner:
         own: dict[str, Any] = {
             "stop": turn.stop,
             "commands_waiting": turn.timer,
-            "on_progress": self._report_progress,
+            "on_progress": self.report_progress,
             "step": step,
         }
         own |= {
@@ -389,7 +413,7 @@ class Runner:
     def _build_publish_time(self, turn: CommandBatch) -> Callable[[int], int]:
         """Return a function from commit times to publish times, for the opening of a batch."""
         least = max((self._command_schedule.find_reply_time(wish.requested_at) for wish in turn.commands), default=0)
-        return lambda moment: max(least, self._publisher.schedule.find_publish_time(moment))
+        return lambda moment: max(least, self.publisher.schedule.find_publish_time(moment))
 
     def _limit_due_tick(self, due: Callable[[], int]) -> int:
         """Return the last tick that may close: not after the end of a release that waits for its end."""
@@ -398,14 +422,14 @@ class Runner:
 
     def _open_source(self) -> StreamingSource | None:
         """Return the source; one that cannot be read again outlives a batch."""
-        if self._input is None and not self.file.stream.source_facts.is_replayable:
-            self._input = open_live_source(self.file, self.options)
-        return self._input
+        if self.source is None and not self.file.stream.source_facts.is_replayable:
+            self.source = open_live_source(self.file, self.options)
+        return self.source
 
     def _set_spans(self, spans: ReleaseSpans) -> None:
         self.spans = spans
 
-    def _report_progress(self, progress: Progress) -> None:
+    def report_progress(self, progress: Progress) -> None:
         told = self._totals.add_earlier(progress)
         self.progress = replace(told, dropped={**told.dropped, **self.dropped})
         self._on_progress(self.progress)

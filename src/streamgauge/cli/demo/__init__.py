@@ -84,8 +84,8 @@ def demo(  # noqa: PLR0917 - the options of a command
 
 def run_clinic(folder: Path, visits: int) -> None:
     from streamgauge.cli.demo.clinic import show_truth, write_clinic
+    from streamgauge.cli.plan import show_plan
     from streamgauge.cli.run import run
-    from streamgauge.cli.views.plan import show_plan
     from streamgauge.runtime.pipeline import Pipeline
     from streamgauge.store.keys import create_key
 
@@ -95,7 +95,7 @@ def run_clinic(folder: Path, visits: int) -> None:
     create_key(folder / "clinic.key")
     print_step(console, "2. Its plan", "before a drop of budget is spent: streamgauge plan clinic.toml")
     pipeline = Pipeline.from_file(folder / "clinic.toml")
-    show_plan(console, pipeline.plan())
+    show_plan(pipeline.plan())
     print_step(console, "3. Its run", "streamgauge run clinic.toml")
     run(folder / "clinic.toml")
     print_step(console, "4. What was published, beside the truth", "which no reader of a real clinic can see")
@@ -132,7 +132,7 @@ def print_step(console: "Console", name: str, rest: str = "") -> None:
 
 def draw_plots(folder: Path) -> None:
     """Draw the plots whose packages are installed."""
-    from streamgauge.cli.plot import plot
+    from streamgauge.cli.results import plot
     from streamgauge.optional import MissingPackageError
 
     for name in ("plot.html", "plot.png"):

@@ -49,13 +49,13 @@ class CuratorLog:
     At a megabyte it is renamed to curator.log.1. A log that cannot be written does not end the run.
     """
 
-    def __init__(self, folder: Path, name: str = LOG_FILE_NAME) -> None:
-        self.path = folder / name
+    def __init__(self, folder: Path, name: str = LOG_FILE_NAME, *, max_bytes: int = MAX_LOG_BYTES) -> None:
+        self.path, self.max_bytes = folder / name, max_bytes
 
     def write(self, text: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         try:
-            if self.path.exists() and self.path.stat().st_size > MAX_LOG_BYTES:
+            if self.path.exists() and self.path.stat().st_size > self.max_bytes:
                 os.replace(self.path, self.path.with_name(f"{self.path.name}.1"))
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, LOG_FILE_MODE)
             try:

@@ -54,19 +54,29 @@ def run_server(
     with open_listener(*listen_on) as listener, handle_signals(stop, monitor):
         runner.start()
         tokens = Tokens.from_pipeline(file)
-        access = CuratorLog(file.folder, ACCESS_FILE_NAME)
-        logs = {"log": monitor.log.write, "access": access.write}
         hosts = build_allowed_hosts(file.server, listener.getsockname()[0], proxied=bool(proxies))
         extra = extension.routes(runner) if extension else ()
-        app = build_app(runner, tokens, file.server, extra_routes=extra, hosts=hosts, **logs)
+        access = CuratorLog(file.folder, ACCESS_FILE_NAME).write
+        app = build_app(
+            runner, tokens, file.server, extra_routes=extra, hosts=hosts, log=monitor.log.write, access=access
+        )
         monitor.print_address(build_url(listener), danger=find_danger(listener, proxies))
 
         most = file.server.max_streams + MAX_REQUEST_CONNECTIONS
-        looks = {"on_stop": runner.disconnect_readers, "on_poll": FailureMonitor(runner, monitor).check}
+        check_failure = FailureMonitor(runner, monitor).check
         at_work = extension.activate(build_url(listener), runner, tokens, stop) if extension else nullcontext()
         try:
             with at_work:
-                serve_app(app, listener, stop, log=monitor.log.write, proxies=proxies, max_connections=most, **looks)
+                serve_app(
+                    app,
+                    listener,
+                    stop,
+                    on_stop=runner.disconnect_readers,
+                    on_poll=check_failure,
+                    log=monitor.log.write,
+                    proxies=proxies,
+                    max_connections=most,
+                )
         finally:
             runner.stop()
             tokens.close()

@@ -1,6 +1,5 @@
 """Results in a terminal or a file.
 
-plan         plans
 ledger       ledgers
 releases     newest releases
 export       exports

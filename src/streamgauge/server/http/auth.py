@@ -43,8 +43,10 @@ MAX_TOKEN_SESSIONS = 100
 class Sessions:
     """Open sessions by the hash of their id: the number of the token, and the end time."""
 
-    def __init__(self, tokens: Tokens, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._tokens, self._now = tokens, now
+    def __init__(
+        self, tokens: Tokens, *, now: Callable[[], float] = time.monotonic, max_per_token: int = MAX_TOKEN_SESSIONS
+    ) -> None:
+        self._tokens, self._now, self._max_per_token = tokens, now, max_per_token
         self._open: dict[bytes, tuple[int, float]] = {}
 
     def __len__(self) -> int:
@@ -75,7 +77,7 @@ class Sessions:
         for digest in [digest for digest, (_, until) in self._open.items() if until <= now]:
             del self._open[digest]
         own = [digest for digest, (whose, _) in self._open.items() if whose == number]
-        if len(own) >= MAX_TOKEN_SESSIONS:
+        if len(own) >= self._max_per_token:
             del self._open[own[0]]
         elif len(self._open) >= MAX_SESSIONS:
             del self._open[next(iter(self._open))]

@@ -1,8 +1,8 @@
 """Connections: HTTP/1.1 with a bound on everything that a client can do slowly.
 
-    the head of a request          HEAD_TIMEOUT_SECONDS from the moment the server waits for it
+    the head of a request          `head_timeout_seconds` from the moment the server waits for it
     an unread body                 the same, after the reply
-    a reply that stands still      WRITE_TIMEOUT_SECONDS
+    a reply that stands still      `write_timeout_seconds`
     connections                    the capacity of `limiter`
 
 Bodies that are read have a timeout of their own (`bodies`). Input that is not HTTP gets our own error, as does
@@ -46,6 +46,7 @@ from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamgauge.server.http.limits import Networks, to_client_network
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 
 RESERVED_DESCRIPTORS = 320  # descriptors: a reader of the store in each thread of the pool, a burst of AT_ONCE, the run
 MAX_DESCRIPTORS = 2**16  # descriptors, whatever the machine allows
@@ -57,6 +58,14 @@ class EvictableConnection(Protocol):
     """A connection that the limiter can close."""
 
     def evict(self) -> None: ...
+
+
+class DescriptorLimits(Protocol):
+    """Limits of the process, as the module `resource` has them."""
+
+    def getrlimit(self, resource: int, /) -> tuple[int, int]: ...
+
+    def setrlimit(self, resource: int, limits: tuple[int, int], /) -> None: ...
 
 
 class ConnectionLimiter:
@@ -73,6 +82,11 @@ class ConnectionLimiter:
     @property
     def open_count(self) -> int:
         return len(self._open)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no connection and no client is remembered."""
+        return not any((self._open, self._counts, self._waiting, self._waiting_by_client))
 
     def admit(self, line: EvictableConnection, host: str) -> bool:
         """Return whether a new connection may stay; evict an older one if that frees a place."""
@@ -119,21 +133,23 @@ class ConnectionLimiter:
         return True
 
 
-def build_limiter(wanted: int, proxies: Collection[str] = ()) -> ConnectionLimiter:
+def build_limiter(
+    wanted: int, proxies: Collection[str] = (), *, limits: DescriptorLimits = resource
+) -> ConnectionLimiter:
     """Return a limiter for the wanted number of connections, or fewer if the machine allows fewer."""
-    files = raise_descriptor_limit()
+    files = raise_descriptor_limit(limits)
     most = min(wanted, max(files - RESERVED_DESCRIPTORS, files // 4))
     return ConnectionLimiter(most, max(1, most // 2), proxies)
 
 
-def raise_descriptor_limit() -> int:
+def raise_descriptor_limit(limits: DescriptorLimits = resource) -> int:
     """Raise the limit of descriptors as far as allowed; return it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = limits.getrlimit(resource.RLIMIT_NOFILE)
     unbounded = resource.RLIM_INFINITY
     wanted = MAX_DESCRIPTORS if hard == unbounded else min(MAX_DESCRIPTORS, hard)
     if soft != unbounded and soft < wanted:
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            limits.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
     return MAX_DESCRIPTORS if soft == unbounded else soft
 
@@ -184,8 +200,6 @@ def set_strict_buffer(connection: h11.Connection) -> None:
     connection._receive_buffer = StrictBuffer()
 
 
-HEAD_TIMEOUT_SECONDS = 10.0
-WRITE_TIMEOUT_SECONDS = 10.0
 TASK_NAME = "task"
 MALFORMED_REPLY = {"error": {"code": "malformed_request", "message": "request must be HTTP/1.1, got something else"}}
 
@@ -209,8 +223,11 @@ def disable_nagle(transport: asyncio.BaseTransport) -> None:
 class HttpConnection(H11Protocol):
     """uvicorn's protocol with timeouts and a connection limit, and without request counts."""
 
-    def __init__(self, *args: Any, limiter: ConnectionLimiter | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, limiter: ConnectionLimiter | None = None, tuning: Tuning = DEFAULT_TUNING, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
+        self.tuning = tuning
         set_strict_buffer(self.conn)
         self.limiter = limiter or ConnectionLimiter(MAX_REQUEST_CONNECTIONS, MAX_REQUEST_CONNECTIONS)
         self._head_timer: asyncio.TimerHandle | None = None
@@ -249,7 +266,7 @@ class HttpConnection(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._write_timer is None:
-            self._write_timer = self.loop.call_later(WRITE_TIMEOUT_SECONDS, self.transport.abort)
+            self._write_timer = self.loop.call_later(self.tuning.write_timeout_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -268,7 +285,7 @@ class HttpConnection(H11Protocol):
         if not between:
             self._stop_head_timer()
         elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.abort)
+            self._head_timer = self.loop.call_later(self.tuning.head_timeout_seconds, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):

@@ -57,6 +57,11 @@ class ReadWorker:
         self._idle, self._limiter = asyncio.Lock(), CapacityLimiter(1)
         self._rest_end = 0.0  # when the rest is over
 
+    @property
+    def queue_count(self) -> int:
+        """Number of queues; a queue exists as long as one of its reads waits or runs."""
+        return len(self._queues)
+
     async def run(self, client: str, work: Callable[[], Result], lane: Lane = "pages") -> Result:
         """Return the result of a function, which runs when its client's turn has come."""
         queue = self._queues.setdefault((lane, client), ClientQueue())

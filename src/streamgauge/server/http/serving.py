@@ -32,9 +32,16 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from streamgauge.server.http.connections import MAX_ACCEPTS, MAX_REQUEST_CONNECTIONS, HttpConnection, build_limiter
+from streamgauge.server.http.connections import (
+    MAX_ACCEPTS,
+    MAX_REQUEST_CONNECTIONS,
+    ConnectionLimiter,
+    HttpConnection,
+    build_limiter,
+)
 from streamgauge.server.http.errors import Log
 from streamgauge.server.http.limits import MAX_HEAD_BYTES
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 
 MAX_KINDS = 50  # beyond them all are one kind
 OTHER_KIND = "server: other messages"
@@ -60,6 +67,11 @@ class FoldedLog:
     def __init__(self, log: Log, today: Callable[[], date] = find_utc_date) -> None:
         self.log, self._today = log, today
         self._counts: dict[str, tuple[date, int]] = {}  # of each kind: the last day, occurrences on it
+
+    @property
+    def kind_count(self) -> int:
+        """Number of kinds that are counted."""
+        return len(self._counts)
 
     def write(self, text: str) -> None:
         """Count a line, and write it if its count is a power of ten."""
@@ -127,16 +139,19 @@ def serve_app(
     on_poll: Callable[[], None] = do_nothing,
     proxies: Sequence[str] = (),
     max_connections: int = MAX_REQUEST_CONNECTIONS,
+    limiter: ConnectionLimiter | None = None,
+    connection: type[HttpConnection] = HttpConnection,
+    tuning: Tuning = DEFAULT_TUNING,
 ) -> None:
     """Serve until `stop` is set, then call `on_stop` to disconnect live readers.
 
     `on_poll` is called ten times a second. The server trusts the client addresses that `proxies` send. At most
-    `max_connections` are open, or fewer if the machine allows fewer.
+    `max_connections` are open, or fewer if the machine allows fewer, unless a `limiter` is given.
     """
-    connection: Any = partial(HttpConnection, limiter=build_limiter(max_connections, proxies))
+    protocol: Any = partial(connection, limiter=limiter or build_limiter(max_connections, proxies), tuning=tuning)
     config = uvicorn.Config(
         app,
-        http=connection,
+        http=protocol,
         ws="none",
         loop="asyncio",
         lifespan="off",

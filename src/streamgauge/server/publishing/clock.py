@@ -97,7 +97,3 @@ class PublishCursor:
             return 0
         known = 0 < number <= reader.number and reader.trace_at(number).chain == chain
         return number if known else 0
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE_FILE_MODE)

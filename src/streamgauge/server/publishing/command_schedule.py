@@ -16,8 +16,8 @@ from typing import Self
 
 from streamgauge.clock import MICROSECONDS_PER_SECOND
 from streamgauge.config.settings import PipelineFile
-from streamgauge.server import commands as turns
 from streamgauge.server.publishing.clock import PublishSchedule
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,19 @@ class CommandSchedule:
     """Start and reply times of command batches. Times are microseconds."""
 
     publish_schedule: PublishSchedule
+    tuning: Tuning = DEFAULT_TUNING
 
     @classmethod
-    def from_file(cls, file: PipelineFile) -> Self:
-        return cls(PublishSchedule(file.stream.start, file.server.publish_delay))
+    def from_file(cls, file: PipelineFile, tuning: Tuning = DEFAULT_TUNING) -> Self:
+        return cls(PublishSchedule(file.stream.start, file.server.publish_delay), tuning)
 
     def find_start_time(self, requested_at: int) -> int:
         """Return the start of the batch of a command: the next multiple of the delay.
 
-        Batches are at least BATCH_INTERVAL_SECONDS apart.
+        Batches are at least `batch_interval_seconds` apart.
         """
         start, every = self.publish_schedule.start, self.publish_schedule.interval
-        cell = -int(-turns.BATCH_INTERVAL_SECONDS * MICROSECONDS_PER_SECOND // every) * every
+        cell = -int(-self.tuning.batch_interval_seconds * MICROSECONDS_PER_SECOND // every) * every
         return start - (start - requested_at) // cell * cell if cell else requested_at
 
     def find_reply_time(self, requested_at: int) -> int:

@@ -32,14 +32,11 @@ from streamgauge.server.publishing.clock import PublishCursor, PublishSchedule
 from streamgauge.server.publishing.command_schedule import CommandSchedule
 from streamgauge.server.publishing.reader import PublishedReader, PublishedRow, ReaderPool
 from streamgauge.server.routes.release_pages import tick_as_json
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.store.drivers import open_reader, read_last_write_time
 from streamgauge.store.errors import StoreError, StoreNotFoundError
 
-MAX_BUFFERED_EVENTS = 1024  # events, at most
-MAX_BUFFERED_BYTES = 2**25
-ROWS_PER_READ = 16  # rows that are read together
 RunStatus = Literal["starting", "running", "ended", "stopping", "failed"]
-MAX_EVENT_GROUPS = 1000  # events of wider releases have their address only
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,8 @@ def do_nothing() -> None:
 class EventBuffer:
     """Published rows and their encoded events. One thread advances it; any thread and event loop may read."""
 
-    def __init__(self, readers: ReaderPool) -> None:
-        self.readers = readers
+    def __init__(self, readers: ReaderPool, tuning: Tuning = DEFAULT_TUNING) -> None:
+        self.readers, self.tuning = readers, tuning
         self.published, self.streamed = (PublishedPosition(), PublishedPosition())  # for readers, and for live readers
         self.version, self.is_closed = 0, False
         self.state: RunStatus = "starting"
@@ -108,15 +105,15 @@ class EventBuffer:
                 events = self._encode_newest(reader, sent, shown.row_number)
             whole = len(events) == shown.row_number - sent
             with self._lock:
-                self._events = trim_events([*self._events, *events] if whole else events)
+                self._events = trim_events([*self._events, *events] if whole else events, self.tuning)
                 self.streamed = shown
         self._wake_waiters()
 
     def _encode_newest(self, reader: PublishedReader, after: int, last: int) -> list[ReleaseEvent]:
         """Return the newest events after a row that fit into the buffer."""
         found: list[ReleaseEvent] = []
-        while after < last and len(trim_events(found)) == len(found) < MAX_BUFFERED_EVENTS:
-            first = max(after, last - ROWS_PER_READ)
+        while after < last and len(trim_events(found, self.tuning)) == len(found) < self.tuning.max_buffered_events:
+            first = max(after, last - self.tuning.rows_per_read)
             found = [*self._encode_rows(reader, first, last), *found]
             last = first
         return found
@@ -160,17 +157,20 @@ class EventBuffer:
 
     def _encode_rows(self, reader: PublishedReader, after: int, last: int) -> list[ReleaseEvent]:
         events: list[ReleaseEvent] = []
-        while after < last and (rows := reader.read_rows(after, min(ROWS_PER_READ, last - after))):
+        while after < last and (rows := reader.read_rows(after, min(self.tuning.rows_per_read, last - after))):
             events += [self._encode_row(reader, row) for row in rows]
             after = rows[-1].row_number
         return events
 
     def _encode_row(self, reader: PublishedReader, row: PublishedRow) -> ReleaseEvent:
-        told = event_as_json(
-            TickRelease.unpack(self.readers.schemas.find_schema(row.release, reader.ledger_entries()), row.payload)
-        )
+        schema = self.readers.schemas.find_schema(row.release, reader.ledger_entries())
         ident = build_event_id(row.row_number, row.chain)
-        return ReleaseEvent(row.row_number, ident, row.release, encode_sse("release", told, ident))
+        data = self.encode_event(TickRelease.unpack(schema, row.payload), ident)
+        return ReleaseEvent(row.row_number, ident, row.release, data)
+
+    def encode_event(self, released: TickRelease, ident: str) -> bytes:
+        """Return the event of a tick: its values, or its address if it is too wide."""
+        return encode_sse("release", event_as_json(released, self.tuning.max_event_groups), ident)
 
     def _wake_waiters(self) -> None:
         with self._lock:
@@ -191,9 +191,9 @@ def build_event_id(place: int, chain: str) -> str:
     return f"{place}.{chain[:8]}"
 
 
-def event_as_json(released: TickRelease) -> dict[str, Any]:
+def event_as_json(released: TickRelease, max_groups: int) -> dict[str, Any]:
     """Return the event of a tick: its values, or its address if it is too wide."""
-    if len(released.shape.groups) <= MAX_EVENT_GROUPS:
+    if len(released.shape.groups) <= max_groups:
         return tick_as_json(released)
     times = {"tick": released.tick, "start": format_utc_time(released.start), "end": format_utc_time(released.end)}
     span = f"from={released.tick}&to={released.tick}"
@@ -211,14 +211,14 @@ def encode_sse(event: str, data: Any, ident: str = "") -> bytes:
     return f"{head}event: {event}\ndata: {to_json(data)}\n\n".encode()
 
 
-def trim_events(events: list[ReleaseEvent]) -> list[ReleaseEvent]:
+def trim_events(events: list[ReleaseEvent], tuning: Tuning = DEFAULT_TUNING) -> list[ReleaseEvent]:
     """Return the newest events that fit into the buffer."""
     size, first = 0, len(events)
-    while (
-        first and len(events) - first < MAX_BUFFERED_EVENTS and size + len(events[first - 1].data) <= MAX_BUFFERED_BYTES
-    ):
+    while first and len(events) - first < tuning.max_buffered_events:
+        size += len(events[first - 1].data)
+        if size > tuning.max_buffered_bytes:
+            break
         first -= 1
-        size += len(events[first].data)
     return events[first:]
 
 
@@ -233,10 +233,13 @@ class PublishThread:
         self.event_buffer, self.now, self.stream, self._file = event_buffer, now, file.stream, file
         event_buffer.refresh = self.refresh
         self.schedule = PublishSchedule(file.stream.start, file.server.publish_delay)
-        self._cursor, self._command_schedule = PublishCursor(file.folder), CommandSchedule(self.schedule)
-        self._wakeup, self._is_stopped, self._publish_lock = Flag(), False, Lock()
-        self._last_commit = 0
-        self._final_commit: int | None = None  # the last entry of a run that is over
+        self._cursor, self._command_schedule = (
+            PublishCursor(file.folder),
+            CommandSchedule(self.schedule, event_buffer.tuning),
+        )
+        self._wakeup, self._is_stopped, self.publish_lock = Flag(), False, Lock()
+        self.last_commit = 0
+        self.final_commit: int | None = None  # the last entry of a run that is over
         self._thread = Thread(target=self._run, name="streamgauge publisher", daemon=True)
 
     def start(self) -> None:
@@ -252,7 +255,7 @@ class PublishThread:
 
     def add_commit(self, entry: int, *, closed: int = 0) -> int:
         """Schedule a commit made by now; return its publish time."""
-        self._last_commit, self._final_commit = entry, None
+        self.last_commit, self.final_commit = entry, None
         leaves = self.schedule.add(entry, committed=self.now(), closed=closed)
         self._wakeup.set()
         return leaves
@@ -264,32 +267,32 @@ class PublishThread:
 
     def publish_initial(self, entry: int) -> None:
         """Publish the charges of a run that has just opened: they precede all reads, so they are public."""
-        self._last_commit = entry
+        self.last_commit = entry
         self.schedule.add_at(entry, self.now())
         self.refresh()
 
     def finish(self) -> None:
         """Set the state "ended" when the last commit is published."""
-        self._final_commit = self._last_commit
+        self.final_commit = self.last_commit
         self._wakeup.set()
 
     def publish_due(self) -> None:
         """Publish what is due, and encode it for live readers."""
-        with self._publish_lock:
+        with self.publish_lock:
             self._publish()
         with suppress(StoreNotFoundError):
             self.event_buffer.encode_events()
-        if self._final_commit is not None and self._final_commit <= self.event_buffer.streamed.commit_number:
-            self._final_commit = None
+        if self.final_commit is not None and self.final_commit <= self.event_buffer.streamed.commit_number:
+            self.final_commit = None
             self.event_buffer.set_state("ended")
 
     def refresh(self) -> None:
         """Publish what is due without encoding. Skip it if another thread does so already."""
-        if self._publish_lock.acquire(timeout=REFRESH_TIMEOUT_SECONDS):
+        if self.publish_lock.acquire(timeout=REFRESH_TIMEOUT_SECONDS):
             try:
                 self._publish()
             finally:
-                self._publish_lock.release()
+                self.publish_lock.release()
 
     def _publish(self) -> None:
         with suppress(StoreNotFoundError):

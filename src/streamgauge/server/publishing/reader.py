@@ -30,7 +30,7 @@ from streamgauge.plan.planner import build_schema
 from streamgauge.privacy import Unit
 from streamgauge.releases.codec import HEADER
 from streamgauge.releases.schema import ReleaseSchema
-from streamgauge.runtime.ledger.log import LedgerLog
+from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
 from streamgauge.store.hash_chain import genesis
 from streamgauge.store.reader import MAX_BATCH_ROWS, SQLITE, LedgerEntry, StoreReader, Trace
 
@@ -271,10 +271,15 @@ class FinishedReleases:
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
 
+    @staticmethod
+    def find_final_tick(release: ChargedRelease) -> int | None:
+        """Return the last tick of an ended release that is published."""
+        return release.final_tick
+
     def find_finished(self, ledger_log: LedgerLog, reader: PublishedReader) -> frozenset[str]:
         """Return the names, by the published commits."""
         ended = {
-            name: entry.final_tick or 0
+            name: self.find_final_tick(entry) or 0
             for name, entry in ledger_log.active_releases(self._names).items()
             if entry.is_draining
         }

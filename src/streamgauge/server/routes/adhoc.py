@@ -10,13 +10,13 @@ begins, and on the duration of the work when it ends (docs/limits.md). Plans use
 one plan is made at a time, and their number is bounded (`adhoc.max_plans_per_minute`).
 
 **Promise.** A request that waits for the run uses no thread. Planning has one thread with a short queue
-(`MAX_WAITING_PLANS`), so readers never wait for analysts. A repeated request for a charged release, or for an
+(`max_waiting_plans`), so readers never wait for analysts. A repeated request for a charged release, or for an
 end, gets the first reply again, since a reply may be lost. While the run catches up, requests to add or end a
 release return 503 `catching_up`. When the server stops, waiting requests get a reply, too.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from fractions import Fraction
@@ -52,7 +52,6 @@ from streamgauge.server.routes.events import build_catching_up_error, check_caug
 from streamgauge.server.routes.ledger import PublicLedger
 from streamgauge.server.runner import Runner
 
-MAX_WAITING_PLANS = 64  # requests that may wait for the planning thread
 Result = TypeVar("Result")
 NO_RUN_MESSAGE = "the run must be active to accept commands, got one that is not"
 CLOCK_MARGIN_SECONDS = 0.01  # a clock that is slewed may be behind the one that wakes us
@@ -61,14 +60,22 @@ CLOCK_MARGIN_SECONDS = 0.01  # a clock that is slewed may be behind the one that
 class AdHocRoutes:
     """Routes of analysts."""
 
-    def __init__(self, runner: Runner, ledger: PublicLedger, limits: Limits) -> None:
+    plan = staticmethod(plan_adhoc)
+
+    def __init__(
+        self,
+        runner: Runner,
+        ledger: PublicLedger,
+        limits: Limits,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.runner, self.ledger, self.limits = runner, ledger, limits
         self.now, self.find_publish_time, self.find_reply_time = (
             runner.now,
             ledger.find_publish_time,
             ledger.command_schedule.find_reply_time,
         )
-        self._limiter, self._plan_count = CapacityLimiter(1), 0
+        self._limiter, self._plan_count, self._sleep = CapacityLimiter(1), 0, sleep
 
     def routes(self) -> list[Route]:
         return [
@@ -124,8 +131,9 @@ class AdHocRoutes:
     @contextmanager
     def _count_plan(self, person: Person) -> Iterator[None]:
         """Count a plan while it lasts; refuse one too many."""
-        if self._plan_count >= MAX_WAITING_PLANS:
-            raise build_retry_error("busy", f"plans that wait must be at most {MAX_WAITING_PLANS}, got one more")
+        most = self.runner.tuning.max_waiting_plans
+        if self._plan_count >= most:
+            raise build_retry_error("busy", f"plans that wait must be at most {most}, got one more")
         self.limits.count_plan(person.client)
         self._plan_count += 1
         try:
@@ -148,7 +156,7 @@ class AdHocRoutes:
             next_start_tick(self.runner.file.stream, self.find_reply_time(self.now())),
         )
         over = await self._run_in_thread(self.runner.find_finished)
-        planning = partial(plan_adhoc, self.runner.file, asked, ledger_log=book, first=first, finished=over)
+        planning = partial(self.plan, self.runner.file, asked, ledger_log=book, first=first, finished=over)
         return await self._run_in_thread(planning)
 
     async def _find_charged(self, asked: AdHocRelease) -> ReleaseForecast | None:
@@ -185,7 +193,7 @@ class AdHocRoutes:
         finally:
             now = self.now()
             if heard is not None:
-                await asyncio.sleep((max(heard, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
+                await self._sleep((max(heard, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
 
 
 def build_refused_error(reasons: Any) -> HttpError:

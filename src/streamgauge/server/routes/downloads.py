@@ -5,8 +5,8 @@
 Promise
     A download is the release as it was when the request came. Entries that leave later change no byte of it.
     Each block is read in a transaction of its own, so no client keeps the store's journal from being emptied.
-    Memory is one block for each download: at most BLOCK_CELLS numbers, or a part of one tick. Other reads
-    wait for one block, so it has at most BLOCK_TICKS ticks, however narrow they are.
+    Memory is one block for each download: at most `block_cells` numbers, or a part of one tick. Other reads
+    wait for one block, so it has at most `block_ticks` ticks, however narrow they are.
 
     A transfer that breaks off can be detected. The body is sent in chunks, and the last chunk is sent only
     after the last row. `Row-Count` and `Tick-Count` are sent before the body.
@@ -27,13 +27,9 @@ from streamgauge.server.publishing.reader import PublishedReader, ReaderPool
 from streamgauge.server.routes.download_formats import DownloadFormat
 from streamgauge.server.routes.release_pages import ReleaseSelection, slice_groups
 from streamgauge.server.routes.release_query import ReleaseQuery
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 
-BLOCK_CELLS = 4096  # rows times measures of a block
-BLOCK_TICKS = 128  # each of which is unpacked and encoded by itself
-BLOCK_BYTES = 2**21  # of packed releases that are read for a block
 MAX_PAYLOADS = 64  # that one short read returns
-PIECE_BYTES = 2**16  # of one send
-STALL_SECONDS = 30.0  # that one send may last
 
 Span = tuple[int, int]  # the first and the last tick
 
@@ -50,11 +46,12 @@ class BlockReader:
         *,
         requested: ReleaseQuery,
         span: Span,
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
-        self.format = form
+        self.format, self.tuning = form, tuning
         self._readers, self._last_commit, self._shape = readers, until, shape
         self._select = ReleaseSelection(requested.groups, requested.measures)
-        self._max_rows = max(1, BLOCK_CELLS // len(set(requested.measures) or shape.measures))
+        self._max_rows = max(1, tuning.block_cells // len(set(requested.measures) or shape.measures))
         self._step, self._payloads = requested.step, 1
         self._tick, self._last = span
         self._place = 0  # of the first tick, where the last block ended inside it
@@ -73,15 +70,15 @@ class BlockReader:
         rows = size = ticks = 0
         payloads = reader.releases(self._shape.release, self._tick, self._last, self._step, self._payloads)
         for tick, payload in payloads:
-            if ticks == BLOCK_TICKS:
+            if ticks == self.tuning.block_ticks:
                 self._tick = tick
                 return items
             whole = self._select(TickRelease.unpack(self._shape, payload))
             count = len(whole.shape.groups)
-            if size and (rows + count > self._max_rows or size + len(payload) > BLOCK_BYTES):
+            if size and (rows + count > self._max_rows or size + len(payload) > self.tuning.block_bytes):
                 self._tick = tick
                 return items
-            fitting = min(self._max_rows // max(1, count), BLOCK_BYTES // len(payload))
+            fitting = min(self._max_rows // max(1, count), self.tuning.block_bytes // len(payload))
             self._payloads = max(1, min(MAX_PAYLOADS, fitting))
             rows, size, ticks = rows + count, size + len(payload), ticks + 1
             if count > self._max_rows:
@@ -126,17 +123,18 @@ class DownloadResponse(Response):
 
     async def _stream(self, send: Send, disconnected: "asyncio.Future[None]") -> None:
         block: bytes | None = self.blocks.format.header
+        size = self.blocks.tuning.piece_bytes
         while block is not None:
-            for first in range(0, len(block), PIECE_BYTES):
+            for first in range(0, len(block), size):
                 if disconnected.done():
                     return
-                await self._send(send, block[first : first + PIECE_BYTES])
+                await self._send(send, block[first : first + size])
             block = await self.worker.run(self.client, self.blocks.read, "downloads")
         await self._send(send, self.blocks.format.end, last=True)
 
     async def _send(self, send: Send, data: bytes, *, last: bool = False) -> None:
         try:
-            async with asyncio.timeout(STALL_SECONDS):
+            async with asyncio.timeout(self.blocks.tuning.stall_seconds):
                 await send({"type": "http.response.body", "body": data, "more_body": not last})
         except TimeoutError:
             raise ClientDisconnect from None

@@ -22,7 +22,7 @@ are public. None of this reveals other events.
 
 import asyncio
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import ceil
 from typing import NoReturn
@@ -155,17 +155,21 @@ def build_not_running_error(what: str, why: str, seconds: int = 1) -> HttpError:
 
 
 KEY_PATTERN = re.compile(r"[!-~]{1,128}")
-COMMIT_SECONDS = 30.0  # before the reply asks the client to retry
-SHUTDOWN_COMMIT_SECONDS = 2.0  # the same, once the server stops: less than replies are given then
-POLL_SECONDS = 0.5  # between two looks at the state of the server
 MAX_INLINE_BYTES = 2**16  # parsed in the event loop; larger bodies in a thread
 PENDING_MESSAGE = "the batch waits for its commit: send it again, or read its status"
 NO_COMMIT_MESSAGE = "the run ended before the commit: send the batch again"
 WITHDRAWN_MESSAGE = "the run did not read the batch, nothing of it is counted: send it again"
 
 
+def scope_key(request: Request, key: str) -> str:
+    """Return the key with the name of its sender. Neither has blanks, so the result is unambiguous."""
+    return f"{find_person(request).name} {key}"
+
+
 class EventRoutes:
     """Routes of the curator's systems."""
+
+    scope_key = staticmethod(scope_key)
 
     def __init__(self, runner: Runner, limits: Limits, metrics: Metrics) -> None:
         self.runner, self.limits, self.metrics = runner, limits, metrics
@@ -190,9 +194,9 @@ class EventRoutes:
             body = await read_body(
                 request, self.limits.max_body_bytes, seconds=self.limits.body_seconds, count_bytes=hold
             )
-            lines = await self._parse_lines(request, body)
+            lines = await self.parse_lines(request, body)
             try:
-                ticket = inbox.put(scope_key(request, key), lines)
+                ticket = inbox.put(self.scope_key(request, key), lines)
             except InboxPausedError:
                 reject_unread(self.runner, "events")
             except InboxFullError as full:
@@ -204,7 +208,8 @@ class EventRoutes:
             await wait_until_read(self.runner, request, inbox, ticket)
         return JSONResponse({"batch": key, "durable": inbox.is_durable, "duplicate": ticket.is_duplicate})
 
-    async def _parse_lines(self, request: Request, body: bytes) -> bytes:
+    async def parse_lines(self, request: Request, body: bytes) -> bytes:
+        """Return the JSON lines of a batch."""
         kind, most = parse_media_type(request), self.limits.max_body_bytes
         encoding = request.headers.get("content-encoding", "")
 
@@ -219,13 +224,17 @@ class EventRoutes:
                 return failure
 
         at_once = (len(body) <= MAX_INLINE_BYTES or kind == NDJSON_TYPE) and not encoding
-        found = parse() if at_once else await run_in_threadpool(parse)
+        found = parse() if at_once else await self.run_parser(parse)
         try:
             if isinstance(found, bytes):
                 return found
             raise found
         finally:
             del found
+
+    async def run_parser(self, parse: Callable[[], bytes | Exception]) -> bytes | Exception:
+        """Run a function that parses a batch in a thread."""
+        return await run_in_threadpool(parse)
 
     def _find_inbox(self) -> EventInbox:
         if self.runner.inbox is None or self.runner.file.stream.has_reports:
@@ -237,7 +246,7 @@ class EventRoutes:
     async def read_status(self, request: Request) -> Response:
         """Return the status of a batch."""
         key = parse_key(request.path_params["key"])
-        inbox, own = self.runner.inbox, scope_key(request, key)
+        inbox, own = self.runner.inbox, self.scope_key(request, key)
         return JSONResponse({"batch": key, "status": "unknown" if inbox is None else inbox.find_status(own)})
 
     async def read_quarantine(self, request: Request) -> Response:
@@ -259,11 +268,6 @@ def parse_key(text: str | None) -> str:
         rule = "1 to 128 visible ASCII characters"
         raise HttpError(422, "batch_key", f"batch key must be {rule}, got {'nothing' if text is None else 'others'}")
     return text
-
-
-def scope_key(request: Request, key: str) -> str:
-    """Return the key with the name of its sender. Neither has blanks, so the result is unambiguous."""
-    return f"{find_person(request).name} {key}"
 
 
 async def wait_committed(
@@ -334,11 +338,12 @@ async def wait_settled(
     """
     done, now = asyncio.wrap_future(ticket.done), asyncio.get_running_loop().time
     done.add_done_callback(consume_result)
-    until, stopping = now() + COMMIT_SECONDS, False
+    tuning = runner.tuning
+    until, stopping = now() + tuning.commit_seconds, False
     while not done.done() and now() < until:
         if runner.state == "stopping" and not stopping:
-            until, stopping = min(until, now() + SHUTDOWN_COMMIT_SECONDS), True
-        await asyncio.wait([done], timeout=min(POLL_SECONDS, max(0.0, until - now())))
+            until, stopping = min(until, now() + tuning.shutdown_commit_seconds), True
+        await asyncio.wait([done], timeout=min(tuning.state_poll_seconds, max(0.0, until - now())))
         if request is not None and not done.done() and await request.is_disconnected():
             raise ClientDisconnect
     return done, stopping

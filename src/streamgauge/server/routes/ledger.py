@@ -32,7 +32,6 @@ from streamgauge.store.errors import StoreNotFoundError
 from streamgauge.store.reader import LedgerEntry
 
 MAX_PAGE_CHARGES, MAX_PAGE_ENTRIES = 1000, 100  # of a page, at most
-MAX_PAGE_BYTES = 2**20  # of the entries of a page, or one that is longer
 MAX_DIGITS = 18  # digits
 
 Item = TypeVar("Item")
@@ -53,12 +52,12 @@ def build_ledger_page(ledger: Mapping[str, Any], params: QueryParams) -> dict[st
     }
 
 
-def count_fitting(acts: Sequence[LedgerEntry]) -> int:
+def count_fitting(acts: Sequence[LedgerEntry], max_bytes: int) -> int:
     """Return the number of entries that fit on one page."""
     size = 0
     for count, act in enumerate(acts):
         size += len(act.text())
-        if count and size > MAX_PAGE_BYTES:
+        if count and size > max_bytes:
             return count
     return len(acts)
 
@@ -92,7 +91,7 @@ class PublicLedger:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.command_schedule = CommandSchedule.from_file(runner.file)
+        self.command_schedule = CommandSchedule.from_file(runner.file, runner.tuning)
         self.find_publish_time = self.command_schedule.publish_schedule.find_publish_time
         self._published_entries = LedgerCache(self._with_publish_times)
         self._ledger_cache = build_ledger_cache(runner.file.stream.unit)
@@ -116,7 +115,7 @@ class PublicLedger:
         def build_page() -> dict[str, Any]:
             acts = self.load_entries()
             after, limit = parse_span(request.query_params, MAX_PAGE_ENTRIES)
-            count = count_fitting(acts[after : after + limit])
+            count = count_fitting(acts[after : after + limit], self.runner.tuning.max_ledger_page_bytes)
             found = self._json_cache(acts)["entries"][after : after + count]
             return {"entries": found, "next": build_next_href("/entries", acts, after, count)}
 

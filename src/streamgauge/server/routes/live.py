@@ -11,18 +11,17 @@
 once. An id is a position in the history with the hash of that history. Events are sent in the order of their
 positions, and every message has the current position; filtered events count as sent.
 
-One reader cannot block others. A reader that accepts nothing for SEND_TIMEOUT_SECONDS, or falls MAX_LAG_EVENTS
-events behind, is disconnected, and may reconnect. Each event is encoded once for all readers.
+One reader cannot block others. A reader that accepts nothing for `send_timeout_seconds`, or falls
+`max_lag_events` events behind, is disconnected, and may reconnect. Each event is encoded once for all readers.
 
-A stream ends at most POLL_SECONDS after its token is revoked or its session ends.
+A stream ends at most `rights_poll_seconds` after its token is revoked or its session ends.
 """
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
-from typing import Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -32,62 +31,36 @@ from starlette.types import Receive, Scope, Send
 
 from streamgauge.server.http.auth import Person, find_client_address, is_always_allowed
 from streamgauge.server.http.errors import HttpError
+from streamgauge.server.http.limits import Limits
 from streamgauge.server.http.read_worker import ReadWorker
 from streamgauge.server.publishing.feed import EventBuffer, ReleaseEvent, encode_sse
 from streamgauge.server.routes.downloads import wait_disconnect
 from streamgauge.server.runner import Runner
-
-HEARTBEAT_SECONDS = 15.0  # without an event
-POLL_SECONDS = 2.0  # between two checks of a reader's rights
-SEND_TIMEOUT_SECONDS = 10.0
-MAX_LAG_EVENTS = 1000  # published during one send
-MAX_WRITE_EVENTS = 64  # of one write
+from streamgauge.server.tuning import Tuning
 
 RunRead = Callable[[Callable[[], list[ReleaseEvent]]], Awaitable[list[ReleaseEvent]]]  # runs a function that reads rows
 
 _EVENT_ID_PATTERN = re.compile(r"([0-9]{1,18})\.([0-9a-f]{8})")
 
 
-class LiveLimits(Protocol):
-    """Limits of live connections."""
-
-    def admit_live(self, client: str) -> AbstractContextManager[None]: ...
-
-
 class SlowReaderError(Exception):
     """A reader that is too slow."""
 
 
-def routes(runner: Runner, limits: LiveLimits, worker: ReadWorker | None = None) -> list[Route]:
-    reads = worker or ReadWorker()
-
-    async def stream_events(request: Request) -> Response:
-        names = frozenset(request.query_params.getlist("release"))
-        known = {release.name for release in runner.file.releases}
-        if names - known and names - known - await run_in_threadpool(runner.list_names):
-            raise HttpError(404, "not_found", "release must be one that was charged, got another")
-        held = ExitStack()
-        person: Person | None = request.scope.get("person")
-        client = identify_client(request, person)
-        held.enter_context(limits.admit_live(client))
-        last = request.headers.get("last-event-id") or request.query_params.get("last_event_id") or ""
-        still = is_always_allowed if person is None else person.is_allowed
-        line = Subscriber(runner.event_buffer, names, last, partial(reads.run, client))
-        return LiveResponse(line, held, still)
-
-    return [Route("/api/live", stream_events, name="live")]
-
-
-def identify_client(request: Request, person: Person | None) -> str:
+def identify_client(request: Request) -> str:
     """Return the key of a client's limits: its token, or its address."""
-    return str(find_client_address(request) if person is None else person.client)
+    person: Person | None = request.scope.get("person")
+    return find_client_address(request) if person is None else person.client
 
 
 class Subscriber:
     """Position of one live reader."""
 
-    def __init__(self, event_buffer: EventBuffer, names: frozenset[str], last_id: str, read: RunRead) -> None:
+    def __init__(
+        self, event_buffer: EventBuffer, names: frozenset[str], last_id: str, read: RunRead, tuning: Tuning
+    ) -> None:
         self.event_buffer, self.names, self.last_id, self.read = event_buffer, names, last_id, read
+        self.tuning = tuning
         self.row_number, self.id, self.entry_count, self.state = 0, "", 0, ""
 
     async def encode_start(self) -> bytes:
@@ -117,14 +90,41 @@ class Subscriber:
         return self.row_number < self.event_buffer.streamed.row_number
 
     async def _read_events(self) -> list[ReleaseEvent]:
-        events = self.event_buffer.find_buffered(self.row_number, MAX_WRITE_EVENTS)
+        count = self.tuning.max_write_events
+        events = self.event_buffer.find_buffered(self.row_number, count)
         if events is None:
-            events = await self.read(partial(self.event_buffer.read_stored, self.row_number, MAX_WRITE_EVENTS))
+            events = await self.read(partial(self.event_buffer.read_stored, self.row_number, count))
         self.row_number, self.id = events[-1].row_number, events[-1].id
         return events
 
     def _matches(self, event: ReleaseEvent) -> bool:
         return not self.names or event.release in self.names
+
+
+class LiveRoutes:
+    """Route of live readers."""
+
+    subscriber = Subscriber
+
+    def __init__(self, runner: Runner, limits: Limits, worker: ReadWorker, tuning: Tuning | None = None) -> None:
+        self.runner, self.limits, self.worker, self.tuning = runner, limits, worker, tuning or runner.tuning
+
+    def routes(self) -> list[Route]:
+        return [Route("/api/live", self.stream_events, name="live")]
+
+    async def stream_events(self, request: Request) -> Response:
+        """GET /api/live"""
+        names = frozenset(request.query_params.getlist("release"))
+        unknown = names - {release.name for release in self.runner.file.releases}
+        if unknown and unknown - await run_in_threadpool(self.runner.list_names):
+            raise HttpError(404, "not_found", "release must be one that was charged, got another")
+        slot, client = ExitStack(), identify_client(request)
+        slot.enter_context(self.limits.admit_live(client))
+        last = request.headers.get("last-event-id") or request.query_params.get("last_event_id") or ""
+        person: Person | None = request.scope.get("person")
+        is_allowed = is_always_allowed if person is None else person.is_allowed
+        read = partial(self.worker.run, client)
+        return LiveResponse(self.subscriber(self.runner.event_buffer, names, last, read, self.tuning), slot, is_allowed)
 
 
 class LiveResponse(Response):
@@ -145,14 +145,14 @@ class LiveResponse(Response):
                 await self._start(send)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
-            talking = asyncio.ensure_future(self._stream(send))
-            leaving = asyncio.ensure_future(wait_disconnect(receive))
+            streaming = asyncio.ensure_future(self._stream(send))
+            disconnected = asyncio.ensure_future(wait_disconnect(receive))
             try:
-                await asyncio.wait([talking, leaving], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([streaming, disconnected], return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for task in (talking, leaving):
+                for task in (streaming, disconnected):
                     task.cancel()
-                ended = await asyncio.gather(talking, leaving, return_exceptions=True)
+                ended = await asyncio.gather(streaming, disconnected, return_exceptions=True)
         if isinstance(ended[0], Exception) and not isinstance(ended[0], SlowReaderError):
             raise ended[0]
 
@@ -160,32 +160,34 @@ class LiveResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
     async def _stream(self, send: Send) -> None:
-        line, board, silent = self.subscriber, self.subscriber.event_buffer, 0.0
+        subscriber, events, silent = self.subscriber, self.subscriber.event_buffer, 0.0
+        heartbeat = subscriber.tuning.heartbeat_seconds
+        interval = min(subscriber.tuning.rights_poll_seconds, heartbeat)
         await self._start(send)
-        await self._send(send, await line.encode_start())
+        await self._send(send, await subscriber.encode_start())
         while self.is_allowed():
-            version, closed, look = board.version, board.is_closed, min(POLL_SECONDS, HEARTBEAT_SECONDS)
-            news = await line.encode_updates()
-            if not news and silent >= HEARTBEAT_SECONDS:
+            version, closed = events.version, events.is_closed
+            news = await subscriber.encode_updates()
+            if not news and silent >= heartbeat:
                 news = b": beat\n\n"
             if news:
                 silent = 0.0
                 await self._send(send, news)
-            elif line.is_behind:
+            elif subscriber.is_behind:
                 continue
             elif closed:
                 break
-            elif not await board.wait_newer(version, look):
-                silent += look
+            elif not await events.wait_newer(version, interval):
+                silent += interval
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, data: bytes) -> None:
-        board = self.subscriber.event_buffer
-        before = board.streamed.row_number
+        events, tuning = self.subscriber.event_buffer, self.subscriber.tuning
+        before = events.streamed.row_number
         try:
-            async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
+            async with asyncio.timeout(tuning.send_timeout_seconds):
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
             raise SlowReaderError from None
-        if board.streamed.row_number - before > MAX_LAG_EVENTS:
+        if events.streamed.row_number - before > tuning.max_lag_events:
             raise SlowReaderError

@@ -24,6 +24,7 @@ from streamgauge.releases.schema import Group, ReleaseSchema, to_json
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.publishing.reader import PublishedReader
 from streamgauge.server.routes.release_query import FORMATS, ReleaseQuery, parse_choice
+from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sinks import JsonLines
 
 VALUE_FIELDS = ("value", "stddev", "low", "high")
@@ -132,10 +133,6 @@ def slice_release(released: TickRelease, shape: ReleaseSchema, where: Any) -> Ti
     return TickRelease(shape, released.tick, released.start, released.end, **arrays)
 
 
-MAX_PAGE_BYTES = 2**25  # of packed releases that are read for one page
-MAX_PAGE_TICKS = 2000  # of one page, however narrow they are: other reads wait for it
-
-
 @dataclass(frozen=True)
 class RangeTotals:
     """Size of a range: ticks, and rows if they can be counted without reading all."""
@@ -167,8 +164,8 @@ class ReleasePage:
 class PageBuilder:
     """A page under construction. Its size is that of the table of all its ticks and groups."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit, self.read_bytes = limit, 0
+    def __init__(self, limit: int, tuning: Tuning) -> None:
+        self.limit, self.tuning, self.read_bytes = limit, tuning, 0
         self.items: list[TickRelease] = []
         self._groups: dict[Group, None] = {}
         self._shape: ReleaseSchema | None = None
@@ -177,8 +174,8 @@ class PageBuilder:
         """Add a tick if it fits; the first one always does."""
         found = self._groups if item.shape is self._shape else self._groups | dict.fromkeys(item.shape.groups)
         rows = (len(self.items) + 1) * max(1, len(found))
-        full = rows > self.limit or self.read_bytes + size > MAX_PAGE_BYTES or len(self.items) == MAX_PAGE_TICKS
-        if self.items and full:
+        too_large = rows > self.limit or self.read_bytes + size > self.tuning.max_page_bytes
+        if self.items and (too_large or len(self.items) == self.tuning.max_page_ticks):
             return False
         self.items.append(item)
         self.read_bytes += size
@@ -210,19 +207,24 @@ def count_rows(
     return RangeTotals(ticks, rows)
 
 
-def read_page(reader: PublishedReader, shape: ReleaseSchema, query: ReleaseQuery) -> ReleasePage:
+def read_page(
+    reader: PublishedReader, shape: ReleaseSchema, query: ReleaseQuery, tuning: Tuning = DEFAULT_TUNING
+) -> ReleasePage:
     """Return the first page of a query, with the size of the rest."""
     first, last = query.clip(reader.find_span(shape.release) or (1, 0))
     totals = count_rows(reader, shape, query, first, last)
     if totals.rows is not None:
         totals = replace(totals, rows=max(0, totals.rows - query.place))
-    return replace(fill_page(reader, shape, query, first, last), totals=totals)
+    return replace(fill_page(reader, shape, query, (first, last), tuning), totals=totals)
 
 
-def fill_page(reader: PublishedReader, shape: ReleaseSchema, query: ReleaseQuery, first: int, last: int) -> ReleasePage:
+def fill_page(
+    reader: PublishedReader, shape: ReleaseSchema, query: ReleaseQuery, span: tuple[int, int], tuning: Tuning
+) -> ReleasePage:
     """Return as many ticks as the page has capacity for."""
+    first, last = span
     select, name = ReleaseSelection(query.groups, query.measures), shape.release
-    filling, skip = PageBuilder(query.limit), query.place
+    filling, skip = PageBuilder(query.limit, tuning), query.place
     for tick, payload in reader.releases(name, first, last, query.step):
         whole = select(TickRelease.unpack(shape, payload))
         if not filling.try_add(slice_groups(whole, skip, query.limit), len(payload)):

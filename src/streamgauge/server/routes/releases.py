@@ -36,10 +36,10 @@ from streamgauge.server.http.errors import HttpError
 from streamgauge.server.http.limits import Limits
 from streamgauge.server.http.read_worker import Lane, ReadWorker
 from streamgauge.server.publishing.reader import PublishedReader, find_charges
-from streamgauge.server.routes import live
 from streamgauge.server.routes.download_formats import build_format, load_arrow
 from streamgauge.server.routes.downloads import BlockReader, DownloadResponse
 from streamgauge.server.routes.intrusions import is_rehearsal_visible
+from streamgauge.server.routes.live import identify_client
 from streamgauge.server.routes.release_pages import MEDIA_TYPES, choose_format, count_rows, encode_page, read_page
 from streamgauge.server.routes.release_query import (
     ReleaseQuery,
@@ -50,6 +50,7 @@ from streamgauge.server.routes.release_query import (
     is_cached,
 )
 from streamgauge.server.runner import Runner
+from streamgauge.server.tuning import Tuning
 from streamgauge.sql import parse
 from streamgauge.store.errors import StoreNotFoundError
 
@@ -183,27 +184,23 @@ def _layout_as_json(layout: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def routes(
-    runner: Runner,
-    settings: ServerSettings | None = None,
-    limits: Limits | None = None,
-    worker: ReadWorker | None = None,
-) -> list[Route]:
-    own = settings or runner.file.server
-    reading = ReleaseRoutes(runner, own, limits or Limits(own), worker or ReadWorker())
-    return [
-        Route("/api/releases", reading.read_releases, name="releases"),
-        Route("/api/releases/{name}", reading.read_release, name="release"),
-    ]
-
-
 class ReleaseRoutes:
     """Routes of releases. The worker thread reads, so neither event loop nor run waits."""
 
-    def __init__(self, runner: Runner, settings: ServerSettings, limits: Limits, worker: ReadWorker) -> None:
+    block_reader = BlockReader
+
+    def __init__(
+        self, runner: Runner, settings: ServerSettings, limits: Limits, worker: ReadWorker, tuning: Tuning | None = None
+    ) -> None:
         self.runner, self.settings, self.kinds = runner, settings, MeasureKinds(runner.file)
         self.thresholds = Thresholds(runner.file)
-        self.limits, self.worker = limits, worker
+        self.limits, self.worker, self.tuning = limits, worker, tuning or runner.tuning
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/api/releases", self.read_releases, name="releases"),
+            Route("/api/releases/{name}", self.read_release, name="release"),
+        ]
 
     async def read_releases(self, request: Request) -> Response:
         """GET /api/releases"""
@@ -219,12 +216,16 @@ class ReleaseRoutes:
         with ExitStack() as slot:
             if form != "json" and request.method != "HEAD":
                 slot.enter_context(self.limits.admit_download(client))
-            if form == "arrow":
-                await run_in_threadpool(load_arrow)  # seconds, for which no other read waits
+            await self.prepare_format(form)
             reply = await self.worker.run(client, partial(self._build_release, request, form), lane)
             if isinstance(reply, DownloadResponse):
                 reply.slot = slot.pop_all()
             return reply
+
+    async def prepare_format(self, form: str) -> None:
+        """Import the packages of a format, which takes seconds for which no other read waits."""
+        if form == "arrow":
+            await run_in_threadpool(load_arrow)
 
     def _build_listing(self, request: Request) -> Response:
         body = to_json(build_listing(self.runner, self.kinds, self.thresholds))
@@ -258,31 +259,27 @@ class ReleaseRoutes:
         if form != "json":
             totals = count_rows(reader, shape, asked, first, last)
             written = build_format(form, layout, shape, asked.measures, totals.counts)
-            blocks = BlockReader(
+            blocks = self.block_reader(
                 self.runner.event_buffer.readers,
                 reader.last_visible_entry,  # now: later commits are not part of the download
                 shape,
                 written,
                 requested=asked,
                 span=(first, last),
+                tuning=self.tuning,
             )
             rows = {} if totals.rows is None else {"Row-Count": str(totals.rows * written.rows_each)}
             headers |= {"Tick-Count": str(totals.ticks), **rows}  # a client can check that a download is complete
             return DownloadResponse(
                 blocks, self.worker, identify_client(request), headers=headers, media_type=MEDIA_TYPES[form]
             )
-        page = read_page(reader, shape, asked)
+        page = read_page(reader, shape, asked, self.tuning)
         link = {"Link": f'<{page.next}>; rel="next"'} if page.next else {}
         return Response(encode_page(page, layout), headers=headers | link, media_type=MEDIA_TYPES[form])
 
     def _build_headers(self, etag: str, *, closed: bool) -> dict[str, str]:
         caches = build_cache_control(self.settings, closed=closed)
         return {"ETag": etag, "Cache-Control": caches, "Vary": "Accept"}
-
-
-def identify_client(request: Request) -> str:
-    """Return the name by which limits count the client."""
-    return live.identify_client(request, request.scope.get("person"))
 
 
 def _build_unknown_error() -> HttpError:

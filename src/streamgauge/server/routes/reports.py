@@ -249,6 +249,8 @@ class ReportBatch:
 class ReportRoutes:
     """Routes of devices."""
 
+    parse_records = staticmethod(parse_records)
+
     def __init__(self, runner: Runner, limits: Limits) -> None:
         self.runner, self.limits = runner, limits
         self.stream = runner.file.stream
@@ -340,11 +342,16 @@ class ReportRoutes:
         column, most = request.query_params.get("column"), self.max_records
 
         def parse() -> ReportBatch:
-            sent = parse_records(kind, decompress_body(body, encoding, self.max_body_bytes), self.stream, column, most)
-            return self._stamp_records(sent, f"{sha256(body).hexdigest()} {column}")
+            message = decompress_body(body, encoding, self.max_body_bytes)
+            sent = self.parse_records(kind, message, self.stream, column, most)
+            return self._stamp_records(sent, self.identify_message(body, column))
 
         at_once = len(body) <= MAX_INLINE_BYTES and not encoding
         return parse() if at_once else await run_in_threadpool(parse)
+
+    def identify_message(self, body: bytes, column: str | None) -> str:
+        """Return a text that is equal for equal messages only. A key alone does not identify a message."""
+        return f"{sha256(body).hexdigest()} {column}"
 
     def _stamp_records(self, sent: ParsedReports, content: str) -> ReportBatch:
         """Return the records that count now.
