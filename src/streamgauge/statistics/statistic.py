@@ -21,7 +21,7 @@ Privacy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -31,7 +31,7 @@ import numpy.typing as npt
 from streamgauge.adaptive import AdaptiveMechanism, AdaptiveRelease, ErrorBound
 from streamgauge.continual import LinearMechanism, Mechanism, choose
 from streamgauge.noise import Grid, Ints, Noise, NoiseSum
-from streamgauge.privacy import Loss, Sensitivity, Tick, Unit, User
+from streamgauge.privacy import Event, Loss, Sensitivity, Tick, Unit, User
 from streamgauge.statistics.estimate import (
     Estimate,
     Floats,
@@ -135,8 +135,12 @@ class EmptyMemory:
     """Memory of a statistic that has only its counter's."""
 
 
+@dataclass(frozen=True)
 class Statistic(ABC, Generic[R]):
-    """Statistic over a stream: `start` it, then `step` it with the events of a tick."""
+    """Statistic over a stream: `start` it, then `step` it with the events of a tick.
+
+    It has the settings that all statistics share.
+    """
 
     EXACT_MEMORY: ClassVar[str] = ""  # description of exact memory besides the counter's, if any
     HAS_MEMORY: ClassVar[bool] = False  # true if increments depend on earlier ticks
@@ -145,13 +149,14 @@ class Statistic(ABC, Generic[R]):
     HAS_CHOICE: ClassVar[bool] = True  # true if the planner chooses its counter
     ERROR_GROWS: ClassVar[bool] = True  # true if the error depends on the tick, not on the number of events alone
     CAN_ADAPT: ClassVar[bool] = False  # true if counters that adapt to their data may be used
+    open_ticks = False  # true if a tick may come in parts, which are as noisy in memory as everything else
     loss: Loss
-    horizon: int | None
-    window: str
-    mechanism: MechanismSpec
-    pan_private: bool
-    unit: Unit
-    open_ticks: bool = False  # true if a tick may come in parts, which are as noisy in memory as everything else
+    _: KW_ONLY
+    horizon: int | None = None
+    window: str = "running"
+    mechanism: MechanismSpec = None
+    pan_private: bool = False
+    unit: Unit = Event()
 
     def __init_subclass__(cls) -> None:
         """Use the module's claim as the docstring for `help`."""

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from streamgauge.noise import Grid, Ints, NoiseSum
 from streamgauge.privacy import Sensitivity
+from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Floats, add_blocks, noise_stddevs
 from streamgauge.statistics.events import Column
 from streamgauge.statistics.moments.intervals import ChannelRows, MomentSums, SquareSums
@@ -226,10 +227,15 @@ class ChannelCombination:
         return add_blocks(channel, [(1, weight) for weight in self.weights]).scale(self.scale)
 
 
+@dataclass(frozen=True, kw_only=True)
 class MomentStatistic(Statistic[R]):
     """Base of means, variances and summaries: channels and their sensitivity."""
 
-    public_counts: bool
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    public_counts: bool = False
+    open_ticks: bool = False
 
     @property
     @abstractmethod

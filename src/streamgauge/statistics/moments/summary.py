@@ -23,12 +23,10 @@ Reference
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from streamgauge.noise import NoiseSum
-from streamgauge.privacy import Event, Loss, Unit
-from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import (
     Columns,
     Estimate,
@@ -37,7 +35,6 @@ from streamgauge.statistics.estimate import (
     check_confidence,
     stack_estimates,
 )
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.moments.mean import build_mean_moments, estimate_mean, predict_mean_stddev
 from streamgauge.statistics.moments.moments import Moments, MomentStatistic
 from streamgauge.statistics.moments.variance import (
@@ -120,7 +117,7 @@ def stack_summaries(releases: Sequence[SummaryEstimates]) -> SummaryEstimates:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary(MomentStatistic[SummaryEstimates]):
     """Count, sum and mean of a column of numbers, with `squares=True` its spread.
 
@@ -134,19 +131,7 @@ class Summary(MomentStatistic[SummaryEstimates]):
     [[1003.0], [37116.5], [37.005]]
     """
 
-    loss: Loss
-    _: KW_ONLY
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
     squares: bool = False
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    public_counts: bool = False
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         if self.squares:

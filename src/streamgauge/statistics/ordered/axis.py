@@ -188,12 +188,15 @@ def build_level_increments(axis: Axis, tree: ValueTree, values: Column, groups: 
     return Increments(events, places, np.ones((1, 1), np.int64))
 
 
+@dataclass(frozen=True, kw_only=True)
 class AxisStatistic(Statistic[R]):
     """Base of quantiles and extremes: one tree over one axis, and its sensitivity."""
 
-    lower: Number | None
-    upper: Number | None
-    step: Number | None
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    branching: int = 0
+    open_ticks: bool = False
 
     @property
     @abstractmethod

@@ -48,7 +48,7 @@ Reference
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import ceil, nan, pi
 from typing import NamedTuple
@@ -56,8 +56,6 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
-from streamgauge.privacy import Event, Loss, Unit
-from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import (
     Columns,
     Estimate,
@@ -68,7 +66,6 @@ from streamgauge.statistics.estimate import (
     round_outwards,
 )
 from streamgauge.statistics.events import Bools
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.ordered.axis import AxisProfile, AxisStatistic
 from streamgauge.statistics.ordered.value_tree import ValueTree, choose_tree
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
@@ -314,7 +311,7 @@ class PublishedExtremes:
     high: Ints  # noisy: the cell of the maximum, -1 if there is none
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Extremes(AxisStatistic[ExtremeEstimates]):
     """Least and largest value, as far as they can be released. See the module's claim.
 
@@ -326,19 +323,7 @@ class Extremes(AxisStatistic[ExtremeEstimates]):
     [[21.0], [38.0]]
     """
 
-    loss: Loss
-    _: KW_ONLY
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
     doubt: float = DEFAULT_DOUBT
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    branching: int = 0
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         check_doubt(self.doubt)

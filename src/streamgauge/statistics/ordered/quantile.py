@@ -37,7 +37,7 @@ Reference
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from math import sqrt
@@ -46,7 +46,6 @@ from typing import Any
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
-from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.rationals import Number, parse_rational
 from streamgauge.statistics.estimate import (
     Columns,
@@ -58,7 +57,6 @@ from streamgauge.statistics.estimate import (
     split_rows,
 )
 from streamgauge.statistics.events import Bools
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.ordered.axis import AxisProfile, AxisStatistic
 from streamgauge.statistics.ordered.value_tree import ValueTree, choose_tree
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
@@ -286,7 +284,7 @@ def find_hull(gaps: Floats, widths: EdgeHalfWidths, cells: Ints, scales: Floats)
             return np.minimum(low, cells), np.maximum(high, cells)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Quantile(AxisStatistic[QuantileEstimates]):
     """Value below which a part q of the events lies, for one q or several.
 
@@ -300,19 +298,7 @@ class Quantile(AxisStatistic[QuantileEstimates]):
     [[31.0], [44.0]]
     """
 
-    loss: Loss
-    _: KW_ONLY
     q: Number | Sequence[Number] = 0.5
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    branching: int = 0
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         parse_fractions(self.q)

@@ -24,7 +24,7 @@ Reference
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from math import prod
@@ -33,11 +33,10 @@ from typing import Any
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Sensitivity
 from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Estimate, Floats, add_blocks, build_linear_estimate
 from streamgauge.statistics.events import Column, to_column
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.ordered.axis import Axis, AxisProfile, check_places_count, level_sensitivity
 from streamgauge.statistics.ordered.extremes import DEFAULT_DOUBT, ExtremeEstimates, estimate_extremes
 from streamgauge.statistics.ordered.quantile import QuantileEstimates, estimate_quantiles
@@ -187,7 +186,7 @@ def stack_ranges(releases: Sequence[RangeRelease]) -> RangeRelease:
 Axes = Mapping[str, Axis] | Sequence[tuple[str, Axis]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RangeCount(Statistic[RangeRelease]):
     """Number of events in any box of declared axes. See the module's claim.
 
@@ -202,15 +201,8 @@ class RangeCount(Statistic[RangeRelease]):
     [2.0]
     """
 
-    loss: Loss
-    _: KW_ONLY
     axes: Axes | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
     branching: int = 0
-    unit: Unit = Event()
     open_ticks: bool = False
 
     def check(self) -> None:
