@@ -38,7 +38,6 @@ from streamgauge.statistics.estimate import (
     ScaledErrorBound,
     build_adaptive_estimate,
     build_linear_estimate,
-    stack_estimates,
 )
 from streamgauge.statistics.events import Column, to_column
 from streamgauge.statistics.keys.hash_cells import HashCells
@@ -203,8 +202,8 @@ class Statistic(ABC, Generic[R]):
 
     def join_releases(self, releases: Sequence[R]) -> Any:
         """Return the releases of several ticks as one."""
-        estimates: Any = releases
-        return stack_estimates(estimates)
+        kind: Any = type(releases[0])
+        return kind.stack(releases)
 
     def empty_release(self, sums: NoisySums) -> Any:
         """Return the release of no ticks."""

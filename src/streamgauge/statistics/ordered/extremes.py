@@ -49,9 +49,9 @@ Reference
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from math import ceil, nan, pi
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -60,12 +60,12 @@ from streamgauge.statistics.estimate import (
     Columns,
     Estimate,
     Floats,
+    Intervals,
     add_blocks,
     check_confidence,
     is_number,
     round_outwards,
 )
-from streamgauge.statistics.events import Bools
 from streamgauge.statistics.ordered.axis import AxisProfile, AxisStatistic
 from streamgauge.statistics.ordered.value_tree import ValueTree, choose_tree
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
@@ -74,20 +74,22 @@ DEFAULT_DOUBT = 0.05
 LOW_ROW, HIGH_ROW = 0, 1  # rows of an estimate
 
 
-@dataclass(frozen=True, eq=False)
-class ExtremeEstimates:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExtremeEstimates(Estimate):
     """Minimum (row 0) and maximum (row 1) of every group, (2, width), by tick.
 
     Each is the edge at which its cell begins: the true minimum may lie above by up to a step.
     `reliable` says if any cell was found. If not, the value is the opposite end of the axis, which has no
     information. `rank` is kappa at the published cell: the events needed for publication there.
+
+    There is no standard error. Intervals are of the true extremes, clipped, at each tick and group alone. An extreme
+    can be bounded from one side only: the other end is that of the axis.
     """
 
-    value: Floats
+    ARRAYS: ClassVar[tuple[str, ...]] = (*Estimate.ARRAYS, "rank")
+    BOUNDS: ClassVar[tuple[str, ...]] = (*Estimate.BOUNDS, "_count_beyond")
     rank: Floats
-    reliable: Bools
-    _count_beyond: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
-    _intervals: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
+    _count_beyond: Intervals = field(repr=False)
 
     @property
     def minimum(self) -> Floats:
@@ -105,39 +107,9 @@ class ExtremeEstimates:
         check_confidence(confidence)
         return self._count_beyond(confidence)
 
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return bounds for the true extremes, clipped, with `confidence`.
-
-        They are valid at each tick and group alone. An extreme can be bounded from one side only: the other end is that
-        of the axis.
-        """
-        check_confidence(confidence)
-        return self._intervals(confidence)
-
     def columns(self, confidence: float = 0.95) -> dict[str, Columns]:
-        """Return the columns "min" and "max". They have no standard error."""
-        check_confidence(confidence)
-        shared = lru_cache(maxsize=1)(self._intervals)
-
-        def one(row: int) -> Estimate:
-            def intervals(confidence: float) -> tuple[Floats, Floats]:
-                low, high = shared(confidence)
-                return low[..., row, :], high[..., row, :]
-
-            value, reliable = self.value[..., row, :], self.reliable[..., row, :]
-            return Estimate(value, lambda: np.full(value.shape, np.nan), reliable, intervals)
-
-        return {"min": Columns(confidence, partial(one, LOW_ROW)), "max": Columns(confidence, partial(one, HIGH_ROW))}
-
-    def select_tick(self, row: int) -> "ExtremeEstimates":
-        """Return the extremes of one of several ticks."""
-
-        def only(bounds: Callable[[float], tuple[Floats, Floats]], confidence: float) -> tuple[Floats, Floats]:
-            low, high = bounds(confidence)
-            return low[row], high[row]
-
-        both = partial(only, self._count_beyond), partial(only, self._intervals)
-        return ExtremeEstimates(self.value[row], self.rank[row], self.reliable[row], *both)
+        """Return the columns "min" and "max"."""
+        return self.split_columns(("min", "max"), confidence)
 
 
 class ExtremeCells(NamedTuple):
@@ -148,21 +120,6 @@ class ExtremeCells(NamedTuple):
 
     low: Ints
     high: Ints
-
-
-def stack_extremes(releases: Sequence[ExtremeEstimates]) -> ExtremeEstimates:
-    """Return the extremes of several ticks, one row each."""
-
-    def both(bounds: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
-
-    return ExtremeEstimates(
-        np.stack([release.value for release in releases]),
-        np.stack([release.rank for release in releases]),
-        np.stack([release.reliable for release in releases]),
-        lambda confidence: both([release.count_beyond(confidence) for release in releases]),
-        lambda confidence: both([release.interval(confidence) for release in releases]),
-    )
 
 
 def estimate_extremes(
@@ -190,7 +147,12 @@ def estimate_extremes(
         return compute_cell_bounds(profile, sure)
 
     return ExtremeEstimates(
-        value, rank, reliable, lambda confidence: bound_events_beyond(profile, cells, confidence), intervals
+        value,
+        lambda: np.full(value.shape, nan),
+        reliable,
+        intervals,
+        rank=rank,
+        _count_beyond=partial(bound_events_beyond, profile, cells),
     )
 
 
@@ -354,9 +316,6 @@ class Extremes(AxisStatistic[ExtremeEstimates]):
     def chance_divisor(self, tick: int) -> int:
         """Return one over the part of `doubt` of a tick in a running window."""
         return self.horizon if self.horizon is not None else ceil((pi * tick) ** 2 / 6)
-
-    def join_releases(self, releases: Sequence[ExtremeEstimates]) -> ExtremeEstimates:
-        return stack_extremes(releases)
 
     def max_rank_error(self, tick: int) -> float:
         """Return the largest kappa at `tick`.

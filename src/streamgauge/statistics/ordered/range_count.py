@@ -162,6 +162,12 @@ class RangeRelease:
         """Return the release of one of several ticks."""
         return RangeRelease(self.space, self.nodes[row], self.noises[row : row + 1])
 
+    @classmethod
+    def stack(cls, releases: Sequence["RangeRelease"]) -> "RangeRelease":
+        """Return the releases of several ticks as one."""
+        noises = tuple(noise for release in releases for noise in release.noises)
+        return cls(releases[0].space, np.stack([release.nodes for release in releases]), noises)
+
     @property
     def _is_single_tick(self) -> bool:
         return self.nodes.ndim == 2
@@ -175,12 +181,6 @@ class RangeRelease:
             picked = np.take(nodes, chosen, axis=place + 1)
             nodes = np.tensordot(picked, signs.astype(np.float64), axes=([place + 1], [0]))
         return nodes
-
-
-def stack_ranges(releases: Sequence[RangeRelease]) -> RangeRelease:
-    """Return the releases of several ticks as one."""
-    noises = tuple(noise for release in releases for noise in release.noises)
-    return RangeRelease(releases[0].space, np.stack([release.nodes for release in releases]), noises)
 
 
 Axes = Mapping[str, Axis] | Sequence[tuple[str, Axis]]
@@ -248,9 +248,6 @@ class RangeCount(Statistic[RangeRelease]):
     def release(self, sums: NoisySums) -> RangeRelease:
         nodes = sums.sums.reshape(len(sums.sums), self.channels, sums.width)
         return RangeRelease(self.space, nodes, tuple(sums.noises))
-
-    def join_releases(self, releases: Sequence[RangeRelease]) -> RangeRelease:
-        return stack_ranges(releases)
 
     def stddev(  # type: ignore[override]  # any name may be that of an axis, "tick" too
         self, tick: int, box: Box | None = None, /, **bounds: Any
