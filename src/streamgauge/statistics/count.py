@@ -31,9 +31,7 @@ from streamgauge.privacy import Sensitivity
 from streamgauge.statistics.estimate import Estimate
 from streamgauge.statistics.events import Column, find_present
 from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.power_sums import Weights
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, Weights, unit_sensitivity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,8 +48,7 @@ from streamgauge.privacy import Event, Sensitivity, Unit, User
 from streamgauge.statistics.estimate import Estimate, build_linear_estimate
 from streamgauge.statistics.events import Column, EventColumns, to_whole_numbers
 from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import MAX_VECTOR_PLACES, Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import MAX_VECTOR_PLACES, Increments, NoisySums, Statistic, unit_sensitivity
 from streamgauge.statistics.user_bounds import rank_within_code
 from streamgauge.statistics.validation import require_declared
 

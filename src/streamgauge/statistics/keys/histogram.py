@@ -26,8 +26,7 @@ from streamgauge.noise import Ints
 from streamgauge.privacy import Sensitivity, Unit
 from streamgauge.statistics.estimate import Estimate, build_linear_estimate
 from streamgauge.statistics.events import Column, Domain
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, unit_sensitivity
 from streamgauge.statistics.validation import require_declared
 
 

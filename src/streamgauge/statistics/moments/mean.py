@@ -27,7 +27,6 @@ from streamgauge.privacy import Loss, Pure
 from streamgauge.statistics.estimate import Estimate, Floats, concatenate_bounds, half_width_factors, split_rows
 from streamgauge.statistics.moments import intervals as ratio
 from streamgauge.statistics.moments.moments import Moments, MomentStatistic
-from streamgauge.statistics.sensitivity import check_public_counts
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
 from streamgauge.statistics.validation import build_value_grid
 
@@ -45,7 +44,6 @@ class Mean(MomentStatistic[Estimate]):
 
     def check(self) -> None:
         self.moments  # noqa: B018 - refuses bounds that make no grid
-        check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:

@@ -38,9 +38,7 @@ from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Floats, add_blocks, noise_stddevs
 from streamgauge.statistics.events import Column
 from streamgauge.statistics.moments.intervals import ChannelRows, MomentSums, SquareSums
-from streamgauge.statistics.power_sums import Weights
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, Weights, unit_sensitivity
 
 MAX_SQUARED_PLACES = 2**12  # of a grid whose squares are counted: they fit 64 bits with 2^30 events to spare
 R = TypeVar("R")

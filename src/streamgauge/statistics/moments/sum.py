@@ -31,9 +31,7 @@ from streamgauge.privacy import Sensitivity
 from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Estimate
 from streamgauge.statistics.events import Column
-from streamgauge.statistics.power_sums import Weights
-from streamgauge.statistics.sensitivity import check_public_counts, unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, Weights, unit_sensitivity
 from streamgauge.statistics.validation import build_value_grid
 
 
@@ -57,7 +55,6 @@ class Sum(Statistic[Estimate]):
 
     def check(self) -> None:
         self.grid  # noqa: B018 - refuses bounds that make no grid
-        check_public_counts(self)
 
     @cached_property
     def grid(self) -> Grid:

@@ -37,7 +37,6 @@ from streamgauge.statistics.moments.variance import (
     predict_variance_stddev,
     take_root,
 )
-from streamgauge.statistics.sensitivity import check_public_counts
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
 from streamgauge.statistics.validation import build_value_grid
 
@@ -123,7 +122,6 @@ class Summary(MomentStatistic[SummaryEstimates]):
     def check(self) -> None:
         if self.squares:
             check_square_places(self.moments)
-        check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:

@@ -30,7 +30,6 @@ from streamgauge.statistics.estimate import Estimate, Floats, concatenate_bounds
 from streamgauge.statistics.moments import intervals as ratio
 from streamgauge.statistics.moments import intervals as spread
 from streamgauge.statistics.moments.moments import MAX_SQUARED_PLACES, Moments, MomentStatistic
-from streamgauge.statistics.sensitivity import check_public_counts
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
 from streamgauge.statistics.validation import build_value_grid
 
@@ -52,7 +51,6 @@ class Variance(MomentStatistic[Estimate]):
 
     def check(self) -> None:
         check_square_places(self.moments)
-        check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:

@@ -30,8 +30,7 @@ from streamgauge.privacy.rationals import Number, format_rational, parse_positiv
 from streamgauge.statistics.estimate import Floats, NoiseLaws
 from streamgauge.statistics.events import Bools, Column
 from streamgauge.statistics.ordered.value_tree import ValueTree
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, unit_sensitivity
 from streamgauge.statistics.validation import require_declared
 
 MAX_AXIS_CELLS = 2**26  # cells of an axis
