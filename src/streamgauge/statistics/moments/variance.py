@@ -111,7 +111,7 @@ def estimate_variance(moments: Moments, sums: NoisySums) -> Estimate:
     def rows(part: slice) -> Estimate:
         return estimate_variance(moments, sums.select_ticks(part))
 
-    value = unit * np.concatenate([spread.variance(own) for own in some])
+    value = unit * np.concatenate([own.variance for own in some])
     return Estimate(value, error, ratio.is_reliable(squares.sums), intervals, rows)
 
 

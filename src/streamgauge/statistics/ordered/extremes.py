@@ -161,11 +161,9 @@ def compute_both_thresholds(
 ) -> tuple[Floats, Floats]:
     """Return kappa for counts from below and from above, at every tick and edge."""
     ticks = [1] * len(profile.noises) if chances is None else list(chances)
-    below = compute_thresholds(profile, profile.tree.blocks_below_top + profile.tree.top_blocks_before, doubt, ticks)
-    above = compute_thresholds(
-        profile, profile.tree.blocks_below_top + profile.tree.top_blocks - profile.tree.top_blocks_before, doubt, ticks
-    )
-    return below, above
+    tree = profile.tree
+    below = compute_thresholds(profile, tree.blocks_before, doubt, ticks)
+    return below, compute_thresholds(profile, tree.blocks_after, doubt, ticks)
 
 
 def restrict_cells(profile: AxisProfile, cells: ExtremeCells, doubt: float) -> ExtremeCells:
@@ -230,13 +228,8 @@ def kappa(noise: NoiseSum, blocks: Ints, doubt: float, chances: int) -> Floats:
 def bound_events_beyond(profile: AxisProfile, cells: ExtremeCells, confidence: float) -> tuple[Floats, Floats]:
     """Return bounds on the events beyond published cells, valid at all edges at once."""
     tree, total = profile.tree, profile.total
-    half_low = pick_edges(
-        simultaneous_half_widths(profile, tree.blocks_below_top + tree.top_blocks_before, confidence), cells.low
-    )
-    half_high = pick_edges(
-        simultaneous_half_widths(profile, tree.blocks_below_top + tree.top_blocks - tree.top_blocks_before, confidence),
-        cells.high + 1,
-    )
+    half_low = pick_edges(simultaneous_half_widths(profile, tree.blocks_before, confidence), cells.low)
+    half_high = pick_edges(simultaneous_half_widths(profile, tree.blocks_after, confidence), cells.high + 1)
     low, high = (pick_group_edges(profile.ranks, cells.low), total - pick_group_edges(profile.ranks, cells.high + 1))
     counts, half = np.stack([low, high], axis=1), np.stack([half_low, half_high], axis=1)
     return np.maximum(counts - half, 0.0), np.maximum(counts + half, 0.0)
@@ -324,10 +317,7 @@ class Extremes(AxisStatistic[ExtremeEstimates]):
         """
         tree, noise = self.tree, self.linear_counter.noise_at(self.linear_counter.check_tick(tick))
         chances = self.chance_divisor(tick) if self.window == "running" else 1
-        blocks = np.append(
-            tree.blocks_below_top + tree.top_blocks_before,
-            tree.blocks_below_top + tree.top_blocks - tree.top_blocks_before,
-        )
+        blocks = np.append(tree.blocks_before, tree.blocks_after)
         return float(kappa(noise, np.unique(blocks), self.doubt, self.axis.cells * chances).max())
 
     def _predict_stddev(self, measure: str, tick: int, expected: ExpectedData) -> float:
