@@ -229,7 +229,7 @@ class Columns:
         return np.broadcast_to(self._estimate.reliable, self.value.shape) & np.isfinite(self.high)
 
 
-__all__ = []
+__all__ = ["Bools", "Estimate", "Floats", "Intervals", "build_linear_estimate", "check_confidence", "is_number"]
 
 Array = np.ndarray[Any, Any]
 Intervals = Callable[[float], tuple[Floats, Floats]]
