@@ -14,7 +14,7 @@ A linear counter gives arrays, under noise whose law the claim knows. A counter 
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,11 +34,12 @@ from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, s
 from streamgauge.statistics.user_bounds import UserContributions
 
 R = TypeVar("R")
-CHUNK_PLACES = 2**22  # places of the vectors that are added up at once
 
 
 class EventRun(ExclusiveState[RunState], Generic[R]):
     """Running statistic, from `statistic.start()` or `statistic.load(saved)`."""
+
+    CHUNK_PLACES: ClassVar[int] = 2**22  # places of the vectors that are added up at once
 
     def __init__(self, statistic: Statistic[R], width: int, domain: Domain | None, state: RunState) -> None:
         super().__init__(state)
@@ -180,7 +181,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
 
     def _release_rows(self, state: RunState, vectors: Ints, known: Ints | None) -> Any:
         """Release piece by piece, so that memory besides the sums stays bounded."""
-        piece = max(1, CHUNK_PLACES // vectors.shape[1])
+        piece = max(1, self.CHUNK_PLACES // vectors.shape[1])
         parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
         fed = [state.counter.feed(self._clip_vectors(part)) for part in parts]
         return self.statistic.release(self._join_sums(state, fed, self._public_counts(state, known)))
@@ -284,7 +285,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         size = state.counter.width
         inside = events.groups >= 0
         events, rows = events.select(inside), rows[inside]
-        piece = max(1, CHUNK_PLACES // size)
+        piece = max(1, self.CHUNK_PLACES // size)
         fed, counts = [], []
         for first in range(0, max(1, ticks), piece):
             count = min(piece, ticks - first)
