@@ -18,7 +18,7 @@ from streamgauge.noise import Ints, Noise
 from streamgauge.noise.coerce import Floats
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.commanded import CommandedNoise
-from tests.support.saved_states import read_state
+from tests.support.saved_states import live_state, read_state
 
 FAR = 2**40  # reaches any threshold
 TICKS = 5
@@ -158,7 +158,7 @@ def test_the_noise_of_the_count_has_as_many_draws_as_its_bar_says() -> None:
     run.step(np.zeros(width, int))
     run.intrude()
     run.step(np.full(width, FAR))
-    draws, state = run._state.draws_inside[-1], run._state
+    draws, state = live_state(run).draws_inside[-1], live_state(run)
     assert set(draws) == {4}, "the first, two of the intrusion, and the message's own"
     assert abs((state.count - FAR).var() / (4 * made.distribution.variance) - 1) < 6.5 * (5 / width) ** 0.5
 

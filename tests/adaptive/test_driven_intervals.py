@@ -58,7 +58,7 @@ def of_messages(release: AdaptiveRelease, confidence: float) -> Any:
 
 def of_readings(release: AdaptiveRelease, confidence: float) -> Any:
     bar: Any = release.error_bounds[0]
-    below = np.maximum(bar.ceiling_sums + bar.unread_ticks * bar._max_shortfall(1, confidence), 0)
+    below = np.maximum(bar.ceiling_sums + bar.unread_ticks * bar.max_shortfall(1, confidence), 0)
     return fixed(bar.laws[1], bar.ticks - bar.unread_ticks, confidence) + np.where(bar.unread_ticks, below, 0)
 
 

@@ -207,10 +207,13 @@ class Reusing(Tier):
 
 def twin(kind, **settings):
     """A claim whose levels are of another kind."""
-    mechanism = claim(**settings)
-    tiers = tuple(kind(tier.level, tier.pegasus, tier.pruner) for tier in mechanism.tiers)
-    mechanism.__dict__["tiers"] = tiers
-    return mechanism
+
+    class Twin(PegasusHierarchy):
+        def build_tier(self, level, part):
+            tier = super().build_tier(level, part)
+            return kind(tier.level, tier.pegasus, tier.pruner)
+
+    return claim(Twin, **settings)
 
 
 class FullEpsilon(PegasusHierarchy):

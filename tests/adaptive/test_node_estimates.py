@@ -5,19 +5,20 @@ import pytest
 
 from streamgauge import Pure
 from streamgauge.adaptive import PegasusHierarchy
-from streamgauge.adaptive.pegasus.node_estimates import MAX_STANDARD_ERRORS, NodePruner, fit_within_bounds
+from streamgauge.adaptive.pegasus.node_estimates import MAX_STANDARD_ERRORS, fit_within_bounds
 from streamgauge.plan.aggregates.prediction import DATA_INDEPENDENT_NOTE, PredictionRequest, predict_counter
 from streamgauge.postprocess import Hierarchy
 from streamgauge.statistics import Count, MechanismConfig
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.pruning_twins import TickPrunedHierarchy
 
 TREE = Hierarchy.build_complete(3, 3)
 WINDOWS = ("each", "sliding 8", "running")
 EVEN, UNEVEN = np.repeat([30.0, 2.0, 0.05], 3), np.tile([3.0, 0.05, 0.05], 3)
 
 
-def claim(**settings):
-    return PegasusHierarchy(Pure(1), **{"hierarchy": TREE, **settings})
+def claim(kind=PegasusHierarchy, **settings):
+    return kind(Pure(1), **{"hierarchy": TREE, **settings})
 
 
 def stream(ticks=80, rates=EVEN):
@@ -52,7 +53,7 @@ def errors(made, rates=EVEN, groups=24):
     nodes = TREE.parents
     many = Hierarchy([-1 if up < 0 else up + k * len(nodes) for k in range(groups) for up in nodes])
     values = np.tile(stream(120, rates), (1, groups))
-    wide = claim(hierarchy=many, window=made.window, smoother=made.smoother, prune=made.prune)
+    wide = claim(type(made), hierarchy=many, window=made.window, smoother=made.smoother, prune=made.prune)
     release = wide.start(noise=InsecureNoise(3)).feed(values).select_tick(-1)
     off = np.stack([release.value, release.centre]) - many.sum_leaves(values.sum(axis=0))
     return [[float(np.sqrt((each[wide.depths == d] ** 2).mean())) for d in range(3)] for each in off]
@@ -64,16 +65,11 @@ def test_running_totals_are_no_worse_than_the_sums_of_what_was_read(rates):
     assert all(own < 1.05 * sums for own, sums in zip(value, centre, strict=True))
 
 
-def test_medians_of_running_totals_are_further_off_and_so_is_pruning_by_the_tick(monkeypatch):
+def test_medians_of_running_totals_are_further_off_and_so_is_pruning_by_the_tick():
     good, _ = errors(claim(window="running"), UNEVEN)
     average, median = (errors(claim(window="running", smoother=name, prune=0))[0][0] for name in ("average", "median"))
     assert median > 1.15 * average
-
-    def by_tick(self, read, newest, value, ticks):
-        return ~read | (newest <= self.threshold)
-
-    monkeypatch.setattr(NodePruner, "find_pruned", by_tick)
-    assert errors(claim(window="running"), UNEVEN)[0][2] > 1.5 * good[2]
+    assert errors(claim(TickPrunedHierarchy, window="running"), UNEVEN)[0][2] > 1.5 * good[2]
 
 
 def test_the_smoother_follows_the_window_unless_it_is_given():

@@ -11,6 +11,7 @@ from streamgauge.adaptive.pegasus.pegasus import GroupedRelease, Pegasus
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.privacy import User, WEvent
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
+from tests.support.saved_states import live_state
 
 WINDOWS = ["each", "sliding 1", "sliding 6", "running"]
 RNG = np.random.default_rng(11)
@@ -143,7 +144,7 @@ def test_memory_is_what_a_run_keeps_at_most() -> None:
     mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 6")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
-    state = run._state
+    state = live_state(run)
     arrays = [getattr(state.groups, n) for n in state.groups.__slots__]
     arrays += [getattr(state.smoothing.group, n) for n in state.smoothing.group.__slots__]
     arrays += [getattr(state.smoothing.past, n) for n in state.smoothing.past.__slots__]

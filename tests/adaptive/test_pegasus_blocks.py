@@ -18,6 +18,7 @@ from streamgauge.adaptive.pegasus.windows import Blocks, TwoScaleSmoothing
 from streamgauge.noise import DiscreteLaplace, Ints, Term
 from streamgauge.privacy import WEvent
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
+from tests.support.saved_states import live_state
 
 RNG = np.random.default_rng(17)
 TICKS, WIDTH, BLOCK = 61, 5, 8
@@ -114,7 +115,7 @@ def test_draws_are_one_for_each_block_more() -> None:
 def test_of_a_block_that_has_ended_nothing_exact_is_kept_nor_shown() -> None:
     run = claim().start(WIDTH, SilentNoise())
     run.feed(COUNTS[: BLOCK - 1])
-    held = run._state.block
+    held = live_state(run).block
     assert held.total.tolist() == COUNTS[: BLOCK - 1].sum(axis=0).tolist()
     assert "total" not in repr(held)
     run.step(COUNTS[BLOCK - 1])
@@ -320,7 +321,7 @@ def test_memory_is_what_a_run_keeps_at_most() -> None:
     mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 29")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
-    held, kept = run._state, 0
+    held, kept = live_state(run), 0
     for part in (held.groups, held.block, held.smoothing.blocks, held.smoothing.smoothing.group):
         kept += sum(getattr(part, name).size for name in part.__slots__)
     past = held.smoothing.smoothing.past

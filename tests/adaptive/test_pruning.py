@@ -13,13 +13,14 @@ from streamgauge.noise import NoiseSum, Term
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Pure
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
+from tests.support.pruning_twins import TickPrunedHierarchy
 
 PAIR = Hierarchy([None, 0, 0])
 DEEP = Hierarchy([None, 0, 0, 1, 1, 2, 2, 3])
 
 
-def claim(hierarchy=PAIR, **settings):
-    return PegasusHierarchy(Pure(1), hierarchy=hierarchy, **settings)
+def claim(hierarchy=PAIR, kind=PegasusHierarchy, **settings):
+    return kind(Pure(1), hierarchy=hierarchy, **settings)
 
 
 def test_children_of_a_small_parent_are_its_even_parts_and_draw_nothing():
@@ -61,12 +62,8 @@ def test_values_below_the_lowest_count_for_it_and_for_themselves_if_there_is_non
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 4", "running"])
-def test_guesses_over_windows_never_drift(window, monkeypatch):
-    def by_tick(self, read, newest, value, ticks):
-        return ~read | (newest <= self.threshold)
-
-    monkeypatch.setattr(NodePruner, "find_pruned", by_tick)
-    alone = {"consistent": False, "max_group_ticks": 1, "prune": 2, "lowest": None}
+def test_guesses_over_windows_never_drift(window):
+    alone = {"kind": TickPrunedHierarchy, "consistent": False, "max_group_ticks": 1, "prune": 2, "lowest": None}
     mechanism = claim(window=window, **alone)
     release = mechanism.start(noise=InsecureNoise(2)).feed(np.random.default_rng(2).poisson(3, (200, 2)))
     each = claim(**alone).start(noise=InsecureNoise(2))
@@ -177,18 +174,25 @@ def test_what_was_never_read_is_known_as_well_as_what_it_is_a_part_of():
         assert root < leaf < 2 * unread(ticks).error_bounds[0].half_width(0.95)[0] + root
 
 
+class NoiselessBound(node_bars.NodeErrorBound):
+    """Takes no account of the noise of sums."""
+
+    def draws_half_width(self, draws, law, confidence):
+        return 0.0
+
+
 @pytest.mark.parametrize("confidence", [0.0, 0.9])
-def test_bounds_by_an_ancestor_miss_no_more_often_than_what_is_set_apart_for_them(confidence, monkeypatch):
+def test_bounds_by_an_ancestor_miss_no_more_often_than_what_is_set_apart_for_them(confidence):
     chains, count, ticks = 3000, 40, 12
     release = replace(unread(ticks, chains, count), value=np.zeros(2 * chains))
     apart = (1 - confidence) * node_bars.PARTIAL_MISS_SHARE / 4  # of the half for sums, the half for those of all ticks
 
-    def missed():
+    def missed(release):
         return (release.interval(confidence)[1][chains:] < count * ticks).mean()
 
-    assert missed() <= apart + 6.5 * sqrt(apart / chains)
-    monkeypatch.setattr(node_bars.NodeErrorBound, "_draws_half_width", lambda *_: 0.0)
-    assert missed() > 0.4, "bounds that say nothing of an ancestor's noise"
+    assert missed(release) <= apart + 6.5 * sqrt(apart / chains)
+    bounds = tuple(NoiselessBound(**vars(bound)) for bound in release.error_bounds)
+    assert missed(replace(release, error_bounds=bounds)) > 0.4, "bounds that say nothing of an ancestor's noise"
 
 
 def test_the_deeper_a_node_the_more_ancestors_share_what_is_set_apart():

@@ -54,7 +54,7 @@ def chance_to_miss(made: SparseCounter, confidence: float) -> np.ndarray:
     """Of the interval of the first tick, exactly, for a first value of 0, 1, 2, .."""
     threshold, flags = made.threshold_at(1), (np.array([True]), np.array([False]))
     wide, cut = (
-        float(made._build_error_bound(np.array([n]), np.array([n + 1]), flag, threshold).half_width(confidence)[0])
+        float(made.build_error_bound(np.array([n]), np.array([n + 1]), flag, threshold).half_width(confidence)[0])
         for n, flag in enumerate(flags)
     )
     values, one = np.arange(5 * threshold), [made.test_noise.pmf(k) for k in range(-FAR, FAR + 1)]
@@ -88,8 +88,8 @@ class NoTest(SegmentErrorBound):
 class Sure(SparseCounter):
     """A broken twin that gives such bars."""
 
-    def _build_error_bound(self, *parts: Any) -> SegmentErrorBound:
-        return NoTest(*vars(super()._build_error_bound(*parts)).values())
+    def build_error_bound(self, *parts: Any) -> SegmentErrorBound:
+        return NoTest(*vars(super().build_error_bound(*parts)).values())
 
 
 def test_bars_that_forget_the_noise_of_the_test_are_found_out() -> None:

@@ -29,6 +29,7 @@ from streamgauge.noise import DiscreteLaplace, Ints, Noise, NoiseSum
 from streamgauge.privacy import Tick
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.commanded import FAR, CommandedNoise
+from tests.support.saved_states import live_state
 
 KINDS: list[type[Any]] = [WEventUniform, WEventSample, BudgetDistribution, BudgetAbsorption]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -203,7 +204,7 @@ def test_an_announced_intrusion_is_shown_the_memory_and_needs_no_noise(kind: typ
     run = kind(Pure(1), unit=WEvent(4), pan_private=True).start(2, noise)
     run.step([3, 4])
     asked = len(noise.scales)
-    assert run.intrude() is not run._state
+    assert run.intrude() is not live_state(run)
     assert (run.intrusions, len(noise.scales)) == (1, asked)
     with pytest.raises(TypeError, match=r"^pan_private must be True"):
         kind(Pure(1)).start(1, SilentNoise()).intrude()

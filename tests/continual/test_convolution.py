@@ -16,10 +16,9 @@ from streamgauge.continual.factorizations.convolution import (
 )
 
 
-@pytest.fixture
-def blocks_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes short streams take the way of long ones."""
-    monkeypatch.setattr(convolution, "MAX_DIRECT_PRODUCTS", 0)
+def by_blocks(coefficients: np.ndarray) -> Convolution:
+    """Return a convolution that processes short streams like long ones."""
+    return Convolution(coefficients, max_direct_products=0)
 
 
 def big(seed: int, ticks: int, width: int = 1) -> np.ndarray:
@@ -40,14 +39,13 @@ def by_python(c: np.ndarray, x: np.ndarray, tick: int) -> list[int]:
     return [wrapped(sum(w * int(v) for w, v in zip(weights, column[tick::-1], strict=False))) for column in x.T]
 
 
-@pytest.mark.usefixtures("blocks_only")
 @pytest.mark.parametrize(
     ("ticks", "first", "width", "count"),
     [(700, 0, 1, 700), (700, 650, 3, 700), (5000, 1, 1, 5000), (9000, 4000, 2, 3000), (40000, 0, 1, 40000)],
 )
 def test_blocks_give_the_integers_that_python_gives(ticks: int, first: int, width: int, count: int) -> None:
     c, x = coefficients(ticks, count), big(ticks, ticks, width)
-    rows = Convolution(c).rows(x, first)
+    rows = by_blocks(c).rows(x, first)
     assert rows.shape == (ticks - first, width)
     assert rows.dtype == np.int64
     for tick in {first, first + 1, (first + ticks) // 2, ticks - 2, ticks - 1}:
@@ -56,20 +54,18 @@ def test_blocks_give_the_integers_that_python_gives(ticks: int, first: int, widt
     np.testing.assert_array_equal(rows[-40:], newest)
 
 
-def test_short_streams_take_plain_sums_and_agree_with_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_streams_take_plain_sums_and_agree_with_blocks() -> None:
     c, x = coefficients(1, 300), big(1, 300, 2)
     plain = Convolution(c).rows(x, 20)
-    monkeypatch.setattr(convolution, "MAX_DIRECT_PRODUCTS", 0)
-    np.testing.assert_array_equal(plain, Convolution(c).rows(x, 20))
-    assert Convolution(c).rows(x, 300).shape == (0, 2)
+    np.testing.assert_array_equal(plain, by_blocks(c).rows(x, 20))
+    assert by_blocks(c).rows(x, 300).shape == (0, 2)
 
 
-@pytest.mark.usefixtures("blocks_only")
 def test_the_largest_sums_that_are_allowed_are_exact() -> None:
     limit = prod(PRIMES) >> 64
     c = np.array([limit - 1, 0, 0], np.int64)
     x = np.full((300, 1), -(2**63))
-    np.testing.assert_array_equal(Convolution(c).rows(x, 0), np.full((300, 1), wrapped((limit - 1) * -(2**63))))
+    np.testing.assert_array_equal(by_blocks(c).rows(x, 0), np.full((300, 1), wrapped((limit - 1) * -(2**63))))
     with pytest.raises(ValueError, match=f"coefficients must add up to less than {limit}, got {limit}"):
         Convolution(np.array([limit], np.int64))
 
@@ -78,14 +74,13 @@ class TooFew(Convolution):
     """A broken twin: one prime too few, its refusal taken away."""
 
     def __init__(self, c: np.ndarray) -> None:
-        super().__init__(c)
+        super().__init__(c, max_direct_products=0)
         self.primes = PRIMES[:-1]
 
 
-@pytest.mark.usefixtures("blocks_only")
 def test_a_twin_with_one_prime_too_few_is_caught() -> None:
     c, x = np.full(700, 2**26), np.full((700, 1), 2**63 - 1)
-    assert (TooFew(c).rows(x, 0) != Convolution(c).rows(x, 0)).any()
+    assert (TooFew(c).rows(x, 0) != by_blocks(c).rows(x, 0)).any()
     with pytest.raises(ValueError, match="coefficients must add up"):
         Convolution(np.full(2**20, 2**26), PRIMES[:4])
 
@@ -128,10 +123,9 @@ def test_the_size_of_coefficients_does_not_overflow() -> None:
     assert sum_magnitudes(np.array([2**62, -(2**63), 2**62, 5])) == 2**64 + 5
 
 
-@pytest.mark.usefixtures("blocks_only")
 def test_transforms_of_coefficients_are_kept_and_used_again() -> None:
     c, x = coefficients(5, 5000), big(5, 5000)
-    one = Convolution(c)
+    one = by_blocks(c)
     first = one.rows(x, 0)
     kept = {key: list(segments) for key, segments in one._cached_segments.items()}
     np.testing.assert_array_equal(first, one.rows(x, 0))

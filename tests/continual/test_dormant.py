@@ -66,8 +66,8 @@ def test_a_window_draws_for_what_it_still_sees():
     assert claim.current_noise(state) == claim.noise_at(FAR)
 
 
-def test_one_level_draws_once_for_every_item_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(mechanism, "CHUNK_NUMBERS", 64)
+@pytest.mark.usefixtures("small_chunks")
+def test_one_level_draws_once_for_every_item_in_bounded_memory():
     noise = CountedNoise(InsecureNoise(2))
     state = SimpleII(Pure(1)).zero_state(3, 1000, noise)
     assert noise.total == 3000
@@ -76,8 +76,8 @@ def test_one_level_draws_once_for_every_item_in_bounded_memory(monkeypatch):
     assert drawn(TwoLevel(Pure(1), block_size=100), 1, 12345) == 123 + 45
 
 
-def test_zeros_are_fed_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr("streamgauge.continual.mechanism.CHUNK_NUMBERS", 64)
+@pytest.mark.usefixtures("small_chunks")
+def test_zeros_are_fed_in_bounded_memory():
     noise = CountedNoise(SilentNoise())
     SimpleI(Pure(1), horizon=200).zero_state(3, 200, noise)
     assert noise.total == 600

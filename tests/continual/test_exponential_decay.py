@@ -12,6 +12,7 @@ from streamgauge.continual.run import LimitExceededError
 from streamgauge.noise import laplace_variance
 from streamgauge.privacy import Approx, Event, Pure, User, WEvent, Zcdp
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from tests.support.saved_states import live_state
 
 HALF = Zcdp("1/2")
 WAYS = [
@@ -183,7 +184,7 @@ def test_past_its_horizon_a_run_refuses():
 def test_correlated_noise_without_a_horizon_stops_at_a_far_last_tick():
     claim = ExponentialDecay(HALF, decay=0.9)
     run = claim.start()
-    run._state.tick = 2**48
+    live_state(run).tick = 2**48
     with pytest.raises(LimitExceededError, match="tick must be at most the last tick"):
         run.step([1])
 

@@ -11,6 +11,7 @@ from streamgauge.continual import Kary, Run, SimpleII, TwoLevel, WindowSum
 from streamgauge.continual.run import RunFailedError, wipe_state
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import EphemeralNoise, Ints
+from tests.support.saved_states import live_state
 
 SMALL = sg.Pure(Fraction(1, 1000))  # so that five draws that are all 0 never come
 OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
@@ -65,7 +66,7 @@ def test_draws_that_are_let_go_as_they_are_would_be_found(claim: Any, monkeypatc
 @every_claim
 def test_a_run_that_is_forgotten_holds_nothing_and_goes_on_no_more(claim: Any) -> None:
     run = claim.start(5)
-    state = run._state
+    state = live_state(run)
     released = run.step(range(5)).copy()
     run.wipe()
     assert not any(array.any() for array in arrays_of(state))
@@ -82,7 +83,7 @@ def test_a_step_that_fails_leaves_nothing_of_the_state() -> None:
             raise MemoryError
 
     run = Broken(sg.Pure(1), **OPEN).start(5)
-    state = run._state
+    state = live_state(run)
     with pytest.raises(MemoryError):
         run.step(range(5))
     assert not any(array.any() for array in arrays_of(state))
@@ -94,7 +95,7 @@ def arrays_of(state: Any) -> list[Ints]:
 
 def test_whatever_a_state_is_made_of_is_forgotten() -> None:
     run = TwoLevel(sg.Pure(1), horizon=9).start(5)
-    inner = run._state
+    inner = live_state(run)
     wipe_state({"no": "state"})
     wipe_state(run)
     assert not any(array.any() for array in arrays_of(inner))

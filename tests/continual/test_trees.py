@@ -10,6 +10,7 @@ from streamgauge.continual import Binary, Hybrid, Kary, Segments, SimpleII, Smoo
 from streamgauge.continual.state_io import count_numbers
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.testing.noise import SilentNoise
+from tests.support.saved_states import live_state
 
 PURE = sg.Pure(1)
 PLAIN = [
@@ -68,7 +69,7 @@ def test_memory_is_what_a_state_really_holds() -> None:
     claim = Kary(PURE, horizon=1000)
     run = claim.start(50, SilentNoise())
     run.feed(np.ones((1000, 50), int))
-    assert count_numbers(run._state) == 50 * claim.memory() + claim.levels
+    assert count_numbers(live_state(run)) == 50 * claim.memory() + claim.levels
 
 
 def test_a_subtractive_tree_gives_back_what_it_took() -> None:

@@ -77,7 +77,7 @@ def test_the_predicted_variance_is_that_of_the_tiles_drawn(
     assert noise.total == len(strategy.draws)
     draws = strategy.decode @ np.bincount(strategy.draws, minlength=len(strategy.measure))
     assert [claim.noise_at(t).terms[0].count for t in range(1, 91)] == draws.tolist()
-    np.testing.assert_array_equal(claim._count_draws(*claim.tiling.count_tiles(np.arange(1, 91))), draws)
+    np.testing.assert_array_equal(claim.count_draws(*claim.tiling.count_tiles(np.arange(1, 91))), draws)
     for ticks in (1, window, 2 * window, 90):
         mean = draws[:ticks].mean() if ticks <= 90 else None
         assert mean is None or claim.mean_variance(ticks) == pytest.approx(mean * claim.distribution.variance)
@@ -125,14 +125,14 @@ def test_two_branches_are_the_tree_of_the_paper_without_its_root(log: int) -> No
 @either_way
 def test_without_settings_no_other_tree_is_better(loss: Any, window: int, pan_private: bool) -> None:
     best = WindowSum(loss, window=window, pan_private=pan_private)
-    relative = best._relative_variance((best.branching, best.levels))
+    relative = best.relative_variance((best.branching, best.levels))
     for branching in (2, 3, 4, 8, 10, 31):
         other = WindowSum(loss, window=window, branching=branching, pan_private=pan_private)
-        assert relative <= best._relative_variance((other.branching, other.levels)) * (1 + 1e-12)
+        assert relative <= best.relative_variance((other.branching, other.levels)) * (1 + 1e-12)
     long = 50 * window
     late = np.arange(window + 1, window + 1 + best.tiling.span)
-    counts = best._count_draws(*best.tiling.count_tiles(late)).mean()
-    assert counts == pytest.approx(best._count_draws(*best.tiling.mean_tile_counts()))
+    counts = best.count_draws(*best.tiling.count_tiles(late)).mean()
+    assert counts == pytest.approx(best.count_draws(*best.tiling.mean_tile_counts()))
     assert best.mean_variance(long) <= counts * best.distribution.variance * (1 + 1e-12)
 
 

@@ -19,6 +19,7 @@ from streamgauge.continual import Kary, LinearMechanism
 from streamgauge.noise import EphemeralNoise, Ints, Keystream, Noise, SecureNoise
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.catalogue import CASES, Case
+from tests.support.saved_states import live_state
 
 TICKS = 9
 PRIVATE = [case for case in CASES if case.claim(TICKS).pan_private and case.loss.currency != "approximate"]
@@ -78,7 +79,7 @@ def test_intrusions_widen_the_error_as_predicted(case: Case) -> None:
 def test_a_pan_private_run_keeps_no_keystream_and_no_noise(case: Case) -> None:
     run = case.claim(TICKS).start(2)
     run.step([1, 2])
-    known = {id(array) for array in arrays(run._state)}
+    known = {id(array) for array in arrays(live_state(run))}
     queue: list[Any] = [value for name, value in vars(run).items() if name != "mechanism"]
     while queue:
         thing = queue.pop()
@@ -88,7 +89,7 @@ def test_a_pan_private_run_keeps_no_keystream_and_no_noise(case: Case) -> None:
         assert not isinstance(thing, Keystream | SecureNoise | bytearray)
         assert not isinstance(thing, np.ndarray) or thing.dtype != np.int64, "noise in stock?"
         queue += gc.get_referents(thing)
-    assert type(run._noise) is EphemeralNoise
+    assert type(run.source) is EphemeralNoise
     with pytest.raises(ValueError, match=r"^noise must keep no key in a pan-private run, got SecureNoise$"):
         case.claim(TICKS).start(1, SecureNoise())
 

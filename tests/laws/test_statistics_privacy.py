@@ -17,6 +17,7 @@ import pytest
 import streamgauge as sg
 from streamgauge.noise import DiscreteLaplace
 from streamgauge.privacy import Sensitivity
+from tests.support.saved_states import live_state
 from tests.support.statistics_catalogue import WIDTH, Case, every_running_case, given, stream
 
 UNITS = [sg.Event(), sg.Event(replace=True), sg.WEvent(2), sg.User(2, 1), sg.Tick(2)]
@@ -127,7 +128,7 @@ def test_a_pan_private_run_remembers_its_registers_and_what_was_published(case: 
         assert claim.counter.pan_private
         run = claim.start(WIDTH)
         release = run.step(**given(case, claim, stream(case, 1, events=50)))
-        held = run._state
+        held = live_state(run)
         assert held.users is None
         assert held.public is None
         seen = {array.tobytes() for array in arrays(held.memory) if array.size}

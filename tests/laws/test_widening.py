@@ -17,6 +17,7 @@ from streamgauge.continual import Kary, LinearMechanism, RunFailedError, Strateg
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 from tests.support.catalogue import Case, every_case, every_kept_case
+from tests.support.saved_states import live_state
 
 TICKS = 24
 MOMENTS = [0, 1, 7, 13, 16]  # at which groups join
@@ -94,7 +95,7 @@ def check_sides(claim: LinearMechanism[Any], moment: int) -> None:
     run = claim.start(2, noise)
     for row in values[:moment, :2]:  # one by one, so that room was made at other ticks than for the new
         run.step(row)
-    old = deepcopy(run._state)
+    old = deepcopy(live_state(run))
     noise.inner = InsecureNoise(2)
     run.widen(3)
     new = claim.zero_state(3, moment, InsecureNoise(2))

@@ -121,7 +121,7 @@ def test_the_wedge_decides_as_exact_arithmetic_does(law):
     place = raw[: 4 * size].view(np.uint32).astype(np.int64) % built.partition.inner_count
     offset = raw[4 * size : 12 * size].view(np.int64) & ((1 << built.partition.shift) - 1)
     uniform = raw[12 * size : 16 * size].copy()
-    dropped = sampler._reject_wedge(built, Script(uniform.tobytes()), place, offset)
+    dropped = sampler.reject_wedge(built, Script(uniform.tobytes()), place, offset)
     for lane in range(size):
         number = bucket_at(int(place[lane]))
         inwards = int(offset[lane]) if number >= 0 else (1 << built.partition.shift) - 1 - int(offset[lane])
@@ -149,7 +149,7 @@ def test_fixed_point_in_the_wedge_is_within_its_margin(law):
             uniform = near + delta
             if 0 <= uniform < 2**31:
                 entropy = Script((uniform << 1).to_bytes(4, "little"))
-                assert sampler._reject_wedge(built, entropy, np.array([p]), np.array([o]))[0] == (delta < 0)
+                assert sampler.reject_wedge(built, entropy, np.array([p]), np.array([o]))[0] == (delta < 0)
 
 
 def test_lazy_comparison_has_the_right_mass_over_all_prefixes():

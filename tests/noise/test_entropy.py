@@ -12,7 +12,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from streamgauge.noise import EntropyError, EphemeralNoise, Keystream, SecureNoise, entropy, source
+from streamgauge.noise import EntropyError, EphemeralNoise, Keystream, SecureNoise, source
+from streamgauge.noise.entropy import KEY_BYTES, KeySystem, build_cipher
+from streamgauge.noise.sampler_table import GaussianLaw, LaplaceLaw
+from streamgauge.noise.source import DEFAULT_POOL_SIZES, FamilyPools, PoolSizes
 from streamgauge.testing.noise import InsecureKeystream, InsecureNoise
 
 SCALE = Fraction(2**40)
@@ -20,8 +23,34 @@ EDGE = Fraction(2**54)  # two draws of it are alike once in 2^56
 TINY = Fraction(1, 1000)  # all draws of it are zero, but for one in 10^434
 
 
+class FakeSystem:
+    """An operating system with known keys, which fails on request and changes its process id."""
+
+    def __init__(self, **parts):
+        self.pid, self.keys, self.random_bytes, self.build_cipher = 1, 0, self.next_key, build_cipher
+        self.system = KeySystem(random_bytes=self.read, process_id=lambda: self.pid, build_cipher=self.build, **parts)
+
+    def read(self, size):
+        return self.random_bytes(size)
+
+    def build(self, key):
+        return self.build_cipher(key)
+
+    def next_key(self, size):
+        self.keys += 1
+        return bytes([self.keys]) * size
+
+    def kill(self, stream):
+        """Let a keystream fail."""
+        self.random_bytes = refuses
+        stream.renew()
+        with pytest.raises(EntropyError):
+            stream.fill(np.empty(8, np.uint8))
+        self.random_bytes = self.next_key
+
+
 def in_child(act):
-    """The bytes that `act` returns in a forked child."""
+    """Return the bytes that `act` returns in a forked child."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -29,9 +58,9 @@ def in_child(act):
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        told = pipe.read()
+        found = pipe.read()
     os.waitpid(child, 0)
-    return told
+    return found
 
 
 @pytest.mark.parametrize("size", [1, 100, 2000])
@@ -57,20 +86,39 @@ def test_after_a_fork_keystreams_differ():
 
 
 def test_a_fork_while_another_thread_draws_does_not_lock_the_child():
-    noise = SecureNoise()
-    noise._lock.acquire()
-    assert len(in_child(lambda: noise.laplace(SCALE, 3).tobytes())) == 24
-    noise._lock.release()
+    parent, inside, forked = os.getpid(), threading.Event(), threading.Event()
+
+    def random_bytes(size):
+        if os.getpid() == parent:
+            inside.set()
+            forked.wait()
+        return os.urandom(size)
+
+    noise = SecureNoise(Keystream(KeySystem(random_bytes)))
+    thread = threading.Thread(target=lambda: noise.laplace(SCALE, 3))
+    thread.start()
+    inside.wait()
+    try:
+        assert len(in_child(lambda: noise.laplace(SCALE, 3).tobytes())) == 24
+    finally:
+        forked.set()
+        thread.join()
 
 
-def test_a_fork_behind_pythons_back_is_noticed(monkeypatch):
-    noise = SecureNoise()
-    noise.laplace(EDGE, 1)
-    ready = noise._ready.laplace.latest.draws
-    context = noise._keystream._context
-    monkeypatch.setattr(os, "getpid", lambda: 1)
+def draw_pool(system):
+    """Return all ready draws of a source over this system."""
+    return SecureNoise(Keystream(system)).laplace(EDGE, DEFAULT_POOL_SIZES.max_pooled_draws)
+
+
+def test_a_fork_behind_pythons_back_is_noticed():
+    fake = FakeSystem()
+    noise, ready = SecureNoise(Keystream(fake.system)), draw_pool(FakeSystem().system)
+    assert noise.laplace(EDGE, 1)[0] == ready[0]
+    fake.pid = 2
     assert noise.laplace(EDGE, 1)[0] not in ready
-    assert noise._keystream._context is not context
+    assert fake.keys == 2
+    same = SecureNoise(Keystream(FakeSystem().system))
+    assert [same.laplace(EDGE, 1)[0] for _ in range(2)] == ready[:2].tolist(), "without a fork they are the ready ones"
 
 
 @pytest.mark.parametrize("make", [SecureNoise, EphemeralNoise, Keystream])
@@ -84,16 +132,27 @@ def refuses(*args):
     raise OSError("no entropy")
 
 
+def build_ephemeral(system):
+    """Return ephemeral noise over another system."""
+
+    class Ephemeral(EphemeralNoise):
+        __slots__ = ()
+        SYSTEM = system
+
+    return Ephemeral()
+
+
 @pytest.mark.parametrize("urandom", [refuses, lambda n: b"", lambda n: bytes(n - 1)])
-def test_without_system_entropy_nothing_is_drawn_ever_after(monkeypatch, urandom):
-    noise, stream = SecureNoise(), Keystream()
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "urandom", urandom)
-        for draw in (noise.laplace, noise.gaussian, EphemeralNoise().laplace):
-            with pytest.raises(EntropyError):
-                draw(Fraction(3), 5)
+def test_without_system_entropy_nothing_is_drawn_ever_after(urandom):
+    fake = FakeSystem()
+    noise, stream = SecureNoise(Keystream(fake.system)), Keystream(fake.system)
+    fake.random_bytes = urandom
+    for draw in (noise.laplace, noise.gaussian, build_ephemeral(fake.system).laplace):
         with pytest.raises(EntropyError):
-            stream.fill(np.empty(8, np.uint8))
+            draw(Fraction(3), 5)
+    with pytest.raises(EntropyError):
+        stream.fill(np.empty(8, np.uint8))
+    fake.random_bytes = fake.next_key
     with pytest.raises(EntropyError, match="stays closed"):
         noise.laplace(Fraction(3), 5)
     with pytest.raises(EntropyError, match="stays closed"):
@@ -109,15 +168,15 @@ class Faulty:
 
 
 @pytest.mark.parametrize("given", [lambda z, o: len(z) - 1, lambda z, o: refuses(), lambda z, o: len(z)])
-def test_a_cipher_that_fails_comes_short_or_gives_zeros_closes_the_keystream(monkeypatch, given):
-    noise = SecureNoise()
-    monkeypatch.setattr(entropy, "build_cipher", lambda key: Faulty(given))
+def test_a_cipher_that_fails_comes_short_or_gives_zeros_closes_the_keystream(given):
+    system = KeySystem(build_cipher=lambda key: Faulty(given))
+    noise = SecureNoise(Keystream(system))
     for _ in range(2):
         with pytest.raises(EntropyError):
             noise.laplace(Fraction(3), 5)
     out = np.full(8, 7, np.uint8)
     with pytest.raises(EntropyError):
-        Keystream().fill(out)
+        Keystream(system).fill(out)
     assert not out.any()
 
 
@@ -125,40 +184,43 @@ def refuses_to_be_built(key):
     raise ValueError("no such cipher")
 
 
-def test_a_cipher_that_cannot_be_built_closes_the_source_and_drops_its_ready_draws(monkeypatch):
-    noise = SecureNoise()
+def test_a_cipher_that_cannot_be_built_closes_the_source_and_drops_its_ready_draws():
+    fake = FakeSystem()
+    stream = Keystream(fake.system)
+    noise = SecureNoise(stream)
     noise.laplace(SCALE, 1)
-    noise._keystream.renew()
-    with monkeypatch.context() as broken:
-        broken.setattr(entropy, "build_cipher", refuses_to_be_built)
-        with pytest.raises(EntropyError, match="the cipher could not be built"):
-            noise.gaussian(SCALE, 1)
-        with pytest.raises(EntropyError, match="the cipher could not be built"):
-            EphemeralNoise().laplace(SCALE, 1)
+    stream.renew()
+    fake.build_cipher = refuses_to_be_built
+    with pytest.raises(EntropyError, match="the cipher could not be built"):
+        noise.gaussian(SCALE, 1)
+    with pytest.raises(EntropyError, match="the cipher could not be built"):
+        build_ephemeral(fake.system).laplace(SCALE, 1)
+    fake.build_cipher = build_cipher
     for draw in (noise.laplace, noise.gaussian):
         with pytest.raises(EntropyError, match="stays closed"):
             draw(SCALE, 1)
 
 
 @pytest.mark.parametrize("size", [1, 5000])
-def test_ready_draws_of_a_dead_source_are_never_handed_out(monkeypatch, size):
-    noise = SecureNoise()
+def test_ready_draws_of_a_dead_source_are_never_handed_out(size):
+    fake = FakeSystem()
+    stream = Keystream(fake.system)
+    noise = SecureNoise(stream)
     noise.laplace(SCALE, 1)
-    monkeypatch.setattr(noise._keystream, "_dead", True)
+    fake.kill(stream)
     with pytest.raises(EntropyError):
         noise.gaussian(SCALE, size)
     with pytest.raises(EntropyError):
         noise.laplace(SCALE, 1)
 
 
-def test_keys_are_replaced_after_their_share(monkeypatch):
-    monkeypatch.setattr(entropy, "REKEY_BYTES", 1000)
-    stream, contexts = Keystream(), set()
+def test_keys_are_replaced_after_their_share():
+    fake = FakeSystem(rekey_bytes=1000)
+    stream, keys = Keystream(fake.system), []
     for _ in range(5):
         stream.fill(np.empty(400, np.uint8))
-        contexts.add(id(stream._context))
-        held = stream._context  # noqa: F841 - kept alive on purpose
-    assert len(contexts) > 1
+        keys.append(fake.keys)
+    assert keys == [1, 1, 2, 2, 3]
 
 
 def test_no_draw_is_handed_out_twice_to_any_thread():
@@ -220,14 +282,25 @@ def test_a_parameter_of_any_kind_is_one_fraction_of_plain_integers(number):
         drawn += [noise.laplace(one, 2), noise.gaussian(one, 2), EphemeralNoise().laplace(one, 2)]
         drawn += [EphemeralNoise().gaussian(one, 2000), noise.gaussian(one, 2000)]
     assert {draws.dtype for draws in drawn} == {np.dtype(np.int64)}
-    for pools in (noise._ready.laplace, noise._ready.gaussian):
-        (pool,) = pools.pools.values()
-        parameter = pool.law.scale if pools is noise._ready.laplace else pool.law.variance
+    scales, variances = FamilyPools("scale", LaplaceLaw), FamilyPools("variance", GaussianLaw)
+    laws = [pools.find(one).law for pools in (scales, variances) for one in (number, Fraction(3), number)]
+    for parameter in (laws[0].scale, laws[-1].variance):
         assert parameter == 3
         assert {type(parameter.numerator), type(parameter.denominator)} == {int}
+    assert len(scales.pools) == len(variances.pools) == 1
 
 
-STEPS = {"_draw", "_own_ready_draws", "_draw_fresh", "find", "_add_pool", "add", "sample", "__init__"}
+STEPS = {
+    "_draw",
+    "_own_ready_draws",
+    "_draw_fresh",
+    "find",
+    "_add_pool",
+    "add",
+    "sample",
+    "__init__",
+    "_drop_ready_draws",
+}
 
 
 def cut_off(call, moment):
@@ -253,15 +326,21 @@ def cut_off(call, moment):
     return False
 
 
+SMALL_POOLS = PoolSizes(pool_draws=40, max_pooled_draws=32, max_pools=1)
+
+
 def every_moment(prepare, call):
-    """A fresh source for each step of `call`, and what it had given before it was interrupted there."""
+    """Yield a system, its keystream and source, and what the source gave, interrupted at each step of `call`."""
     for moment in count():
-        noise = SecureNoise()
-        given = prepare(noise)
+        fake = FakeSystem()
+        fake.random_bytes = os.urandom
+        stream = Keystream(fake.system)
+        noise = SecureNoise(stream, SMALL_POOLS)
+        given = prepare(noise, fake)
         if not cut_off(lambda noise=noise: call(noise), moment):
             assert moment > 20
             return
-        yield noise, given
+        yield fake, stream, noise, given
 
 
 def check_whole_and_new(noise, given):
@@ -276,33 +355,24 @@ def check_whole_and_new(noise, given):
 
 
 CALLS = [
-    (lambda noise: noise.laplace(EDGE, 10), lambda noise: noise.laplace(EDGE, 5)),
-    (lambda noise: noise.laplace(EDGE, 30), lambda noise: noise.laplace(EDGE, 31)),
-    (lambda noise: noise.laplace(EDGE, 30), lambda noise: noise.laplace(EDGE, 100)),
-    (lambda noise: noise.laplace(EDGE, 10), lambda noise: noise.laplace(TINY, 3)),
-    (lambda noise: noise.laplace(TINY, 10), lambda noise: noise.laplace(EDGE, 3)),
+    (lambda noise, fake: noise.laplace(EDGE, 10), lambda noise: noise.laplace(EDGE, 5)),
+    (lambda noise, fake: noise.laplace(EDGE, 30), lambda noise: noise.laplace(EDGE, 31)),
+    (lambda noise, fake: noise.laplace(EDGE, 30), lambda noise: noise.laplace(EDGE, 100)),
+    (lambda noise, fake: noise.laplace(EDGE, 10), lambda noise: noise.laplace(TINY, 3)),
+    (lambda noise, fake: noise.laplace(TINY, 10), lambda noise: noise.laplace(EDGE, 3)),
 ]
 
 
-@pytest.fixture
-def small_pools(monkeypatch):
-    monkeypatch.setattr(source, "POOL_DRAWS", 40)
-    monkeypatch.setattr(source, "MAX_POOLED_DRAWS", 32)
-    monkeypatch.setattr(source, "MAX_POOLS", 1)
-
-
-@pytest.mark.usefixtures("small_pools")
 @pytest.mark.parametrize(("prepare", "call"), CALLS)
 def test_an_interrupt_at_any_step_repeats_no_draw_and_shortens_no_array(prepare, call):
-    for noise, given in every_moment(prepare, call):
+    for _, _, noise, given in every_moment(prepare, call):
         check_whole_and_new(noise, given)
 
 
-@pytest.mark.usefixtures("small_pools")
 @pytest.mark.parametrize(("prepare", "call"), CALLS)
 def test_no_ready_draw_leaves_a_source_that_died_after_an_interrupt(prepare, call):
-    for noise, _ in every_moment(prepare, call):
-        noise._keystream._dead = True
+    for fake, stream, noise, _ in every_moment(prepare, call):
+        fake.kill(stream)
         with pytest.raises(EntropyError):
             noise.gaussian(SCALE, 1)
         for parameter in (EDGE, TINY):
@@ -310,31 +380,31 @@ def test_no_ready_draw_leaves_a_source_that_died_after_an_interrupt(prepare, cal
                 noise.laplace(parameter, 1)
 
 
-@pytest.mark.usefixtures("small_pools")
-def test_an_interrupt_while_a_fork_is_noticed_lets_no_ready_draw_out(monkeypatch):
-    def prepare(noise):
-        with monkeypatch.context() as parent:
-            parent.setattr(os, "getpid", lambda: 1)
-            noise.renew()
-            noise.laplace(EDGE, 1)
-        return noise._ready.laplace.latest.draws
+def test_an_interrupt_while_a_fork_is_noticed_lets_no_ready_draw_out():
+    def prepare(noise, fake):
+        key = os.urandom(KEY_BYTES)
+        copy = SecureNoise(Keystream(KeySystem(lambda size: bytes(bytearray(key)))), SMALL_POOLS)
+        ready = np.concatenate([copy.laplace(EDGE, size) for size in (1, 32, 7)])
+        fake.random_bytes = lambda size: bytes(bytearray(key))
+        assert noise.laplace(EDGE, 1)[0] == ready[0]
+        fake.random_bytes, fake.pid = os.urandom, 2
+        return ready
 
-    for noise, of_the_parent in every_moment(prepare, lambda noise: noise.laplace(EDGE, 5)):
-        check_whole_and_new(noise, of_the_parent)
+    for _, _, noise, ready_of_parent in every_moment(prepare, lambda noise: noise.laplace(EDGE, 5)):
+        check_whole_and_new(noise, ready_of_parent)
 
 
-def test_a_pool_that_is_short_gives_nothing(monkeypatch):
-    noise = SecureNoise()
-    monkeypatch.setattr(source.DrawPool, "add", lambda pool, fresh: None)
-    with pytest.raises(EntropyError, match="ready draws must be 3, got 0"):
+def test_a_pool_that_is_short_gives_nothing():
+    noise = SecureNoise(sizes=PoolSizes(pool_draws=2))
+    with pytest.raises(EntropyError, match="ready draws must be 3, got 2"):
         noise.laplace(EDGE, 3)
 
 
 def test_many_laws_do_not_fill_the_memory():
-    noise = SecureNoise()
-    for n in range(1, source.MAX_POOLS + 20):
-        noise.laplace(Fraction(1, n), 1)
-    assert len(noise._ready.laplace.pools) <= source.MAX_POOLS
+    pools = FamilyPools("scale", LaplaceLaw)
+    for n in range(1, DEFAULT_POOL_SIZES.max_pools + 20):
+        pools.find(Fraction(1, n))
+    assert len(pools.pools) <= DEFAULT_POOL_SIZES.max_pools
 
 
 def test_secure_draws_differ_between_sources():

@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from streamgauge.noise import EphemeralNoise, entropy
+from streamgauge.memory import WipedArrays
+from streamgauge.noise import EphemeralNoise
+from streamgauge.noise.entropy import KeySystem, fork_holders
 
 EDGE = Fraction(2**54)
 LAWS = [("laplace", EDGE), ("gaussian", EDGE**2)]
@@ -23,13 +25,13 @@ in_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads its own mem
 def test_ephemeral_noise_keeps_nothing():
     gc.collect()
     noise = EphemeralNoise()
-    before = len(list(entropy._fork_holders))
+    before = len(fork_holders)
     first, second = noise.laplace(EDGE, 50), noise.laplace(EDGE, 50)
     assert not (first == second).any()
     assert not hasattr(noise, "__dict__")
     assert EphemeralNoise.__slots__ == ()
-    assert all(isinstance(kept, type) for kept in gc.get_referents(noise))
-    assert len(list(entropy._fork_holders)) == before
+    assert all(isinstance(referent, type) for referent in gc.get_referents(noise))
+    assert len(fork_holders) == before
 
 
 def masked(secret):
@@ -67,34 +69,36 @@ def stolen(*hidden):
         likely[own & LOW] = True
     for block_words in memory(block):
         words = block_words[likely[block_words & LOW]]
-        for own, seen in zip(wanted, found, strict=True):
+        for own, matches in zip(wanted, found, strict=True):
             place = np.searchsorted(own, words).clip(0, len(own) - 1)
-            seen[place[own[place] == words]] = True
+            matches[place[own[place] == words]] = True
         words.fill(0)  # for the mask shows what a masked copy hides
     block.fill(0)
-    return [int(seen.sum()) for seen in found]
+    return [int(matches.sum()) for matches in found]
 
 
-@pytest.fixture
-def keys(monkeypatch):
-    """The very objects in which the system hands out keys, so that none is overwritten by chance; and
-    masked copies."""
-    held, copies = [], []
+class RecordedNoise(EphemeralNoise):
+    """Ephemeral noise that records its keys.
 
-    def urandom(size, real=os.urandom):
-        held.append(real(size))
-        copies.append(masked(held[-1]))
-        return held[-1]
+    `keys` has the very objects in which the system gives keys, so that none is overwritten by chance.
+    `copies` has masked copies.
+    """
 
-    monkeypatch.setattr(os, "urandom", urandom)
-    return held, copies
+    def __init__(self, **parts):
+        self.keys, self.copies = [], []
+        self.SYSTEM = KeySystem(self.read_key, **parts)
+
+    def read_key(self, size):
+        self.keys.append(os.urandom(size))
+        self.copies.append(masked(self.keys[-1]))
+        return self.keys[-1]
 
 
-def drawn_and_forgotten(kind, parameter):
+def drawn_and_forgotten(noise, kind, parameter):
     """Masked copies of draws, and of their low bits; the draws themselves are overwritten."""
     secrets = []
     for size in (1, 50, 3000):
-        draws = getattr(EphemeralNoise(), kind)(parameter, size)
+        draws = getattr(noise, kind)(parameter, size)
         secrets.append(masked(draws.data))
         draws &= 2**48 - 1
         secrets.append(masked(draws.data))
@@ -106,28 +110,29 @@ def drawn_and_forgotten(kind, parameter):
 @pytest.mark.one_of_each
 @in_linux
 @pytest.mark.parametrize(("kind", "parameter"), LAWS)
-def test_a_thief_finds_neither_key_nor_draw(keys, kind, parameter):
-    secrets = drawn_and_forgotten(kind, parameter)
-    assert len(keys[0]) == 3
-    assert not any(any(key) for key in keys[0])
-    of_keys, of_draws = stolen(keys[1], secrets)
+def test_a_thief_finds_neither_key_nor_draw(kind, parameter):
+    noise = RecordedNoise()
+    secrets = drawn_and_forgotten(noise, kind, parameter)
+    assert len(noise.keys) == 3
+    assert not any(any(key) for key in noise.keys)
+    of_keys, of_draws = stolen(noise.copies, secrets)
     assert of_keys == 0
     assert of_draws < CHANCE
 
 
 @in_linux
-def test_a_thief_finds_keys_that_are_not_wiped(monkeypatch, keys):
-    monkeypatch.setattr(entropy, "wipe", lambda key: None)
-    EphemeralNoise().laplace(EDGE, 1)
-    assert stolen(keys[1]) == [4]
+def test_a_thief_finds_keys_that_are_not_wiped():
+    noise = RecordedNoise(wipe=lambda key: None)
+    noise.laplace(EDGE, 1)
+    assert stolen(noise.copies) == [4]
 
 
 @pytest.mark.one_of_each
 @in_linux
 @pytest.mark.parametrize(("kind", "parameter"), LAWS)
 def test_a_thief_finds_draws_whose_buffers_are_not_wiped(monkeypatch, kind, parameter):
-    monkeypatch.setattr(entropy.WipedArrays, "__exit__", lambda *args: None)
-    (of_draws,) = stolen(drawn_and_forgotten(kind, parameter))
+    monkeypatch.setattr(WipedArrays, "__exit__", lambda *args: None)
+    (of_draws,) = stolen(drawn_and_forgotten(EphemeralNoise(), kind, parameter))
     assert of_draws > CHANCE
 
 
@@ -144,5 +149,5 @@ def test_a_call_that_fails_lets_go_of_its_key_and_draws(monkeypatch):
     monkeypatch.setattr("streamgauge.noise.source.fill_draws", failing)
     with pytest.raises(KeyboardInterrupt):
         EphemeralNoise().laplace(EDGE, 3)
-    assert streams[0]._context is None
+    assert not streams[0].has_key
     assert not outs[0].any()

@@ -117,7 +117,7 @@ def test_a_draw_is_its_bucket_and_its_low_bits_to_the_last(law):
     for low in (2**48 - 1, 2**48 - 2, 1, 0):
         out = np.empty(len(decided), np.int64)
         entropy = Told(decided, np.full(len(decided), low, np.uint64), np.empty(0, np.uint64))
-        assert len(sampler._draw_chunk(built, entropy, out)) == 0
+        assert len(sampler.draw_chunk(built, entropy, out)) == 0
         assert out.tolist() == [(code << 48) + low for code in built.codes[decided].tolist()]
 
 
@@ -190,7 +190,7 @@ def test_the_wedge_puts_mass_where_the_law_has_it():
 
 
 def test_a_twin_that_keeps_the_whole_wedge_is_caught(monkeypatch):
-    monkeypatch.setattr(sampler, "_reject_wedge", lambda table, entropy, place, offset: np.zeros(len(place), bool))
+    monkeypatch.setattr(sampler, "reject_wedge", lambda table, entropy, place, offset: np.zeros(len(place), bool))
     law, size = laplace(2**13), 1 << 22
     assert abs(phase_z(law, draws_of(law, seed=6, size=size), 7)) > 6.5
 

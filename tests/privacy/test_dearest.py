@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamgauge.privacy import worst_case as sets
 from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, TickWeight
 from streamgauge.privacy.worst_case import worst_case_set, worst_case_window
 
@@ -95,9 +93,7 @@ def test_the_dearest_set_is_never_below_enumeration_nor_above_the_group_bound(
     rated = [term for term in charged if not term.is_native]
     grouped = k**power * max(total(rated, [tick], power) for tick in range(1, LAST + 2))
     native = sum((term.peak for term in charged if term.is_native), Fraction(0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sets, "MAX_FINE_SEGMENTS", limit)
-        bound = worst_case_set(charged, power, k)
+    bound = worst_case_set(charged, power, k, limit)
     assert enumerated <= bound <= (grouped + native) * (1 + Fraction(1, 2**50))
 
 

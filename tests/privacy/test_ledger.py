@@ -209,7 +209,7 @@ def test_every_tick_of_an_interval_counts_and_no_other() -> None:
 class SumsRho(Ledger):
     """A broken twin: a unit that touches n ticks pays n rho."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         return [LossBound((LossSplit(Fraction(0), self.unit.worst_case_loss(terms.zcdp, 1, touching)),))]
 
 

@@ -223,25 +223,25 @@ def test_pure_counters_beside_a_delta_add_up_or_count_as_half_their_square() -> 
 class ForgetsDeltas(Ledger):
     """A broken twin: rhos add up, deltas are not looked at."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
-        return super()._build_loads(replace(terms, delta_terms=()), touching)
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return super().build_loads(replace(terms, delta_terms=()), touching)
 
 
 class ConvertsAtAllOfDelta(Ledger):
     """A broken twin: deltas must fit, but rho is converted as if none of delta were taken."""
 
-    def _can_afford(self, loads: Iterable[LossBound]) -> bool:
+    def can_afford(self, loads: Iterable[LossBound]) -> bool:
         found = list(loads)
         whole = [replace(load, delta=Fraction(0)) for load in found]
-        return super()._can_afford(whole) and all(load.delta < DELTA for load in found)
+        return super().can_afford(whole) and all(load.delta < DELTA for load in found)
 
 
 class TakesTheLargestDelta(Ledger):
     """A broken twin: deltas are shared, as if all releases failed together."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         largest = sorted(terms.delta_terms, key=lambda term: term.peak)[-1:]
-        return super()._build_loads(replace(terms, delta_terms=tuple(largest)), touching)
+        return super().build_loads(replace(terms, delta_terms=tuple(largest)), touching)
 
 
 @pytest.mark.parametrize("twin", [ForgetsDeltas, ConvertsAtAllOfDelta, TakesTheLargestDelta])

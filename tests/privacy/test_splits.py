@@ -386,15 +386,15 @@ def test_pure_releases_alone_are_not_below_their_exact_composition(epsilons: lis
 class ConvertsAtAllOfDelta(Ledger):
     """Converts the zCDP part at the whole delta, although discovered groups took some of it."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
-        return [replace(load, delta=ZERO) for load in super()._build_loads(terms, touching)]
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return [replace(load, delta=ZERO) for load in super().build_loads(terms, touching)]
 
 
 class ForgetsTheLargestOfTheRest(Ledger):
     """Counts the release next to the threshold in neither part."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
-        loads = super()._build_loads(terms, touching)
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        loads = super().build_loads(terms, touching)
         return [replace(load, splits=tuple(map(_drop_step, load.splits, load.splits[1:]))) for load in loads]
 
 
@@ -405,16 +405,16 @@ def _drop_step(before: object, after: object) -> object:
 class AddsHalf(Ledger):
     """Lets a pure release count half in each part, as if the least of both were a mean."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         half = tuple(replace(term, peak=term.peak / 2) for term in terms.pure)
-        return super()._build_loads(replace(terms, pure=half), touching)
+        return super().build_loads(replace(terms, pure=half), touching)
 
 
 class OnlyZcdp(Ledger):
     """Turns every charge into rho, which refuses what is allowed."""
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
-        return [replace(load, splits=load.splits[:1]) for load in super()._build_loads(terms, touching)]
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+        return [replace(load, splits=load.splits[:1]) for load in super().build_loads(terms, touching)]
 
 
 TWINS: dict[type[Ledger], Callable[[type[Ledger]], object]] = {
@@ -438,7 +438,7 @@ def test_budgets_weigh_loads_whose_deltas_leave_nothing() -> None:
     weighed = SplitBudget(Fraction(1), DELTA)
     ledger = Ledger(BUDGET, Event())
     ledger.charge("r", Pure("1/2"))
-    (load,) = ledger._build_loads(ledger._build_terms(), (1, None))
+    (load,) = ledger.build_loads(ledger.build_terms(), (1, None))
     over = replace(load, delta=2 * DELTA)
     assert (weighed.remaining_rho(over), weighed.remaining_epsilon(over)) == (0, 0)
     assert not weighed.allows(over)
@@ -452,8 +452,8 @@ def test_the_bounds_of_many_overlapping_charges_are_few() -> None:
     for number in range(24):
         loss = Pure(Fraction(200 + number, 10**4)) if number % 2 else Zcdp(Fraction(1, 3000 + number))
         ledger.charge("r", loss, 1 + 7 * number, 60 + 11 * number, native=True)
-    assert len(ledger._find_loads((1, None))) <= profiles.MAX_PROFILES <= 200
-    assert ledger._find_loads((1, None)) is ledger._find_loads((1, None)), "until the next charge"
+    assert len(ledger.find_loads((1, None))) <= profiles.MAX_PROFILES <= 200
+    assert ledger.find_loads((1, None)) is ledger.find_loads((1, None)), "until the next charge"
 
 
 def test_stored_bounds_are_of_the_charges_as_they_are_now() -> None:

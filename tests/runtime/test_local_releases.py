@@ -25,7 +25,7 @@ from streamgauge.runtime.live import open_reports
 from streamgauge.runtime.live.open_reports import CountedReports
 from streamgauge.runtime.part_runs import LocalPartRun
 from streamgauge.sources import Inbox, InboxFullError, build_inbox
-from streamgauge.statistics.local_frequency import LocalEstimates
+from streamgauge.statistics.local_frequency import stack_frequencies
 from streamgauge.store.keys import load_pipeline_key
 from streamgauge.store.store import Store
 from streamgauge.testing.noise import InsecureNoise
@@ -256,7 +256,7 @@ def test_a_release_of_reports_that_was_asked_for_costs_nothing_and_goes_on(tmp_p
 
 def test_estimates_lie_within_their_own_intervals_whatever_counts_can_be() -> None:
     count, stddev = np.array([-30.0, -1.0, 5.0, 99.0, 130.0]), np.full(5, 4.0)
-    found = LocalEstimates((Frequencies(tuple("abcde"), count, stddev, 100),))
+    found = stack_frequencies((Frequencies(tuple("abcde"), count, stddev, 100),))
     (low,), (high,) = found.interval(0.95)
     assert (low < count).all()
     assert (count < high).all()

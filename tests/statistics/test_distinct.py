@@ -15,6 +15,7 @@ from streamgauge.statistics.keys.distinct import Distinct
 from streamgauge.statistics.statistic import sum_increments
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.exact_loss import declared, distinct, worst
+from tests.support.saved_states import live_state
 
 TICKS, WIDTH, USERS = 3, 2, 2
 EVENTS = list(product(range(TICKS), range(USERS), range(WIDTH)))  # (tick, user, group), in order of ticks
@@ -199,12 +200,11 @@ def test_many_groups_of_a_user_are_counted_as_few_are() -> None:
             few, many = narrow.step(users=users, groups=groups), wide.step(users=users, groups=groups)
             assert few.value.tolist() == many.value[:6].tolist()
             wide = claim.load(wide.save(), noise)
-        with wide._locked() as held, narrow._locked() as small:
-            assert len(small.memory.counts) == 0
-            everybody = np.arange(30)
-            assert (held.memory.count_groups(everybody) == small.memory.count_groups(everybody)).all()
-            assert held.memory.counts.max() == min(most, 6)
-            assert held.memory.counts.dtype == (np.uint16 if most > 255 else np.uint8)
+        large, small, everybody = live_state(wide).memory, live_state(narrow).memory, np.arange(30)
+        assert len(small.counts) == 0
+        assert (large.count_groups(everybody) == small.count_groups(everybody)).all()
+        assert large.counts.max() == min(most, 6)
+        assert large.counts.dtype == (np.uint16 if most > 255 else np.uint8)
 
 
 def test_a_memory_that_no_machine_has_is_refused_at_the_start() -> None:

@@ -10,6 +10,7 @@ import streamgauge as sg
 from streamgauge import statistics
 from streamgauge.statistics import Count, Distinct, Mean, Quantile
 from streamgauge.testing.noise import InsecureNoise
+from tests.support.saved_states import live_state
 from tests.support.statistics_catalogue import KINDS
 
 OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
@@ -26,10 +27,10 @@ def test_parts_and_the_rest_are_the_same_as_the_whole(name: str, window: str) ->
     for _ in range(4):
         totals = np.random.default_rng(2).integers(0, 50, (statistic.channels, 2))
         parted.add_partial(totals // 3)
-        parted = statistic.load(parted.save(), parted._state.counter._noise)
+        parted = statistic.load(parted.save(), live_state(parted).counter.source)
         parted.step_totals(totals - totals // 3)
         whole.step_totals(totals)
-        one, two = (run._state.counter._state for run in (parted, whole))
+        one, two = (live_state(live_state(run).counter) for run in (parted, whole))
         for each in fields(one):
             np.testing.assert_array_equal(getattr(one, each.name), getattr(two, each.name))
     assert parted.tick == 4

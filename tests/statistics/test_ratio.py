@@ -12,6 +12,7 @@ import pytest
 from streamgauge.noise import DiscreteLaplace, NoiseSum
 from streamgauge.noise.terms import Term
 from streamgauge.statistics.moments import intervals as ratio
+from tests.support.channel_noise import noise_covariance
 
 RUNS = 100_000
 COUNTS = (5, 20, 100, 1000, 10**4, 10**6)
@@ -50,7 +51,7 @@ def noise_of(rows: ratio.ChannelRows, draws: int, confidence: float = 0.95) -> N
     if rows == PUBLIC:
         return np.zeros(RUNS), values[0], 0.0, 1.0, factor
     decoded = np.linalg.inv(np.array(rows, float)) @ values
-    sd = np.sqrt(np.diag(ratio.noise_covariance(rows)))
+    sd = np.sqrt(np.diag(noise_covariance(rows)))
     return decoded[0] / sd[0], decoded[1] / sd[0], 1.0, sd[1] / sd[0], factor
 
 
@@ -105,7 +106,7 @@ def test_the_channels_have_less_error_than_a_budget_split_in_two() -> None:
     means = np.linspace(-0.6, 0.6, 13)
 
     def error(rows: ratio.ChannelRows, reach: float) -> np.ndarray:
-        (vn, _), (_, vs) = ratio.noise_covariance(rows)
+        (vn, _), (_, vs) = noise_covariance(rows)
         return reach * np.sqrt(vs + means**2 * vn)
 
     split = error(((1, 0), (0, 1)), 2.0)

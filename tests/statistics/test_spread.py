@@ -13,6 +13,7 @@ from streamgauge.noise import DiscreteLaplace, NoiseSum
 from streamgauge.noise.terms import Term
 from streamgauge.statistics.moments import intervals as ratio
 from streamgauge.statistics.moments import intervals as spread
+from tests.support.channel_noise import noise_covariance
 
 RUNS = 20_000
 LEAST, MOST = 0.93, 0.98
@@ -34,7 +35,7 @@ def noise_of(rows: ratio.ChannelRows, draws: int) -> Noise:
         values, factor = np.zeros(shape), noise.half_width(0.95) / noise.stddev
         for _ in range(draws):
             values += rng.laplace(size=shape) / np.sqrt(2 * draws)
-    decoded, covariance = np.linalg.inv(np.array(rows, float)) @ values, ratio.noise_covariance(rows)
+    decoded, covariance = np.linalg.inv(np.array(rows, float)) @ values, noise_covariance(rows)
     if len(rows) == 2:
         decoded, covariance = np.pad(decoded, ((1, 0), (0, 0))), np.pad(covariance, ((1, 0), (1, 0)))
     unit = covariance[0, 0] or covariance[1, 1]
@@ -69,7 +70,7 @@ def lawful(coverage: np.ndarray, most: float = MOST) -> bool:
 
 def delta_method(squares: spread.SquareSums, factor: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     half = factor * spread.variance_error(squares)
-    return spread.variance(squares) - half, spread.variance(squares) + half
+    return squares.variance - half, squares.variance + half
 
 
 def halved(squares: spread.SquareSums, factor: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +100,7 @@ def test_the_channels_have_less_error_than_a_budget_split_evenly() -> None:
 
     def error(rows: ratio.ChannelRows, reach: float) -> float:
         g = gradients[:, -len(rows) :]
-        return reach * float(np.exp(np.log(np.einsum("ij,jk,ik->i", g, ratio.noise_covariance(rows), g)).mean() / 2))
+        return reach * float(np.exp(np.log(np.einsum("ij,jk,ik->i", g, noise_covariance(rows), g)).mean() / 2))
 
     split: ratio.ChannelRows = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
     assert error(split, 3) / error(spread.L1_VARIANCE_ROWS, 2) == pytest.approx(2.17, abs=0.02)
@@ -117,14 +118,14 @@ def test_without_noise_the_interval_is_the_sample_variance() -> None:
     count, total, square = np.array([[len(u), u.sum(), u @ u] for u in data]).T
     squares = spread.SquareSums(ratio.MomentSums(count, total, none, none), square, none, none)
     truth = [np.var(u, ddof=1) for u in data]
-    assert spread.variance(squares) == pytest.approx(truth, abs=1e-12)
+    assert squares.variance == pytest.approx(truth, abs=1e-12)
     for end in spread.variance_interval(squares, np.array([2.0]), 0.95):
         assert end == pytest.approx(truth, abs=1e-7)
 
 
 def test_the_noise_of_squares_about_a_mean_is_that_of_its_terms() -> None:
     rng = np.random.default_rng(3)
-    covariance = ratio.noise_covariance(spread.L2_VARIANCE_ROWS)
+    covariance = noise_covariance(spread.L2_VARIANCE_ROWS)
     sn, ss, sq = (np.array([np.sqrt(covariance[i, i])]) for i in range(3))
     squares = spread.SquareSums(ratio.MomentSums(sn, ss, sn, ss), sq, sq, covariance[:1, 2])
     for m, w in rng.uniform(-1, 1, (20, 2)):
@@ -153,7 +154,7 @@ def test_whatever_the_numbers_the_interval_is_in_range_and_holds_the_estimate() 
         shared = np.array([0.5 * count_sd * square_sd])
         squares = spread.SquareSums(sums, square, np.array([square_sd]), shared)
         low, high = spread.variance_interval(squares, np.array([2.0]), 0.95)
-        estimate, error = spread.variance(squares), spread.variance_error(squares)
+        estimate, error = squares.variance, spread.variance_error(squares)
         assert ((low >= 0) & (low <= estimate) & (estimate <= high) & (high <= 2)).all()
         assert ((error >= 0) & (error <= 1)).all()
 
@@ -208,7 +209,7 @@ def test_the_variance_is_nearly_unbiased_where_there_is_enough() -> None:
     for rows, draws in (*NOISY, *PUBLIC):
         for n in (300, 10**4):
             w, squares = noisy(noise_of(rows, draws), n, (0.5, 0.4), 9.0)
-            error = spread.variance(squares) - w
+            error = squares.variance - w
             claimed = float(np.median(spread.variance_error(squares)))
             assert error.std() == pytest.approx(claimed, rel=0.06)
             assert abs(error.mean()) < 0.1 * claimed + 6.5 * claimed / np.sqrt(RUNS)

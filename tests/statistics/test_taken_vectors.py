@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.statistics import Count, Extremes, Mean, Quantile, Sum
-from streamgauge.statistics import run as event_run
+from streamgauge.statistics import Count, EventRun, Extremes, Mean, Quantile, Sum
 from streamgauge.statistics.ordered.axis import AxisProfile
 from streamgauge.statistics.ordered.extremes import compute_cell_bounds, estimate_extremes, find_extreme_cells
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
@@ -59,12 +58,18 @@ def test_an_intrusion_stays_in_the_error_of_all_ticks_after_it() -> None:
     assert many.stddev[-1, 0] > made.stddev(21)
 
 
-def test_pieces_are_added_up_like_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+class ChunkedRun(EventRun[Any]):
+    """Adds vectors up in small pieces."""
+
+    CHUNK_PLACES = 21
+
+
+def test_pieces_are_added_up_like_the_whole() -> None:
     made = Count(sg.Pure(1), horizon=50)
     totals = np.random.default_rng(1).integers(0, 9, (50, 3))
     whole = made.start(3, InsecureNoise(1)).feed_totals(totals)
-    monkeypatch.setattr(event_run, "CHUNK_PLACES", 21)
-    assert made.start(3, InsecureNoise(1)).feed_totals(totals).value.tolist() == whole.value.tolist()
+    chunked = ChunkedRun.create(made, 3, None, InsecureNoise(1))
+    assert chunked.feed_totals(totals).value.tolist() == whole.value.tolist()
 
 
 def test_vectors_are_whole_numbers_modulo_two_to_the_64th() -> None:

@@ -14,6 +14,7 @@ from streamgauge.statistics.keys.discovery import MIN_COLUMNS, KeyContributions
 from streamgauge.statistics.keys.ranking import Ranking, join_keys, split_keys, to_plain_keys
 from streamgauge.statistics.keys.top_k import TopK
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
+from tests.support.saved_states import live_state
 
 APPROX = sg.Approx(1, 1e-6)
 UNIT = sg.User(4, 3)
@@ -212,9 +213,9 @@ def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit(claim: TopK) ->
     for tick in range(1, 13):
         assert same(run.step(**at_tick(events, tick)), fed[tick - 1])
         run = claim.load(run.save(), noise.clone() if tick % 2 else noise)
-        noise = run._state.counter._noise
-    with run._locked() as held:
-        assert held.memory.capacity == held.counter.width > MIN_COLUMNS
+        noise = live_state(run).counter.source
+    state = live_state(run)
+    assert state.memory.capacity == state.counter.width > MIN_COLUMNS
 
 
 def test_a_run_grows_without_end_and_published_keys_keep_their_counts() -> None:

@@ -1,11 +1,14 @@
 """States of runs, as their saved bytes have them: what a thief of a save would read."""
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from streamgauge.continual import RunFailedError
 from streamgauge.continual.state_io import MAGIC
 
 
@@ -15,6 +18,18 @@ def read_state(run: Any) -> Any:
     start = len(MAGIC) + 8
     end = start + int.from_bytes(saved[len(MAGIC) : start], "little")
     return parse_state(json.loads(saved[start:end])["state"], memoryview(saved)[end:])[0]
+
+
+def check_refused_in_child(*acts: Callable[[], object]) -> None:
+    """Check that a run refuses each of these acts in a forked child."""
+    for act in acts:
+        with pytest.raises(RunFailedError, match=r"^run must continue .* that began it, got a forked child$"):
+            act()
+
+
+def live_state(run: Any) -> Any:
+    """Return the state of a run itself, as an intruder in the process would find it."""
+    return run._state
 
 
 def parse_state(description: Any, raw: memoryview) -> tuple[Any, memoryview]:

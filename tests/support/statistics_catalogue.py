@@ -267,7 +267,8 @@ def given(case: Case, claim: Any, part: Stream) -> dict[str, Any]:
 def parts(release: Any) -> list[np.ndarray]:
     """All numbers of a release, however it is made up."""
     if isinstance(release, Estimate):
-        return [release.value, release.stddev, release.reliable, *release.interval(0.9)]
+        others = [getattr(release, name) for name in release.ARRAYS[2:]]
+        return [release.value, release.stddev, release.reliable, *release.interval(0.9), *others]
     if isinstance(release, sg.statistics.SummaryEstimates):
         release = [getattr(release, name) for name in release.names]
     if isinstance(release, sg.statistics.RangeRelease):

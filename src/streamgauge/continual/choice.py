@@ -141,8 +141,8 @@ def choose(
     >>> choose(Pure(1), horizon=1000).branching
     13
     """
-    request = MechanismRequest(bound, unit, pan_private, open_ticks)
-    return _compare_requested(loss, request, horizon=horizon, window=window, memory=memory).best
+    settings: dict[str, Any] = {"pan_private": pan_private, "bound": bound, "unit": unit, "open_ticks": open_ticks}
+    return compare(loss, horizon=horizon, window=window, memory=memory, **settings).best
 
 
 def compare(
@@ -164,10 +164,16 @@ def compare(
     which there are several, and unlimited for windows and decays. `plugins` are packages whose counters (entry
     points of `streamgauge.mechanisms`) are compared too, if the window is "running".
     """
+    if not isinstance(loss, Pure | Zcdp | Approx):
+        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {loss!r}")
+    check_bound(bound)
+    for name, value in (("horizon", horizon), ("ticks", ticks)):
+        if value is not None:
+            check_whole(name, value)
+    judged = ticks or horizon or UNBOUNDED_PLANNING_TICKS
+    most = memory if memory is not None else DEFAULT_MEMORY_NUMBERS if window == "running" else None
     request = MechanismRequest(bound, unit, pan_private, open_ticks)
-    return _compare_requested(
-        loss, request, horizon=horizon, window=window, memory=memory, ticks=ticks, plugins=plugins
-    )
+    return _compare_candidates(loss, request, horizon, str(window), (judged, most, plugins))
 
 
 @dataclass(frozen=True)
@@ -178,27 +184,6 @@ class MechanismRequest:
     unit: Unit
     pan_private: bool
     open_ticks: bool = False
-
-
-def _compare_requested(
-    loss: Loss,
-    request: MechanismRequest,
-    *,
-    horizon: int | None,
-    window: str,
-    memory: int | None,
-    ticks: int | None = None,
-    plugins: tuple[str, ...] = (),
-) -> MechanismComparison:
-    if not isinstance(loss, Pure | Zcdp | Approx):
-        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {loss!r}")
-    check_bound(request.bound)
-    for name, value in (("horizon", horizon), ("ticks", ticks)):
-        if value is not None:
-            check_whole(name, value)
-    judged = ticks or horizon or UNBOUNDED_PLANNING_TICKS
-    most = memory if memory is not None else DEFAULT_MEMORY_NUMBERS if window == "running" else None
-    return _compare_candidates(loss, request, horizon, str(window), (judged, most, plugins))
 
 
 @lru_cache(maxsize=64)
@@ -215,19 +200,19 @@ def _compare_candidates(
     """
     judged, most, plugins = limits
     found = []
-    for kept in list_sufficient_losses(loss):
+    for sufficient in list_sufficient_losses(loss):
         for name, make in chain(list_candidates(window, horizon), _list_outside(window, horizon, plugins)):
-            label = name if kept is loss else f"{name} ({kept.currency})"
-            found.append(_build_candidate(label, partial(make, kept, request), judged, most))
+            label = name if sufficient is loss else f"{name} ({sufficient.currency})"
+            found.append(_build_candidate(label, partial(make, sufficient, request), judged, most))
     return MechanismComparison(tuple(sorted(found, key=lambda c: (bool(c.refusal), c.rmse))), judged)
 
 
 def list_sufficient_losses(loss: Loss) -> Iterator[Loss]:
     """Yield the loss itself, and the pure one that implies it."""
     yield loss
-    kept = loss.additive_loss
-    if not isinstance(kept, Pure):
-        epsilon = Fraction(isqrt(int(2 * kept.rho * 2**80)), 2**40)
+    additive = loss.additive_loss
+    if not isinstance(additive, Pure):
+        epsilon = Fraction(isqrt(int(2 * additive.rho * 2**80)), 2**40)
         yield Pure(max(epsilon, loss.epsilon) if hasattr(loss, "epsilon") else epsilon)
 
 
@@ -237,16 +222,12 @@ MechanismFactory = Callable[[Loss, MechanismRequest], LinearMechanism[Any]]
 def list_candidates(window: str, horizon: int | None) -> Iterator[tuple[str, MechanismFactory]]:
     """Yield the mechanisms that answer a window, by name."""
     kind, setting, size = parse_window(window)
-    if kind == "running":
-        yield from _list_running(horizon)
-    else:
-        cls: type[LinearMechanism[Any]] = WINDOW_MECHANISMS[setting]
-        yield cls.__name__, _build_factory(cls, horizon=horizon, **{setting: size})
-
-
-def _list_running(horizon: int | None) -> Iterator[tuple[str, MechanismFactory]]:
+    if kind != "running":
+        windowed: type[LinearMechanism[Any]] = WINDOW_MECHANISMS[setting]
+        yield windowed.__name__, _build_factory(windowed, horizon=horizon, **{setting: size})
+        return
+    ends = {} if horizon is None else {"horizon": horizon, "last_tick": horizon}
     for cls in UNBOUNDED_MECHANISMS:
-        ends = {} if horizon is None else {"horizon": horizon, "last_tick": horizon}
         yield cls.__name__, _build_factory(cls, **ends)
     if horizon is not None:
         for cls in BOUNDED_MECHANISMS:

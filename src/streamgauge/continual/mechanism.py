@@ -239,6 +239,11 @@ class BoundedSettings:
     unit: Unit = Event()
 
 
+def shared_settings(claim: Settings | BoundedSettings) -> dict[str, Any]:
+    """Return the settings of a claim besides its loss, for its implementation."""
+    return {name: getattr(claim, name) for name in ("horizon", "bound", "pan_private", "unit")}
+
+
 MAX_CHEAP_DRAWS = 128  # draws for which a group that slept is woken cheaply
 UNBOUNDED_PLANNING_TICKS = 2**20  # ticks that streams without an end are judged by
 

@@ -165,7 +165,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
         self.intrusions = intrusions  # announced ones
         self.saves = saves  # how often the state was written out: each copy is one that may be looked at
         self.rerandomizations = rerandomizations  # how often registers were: each time a run was lost
-        self._noise = noise if noise is not None else build_noise(mechanism)
+        self.source = noise if noise is not None else build_noise(mechanism)
 
     @classmethod
     def create(cls, mechanism: "Mechanism[S, R]", width: int, noise: Noise | None) -> "Run[S, R]":
@@ -210,7 +210,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
         """Process one tick's values, or the rest of them; return a number per group."""
         vector = self._parse_vector(values)
         with self._exclusive(partial(self._check_ready, 1, len(vector))) as state:
-            return self.mechanism.step(state, vector, self._noise)
+            return self.mechanism.step(state, vector, self.source)
 
     def feed(self, block: npt.ArrayLike) -> R:
         """Process many ticks, one row each; return as many rows of releases."""
@@ -224,7 +224,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
         size = max(1, CHUNK_NUMBERS // self.width)
         pieces = [rows[i : i + size] for i in range(0, max(1, len(rows)), size)]
         with self._exclusive(partial(self._check_ready, len(rows), rows.shape[1])) as state:
-            releases = [self.mechanism.feed(state, piece, self._noise) for piece in pieces]
+            releases = [self.mechanism.feed(state, piece, self.source) for piece in pieces]
         return self.mechanism.join_releases(releases)
 
     def noise(self) -> NoiseSum:
@@ -267,7 +267,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
         if refusal:
             raise TypeError(refusal)
         with self._exclusive() as state:
-            self.mechanism.append_groups(state, self.mechanism.zero_state(int(more), state.tick, self._noise))
+            self.mechanism.append_groups(state, self.mechanism.zero_state(int(more), state.tick, self.source))
             self.width += int(more)
 
     def intrude(self) -> S:
@@ -276,7 +276,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
         if refusal:
             raise TypeError(refusal)
         with self._exclusive() as state:
-            seen = self.mechanism.intrude(state, self._noise)
+            seen = self.mechanism.intrude(state, self.source)
             self.intrusions += 1
         return seen
 
@@ -289,13 +289,13 @@ class Run(ExclusiveState[S], Generic[S, R]):
         if not self.mechanism.open_ticks:
             raise TypeError(NOT_RERANDOMIZABLE_MESSAGE)
         with self._exclusive() as state:
-            self.mechanism.rerandomize(state, self._noise)
+            self.mechanism.rerandomize(state, self.source)
             self.rerandomizations += 1
 
     def redraw_future_noise(self) -> None:
         """Replace saved draws that another run of the same save may have published with."""
         with self._exclusive() as state:
-            self.mechanism.redraw_future_noise(state, self._noise)
+            self.mechanism.redraw_future_noise(state, self.source)
 
     def _check_ready(self, ticks: int, width: int, state: S) -> None:
         """Reject a step past the horizon, or of the width before another widening."""

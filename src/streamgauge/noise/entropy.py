@@ -16,6 +16,8 @@ freed.
 """
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NoReturn, Protocol, Self
 from weakref import WeakSet
 
@@ -53,16 +55,16 @@ class Renewable(Protocol):
     def renew(self) -> None: ...
 
 
-_fork_holders: WeakSet[Renewable] = WeakSet()
+fork_holders: WeakSet[Renewable] = WeakSet()  # renewed in the child of every fork, while they are alive
 
 
 def renew_after_fork(holder: Renewable) -> None:
     """Run `holder.renew()` in the child of every later fork, before its own code."""
-    _fork_holders.add(holder)
+    fork_holders.add(holder)
 
 
 def _renew_holders() -> None:
-    for holder in list(_fork_holders):
+    for holder in list(fork_holders):
         holder.renew()
 
 
@@ -84,10 +86,15 @@ class Uncopyable:
         return self.__reduce_ex__(2)
 
 
-def read_system_key() -> bytes:
+def read_random_bytes(size: int) -> bytes:
+    """Return bytes of the operating system."""
+    return os.urandom(size)
+
+
+def read_system_key(random_bytes: Callable[[int], bytes] = read_random_bytes) -> bytes:
     """Return a fresh key, or raise EntropyError."""
     try:
-        key = os.urandom(KEY_BYTES)
+        key = random_bytes(KEY_BYTES)
     except Exception as error:
         raise EntropyError("the operating system's entropy source failed") from error
     if type(key) is not bytes or len(key) != KEY_BYTES:
@@ -101,6 +108,20 @@ def build_cipher(key: bytes) -> CipherContext:
     A key is never used for two streams.
     """
     return Cipher(AES(key), CTR(bytes(16))).encryptor()
+
+
+@dataclass(frozen=True, slots=True)
+class KeySystem:
+    """The parts of the operating system and of the cipher that a keystream depends on."""
+
+    random_bytes: Callable[[int], bytes] = read_random_bytes
+    process_id: Callable[[], int] = os.getpid
+    build_cipher: Callable[[bytes], CipherContext] = build_cipher
+    wipe: Callable[[bytes], None] = wipe
+    rekey_bytes: int = REKEY_BYTES
+
+
+REAL_SYSTEM = KeySystem()
 
 
 def encrypt_zeros(context: CipherContext, out: Bytes) -> None:
@@ -120,14 +141,20 @@ def encrypt_zeros(context: CipherContext, out: Bytes) -> None:
 class Keystream(Uncopyable):
     """A keystream of this process alone. Not thread-safe: its holder has the lock."""
 
-    __slots__ = ("__weakref__", "_context", "_dead", "_pid", "_remaining_bytes")
+    __slots__ = ("__weakref__", "_context", "_dead", "_pid", "_remaining_bytes", "system")
 
-    def __init__(self) -> None:
+    def __init__(self, system: KeySystem = REAL_SYSTEM) -> None:
+        self.system = system
         self._dead = False
         self._context: CipherContext | None = None
         self._remaining_bytes = 0
         self._pid = 0
         renew_after_fork(self)
+
+    @property
+    def has_key(self) -> bool:
+        """True if a key is in memory."""
+        return self._context is not None
 
     def renew(self) -> None:
         """Forget the key; the next call takes another from the operating system."""
@@ -146,26 +173,26 @@ class Keystream(Uncopyable):
             raise
 
     def _keyed_context(self, size: int) -> CipherContext:
-        pid = os.getpid()
+        pid = self.system.process_id()
         if self._context is None or pid != self._pid or self._remaining_bytes < size:
-            self._context = _build_fresh_cipher()
+            self._context = _build_fresh_cipher(self.system)
             self._pid = pid
-            self._remaining_bytes = max(REKEY_BYTES, size)
+            self._remaining_bytes = max(self.system.rekey_bytes, size)
         self._remaining_bytes -= size
         return self._context
 
 
-def _build_fresh_cipher() -> CipherContext:
+def _build_fresh_cipher(system: KeySystem) -> CipherContext:
     """Return a cipher; no other copy of its key exists."""
-    key = read_system_key()
+    key = read_system_key(system.random_bytes)
     try:
-        return _check_cipher(build_cipher(key))
+        return _check_cipher(system.build_cipher(key))
     except EntropyError:
         raise
     except Exception as error:
         raise EntropyError("the cipher could not be built") from error
     finally:
-        wipe(key)
+        system.wipe(key)
 
 
 def _check_cipher(context: CipherContext) -> CipherContext:

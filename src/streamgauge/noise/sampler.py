@@ -128,7 +128,7 @@ SERIES_TERMS = 10
 def fill_draws(table: SamplerTable, entropy: Entropy, out: Ints) -> None:
     """Overwrite `out` with independent draws; redraw rejected lanes."""
     firsts = range(0, len(out), CHUNK_LANES)
-    again = [first + _draw_chunk(table, entropy, out[first : first + CHUNK_LANES]) for first in firsts]
+    again = [first + draw_chunk(table, entropy, out[first : first + CHUNK_LANES]) for first in firsts]
     rejected = np.concatenate(again) if again else np.empty(0, np.int64)
     if len(rejected):
         with WipedArrays() as secret:
@@ -151,7 +151,7 @@ def draw_bytes(entropy: Entropy, size: int) -> Bytes:
     return out
 
 
-def _draw_chunk(table: SamplerTable, entropy: Entropy, out: Ints) -> Ints:
+def draw_chunk(table: SamplerTable, entropy: Entropy, out: Ints) -> Ints:
     """Draw for every lane of `out`; return the rejected lanes."""
     with WipedArrays() as secret:
         prefix = secret(draw_bytes(entropy, 2 * len(out)).view(np.uint16))
@@ -192,7 +192,7 @@ def _decide_slow_lanes(
         if len(wedge):
             here = secret(place[wedge])
             here -= table.partition.inner_count
-            kept[wedge] = ~_reject_wedge(table, entropy, here, secret(offset[wedge]))
+            kept[wedge] = ~reject_wedge(table, entropy, here, secret(offset[wedge]))
     for lane in np.flatnonzero(~sure):
         value = resolve_draw(table.partition, int(word[lane]), int(offset[lane]), entropy)
         kept[lane] = value is not None
@@ -200,7 +200,7 @@ def _decide_slow_lanes(
     return kept, values
 
 
-def _reject_wedge(table: SamplerTable, entropy: Entropy, place: Ints, offset: Ints) -> npt.NDArray[np.bool_]:
+def reject_wedge(table: SamplerTable, entropy: Entropy, place: Ints, offset: Ints) -> npt.NDArray[np.bool_]:
     """Return whether each lane of a wedge lies above the curve; see the module's proof."""
     with WipedArrays() as secret:
         number = secret(table.buckets[place])

@@ -6,25 +6,42 @@ memory an intruder may see. Every call reads a fresh key from the operating syst
 draw remains when it returns.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from operator import index
 from threading import Lock
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from streamgauge.noise.bernoulli import bernoulli, uniform_int
 from streamgauge.noise.coerce import as_fraction
-from streamgauge.noise.entropy import Bytes, Entropy, EntropyError, Keystream, Uncopyable, renew_after_fork
+from streamgauge.noise.entropy import (
+    REAL_SYSTEM,
+    Bytes,
+    Entropy,
+    EntropyError,
+    Keystream,
+    KeySystem,
+    Uncopyable,
+    renew_after_fork,
+)
 from streamgauge.noise.sampler import fill_draws
 from streamgauge.noise.sampler_table import GaussianLaw, Ints, LaplaceLaw, Law, build_table
 
-POOL_DRAWS = 4096
-MAX_POOLED_DRAWS = 1024
-MAX_POOLS = 256  # pools held at once; unused draws of forgotten ones are never handed out
+
+@dataclass(frozen=True, slots=True)
+class PoolSizes:
+    """Sizes of pools of ready draws."""
+
+    pool_draws: int = 4096
+    max_pooled_draws: int = 1024  # larger requests are drawn by themselves
+    max_pools: int = 256  # at once; unused draws of dropped ones are never released
+
+
+DEFAULT_POOL_SIZES = PoolSizes()
 
 
 class Noise(Protocol):
@@ -90,11 +107,14 @@ class FamilyPools:
     Hashing a fraction would cost more than a draw.
     """
 
-    __slots__ = ("family", "latest", "name", "pools")
+    __slots__ = ("family", "latest", "max_pools", "name", "pools")
 
-    def __init__(self, name: str, family: Callable[[Fraction], Law]) -> None:
+    def __init__(
+        self, name: str, family: Callable[[Fraction], Law], max_pools: int = DEFAULT_POOL_SIZES.max_pools
+    ) -> None:
         self.name = name
         self.family = family
+        self.max_pools = max_pools
         self.pools: dict[tuple[int, int], DrawPool] = {}
         self.latest = DrawPool(family(Fraction(1)), Fraction(1))
 
@@ -108,7 +128,7 @@ class FamilyPools:
 
     def _add_pool(self, parameter: Fraction) -> DrawPool:
         pool = DrawPool(self.family(parameter), parameter)
-        pools = self.pools if len(self.pools) < MAX_POOLS else {}
+        pools = self.pools if len(self.pools) < self.max_pools else {}
         pools[parameter.numerator, parameter.denominator] = pool
         self.pools = pools
         return pool
@@ -119,10 +139,10 @@ class ReadyDraws:
 
     __slots__ = ("gaussian", "laplace", "pid")
 
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.laplace = FamilyPools("scale", LaplaceLaw)
-        self.gaussian = FamilyPools("variance", GaussianLaw)
+    def __init__(self, pid: int, max_pools: int) -> None:
+        self.pid = pid
+        self.laplace = FamilyPools("scale", LaplaceLaw, max_pools)
+        self.gaussian = FamilyPools("variance", GaussianLaw, max_pools)
 
 
 class SecureNoise(Uncopyable):
@@ -135,10 +155,11 @@ class SecureNoise(Uncopyable):
     (5,)
     """
 
-    __slots__ = ("__weakref__", "_keystream", "_lock", "_ready")
+    __slots__ = ("__weakref__", "_keystream", "_lock", "_process_id", "_ready", "_sizes")
 
-    def __init__(self) -> None:
-        self._keystream = Keystream()
+    def __init__(self, keystream: Keystream | None = None, sizes: PoolSizes = DEFAULT_POOL_SIZES) -> None:
+        self._keystream = Keystream() if keystream is None else keystream
+        self._process_id, self._sizes = self._keystream.system.process_id, sizes
         self.renew()
         renew_after_fork(self)
 
@@ -146,7 +167,10 @@ class SecureNoise(Uncopyable):
         """Drop key, ready draws and lock; another thread may hold the lock at a fork."""
         self._lock = Lock()
         self._keystream.renew()
-        self._ready = ReadyDraws()
+        self._drop_ready_draws()
+
+    def _drop_ready_draws(self) -> None:
+        self._ready = ReadyDraws(self._process_id(), self._sizes.max_pools)
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
         with self._lock:
@@ -168,8 +192,8 @@ class SecureNoise(Uncopyable):
 
     def _own_ready_draws(self) -> ReadyDraws:
         """Drop ready draws if the process id changed without Python's fork hooks."""
-        if self._ready.pid != os.getpid():
-            self._ready = ReadyDraws()
+        if self._ready.pid != self._process_id():
+            self._drop_ready_draws()
         return self._ready
 
     def _draw(self, pools: FamilyPools, parameter: Fraction, size: int) -> Ints:
@@ -178,23 +202,23 @@ class SecureNoise(Uncopyable):
         pool = pools.latest
         if pool.parameter is not parameter:
             pool = pools.find(parameter)
-        if size > MAX_POOLED_DRAWS:
+        if size > self._sizes.max_pooled_draws:
             return self._draw_fresh(pool.law, size)
         if size > len(pool.draws) - pool.used_count:
-            pool.add(self._draw_fresh(pool.law, POOL_DRAWS))
+            pool.add(self._draw_fresh(pool.law, self._sizes.pool_draws))
         first = pool.used_count
         pool.used_count = end = first + size
-        taken = pool.draws[first:end].copy()
-        if len(taken) != size:
-            raise EntropyError(f"ready draws must be {size}, got {len(taken)}")
-        return taken
+        draws = pool.draws[first:end].copy()
+        if len(draws) != size:
+            raise EntropyError(f"ready draws must be {size}, got {len(draws)}")
+        return draws
 
     def _draw_fresh(self, law: Law, size: int) -> Ints:
         """Draw over the keystream; when that is dead, no ready draw may leave any more."""
         try:
             return sample(law, self._keystream, size)
         except EntropyError:
-            self._ready = ReadyDraws()
+            self._drop_ready_draws()
             raise
 
 
@@ -202,30 +226,31 @@ class EphemeralNoise(Uncopyable):
     """Exact noise that leaves nothing behind: for pan-private runs."""
 
     __slots__ = ()
+    SYSTEM: ClassVar[KeySystem] = REAL_SYSTEM
 
     def laplace(self, scale: Fraction, size: int) -> Ints:
-        with ephemeral_keystream() as keystream:
+        with ephemeral_keystream(self.SYSTEM) as keystream:
             return sample(LaplaceLaw(as_fraction("scale", scale)), keystream, size)
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
-        with ephemeral_keystream() as keystream:
+        with ephemeral_keystream(self.SYSTEM) as keystream:
             return sample(GaussianLaw(as_fraction("variance", variance)), keystream, size)
 
     def coins(self, chance: Fraction, size: int) -> Bytes:
         """Draw zeros and ones; P(1) = chance exactly."""
-        with ephemeral_keystream() as keystream:
+        with ephemeral_keystream(self.SYSTEM) as keystream:
             return bernoulli(keystream, as_fraction("chance", chance), parse_size(size))
 
     def uniform(self, sides: int, size: int) -> Ints:
         """Draw 0 to sides - 1, each with the same probability exactly."""
-        with ephemeral_keystream() as keystream:
+        with ephemeral_keystream(self.SYSTEM) as keystream:
             return uniform_int(keystream, sides, parse_size(size))
 
 
 @contextmanager
-def ephemeral_keystream() -> Iterator[Keystream]:
+def ephemeral_keystream(system: KeySystem) -> Iterator[Keystream]:
     """Yield a keystream whose key dies here, even if an exception holds a frame."""
-    keystream = Keystream()
+    keystream = Keystream(system)
     try:
         yield keystream
     finally:

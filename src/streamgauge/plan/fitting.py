@@ -25,7 +25,7 @@ from streamgauge.plan.aggregates.function import LEAVE_OUT_HINT, AggregateGroup
 from streamgauge.plan.rollups import resolve_mechanism
 from streamgauge.privacy import Pure
 from streamgauge.sql.query import Query
-from streamgauge.statistics.validation import build_window_settings
+from streamgauge.statistics.mechanism_config import build_window_settings
 
 WINDOW_FORMS = {"each": '"each"', "sliding 2": '"sliding ..."', "running": '"running"'}
 WINDOW_FORMS |= {"decayed 2": '"decayed half-life ..."', "decayed polynomial 1": '"decayed polynomial ..."'}

@@ -93,11 +93,7 @@ def find_best_order(rho: float, delta: Fraction) -> float:
     The left side rises and the right side falls.
     """
     log_delta = log_fraction(delta)
-    low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
-    for _ in range(60):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if rho * middle**2 < -log_delta - log1p(middle) else (low, middle)
-    return high
+    return _bisect_order(log_delta, lambda order: rho * order**2 < -log_delta - log1p(order))
 
 
 def _order_from_epsilon(epsilon: float, delta: Fraction) -> float:
@@ -106,12 +102,19 @@ def _order_from_epsilon(epsilon: float, delta: Fraction) -> float:
     Epsilon falls as alpha rises.
     """
     log_delta = log_fraction(delta)
+
+    def is_too_low(order: float) -> bool:
+        slack = log_delta + log1p(order)
+        return -(order + 1) * slack / order**2 - log1p(1 / order) - slack / order > epsilon
+
+    return _bisect_order(log_delta, is_too_low)
+
+
+def _bisect_order(log_delta: float, is_too_low: Callable[[float], bool]) -> float:
     low, high = 1e-12, min(exp(min(-log_delta, 700)), 1e12)
     for _ in range(60):
-        order = (low * high) ** 0.5
-        slack = log_delta + log1p(order)
-        found = -(order + 1) * slack / order**2 - log1p(1 / order) - slack / order
-        low, high = (order, high) if found > epsilon else (low, order)
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if is_too_low(middle) else (low, middle)
     return high
 
 

@@ -163,9 +163,9 @@ class Ledger:
         check_whole_unit(slack, self.unit, native=native, per_tick=per_tick)
         with self._lock:
             charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, delta=slack)
-            own, terms = self._build_charge_terms(charge), self._build_terms()
+            own, terms = self._build_charge_terms(charge), self.build_terms()
             both = ChargeTerms(terms.pure + own.pure, terms.zcdp + own.zcdp, terms.delta_terms + own.delta_terms)
-            if not self._can_afford(self._build_loads(both, timeline.span)):
+            if not self.can_afford(self.build_loads(both, timeline.span)):
                 raise self._build_error(charge)
             self._enter(charge)
         return charge
@@ -244,7 +244,7 @@ class Ledger:
         `spent_loss` allows for it.
         """
         with self._lock:
-            return max(load.delta for load in self._find_loads(check_span(first, last)))
+            return max(load.delta for load in self.find_loads(check_span(first, last)))
 
     @property
     def entries(self) -> tuple[Charge, ...]:
@@ -267,7 +267,7 @@ class Ledger:
         more, touching = parse_nonnegative(delta, "delta"), check_span(first, last)
         self.budget.additive_loss_after_delta(more)
         with self._lock:
-            loads = self._find_loads(touching)
+            loads = self.find_loads(touching)
         return [replace(load, delta=load.delta + more) for load in loads]
 
     def _build_charge_terms(self, charge: Charge) -> ChargeTerms:
@@ -281,10 +281,10 @@ class Ledger:
         slacks = () if charge.delta_term is None else (charge.delta_term,)
         return ChargeTerms((term,), (), slacks) if limit.power == 1 else ChargeTerms((), (term,), slacks)
 
-    def _build_terms(self) -> ChargeTerms:
+    def build_terms(self) -> ChargeTerms:
         return ChargeTerms(*(tuple(found.values()) for found in (self._pure, self._zcdp, self._slacks)))
 
-    def _build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
+    def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         """Return loads of which every unit that touches the interval has at most one."""
         if self._split_budget is not None:
             return build_loss_bounds(terms, self.unit, touching)
@@ -292,20 +292,20 @@ class Ledger:
         rho = self.unit.worst_case_loss(terms.zcdp, 2, touching)
         return [LossBound((LossSplit(epsilon, rho),))]
 
-    def _can_afford(self, loads: Iterable[LossBound]) -> bool:
+    def can_afford(self, loads: Iterable[LossBound]) -> bool:
         if self._split_budget is not None:
             return all(map(self._split_budget.allows, loads))
         return all(split.epsilon + split.rho <= self._limit.amount for load in loads for split in load.splits)
 
-    def _find_loads(self, touching: Span) -> list[LossBound]:
+    def find_loads(self, touching: Span) -> list[LossBound]:
         if touching not in self._cached_loads:
             if len(self._cached_loads) >= MAX_CACHED_LOADS:
                 self._cached_loads.clear()
-            self._cached_loads[touching] = self._build_loads(self._build_terms(), touching)
+            self._cached_loads[touching] = self.build_loads(self.build_terms(), touching)
         return self._cached_loads[touching]
 
     def _compute_spent_loss(self, touching: Span) -> Loss:
-        loads = self._find_loads(touching)
+        loads = self.find_loads(touching)
         if self._split_budget is None:
             return self._limit.from_amount(max(s.epsilon + s.rho for load in loads for s in load.splits))
         epsilon = self._split_budget.largest_loss(loads)
@@ -314,7 +314,7 @@ class Ledger:
     def _build_error(self, charge: Charge) -> BudgetExceededError:
         steps, touching = charge.timeline.steps, charge.timeline.span
         requested = max(steps, key=lambda step: self._limit.restate(step.loss).amount).loss
-        taken = max(load.delta for load in self._find_loads(touching))
+        taken = max(load.delta for load in self.find_loads(touching))
         return BudgetExceededError(
             requested, self._compute_spent_loss(touching), self.budget, *touching, charge.delta, taken
         )

@@ -50,25 +50,27 @@ class _CostSegment:
     cost: Fraction  # of one event at one of its ticks
 
 
-def worst_case_set(terms: Sequence[LossTerm], power: int, k: int) -> Fraction:
+def worst_case_set(
+    terms: Sequence[LossTerm], power: int, k: int, max_fine_segments: int = MAX_FINE_SEGMENTS
+) -> Fraction:
     """Return the most that a unit of any k ticks loses, or a bound above it."""
     rates = [term for term in terms if not term.is_native]
-    native = _native_cost([term for term in terms if term.is_native], k)
+    native = _native_cost([term for term in terms if term.is_native], k, max_fine_segments)
     if power == 1:
         return native + _sum_greedily([(each.cost, each.length) for each in _build_segments(rates, 1)], k)
-    return native + _quadratic_cost(rates, k)
+    return native + _quadratic_cost(rates, k, max_fine_segments)
 
 
-def _quadratic_cost(terms: Sequence[LossTerm], k: int) -> Fraction:
+def _quadratic_cost(terms: Sequence[LossTerm], k: int, max_fine_segments: int) -> Fraction:
     segments = _build_segments(terms, 2)
     if not segments:
         return Fraction(0)
-    dearest = max(segments, key=lambda segment: (segment.cost, segment.length))
-    if dearest.length >= k:
-        return k * k * dearest.cost
-    if len(segments) <= MAX_FINE_SEGMENTS:
+    costliest = max(segments, key=lambda segment: (segment.cost, segment.length))
+    if costliest.length >= k:
+        return k * k * costliest.cost
+    if len(segments) <= max_fine_segments:
         return _gram_bound(terms, segments, k)
-    return dearest.cost * _sum_greedily([(sqrt_up(s.cost / dearest.cost), s.length) for s in segments], k) ** 2
+    return costliest.cost * _sum_greedily([(sqrt_up(s.cost / costliest.cost), s.length) for s in segments], k) ** 2
 
 
 def _build_segments(terms: Sequence[LossTerm], power: int) -> list[_CostSegment]:
@@ -109,17 +111,17 @@ def _gram_bound(terms: Sequence[LossTerm], segments: Sequence[_CostSegment], k: 
     return _sum_greedily(list(zip(rows, lengths, strict=True)), k)
 
 
-def _native_cost(terms: Sequence[LossTerm], k: int) -> Fraction:
+def _native_cost(terms: Sequence[LossTerm], k: int, max_fine_segments: int) -> Fraction:
     """Return the most that native charges cost a unit that touches any k ticks.
 
-    Exact up to MAX_FINE_SEGMENTS charges. Some best set has its ticks at first ticks of charges: move each tick back to
-    the latest first tick of the charges it touches. After a tick p the next, p', adds the charges that start after
+    Exact up to `max_fine_segments` charges. Some best set has its ticks at first ticks of charges: move each tick back
+    to the latest first tick of the charges it touches. After a tick p the next, p', adds the charges that start after
     p, by p' at the latest, and have not ended at p'. With more charges the bound is k times the largest tick, or all.
     """
     everything = sum((term.peak for term in terms), Fraction(0))
     if len(terms) <= k:
         return everything
-    if len(terms) > MAX_FINE_SEGMENTS:
+    if len(terms) > max_fine_segments:
         return min(everything, k * max(segment.cost for segment in _build_segments(terms, 1)))
     points = sorted({term.first for term in terms})
     added = {(p, q): _added_cost(terms, p, q) for q in points for p in [0, *points] if p < q}

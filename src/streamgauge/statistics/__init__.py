@@ -1,15 +1,13 @@
 """Statistics of the events of a stream, with error bars.
 
-statistic           the base class `Statistic`
-mechanism_config    the mechanism that a statistic counts with
-sensitivity         the effect of one unit on the vector of a tick
+statistic           the base class `Statistic`, and the effect of one unit on a vector
+mechanism_config    the mechanism that a statistic counts with, and its settings
 user_bounds         bounds on the events of one user
 events              events as columns
 run                 `EventRun`: events in, estimates out
 run_state           the saved state of a run
 estimate            estimates with error bars
 validation          checks of settings
-power_sums          sums that a database can compute
 count               counts
 moments/            sums, means, variances
 ordered/            quantiles, extremes, ranges

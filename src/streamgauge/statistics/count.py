@@ -20,24 +20,21 @@ Reference
     of a non-binary stream. That is needed to hide a whole tick. To hide one event, 1 is enough.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgauge.continual.validation import check_whole
 from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Sensitivity
 from streamgauge.statistics.estimate import Estimate
 from streamgauge.statistics.events import Column, find_present
 from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.mechanism_config import MechanismSpec
-from streamgauge.statistics.power_sums import Weights
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, Weights, unit_sensitivity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Count(Statistic[Estimate]):
     """Number of events, or of a column's items that are not null. See the module.
 
@@ -50,13 +47,6 @@ class Count(Statistic[Estimate]):
 
     NEEDS_VALUES: ClassVar[bool] = False
     CAN_ADAPT: ClassVar[bool] = True
-    loss: Loss
-    _: KW_ONLY
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    unit: Unit = Event()
     open_ticks: bool = False
     cells: int | None = None
 

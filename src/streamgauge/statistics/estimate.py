@@ -18,11 +18,11 @@ Work over many ticks is split into pieces: NumPy is several times faster if arra
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from math import inf
 from numbers import Real
-from typing import Any, Protocol, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -189,21 +189,6 @@ def concatenate_bounds(bounds: Iterable[tuple[Floats, Floats]]) -> tuple[Floats,
     return np.concatenate(lows), np.concatenate(highs)
 
 
-class MeasuredValues(Protocol):
-    """Number for every tick and group, with its error bars."""
-
-    @property
-    def value(self) -> Floats: ...
-
-    @property
-    def stddev(self) -> Floats: ...
-
-    @property
-    def reliable(self) -> Bools: ...
-
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Columns:
     """One measure of a release: value, stddev, low, high and reliable, of one shape.
@@ -212,23 +197,23 @@ class Columns:
     """
 
     confidence: float
-    _build: Callable[[], MeasuredValues] = field(repr=False)
+    _build: "Callable[[], Estimate]" = field(repr=False)
 
     @cached_property
-    def _measurement(self) -> MeasuredValues:
+    def _estimate(self) -> "Estimate":
         return self._build()
 
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:
-        return self._measurement.interval(self.confidence)
+        return self._estimate.interval(self.confidence)
 
     @property
     def value(self) -> Floats:
-        return self._measurement.value
+        return self._estimate.value
 
     @property
     def stddev(self) -> Floats:
-        return np.broadcast_to(self._measurement.stddev, self.value.shape)
+        return self._estimate.stddev
 
     @property
     def low(self) -> Floats:
@@ -241,20 +226,12 @@ class Columns:
     @property
     def reliable(self) -> Bools:
         """True if the data sufficed; False if nothing is certain."""
-        return np.broadcast_to(self._measurement.reliable, self.value.shape) & np.isfinite(self.high)
+        return np.broadcast_to(self._estimate.reliable, self.value.shape) & np.isfinite(self.high)
 
 
-__all__ = [
-    "Bools",
-    "Estimate",
-    "Floats",
-    "Intervals",
-    "build_linear_estimate",
-    "check_confidence",
-    "is_number",
-    "stack_estimates",
-]
+__all__ = ["Bools", "Estimate", "Floats", "Intervals", "build_linear_estimate", "check_confidence", "is_number"]
 
+Array = np.ndarray[Any, Any]
 Intervals = Callable[[float], tuple[Floats, Floats]]
 
 
@@ -265,13 +242,17 @@ class Estimate:
     `reliable` says if there was enough data, judged from noisy counts alone. Otherwise the value is
     shrunk towards a value known without data, and its standard error does not say how far. Then use
     the interval.
+
+    Kinds with more numbers per group name their fields in `ARRAYS`, and bounds for a confidence in `BOUNDS`.
     """
 
+    ARRAYS: ClassVar[tuple[str, ...]] = ("value", "reliable")
+    BOUNDS: ClassVar[tuple[str, ...]] = ("_intervals",)
     value: Floats
     _compute_stddev: Callable[[], Floats] = field(repr=False)
     reliable: Bools
     _intervals: Intervals = field(repr=False)
-    _rows: "Callable[[slice], Estimate] | None" = field(default=None, repr=False)
+    _rows: "Callable[[slice], Self] | None" = field(default=None, repr=False)
 
     @cached_property
     def stddev(self) -> Floats:
@@ -288,25 +269,59 @@ class Estimate:
         check_confidence(confidence)
         return {"value": Columns(confidence, lambda: self)}
 
-    def select_tick(self, row: int) -> "Estimate":
+    def split_columns(self, names: Iterable[str], confidence: float) -> dict[str, Columns]:
+        """Return the columns of each part of the last axis but one, whose intervals are computed once."""
+        check_confidence(confidence)
+        shared = lru_cache(maxsize=1)(self._intervals)
+
+        def select_part(place: int) -> Estimate:
+            def part(array: Array) -> Array:
+                return array[..., place, :]
+
+            return Estimate(
+                part(self.value), lambda: part(self.stddev), part(self.reliable), partial(map_bounds, shared, part)
+            )
+
+        return {name: Columns(confidence, partial(select_part, place)) for place, name in enumerate(names)}
+
+    def select_tick(self, row: int) -> Self:
         """Return the estimate of one of several ticks."""
         if self._rows is not None:
-            return self._rows(slice(row, row + 1 or None))._select_row(0)
-        return self._select_row(row)
+            return self._rows(slice(row, row + 1 or None)).map_arrays(lambda array: array[0])
+        return self.map_arrays(lambda array: array[row])
 
-    def select_ticks(self, part: slice) -> "Estimate":
+    def select_ticks(self, part: slice) -> Self:
         """Return the estimates of some of several ticks."""
-        return self._rows(part) if self._rows is not None else self._select_row(part)
+        return self._rows(part) if self._rows is not None else self.map_arrays(lambda array: array[part])
 
-    def _select_row(self, row: int | slice) -> "Estimate":
-        def intervals(confidence: float) -> tuple[Floats, Floats]:
-            low, high = self._intervals(confidence)
-            return low[row], high[row]
+    def map_arrays(self, change: Callable[[Array], Array]) -> Self:
+        """Return the same kind of estimate, with each of its arrays changed."""
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in self.ARRAYS}
+        changed |= {name: partial(map_bounds, getattr(self, name), change) for name in self.BOUNDS}
+        return replace(self, _compute_stddev=lambda: change(self.stddev), _rows=None, **changed)
 
-        return Estimate(self.value[row], lambda: self.stddev[row], self.reliable[row], intervals)
+    @classmethod
+    def stack(cls, estimates: Sequence[Self]) -> Self:
+        """Return the estimates of several ticks, one row each."""
+        changed: dict[str, Any] = {name: np.stack([getattr(each, name) for each in estimates]) for name in cls.ARRAYS}
+        changed |= {name: partial(stack_bounds, [getattr(each, name) for each in estimates]) for name in cls.BOUNDS}
+        changed["_compute_stddev"] = lambda: np.stack([each.stddev for each in estimates])
+        return replace(estimates[0], _rows=None, **changed)
 
     def __repr__(self) -> str:
         return f"Estimate(value={self.value!r}, stddev={self.stddev!r}, reliable={self.reliable!r})"
+
+
+def map_bounds(bounds: Intervals, change: Callable[[Array], Array], confidence: float) -> tuple[Floats, Floats]:
+    """Return both bounds with their arrays changed."""
+    low, high = bounds(confidence)
+    return change(low), change(high)
+
+
+def stack_bounds(bounds: Sequence[Intervals], confidence: float) -> tuple[Floats, Floats]:
+    """Return the bounds of several ticks, one row each."""
+    lows, highs = zip(*(each(confidence) for each in bounds), strict=True)
+    return np.stack(lows), np.stack(highs)
 
 
 def is_number(value: object) -> bool:
@@ -317,21 +332,6 @@ def is_number(value: object) -> bool:
 def check_confidence(confidence: object) -> None:
     if not (is_number(confidence) and 0 < confidence < 1):  # type: ignore[operator]  # a number by now
         raise ValueError(f"confidence must be above 0 and below 1, got {confidence!r}")
-
-
-def stack_estimates(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the estimates of several ticks, one row each."""
-
-    def intervals(confidence: float) -> tuple[Floats, Floats]:
-        bounds = [estimate.interval(confidence) for estimate in estimates]
-        return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
-
-    return Estimate(
-        np.stack([estimate.value for estimate in estimates]),
-        lambda: np.stack([estimate.stddev for estimate in estimates]),
-        np.stack([estimate.reliable for estimate in estimates]),
-        intervals,
-    )
 
 
 def build_linear_estimate(

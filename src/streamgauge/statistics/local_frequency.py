@@ -12,45 +12,36 @@ Error
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgauge.localdp.collector import Frequencies
-from streamgauge.noise.coerce import Bools, Floats
+from streamgauge.noise.coerce import Floats
 from streamgauge.noise.tail_bounds import normal_point
 from streamgauge.privacy import Pure
-from streamgauge.statistics.estimate import Columns
+from streamgauge.statistics.estimate import Columns, Estimate
 
 VALUE_MEASURE = "value"
 MAX_QUIET_REPORT_BYTES = 32  # bytes of a report above which a hint states the number of reports
 
 
-@dataclass(frozen=True)
-class LocalEstimates:
-    """Estimates of some ticks, in the order of the ticks."""
+def stack_frequencies(frequencies: Sequence[Frequencies]) -> Estimate:
+    """Return the estimates of some ticks, one row each. Without any report they are not reliable."""
 
-    frequencies: tuple[Frequencies, ...]
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        known = {each: _widen_clipped(each, confidence) for each in dict.fromkeys(frequencies)}  # by identity
+        lows, highs = zip(*(known[each] for each in frequencies), strict=True)
+        return np.stack(lows), np.stack(highs)
 
-    @property
-    def value(self) -> Floats:
-        return np.stack([each.count for each in self.frequencies])
-
-    @property
-    def stddev(self) -> Floats:
-        return np.stack([each.stddev for each in self.frequencies])
-
-    @property
-    def reliable(self) -> Bools:
-        """True if there is any report."""
-        return np.array([[each.reports > 0] for each in self.frequencies])
-
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        known = {each: _widen_clipped(each, confidence) for each in dict.fromkeys(self.frequencies)}  # by identity
-        ends = [known[each] for each in self.frequencies]
-        return np.stack([low for low, _ in ends]), np.stack([high for _, high in ends])
+    return Estimate(
+        np.stack([each.count for each in frequencies]),
+        lambda: np.stack([each.stddev for each in frequencies]),
+        np.array([[each.reports > 0] for each in frequencies]),
+        intervals,
+    )
 
 
 def _widen_clipped(each: Frequencies, confidence: float) -> tuple[Floats, Floats]:
@@ -129,5 +120,4 @@ class LocalFrequency:
 
     def build_columns(self, frequencies: Sequence[Frequencies], confidence: float) -> dict[str, Columns]:
         """Return the estimates of some ticks as columns."""
-        found = LocalEstimates(tuple(frequencies))
-        return {VALUE_MEASURE: Columns(confidence, lambda: found)}
+        return {VALUE_MEASURE: Columns(confidence, partial(stack_frequencies, frequencies))}

@@ -1,9 +1,15 @@
 """Mechanism that a statistic counts with: a class, or one with its own settings."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from streamgauge.adaptive import AdaptiveMechanism
 from streamgauge.continual import LinearMechanism, Mechanism
+from streamgauge.continual.choice import parse_window
+from streamgauge.privacy import Loss
+
+if TYPE_CHECKING:
+    from streamgauge.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True)
@@ -58,3 +64,49 @@ def require_linear(counter: Mechanism[Any, Any], statistic: str) -> LinearMechan
     if not isinstance(counter, LinearMechanism):
         raise ValueError(f"mechanism must be linear for {statistic}, got {type(counter).__name__}")
     return counter
+
+
+def build_configured_counter(statistic: "Statistic[Any]", config: MechanismConfig, loss: Loss) -> Mechanism[Any, Any]:
+    """Return the mechanism with its own settings and those of the statistic."""
+    claim: Any = config.mechanism
+    names = {field.name for field in fields(claim)}
+    if statistic.open_ticks and "open_ticks" not in names:
+        raise ValueError(f"open_ticks must be False for {claim.__name__}, got True")
+    decided = {
+        "unit": statistic.counter_unit,
+        "pan_private": statistic.pan_private,
+        "open_ticks": statistic.open_ticks,
+        "bound": statistic.tick_sensitivity,
+        "horizon": statistic.horizon,
+        "signed": statistic.is_signed,
+        "lowest": None if statistic.is_signed else 0,
+        **build_window_settings(statistic.window, claim),
+    }
+    if statistic.horizon is not None:
+        decided["last_tick"] = statistic.horizon
+    known = {name: value for name, value in decided.items() if name in names}
+    made: Mechanism[Any, Any] = claim(loss, **known | dict(config.settings))
+    return made
+
+
+def build_window_settings(window: str, claim: Any) -> dict[str, Any]:
+    """Return a window as settings of a named mechanism."""
+    kind, wanted, size = parse_window(window)
+    names = {field.name for field in fields(claim)}
+    if issubclass(claim, AdaptiveMechanism):
+        return _build_adaptive_window(window, kind, claim, names)
+    other = names & {"window", "half_life", "exponent"} - {wanted}
+    if (wanted and wanted not in names) or (not wanted and other):
+        raise ValueError(f"mechanism must be one that answers {window!r}, got {claim.__name__}")
+    return {wanted: size} if wanted else {}
+
+
+def _build_adaptive_window(
+    window: str, kind: str, claim: type[AdaptiveMechanism[Any]], names: set[str]
+) -> dict[str, Any]:
+    """Return the window of an adaptive mechanism, in the words that it accepts."""
+    if kind not in claim.WINDOWS:
+        known = " or ".join(claim.WINDOWS)
+        got = f"{claim.__name__}, which answers {known}"
+        raise ValueError(f"mechanism must be one that answers {window!r}, got {got}")
+    return {"window": window} if "window" in names else {}

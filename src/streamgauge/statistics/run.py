@@ -13,16 +13,15 @@ A linear counter gives arrays, under noise whose law the claim knows. A counter 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgauge.adaptive import AdaptiveRelease
 from streamgauge.adaptive.estimate import combine_releases
-from streamgauge.continual import LimitExceededError, LinearMechanism, Run
+from streamgauge.continual import LimitExceededError, LinearMechanism
 from streamgauge.continual.run import NOT_OPEN_MESSAGE, NOT_RERANDOMIZABLE_MESSAGE, ExclusiveState, parse_integers
 from streamgauge.continual.state_io import BlankNoise
 from streamgauge.continual.validation import check_whole
@@ -34,45 +33,13 @@ from streamgauge.statistics.run_state import RunState, pack_run, unpack_run
 from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, sum_increments
 from streamgauge.statistics.user_bounds import UserContributions
 
-
-@dataclass(frozen=True, eq=False)
-class CounterOutput:
-    """Sums of a counter: one row per tick, one column per place of the vector."""
-
-    sums: Floats
-    noises: Sequence[NoiseSum]  # noise of each tick's sums, if the counter is linear
-    release: AdaptiveRelease | None = None  # the whole release, if the counter adapts
-
-    @classmethod
-    def from_step(cls, counter: Run[Any, Any], vector: Ints) -> "CounterOutput":
-        """Return the output of one tick, with the noise after announced intrusions."""
-        drawn = counter.step(vector)
-        if isinstance(drawn, AdaptiveRelease):
-            return cls(drawn.value[None], (), combine_releases([drawn], np.stack))
-        return cls(np.asarray(drawn, np.float64)[None], [counter.noise()])
-
-    @classmethod
-    def from_pieces(cls, counter: Run[Any, Any], fed: Sequence[Any]) -> "CounterOutput":
-        """Return the output of the newest ticks, with the noise that the claim states."""
-        claim = counter.mechanism
-        drawn = claim.join_releases(fed)
-        if isinstance(claim, LinearMechanism):
-            ticks = len(drawn)
-            return cls(np.asarray(drawn, np.float64), TickNoises(claim, counter.tick - ticks + 1, ticks))
-        return cls(drawn.value, (), drawn)
-
-    @classmethod
-    def empty(cls, counter: Run[Any, Any]) -> "CounterOutput":
-        """Return the output of no ticks."""
-        return cls.from_pieces(counter, [counter.feed(np.zeros((0, counter.width), np.int64))])
-
-
 R = TypeVar("R")
-CHUNK_PLACES = 2**22  # places of the vectors that are added up at once
 
 
 class EventRun(ExclusiveState[RunState], Generic[R]):
     """Running statistic, from `statistic.start()` or `statistic.load(saved)`."""
+
+    CHUNK_PLACES: ClassVar[int] = 2**22  # places of the vectors that are added up at once
 
     def __init__(self, statistic: Statistic[R], width: int, domain: Domain | None, state: RunState) -> None:
         super().__init__(state)
@@ -103,20 +70,20 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
     @property
     def tick(self) -> int:
         """Number of ticks so far."""
-        with self._locked() as held:
-            return held.counter.tick
+        with self._locked() as state:
+            return state.counter.tick
 
     @property
     def record(self) -> dict[str, int]:
         """Record of accesses to the state: announced intrusions, and saved copies."""
-        with self._locked() as held:
-            return held.counter.record
+        with self._locked() as state:
+            return state.counter.record
 
     def step(self, values: Any = None, *, groups: Any = None, users: Any = None) -> R:
         """Process the events of one tick, a column per input; return the release."""
         events = self._read_events({"values": values, "groups": groups, "users": users})
-        with self._exclusive(self._check_next_tick) as held:
-            return self._step_events(held, events)
+        with self._exclusive(self._check_next_tick) as state:
+            return self._step_events(state, events)
 
     def feed(self, values: Any = None, *, ticks: Any, until: int, groups: Any = None, users: Any = None) -> Any:
         """Process the events of all ticks up to `until`.
@@ -129,14 +96,14 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         if when.dtype.kind in "mMUS":
             raise ValueError(f"ticks must be whole numbers, counted from 1, got {when.dtype}")
         events = self._read_events({"values": values, "groups": groups, "users": users, "ticks": when})
-        with self._exclusive(partial(self._check_last_tick, until)) as held:
-            before = held.counter.tick
+        with self._exclusive(partial(self._check_last_tick, until)) as state:
+            before = state.counter.tick
             rows, events = sort_by_tick(events, when, before, until)
             if until == before:
-                return self.statistic.empty_release(self._build_noisy_sums(held, CounterOutput.empty(held.counter)))
-            if self.statistic.HAS_MEMORY or held.users is not None or held.counter.has_extra_noise:
-                return self._feed_by_tick(held, events, rows, until - before)
-            return self._feed_block(held, events, rows, until - before)
+                return self._release_nothing(state)
+            if self.statistic.HAS_MEMORY or state.users is not None or state.counter.has_extra_noise:
+                return self._feed_by_tick(state, events, rows, until - before)
+            return self._feed_block(state, events, rows, until - before)
 
     def step_totals(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> R:
         """Process one tick's exact vector from elsewhere: (channels, width) integers.
@@ -147,8 +114,8 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         self._check_totals(counts)
         vector = self._to_vector("totals", totals, self.statistic.channels)
         known = None if counts is None else self._to_vector("counts", counts, 1)[None]
-        with self._exclusive(self._check_next_tick) as held:
-            return self._release_vector(held, self.statistic.clip_vector(vector), known)
+        with self._exclusive(self._check_next_tick) as state:
+            return self._release_vector(state, self.statistic.clip_vector(vector), known)
 
     def feed_totals(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Any:
         """Process the exact vectors of many ticks, (ticks, channels, width).
@@ -160,13 +127,13 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         known = None if counts is None else self._to_tick_rows("counts", counts, 1)
         if known is not None and len(known) != len(vectors):
             raise ValueError(f"counts must be of {len(vectors)} ticks, got {len(known)}")
-        with self._exclusive(partial(self._check_next_ticks, len(vectors))) as held:
+        with self._exclusive(partial(self._check_next_ticks, len(vectors))) as state:
             if not len(vectors):
-                return self.statistic.empty_release(self._build_noisy_sums(held, CounterOutput.empty(held.counter)))
-            if held.counter.has_extra_noise:
+                return self._release_nothing(state)
+            if state.counter.has_extra_noise:
                 rows = range(len(vectors))
-                return self.statistic.join_releases([self._release_row(held, vectors, known, row) for row in rows])
-            return self._release_rows(held, vectors, known)
+                return self.statistic.join_releases([self._release_row(state, vectors, known, row) for row in rows])
+            return self._release_rows(state, vectors, known)
 
     def add_partial(self, totals: npt.ArrayLike) -> None:
         """Add part of the open tick's exact vector. `step_totals` closes the tick.
@@ -177,8 +144,8 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         vector = self._to_vector("totals", totals, self.statistic.channels)
         if not self.statistic.open_ticks:
             raise TypeError(NOT_OPEN_MESSAGE)
-        with self._exclusive(self._check_next_tick) as held:
-            held.counter.add_partial(vector)
+        with self._exclusive(self._check_next_tick) as state:
+            state.counter.add_partial(vector)
 
     def step_keys(self, keys: Any, counts: npt.ArrayLike) -> R:
         """Process one tick's keys with their numbers of events, counted elsewhere.
@@ -189,10 +156,10 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         rows = self.statistic.read_columns(keys)[0]
         numbers = self._check_key_counts(rows, counts)
         there = np.fromiter((key is not None for key in rows.tolist()), np.bool_, len(rows)) & (numbers > 0)
-        with self._exclusive(self._check_next_tick) as held:
-            vector = self.statistic.vector_from_keys(rows[there], numbers[there], held.memory)
-            self._widen(held, len(vector))
-            return self._release_vector(held, vector, None)
+        with self._exclusive(self._check_next_tick) as state:
+            vector = self.statistic.vector_from_keys(rows[there], numbers[there], state.memory)
+            self._widen(state, len(vector))
+            return self._release_vector(state, vector, None)
 
     def _check_key_counts(self, rows: Column, counts: npt.ArrayLike) -> Ints:
         statistic = self.statistic
@@ -203,21 +170,21 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
             raise ValueError(f"counts must be one for each of {len(rows)} keys, got {numbers.shape}")
         return numbers
 
-    def _widen(self, held: RunState, size: int) -> None:
+    def _widen(self, state: RunState, size: int) -> None:
         """Add new columns for keys that were remembered for the first time."""
-        if size > held.counter.width:
-            held.counter.widen(size - held.counter.width)
+        if size > state.counter.width:
+            state.counter.widen(size - state.counter.width)
 
-    def _release_row(self, held: RunState, vectors: Ints, known: Ints | None, row: int) -> R:
+    def _release_row(self, state: RunState, vectors: Ints, known: Ints | None, row: int) -> R:
         counts = None if known is None else known[row : row + 1]
-        return self._release_vector(held, self.statistic.clip_vector(vectors[row]), counts)
+        return self._release_vector(state, self.statistic.clip_vector(vectors[row]), counts)
 
-    def _release_rows(self, held: RunState, vectors: Ints, known: Ints | None) -> Any:
+    def _release_rows(self, state: RunState, vectors: Ints, known: Ints | None) -> Any:
         """Release piece by piece, so that memory besides the sums stays bounded."""
-        piece = max(1, CHUNK_PLACES // vectors.shape[1])
+        piece = max(1, self.CHUNK_PLACES // vectors.shape[1])
         parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
-        drawn = CounterOutput.from_pieces(held.counter, [held.counter.feed(self._clip_vectors(part)) for part in parts])
-        return self.statistic.release(self._build_noisy_sums(held, drawn, self._public_counts(held, known)))
+        fed = [state.counter.feed(self._clip_vectors(part)) for part in parts]
+        return self.statistic.release(self._join_sums(state, fed, self._public_counts(state, known)))
 
     def _clip_vectors(self, vectors: Ints) -> Ints:
         """Clip each tick by itself, if ticks are units."""
@@ -252,33 +219,33 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
 
         Announced intrusions are included.
         """
-        with self._locked() as held:
-            return held.counter.noise().scale(self.statistic.scale)
+        with self._locked() as state:
+            return state.counter.noise().scale(self.statistic.scale)
 
     def save(self) -> bytes:
         """Return the whole state, with secrets. `statistic.load` continues from it, once."""
-        with self._locked() as held:
-            return pack_run(self.statistic, self._identity, self.width, self.domain, held)
+        with self._locked() as state:
+            return pack_run(self.statistic, self._identity, self.width, self.domain, state)
 
     def intrude(self) -> Any:
         """Announce an intrusion: add noise, reveal the counter's state, add noise."""
         refusal = self.statistic.counter.intrusion_refusal()
         if refusal:
             raise TypeError(refusal)
-        with self._exclusive() as held:
-            return held.counter.intrude()
+        with self._exclusive() as state:
+            return state.counter.intrude()
 
     def rerandomize(self) -> None:
         """Replace open registers by released values and fresh draws, after a lost save."""
         if not self.statistic.open_ticks:
             raise TypeError(NOT_RERANDOMIZABLE_MESSAGE)
-        with self._exclusive() as held:
-            held.counter.rerandomize()
+        with self._exclusive() as state:
+            state.counter.rerandomize()
 
     def redraw_future_noise(self) -> None:
         """Replace saved draws that another run of the same save may have published with."""
-        with self._exclusive() as held:
-            held.counter.redraw_future_noise()
+        with self._exclusive() as state:
+            state.counter.redraw_future_noise()
 
     def _read_events(self, columns: dict[str, Any]) -> EventColumns:
         why = self.statistic.users_reason
@@ -288,82 +255,95 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
             raise ValueError(f"groups must be given in a run of {self.width} groups, got None")
         return EventColumns.from_columns(self.statistic, columns, self.domain, self.width)
 
-    def _check_next_tick(self, held: RunState) -> None:
-        self._check_next_ticks(1, held)
+    def _check_next_tick(self, state: RunState) -> None:
+        self._check_next_ticks(1, state)
 
-    def _check_next_ticks(self, ticks: int, held: RunState) -> None:
-        self._check_last_tick(held.counter.tick + ticks, held)
+    def _check_next_ticks(self, ticks: int, state: RunState) -> None:
+        self._check_last_tick(state.counter.tick + ticks, state)
 
-    def _check_last_tick(self, tick: int, held: RunState) -> None:
+    def _check_last_tick(self, tick: int, state: RunState) -> None:
         """Reject a tick in the past or after the horizon, before any change."""
         horizon = self.statistic.last_tick
-        if tick < held.counter.tick:
-            raise ValueError(f"until must not be before the run's tick {held.counter.tick}, got {tick}")
+        if tick < state.counter.tick:
+            raise ValueError(f"until must not be before the run's tick {state.counter.tick}, got {tick}")
         if horizon is not None and tick > horizon:
             raise LimitExceededError(f"tick must be at most the horizon {horizon}, got {tick}")
 
-    def _step_events(self, held: RunState, events: EventColumns) -> R:
-        if held.users is not None:
-            events = events.select(held.users.admit_events(events.users))
-        events = self.statistic.admit_events(events.select(events.groups >= 0), held.memory)
-        marks = self._build_increments(held, events, np.zeros(len(events.groups), np.int64))
-        size = self.statistic.vector_size(self.width, held.memory)
-        self._widen(held, size)
-        counts = self._count_events(held, events.groups[marks.events], 1)
-        return self._release_vector(held, sum_increments(marks, size), counts)
+    def _step_events(self, state: RunState, events: EventColumns) -> R:
+        if state.users is not None:
+            events = events.select(state.users.admit_events(events.users))
+        events = self.statistic.admit_events(events.select(events.groups >= 0), state.memory)
+        marks = self._build_increments(state, events, np.zeros(len(events.groups), np.int64))
+        size = self.statistic.vector_size(self.width, state.memory)
+        self._widen(state, size)
+        counts = self._count_events(state, events.groups[marks.events], 1)
+        return self._release_vector(state, sum_increments(marks, size), counts)
 
-    def _feed_by_tick(self, held: RunState, events: EventColumns, rows: Ints, ticks: int) -> Any:
+    def _feed_by_tick(self, state: RunState, events: EventColumns, rows: Ints, ticks: int) -> Any:
         """Process tick by tick, if one tick depends on the memory of another."""
         ends = np.searchsorted(rows, np.arange(ticks + 1))
         parts = [np.arange(ends[i], ends[i + 1]) for i in range(ticks)]
-        return self.statistic.join_releases([self._step_events(held, events.select(part)) for part in parts])
+        return self.statistic.join_releases([self._step_events(state, events.select(part)) for part in parts])
 
-    def _feed_block(self, held: RunState, events: EventColumns, rows: Ints, ticks: int) -> R:
+    def _feed_block(self, state: RunState, events: EventColumns, rows: Ints, ticks: int) -> R:
         """Process all ticks at once, added up in pieces, so that memory stays bounded."""
-        size = held.counter.width
+        size = state.counter.width
         inside = events.groups >= 0
         events, rows = events.select(inside), rows[inside]
-        piece = max(1, CHUNK_PLACES // size)
+        piece = max(1, self.CHUNK_PLACES // size)
         fed, counts = [], []
         for first in range(0, max(1, ticks), piece):
             count = min(piece, ticks - first)
             begin, end = np.searchsorted(rows, [first, first + count])
             part, own = events.select(np.arange(begin, end)), rows[begin:end] - first
-            marks = self._build_increments(held, part, own)
+            marks = self._build_increments(state, part, own)
             of = own[marks.events]
-            fed.append(held.counter.feed(sum_increments(marks, size, of, count)))
-            known = self._count_events(held, part.groups[marks.events] + of * self.width, count)
-            counts.append(self._public_counts(held, known))
-        drawn = CounterOutput.from_pieces(held.counter, fed)
-        return self.statistic.release(self._build_noisy_sums(held, drawn, np.concatenate(counts)))
+            fed.append(state.counter.feed(sum_increments(marks, size, of, count)))
+            known = self._count_events(state, part.groups[marks.events] + of * self.width, count)
+            counts.append(self._public_counts(state, known))
+        return self.statistic.release(self._join_sums(state, fed, np.concatenate(counts)))
 
-    def _build_increments(self, held: RunState, events: EventColumns, rows: Ints) -> Increments:
+    def _build_increments(self, state: RunState, events: EventColumns, rows: Ints) -> Increments:
         """Return the increments of events, of only the first if a tick is the unit."""
-        marks = self.statistic.build_increments(events.rows, events.groups, self.width, held.memory)
+        marks = self.statistic.build_increments(events.rows, events.groups, self.width, state.memory)
         most = self.statistic.max_tick_events
         return marks if most is None else marks.select(find_first_of_rows(rows[marks.events], most))
 
-    def _count_events(self, held: RunState, places: Ints, count: int) -> Ints | None:
+    def _count_events(self, state: RunState, places: Ints, count: int) -> Ints | None:
         """Return the exact numbers of events, if they are public."""
-        if held.public is None:
+        if state.public is None:
             return None
         return np.bincount(places, minlength=count * self.width).reshape(count, self.width)
 
-    def _public_counts(self, held: RunState, counts: Ints | None) -> Floats:
-        if held.public is None or counts is None:
+    def _public_counts(self, state: RunState, counts: Ints | None) -> Floats:
+        if state.public is None or counts is None:
             return np.zeros((0, self.width))
-        return np.asarray(held.public.feed(counts), np.float64)
+        return np.asarray(state.public.feed(counts), np.float64)
 
-    def _release_vector(self, held: RunState, vector: Ints, counts: Ints | None) -> R:
-        """Return the release of one tick."""
-        drawn = CounterOutput.from_step(held.counter, vector)
-        told = self._build_noisy_sums(held, drawn, self._public_counts(held, counts))
-        return self.statistic.select_first(self.statistic.release(told))
+    def _release_vector(self, state: RunState, vector: Ints, counts: Ints | None) -> R:
+        """Return the release of one tick, with the noise after announced intrusions."""
+        drawn, known = state.counter.step(vector), self._public_counts(state, counts)
+        if isinstance(drawn, AdaptiveRelease):
+            block = combine_releases([drawn], np.stack)
+            sums = NoisySums(block.value, (), self.width, state.memory, known, block)
+        else:
+            numbers = np.asarray(drawn, np.float64)[None]
+            sums = NoisySums(numbers, [state.counter.noise()], self.width, state.memory, known)
+        return self.statistic.select_first(self.statistic.release(sums))
 
-    def _build_noisy_sums(self, held: RunState, output: CounterOutput, counts: Floats | None = None) -> NoisySums:
-        """Return the noisy sums of the newest ticks."""
-        known = np.zeros((0, self.width)) if counts is None else counts
-        return NoisySums(output.sums, output.noises, self.width, held.memory, known, output.release)
+    def _release_nothing(self, state: RunState) -> Any:
+        """Return the release of no ticks."""
+        none = state.counter.feed(np.zeros((0, state.counter.width), np.int64))
+        return self.statistic.empty_release(self._join_sums(state, [none], np.zeros((0, self.width))))
+
+    def _join_sums(self, state: RunState, fed: Sequence[Any], counts: Floats) -> NoisySums:
+        """Return the noisy sums of the newest ticks, with the noise that the claim states."""
+        claim = state.counter.mechanism
+        drawn = claim.join_releases(fed)
+        if not isinstance(claim, LinearMechanism):
+            return NoisySums(drawn.value, (), self.width, state.memory, counts, drawn)
+        noises = TickNoises(claim, state.counter.tick - len(drawn) + 1, len(drawn))
+        return NoisySums(np.asarray(drawn, np.float64), noises, self.width, state.memory, counts)
 
     def __repr__(self) -> str:
         return f"<run of {self.statistic!r}, width {self.width}>"

@@ -21,7 +21,7 @@ Privacy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -30,51 +30,29 @@ import numpy.typing as npt
 
 from streamgauge.adaptive import AdaptiveMechanism, AdaptiveRelease, ErrorBound
 from streamgauge.continual import LinearMechanism, Mechanism, choose
+from streamgauge.continual.run import parse_integers
 from streamgauge.noise import Grid, Ints, Noise, NoiseSum
-from streamgauge.privacy import Loss, Sensitivity, Tick, Unit, User
+from streamgauge.privacy import Event, Loss, Sensitivity, Tick, Unit, User
 from streamgauge.statistics.estimate import (
     Estimate,
     Floats,
     ScaledErrorBound,
     build_adaptive_estimate,
     build_linear_estimate,
-    stack_estimates,
 )
 from streamgauge.statistics.events import Column, to_column
 from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.mechanism_config import MechanismConfig, MechanismSpec, require_linear, to_config
-from streamgauge.statistics.power_sums import Weights, combine_power_sums
-from streamgauge.statistics.validation import build_window_settings, check_statistic
+from streamgauge.statistics.mechanism_config import MechanismSpec, build_configured_counter, require_linear, to_config
+from streamgauge.statistics.validation import check_statistic
 
 if TYPE_CHECKING:
     from streamgauge.statistics.events import EventColumns
     from streamgauge.statistics.run import EventRun
 
 
-def build_configured_counter(statistic: "Statistic[Any]", config: MechanismConfig, loss: Loss) -> Mechanism[Any, Any]:
-    """Return the mechanism with its own settings and those of the statistic."""
-    claim: Any = config.mechanism
-    names = {field.name for field in fields(claim)}
-    if statistic.open_ticks and "open_ticks" not in names:
-        raise ValueError(f"open_ticks must be False for {claim.__name__}, got True")
-    decided = {
-        "unit": statistic.counter_unit,
-        "pan_private": statistic.pan_private,
-        "open_ticks": statistic.open_ticks,
-        "bound": statistic.tick_sensitivity,
-        "horizon": statistic.horizon,
-        "signed": statistic.is_signed,
-        "lowest": None if statistic.is_signed else 0,
-        **build_window_settings(statistic.window, claim),
-    }
-    if statistic.horizon is not None:
-        decided["last_tick"] = statistic.horizon
-    known = {name: value for name, value in decided.items() if name in names}
-    made: Mechanism[Any, Any] = claim(loss, **known | dict(config.settings))
-    return made
-
-
 R = TypeVar("R")
+Weights = tuple[tuple[int, ...], ...]  # of n, s1, ..., for each channel
+POWER_SUM_NAMES = ("n", "s1", "s2")
 MAX_VECTOR_PLACES = 2**31  # places of a vector: beyond it no machine has the memory
 
 
@@ -135,8 +113,12 @@ class EmptyMemory:
     """Memory of a statistic that has only its counter's."""
 
 
+@dataclass(frozen=True)
 class Statistic(ABC, Generic[R]):
-    """Statistic over a stream: `start` it, then `step` it with the events of a tick."""
+    """Statistic over a stream: `start` it, then `step` it with the events of a tick.
+
+    It has the settings that all statistics share.
+    """
 
     EXACT_MEMORY: ClassVar[str] = ""  # description of exact memory besides the counter's, if any
     HAS_MEMORY: ClassVar[bool] = False  # true if increments depend on earlier ticks
@@ -145,13 +127,14 @@ class Statistic(ABC, Generic[R]):
     HAS_CHOICE: ClassVar[bool] = True  # true if the planner chooses its counter
     ERROR_GROWS: ClassVar[bool] = True  # true if the error depends on the tick, not on the number of events alone
     CAN_ADAPT: ClassVar[bool] = False  # true if counters that adapt to their data may be used
+    open_ticks = False  # true if a tick may come in parts, which are as noisy in memory as everything else
     loss: Loss
-    horizon: int | None
-    window: str
-    mechanism: MechanismSpec
-    pan_private: bool
-    unit: Unit
-    open_ticks: bool = False  # true if a tick may come in parts, which are as noisy in memory as everything else
+    _: KW_ONLY
+    horizon: int | None = None
+    window: str = "running"
+    mechanism: MechanismSpec = None
+    pan_private: bool = False
+    unit: Unit = Event()
 
     def __init_subclass__(cls) -> None:
         """Use the module's claim as the docstring for `help`."""
@@ -203,8 +186,8 @@ class Statistic(ABC, Generic[R]):
 
     def join_releases(self, releases: Sequence[R]) -> Any:
         """Return the releases of several ticks as one."""
-        estimates: Any = releases
-        return stack_estimates(estimates)
+        kind: Any = type(releases[0])
+        return kind.stack(releases)
 
     def empty_release(self, sums: NoisySums) -> Any:
         """Return the release of no ticks."""
@@ -332,7 +315,7 @@ class Statistic(ABC, Generic[R]):
 
     @property
     def power_weights(self) -> Weights:
-        """Weights of n, s1 and s2 in each channel (see `power_sums`), or empty."""
+        """Weights of n, s1 and s2 in each channel (see `combine_power_sums`), or empty."""
         return ()
 
     @property
@@ -459,3 +442,50 @@ def sum_increments(marks: Increments, size: int, ticks: Ints | None = None, coun
     amounts = np.broadcast_to(marks.amounts, places.shape)
     np.add.at(block, places.reshape(-1), amounts.reshape(-1))
     return block.reshape(count, size) if ticks is not None else block
+
+
+def combine_power_sums(weights: Weights, sums: Sequence[npt.ArrayLike]) -> Ints:
+    """Return the channels, (channels, ...), of a database's sums by tick and group.
+
+    The sums have one shape: n = count(i), s1 = sum(i), s2 = sum(i * i) with i = floor(x/step + 1/2), cut off at the
+    grid's ends. An event's increment of a channel is a polynomial of i with whole coefficients. So a channel of all
+    events is the same combination of n, s1 and s2. Everything is modulo 2^64, as counters are: sums that wrapped
+    around give the same vector as those that did not.
+
+    >>> combine_power_sums(((1, 0), (3, -2)), ([2**62, 1], [2**62, 1])).tolist()
+    [[4611686018427387904, 1], [4611686018427387904, 1]]
+    """
+    powers = len(weights[0])
+    if len(sums) < powers:
+        raise ValueError(f"sums must be {', '.join(POWER_SUM_NAMES[:powers])}, got {len(sums)} of them")
+    known = [parse_integers(name, numbers) for name, numbers in zip(POWER_SUM_NAMES, sums[:powers], strict=False)]
+    if len({numbers.shape for numbers in known}) > 1:
+        raise ValueError(f"sums must be of one shape, got {[numbers.shape for numbers in known]}")
+    rows = [numbers.reshape(-1).view(np.uint64) for numbers in known]
+    made = np.zeros((len(weights), rows[0].size), np.uint64)
+    for channel, row in enumerate(weights):
+        for weight, numbers in zip(row, rows, strict=True):
+            made[channel] += np.uint64(weight % 2**64) * numbers
+    return made.view(np.int64).reshape(len(weights), *known[0].shape)
+
+
+def unit_sensitivity(unit: Unit, single: Sensitivity, pair: Sensitivity, *, in_place: bool = False) -> Sensitivity:
+    """Return the reach of a unit, from that of one event.
+
+    `single` is the reach of an event's presence, over all its possible values. `pair` is that of two values of
+    one event in one group, with their common count cancelled.
+
+    Present or absent, a unit of m events a tick moves m times as far as one. A replaced event that stays in
+    its tick and group moves from one value to another (`in_place`). One that may also change its group, or
+    cease to count, is removed here and added there: twice as far in L1 and, in other places of the vector,
+    twice the squared L2.
+    """
+    if not unit.replace:
+        return single.scale(unit.events)
+    if in_place:
+        return pair
+    return Sensitivity(
+        max(2 * single.l1, pair.l1),
+        max(2 * single.l2_squared, pair.l2_squared),
+        max(2 * single.coordinates, pair.coordinates),
+    )

@@ -68,17 +68,24 @@ class UserContributions:
         return True
 
     def to_saved(self) -> SavedUsers:
-        digests = np.frombuffer(b"".join(self._ticks), np.uint8).reshape(-1, DIGEST_BYTES)
-        ticks = np.fromiter(self._ticks.values(), np.int64, len(self._ticks))
-        return SavedUsers(np.frombuffer(self._key, np.uint8), digests, ticks)
+        return SavedUsers(np.frombuffer(self._key, np.uint8), *counts_to_arrays(self._ticks))
 
     @classmethod
     def from_saved(cls, unit: Unit, saved: SavedUsers) -> "UserContributions":
         made = cls.from_unit(unit)
         made._key = saved.key.tobytes()
-        digests = (row.tobytes() for row in saved.digests)
-        made._ticks = dict(zip(digests, saved.ticks.tolist(), strict=True))
+        made._ticks = counts_from_arrays(saved.digests, saved.ticks)
         return made
+
+
+def counts_to_arrays(table: dict[bytes, int]) -> tuple[Octets, Ints]:
+    """Return a table of counts by digest as rows of bytes, and the counts."""
+    rows = np.frombuffer(b"".join(table), np.uint8).reshape(-1, DIGEST_BYTES)
+    return rows, np.fromiter(table.values(), np.int64, len(table))
+
+
+def counts_from_arrays(rows: Octets, numbers: Ints) -> dict[bytes, int]:
+    return dict(zip((row.tobytes() for row in rows), numbers.tolist(), strict=True))
 
 
 def encode_users(users: Column) -> tuple[Ints, list[bytes]]:

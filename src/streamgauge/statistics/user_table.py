@@ -14,53 +14,40 @@ Privacy
     `intrusions` more times, if these were announced. Proof: that of the table (`streamgauge.panprivate`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from streamgauge.noise.coerce import Bools, Floats
+from streamgauge.noise.coerce import Floats
 from streamgauge.panprivate import CroppedMean, Density, HeavyFraction, PanPrivateEstimate
 from streamgauge.panprivate.validation import HASHED_BEFORE
 from streamgauge.privacy import Loss, Pure
-from streamgauge.statistics.estimate import Columns
+from streamgauge.statistics.estimate import Columns, Estimate
 
 UserMeasure = Literal["density", "heavy_fraction", "cropped_mean"]
 SHARE_MEASURE, COUNT_MEASURE = "value", "count"  # measures: part of the universe, and number of users
 ENTRY_BYTES = 2  # maximum bytes of an entry
 
 
-@dataclass(frozen=True)
-class UserEstimates:
-    """Estimates of some ticks, in the order of the ticks."""
+def stack_estimates(estimates: Sequence[PanPrivateEstimate], scale: int = 1) -> Estimate:
+    """Return the estimates of some ticks in rows of one group, times `scale`."""
 
-    estimates: tuple[PanPrivateEstimate, ...]
-    scale: int = 1  # the universe, if users are counted
+    def to_rows(numbers: Iterable[float]) -> Floats:
+        return np.array([*numbers], np.float64)[:, None] * scale
 
-    @property
-    def value(self) -> Floats:
-        return self._to_rows([each.value for each in self.estimates])
+    def intervals(confidence: float) -> tuple[Floats, Floats]:
+        ends = [each.interval(confidence) for each in estimates]
+        return to_rows(low for low, _ in ends), to_rows(high for _, high in ends)
 
-    @property
-    def stddev(self) -> Floats:
-        return self._to_rows([each.stddev for each in self.estimates])
-
-    @property
-    def reliable(self) -> Bools:
-        return np.array([each.reliable for each in self.estimates], np.bool_)[:, None]
-
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        ends = [each.interval(confidence) for each in self.estimates]
-        return self._to_rows([low for low, _ in ends]), self._to_rows([high for _, high in ends])
-
-    def scale_by(self, universe: int) -> "UserEstimates":
-        """Return the same estimates in users."""
-        return UserEstimates(self.estimates, universe)
-
-    def _to_rows(self, numbers: list[float]) -> Floats:
-        return np.array(numbers, np.float64)[:, None] * self.scale
+    return Estimate(
+        to_rows(each.value for each in estimates),
+        lambda: to_rows(each.stddev for each in estimates),
+        np.array([each.reliable for each in estimates], np.bool_)[:, None],
+        intervals,
+    )
 
 
 @dataclass(frozen=True)
@@ -136,6 +123,5 @@ class UserTableStatistic:
 
     def build_columns(self, estimates: Sequence[PanPrivateEstimate], confidence: float) -> dict[str, Columns]:
         """Return the estimates of some ticks as columns."""
-        share = UserEstimates(tuple(estimates))
-        count = share.scale_by(self.universe)
-        return {SHARE_MEASURE: Columns(confidence, lambda: share), COUNT_MEASURE: Columns(confidence, lambda: count)}
+        share, count = partial(stack_estimates, estimates), partial(stack_estimates, estimates, self.universe)
+        return {SHARE_MEASURE: Columns(confidence, share), COUNT_MEASURE: Columns(confidence, count)}

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgauge.adaptive import AdaptiveMechanism
 from streamgauge.continual import LinearMechanism, Mechanism
-from streamgauge.continual.choice import parse_window
 from streamgauge.noise import Grid
 from streamgauge.privacy import Approx, Pure, Zcdp
 from streamgauge.privacy.rationals import parse_rational
@@ -49,6 +47,10 @@ def check_statistic(statistic: "Statistic[Any]") -> None:
         raise ValueError(f"open_ticks must be False where {why}, got True")
     if statistic.pan_private and statistic.bounds_users:
         raise ValueError("pan_private must be False for users, whose ticks someone has to remember, got True")
+    unit: Any = statistic.unit  # public counts must be the same for all neighbours
+    if getattr(statistic, "public_counts", False) and (not unit.replace or getattr(unit, "moves", False)):
+        rule = "unless units are events replaced in place (unit=Event(replace=True))"
+        raise ValueError(f"public_counts must be False {rule}, got True with {unit!r}")
 
 
 def _check_linear(statistic: "Statistic[Any]", mechanism: type[Mechanism[Any, Any]]) -> None:
@@ -67,29 +69,6 @@ def _convert_plain(statistic: "Statistic[Any]") -> None:
             object.__setattr__(statistic, field.name, value.item())
         elif isinstance(field.default, bool) and not isinstance(value, bool):
             raise ValueError(f"{field.name} must be True or False, got {value!r}")
-
-
-def build_window_settings(window: str, claim: Any) -> dict[str, Any]:
-    """Return a window as settings of a named mechanism."""
-    kind, wanted, size = parse_window(window)
-    names = {field.name for field in fields(claim)}
-    if issubclass(claim, AdaptiveMechanism):
-        return _build_adaptive_window(window, kind, claim, names)
-    other = names & {"window", "half_life", "exponent"} - {wanted}
-    if (wanted and wanted not in names) or (not wanted and other):
-        raise ValueError(f"mechanism must be one that answers {window!r}, got {claim.__name__}")
-    return {wanted: size} if wanted else {}
-
-
-def _build_adaptive_window(
-    window: str, kind: str, claim: type[AdaptiveMechanism[Any]], names: set[str]
-) -> dict[str, Any]:
-    """Return the window of an adaptive mechanism, in the words that it accepts."""
-    if kind not in claim.WINDOWS:
-        known = " or ".join(claim.WINDOWS)
-        got = f"{claim.__name__}, which answers {known}"
-        raise ValueError(f"mechanism must be one that answers {window!r}, got {got}")
-    return {"window": window} if "window" in names else {}
 
 
 def build_value_grid(lower: Any, upper: Any, step: Any, places: int = MIN_GRID_PLACES) -> Grid:

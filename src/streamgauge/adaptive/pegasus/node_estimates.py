@@ -113,12 +113,12 @@ class NodeErrorBound:
     def _level_half_widths(self, depth: int, law: Distribution, here: NodeIndices, confidence: float) -> Floats:
         guessing, unread, miss = bool(depth) and self.is_counting, self.unread_ticks[here], 1 - confidence
         apart = PARTIAL_MISS_SHARE * min(self.ticks, 2) if guessing else 0.0
-        whole = self._draws_half_width(self.ticks, law, 1 - miss * (1 - apart) if apart else confidence)
+        whole = self.draws_half_width(self.ticks, law, 1 - miss * (1 - apart) if apart else confidence)
         if not guessing or not unread.any():
             return np.where(unread > 0, inf, whole)
-        partly = self._draws_half_width(self.ticks - 1, law, 1 - miss * PARTIAL_MISS_SHARE / 2)
+        partly = self.draws_half_width(self.ticks - 1, law, 1 - miss * PARTIAL_MISS_SHARE / 2)
         own = np.where(unread < self.ticks, partly, 0.0)
-        most = own + self._max_unread_count(here, self._max_shortfall(depth, confidence))
+        most = own + self._max_unread_count(here, self.max_shortfall(depth, confidence))
         if self.ticks > 1:
             most = np.minimum(most, self._ancestor_upper_bound(depth, here, confidence) - self.centres[here])
         return np.where(unread > 0, np.maximum(own, most), whole)
@@ -140,15 +140,15 @@ class NodeErrorBound:
         """Return upper bounds of nodes, as ancestors of nodes of some depth."""
         chance = (1 - confidence) * PARTIAL_MISS_SHARE / 2 / depth
         law, unread = self.laws[above], self.unread_ticks[these]
-        whole = self._draws_half_width(self.ticks, law, 1 - chance)  # too low with half of that
-        partly = self._draws_half_width(self.ticks - 1, law, 1 - chance / 2)  # a quarter, twice
+        whole = self.draws_half_width(self.ticks, law, 1 - chance)  # too low with half of that
+        partly = self.draws_half_width(self.ticks - 1, law, 1 - chance / 2)  # a quarter, twice
         noise = np.where(unread > 0, np.where(unread < self.ticks, partly, 0.0), whole)
-        return self.centres[these] + noise + self._max_unread_count(these, self._max_shortfall(depth, confidence))
+        return self.centres[these] + noise + self._max_unread_count(these, self.max_shortfall(depth, confidence))
 
-    def _draws_half_width(self, draws: int, law: Distribution, confidence: float) -> float:
+    def draws_half_width(self, draws: int, law: Distribution, confidence: float) -> float:
         return ManyDrawsErrorBound(NoiseSum((Term(draws, 1, law),))).half_width(confidence)
 
-    def _max_shortfall(self, depth: int, confidence: float) -> float:
+    def max_shortfall(self, depth: int, confidence: float) -> float:
         """Bound how much any reading of any ancestor in the window may be too low.
 
         Too high is as likely.

@@ -282,12 +282,12 @@ class SparseCounter(AdaptiveMechanism[State]):
     def _build_release(self, state: State, waiting: Bools) -> AdaptiveRelease:
         value, ended = state.released_sum.astype(np.float64), state.ended_segments
         threshold = self.threshold_at(state.tick)
-        bar = self._build_error_bound(self.shape.digit_sums(ended), ended + 1, waiting, threshold)
+        bar = self.build_error_bound(self.shape.digit_sums(ended), ended + 1, waiting, threshold)
         if self.signed:
             return AdaptiveRelease(value, value, (bar,))
         return AdaptiveRelease(value, value + waiting * (threshold / 2), (bar,), 0.0)
 
-    def _build_error_bound(self, draws: Ints, ordinal: Ints, waiting: Bools, threshold: int) -> SegmentErrorBound:
+    def build_error_bound(self, draws: Ints, ordinal: Ints, waiting: Bools, threshold: int) -> SegmentErrorBound:
         passed = threshold if self.signed else threshold / 2
         laws = self.tree.distribution, self.test_noise
         return SegmentErrorBound(draws, ordinal, waiting, passed, *laws, self.test_count)
@@ -295,7 +295,7 @@ class SparseCounter(AdaptiveMechanism[State]):
     def error_bound(self, tick: int) -> SegmentErrorBound:
         """Return the bound with as many segments as there can be: one a tick."""
         most, ordinal = self.shape.max_digit_sum(self.check_tick(tick)), np.array([tick + 1])
-        return self._build_error_bound(np.array([most]), ordinal, np.array([True]), self.threshold_at(tick))
+        return self.build_error_bound(np.array([most]), ordinal, np.array([True]), self.threshold_at(tick))
 
 
 @lru_cache(maxsize=256)

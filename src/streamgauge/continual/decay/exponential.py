@@ -41,7 +41,7 @@ from streamgauge.continual.decay.tree import MAX_BLOCK_ITEMS, ROUNDING_ERROR, De
 from streamgauge.continual.factorizations.coefficients import MAX_FITTED_TICKS, bounded_encoder
 from streamgauge.continual.factorizations.correlated import CorrelatedMechanism
 from streamgauge.continual.factorizations.encoder import Encoder, Exponential, Floats, NoiseBuffers
-from streamgauge.continual.mechanism import DelegatingMechanism, LinearMechanism, Settings
+from streamgauge.continual.mechanism import DelegatingMechanism, LinearMechanism, Settings, shared_settings
 from streamgauge.continual.validation import check_settings
 from streamgauge.noise import Ints, Noise
 from streamgauge.privacy import Approx, Loss, Number, Pure, Zcdp, parse_rational
@@ -95,10 +95,9 @@ class ExponentialDecay(Settings, DelegatingMechanism):
 
     @cached_property
     def implementation(self) -> LinearMechanism[Any]:
-        same: dict[str, Any] = {"bound": self.bound, "unit": self.unit, "horizon": self.horizon}
-        same["decay"] = self.decay_factor
+        same = {"decay": self.decay_factor, **shared_settings(self)}
         if self.pan_private:
-            return DecayTree(self.loss, **same, pan_private=True)
+            return DecayTree(self.loss, **same)
         if not isinstance(self.loss, Pure):
             return CorrelatedDecay(self.loss, **same)
         branching, levels = find_best_tree(self.decay_factor, self.horizon)

@@ -40,7 +40,7 @@ from streamgauge.continual.decay.weighted_counts import WeightedCounts, polynomi
 from streamgauge.continual.factorizations.convolution import Floats
 from streamgauge.continual.factorizations.square_root import square_root_coefficients
 from streamgauge.continual.factorizations.toeplitz import Factors, Toeplitz, check_memory
-from streamgauge.continual.mechanism import BoundedSettings, DelegatingMechanism, LinearMechanism
+from streamgauge.continual.mechanism import BoundedSettings, DelegatingMechanism, LinearMechanism, shared_settings
 from streamgauge.continual.validation import check_settings
 from streamgauge.privacy import Approx, Loss, Number, Pure, Zcdp, parse_rational
 
@@ -64,9 +64,8 @@ class PolynomialDecay(BoundedSettings, DelegatingMechanism):
 
     @cached_property
     def implementation(self) -> LinearMechanism[Any]:
-        same: dict[str, Any] = {"exponent": self.exponent, "horizon": self.horizon, "bound": self.bound}
-        same["unit"] = self.unit
-        items: LinearMechanism[Any] = WeightedItems(self.loss, **same, pan_private=self.pan_private)
+        same = {"exponent": self.exponent, **shared_settings(self)}
+        items: LinearMechanism[Any] = WeightedItems(self.loss, **same)
         if self.pan_private or not isinstance(self.loss, Pure) or Fraction(self.exponent) >= MAX_COUNTED_EXPONENT:
             return items
         counts: LinearMechanism[Any] = WeightedCounts(self.loss, **same)

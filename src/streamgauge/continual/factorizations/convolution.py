@@ -118,12 +118,15 @@ def load_transform(prime: int, radix: int) -> NumberTransform:
 class Convolution:
     """Convolves streams with fixed whole coefficients, exactly modulo 2^64."""
 
-    def __init__(self, coefficients: Ints, primes: tuple[int, ...] = PRIMES) -> None:
+    def __init__(
+        self, coefficients: Ints, primes: tuple[int, ...] = PRIMES, max_direct_products: int | None = None
+    ) -> None:
         size, limit = sum_magnitudes(coefficients), prod(primes) >> 64
         if size >= limit:
             raise ValueError(f"coefficients must add up to less than {limit}, got {size}")
         self.coefficients = coefficients
         self.primes = primes
+        self.max_direct_products = MAX_DIRECT_PRODUCTS if max_direct_products is None else max_direct_products
         self._reversed_coefficients = coefficients[::-1].copy()
         self._cached_segments: dict[tuple[int, int], list[Floats]] = {}
 
@@ -138,7 +141,7 @@ class Convolution:
     def rows(self, values: Ints, first: int) -> Ints:
         """Return rows from `first` of the convolution of `values` (ticks, width)."""
         ticks = len(values)
-        if (ticks - first) * min(ticks, len(self.coefficients)) <= MAX_DIRECT_PRODUCTS:
+        if (ticks - first) * min(ticks, len(self.coefficients)) <= self.max_direct_products:
             newest = [self.last_row(values[: t + 1]) for t in range(first, ticks)]
             return np.stack(newest) if newest else np.zeros((0, values.shape[1]), np.int64)
         radix = next((r for r in RADICES if r**3 >= 2 * (ticks - first)), RADICES[-1])

@@ -39,7 +39,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.continual.mechanism import BoundedSettings, DelegatingMechanism, LinearMechanism, draw_rows
+from streamgauge.continual.mechanism import (
+    BoundedSettings,
+    DelegatingMechanism,
+    LinearMechanism,
+    draw_rows,
+    shared_settings,
+)
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.tree import sum_digits
@@ -210,13 +216,5 @@ class Binary(BoundedSettings, DelegatingMechanism):
 
     @cached_property
     def implementation(self) -> LinearMechanism[Any]:
-        tree = Kary(
-            self.loss,
-            branching=2,
-            levels=self.levels,
-            horizon=self.horizon,
-            bound=self.bound,
-            pan_private=self.pan_private,
-            unit=self.unit,
-        )
+        tree = Kary(self.loss, branching=2, levels=self.levels, **shared_settings(self))
         return RefinedTree(tree) if self.refine else tree

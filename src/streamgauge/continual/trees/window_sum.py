@@ -98,7 +98,7 @@ class WindowSum(Settings, LinearMechanism[State]):
             raise ValueError(f"window must be at most 2**26 ticks ({why}), got {self.window}")
         check_whole("branching", self.branching or 2, least=2)
         check_whole("levels", self.levels or 1)
-        branching, levels = min(self._list_shapes(), key=self._relative_variance)
+        branching, levels = min(self._list_shapes(), key=self.relative_variance)
         object.__setattr__(self, "branching", branching)
         object.__setattr__(self, "levels", levels)
         if branching ** (levels - 1) > self.window:
@@ -115,7 +115,7 @@ class WindowSum(Settings, LinearMechanism[State]):
             most = self.levels or self.window.bit_length()
             yield from ((k, h) for h in range(self.levels or 1, most + 1) for k in range(2, widest + 1))
 
-    def _relative_variance(self, shape: tuple[int, int]) -> float:
+    def relative_variance(self, shape: tuple[int, int]) -> float:
         """Return the mean variance of a tree of this shape, in a common unit.
 
         It is infinite for a tree that is too large.
@@ -124,9 +124,9 @@ class WindowSum(Settings, LinearMechanism[State]):
         if tiling.span > self.window:
             return inf
         noise = tiling.levels**2 if isinstance(self.loss, Pure) else tiling.overlap(self.unit.ticks)
-        return noise * self._count_draws(*tiling.mean_tile_counts())
+        return noise * self.count_draws(*tiling.mean_tile_counts())
 
-    def _count_draws(self, tiles: Count, single: Count) -> Count:
+    def count_draws(self, tiles: Count, single: Count) -> Count:
         """Return how many draws are in so many tiles, so many of which are single items."""
         if not self.pan_private:
             return tiles
@@ -276,7 +276,7 @@ class WindowSum(Settings, LinearMechanism[State]):
 
     def noise_at(self, tick: int) -> NoiseSum:
         tiles = self.tiling.tiles(tick)
-        return self._build_noise_sum(self._count_draws(len(tiles), sum(level == 0 for level, _ in tiles)))
+        return self._build_noise_sum(self.count_draws(len(tiles), sum(level == 0 for level, _ in tiles)))
 
     def current_noise(self, state: State) -> NoiseSum:
         if not len(state.intrusions) and not len(state.rerandomized_ticks):
@@ -331,7 +331,7 @@ class WindowSum(Settings, LinearMechanism[State]):
         early = min(ticks, self.window)
         span = min(ticks - early, self.tiling.span)
         periods, rest = divmod(ticks - early, span or 1)
-        counts = self._count_draws(*self.tiling.count_tiles(np.arange(1, early + 1 + span)))
+        counts = self.count_draws(*self.tiling.count_tiles(np.arange(1, early + 1 + span)))
         later = counts[early:]
         total = int(counts[:early].sum()) + periods * int(later.sum()) + int(later[:rest].sum())
         return total / ticks * self.distribution.variance

@@ -62,7 +62,7 @@ from streamgauge.privacy import Sensitivity, Unit
 from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.events import Bools, Column
 from streamgauge.statistics.keys.ranking import Key, Octets, find_largest, join_keys, key_to_bytes, split_keys
-from streamgauge.statistics.user_bounds import DIGEST_BYTES, encode_users
+from streamgauge.statistics.user_bounds import DIGEST_BYTES, counts_from_arrays, counts_to_arrays, encode_users
 
 BASEL_LOWER_BOUND = Fraction(6079, 10000)  # below 6/pi^2, so BASEL_LOWER_BOUND/t^2 sums over all ticks to less than 1
 ROUNDING_MARGIN = 1 + Fraction(1, 2**40)  # more than the error of the logarithm in a half width
@@ -206,22 +206,18 @@ class KeyContributions:
         return blake2b(data, digest_size=DIGEST_BYTES, key=self._secret).digest()
 
     def to_saved(self) -> SavedKeys:
-        return SavedKeys(np.frombuffer(self._secret, np.uint8), *_to_arrays(self._keys), *_to_arrays(self._uses))
+        return SavedKeys(
+            np.frombuffer(self._secret, np.uint8), *counts_to_arrays(self._keys), *counts_to_arrays(self._uses)
+        )
 
     def restore(self, saved: SavedKeys) -> "KeyContributions":
         """Continue from a saved state."""
         self._secret = saved.secret.tobytes()
-        self._keys, self._uses = _from_arrays(saved.users, saved.keys), _from_arrays(saved.pairs, saved.uses)
+        self._keys, self._uses = (
+            counts_from_arrays(saved.users, saved.keys),
+            counts_from_arrays(saved.pairs, saved.uses),
+        )
         return self
-
-
-def _to_arrays(table: dict[bytes, int]) -> tuple[Octets, Ints]:
-    rows = np.frombuffer(b"".join(table), np.uint8).reshape(-1, DIGEST_BYTES)
-    return rows, np.fromiter(table.values(), np.int64, len(table))
-
-
-def _from_arrays(rows: Octets, numbers: Ints) -> dict[bytes, int]:
-    return dict(zip((row.tobytes() for row in rows), numbers.tolist(), strict=True))
 
 
 MIN_COLUMNS = 64  # columns at the start

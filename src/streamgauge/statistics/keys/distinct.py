@@ -36,7 +36,7 @@ Reference
     density of a known universe from noisy bits. Here bits are exact, and no error grows with the universe.
 """
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,13 +44,11 @@ import numpy.typing as npt
 
 from streamgauge.continual.validation import check_whole
 from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit, User
+from streamgauge.privacy import Event, Sensitivity, Unit, User
 from streamgauge.statistics.estimate import Estimate, build_linear_estimate
 from streamgauge.statistics.events import Column, EventColumns, to_whole_numbers
 from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.mechanism_config import MechanismSpec
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import MAX_VECTOR_PLACES, Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import MAX_VECTOR_PLACES, Increments, NoisySums, Statistic, unit_sensitivity
 from streamgauge.statistics.user_bounds import rank_within_code
 from streamgauge.statistics.validation import require_declared
 
@@ -80,7 +78,7 @@ class UserBitmap:
         return np.asarray((self.bits[:, users >> 3] >> (users & 7) & 1).sum(axis=0, dtype=np.int64))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Distinct(Statistic[Estimate]):
     """Number of different users. See the module's claim.
 
@@ -93,15 +91,8 @@ class Distinct(Statistic[Estimate]):
 
     HAS_MEMORY: ClassVar[bool] = True
     NEEDS_VALUES: ClassVar[bool] = False
-    loss: Loss
-    _: KW_ONLY
     universe: int | None = None
     max_groups: int = 1
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    unit: Unit = Event()
     hashed: bool = False
 
     def check(self) -> None:

@@ -16,23 +16,21 @@ Error
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Sensitivity, Unit
 from streamgauge.statistics.estimate import Estimate, build_linear_estimate
 from streamgauge.statistics.events import Column, Domain
-from streamgauge.statistics.mechanism_config import MechanismSpec
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, unit_sensitivity
 from streamgauge.statistics.validation import require_declared
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Histogram(Statistic[Estimate]):
     """Number of events of each label. See the module's claim.
 
@@ -43,14 +41,7 @@ class Histogram(Statistic[Estimate]):
     array([[1., 2.]])
     """
 
-    loss: Loss
-    _: KW_ONLY
     domain: Sequence[Any] | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    unit: Unit = Event()
     open_ticks: bool = False
 
     def check(self) -> None:

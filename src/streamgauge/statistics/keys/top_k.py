@@ -35,7 +35,7 @@ Reference
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -60,7 +60,7 @@ from streamgauge.statistics.keys.discovery import (
 )
 from streamgauge.statistics.keys.histogram import build_label_increments, label_sensitivity
 from streamgauge.statistics.keys.ranking import Ranking, to_plain_keys
-from streamgauge.statistics.mechanism_config import MechanismSpec, require_linear
+from streamgauge.statistics.mechanism_config import require_linear
 from streamgauge.statistics.statistic import MAX_VECTOR_PLACES, EmptyMemory, Increments, NoisySums, Statistic
 
 MIN_DELTA_SHARE = Fraction(1, 2**900)  # of delta, for one key at one tick: floats cannot represent less
@@ -68,7 +68,7 @@ MAX_FED_ZERO_TICKS = 2**11  # ticks of zeros that a new column can get
 MAX_CANDIDATE_KEYS = 2**20  # keys of a group for which intervals are valid if their number is secret
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TopK(Statistic[Ranking]):
     """The k keys of each group with the largest noisy counts. See the module's claim.
 
@@ -80,19 +80,12 @@ class TopK(Statistic[Ranking]):
     'tea': 200 +- 17
     """
 
-    loss: Loss
-    _: KW_ONLY
     k: int
     domain: Sequence[Any] | None = None
     delta: Number | None = None
     at_least: int = 1
     max_keys: int | None = None
     max_per_key: int | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    unit: Unit = Event()
 
     @property
     def HAS_MEMORY(self) -> bool:  # type: ignore[override]  # noqa: N802 - here it depends on the settings

@@ -122,15 +122,6 @@ class NoisePair:
     covariance: Floats
 
 
-def noise_covariance(rows: ChannelRows) -> Floats:
-    """Return the noise covariance of the sums of 1, u, ..., measured by `rows`.
-
-    The channels have independent noise of variance 1.
-    """
-    decoder = np.linalg.inv(np.array(rows, np.float64))
-    return np.asarray(decoder @ decoder.T)
-
-
 def is_reliable(sums: MomentSums) -> Bools:
     """Return whether the data suffice, by the noisy count and by public settings."""
     return np.asarray(sums.count >= sums.floored_count)
@@ -241,9 +232,18 @@ class SquareSums:
         return SquareSums(self.sums.select_rows(part), *own)
 
     @cached_property
-    def estimate(self) -> Floats:
-        """Variance. Cached, because it is used repeatedly."""
-        return _estimate_variance(self)
+    def variance(self) -> Floats:
+        """Sample variance, shrunk towards 0 if there is not enough data.
+
+        It is inside its 95 % interval.
+        """
+        sums, m, n = self.sums, mean(self.sums), self.sums.floored_count
+        low, high = _find_ends(self, np.full(1, normal_quantile(0.95)), 0.95)
+        with np.errstate(all="ignore"):
+            bias = (np.square(sums.total_stddev) + np.square(m * sums.count_stddev)) / np.square(n)
+            inside = np.clip(self.squares_about(m) / n + bias, 0.0, 1.0 - np.square(m))
+            sample = inside * np.where(is_reliable(sums) & (n > 2.0), n / (n - 1.0), 1.0)
+        return np.clip(replace_nan(sample, 0.0), low, high)
 
     def squares_about(self, m: Floats) -> Floats:
         """Return D(m)."""
@@ -330,39 +330,21 @@ PUBLIC_COUNT_CALIBRATION = IntervalCalibration(
 )
 
 
-def variance(squares: SquareSums) -> Floats:
-    """Return the sample variance, shrunk towards 0 if there is not enough data.
-
-    It is inside its 95 % interval.
-    """
-    return squares.estimate
-
-
-def _estimate_variance(squares: SquareSums) -> Floats:
-    sums, m, n = squares.sums, mean(squares.sums), squares.sums.floored_count
-    low, high = _find_ends(squares, np.full(1, normal_quantile(0.95)), 0.95)
-    with np.errstate(all="ignore"):
-        taken = (np.square(sums.total_stddev) + np.square(m * sums.count_stddev)) / np.square(n)
-        inside = np.clip(squares.squares_about(m) / n + taken, 0.0, 1.0 - np.square(m))
-        sample = inside * np.where(is_reliable(sums) & (n > 2.0), n / (n - 1.0), 1.0)
-    return np.clip(replace_nan(sample, 0.0), low, high)
-
-
 def variance_error(squares: SquareSums) -> Floats:
     """Return the standard error of the variance by the delta method."""
     with np.errstate(all="ignore"):
-        error = squares.residual_stddev(mean(squares.sums), variance(squares)) / squares.sums.floored_count
+        error = squares.residual_stddev(mean(squares.sums), squares.variance) / squares.sums.floored_count
     return replace_nan(np.minimum(error, 1.0), 1.0)
 
 
 def variance_interval(squares: SquareSums, factor: Floats, confidence: float) -> tuple[Floats, Floats]:
     """Return bounds in [0, 2] of the sample variance with `confidence`.
 
-    They always contain the estimate `variance`. `factor` is the half width of one channel's noise at that confidence,
+    They always contain the estimate. `factor` is the half width of one channel's noise at that confidence,
     in its standard deviations. A count is public if its noise is 0 everywhere.
     """
-    point, (low, high) = variance(squares), _find_ends(squares, factor, confidence)
-    return np.minimum(low, point), np.maximum(high, point)
+    low, high = _find_ends(squares, factor, confidence)
+    return np.minimum(low, squares.variance), np.maximum(high, squares.variance)
 
 
 def _find_ends(squares: SquareSums, factor: Floats, confidence: float) -> tuple[Floats, Floats]:

@@ -17,24 +17,21 @@ Reference
     uses 0 for a missing value, and its utility is a conjecture; docs/errata.md.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from streamgauge.noise import Grid
-from streamgauge.privacy import Event, Loss, Pure, Unit
-from streamgauge.privacy.rationals import Number
+from streamgauge.privacy import Loss, Pure
 from streamgauge.statistics.estimate import Estimate, Floats, concatenate_bounds, half_width_factors, split_rows
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.moments import intervals as ratio
 from streamgauge.statistics.moments.moments import Moments, MomentStatistic
-from streamgauge.statistics.sensitivity import check_public_counts
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
 from streamgauge.statistics.validation import build_value_grid
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mean(MomentStatistic[Estimate]):
     """Mean of a column of numbers. See the module's claim.
 
@@ -45,22 +42,8 @@ class Mean(MomentStatistic[Estimate]):
     [37.005]
     """
 
-    loss: Loss
-    _: KW_ONLY
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    public_counts: bool = False
-    unit: Unit = Event()
-    open_ticks: bool = False
-
     def check(self) -> None:
         self.moments  # noqa: B018 - refuses bounds that make no grid
-        check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:

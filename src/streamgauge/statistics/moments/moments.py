@@ -34,12 +34,11 @@ import numpy.typing as npt
 
 from streamgauge.noise import Grid, Ints, NoiseSum
 from streamgauge.privacy import Sensitivity
+from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Floats, add_blocks, noise_stddevs
 from streamgauge.statistics.events import Column
 from streamgauge.statistics.moments.intervals import ChannelRows, MomentSums, SquareSums
-from streamgauge.statistics.power_sums import Weights
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, Weights, unit_sensitivity
 
 MAX_SQUARED_PLACES = 2**12  # of a grid whose squares are counted: they fit 64 bits with 2^30 events to spare
 R = TypeVar("R")
@@ -226,10 +225,15 @@ class ChannelCombination:
         return add_blocks(channel, [(1, weight) for weight in self.weights]).scale(self.scale)
 
 
+@dataclass(frozen=True, kw_only=True)
 class MomentStatistic(Statistic[R]):
     """Base of means, variances and summaries: channels and their sensitivity."""
 
-    public_counts: bool
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    public_counts: bool = False
+    open_ticks: bool = False
 
     @property
     @abstractmethod

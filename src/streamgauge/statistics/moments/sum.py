@@ -20,25 +20,22 @@ Reference
     "Private aggregates on streams" has sums of reals without a range, whose noise no scale can suffice.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgauge.noise import Grid, Ints
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Sensitivity
 from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Estimate
 from streamgauge.statistics.events import Column
-from streamgauge.statistics.mechanism_config import MechanismSpec
-from streamgauge.statistics.power_sums import Weights
-from streamgauge.statistics.sensitivity import check_public_counts, unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, Weights, unit_sensitivity
 from streamgauge.statistics.validation import build_value_grid
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sum(Statistic[Estimate]):
     """Sum of a column of numbers. See the module's claim.
 
@@ -50,22 +47,14 @@ class Sum(Statistic[Estimate]):
     """
 
     CAN_ADAPT: ClassVar[bool] = True
-    loss: Loss
-    _: KW_ONLY
     lower: Number | None = None
     upper: Number | None = None
     step: Number | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
     public_counts: bool = False
-    unit: Unit = Event()
     open_ticks: bool = False
 
     def check(self) -> None:
         self.grid  # noqa: B018 - refuses bounds that make no grid
-        check_public_counts(self)
 
     @cached_property
     def grid(self) -> Grid:

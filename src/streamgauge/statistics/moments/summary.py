@@ -23,21 +23,11 @@ Reference
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 
 from streamgauge.noise import NoiseSum
-from streamgauge.privacy import Event, Loss, Unit
-from streamgauge.privacy.rationals import Number
-from streamgauge.statistics.estimate import (
-    Columns,
-    Estimate,
-    Floats,
-    build_linear_estimate,
-    check_confidence,
-    stack_estimates,
-)
-from streamgauge.statistics.mechanism_config import MechanismSpec
+from streamgauge.statistics.estimate import Columns, Estimate, Floats, build_linear_estimate, check_confidence
 from streamgauge.statistics.moments.mean import build_mean_moments, estimate_mean, predict_mean_stddev
 from streamgauge.statistics.moments.moments import Moments, MomentStatistic
 from streamgauge.statistics.moments.variance import (
@@ -47,7 +37,6 @@ from streamgauge.statistics.moments.variance import (
     predict_variance_stddev,
     take_root,
 )
-from streamgauge.statistics.sensitivity import check_public_counts
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
 from streamgauge.statistics.validation import build_value_grid
 
@@ -65,62 +54,56 @@ class SummaryEstimates:
     """
 
     names: tuple[str, ...]
-    _build: Callable[[str], Estimate] = field(repr=False)
+    _build: Callable[[str], Estimate] = field(repr=False)  # cached
 
-    @cached_property
+    @property
     def count(self) -> Estimate:
         """Number of values."""
-        return self._build("count")
+        return self.find("count")
 
-    @cached_property
+    @property
     def sum(self) -> Estimate:
-        return self._build("sum")
+        return self.find("sum")
 
-    @cached_property
+    @property
     def mean(self) -> Estimate:
-        return self._build("mean")
+        return self.find("mean")
 
-    @cached_property
+    @property
     def variance(self) -> Estimate:
         """Sample variance."""
-        self._check_name("variance")
-        return self._build("variance")
+        return self.find("variance")
 
-    @cached_property
+    @property
     def stddev(self) -> Estimate:
         """Standard deviation of the values, not of the noise."""
-        self._check_name("stddev")
-        return self._build("stddev")
+        return self.find("stddev")
+
+    def find(self, name: str) -> Estimate:
+        """Return the estimate of this name."""
+        if name not in self.names:
+            raise AttributeError(f"squares must be True for a {name}, got False")
+        return self._build(name)
 
     def columns(self, confidence: float = 0.95) -> dict[str, Columns]:
         """Return each estimate as columns, by its name."""
         check_confidence(confidence)
-        return {name: Columns(confidence, partial(self._find_estimate, name)) for name in self.names}
+        return {name: Columns(confidence, partial(self.find, name)) for name in self.names}
 
     def select_tick(self, row: int) -> "SummaryEstimates":
         """Return the summary of one of several ticks."""
-        return SummaryEstimates(self.names, lambda name: self._find_estimate(name).select_tick(row))
+        return SummaryEstimates(self.names, cache(lambda name: self.find(name).select_tick(row)))
 
-    def _find_estimate(self, name: str) -> Estimate:
-        found: Estimate = getattr(self, name)
-        return found
-
-    def _check_name(self, name: str) -> None:
-        if name not in self.names:
-            raise AttributeError(f"squares must be True for a {name}, got False")
+    @classmethod
+    def stack(cls, releases: Sequence["SummaryEstimates"]) -> "SummaryEstimates":
+        """Return the summaries of several ticks, one row each."""
+        return cls(releases[0].names, cache(lambda name: Estimate.stack([each.find(name) for each in releases])))
 
     def __repr__(self) -> str:
-        return f"SummaryEstimates({', '.join(f'{name}={self._find_estimate(name)!r}' for name in self.names)})"
+        return f"SummaryEstimates({', '.join(f'{name}={self.find(name)!r}' for name in self.names)})"
 
 
-def stack_summaries(releases: Sequence[SummaryEstimates]) -> SummaryEstimates:
-    """Return the summaries of several ticks, one row each."""
-    return SummaryEstimates(
-        releases[0].names, lambda name: stack_estimates([release._find_estimate(name) for release in releases])
-    )
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary(MomentStatistic[SummaryEstimates]):
     """Count, sum and mean of a column of numbers, with `squares=True` its spread.
 
@@ -134,24 +117,11 @@ class Summary(MomentStatistic[SummaryEstimates]):
     [[1003.0], [37116.5], [37.005]]
     """
 
-    loss: Loss
-    _: KW_ONLY
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
     squares: bool = False
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    public_counts: bool = False
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         if self.squares:
             check_square_places(self.moments)
-        check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:
@@ -163,21 +133,15 @@ class Summary(MomentStatistic[SummaryEstimates]):
         return (*FIRST_ORDER_MEASURES, *SECOND_ORDER_MEASURES) if self.squares else FIRST_ORDER_MEASURES
 
     def release(self, sums: NoisySums) -> SummaryEstimates:
-        makers: dict[str, Callable[[NoisySums], Estimate]] = {
-            "count": self._estimate_count,
-            "sum": self._estimate_sum,
-            "mean": partial(estimate_mean, self.moments),
-            "variance": partial(estimate_variance, self.moments),
+        found = SummaryEstimates(self.measures, cache(lambda name: makers[name]()))
+        makers: dict[str, Callable[[], Estimate]] = {
+            "count": partial(self._estimate_count, sums),
+            "sum": partial(self._estimate_sum, sums),
+            "mean": partial(estimate_mean, self.moments, sums),
+            "variance": partial(estimate_variance, self.moments, sums),
+            "stddev": lambda: take_root(found.variance),
         }
-
-        def build_measure(name: str) -> Estimate:
-            return take_root(found.variance) if name == "stddev" else makers[name](sums)
-
-        found = SummaryEstimates(self.measures, build_measure)
         return found
-
-    def join_releases(self, releases: Sequence[SummaryEstimates]) -> SummaryEstimates:
-        return stack_summaries(releases)
 
     def _estimate_count(self, sums: NoisySums) -> Estimate:
         if self.public_counts:

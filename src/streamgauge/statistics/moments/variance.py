@@ -19,27 +19,24 @@ Reference
     five counters of which three are the same count, and its noise does not know the range; docs/errata.md.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from streamgauge.noise import Grid
-from streamgauge.privacy import Event, Loss, Pure, Unit
-from streamgauge.privacy.rationals import Number
+from streamgauge.privacy import Loss, Pure
 from streamgauge.statistics.estimate import Estimate, Floats, concatenate_bounds, half_width_factors, split_rows
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.moments import intervals as ratio
 from streamgauge.statistics.moments import intervals as spread
 from streamgauge.statistics.moments.moments import MAX_SQUARED_PLACES, Moments, MomentStatistic
-from streamgauge.statistics.sensitivity import check_public_counts
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
 from streamgauge.statistics.validation import build_value_grid
 
 UNIFORM_VARIANCE = 1 / 3  # variance of values spread evenly over [-1, 1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variance(MomentStatistic[Estimate]):
     """Sample variance of a column of numbers or, with `root=True`, standard deviation.
 
@@ -50,23 +47,10 @@ class Variance(MomentStatistic[Estimate]):
     [1.0001]
     """
 
-    loss: Loss
-    _: KW_ONLY
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
     root: bool = False
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    public_counts: bool = False
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         check_square_places(self.moments)
-        check_public_counts(self)
 
     @cached_property
     def moments(self) -> Moments:
@@ -127,7 +111,7 @@ def estimate_variance(moments: Moments, sums: NoisySums) -> Estimate:
     def rows(part: slice) -> Estimate:
         return estimate_variance(moments, sums.select_ticks(part))
 
-    value = unit * np.concatenate([spread.variance(own) for own in some])
+    value = unit * np.concatenate([own.variance for own in some])
     return Estimate(value, error, ratio.is_reliable(squares.sums), intervals, rows)
 
 

@@ -30,8 +30,7 @@ from streamgauge.privacy.rationals import Number, format_rational, parse_positiv
 from streamgauge.statistics.estimate import Floats, NoiseLaws
 from streamgauge.statistics.events import Bools, Column
 from streamgauge.statistics.ordered.value_tree import ValueTree
-from streamgauge.statistics.sensitivity import unit_sensitivity
-from streamgauge.statistics.statistic import Increments, NoisySums, Statistic
+from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, unit_sensitivity
 from streamgauge.statistics.validation import require_declared
 
 MAX_AXIS_CELLS = 2**26  # cells of an axis
@@ -188,12 +187,15 @@ def build_level_increments(axis: Axis, tree: ValueTree, values: Column, groups: 
     return Increments(events, places, np.ones((1, 1), np.int64))
 
 
+@dataclass(frozen=True, kw_only=True)
 class AxisStatistic(Statistic[R]):
     """Base of quantiles and extremes: one tree over one axis, and its sensitivity."""
 
-    lower: Number | None
-    upper: Number | None
-    step: Number | None
+    lower: Number | None = None
+    upper: Number | None = None
+    step: Number | None = None
+    branching: int = 0
+    open_ticks: bool = False
 
     @property
     @abstractmethod

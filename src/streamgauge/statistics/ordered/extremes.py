@@ -48,27 +48,24 @@ Reference
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property, lru_cache, partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from math import ceil, nan, pi
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
-from streamgauge.privacy import Event, Loss, Unit
-from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import (
     Columns,
     Estimate,
     Floats,
+    Intervals,
     add_blocks,
     check_confidence,
     is_number,
     round_outwards,
 )
-from streamgauge.statistics.events import Bools
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.ordered.axis import AxisProfile, AxisStatistic
 from streamgauge.statistics.ordered.value_tree import ValueTree, choose_tree
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
@@ -77,20 +74,22 @@ DEFAULT_DOUBT = 0.05
 LOW_ROW, HIGH_ROW = 0, 1  # rows of an estimate
 
 
-@dataclass(frozen=True, eq=False)
-class ExtremeEstimates:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExtremeEstimates(Estimate):
     """Minimum (row 0) and maximum (row 1) of every group, (2, width), by tick.
 
     Each is the edge at which its cell begins: the true minimum may lie above by up to a step.
     `reliable` says if any cell was found. If not, the value is the opposite end of the axis, which has no
     information. `rank` is kappa at the published cell: the events needed for publication there.
+
+    There is no standard error. Intervals are of the true extremes, clipped, at each tick and group alone. An extreme
+    can be bounded from one side only: the other end is that of the axis.
     """
 
-    value: Floats
+    ARRAYS: ClassVar[tuple[str, ...]] = (*Estimate.ARRAYS, "rank")
+    BOUNDS: ClassVar[tuple[str, ...]] = (*Estimate.BOUNDS, "_count_beyond")
     rank: Floats
-    reliable: Bools
-    _count_beyond: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
-    _intervals: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
+    _count_beyond: Intervals = field(repr=False)
 
     @property
     def minimum(self) -> Floats:
@@ -108,39 +107,9 @@ class ExtremeEstimates:
         check_confidence(confidence)
         return self._count_beyond(confidence)
 
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return bounds for the true extremes, clipped, with `confidence`.
-
-        They are valid at each tick and group alone. An extreme can be bounded from one side only: the other end is that
-        of the axis.
-        """
-        check_confidence(confidence)
-        return self._intervals(confidence)
-
     def columns(self, confidence: float = 0.95) -> dict[str, Columns]:
-        """Return the columns "min" and "max". They have no standard error."""
-        check_confidence(confidence)
-        shared = lru_cache(maxsize=1)(self._intervals)
-
-        def one(row: int) -> Estimate:
-            def intervals(confidence: float) -> tuple[Floats, Floats]:
-                low, high = shared(confidence)
-                return low[..., row, :], high[..., row, :]
-
-            value, reliable = self.value[..., row, :], self.reliable[..., row, :]
-            return Estimate(value, lambda: np.full(value.shape, np.nan), reliable, intervals)
-
-        return {"min": Columns(confidence, partial(one, LOW_ROW)), "max": Columns(confidence, partial(one, HIGH_ROW))}
-
-    def select_tick(self, row: int) -> "ExtremeEstimates":
-        """Return the extremes of one of several ticks."""
-
-        def only(bounds: Callable[[float], tuple[Floats, Floats]], confidence: float) -> tuple[Floats, Floats]:
-            low, high = bounds(confidence)
-            return low[row], high[row]
-
-        both = partial(only, self._count_beyond), partial(only, self._intervals)
-        return ExtremeEstimates(self.value[row], self.rank[row], self.reliable[row], *both)
+        """Return the columns "min" and "max"."""
+        return self.split_columns(("min", "max"), confidence)
 
 
 class ExtremeCells(NamedTuple):
@@ -151,21 +120,6 @@ class ExtremeCells(NamedTuple):
 
     low: Ints
     high: Ints
-
-
-def stack_extremes(releases: Sequence[ExtremeEstimates]) -> ExtremeEstimates:
-    """Return the extremes of several ticks, one row each."""
-
-    def both(bounds: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
-
-    return ExtremeEstimates(
-        np.stack([release.value for release in releases]),
-        np.stack([release.rank for release in releases]),
-        np.stack([release.reliable for release in releases]),
-        lambda confidence: both([release.count_beyond(confidence) for release in releases]),
-        lambda confidence: both([release.interval(confidence) for release in releases]),
-    )
 
 
 def estimate_extremes(
@@ -193,7 +147,12 @@ def estimate_extremes(
         return compute_cell_bounds(profile, sure)
 
     return ExtremeEstimates(
-        value, rank, reliable, lambda confidence: bound_events_beyond(profile, cells, confidence), intervals
+        value,
+        lambda: np.full(value.shape, nan),
+        reliable,
+        intervals,
+        rank=rank,
+        _count_beyond=partial(bound_events_beyond, profile, cells),
     )
 
 
@@ -202,11 +161,9 @@ def compute_both_thresholds(
 ) -> tuple[Floats, Floats]:
     """Return kappa for counts from below and from above, at every tick and edge."""
     ticks = [1] * len(profile.noises) if chances is None else list(chances)
-    below = compute_thresholds(profile, profile.tree.blocks_below_top + profile.tree.top_blocks_before, doubt, ticks)
-    above = compute_thresholds(
-        profile, profile.tree.blocks_below_top + profile.tree.top_blocks - profile.tree.top_blocks_before, doubt, ticks
-    )
-    return below, above
+    tree = profile.tree
+    below = compute_thresholds(profile, tree.blocks_before, doubt, ticks)
+    return below, compute_thresholds(profile, tree.blocks_after, doubt, ticks)
 
 
 def restrict_cells(profile: AxisProfile, cells: ExtremeCells, doubt: float) -> ExtremeCells:
@@ -271,13 +228,8 @@ def kappa(noise: NoiseSum, blocks: Ints, doubt: float, chances: int) -> Floats:
 def bound_events_beyond(profile: AxisProfile, cells: ExtremeCells, confidence: float) -> tuple[Floats, Floats]:
     """Return bounds on the events beyond published cells, valid at all edges at once."""
     tree, total = profile.tree, profile.total
-    half_low = pick_edges(
-        simultaneous_half_widths(profile, tree.blocks_below_top + tree.top_blocks_before, confidence), cells.low
-    )
-    half_high = pick_edges(
-        simultaneous_half_widths(profile, tree.blocks_below_top + tree.top_blocks - tree.top_blocks_before, confidence),
-        cells.high + 1,
-    )
+    half_low = pick_edges(simultaneous_half_widths(profile, tree.blocks_before, confidence), cells.low)
+    half_high = pick_edges(simultaneous_half_widths(profile, tree.blocks_after, confidence), cells.high + 1)
     low, high = (pick_group_edges(profile.ranks, cells.low), total - pick_group_edges(profile.ranks, cells.high + 1))
     counts, half = np.stack([low, high], axis=1), np.stack([half_low, half_high], axis=1)
     return np.maximum(counts - half, 0.0), np.maximum(counts + half, 0.0)
@@ -314,7 +266,7 @@ class PublishedExtremes:
     high: Ints  # noisy: the cell of the maximum, -1 if there is none
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Extremes(AxisStatistic[ExtremeEstimates]):
     """Least and largest value, as far as they can be released. See the module's claim.
 
@@ -326,19 +278,7 @@ class Extremes(AxisStatistic[ExtremeEstimates]):
     [[21.0], [38.0]]
     """
 
-    loss: Loss
-    _: KW_ONLY
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
     doubt: float = DEFAULT_DOUBT
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    branching: int = 0
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         check_doubt(self.doubt)
@@ -370,9 +310,6 @@ class Extremes(AxisStatistic[ExtremeEstimates]):
         """Return one over the part of `doubt` of a tick in a running window."""
         return self.horizon if self.horizon is not None else ceil((pi * tick) ** 2 / 6)
 
-    def join_releases(self, releases: Sequence[ExtremeEstimates]) -> ExtremeEstimates:
-        return stack_extremes(releases)
-
     def max_rank_error(self, tick: int) -> float:
         """Return the largest kappa at `tick`.
 
@@ -380,10 +317,7 @@ class Extremes(AxisStatistic[ExtremeEstimates]):
         """
         tree, noise = self.tree, self.linear_counter.noise_at(self.linear_counter.check_tick(tick))
         chances = self.chance_divisor(tick) if self.window == "running" else 1
-        blocks = np.append(
-            tree.blocks_below_top + tree.top_blocks_before,
-            tree.blocks_below_top + tree.top_blocks - tree.top_blocks_before,
-        )
+        blocks = np.append(tree.blocks_before, tree.blocks_after)
         return float(kappa(noise, np.unique(blocks), self.doubt, self.axis.cells * chances).max())
 
     def _predict_stddev(self, measure: str, tick: int, expected: ExpectedData) -> float:

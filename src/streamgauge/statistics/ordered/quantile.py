@@ -36,29 +36,18 @@ Reference
     trees. Here ranks are reached from either side, and intervals are proved from the exact noise.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
-from streamgauge.privacy import Event, Loss, Unit
 from streamgauge.privacy.rationals import Number, parse_rational
-from streamgauge.statistics.estimate import (
-    Columns,
-    Estimate,
-    Floats,
-    add_blocks,
-    check_confidence,
-    round_outwards,
-    split_rows,
-)
-from streamgauge.statistics.events import Bools
-from streamgauge.statistics.mechanism_config import MechanismSpec
+from streamgauge.statistics.estimate import Columns, Estimate, Floats, add_blocks, round_outwards, split_rows
 from streamgauge.statistics.ordered.axis import AxisProfile, AxisStatistic
 from streamgauge.statistics.ordered.value_tree import ValueTree, choose_tree
 from streamgauge.statistics.statistic import ExpectedData, NoisySums
@@ -67,34 +56,19 @@ MIN_STANDARD_ERRORS = 2.0  # standard errors required on both sides of a reliabl
 ONE_SIGMA_CONFIDENCE = 0.6826894921370859
 
 
-@dataclass(frozen=True, eq=False)
-class QuantileEstimates:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuantileEstimates(Estimate):
     """Value at each q in every group: (width,), or (quantiles, width), by tick.
 
     `reliable` says if both sides of the quantile have more than twice the rank error, judged from noisy
-    counts alone. Otherwise the interval is wide, and still valid.
+    counts alone. Otherwise the interval is wide, and still valid. An end of the interval at the end of the axis means
+    that or beyond, since values are clipped there. `stddev` is half the length of the interval of one sigma (68 %).
     """
 
+    ARRAYS: ClassVar[tuple[str, ...]] = (*Estimate.ARRAYS, "rank_stddev", "count")
     q: Number | tuple[Number, ...]
-    value: Floats
     rank_stddev: Floats  # in events
     count: Floats  # noisy: the number of events, (width,)
-    reliable: Bools
-    _intervals: Callable[[float], tuple[Floats, Floats]] = field(repr=False)
-
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return bounds of the true quantile with `confidence`, per tick, q and group.
-
-        An end at the end of the axis means that or beyond, since values are clipped there.
-        """
-        check_confidence(confidence)
-        return self._intervals(confidence)
-
-    @cached_property
-    def stddev(self) -> Floats:
-        """Half the length of the interval of one sigma (68 %), in units of the data."""
-        low, high = self._intervals(ONE_SIGMA_CONFIDENCE)
-        return (high - low) / 2
 
     @property
     def fraction_stddev(self) -> Floats:
@@ -104,46 +78,9 @@ class QuantileEstimates:
 
     def columns(self, confidence: float = 0.95) -> dict[str, Columns]:
         """Return each quantile as columns, numbered in the order of q: "0", "1", ..."""
-        check_confidence(confidence)
-        shared = lru_cache(maxsize=1)(self._intervals)
-        parts: list[Any] = [np.s_[..., place, :] for place in range(len(parse_fractions(self.q)))]
-        parts = parts if isinstance(self.q, tuple) else [np.s_[...]]
-
-        def one(part: Any) -> Estimate:
-            def intervals(confidence: float) -> tuple[Floats, Floats]:
-                low, high = shared(confidence)
-                return low[part], high[part]
-
-            return Estimate(self.value[part], lambda: self.stddev[part], self.reliable[part], intervals)
-
-        return {str(place): Columns(confidence, partial(one, part)) for place, part in enumerate(parts)}
-
-    def select_tick(self, row: int) -> "QuantileEstimates":
-        """Return the quantiles of one of several ticks."""
-
-        def intervals(confidence: float) -> tuple[Floats, Floats]:
-            low, high = self._intervals(confidence)
-            return low[row], high[row]
-
-        arrays = self.value[row], self.rank_stddev[row], self.count[row], self.reliable[row]
-        return QuantileEstimates(self.q, *arrays, intervals)
-
-
-def stack_quantiles(releases: Sequence[QuantileEstimates]) -> QuantileEstimates:
-    """Return the quantiles of several ticks, one row each."""
-
-    def intervals(confidence: float) -> tuple[Floats, Floats]:
-        bounds = [release.interval(confidence) for release in releases]
-        return np.stack([low for low, _ in bounds]), np.stack([high for _, high in bounds])
-
-    return QuantileEstimates(
-        releases[0].q,
-        np.stack([release.value for release in releases]),
-        np.stack([release.rank_stddev for release in releases]),
-        np.stack([release.count for release in releases]),
-        np.stack([release.reliable for release in releases]),
-        intervals,
-    )
+        if isinstance(self.q, tuple):
+            return self.split_columns(map(str, range(len(self.q))), confidence)
+        return {"0": super().columns(confidence)["value"]}
 
 
 def estimate_quantiles(profile: AxisProfile, q: Number | Sequence[Number]) -> QuantileEstimates:
@@ -156,16 +93,21 @@ def estimate_quantiles(profile: AxisProfile, q: Number | Sequence[Number]) -> Qu
     reliable = [side >= MIN_STANDARD_ERRORS * spread for side, spread in zip(sides, spreads, strict=True)]
     found = [profile.axis.edges[cell] for cell in cells]
 
-    asked: Any = tuple(q) if isinstance(q, tuple | list) else q
+    requested: Any = tuple(q) if isinstance(q, tuple | list) else q
 
     def shaped(rows: list[Any]) -> Any:
-        return np.stack(rows, axis=1) if isinstance(asked, tuple) else rows[0]
+        return np.stack(rows, axis=1) if isinstance(requested, tuple) else rows[0]
 
     def intervals(confidence: float) -> tuple[Floats, Floats]:
         both = [find_cell_range(profile, part, c, confidence) for part, c in zip(parts, cells, strict=True)]
         return shaped([low for low, _ in both]), shaped([high for _, high in both])
 
-    return QuantileEstimates(asked, shaped(found), shaped(spreads), count, shaped(reliable), intervals)
+    def error() -> Floats:
+        low, high = intervals(ONE_SIGMA_CONFIDENCE)
+        return (high - low) / 2
+
+    more = {"q": requested, "rank_stddev": shaped(spreads), "count": count}
+    return QuantileEstimates(shaped(found), error, shaped(reliable), intervals, **more)
 
 
 def parse_fractions(q: Any) -> list[Fraction]:
@@ -286,7 +228,7 @@ def find_hull(gaps: Floats, widths: EdgeHalfWidths, cells: Ints, scales: Floats)
             return np.minimum(low, cells), np.maximum(high, cells)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Quantile(AxisStatistic[QuantileEstimates]):
     """Value below which a part q of the events lies, for one q or several.
 
@@ -300,19 +242,7 @@ class Quantile(AxisStatistic[QuantileEstimates]):
     [[31.0], [44.0]]
     """
 
-    loss: Loss
-    _: KW_ONLY
     q: Number | Sequence[Number] = 0.5
-    lower: Number | None = None
-    upper: Number | None = None
-    step: Number | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
-    branching: int = 0
-    unit: Unit = Event()
-    open_ticks: bool = False
 
     def check(self) -> None:
         parse_fractions(self.q)
@@ -333,9 +263,6 @@ class Quantile(AxisStatistic[QuantileEstimates]):
 
     def release(self, sums: NoisySums) -> QuantileEstimates:
         return estimate_quantiles(self.build_profile(sums), self.q)
-
-    def join_releases(self, releases: Sequence[QuantileEstimates]) -> QuantileEstimates:
-        return stack_quantiles(releases)
 
     def max_rank_stddev(self, tick: int) -> float:
         """Return the largest standard error of a rank at `tick`, in events.

@@ -24,7 +24,7 @@ Reference
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from math import prod
@@ -33,11 +33,10 @@ from typing import Any
 import numpy as np
 
 from streamgauge.noise import Ints, NoiseSum
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Sensitivity
 from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Estimate, Floats, add_blocks, build_linear_estimate
 from streamgauge.statistics.events import Column, to_column
-from streamgauge.statistics.mechanism_config import MechanismSpec
 from streamgauge.statistics.ordered.axis import Axis, AxisProfile, check_places_count, level_sensitivity
 from streamgauge.statistics.ordered.extremes import DEFAULT_DOUBT, ExtremeEstimates, estimate_extremes
 from streamgauge.statistics.ordered.quantile import QuantileEstimates, estimate_quantiles
@@ -163,6 +162,12 @@ class RangeRelease:
         """Return the release of one of several ticks."""
         return RangeRelease(self.space, self.nodes[row], self.noises[row : row + 1])
 
+    @classmethod
+    def stack(cls, releases: Sequence["RangeRelease"]) -> "RangeRelease":
+        """Return the releases of several ticks as one."""
+        noises = tuple(noise for release in releases for noise in release.noises)
+        return cls(releases[0].space, np.stack([release.nodes for release in releases]), noises)
+
     @property
     def _is_single_tick(self) -> bool:
         return self.nodes.ndim == 2
@@ -178,16 +183,10 @@ class RangeRelease:
         return nodes
 
 
-def stack_ranges(releases: Sequence[RangeRelease]) -> RangeRelease:
-    """Return the releases of several ticks as one."""
-    noises = tuple(noise for release in releases for noise in release.noises)
-    return RangeRelease(releases[0].space, np.stack([release.nodes for release in releases]), noises)
-
-
 Axes = Mapping[str, Axis] | Sequence[tuple[str, Axis]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RangeCount(Statistic[RangeRelease]):
     """Number of events in any box of declared axes. See the module's claim.
 
@@ -202,15 +201,8 @@ class RangeCount(Statistic[RangeRelease]):
     [2.0]
     """
 
-    loss: Loss
-    _: KW_ONLY
     axes: Axes | None = None
-    horizon: int | None = None
-    window: str = "running"
-    mechanism: MechanismSpec = None
-    pan_private: bool = False
     branching: int = 0
-    unit: Unit = Event()
     open_ticks: bool = False
 
     def check(self) -> None:
@@ -256,9 +248,6 @@ class RangeCount(Statistic[RangeRelease]):
     def release(self, sums: NoisySums) -> RangeRelease:
         nodes = sums.sums.reshape(len(sums.sums), self.channels, sums.width)
         return RangeRelease(self.space, nodes, tuple(sums.noises))
-
-    def join_releases(self, releases: Sequence[RangeRelease]) -> RangeRelease:
-        return stack_ranges(releases)
 
     def stddev(  # type: ignore[override]  # any name may be that of an axis, "tick" too
         self, tick: int, box: Box | None = None, /, **bounds: Any

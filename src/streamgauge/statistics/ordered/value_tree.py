@@ -145,6 +145,16 @@ class ValueTree:
         return self._find_routes[1]
 
     @property
+    def blocks_before(self) -> Ints:
+        """Blocks in the number of events before every edge, counted from below."""
+        return self.blocks_below_top + self.top_blocks_before
+
+    @property
+    def blocks_after(self) -> Ints:
+        """Blocks in the number of events after every edge, counted from above."""
+        return self.blocks_below_top + self.top_blocks - self.top_blocks_before
+
+    @property
     def top_blocks_before(self) -> Ints:
         """Number of top-level blocks with which the route to every edge begins."""
         return self._find_routes[2]
