@@ -30,7 +30,6 @@ from streamgauge.audit.subjects.user_table_search import (
     find_worst_seizure,
 )
 from streamgauge.audit.subjects.user_tables import (
-    KeystreamChance,
     Seizure,
     UserTableSubject,
     build_one_slot_counter,
@@ -251,7 +250,7 @@ def test_real_runs_have_the_law_that_was_enumerated() -> None:
     """And runs of another claim do not: the statistic has power in both directions."""
     claim, louder = (ModularIncidence(sg.Pure(e), universe=1, modulus=3, split="1/2") for e in (2, 1))
     streams = ActStreams(((0,), (0,), ESTIMATE_ACT), ((), (), ESTIMATE_ACT), 1)
-    source = KeystreamChance(InsecureKeystream("rows"))
+    source = ExperimentNoise(InsecureKeystream("rows"))
     subject = UserTableSubject(claim, streams=streams, noise=source)
     pair = subject.pairs()[0]
     law = compute_row_law(UserTableKernel(claim), pair.one)
@@ -272,6 +271,6 @@ def test_real_runs_have_the_law_that_was_enumerated() -> None:
 
 def test_the_attack_shows_much_of_a_claim_and_no_more() -> None:
     claim = ModularIncidence(sg.Pure(3), universe=1, modulus=2, split="9/10")
-    subject = UserTableSubject(claim, noise=KeystreamChance(InsecureKeystream("attack")))
+    subject = UserTableSubject(claim, noise=ExperimentNoise(InsecureKeystream("attack")))
     shown = measure(subject, 800, SURE)
     assert 0.4 * 3 < shown.amount <= 3

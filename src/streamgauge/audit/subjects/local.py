@@ -34,8 +34,7 @@ import numpy as np
 from streamgauge import localdp
 from streamgauge.audit.exact.kernels import ForkedChance, add_weights, list_branches, score_outcome
 from streamgauge.audit.exact.worst_case import WorstCase
-from streamgauge.audit.subject import ClaimSubject, Pair, Settings, find_claims, list_settings
-from streamgauge.audit.subjects.user_tables import KeystreamChance
+from streamgauge.audit.subject import ClaimSubject, ExperimentNoise, Pair, Settings, find_claims, list_settings
 from streamgauge.noise import EphemeralNoise, RandomSource
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure
@@ -233,7 +232,7 @@ class DeviceSubject:
         return [Pair(describe_pair(one, other), one, other, ReportEvidence(self.laws[one], self.laws[other]))]
 
     def views(self, data: History, runs: int) -> Floats:
-        source = self.noise or KeystreamChance()
+        source = self.noise or ExperimentNoise()
         sent = b"".join(self._send(data, source) for _ in range(runs))
         return np.frombuffer(sent, np.uint8).reshape(runs, -1).astype(np.float64)
 

@@ -28,16 +28,12 @@ import numpy as np
 from streamgauge import panprivate
 from streamgauge.audit.exact.kernels import State, Value, add_weights, score_outcome
 from streamgauge.audit.exact.worst_case import WorstCase
-from streamgauge.audit.subject import ClaimSubject, Pair, Settings, find_claims, list_settings
+from streamgauge.audit.subject import ClaimSubject, ExperimentNoise, Pair, Settings, find_claims, list_settings
 from streamgauge.audit.subjects import user_table_search as search
 from streamgauge.continual import SimpleII
 from streamgauge.continual.state_io import BlankNoise, unpack
-from streamgauge.noise import Ints, Keystream, RandomSource
-from streamgauge.noise.bernoulli import bernoulli, uniform_int
+from streamgauge.noise import Ints, RandomSource
 from streamgauge.noise.coerce import Floats
-from streamgauge.noise.entropy import Bytes
-from streamgauge.noise.sampler_table import LaplaceLaw
-from streamgauge.noise.source import sample
 from streamgauge.panprivate import TableMechanism
 from streamgauge.panprivate.randomised_response import build_response_law
 from streamgauge.privacy import Pure
@@ -183,7 +179,7 @@ class UserTableSubject(ClaimSubject):
         return [Pair(name, *both, SeizureEvidence(self._kernel, *both))]
 
     def views(self, data: Seizure, runs: int) -> Floats:
-        source = self.noise or KeystreamChance()
+        source = self.noise or ExperimentNoise()
         return np.array([list(self._run_numbers(data, source)) for _ in range(runs)], np.float64)
 
     def _run_numbers(self, data: Seizure, source: RandomSource) -> Iterator[float]:
@@ -225,25 +221,6 @@ def list_choices(claim: Any, max_visits: int) -> search.ActPairs:
 
 def describe_peek(peek: int | None) -> str:
     return "memory never seen" if peek is None else f"memory seen after {peek} acts"
-
-
-class KeystreamChance:
-    """The chance of an experiment: many small draws, which a key for each would make slow."""
-
-    def __init__(self, entropy: Any = None) -> None:
-        self._entropy = entropy or Keystream()
-
-    def coins(self, chance: Fraction, size: int) -> Bytes:
-        return bernoulli(self._entropy, chance, size)
-
-    def uniform(self, sides: int, size: int) -> Ints:
-        return uniform_int(self._entropy, sides, size)
-
-    def laplace(self, scale: Fraction, size: int) -> Ints:
-        return sample(LaplaceLaw(scale), self._entropy, size)
-
-    def gaussian(self, variance: Fraction, size: int) -> Ints:
-        raise TypeError("chance must be asked for coins, dice and Laplace noise, got Gaussian noise")
 
 
 ONE_USER_SETTINGS: Settings = {"universe": 1}
