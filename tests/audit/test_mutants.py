@@ -56,7 +56,8 @@ def test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one(na
     assert broken.is_condemned
     assert broken.measurement is not None
     if twins.has_wrong_estimates:
-        assert broken.direct_reasons
+        assert broken.worst is not None
+        assert broken.worst.faults
         assert broken.is_proved
     elif twins.is_counted:
         assert claim(twins) < broken.measurement.amount <= twins.truth

@@ -85,15 +85,6 @@ class ComputableSubject(Protocol):
         ...
 
 
-@runtime_checkable
-class EstimatingSubject(Protocol):
-    """A subject whose estimates can be computed and compared with the stated ones."""
-
-    def faults(self) -> tuple[str, ...]:
-        """Return faults of the estimates, a line each."""
-        ...
-
-
 @dataclass(frozen=True)
 class ClaimSubject:
     """A subject that is a claim of the package; `noise` is the system's unless given."""

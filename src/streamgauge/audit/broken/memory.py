@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
+from streamgauge.audit.exact.kernels import ESTIMATE_ACT, INTRUDE_ACT, ActStreams
 from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.audit.subjects.pan_private import PanPrivateSubject
-from streamgauge.audit.subjects.user_table_search import ESTIMATE_ACT, INTRUDE_ACT, ActStreams
 from streamgauge.audit.subjects.user_tables import UserTableSubject
 from streamgauge.continual import Kary
 from streamgauge.continual.trees.tree import State

@@ -147,7 +147,7 @@ def audit_column(file: str, name: str, claim: Any) -> Verdict:
     subject = LocalSubject(small, items, title=f"{file}: column {name}, a report")
     sizes = f"{len(small.items)} values" if hasattr(small, "items") else f"{small.hashes} x {small.width}"
     worst = replace(subject.worst(), computed_part="" if small == claim else sizes)
-    return Verdict.build(subject.name, subject.loss, worst, None, subject.faults())
+    return Verdict(subject.name, subject.loss, worst)
 
 
 def shrink_claim(claim: Any) -> Any:
@@ -240,12 +240,11 @@ class PipelineAuditor:
         self, title: str, plans: Sequence[ReleasePlan], claim: Loss, bank: Callable[[], RunBank], max_pairs: int | None
     ) -> Verdict:
         worst = compute_worst_loss(plans, compute_horizon(plans), claim)
-        within = compute_worst_loss(plans, self.trial.ticks, claim)
+        in_run = compute_worst_loss(plans, self.trial.ticks, claim)
         measured = None
         if self.attack_computed or worst is None or not worst.is_decided:
             measured = self._measure(build_pipeline_subject(title, plans, claim, bank(), max_pairs), self.runs)
-        verdict = Verdict.build(title, claim, worst, measured)
-        return replace(verdict, exact_in_run=None if within is None else float(within.amount))
+        return Verdict(title, claim, worst, measured, exact_in_run=None if in_run is None else float(in_run.amount))
 
     def audit_interruptions(self, pairs: Sequence[NeighbouringInputs]) -> Verdict:
         """Audit runs that published, were killed and resumed."""
@@ -255,25 +254,17 @@ class PipelineAuditor:
         whole = build_pipeline_subject(name, self.trial.plans, self.loss, bank, None)
         scores = [build_two_attempt_score(bank.view.size, score) for score in whole.evidence]
         measured = self._measure(replace(whole, evidence=scores, places=None), runs)
-        again = f"a tick was published from two draws in {bank.runs.redrawn_count:,} runs"
-        return Verdict(
-            name, self.loss, measurement=measured, direct_reasons=(again,) if bank.runs.redrawn_count else ()
-        )
+        count = bank.runs.redrawn_count
+        reasons = (f"a tick was published from two draws in {count:,} runs",) if count else ()
+        return Verdict(name, self.loss, measurement=measured, direct_reasons=reasons)
 
     def audit_run_by_run(self, comparison: TrialComparison) -> Verdict:
         """Audit single runs. The doubt is used twice: for measured bounds, and for differences in every run."""
         written, doubt = (RunByRunSubject.from_comparison(comparison, self.loss, self.noise), 1 - self.confidence)
         measured = self._measure(written, written.compute_runs(doubt)) if written.attacked_pairs else None
         how = f"nothing but numbers differs in {len(comparison.comparisons)} comparisons" if not measured else ""
-        seen, open_to_doubt = tuple(written.list_reasons(doubt)), tuple(written.list_doubts(doubt))
-        return Verdict(
-            written.name,
-            written.loss,
-            measurement=measured,
-            direct_reasons=seen,
-            computed_from=how,
-            doubts=open_to_doubt,
-        )
+        reasons, doubts = tuple(written.list_reasons(doubt)), tuple(written.list_doubts(doubt))
+        return Verdict(written.name, written.loss, None, measured, None, reasons, doubts, how)
 
     def _build_bank(
         self, pairs: Sequence[NeighbouringInputs], runs: int, interruption: RunInterruption | None

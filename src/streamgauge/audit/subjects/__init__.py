@@ -7,6 +7,5 @@ pan_private          memory of pan-private mechanisms
 adaptive             adaptive mechanisms, and their groupers
 statistics           statistics
 user_tables          pan-private tables
-user_table_search    search over their memories
 local                reports of the local model, and devices over time
 """

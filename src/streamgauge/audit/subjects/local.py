@@ -166,17 +166,12 @@ class LocalSubject(ClaimSubject):
 
     def worst(self) -> WorstCase:
         found, reports = self.worst_ratio, len(set().union(*self.laws.values()))
-        how = f"every report of {len(self.laws)} items, {reports} of them, in fractions"
-        also = "; mean, variance and reach of estimates" if self._has_estimates else ""
-        return WorstCase((), found.epsilon, f"a device with {found.one!r} or {found.other!r}", computed_from=how + also)
-
-    def faults(self) -> tuple[str, ...]:
-        """Return faults of the estimates, a line each."""
-        return tuple(find_faults(self.claim, self.items, self.laws)) if self._has_estimates else ()
-
-    @property
-    def _has_estimates(self) -> bool:
-        return hasattr(self.claim, "counts")
+        how, faults = f"every report of {len(self.laws)} items, {reports} of them, in fractions", list[str]()
+        if hasattr(self.claim, "counts"):
+            how += "; mean, variance and reach of estimates"
+            faults += find_faults(self.claim, self.items, self.laws)
+        pair = f"a device with {found.one!r} or {found.other!r}"
+        return WorstCase((), found.epsilon, pair, computed_from=how, faults=tuple(faults))
 
     def pairs(self) -> Sequence[Pair]:
         one, other = self.attacked_pair or (self.worst_ratio.one, self.worst_ratio.other)
