@@ -20,12 +20,11 @@ from streamgauge.audit.pipeline.audit import (
     compute_charge,
     default_runs,
 )
-from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison, build_readings
+from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison, build_readings
 from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, widen
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
 from streamgauge.audit.pipeline.runs import create_private_folder
-from streamgauge.audit.pipeline.trial import PipelineTrial
 from streamgauge.config.settings import PipelineFile
 from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn

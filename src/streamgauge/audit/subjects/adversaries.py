@@ -30,8 +30,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from streamgauge.adaptive import AdaptiveMechanism
-from streamgauge.audit.attack.likelihood import LikelihoodRatio
-from streamgauge.audit.exact.linear import LinearView, build_view
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view
 from streamgauge.audit.exact.worst_case import Pattern, worst_neighbour
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.audit.subjects.adaptive import list_public_arrays, reshape_by_run
