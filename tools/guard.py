@@ -178,7 +178,9 @@ def record_audit() -> Iterator[tuple[str, str]]:
     for entry in list_entries():
         if isinstance(entry.subject, ComputableSubject):
             print(f"\r{entry.kind}: {entry.title:60.60}", end="", file=sys.stderr)
-            yield f"{entry.kind}: {entry.title}, {entry.subject.loss!r}", f"{entry.subject.worst().amount!r}"
+            worst = entry.subject.worst()
+            if worst is not None:
+                yield f"{entry.kind}: {entry.title}, {entry.subject.loss!r}", f"{worst.amount!r}"
     print(file=sys.stderr)
 
 

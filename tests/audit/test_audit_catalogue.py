@@ -9,6 +9,7 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import catalogue, report
 from streamgauge.audit.catalogue import AuditRequest, CatalogueEntry, list_entries, list_names, list_twins
+from streamgauge.audit.exact.worst_case import WorstCase
 from streamgauge.audit.report import AuditReport, Finding, audit_entries, choose_runs, split_confidence, to_plain_json
 from streamgauge.audit.subjects.mechanisms import MechanismSubject
 from streamgauge.audit.verdict import Measurement, Verdict
@@ -129,7 +130,7 @@ def test_who_waits_is_told_of_every_subject() -> None:
 
 def test_json_of_a_report_is_json() -> None:
     measured = Measurement("p", "s", 10, 0.9, float("inf"), 1.0, 0.0, 0.0, 0.1)
-    verdict = Verdict("b", sg.Pure(1), exact=float("inf"), exact_pair="q", measurement=measured)
+    verdict = Verdict("b", sg.Pure(1), WorstCase((), float("inf"), "q"), measured)
     found = AuditReport((Finding("twin", "t", verdict, is_broken=True, reason="because"),), 0.9, 1.0)
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert told["is_clean"] is True

@@ -9,6 +9,7 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import catalogue
 from streamgauge.audit.catalogue import CatalogueEntry, list_twins
+from streamgauge.audit.exact.worst_case import WorstCase
 from streamgauge.audit.pipeline import audit as pipelines
 from streamgauge.audit.pipeline.runs import PrivateRuns
 from streamgauge.audit.verdict import Verdict
@@ -110,7 +111,7 @@ def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
     monkeypatch.setattr(catalogue, "list_twins", lambda: few)
     monkeypatch.setattr(catalogue, "list_entries", lambda: some)
     asked: list[Any] = []
-    verdict = Verdict("clinic.toml", sg.Pure(1), exact=0.5)
+    verdict = Verdict("clinic.toml", sg.Pure(1), WorstCase((1,), 0.5))
     monkeypatch.setattr(pipelines, "audit_pipeline", lambda file, **how: asked.append((file, how)) or [verdict])
     found = told("audit", "--quick", "--runs", "500", *SURE)
     assert found.exit_code == 0, found.output

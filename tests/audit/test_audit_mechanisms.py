@@ -10,7 +10,7 @@ import streamgauge as sg
 from streamgauge.audit import AdversarySubject, MechanismSubject, Verdict, audit, audit_mechanism, worst_neighbour
 from streamgauge.audit.exact.costs import compute_cost
 from streamgauge.audit.exact.linear import build_view
-from streamgauge.audit.exact.worst_case import exact_loss, list_patterns
+from streamgauge.audit.exact.worst_case import WorstCase, exact_loss, list_patterns
 from streamgauge.audit.neighbours import spread_unit
 from streamgauge.audit.subjects.adversaries import are_one_unit
 from streamgauge.continual import Binary, Kary, SimpleII
@@ -156,8 +156,8 @@ def test_what_cannot_be_computed_must_be_run() -> None:
 
 
 def test_a_verdict_needs_more_than_rounding_to_condemn() -> None:
-    assert not Verdict("a", sg.Pure(1), exact=1 + 1e-12).is_condemned
-    assert Verdict("a", sg.Pure(1), exact=1.001, exact_pair="b").reasons == ("computed 1.001 > 1 for b",)
+    assert not Verdict("a", sg.Pure(1), WorstCase((1,), 1 + 1e-12)).is_condemned
+    assert Verdict("a", sg.Pure(1), WorstCase((), 1.001, "b")).reasons == ("computed 1.001 > 1 for b",)
 
 
 def test_a_law_that_is_unknown_has_no_price() -> None:

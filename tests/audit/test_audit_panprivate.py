@@ -15,26 +15,25 @@ from streamgauge.audit.attack.measure import measure
 from streamgauge.audit.broken import ExperimentNoise
 from streamgauge.audit.broken.memory import build_user_table_twins
 from streamgauge.audit.catalogue import AuditRequest, list_entries
-from streamgauge.audit.exact.kernels import ForkedChance, list_branches
-from streamgauge.audit.report import audit
-from streamgauge.audit.subjects import user_tables as seized_claims
-from streamgauge.audit.subjects.user_table_search import (
+from streamgauge.audit.exact.kernels import (
     ESTIMATE_ACT,
     INTRUDE_ACT,
     LOOK_ACT,
     ActSchedule,
     ActStreams,
-    UserTableKernel,
-    build_pairs,
-    clip_laplace,
+    ForkedChance,
     find_worst_seizure,
+    list_branches,
 )
+from streamgauge.audit.report import audit
+from streamgauge.audit.subjects import user_tables as seized_claims
 from streamgauge.audit.subjects.user_tables import (
-    KeystreamChance,
     Seizure,
+    UserTableKernel,
     UserTableSubject,
     build_one_slot_counter,
     build_schedule,
+    clip_laplace,
     compute_row_law,
 )
 from streamgauge.noise import DiscreteLaplace
@@ -191,7 +190,9 @@ def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(ti
 def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[Any, ...]) -> None:
     """An entry that differs between two looks was touched in between: nobody can promise more than one."""
     kernel = UserTableKernel(claim)
-    once, twice = (find_worst_seizure(kernel, ActSchedule({LOOK_ACT: looks}), build_pairs(free))[0] for looks in (1, 2))
+    once, twice = (
+        find_worst_seizure(kernel, ActSchedule({LOOK_ACT: looks}), list(product(free, repeat=2)))[0] for looks in (1, 2)
+    )
     assert log(once) <= 1
     assert twice == inf
 
@@ -213,7 +214,7 @@ class Buffered:
 @pytest.mark.parametrize(("every", "tick"), [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
 def test_memory_that_is_exact_after_some_ticks_alone_is_caught_whichever_they_are(every: int, tick: int) -> None:
     acts = build_schedule(ContinualDensity(ONE, universe=1))
-    assert find_worst_seizure(Buffered(every, tick), acts, build_pairs([(-1,), (0,)]))[0] == inf
+    assert find_worst_seizure(Buffered(every, tick), acts, list(product([(-1,), (0,)], repeat=2)))[0] == inf
 
 
 def test_ways_of_chance_add_up_and_are_all_different() -> None:
@@ -244,14 +245,14 @@ class Scaled(Density):
 def test_a_release_that_is_no_sum_under_noise_is_not_believed() -> None:
     kernel = UserTableKernel(Scaled(ONE, universe=1))
     with pytest.raises(TypeError, match=r"^release must be sums under noise"):
-        find_worst_seizure(kernel, ActSchedule({ESTIMATE_ACT: 1}), build_pairs([()]))
+        find_worst_seizure(kernel, ActSchedule({ESTIMATE_ACT: 1}), [((), ())])
 
 
 def test_real_runs_have_the_law_that_was_enumerated() -> None:
     """And runs of another claim do not: the statistic has power in both directions."""
     claim, louder = (ModularIncidence(sg.Pure(e), universe=1, modulus=3, split="1/2") for e in (2, 1))
     streams = ActStreams(((0,), (0,), ESTIMATE_ACT), ((), (), ESTIMATE_ACT), 1)
-    source = KeystreamChance(InsecureKeystream("rows"))
+    source = ExperimentNoise(InsecureKeystream("rows"))
     subject = UserTableSubject(claim, streams=streams, noise=source)
     pair = subject.pairs()[0]
     law = compute_row_law(UserTableKernel(claim), pair.one)
@@ -272,6 +273,6 @@ def test_real_runs_have_the_law_that_was_enumerated() -> None:
 
 def test_the_attack_shows_much_of_a_claim_and_no_more() -> None:
     claim = ModularIncidence(sg.Pure(3), universe=1, modulus=2, split="9/10")
-    subject = UserTableSubject(claim, noise=KeystreamChance(InsecureKeystream("attack")))
+    subject = UserTableSubject(claim, noise=ExperimentNoise(InsecureKeystream("attack")))
     shown = measure(subject, 800, SURE)
     assert 0.4 * 3 < shown.amount <= 3

@@ -11,9 +11,8 @@ import pytest
 from streamgauge import Pipeline
 from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline.audit import PipelineAuditor, compute_charge
-from streamgauge.audit.pipeline.compare import TrialComparison
+from streamgauge.audit.pipeline.compare import PipelineTrial, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
-from streamgauge.audit.pipeline.trial import PipelineTrial
 from streamgauge.releases.release import TickRelease
 from streamgauge.runtime import publisher as publishing
 from streamgauge.runtime.release_run import ReleaseRun

@@ -9,8 +9,8 @@ from scipy.stats import binom
 
 import streamgauge as sg
 from streamgauge.audit import MechanismSubject, Pair, measure
-from streamgauge.audit.attack.attack import fit_scores, learn_attack
-from streamgauge.audit.attack.measure import validate_request
+from streamgauge.audit.attack.attack import fit_scores
+from streamgauge.audit.attack.measure import MeasurementGoal, validate_request
 from streamgauge.continual import SimpleII
 from streamgauge.testing.noise import InsecureNoise
 
@@ -63,9 +63,8 @@ def test_the_broken_twin_that_counts_the_runs_it_was_learned_from_shows_what_is_
     wrong = 0
     for _ in range(40):
         one, other = subject.views(nothing, 300), subject.views(nothing, 300)
-        attacks = [
-            learn_attack(name, score, one, other, runs=300, doubt=0.05) for name, score in fit_scores(one, other)
-        ]
+        goal = MeasurementGoal(sg.Pure(1), 300, 0.05)
+        attacks = [goal.learn(name, score, one, other) for name, score in fit_scores(one, other)]
         wrong += max(attack.add_runs(one, other).epsilon(0.05) for attack in attacks) > 0
     assert wrong > binom.ppf(1 - 1e-9, 40, 0.05)
 

@@ -10,10 +10,9 @@ import pytest
 from streamgauge import Pipeline
 from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline.audit import PipelineAuditor, compute_charge, find_distinct_pairs
-from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison
-from streamgauge.audit.pipeline.neighbours import NeighbouringInputs
+from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
-from streamgauge.audit.pipeline.trial import PipelineTrial
+from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import scan_files as finished_scan
 from streamgauge.engines.duckdb.scan_files import ORDER, bound_users_sql
 from streamgauge.sources.file import WholeFile
@@ -36,11 +35,11 @@ def trial_of(tmp_path: Path) -> Iterator[Callable[..., PipelineTrial]]:
         )
 
 
-def named(trial: PipelineTrial, words: str) -> NeighbouringInputs:
+def named(trial: PipelineTrial, words: str) -> Pair:
     return next(pair for pair in trial.list_pairs() if words in pair.name)
 
 
-def counted(trial: PipelineTrial, pair: NeighbouringInputs) -> float:
+def counted(trial: PipelineTrial, pair: Pair) -> float:
     """How many events of a unit are counted, in all groups and ticks."""
     view = trial.build_view()
     return float(view.parts[0].numbers(trial.run_without_noise(view, [pair.one]))[..., 0, 0].sum())

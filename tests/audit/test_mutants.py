@@ -1,5 +1,6 @@
 """The audit is itself audited: it condemns every broken twin, and acquits the honest one by the same."""
 
+from fractions import Fraction
 from math import exp, inf, log
 
 import numpy as np
@@ -55,7 +56,8 @@ def test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one(na
     assert broken.is_condemned
     assert broken.measurement is not None
     if twins.has_wrong_estimates:
-        assert broken.direct_reasons
+        assert broken.worst is not None
+        assert broken.worst.faults
         assert broken.is_proved
     elif twins.is_counted:
         assert claim(twins) < broken.measurement.amount <= twins.truth
@@ -115,7 +117,8 @@ def test_float_noise_is_told_by_its_bits_alone() -> None:
 def test_noise_after_scaling_loses_what_enumeration_says() -> None:
     """A coin that showed 0, seen again or not, and a published number far above it."""
     law = DiscreteLaplace("1/4")
-    far = [values.ONE_PROBABILITY * law.pmf(k - 1) + (1 - values.ONE_PROBABILITY) * law.pmf(k) for k in range(1, 10)]
+    one = float(values.ONE_PROBABILITY)
+    far = [one * law.pmf(k - 1) + (1 - one) * law.pmf(k) for k in range(1, 10)]
     loss = max(log(seen / law.pmf(k)) for k, seen in enumerate(far, 1))
     assert loss == pytest.approx(twins_named("Density, noise added after scaling").truth)
     assert loss == pytest.approx(3.54, abs=0.005)
@@ -126,7 +129,7 @@ def test_one_sign_under_half_of_epsilon_is_no_breach_but_a_waste() -> None:
     chance = ExperimentNoise.from_label("sign")
 
     def sign(value: int, runs: int) -> np.ndarray:
-        return np.where(chance.coins(1 / (1 + exp(0.5)), runs), -value, value)
+        return np.where(chance.coins(Fraction(1 / (1 + exp(0.5))), runs), -value, value)
 
     measured = measure(CallableSubject("sign", sign, Pure(1), 1, -1, is_vectorised=True), 60_000, SURE)
     assert 0.4 < measured.amount <= 0.5 < inf

@@ -14,12 +14,11 @@ from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline import audit as pipelines
 from streamgauge.audit.pipeline import compare as run_by_run
 from streamgauge.audit.pipeline.audit import PipelineAuditor, audit_pipeline, compute_charge, default_runs
-from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison, build_readings
+from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison, build_readings
 from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, widen
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
 from streamgauge.audit.pipeline.runs import create_private_folder
-from streamgauge.audit.pipeline.trial import PipelineTrial
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.engines.duckdb import aggregation

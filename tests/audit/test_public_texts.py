@@ -13,9 +13,8 @@ import pytest
 
 from streamgauge import Pipeline
 from streamgauge.audit.pipeline.audit import compute_charge
-from streamgauge.audit.pipeline.compare import RunByRunSubject, TrialComparison
+from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
-from streamgauge.audit.pipeline.trial import PipelineTrial
 from streamgauge.config.settings import PipelineFile
 from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sinks.formats import CsvLines, JsonLines

@@ -83,6 +83,6 @@ def test_units_of_more_patterns_than_can_be_listed_are_decided(claim: LinearMech
 def test_a_unit_that_is_wrongly_calibrated_is_condemned_by_the_lower_end() -> None:
     claim = Binary(sg.Zcdp(1), horizon=40, unit=sg.User(1, 20))
     worst = MechanismSubject(claim, 40).worst()
-    verdict = Verdict.build("half", sg.Zcdp("1/2"), worst, None)
+    verdict = Verdict("half", sg.Zcdp("1/2"), worst)
     assert verdict.is_condemned
     assert "computed" in verdict.reasons[0]

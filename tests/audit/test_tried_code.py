@@ -10,10 +10,9 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import ApproxDpSubject, MechanismSubject, audit, audit_mechanism
 from streamgauge.audit.attack.attack import fit_scores
-from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
 from streamgauge.audit.exact.approx_dp import drop_dominated
 from streamgauge.audit.exact.costs import compute_cost
-from streamgauge.audit.exact.linear import LinearView, NoiseTerm, build_lattice
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, NoiseTerm, build_lattice, fix_streams
 from streamgauge.audit.report import Finding
 from streamgauge.audit.subjects.mechanisms import OTHER_GROUPS, SAVED_AND_LOADED, ExecutionModeSubject
 from streamgauge.continual import Binary, SimpleI

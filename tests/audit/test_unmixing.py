@@ -7,8 +7,7 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.audit import MechanismSubject, Pair, measure
-from streamgauge.audit.attack.attack import fit_scores
-from streamgauge.audit.attack.regression import find_rotation, fit_ica_score
+from streamgauge.audit.attack.attack import find_rotation, fit_ica_score, fit_scores
 from streamgauge.continual import Binary
 from streamgauge.testing.noise import InsecureNoise
 

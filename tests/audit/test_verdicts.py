@@ -20,7 +20,7 @@ SURE = 1 - 1e-9
 
 
 def on(least: float, most: float) -> Verdict:
-    return Verdict.build("a", sg.Pure(1), WorstCase((2,), most, lower_bound=least), None)
+    return Verdict("a", sg.Pure(1), WorstCase((2,), most, lower_bound=least))
 
 
 def test_what_lies_on_both_sides_of_the_claim_is_undecided() -> None:
@@ -45,7 +45,7 @@ def test_of_several_neighbours_both_ends_are_the_largest() -> None:
     """A broken twin would take the one with the largest upper end, and acquit."""
     worst = combine_worst_cases([WorstCase((1,), 2.0, lower_bound=0.5), WorstCase((2,), 1.9, lower_bound=1.8)])
     assert (worst.pattern, worst.floor, worst.amount) == ((2,), 1.8, 2.0)
-    assert Verdict.build("a", sg.Pure(1), worst, None).is_condemned
+    assert Verdict("a", sg.Pure(1), worst).is_condemned
 
 
 class Leaky(MechanismSubject):

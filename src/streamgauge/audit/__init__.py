@@ -5,7 +5,6 @@ neighbours     neighbouring streams
 verdict        the result of an audit
 catalogue      every claim of the package, as subjects
 report         `audit` of one subject and of many
-html           a report as a page
 exact/         losses by computation
 attack/        losses by experiment
 subjects/      the subjects of each family

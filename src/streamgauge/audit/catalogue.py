@@ -26,7 +26,7 @@ from streamgauge.audit.broken import every_twin
 from streamgauge.audit.exact.approx_dp import ApproxDpSubject
 from streamgauge.audit.exact.worst_case import describe_coverage
 from streamgauge.audit.subject import Settings, Subject, list_settings
-from streamgauge.audit.subjects.adaptive import build_adaptive_subject
+from streamgauge.audit.subjects.adaptive import AdaptiveMechanismSubject
 from streamgauge.audit.subjects.adversaries import AdversarySubject
 from streamgauge.audit.subjects.layouts import ALL_TICKS
 from streamgauge.audit.subjects.local import DEVICE_NAME, build_device_subjects, build_local_subjects, find_oracles
@@ -236,7 +236,7 @@ def _list_adaptive(cls: type[AdaptiveMechanism[Any]], request: AuditRequest) -> 
         words = [called, "pan-private"] if claim.pan_private else [called]
         words += [] if request.unit is None else [describe_unit(request.unit)]
         words += [f"{describe_coverage(ticks, wanted)} run"] if ticks < wanted else []
-        subject = build_adaptive_subject(claim, ticks, peek=ticks // 2 if claim.pan_private else None)
+        subject = AdaptiveMechanismSubject(claim, ticks, peek=ticks // 2 if claim.pan_private else None)
         runs = ADAPTIVE_RUNS if cls.HAS_JOINT_GROUPS else None
         yield CatalogueEntry("adapting", ", ".join(words), subject, runs=runs)
     if request.unit is None:

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
-from streamgauge.audit.exact.linear import LinearView, NonlinearStream
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, NonlinearStream, fix_streams
 from streamgauge.audit.exact.worst_case import Pattern, WorstCase
 from streamgauge.audit.subject import Pair
 from streamgauge.continual import LinearMechanism

@@ -25,7 +25,7 @@ from streamgauge.audit.attack.measure import (
 )
 from streamgauge.audit.catalogue import CatalogueEntry
 from streamgauge.audit.exact.approx_dp import ApproxDpSubject
-from streamgauge.audit.subject import ComputableSubject, EstimatingSubject, Subject
+from streamgauge.audit.subject import ComputableSubject, Subject
 from streamgauge.audit.subjects.layouts import find_unlike
 from streamgauge.audit.subjects.mechanisms import MAX_PROBE_TICKS, MechanismSubject
 from streamgauge.audit.subjects.pan_private import PanPrivateSubject
@@ -49,8 +49,7 @@ def audit(
     if worst is None and not runs:
         raise ValueError(f"runs must be above 0 for a subject that cannot be computed, got {runs}")
     measured = measure(subject, runs, confidence, watch) if runs else None
-    faults = subject.faults() if isinstance(subject, EstimatingSubject) else ()
-    return Verdict.build(subject.name, subject.loss, worst, measured, faults)
+    return Verdict(subject.name, subject.loss, worst, measured)
 
 
 def audit_mechanism(

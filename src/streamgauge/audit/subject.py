@@ -16,6 +16,7 @@ If the worst neighbours are unknown, give many: the runs of the scan try all, an
 from collections import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
+from fractions import Fraction
 from functools import cached_property
 from inspect import isabstract, isclass
 from itertools import combinations
@@ -26,9 +27,14 @@ import numpy as np
 from streamgauge.audit.attack.outputs import OutputShape, box_output, encode_outputs, stack_outputs, to_rows
 from streamgauge.continual import LinearMechanism
 from streamgauge.continual.run import build_noise
-from streamgauge.noise import Noise
+from streamgauge.noise import Entropy, Ints, Keystream, Noise
+from streamgauge.noise.bernoulli import bernoulli, uniform_int
 from streamgauge.noise.coerce import Floats
+from streamgauge.noise.entropy import Bytes
+from streamgauge.noise.sampler_table import GaussianLaw, LaplaceLaw
+from streamgauge.noise.source import sample
 from streamgauge.privacy import Loss
+from streamgauge.testing.noise import InsecureKeystream
 
 if TYPE_CHECKING:
     from streamgauge.audit.exact.worst_case import WorstCase
@@ -74,17 +80,8 @@ class Subject(Protocol):
 class ComputableSubject(Protocol):
     """A subject whose worst loss can be computed as well."""
 
-    def worst(self) -> "WorstCase":
-        """Return the worst of all neighbours, in the currency of the claim."""
-        ...
-
-
-@runtime_checkable
-class EstimatingSubject(Protocol):
-    """A subject whose estimates can be computed and compared with the stated ones."""
-
-    def faults(self) -> tuple[str, ...]:
-        """Return faults of the estimates, a line each."""
+    def worst(self) -> "WorstCase | None":
+        """Return the worst of all neighbours, in the currency of the claim; None if it is not known."""
         ...
 
 
@@ -113,6 +110,43 @@ class ClaimSubject:
     def source(self) -> Noise:
         """One source of noise for all starts of a mechanism."""
         return self.noise if self.noise is not None else build_noise(self.claim)
+
+
+@dataclass(frozen=True)
+class ExperimentNoise:
+    """Exact noise, coins, dice and uniform floats of an experiment, from one stream of bits.
+
+    A seeded stream makes an audit repeatable. A key for each draw, as mechanisms in service have, would be slow.
+    """
+
+    entropy: Entropy = field(default_factory=Keystream)
+
+    @classmethod
+    def from_label(cls, label: str) -> "ExperimentNoise":
+        """Return noise that is the same every time, for repeatable experiments."""
+        return cls(InsecureKeystream(label))
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        return sample(LaplaceLaw(scale), self.entropy, size)
+
+    def gaussian(self, variance: Fraction, size: int) -> Ints:
+        return sample(GaussianLaw(variance), self.entropy, size)
+
+    def coins(self, chance: Fraction, size: int) -> Bytes:
+        return bernoulli(self.entropy, chance, size)
+
+    def uniform(self, sides: int, size: int) -> Ints:
+        return uniform_int(self.entropy, sides, size)
+
+    def words(self, size: int) -> Ints:
+        """Draw whole numbers below 2^53, all equally likely."""
+        raw = np.empty(8 * size, np.uint8)
+        self.entropy.fill(raw)
+        return (raw.view(np.uint64) >> np.uint64(11)).astype(np.int64)
+
+    def uniforms(self, size: int) -> Floats:
+        """Draw floats in [0, 1), as textbooks do: multiples of 2^-53."""
+        return np.asarray(self.words(size) * 2.0**-53, np.float64)
 
 
 def list_settings(cls: type[Any], known: Mapping[str, Sequence[Settings]], given: set[str]) -> Sequence[Settings]:

@@ -5,7 +5,7 @@ Promise
     numbers of one `Measurement` hold together with its confidence.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
@@ -59,32 +59,12 @@ class Verdict:
 
     subject: str
     loss: Loss
-    exact: float | None = None  # the worst loss over all neighbours, computed, in the same currency
-    exact_pair: str = ""
+    worst: WorstCase | None = None  # of all neighbours, computed, in the same currency
     measurement: Measurement | None = None
-    computed_bounds: tuple[float, float] | None = None  # two numbers instead, where it is only known to lie there
     exact_in_run: float | None = None  # of a pipeline: exact in the ticks that were run, the most that can show
-    direct_reasons: tuple[str, ...] = ()  # reasons that need no number: of a pipeline, or wrong estimates
+    direct_reasons: tuple[str, ...] = ()  # reasons that need no number, of a pipeline
     doubts: tuple[str, ...] = ()  # of a pipeline: what was seen, and is no reason
-    computed_from: str = ""  # it was computed: of how many ticks
-    computed_part: str = ""  # of the requested ticks, if not all were computed
-
-    @classmethod
-    def build(
-        cls,
-        subject: str,
-        loss: Loss,
-        worst: WorstCase | None,
-        measured: Measurement | None,
-        faults: tuple[str, ...] = (),
-    ) -> "Verdict":
-        """Build a verdict, with the computed loss if there is one."""
-        if worst is None:
-            return cls(subject, loss, measurement=measured, direct_reasons=faults)
-        most = float(worst.amount)
-        exact, between = (most, None) if worst.is_decided else (None, (worst.floor, most))
-        found = cls(subject, loss, exact, str(worst), measured, between, direct_reasons=faults)
-        return replace(found, computed_from=worst.computed_from, computed_part=worst.computed_part)
+    comparison: str = ""  # of a pipeline: what was compared, if nothing was computed
 
     @property
     def claimed(self) -> float:
@@ -92,9 +72,29 @@ class Verdict:
         return float(self.loss.amount)
 
     @property
+    def exact(self) -> float | None:
+        """The computed loss; None if it is not one number."""
+        return float(self.worst.amount) if self.worst is not None and self.worst.is_decided else None
+
+    @property
+    def computed_bounds(self) -> tuple[float, float] | None:
+        """Two numbers instead, if the loss is only known to lie between them."""
+        return None if self.worst is None or self.worst.is_decided else (self.worst.floor, float(self.worst.amount))
+
+    @property
     def loss_bounds(self) -> tuple[float, float] | None:
         """Between which numbers the loss is, by computation."""
         return self.computed_bounds if self.exact is None else (self.exact, self.exact)
+
+    @property
+    def computed_from(self) -> str:
+        """The ticks that were computed, and those at which the code was tried."""
+        return self.comparison if self.worst is None else self.worst.computed_from
+
+    @property
+    def computed_part(self) -> str:
+        """The part of the requested ticks that was computed, if not all."""
+        return "" if self.worst is None else self.worst.computed_part
 
     @property
     def is_proved(self) -> bool:
@@ -116,7 +116,7 @@ class Verdict:
         """Reasons of a condemnation, a line each."""
         found = []
         if self.loss_bounds is not None and self.loss_bounds[0] > self._limit:
-            found.append(f"computed {self.computed_text} > {format_amount(self.claimed)} for {self.exact_pair}")
+            found.append(f"computed {self.computed_text} > {format_amount(self.claimed)} for {self.worst}")
         measured, claimed = self.measurement, format_amount(self.claimed)
         if measured is not None and measured.amount > self.claimed:
             found.append(f"measured {format_amount(measured.amount)} > {claimed} for {measured.pair}")
@@ -124,7 +124,7 @@ class Verdict:
             shown = f"{format_amount(point.measured_delta)} > {format_amount(point.delta)}"
             at = f"at epsilon {format_amount(point.epsilon)}"
             found.append(f"measured delta {shown} {at} for {measured.points_pair}")  # type: ignore[union-attr]
-        return (*found, *self.direct_reasons)
+        return (*found, *self.direct_reasons, *(self.worst.faults if self.worst is not None else ()))
 
     @property
     def ratio(self) -> float | None:
@@ -177,7 +177,7 @@ class Verdict:
             "currency": self.loss.currency,
             "claimed_loss": self.claimed,
             "exact_loss": self.exact,
-            "exact_pair": self.exact_pair,
+            "exact_pair": "" if self.worst is None else str(self.worst),
             "exact_bounds": None if self.computed_bounds is None else list(self.computed_bounds),
             "is_undecided": self.is_undecided,
             "is_proved": self.is_proved,

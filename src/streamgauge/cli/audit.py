@@ -194,11 +194,9 @@ def audit_demo(runs: int | None, confidence: float, waiting: "AuditProgress") ->
 
 def print_report(report: "AuditReport", *, as_json: bool, html: Path | None) -> None:
     from streamgauge.cli.console import print_json, stderr, stdout
-    from streamgauge.cli.views.audit import show_report
+    from streamgauge.cli.views.audit import render_page, show_report
 
     if html is not None:
-        from streamgauge.audit.html import render_page
-
         html.write_text(render_page(report), encoding="utf-8")
     if as_json:
         print_json(report.to_json())

@@ -17,7 +17,8 @@ from time import perf_counter
 
 import numpy as np
 
-from streamgauge.audit.attack.attack import CAUTIOUS_DOUBT, Attack, fit_scores, learn_attack
+from streamgauge.audit.attack import attack as attacks
+from streamgauge.audit.attack.attack import CAUTIOUS_DOUBT, Attack, fit_scores
 from streamgauge.audit.subject import Pair, Score, Subject
 from streamgauge.audit.verdict import CurvePoint, Measurement
 from streamgauge.noise.coerce import Floats
@@ -78,10 +79,17 @@ class MeasurementGoal:
         return tuple((float(self.loss.as_approx(delta).epsilon), delta) for delta in CURVE_DELTAS)
 
     def learn(self, name: str, score: Score, one: Floats, other: Floats) -> Attack:
-        epsilons = [epsilon for epsilon, _ in self.curve]
-        return learn_attack(
-            name, score, one, other, runs=self.runs, doubt=self.doubt, delta=self.delta, epsilons=epsilons
-        )
+        """Learn the events and the evidence that are best for the runs to come, from training views."""
+        seen = attacks.score_views(score, one), attacks.score_views(score, other)
+        edges = attacks.compute_edges(np.sort(np.concatenate(seen)))
+        count = partial(attacks.count_bins, edges)
+        halves = [(count(seen[0][half::2]), count(seen[1][half::2])) for half in (0, 1)]
+        training = attacks.TrainingCounts(halves[0], halves[1], self.runs, self.doubt)
+        (event,) = training.find_best_events([partial(attacks.bound_log_ratio, self.delta)], CAUTIOUS_DOUBT)
+        excesses = [partial(attacks.bound_excess, epsilon) for epsilon, _ in self.curve]
+        curve = training.find_best_events(excesses, attacks.BOLD_DOUBT)
+        nothing = np.zeros(len(edges) + 1, np.int64)
+        return Attack(name, one.shape[1], score, edges, training, event, curve, nothing, nothing)
 
     def measure_amount(self, attack: Attack, doubt: float) -> float:
         """Return the loss that an attack shows, in the currency of the claim."""
@@ -123,17 +131,17 @@ def measure(
 
 
 def count_runs(
-    subject: Subject, pair: Pair, attacks: Attacks, *, runs: int, done: int, watch: ProgressCallback
+    subject: Subject, pair: Pair, learned: Attacks, *, runs: int, done: int, watch: ProgressCallback
 ) -> tuple[Pair, Attacks]:
     """Count all other runs by the learned attacks."""
-    block = max(1000, MAX_CHUNK_NUMBERS // attacks[0].width)
+    block = max(1000, MAX_CHUNK_NUMBERS // learned[0].width)
     while done < runs:
         size = min(block, runs - done)
         one, other = subject.views(pair.one, size), subject.views(pair.other, size)
-        attacks = [attack.add_runs(one, other) for attack in attacks]
+        learned = [attack.add_runs(one, other) for attack in learned]
         done += size
         watch(done, runs)
-    return pair, attacks
+    return pair, learned
 
 
 def validate_request(runs: int, confidence: float) -> None:

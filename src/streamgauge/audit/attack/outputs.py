@@ -23,7 +23,6 @@ Outputs of different shapes are an error: fill absent places with None.
 
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from hashlib import blake2b
 from math import copysign, inf
 from typing import Any
@@ -54,25 +53,11 @@ def encode_outputs(rows: Array, shape: OutputShape) -> Floats:
         return join_columns(*encode_floats(flat.astype(np.float64)))
     is_exact = flat.dtype.kind in "iu" and bool(((flat < MAX_EXACT_INT) & (flat > -MAX_EXACT_INT)).all())
     if flat.dtype.kind == "b" or is_exact:
-        return encode_one_kind(flat, KIND_BOOL if flat.dtype.kind == "b" else KIND_INT)
+        kinds = np.full(flat.shape, KIND_BOOL if flat.dtype.kind == "b" else KIND_INT)
+        return join_columns(flat.astype(np.float64), np.zeros(flat.shape), kinds)
     items = np.array([encode_item(item) for item in flat.astype(object).flat], np.float64)
     numbers, remainders, kinds = (part.reshape(flat.shape) for part in items.reshape(-1, 3).T)
     return join_columns(numbers, remainders, kinds)
-
-
-def encode_one_kind(flat: Array, kind: int) -> Floats:
-    """Encode numbers of one kind without remainders, as `join_columns` does."""
-    places = flat.shape[1]
-    kinds = pack_one_kind(places, kind)
-    found = np.zeros((len(flat), places + 1 + len(kinds)))
-    found[:, :places] = flat
-    found[:, places + 1 :] = kinds
-    return found
-
-
-@lru_cache
-def pack_one_kind(places: int, kind: int) -> tuple[float, ...]:
-    return tuple(pack_kinds(np.full((1, places), kind))[0].tolist())
 
 
 def join_columns(numbers: Floats, remainders: Floats, kinds: Array) -> Floats:

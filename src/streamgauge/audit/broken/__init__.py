@@ -14,7 +14,8 @@ An audit that does not condemn all of them, or condemns one of their honest twin
 from collections.abc import Iterator
 
 from streamgauge.audit.broken import adaptive, constants, local, memory, noise, values
-from streamgauge.audit.broken.pairs import ExperimentNoise, TwinPair
+from streamgauge.audit.broken.pairs import TwinPair
+from streamgauge.audit.subject import ExperimentNoise
 
 __all__ = ["ExperimentNoise", "TwinPair", "every_twin"]
 

@@ -8,28 +8,32 @@ runs, and an adversary who sees publications is there in all.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from streamgauge.adaptive.estimate import AdaptiveRelease
-from streamgauge.adaptive.pegasus.grouper import Grouper, OpenGroups, fold_counts
-from streamgauge.adaptive.pegasus.hierarchy import PegasusHierarchy, Tier, TierState
-from streamgauge.adaptive.pegasus.node_estimates import LevelReadings
-from streamgauge.adaptive.pegasus.pegasus import Pegasus
-from streamgauge.adaptive.sparse.cascading_buffers import CascadingBuffers
-from streamgauge.adaptive.sparse.sparse_counter import SparseCounter, State
-from streamgauge.adaptive.w_event.distribution import BUDGET_PARTS, BudgetDistribution
-from streamgauge.adaptive.w_event.republish import StaleErrorBound, clipped_distance
-from streamgauge.adaptive.w_event.republish import State as RepublishState
-from streamgauge.audit.broken.pairs import UNIT_LOSS, ExperimentNoise, TwinPair, build_twins
-from streamgauge.audit.subjects.adaptive import (
-    AdaptiveMechanismSubject,
-    ForestSubject,
-    PegasusSubject,
-    WindowBudgetSubject,
+from streamgauge.adaptive import (
+    AdaptiveMechanism,
+    AdaptiveRelease,
+    BudgetDistribution,
+    CascadingBuffers,
+    Grouper,
+    Pegasus,
+    PegasusHierarchy,
+    SparseCounter,
+    StaleErrorBound,
 )
+from streamgauge.adaptive.pegasus.grouper import OpenGroups, fold_counts
+from streamgauge.adaptive.pegasus.hierarchy import Tier, TierState
+from streamgauge.adaptive.pegasus.node_estimates import LevelReadings
+from streamgauge.adaptive.sparse.sparse_counter import State
+from streamgauge.adaptive.w_event.distribution import BUDGET_PARTS
+from streamgauge.adaptive.w_event.republish import State as RepublishState
+from streamgauge.adaptive.w_event.republish import clipped_distance
+from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
+from streamgauge.audit.subject import ExperimentNoise
+from streamgauge.audit.subjects.adaptive import AdaptiveMechanismSubject
 from streamgauge.audit.subjects.adversaries import AdversarySubject
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
 from streamgauge.noise.coerce import Bools
@@ -83,6 +87,11 @@ class InvertedNoiseGrouper(Grouper):
 
 
 class UnclosedPegasus(Pegasus):
+    """Opens the next group with a refused count, which is in the queries of two groups.
+
+    Each of them may lose as much as one.
+    """
+
     grouper_class: type[Grouper] = UnclosedGrouper
 
     @cached_property
@@ -92,66 +101,19 @@ class UnclosedPegasus(Pegasus):
 
 
 class FixedThresholdPegasus(UnclosedPegasus):
+    """Has one threshold for all groups: those that ended show it, so it does not hide how a later one ended."""
+
     grouper_class = FixedThresholdGrouper
 
 
 class InvertedNoisePegasus(UnclosedPegasus):
+    """Draws noise of scales epsilon/4 and epsilon/8 for 4/epsilon and 8/epsilon: ends of groups are all but exact."""
+
     grouper_class = InvertedNoiseGrouper
 
 
-BROKEN_GROUPERS: tuple[tuple[str, str, type[Pegasus], bool], ...] = (
-    (
-        "Pegasus, a refused count opens the next group",
-        "it is in the asks of two groups, each of which may lose as much as one",
-        UnclosedPegasus,
-        False,
-    ),
-    (
-        "Pegasus, one threshold for all groups",
-        "groups that ended tell where it is, and it no longer hides how a later one ended",
-        FixedThresholdPegasus,
-        False,
-    ),
-    (
-        "Pegasus, rate taken for scale",
-        "epsilon/4 and epsilon/8 for 4/epsilon and 8/epsilon: where groups end is all but exact",
-        InvertedNoisePegasus,
-        True,
-    ),
-)
-
-
-def build_pegasus_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build_group_subject(title: str, kind: type[Pegasus]) -> PegasusSubject:
-        claim = kind(SMALL_LOSS, split="1/5", theta="1/10")
-        return PegasusSubject(claim, PEGASUS_TICKS, noise=chance, title=title, max_pairs=1)
-
-    for name, why, kind, counted in BROKEN_GROUPERS:
-        runs = COUNTED_PEGASUS_RUNS if counted else PEGASUS_RUNS
-        yield build_twins(name, why, build_group_subject, kind, Pegasus, runs=runs, is_counted=counted)
-    yield build_twins(
-        "Pegasus of a hierarchy, pruned by exact counts",
-        "children that are read have somebody in them",
-        lambda title, kind: ForestSubject(
-            kind(UNIT_LOSS, hierarchy=TWIN_HIERARCHY, prune="1/1000"), 2, noise=chance, title=title, max_pairs=1
-        ),
-        ExactParentHierarchy,
-        PegasusHierarchy,
-        runs=COUNTED_PEGASUS_RUNS,
-    )
-    yield build_twins(
-        "Pegasus, blocks besides the whole",
-        "a count is in the readings of its tick and of its block, which share what the Perturber has",
-        lambda title, kind: PegasusSubject(kind(UNIT_LOSS, block=2), 2, noise=chance, title=title, max_pairs=1),
-        UnsplitPerturberPegasus,
-        Pegasus,
-        runs=PEGASUS_RUNS,
-        is_counted=False,
-    )
-
-
 class UnsplitPerturberPegasus(Pegasus):
-    """Ticks are read with all of the Perturber's part, as if there were no blocks."""
+    """Reads ticks with all of the Perturber's part, which the readings of ticks and of blocks must share."""
 
     @cached_property
     def perturber(self) -> DiscreteLaplace:
@@ -168,9 +130,35 @@ class ExactParentTier(Tier):
 
 
 class ExactParentHierarchy(PegasusHierarchy):
+    """Prunes by exact counts: children that are read have somebody in them."""
+
     def build_tier(self, *which: Any) -> Tier:
         honest = super().build_tier(*which)
         return ExactParentTier(honest.level, honest.pegasus, honest.pruner)
+
+
+BROKEN_PEGASUS: tuple[tuple[str, type[Pegasus], int], ...] = (
+    ("Pegasus, a refused count opens the next group", UnclosedPegasus, PEGASUS_RUNS),
+    ("Pegasus, one threshold for all groups", FixedThresholdPegasus, PEGASUS_RUNS),
+    ("Pegasus, rate taken for scale", InvertedNoisePegasus, COUNTED_PEGASUS_RUNS),
+)
+
+
+def build_pegasus_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    short = partial(build_subject, chance, 2)
+    for name, kind, runs in BROKEN_PEGASUS:
+        claim, is_counted = kind(SMALL_LOSS, split="1/5", theta="1/10"), runs > PEGASUS_RUNS
+        yield build_twins(name, partial(build_subject, chance, PEGASUS_TICKS), claim, runs=runs, is_counted=is_counted)
+    pruned = ExactParentHierarchy(UNIT_LOSS, hierarchy=TWIN_HIERARCHY, prune="1/1000")
+    yield build_twins("Pegasus of a hierarchy, pruned by exact counts", short, pruned, runs=COUNTED_PEGASUS_RUNS)
+    blocks = UnsplitPerturberPegasus(UNIT_LOSS, block=2)
+    yield build_twins("Pegasus, blocks besides the whole", short, blocks, runs=PEGASUS_RUNS, is_counted=False)
+
+
+def build_subject(
+    noise: Noise, ticks: int, title: str, claim: AdaptiveMechanism[Any], **options: Any
+) -> AdaptiveMechanismSubject:
+    return AdaptiveMechanismSubject(claim, ticks, noise=noise, title=title, **{"max_pairs": 1, **options})
 
 
 WINDOW_TICKS = 3
@@ -179,47 +167,35 @@ WINDOW_RUNS, DECISION_RUNS = 100, 1000
 
 
 class ShortWindowDistribution(BudgetDistribution):
-    """Budgets come back a tick too early."""
+    """Offers what the first of w ticks has spent again to the last."""
 
     def max_parts(self, history: Ints, tick: int) -> int:
         return (BUDGET_PARTS - int(history[self.w + 2 :].sum())) // 2
 
 
 class UnsplitDissimilarityDistribution(BudgetDistribution):
-    """Half of epsilon is for looking; each look has the noise of all of it."""
+    """Draws the noise of a distance for epsilon/w, though publications have half of it."""
 
     @cached_property
     def distance_noise(self) -> DiscreteLaplace:
         return self.build_law(self.epsilon / self.w)
 
 
-BROKEN_DISTRIBUTIONS: tuple[tuple[str, str, type[BudgetDistribution]], ...] = (
-    (
-        "Budget distribution, a window of w - 1",
-        "what the first of w ticks has spent is offered again to the last",
-        ShortWindowDistribution,
-    ),
-    (
-        "Budget distribution, distances at twice their budget",
-        "the noise of a distance must be for epsilon/(2 w), since publications have the other half",
-        UnsplitDissimilarityDistribution,
-    ),
+BROKEN_DISTRIBUTIONS: tuple[tuple[str, type[BudgetDistribution]], ...] = (
+    ("Budget distribution, a window of w - 1", ShortWindowDistribution),
+    ("Budget distribution, distances at twice their budget", UnsplitDissimilarityDistribution),
 )
 
 
 def build_window_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(title: str, kind: type[BudgetDistribution]) -> WindowBudgetSubject:
+    build = partial(build_subject, chance, WINDOW_TWIN_TICKS)
+    for name, kind in BROKEN_DISTRIBUTIONS:
         claim = kind(UNIT_LOSS, unit=WEvent(WINDOW_TICKS))
-        return WindowBudgetSubject(claim, WINDOW_TWIN_TICKS, noise=chance, title=title, max_pairs=1)
-
-    for name, why, kind in BROKEN_DISTRIBUTIONS:
-        yield build_twins(name, why, build, kind, BudgetDistribution, runs=WINDOW_RUNS, is_counted=False)
+        yield build_twins(name, build, claim, runs=WINDOW_RUNS, is_counted=False)
     yield build_twins(
         "Budget distribution, decided by the exact distance",
-        "who has seen a publication can put the next count at the edge",
-        lambda title, kind: AdversarySubject(kind(UNIT_LOSS), 2, noise=chance, title=title),
-        ExactDecisionDistribution,
-        BudgetDistribution,
+        lambda title, claim: AdversarySubject(claim, 2, noise=chance, title=title),
+        ExactDecisionDistribution(UNIT_LOSS),
         runs=DECISION_RUNS,
     )
 
@@ -240,7 +216,10 @@ class FirstSilentNoise:
 
 
 class ExactDecisionDistribution(BudgetDistribution):
-    """The published distance is noisy; the one that decides is not."""
+    """Decides by the exact distance, and publishes a noisy one.
+
+    A reader who has seen a publication can put the next count at the edge.
+    """
 
     def step(self, state: RepublishState, values: Ints, noise: Noise) -> AdaptiveRelease:
         found = clipped_distance(state.last_published, values) + int(self.distance_noise.draw(noise, 1)[0])
@@ -257,42 +236,26 @@ SPARSE_RUNS = 2000
 
 
 class ZeroStartBuffers(CascadingBuffers):
-    """An accumulator that has passed on begins again from 0, not from a draw."""
+    """Begins accumulators again from 0, not from a draw: all that has come since is exact in memory."""
 
     def _draw_accumulators(self, rows: int, width: int, noise: Noise) -> Ints:
         return np.zeros((rows, width), np.int64)
 
 
 class ExactSumCounter(SparseCounter):
-    """Exact sums are compared with the noisy threshold."""
+    """Compares exact sums with the noisy threshold.
+
+    A segment that ends after others have not has somebody in its last tick.
+    """
 
     def _run_tests(self, state: State, noise: Noise) -> Bools:
         return super()._run_tests(state, SilentNoise())
 
 
 def build_sparse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    yield build_twins(
-        "Cascading buffers, accumulators from 0",
-        "what has come since it passed on is exact in memory",
-        lambda title, kind: AdaptiveMechanismSubject(
-            kind(UNIT_LOSS, horizon=SPARSE_TICKS, levels=1, kappa=1),
-            SPARSE_TICKS,
-            PEEK_TICK,
-            noise=chance,
-            title=title,
-            max_pairs=1,
-        ),
-        ZeroStartBuffers,
-        CascadingBuffers,
-        runs=SPARSE_RUNS,
-    )
-    yield build_twins(
-        "Sparse counter, sums without noise",
-        "a segment that ends after others have not has somebody in its last tick",
-        lambda title, kind: AdaptiveMechanismSubject(
-            kind(UNIT_LOSS, threshold=1, signed=False), SPARSE_TICKS, noise=chance, title=title
-        ),
-        ExactSumCounter,
-        SparseCounter,
-        runs=2 * SPARSE_RUNS,
-    )
+    build = partial(build_subject, chance, SPARSE_TICKS)
+    buffers = ZeroStartBuffers(UNIT_LOSS, horizon=SPARSE_TICKS, levels=1, kappa=1)
+    seized = partial(build, peek=PEEK_TICK)
+    yield build_twins("Cascading buffers, accumulators from 0", seized, buffers, runs=SPARSE_RUNS)
+    counter, every_pair = ExactSumCounter(UNIT_LOSS, threshold=1, signed=False), partial(build, max_pairs=None)
+    yield build_twins("Sparse counter, sums without noise", every_pair, counter, runs=2 * SPARSE_RUNS)

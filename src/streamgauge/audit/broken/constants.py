@@ -1,9 +1,10 @@
 """Wrong constants, as they are printed or mistyped: counters whose noise is too small by a factor.
 
-The exact computation condemns each at every horizon; attacks do at the ones given here.
+The exact computation condemns each at every horizon; attacks do at the ones given here. The docstring of a builder is
+the reason of its twin.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from math import ceil, isqrt, log2
@@ -12,18 +13,19 @@ from typing import Any
 from streamgauge.audit.broken.pairs import (
     TWIN_RUNS,
     UNIT_LOSS,
-    ExperimentNoise,
     TwinPair,
     build_claimed_subject,
     build_twins,
+    read_reason,
     replace_noise,
 )
 from streamgauge.audit.exact.worst_case import price
+from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.continual import Binary, Kary, LinearMechanism, SimpleI, SimpleII, TwoLevel
 from streamgauge.privacy import Pure, Sensitivity, User, WEvent, Zcdp
 
 MORE_RUNS = 200_000  # means are bounded less tightly than rates
-UNIT_COST = Fraction(1)  # what a move by one loses under noise of scale 1/epsilon, for ONE
+UNIT_COST = Fraction(1)  # what a move by one loses under noise of scale 1/epsilon, for `UNIT_LOSS`
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
@@ -41,15 +43,15 @@ def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
 
 
 def build_log_levels(chance: ExperimentNoise, horizon: int) -> TwinPair:
-    broken = replace_noise(build_dyadic_tree(horizon), 1 / Fraction(log2(horizon)))
-    why = "blocks of 1, 2, 4, .. items are floor(log2 T) + 1 levels: for T = 4 three, not two"
-    return pair_counters("Binary, levels counted as log2 T", why, broken, Binary(UNIT_LOSS, horizon=horizon), chance)
+    """Count blocks of 1, 2, 4, .. items as log2 T levels: they are floor(log2 T) + 1, for T = 4 three."""
+    honest, cost = Binary(UNIT_LOSS, horizon=horizon), 1 / Fraction(log2(horizon))
+    return pair_counters("Binary, levels counted as log2 T", build_log_levels, honest, cost, chance)
 
 
 def build_rounded_levels(chance: ExperimentNoise, horizon: int) -> TwinPair:
-    broken = replace_noise(build_dyadic_tree(horizon), Fraction(1, ceil(log2(horizon))))
-    why = "rounding up does not help where T is a power of two: T = 2 has blocks of one and of two items"
-    return pair_counters("Binary, log2 T levels rounded up", why, broken, Binary(UNIT_LOSS, horizon=horizon), chance)
+    """Round levels up, which does not help if T is a power of two: T = 2 has blocks of one and of two items."""
+    honest, cost = Binary(UNIT_LOSS, horizon=horizon), Fraction(1, ceil(log2(horizon)))
+    return pair_counters("Binary, log2 T levels rounded up", build_rounded_levels, honest, cost, chance)
 
 
 def build_dyadic_tree(horizon: int) -> Kary:
@@ -58,64 +60,65 @@ def build_dyadic_tree(horizon: int) -> Kary:
 
 
 def build_simple_counts(chance: ExperimentNoise, horizon: int) -> TwinPair:
+    """Add noise of scale 1/epsilon to all T counts, which lose T epsilon: the first event moves all of them."""
     honest = SimpleI(UNIT_LOSS, horizon=horizon)
-    why = "an event at the first tick moves all T counts: noise of scale 1/epsilon loses T epsilon"
-    return pair_counters("Simple I, scale 1/epsilon", why, replace_noise(honest, UNIT_COST), honest, chance)
+    return pair_counters("Simple I, scale 1/epsilon", build_simple_counts, honest, UNIT_COST, chance)
 
 
 def build_two_levels(chance: ExperimentNoise, horizon: int) -> TwinPair:
+    """Add noise of scale 1/epsilon to two p-sums of an item, its own and its block's, which lose 2 epsilon."""
     honest = TwoLevel(UNIT_LOSS, horizon=horizon, block_size=2)
-    why = "an item is in two p-sums, its own and its block's: noise of scale 1/epsilon loses 2 epsilon"
-    return pair_counters("Two-level, scale 1/epsilon", why, replace_noise(honest, UNIT_COST), honest, chance)
+    return pair_counters("Two-level, scale 1/epsilon", build_two_levels, honest, UNIT_COST, chance)
 
 
 def build_short_horizon(chance: ExperimentNoise, horizon: int) -> TwinPair:
-    honest = SimpleI(UNIT_LOSS, horizon=horizon)
-    why = "noise for T - 1 counts, and T counts released"
-    return pair_counters(
-        "Simple I, horizon short by one", why, replace_noise(honest, UNIT_COST / (horizon - 1)), honest, chance
-    )
+    """Draw noise for T - 1 counts, and release T counts."""
+    honest, cost = SimpleI(UNIT_LOSS, horizon=horizon), UNIT_COST / (horizon - 1)
+    return pair_counters("Simple I, horizon short by one", build_short_horizon, honest, cost, chance)
 
 
 def build_rate_for_scale(chance: ExperimentNoise) -> TwinPair:
+    """Pass epsilon, the rate of the noise, to a sampler that takes the scale, 1/epsilon."""
     honest = SimpleII(Pure("1/2"), horizon=1)
-    why = "epsilon, the rate of the noise, is handed to a sampler that takes the scale, 1/epsilon"
-    return pair_counters("Simple II, rate taken for scale", why, replace_noise(honest, Fraction(2)), honest, chance)
+    return pair_counters("Simple II, rate taken for scale", build_rate_for_scale, honest, Fraction(2), chance)
 
 
 def build_event_for_user(chance: ExperimentNoise, ticks: int) -> TwinPair:
+    """Draw noise for one event, and claim it for a user who has one in each of several ticks."""
     honest = SimpleII(UNIT_LOSS, horizon=ticks, unit=User(1, ticks))
-    why = "noise for one event, claimed for a user who has one in each of several ticks"
-    return pair_counters("Simple II, a user taken for an event", why, replace_noise(honest, UNIT_COST), honest, chance)
+    return pair_counters("Simple II, a user taken for an event", build_event_for_user, honest, UNIT_COST, chance)
 
 
 def build_unsplit_budget(chance: ExperimentNoise, name: str, counters: int) -> TwinPair:
-    """Build counts, sums and, for a variance, squares of values up to 1; one event moves all of them."""
+    """Give the count, the sum and the squares the whole epsilon each, though an event moves all of them.
+
+    A mean has no squares. Values are at most 1.
+    """
     honest = SimpleII(UNIT_LOSS, horizon=1, bound=Sensitivity(counters, counters, counters))
-    why = "an event moves the count, the sum and the squares; each was given the whole epsilon"
-    return pair_counters(f"{name}, budget not split", why, replace_noise(honest, UNIT_COST), honest, chance)
+    return pair_counters(f"{name}, budget not split", build_unsplit_budget, honest, UNIT_COST, chance)
 
 
 def build_summed_rho(chance: ExperimentNoise, horizon: int, w: int = 3) -> TwinPair:
+    """Add up the rho of the ticks of a window: moves add up, and rho is the square of their sum."""
     loss = Zcdp("1/4")
     honest = SimpleI(loss, horizon=horizon, unit=WEvent(w))
     cost = price(SimpleI(loss.part(Fraction(1, w)), horizon=horizon).distribution)
-    why = "the rho of the ticks of a window do not add up: moves do, and rho is the square of their sum"
-    return pair_counters("Simple I, rho shared out in a window", why, replace_noise(honest, cost), honest, chance)
+    return pair_counters("Simple I, rho shared out in a window", build_summed_rho, honest, cost, chance)
 
 
 def build_deviation_for_variance(chance: ExperimentNoise) -> TwinPair:
+    """Pass the standard deviation to a sampler that takes the variance."""
     honest = SimpleII(Zcdp("1/32"), horizon=1)
-    deviation = isqrt(int(1 / (2 * price(honest.distribution))))
-    why = "the standard deviation is handed to a sampler that takes the variance"
-    broken = replace_noise(honest, Fraction(1, 2 * deviation))
-    return pair_counters("Simple II, deviation taken for variance", why, broken, honest, chance)
+    cost = Fraction(1, 2 * isqrt(int(1 / (2 * price(honest.distribution)))))
+    return pair_counters("Simple II, deviation taken for variance", build_deviation_for_variance, honest, cost, chance)
 
 
 def pair_counters(
-    name: str, why: str, broken: LinearMechanism[Any], honest: LinearMechanism[Any], chance: ExperimentNoise
+    name: str, builder: Callable[..., TwinPair], honest: LinearMechanism[Any], cost: Fraction, chance: ExperimentNoise
 ) -> TwinPair:
-    """Build twins that both claim what the honest one keeps."""
-    runs = TWIN_RUNS if honest.loss.currency == "pure" else MORE_RUNS
+    """Build twins that claim what the honest one keeps; in the broken one a move by one loses `cost`."""
+    tree = build_dyadic_tree(honest.horizon or 1) if isinstance(honest, Binary) else honest
+    broken = replace_noise(tree, cost)
+    truth, runs = float(broken.loss.additive_loss.amount), TWIN_RUNS if honest.loss.currency == "pure" else MORE_RUNS
     build = partial(build_claimed_subject, loss=honest.loss, noise=chance)
-    return build_twins(name, why, build, broken, honest, truth=float(broken.loss.additive_loss.amount), runs=runs)
+    return build_twins(name, build, broken, honest, truth=truth, runs=runs, reason=read_reason(builder))

@@ -6,19 +6,19 @@ loses only epsilon/2, which is no breach. But estimates that are debiased with t
 all, are wrong on average, and are condemned for that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from math import inf, log
+from math import log
 from typing import Any
 
 import numpy as np
 
 from streamgauge import localdp
-from streamgauge.audit.broken.pairs import UNIT_LOSS, ExperimentNoise, TwinPair, build_twins
+from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins, read_reason
+from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.audit.subjects.local import DeviceSubject, History, LocalSubject, build_daily_device
-from streamgauge.audit.subjects.user_tables import KeystreamChance
 from streamgauge.noise import Ints
 from streamgauge.noise.bernoulli import flip_probability, keep_probability
 from streamgauge.noise.coerce import Floats
@@ -26,11 +26,12 @@ from streamgauge.noise.coerce import Floats
 ITEMS = ("a", "b", "c")
 REPORT_RUNS = 4_000
 DEVICE_RUNS, COMPUTED_RUNS = (600, 100)  # where each is a device of its own, and where computation tells it besides
+Device = Callable[[Any], Any]  # of its chance
 SKETCH_SETTINGS: dict[str, Any] = {"hashes": 2, "width": 4}
 
 
 class DoubledLossSketch(localdp.HadamardCountMeanSketch):
-    """The coin of another claim."""
+    """Flips the sign as if it were two: the coin is that of another claim."""
 
     @property
     def chances(self) -> dict[str, Fraction]:
@@ -38,7 +39,7 @@ class DoubledLossSketch(localdp.HadamardCountMeanSketch):
 
 
 class UnsplitSignSketch(localdp.CountMeanSketch):
-    """Two signs differ, and each has the coin of one."""
+    """Gives each of the two signs in which values differ the whole epsilon."""
 
     @property
     def chances(self) -> dict[str, Fraction]:
@@ -46,7 +47,7 @@ class UnsplitSignSketch(localdp.CountMeanSketch):
 
 
 class MissingSideResponse(localdp.RandomisedResponse):
-    """As if its own item were not among the items."""
+    """Keeps the item as among one item less."""
 
     @property
     def chances(self) -> dict[str, Fraction]:
@@ -69,7 +70,7 @@ class FixedRowChance:
 
 
 class ItemRowHashing(localdp.LocalHashing):
-    """Every item has a hash of its own."""
+    """Has a hash for every item: the hash of a report shows the item."""
 
     def privatise_many(self, items: Sequence[Any], noise: Any = None) -> Any:
         (row,) = {self.family.word(item) % self.hashes for item in items}  # of one item in each experiment
@@ -78,7 +79,7 @@ class ItemRowHashing(localdp.LocalHashing):
 
 
 class SurveyFlipSketch(localdp.HadamardCountMeanSketch):
-    """The coin of the vector sketch, and the collector of this one."""
+    """Flips with 1/(1 + e^(epsilon/2)), as a survey prints it, and debiases as if with 1/(1 + e^epsilon)."""
 
     @property
     def chances(self) -> dict[str, Fraction]:
@@ -90,14 +91,14 @@ class SurveyFlipSketch(localdp.HadamardCountMeanSketch):
 
 
 class BiasedSketch(SurveyFlipSketch):
-    """Sums of the entries, as they are."""
+    """Takes entries of the transformed sketch for counts, as a survey prints it."""
 
     def counts(self, table: Any, reports: int, items: Sequence[Any]) -> Floats:
         return super().counts(table, 0, items) / (self.stretch * self.scale)
 
 
 class ZeroRowResponse(localdp.HadamardResponse):
-    """The first item has the row of H that is 1 everywhere."""
+    """Gives the first item the row of H that is 1 everywhere, and has no other half."""
 
     def find_places(self, items: Sequence[Any]) -> Ints:
         return super().find_places(items) - 1
@@ -106,7 +107,7 @@ class ZeroRowResponse(localdp.HadamardResponse):
 
 
 class PerItemMemoDevice:
-    """A device that remembers its report of each item."""
+    """Remembers its report of each item: that an item came back is visible for certain."""
 
     def __init__(self, claim: Any, chance: Any) -> None:
         self._claim, self._chance, self._memo = claim, chance, dict[str, bytes]()
@@ -117,129 +118,67 @@ class PerItemMemoDevice:
         return self._memo[item]
 
 
-@dataclass(frozen=True)
-class BrokenReport:
-    """A mistake in one report, and two items that show it."""
-
-    name: str
-    reason: str
-    broken: Any
-    honest: Any
-    truth: float = inf
-    attacked_pair: tuple[str, str] = ("a", "b")
-    has_wrong_estimates: bool = False
-
-    def build_twins(self, chance: ExperimentNoise) -> TwinPair:
-        source = KeystreamChance(chance.entropy)
-
-        def build(title: str, claim: Any) -> LocalSubject:
-            return LocalSubject(claim, getattr(claim, "items", ITEMS), self.attacked_pair, noise=source, title=title)
-
-        rest = {"truth": self.truth, "runs": REPORT_RUNS, "has_wrong_estimates": self.has_wrong_estimates}
-        return build_twins(self.name, self.reason, build, self.broken, self.honest, **rest)
-
-
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    reports = (each.build_twins(chance) for each in (*list_broken_coins(), *list_broken_estimates()))
-    yield from (*reports, *(each.build_twins(chance) for each in list_broken_devices()))
+    yield from build_report_twins(chance)
+    yield from build_device_twins(chance)
 
 
-def list_broken_coins() -> Iterator[BrokenReport]:
-    """List reports that reveal too much."""
-    yield BrokenReport(
-        "Count mean sketch, epsilon for epsilon/2",
-        "two values differ in two signs, each of which was given the whole epsilon",
-        UnsplitSignSketch(UNIT_LOSS, hashes=1, width=4),
-        localdp.CountMeanSketch(UNIT_LOSS, hashes=1, width=4),
-        2.0,
-    )
-    yield BrokenReport(
-        "Hadamard count mean sketch, loss doubled",
-        "the sign is turned as if it were two",
-        DoubledLossSketch(UNIT_LOSS, **SKETCH_SETTINGS),
-        localdp.HadamardCountMeanSketch(UNIT_LOSS, **SKETCH_SETTINGS),
-        2.0,
-    )
-    yield BrokenReport(
-        "Randomised response, one side too few",
-        "the item is kept as among one item less",
-        MissingSideResponse(UNIT_LOSS, items=ITEMS),
-        localdp.RandomisedResponse(UNIT_LOSS, items=ITEMS),
-        1 + log(2),
-    )
-    yield BrokenReport(
-        "Local hashing, a row for each item",
-        "which hash was taken tells the item",
-        ItemRowHashing(UNIT_LOSS, **SKETCH_SETTINGS),
-        localdp.LocalHashing(UNIT_LOSS, **SKETCH_SETTINGS),
-        attacked_pair=("a", "c"),
-    )
+def build_report_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    """Build reports that reveal too much, then reports that are private and estimated wrongly."""
+    pair = partial(pair_reports, chance)
+    unsplit = UnsplitSignSketch(UNIT_LOSS, hashes=1, width=4)
+    yield pair("Count mean sketch, epsilon for epsilon/2", unsplit, truth=2.0)
+    doubled = DoubledLossSketch(UNIT_LOSS, **SKETCH_SETTINGS)
+    yield pair("Hadamard count mean sketch, loss doubled", doubled, truth=2.0)
+    missing = MissingSideResponse(UNIT_LOSS, items=ITEMS)
+    yield pair("Randomised response, one side too few", missing, truth=1 + log(2))
+    rows = ItemRowHashing(UNIT_LOSS, **SKETCH_SETTINGS)
+    yield pair("Local hashing, a row for each item", rows, ("a", "c"))
+    survey = SurveyFlipSketch(UNIT_LOSS, **SKETCH_SETTINGS)
+    yield pair("Hadamard count mean sketch, the flips of a survey", survey, has_wrong_estimates=True)
+    biased = BiasedSketch(UNIT_LOSS, **SKETCH_SETTINGS)
+    yield pair("Hadamard count mean sketch, not debiased", biased, has_wrong_estimates=True)
+    zero = ZeroRowResponse(UNIT_LOSS, items=ITEMS)
+    yield pair("Hadamard response, rows from 0", zero, has_wrong_estimates=True)
 
 
-def list_broken_estimates() -> Iterator[BrokenReport]:
-    """List reports that are private and estimated wrongly."""
-    honest = localdp.HadamardCountMeanSketch(UNIT_LOSS, **SKETCH_SETTINGS)
-    yield BrokenReport(
-        "Hadamard count mean sketch, the flips of a survey",
-        "flipped with 1/(1 + e^(epsilon/2)), debiased as if with 1/(1 + e^epsilon)",
-        SurveyFlipSketch(UNIT_LOSS, **SKETCH_SETTINGS),
-        honest,
-        has_wrong_estimates=True,
-    )
-    yield BrokenReport(
-        "Hadamard count mean sketch, not debiased",
-        "entries of the transformed sketch are taken for counts, as a survey prints it",
-        BiasedSketch(UNIT_LOSS, **SKETCH_SETTINGS),
-        honest,
-        has_wrong_estimates=True,
-    )
-    yield BrokenReport(
-        "Hadamard response, rows from 0",
-        "the first row of H has no other half",
-        ZeroRowResponse(UNIT_LOSS, items=ITEMS),
-        localdp.HadamardResponse(UNIT_LOSS, items=ITEMS),
-        has_wrong_estimates=True,
-    )
+def pair_reports(
+    chance: ExperimentNoise, name: str, broken: Any, attacked_pair: tuple[str, str] = ("a", "b"), **options: Any
+) -> TwinPair:
+    """Build twins of one report, and two items that show its mistake."""
+
+    def build(title: str, claim: Any) -> LocalSubject:
+        return LocalSubject(claim, getattr(claim, "items", ITEMS), attacked_pair, noise=chance, title=title)
+
+    return build_twins(name, build, broken, runs=REPORT_RUNS, **options)
 
 
-@dataclass(frozen=True)
-class BrokenDevice:
-    """A mistake in what is sent again, and two histories that show it. Both claim one epsilon for all that
-    a device ever sends."""
-
-    name: str
-    reason: str
-    broken: Any
-    honest: Any
-    attacked_pair: tuple[History, History]
-    truth: float = inf
-
-    def build_twins(self, chance: ExperimentNoise) -> TwinPair:
-        source = KeystreamChance(chance.entropy)
-
-        def build(title: str, made: Any) -> DeviceSubject:
-            return DeviceSubject(title, UNIT_LOSS, made, ITEMS[:2], attacked_pair=self.attacked_pair, noise=source)
-
-        runs = DEVICE_RUNS if self.truth == inf else COMPUTED_RUNS
-        rest = {"truth": self.truth, "runs": runs, "is_counted": runs > COMPUTED_RUNS}
-        return build_twins(self.name, self.reason, build, self.broken, self.honest, **rest)
-
-
-def list_broken_devices() -> Iterator[BrokenDevice]:
-    """List repeated reports that reveal too much."""
+def build_device_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    """Build repeated reports that reveal too much; all claim one epsilon for all that a device ever sends."""
     claim = localdp.RandomisedResponse(UNIT_LOSS, items=ITEMS[:2])
-    yield BrokenDevice(
+    device = partial(build_daily_device, claim)
+
+    def pair(name: str, broken: Device, honest: Device, histories: tuple[History, History], **options: Any) -> TwinPair:
+        def build(title: str, made: Device) -> DeviceSubject:
+            return DeviceSubject(title, UNIT_LOSS, made, ITEMS[:2], attacked_pair=histories, noise=chance)
+
+        return build_twins(name, build, broken, honest, **options)
+
+    yield pair(
         "Device, a memo for each item",
-        "that an item came back is seen for certain",
         partial(PerItemMemoDevice, claim),
-        partial(build_daily_device, claim, localdp.Repeat(), 1),
+        partial(device, localdp.Repeat(), 1),
         (("a", "b", "a"), ("a", "a", "b")),
+        runs=DEVICE_RUNS,
+        reason=read_reason(PerItemMemoDevice),
     )
-    yield BrokenDevice(
+    yield pair(
         "Device, a daily budget taken for a total",
-        "every day has another report, and each loses what all may",
-        partial(build_daily_device, claim, localdp.DailyBudget(UNIT_LOSS), 3),
-        partial(build_daily_device, claim, localdp.ChargeEachReport(UNIT_LOSS), 3),
+        partial(device, localdp.DailyBudget(UNIT_LOSS), 3),
+        partial(device, localdp.ChargeEachReport(UNIT_LOSS), 3),
         (("a", "a", "a"), ("b", "b", "b")),
-        3.0,
+        truth=3.0,
+        runs=COMPUTED_RUNS,
+        is_counted=False,
+        reason="Sends another report every day, each of which loses what all may.",
     )

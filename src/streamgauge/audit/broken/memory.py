@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.broken.pairs import UNIT_LOSS, ExperimentNoise, TwinPair, build_twins
+from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
+from streamgauge.audit.exact.kernels import ESTIMATE_ACT, INTRUDE_ACT, ActStreams
+from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.audit.subjects.pan_private import PanPrivateSubject
-from streamgauge.audit.subjects.user_table_search import ESTIMATE_ACT, INTRUDE_ACT, ActStreams
-from streamgauge.audit.subjects.user_tables import KeystreamChance, UserTableSubject
+from streamgauge.audit.subjects.user_tables import UserTableSubject
 from streamgauge.continual import Kary
 from streamgauge.continual.trees.tree import State
 from streamgauge.noise import DiscreteLaplace, Ints, Noise
@@ -32,7 +33,7 @@ SINGLE_START_RUNS = 500  # runs that have starts of their own
 
 
 class BareRegisters(Kary):
-    """Registers begin without noise, as the source papers have them."""
+    """Begins with registers without noise, as the source papers do: the open block is exact until it is released."""
 
     def initial(self, width: int, noise: Noise) -> State:
         return super().initial(width, SilentNoise())
@@ -46,7 +47,7 @@ class CountingState(State):
 
 
 class TotalKeepingTree(Kary):
-    """A tree that stores the exact number of all events with the registers."""
+    """Stores the exact number of all events of all groups with the registers."""
 
     def initial(self, width: int, noise: Noise) -> Any:
         return extend_state(CountingState, super().initial(width, noise))
@@ -64,7 +65,7 @@ class LoggingState(State):
 
 
 class LogKeepingTree(Kary):
-    """A tree that stores the items themselves, groups first."""
+    """Stores the items themselves, groups first, which are exact until others come."""
 
     def initial(self, width: int, noise: Noise) -> Any:
         return extend_state(LoggingState, super().initial(width, noise), np.zeros((width, MEMORY_TICKS), np.int64))
@@ -79,30 +80,20 @@ def extend_state(kind: type[Any], state: Any, *more: Any) -> Any:
     return kind(*(getattr(state, name) for name in state.__dataclass_fields__), *more)
 
 
-BROKEN_TREES: tuple[tuple[str, str, type[Kary], int], ...] = (
-    (
-        "Pan-private tree, registers without noise",
-        "the open block is exact in memory until it is released",
-        BareRegisters,
-        MEMORY_RUNS,
-    ),
-    (
-        "Pan-private tree, a total beside it",
-        "it is exact, for all groups together",
-        TotalKeepingTree,
-        SINGLE_START_RUNS,
-    ),
-    ("Pan-private tree, its items beside it", "they are exact until others come", LogKeepingTree, MEMORY_RUNS),
+BROKEN_TREES: tuple[tuple[str, type[Kary], int], ...] = (
+    ("Pan-private tree, registers without noise", BareRegisters, MEMORY_RUNS),
+    ("Pan-private tree, a total beside it", TotalKeepingTree, SINGLE_START_RUNS),
+    ("Pan-private tree, its items beside it", LogKeepingTree, MEMORY_RUNS),
 )
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(title: str, kind: type[Kary]) -> PanPrivateSubject:
-        claim = kind(UNIT_LOSS, branching=2, levels=2, horizon=MEMORY_TICKS, pan_private=True)
+    def build(title: str, claim: Kary) -> PanPrivateSubject:
         return PanPrivateSubject(claim, MEMORY_TICKS, peek=1, noise=chance, title=title)
 
-    for name, why, broken, runs in BROKEN_TREES:
-        yield build_twins(name, why, build, broken, Kary, runs=runs)
+    for name, kind, runs in BROKEN_TREES:
+        claim = kind(UNIT_LOSS, branching=2, levels=2, horizon=MEMORY_TICKS, pan_private=True)
+        yield build_twins(name, build, claim, runs=runs)
 
 
 PLAIN_LEAK_RUNS, RARE_LEAK_RUNS, COMPUTED_LEAK_RUNS = 600, 1_500, 100  # the last if computation finds the leak
@@ -113,7 +104,7 @@ ABSENT_TICK, PRESENT_TICK = (-1,), (0,)
 
 
 class UnscaledNoiseDensity(Density):
-    """Noise that does not know that the ones are multiplied."""
+    """Multiplies the ones by 4/epsilon, but not the noise."""
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -121,14 +112,14 @@ class UnscaledNoiseDensity(Density):
 
 
 class UnnoisedTableDensity(Density):
-    """All bits are 0 until a user comes."""
+    """Begins with bits of 0: a bit that is 1 was drawn for somebody."""
 
     def initial(self, noise: Any) -> NoisyTable:
         return NoisyTable(np.zeros(self.entries, np.uint8))
 
 
 class UnsplitIncidence(ModularIncidence):
-    """Every release has the noise of the only one."""
+    """Gives two histograms of one table the noise of one each."""
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -136,7 +127,7 @@ class UnsplitIncidence(ModularIncidence):
 
 
 class LateOffsetIncidence(ModularIncidence):
-    """Residues are handed over as they are, and get another offset later."""
+    """Hands residues over as they are: one who looked unannounced before has the same offsets twice."""
 
     def initial(self, noise: Any) -> NoisyTable:
         table = self.blank_table(self.entries)
@@ -149,7 +140,7 @@ class LateOffsetIncidence(ModularIncidence):
 
 
 class KeptOffsetIncidence(ModularIncidence):
-    """The run continues with the state that was handed over."""
+    """Continues with the state that it handed over: one who looks unannounced later has the same offsets twice."""
 
     def rerandomize(self, state: NoisyTable, before: int, noise: Any) -> None:
         if before % 2 == 0:
@@ -157,7 +148,7 @@ class KeptOffsetIncidence(ModularIncidence):
 
 
 class HalfNoiseDensity(Density):
-    """Noise for twice the loss. It shows best to one who looked before an estimate and gets bits after it."""
+    """Draws noise for twice the loss: bits that are handed over later show which bit the estimates were of."""
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -165,139 +156,57 @@ class HalfNoiseDensity(Density):
 
 
 class OneBinIncidence(ModularIncidence):
-    """Noise for a user who moves one bin."""
+    """Draws noise for a user who moves one bin; one who goes from one bin to another moves two."""
 
     BIN_SENSITIVITY = 1
 
 
 class AbsencePricedDensity(ContinualDensity):
-    """The law that keeps the loss to those who compare with a user who was never there."""
+    """Keeps the loss only to those who compare with a user who was never there.
+
+    Two streams that both have a user, in other slots, differ by more than either and none.
+    """
 
     @cached_property
     def signs(self) -> SignLaw:
         return SignLaw(Fraction(1, 40), Fraction(1, 10))
 
 
-@dataclass(frozen=True)
-class BrokenUserTable:
-    """A mistake, and two streams that show it."""
-
-    name: str
-    reason: str
-    broken: Any
-    honest: Any
-    streams: ActStreams
-    truth: float = inf
-    runs: int = PLAIN_LEAK_RUNS
-
-    def build_twins(self, chance: ExperimentNoise) -> TwinPair:
-        source = KeystreamChance(chance.entropy)
-        return build_twins(
-            self.name,
-            self.reason,
-            lambda title, claim: UserTableSubject(claim, self.streams, noise=source, title=title),
-            self.broken,
-            self.honest,
-            truth=self.truth,
-            runs=self.runs,
-            is_counted=self.runs > COMPUTED_LEAK_RUNS,
-        )
-
-
 def build_user_table_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    for each in (*list_broken_releases(), *list_broken_memories()):
-        yield each.build_twins(chance)
+    """Build tables whose releases have too little noise, then those whose memory reveals a user."""
 
+    def pair(name: str, broken: Any, streams: ActStreams, truth: float = inf, runs: int = PLAIN_LEAK_RUNS) -> TwinPair:
+        def build(title: str, claim: Any) -> UserTableSubject:
+            return UserTableSubject(claim, streams, noise=chance, title=title)
 
-def list_broken_releases() -> Iterator[BrokenUserTable]:
-    """List tables whose releases have too little noise."""
-    settings: dict[str, Any] = {"universe": 1, "split": HALF}
+        return build_twins(name, build, broken, truth=truth, runs=runs, is_counted=runs > COMPUTED_LEAK_RUNS)
+
+    split: dict[str, Any] = {"universe": 1, "split": HALF}
     comes = ActStreams((NO_VISIT, ONE_VISIT, ESTIMATE_ACT), (NO_VISIT, NO_VISIT, ESTIMATE_ACT), 0)
-    yield BrokenUserTable(
-        "Density table, noise added after scaling",
-        "the ones are multiplied by 4/epsilon, the noise is not",
-        UnscaledNoiseDensity(UNIT_LOSS, law="paper", **settings),
-        Density(UNIT_LOSS, law="paper", **settings),
-        comes,
-        4.0,
-        RARE_LEAK_RUNS,
-    )
-    yield BrokenUserTable(
-        "Modular incidence, noise for one bin",
-        "a user who goes from one bin to another moves two",
-        OneBinIncidence(UNIT_LOSS, modulus=2, **settings),
-        ModularIncidence(UNIT_LOSS, modulus=2, **settings),
-        comes,
-        1.5 + FLOAT_TOLERANCE,
-        COMPUTED_LEAK_RUNS,
-    )
-    yield BrokenUserTable(
-        "Modular incidence, a second release not charged",
-        "two histograms of one table, each with the noise of one",
-        UnsplitIncidence(UNIT_LOSS, modulus=2, releases=2, **settings),
-        ModularIncidence(UNIT_LOSS, modulus=2, releases=2, **settings),
-        ActStreams(
-            (NO_VISIT, ONE_VISIT, ESTIMATE_ACT, ESTIMATE_ACT), (NO_VISIT, NO_VISIT, ESTIMATE_ACT, ESTIMATE_ACT), 0
-        ),
-        1.5 + FLOAT_TOLERANCE,
-        COMPUTED_LEAK_RUNS,
-    )
-    others: dict[str, Any] = {"universe": 1, "intrusions": 1, "releases": 2, "split": "1/3"}
-    seen = (ESTIMATE_ACT, NO_VISIT, ESTIMATE_ACT, NO_VISIT, INTRUDE_ACT)
-    yield BrokenUserTable(
-        "Density table, half the noise beside a hand-over",
-        "what is handed over later tells which bit the estimates were of",
-        HalfNoiseDensity(UNIT_LOSS, **others),
-        Density(UNIT_LOSS, **others),
-        ActStreams((NO_VISIT, ONE_VISIT, *seen), (ONE_VISIT, NO_VISIT, *seen), 1),
-        1.7505,
-        COMPUTED_LEAK_RUNS,
-    )
-    yield BrokenUserTable(
-        "Continual density, priced for absence alone",
-        "two streams that both have a user, in other slots, differ by more than either and none",
-        AbsencePricedDensity(Pure("3/10"), universe=1),
-        ContinualDensity(Pure("3/10"), universe=1),
-        ActStreams(
-            (ABSENT_TICK, ABSENT_TICK, ABSENT_TICK, PRESENT_TICK),
-            (PRESENT_TICK, ABSENT_TICK, PRESENT_TICK, ABSENT_TICK),
-            1,
-        ),
-        0.5,
-        COMPUTED_LEAK_RUNS,
-    )
+    scaled = UnscaledNoiseDensity(UNIT_LOSS, law="paper", **split)
+    yield pair("Density table, noise added after scaling", scaled, comes, 4.0, RARE_LEAK_RUNS)
+    one_bin = OneBinIncidence(UNIT_LOSS, modulus=2, **split)
+    yield pair("Modular incidence, noise for one bin", one_bin, comes, 1.5 + FLOAT_TOLERANCE, COMPUTED_LEAK_RUNS)
+    unsplit = UnsplitIncidence(UNIT_LOSS, modulus=2, releases=2, **split)
+    twice = ActStreams((*comes.one, ESTIMATE_ACT), (*comes.other, ESTIMATE_ACT), 0)
+    name = "Modular incidence, a second release not charged"
+    yield pair(name, unsplit, twice, 1.5 + FLOAT_TOLERANCE, COMPUTED_LEAK_RUNS)
+    half = HalfNoiseDensity(UNIT_LOSS, universe=1, intrusions=1, releases=2, split=Fraction(1, 3))
+    later = (ESTIMATE_ACT, NO_VISIT, ESTIMATE_ACT, NO_VISIT, INTRUDE_ACT)
+    seen = ActStreams((NO_VISIT, ONE_VISIT, *later), (ONE_VISIT, NO_VISIT, *later), 1)
+    yield pair("Density table, half the noise beside a hand-over", half, seen, 1.7505, COMPUTED_LEAK_RUNS)
+    absent, present = ABSENT_TICK, PRESENT_TICK
+    slots = ActStreams((absent, absent, absent, present), (present, absent, present, absent), 1)
+    priced = AbsencePricedDensity(Pure("3/10"), universe=1)
+    yield pair("Continual density, priced for absence alone", priced, slots, 0.5, COMPUTED_LEAK_RUNS)
 
-
-def list_broken_memories() -> Iterator[BrokenUserTable]:
-    """List tables whose memory reveals a user, by itself or with an earlier seizure."""
-    settings: dict[str, Any] = {"universe": 1, "split": HALF}
-    yield BrokenUserTable(
-        "Density table, bits from 0",
-        "a bit that is 1 was drawn for somebody",
-        UnnoisedTableDensity(UNIT_LOSS, **settings),
-        Density(UNIT_LOSS, **settings),
-        ActStreams((ONE_VISIT, NO_VISIT, ESTIMATE_ACT), (NO_VISIT, NO_VISIT, ESTIMATE_ACT), 1),
-    )
-    announced: dict[str, Any] = {"modulus": 3, "intrusions": 1, **settings}
-    yield BrokenUserTable(
-        "Modular incidence, no noise before the hand-over",
-        "one who looked unannounced before has the same offsets twice",
-        LateOffsetIncidence(UNIT_LOSS, **announced),
-        ModularIncidence(UNIT_LOSS, **announced),
-        ActStreams(
-            (NO_VISIT, ONE_VISIT, INTRUDE_ACT, NO_VISIT, ESTIMATE_ACT),
-            (NO_VISIT, NO_VISIT, INTRUDE_ACT, NO_VISIT, ESTIMATE_ACT),
-            1,
-        ),
-    )
-    yield BrokenUserTable(
-        "Modular incidence, no noise after the hand-over",
-        "one who looks unannounced later has the same offsets twice",
-        KeptOffsetIncidence(UNIT_LOSS, **announced),
-        ModularIncidence(UNIT_LOSS, **announced),
-        ActStreams(
-            (NO_VISIT, NO_VISIT, INTRUDE_ACT, ONE_VISIT, ESTIMATE_ACT),
-            (NO_VISIT, NO_VISIT, INTRUDE_ACT, NO_VISIT, ESTIMATE_ACT),
-            4,
-        ),
-    )
+    stays = ActStreams((ONE_VISIT, NO_VISIT, ESTIMATE_ACT), (NO_VISIT, NO_VISIT, ESTIMATE_ACT), 1)
+    yield pair("Density table, bits from 0", UnnoisedTableDensity(UNIT_LOSS, **split), stays)
+    announced: dict[str, Any] = {"modulus": 3, "intrusions": 1, **split}
+    nothing = (NO_VISIT, NO_VISIT, INTRUDE_ACT, NO_VISIT, ESTIMATE_ACT)
+    before = ActStreams((NO_VISIT, ONE_VISIT, INTRUDE_ACT, NO_VISIT, ESTIMATE_ACT), nothing, 1)
+    late = LateOffsetIncidence(UNIT_LOSS, **announced)
+    yield pair("Modular incidence, no noise before the hand-over", late, before)
+    after = ActStreams((NO_VISIT, NO_VISIT, INTRUDE_ACT, ONE_VISIT, ESTIMATE_ACT), nothing, 4)
+    kept = KeptOffsetIncidence(UNIT_LOSS, **announced)
+    yield pair("Modular incidence, no noise after the hand-over", kept, after)

@@ -13,21 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from math import inf
 from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.broken.pairs import TWIN_RUNS, UNIT_LOSS, ExperimentNoise, TwinPair, build_twins, name_mistake
-from streamgauge.audit.subject import Pair
-from streamgauge.audit.subjects.mechanisms import (
-    OTHER_GROUPS,
-    SAVED_AND_LOADED,
-    SINGLE_FEED,
-    ExecutionMode,
-    ExecutionModeSubject,
-    MechanismSubject,
-)
+from streamgauge.audit.broken.pairs import TWIN_RUNS, UNIT_LOSS, TwinPair, build_twins, name_mistake
+from streamgauge.audit.subject import ExperimentNoise, Pair
+from streamgauge.audit.subjects import mechanisms
+from streamgauge.audit.subjects.mechanisms import ExecutionMode, ExecutionModeSubject, MechanismSubject
 from streamgauge.continual import LinearMechanism, Run, SimpleI, SimpleII
 from streamgauge.continual.mechanism import draw_rows
 from streamgauge.continual.state_io import SavedBytes
@@ -41,15 +34,8 @@ READING_COUNT = 4
 SINGLE_START_RUNS = 1000  # runs that have starts of their own
 
 
-def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    for broken in BROKEN_REUSES:
-        yield broken.build_twins(chance)
-    event = Pair("an event", 1, 0, partial(score_nearness, READING_COUNT))
-    yield sample_every_reading.build_twins(chance, event, truth=float(READING_COUNT))
-
-
 class SharedTickNoise(SimpleI):
-    """Draws for the first tick of a block."""
+    """Draws for the first tick of a block: the counts of all ticks have one noise, and differ by the exact items."""
 
     def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
         exact: Ints = super().feed(state, block, SilentNoise())
@@ -71,21 +57,21 @@ class RepeatedNoise:
 
 
 class SharedGroupNoise(SimpleII):
-    """Draws once a tick."""
+    """Draws once a tick: its counts have one noise, and differ by the exact counts."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
         return super().step(state, values, RepeatedNoise(noise, len(values)))
 
 
 class PairedGroupNoise(SimpleII):
-    """Draws for every second group."""
+    """Draws for every second group: two counts in a row have the same noise."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
         return super().step(state, values, RepeatedNoise(noise, 2))
 
 
 class SeededCounter(SimpleII):
-    """Draws from a seed, so that a run can be made again."""
+    """Draws from a seed, so that a run can be made again: two runs or ticks under one noise differ by exact data."""
 
     def start(self, width: int = 1, noise: Noise | None = None) -> Run[Any, Any]:
         return super().start(width, InsecureNoise(0))
@@ -95,7 +81,7 @@ class SeededCounter(SimpleII):
 
 
 def run_saved_too_early(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
-    """Run with saves before each release: the loaded run releases the same tick again."""
+    """Save before each release: it is drawn again after a crash, and both are visible."""
     run, found = mechanism.start(len(streams), noise), []
     for values in streams.T:
         saved = run.save()
@@ -105,68 +91,41 @@ def run_saved_too_early(mechanism: LinearMechanism[Any], streams: Ints, noise: N
     return np.stack(found, axis=1)
 
 
-@dataclass(frozen=True)
-class BrokenReuse:
-    """A counter whose noise is used twice, or which is run so that data are noised twice."""
-
-    name: str
-    reason: str
-    mode: ExecutionMode
-    broken_class: type[SimpleI] | type[SimpleII] = SimpleII
-    broken_mode: ExecutionMode | None = None  # if the mode is the mistake
-    honest_class: type[SimpleI] | type[SimpleII] = SimpleII
-    truth: float = inf
-
-    def build_twins(self, chance: ExperimentNoise) -> TwinPair:
-        ready = InsecureNoise(int(chance.words(1)[0])) if self.mode.other_groups else chance  # starts draw little
-        runs = SINGLE_START_RUNS if self.mode.other_groups else TWIN_RUNS
-
-        def build(title: str, how: tuple[type[SimpleI] | type[SimpleII], ExecutionMode]) -> ExecutionModeSubject:
-            claim = how[0](UNIT_LOSS, horizon=REUSE_TICKS)
-            return ExecutionModeSubject(claim, REUSE_TICKS, how[1], noise=ready, title=title)
-
-        broken, honest = (self.broken_class, self.broken_mode or self.mode), (self.honest_class, self.mode)
-        return build_twins(self.name, self.reason, build, broken, honest, truth=self.truth, runs=runs)
+BROKEN_REUSES: tuple[tuple[str, ExecutionMode, type[SimpleI] | type[SimpleII]], ...] = (
+    ("Simple I, noise reused between ticks", mechanisms.SINGLE_FEED, SharedTickNoise),
+    ("Histogram, one draw for all groups", mechanisms.OTHER_GROUPS, SharedGroupNoise),
+    ("Histogram, one draw for two groups", mechanisms.OTHER_GROUPS, PairedGroupNoise),
+    ("Two releases, one seed", mechanisms.OTHER_GROUPS, SeededCounter),
+    ("Simple II, the same noise after loading", mechanisms.SAVED_AND_LOADED, SeededCounter),
+)
 
 
-BROKEN_REUSES = (
-    BrokenReuse(
-        "Simple I, noise reused between ticks",
-        "the counts of all ticks have the same noise, and differ by the exact items",
-        SINGLE_FEED,
-        SharedTickNoise,
-        honest_class=SimpleI,
-    ),
-    BrokenReuse(
-        "Histogram, one draw for all groups",
-        "counts of one tick have the same noise, and differ by the exact counts",
-        OTHER_GROUPS,
-        SharedGroupNoise,
-    ),
-    BrokenReuse(
-        "Histogram, one draw for two groups", "two counts in a row have the same noise", OTHER_GROUPS, PairedGroupNoise
-    ),
-    BrokenReuse(
-        "Two releases, one seed", "under the same noise two counts differ by who is in one", OTHER_GROUPS, SeededCounter
-    ),
-    BrokenReuse(
-        "Simple II, the same noise after loading", "ticks before and after share it", SAVED_AND_LOADED, SeededCounter
-    ),
-    BrokenReuse(
+def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    for name, mode, kind in BROKEN_REUSES:
+        ready = InsecureNoise(int(chance.words(1)[0])) if mode.other_groups else chance  # starts draw little
+        build = partial(build_reuse_subject, ready, mode)
+        runs = SINGLE_START_RUNS if mode.other_groups else TWIN_RUNS
+        yield build_twins(name, build, kind(UNIT_LOSS, horizon=REUSE_TICKS), runs=runs)
+    again, saved = ExecutionMode("saved before every tick", run_saved_too_early), mechanisms.SAVED_AND_LOADED
+    yield build_twins(
         "Simple II, a tick drawn again after a crash",
-        "a release left before it was committed, and was drawn again: both were visible",
-        SAVED_AND_LOADED,
-        broken_mode=ExecutionMode("saved before every tick", run_saved_too_early),
+        lambda title, mode: build_reuse_subject(chance, mode, title, SimpleII(UNIT_LOSS, horizon=REUSE_TICKS)),
+        again,
+        saved,
         truth=2.0,
-    ),
-)
+        reason=run_saved_too_early.__doc__,
+    )
+    event = Pair("an event", 1, 0, partial(score_nearness, READING_COUNT))
+    yield sample_every_reading.build_twins(chance, event, truth=float(READING_COUNT))
 
 
-@name_mistake(
-    "Simple II, noise drawn at every reading",
-    "what is noised when it is read is noised again for each reader, who may ask again",
-)
+def build_reuse_subject(noise: Noise, mode: ExecutionMode, title: str, claim: Any) -> ExecutionModeSubject:
+    return ExecutionModeSubject(claim, REUSE_TICKS, mode, noise=noise, title=title)
+
+
+@name_mistake("Simple II, noise drawn at every reading")
 def sample_every_reading(chance: ExperimentNoise, broken: bool, item: int, runs: int) -> Ints:
+    """Add noise when a count is read: each reader has another draw, and may ask again."""
     draws = [SimpleII(UNIT_LOSS, horizon=1).start(runs, chance) for _ in range(READING_COUNT if broken else 1)]
     readings = [run.step(np.full(runs, item)) for run in draws]
     return np.array(readings if broken else readings * READING_COUNT).T
@@ -182,7 +141,7 @@ LAYOUT_RUNS = 4000  # runs: some have starts of their own
 
 
 class BareAtTwoGroups(SimpleI):
-    """Draws nothing for a run of exactly two groups."""
+    """Draws nothing for a run of exactly two groups: a fast path for them forgets it."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Ints:
         return super().step(state, values, SilentNoise() if len(values) == 2 else noise)
@@ -192,7 +151,7 @@ class BareAtTwoGroups(SimpleI):
 
 
 class BareInTwoTicks(SimpleI):
-    """Draws nothing in a `feed` of exactly two ticks."""
+    """Draws nothing in a `feed` of exactly two ticks; all other lengths have noise, and steps too."""
 
     def feed(self, state: Any, block: Ints, noise: Noise) -> Ints:
         return super().feed(state, block, SilentNoise() if len(block) == 2 else noise)
@@ -222,32 +181,24 @@ class PredrawnCounter(SimpleI):
 
 
 class BareWhenAdded(PredrawnCounter):
-    """Makes the state of groups that are added without noise."""
+    """Makes the state of groups that are added without noise, by another function than that of the first groups."""
 
     def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
         return super().zero_state(width, tick, SilentNoise())
 
 
-BROKEN_LAYOUTS: tuple[tuple[str, str, type[SimpleI], type[SimpleI]], ...] = (
-    (
-        "Simple I, no noise in a run of two groups",
-        "all other widths have it: a fast path for two groups forgets it",
-        BareAtTwoGroups,
-        SimpleI,
-    ),
-    ("Simple I, no noise in a feed of two ticks", "all other lengths have it, and steps too", BareInTwoTicks, SimpleI),
-    (
-        "Simple I, no noise for groups that are added",
-        "their state is made by another function than that of the first groups",
-        BareWhenAdded,
-        PredrawnCounter,
-    ),
+BROKEN_LAYOUTS: tuple[tuple[str, type[SimpleI], type[SimpleI]], ...] = (
+    ("Simple I, no noise in a run of two groups", BareAtTwoGroups, SimpleI),
+    ("Simple I, no noise in a feed of two ticks", BareInTwoTicks, SimpleI),
+    ("Simple I, no noise for groups that are added", BareWhenAdded, PredrawnCounter),
 )
 
 
 def build_layout_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(title: str, kind: type[SimpleI]) -> MechanismSubject:
-        return MechanismSubject(kind(UNIT_LOSS, horizon=LAYOUT_TICKS), LAYOUT_TICKS, noise=chance, title=title)
+    for name, *kinds in BROKEN_LAYOUTS:
+        claims = (kind(UNIT_LOSS, horizon=LAYOUT_TICKS) for kind in kinds)
+        yield build_twins(name, partial(build_layout_subject, chance), *claims, runs=LAYOUT_RUNS)
 
-    for name, why, broken, honest in BROKEN_LAYOUTS:
-        yield build_twins(name, why, build, broken, honest, runs=LAYOUT_RUNS)
+
+def build_layout_subject(noise: Noise, title: str, claim: LinearMechanism[Any]) -> MechanismSubject:
+    return MechanismSubject(claim, LAYOUT_TICKS, noise=noise, title=title)

@@ -4,81 +4,24 @@ A mechanism with too little noise is the same mechanism with a larger loss, whic
 wrong constant is a mechanism of the package, rightly calibrated to its true loss, and only the claim is false. The
 loss is computed at every horizon, and attacked.
 
-Experiments draw exact noise, uniform floats and coins from one stream of bits. A seeded stream makes an audit
-repeatable. Mechanisms in service never have one.
+The first paragraph of a broken twin's docstring is the reason why it is wrong. Its honest twin is the same claim of
+the class of the package that it derives from, unless another is given.
 """
 
 from collections import abc
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
+from inspect import getdoc
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from streamgauge.audit.exact.worst_case import price
-from streamgauge.audit.subject import CallableSubject, Pair, Subject
+from streamgauge.audit.subject import CallableSubject, ExperimentNoise, Pair, Subject
 from streamgauge.audit.subjects.mechanisms import MechanismSubject
 from streamgauge.continual import LinearMechanism
-from streamgauge.noise import Entropy, Ints, Keystream, Noise
-from streamgauge.noise.coerce import Bools, Floats
-from streamgauge.noise.sampler_table import GaussianLaw, LaplaceLaw
-from streamgauge.noise.source import sample
+from streamgauge.noise import Noise
 from streamgauge.privacy import Loss, Pure
-from streamgauge.testing.noise import InsecureKeystream
-
-
-def build_claimed_subject(name: str, mechanism: LinearMechanism[Any], *, loss: Loss, noise: Noise) -> MechanismSubject:
-    """Build a subject of a mechanism over its whole horizon that claims `loss`."""
-    return MechanismSubject(mechanism, mechanism.horizon or 1, stated=loss, max_pairs=1, noise=noise, title=name)
-
-
-def replace_noise(mechanism: LinearMechanism[Any], cost: Fraction) -> LinearMechanism[Any]:
-    """Return the mechanism under noise in which a move by one loses `cost`: 1/scale, or 1/(2 parameter).
-
-    >>> from streamgauge import Pure
-    >>> from streamgauge.continual import SimpleI
-    >>> replace_noise(SimpleI(Pure(1), horizon=3), Fraction(1)).loss
-    Pure(epsilon=3)
-    """
-    claim: Any = mechanism  # a dataclass, as all claims are
-    loss = mechanism.loss.additive_loss
-    truth = loss.amount * cost / price(mechanism.distribution)
-    other: LinearMechanism[Any] = replace(claim, loss=type(loss).from_amount(truth))
-    return other
-
-
-@dataclass(frozen=True)
-class ExperimentNoise:
-    """A source of noise for mechanisms, and of all else that an experiment draws."""
-
-    entropy: Entropy = field(default_factory=Keystream)
-
-    @classmethod
-    def from_label(cls, label: str) -> "ExperimentNoise":
-        """Return noise that is the same every time, for repeatable experiments."""
-        return cls(InsecureKeystream(label))
-
-    def laplace(self, scale: Fraction, size: int) -> Ints:
-        return sample(LaplaceLaw(scale), self.entropy, size)
-
-    def gaussian(self, variance: Fraction, size: int) -> Ints:
-        return sample(GaussianLaw(variance), self.entropy, size)
-
-    def words(self, size: int) -> Ints:
-        """Draw whole numbers below 2^53, all equally likely."""
-        raw = np.empty(8 * size, np.uint8)
-        self.entropy.fill(raw)
-        return (raw.view(np.uint64) >> np.uint64(11)).astype(np.int64)
-
-    def uniforms(self, size: int) -> Floats:
-        """Draw floats in [0, 1), as textbooks do: multiples of 2^-53."""
-        return np.asarray(self.words(size) * 2.0**-53, np.float64)
-
-    def coins(self, chance: float, size: int) -> Bools:
-        return np.asarray(self.uniforms(size) < chance, np.bool_)
-
 
 TWIN_RUNS = 60_000  # of each neighbour, that are enough to condemn
 UNIT_LOSS = Pure(1)
@@ -107,10 +50,44 @@ class TwinPair:
 
 
 def build_twins(
-    name: str, reason: str, build: abc.Callable[[str, Any], Subject], broken: Any, honest: Any, **options: Any
+    name: str, build: abc.Callable[[str, Any], Subject], broken: Any, honest: Any = None, **options: Any
 ) -> TwinPair:
-    """Build both subjects by one function of their title and of what differs."""
-    return TwinPair(build(name, broken), build(f"{name}: honest", honest), reason, **options)
+    """Build both subjects by one function of their title and of the claim that differs."""
+    acquitted = restore_claim(broken) if honest is None else honest
+    reason = options.pop("reason", None) or read_reason(broken)
+    return TwinPair(build(name, broken), build(f"{name}: honest", acquitted), reason, **options)
+
+
+def restore_claim(broken: Any) -> Any:
+    """Return the same claim of the class of the package that a broken one derives from."""
+    package = __name__.rpartition(".")[0]
+    honest = next(cls for cls in type(broken).__mro__ if not cls.__module__.startswith(package))
+    return honest(**{each.name: getattr(broken, each.name) for each in fields(broken) if each.init})
+
+
+def read_reason(broken: Any) -> str:
+    """Return the first paragraph of a docstring in one line."""
+    return " ".join((getdoc(broken) or "").partition("\n\n")[0].split())
+
+
+def build_claimed_subject(name: str, mechanism: LinearMechanism[Any], *, loss: Loss, noise: Noise) -> MechanismSubject:
+    """Build a subject of a mechanism over its whole horizon that claims `loss`."""
+    return MechanismSubject(mechanism, mechanism.horizon or 1, stated=loss, max_pairs=1, noise=noise, title=name)
+
+
+def replace_noise(mechanism: LinearMechanism[Any], cost: Fraction) -> LinearMechanism[Any]:
+    """Return the mechanism under noise in which a move by one loses `cost`: 1/scale, or 1/(2 parameter).
+
+    >>> from streamgauge import Pure
+    >>> from streamgauge.continual import SimpleI
+    >>> replace_noise(SimpleI(Pure(1), horizon=3), Fraction(1)).loss
+    Pure(epsilon=3)
+    """
+    claim: Any = mechanism  # a dataclass, as all claims are
+    loss = mechanism.loss.additive_loss
+    truth = loss.amount * cost / price(mechanism.distribution)
+    other: LinearMechanism[Any] = replace(claim, loss=type(loss).from_amount(truth))
+    return other
 
 
 @dataclass(frozen=True)
@@ -118,7 +95,6 @@ class Mistake:
     """A function that can be broken, where there is no mechanism of the package to break."""
 
     name: str
-    reason: str
     sample: SampleFunction = field(repr=False)
 
     def __call__(self, chance: ExperimentNoise, broken: bool, data: Any, runs: int) -> Any:
@@ -134,9 +110,9 @@ class Mistake:
             rest: dict[str, Any] = {"pair": pair.name, "evidence": pair.evidence, "is_vectorised": True}
             return CallableSubject(title, sample, loss, pair.one, pair.other, **rest)
 
-        return build_twins(self.name, self.reason, build, True, False, truth=truth)
+        return build_twins(self.name, build, True, False, truth=truth, reason=read_reason(self.sample))
 
 
-def name_mistake(name: str, reason: str) -> abc.Callable[[SampleFunction], Mistake]:
-    """Mark a function with its mistake."""
-    return partial(Mistake, name, reason)
+def name_mistake(name: str) -> abc.Callable[[SampleFunction], Mistake]:
+    """Mark a function with its mistake, which its docstring explains."""
+    return partial(Mistake, name)

@@ -20,24 +20,23 @@ from math import exp, log
 
 import numpy as np
 
-from streamgauge.audit.broken.pairs import ExperimentNoise, TwinPair, name_mistake
-from streamgauge.audit.subject import Pair
+from streamgauge.audit.broken.pairs import TwinPair, name_mistake
+from streamgauge.audit.subject import ExperimentNoise, Pair
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Bools, Floats
 from streamgauge.privacy import Pure
 
 MAX_VALUE = 10  # value of an event
 TABLE_EPSILON = Fraction(1, 2)  # of the table, and as much of what is published
-ONE_PROBABILITY = float(Fraction(1, 2) + TABLE_EPSILON / 4)  # the chance of a one
+ONE_PROBABILITY = Fraction(1, 2) + TABLE_EPSILON / 4  # the chance of a one
 USER_COUNT = 4
 NOISE_CUTOFF = 3  # that noise is cut off at
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
     appears = Pair("a user first seen after the intrusion", True, False)
-    yield sample_density.build_twins(
-        chance, appears, loss=Pure(2 * TABLE_EPSILON), truth=log(ONE_PROBABILITY * exp(4) + 1 - ONE_PROBABILITY)
-    )
+    truth = log(float(ONE_PROBABILITY) * exp(4) + float(1 - ONE_PROBABILITY))
+    yield sample_density.build_twins(chance, appears, loss=Pure(2 * TABLE_EPSILON), truth=truth)
     ends = Pair("an event whose value goes from end to end", [MAX_VALUE, 0, 0, 0], [0, 0, 0, 0])
     yield sample_mean.build_twins(chance, ends, truth=float(MAX_VALUE))
     outside = Pair("an event of a value out of bounds", [1, 1, 40], [1, 1])
@@ -45,10 +44,13 @@ def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield sample_count.build_twins(chance, Pair("an event", 1, 0))
 
 
-@name_mistake("Density, noise added after scaling", "the share of ones is scaled by 4/epsilon, the noise is not")
+@name_mistake("Density, noise added after scaling")
 def sample_density(chance: ExperimentNoise, broken: bool, appears: bool, runs: int) -> Ints:
-    """Publish the density after an intruder saw the coins and one user may have appeared."""
-    coins = chance.coins(0.5, USER_COUNT * runs).reshape(USER_COUNT, runs)
+    """Scale the share of ones by 4/epsilon, but not the noise.
+
+    An intruder saw the coins, and one user may have appeared since.
+    """
+    coins = chance.coins(Fraction(1, 2), USER_COUNT * runs).reshape(USER_COUNT, runs)
     later = coins.copy()
     if appears:
         later[0] = chance.coins(ONE_PROBABILITY, runs)
@@ -56,24 +58,23 @@ def sample_density(chance: ExperimentNoise, broken: bool, appears: bool, runs: i
     return np.vstack([coins, later.sum(axis=0) + chance.laplace(scale, runs)]).T
 
 
-@name_mistake(
-    "Mean, noise of scale 1/(epsilon n)",
-    "a value moves the mean by up to its range over n: the noise does not know the range",
-)
+@name_mistake("Mean, noise of scale 1/(epsilon n)")
 def sample_mean(chance: ExperimentNoise, broken: bool, values: list[int], runs: int) -> Floats:
-    """Add noise to n times the mean, in whole numbers, and divide by n."""
+    """Add noise that does not know the range: a value moves the mean by up to its range over n."""
     scale = Fraction(1) if broken else Fraction(MAX_VALUE)
     return np.asarray((sum(values) + chance.laplace(scale, runs)) / len(values), np.float64)
 
 
-@name_mistake("Sum, clamped after adding up", "one event may be worth as much as the bound of the whole sum")
+@name_mistake("Sum, clamped after adding up")
 def sample_total(chance: ExperimentNoise, broken: bool, values: list[int], runs: int) -> Ints:
+    """Clamp the sum: one event may be worth as much as the bound of the whole."""
     exact = min(sum(values), MAX_VALUE) if broken else sum(min(value, 1) for value in values)
     return exact + chance.laplace(Fraction(1), runs)
 
 
-@name_mistake("Count, noise cut off", "the largest noise on the larger count gives what the smaller one never shows")
+@name_mistake("Count, noise cut off")
 def sample_count(chance: ExperimentNoise, broken: bool, events: int, runs: int) -> Ints:
+    """Cut off noise: the largest noise on the larger count gives what the smaller one never shows."""
     noise = chance.laplace(Fraction(1), runs)
     return events + (np.clip(noise, -NOISE_CUTOFF, NOISE_CUTOFF) if broken else noise)
 
@@ -82,11 +83,12 @@ def build_presence_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield sample_shown_groups.build_twins(chance, Pair("the only one of a group", [5, 1], [5, 0]))
 
 
-@name_mistake(
-    "Groups shown only where there is somebody", "a group that is shown, whatever its noisy count, has somebody in it"
-)
+@name_mistake("Groups shown only where there is somebody")
 def sample_shown_groups(chance: ExperimentNoise, broken: bool, counts: list[int], runs: int) -> Floats:
-    """Publish counts; NaN is a group that is not shown."""
+    """Hide empty groups: a group that is shown, whatever its noisy count, has somebody in it.
+
+    NaN is a group that is not shown.
+    """
     noisy = [count + chance.laplace(Fraction(1), runs) for count in counts]
     hidden = [broken and count == 0 for count in counts]
     return np.where(hidden, np.nan, np.array(noisy).T)
@@ -102,21 +104,19 @@ def build_threshold_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield sample_exact_queries.build_twins(chance, Pair("an event that swaps two queries", [0, 1], [1, 0]))
 
 
-@name_mistake(
-    "Sparse vector, threshold not redrawn",
-    "it continues after a query that was above, under the same noisy threshold, and charges once",
-)
+@name_mistake("Sparse vector, threshold not redrawn")
 def sample_reused_threshold(chance: ExperimentNoise, broken: bool, queries: list[int], runs: int) -> Ints:
-    """Return 1 for above, 0 for below, -1 after the end."""
+    """Continue after a query that was above, under the same noisy threshold, and charge once.
+
+    Answers are 1 for above, 0 for below, -1 after the end.
+    """
     above = add_noise(chance, queries, runs) >= chance.laplace(Fraction(2), runs)
     return (above.astype(np.int64) if broken else stop_at_first(above)).T
 
 
-@name_mistake(
-    "Sparse vector, queries without noise",
-    "a query below and a larger one above enclose the threshold: their order is exact",
-)
+@name_mistake("Sparse vector, queries without noise")
 def sample_exact_queries(chance: ExperimentNoise, broken: bool, queries: list[int], runs: int) -> Ints:
+    """Compare exact queries: one below and a larger one above enclose the threshold, so their order is exact."""
     requested = np.array(queries)[:, None] if broken else add_noise(chance, queries, runs)
     return stop_at_first(requested >= chance.laplace(Fraction(2), runs)).T
 
@@ -128,8 +128,8 @@ def add_noise(chance: ExperimentNoise, queries: list[int], runs: int) -> Ints:
 
 def stop_at_first(above: Bools) -> Ints:
     """Return -1 for all queries after the first that is above."""
-    over = np.cumsum(above, axis=0) - above > 0
-    return np.where(over, -1, above.astype(np.int64))
+    is_ended = np.cumsum(above, axis=0) - above > 0
+    return np.where(is_ended, -1, above.astype(np.int64))
 
 
 LARGE_SUM = 2**60
@@ -141,30 +141,25 @@ COARSE_COUNT = 128
 def build_float_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield sample_textbook_laplace.build_twins(chance, Pair("a count of 1 and of 0", 1.0, 0.0))
     yield sample_large_sum.build_twins(chance, Pair("an event of 2^60 and none", LARGE_SUM, 0))
-    full = Pair(
-        f"counts of {COARSE_COUNT} and {COARSE_COUNT - 1}",
-        COARSE_COUNT,
-        COARSE_COUNT - 1,
-        partial(is_on_grid, COARSE_GRID),
-    )
+    counts = COARSE_COUNT, COARSE_COUNT - 1
+    full = Pair(f"counts of {counts[0]} and {counts[1]}", *counts, partial(is_on_grid, COARSE_GRID))
     yield sample_rounded_count.build_twins(chance, full)
 
 
-@name_mistake(
-    "Laplace noise in floats", "the lowest bits of 1 + noise are never set, those of 0 + noise are (Mironov, 2012)"
-)
+@name_mistake("Laplace noise in floats")
 def sample_textbook_laplace(chance: ExperimentNoise, broken: bool, value: float, runs: int) -> Floats:
-    """Sample by inversion, as textbooks print it, of scale 1; the honest twin uses a grid."""
+    """Set the lowest bits of 0 + noise, but never those of 1 + noise (Mironov, 2012).
+
+    The broken twin samples by inversion, as textbooks print it, of scale 1. The honest one uses a grid.
+    """
     if not broken:
         return np.asarray(value + chance.laplace(Fraction(2**20), runs) / 2**20, np.float64)
     return np.asarray(value + invert_laplace(chance.uniforms(runs)), np.float64)
 
 
-@name_mistake(
-    "Large sums in floats",
-    "floats near 2^60 are 256 apart, near 0 they are not: spacing tells size (Haney et al., 2022)",
-)
+@name_mistake("Large sums in floats")
 def sample_large_sum(chance: ExperimentNoise, broken: bool, value: int, runs: int) -> Floats:
+    """Round to floats, which are 256 apart near 2^60 and not near 0: spacing shows size (Haney et al., 2022)."""
     if not broken:
         steps = value // GRID_SPACING + chance.laplace(Fraction(LARGE_SUM, GRID_SPACING), runs)
         return np.asarray(steps * float(GRID_SPACING), np.float64)
@@ -177,11 +172,9 @@ def invert_laplace(uniforms: Floats) -> Floats:
     return np.asarray(-np.sign(centred) * np.log(np.maximum(1 - 2 * np.abs(centred), 2.0**-53)), np.float64)
 
 
-@name_mistake(
-    "Count rounded by its size",
-    "whether a release is a multiple of the coarse grid tells whether the exact count was large",
-)
+@name_mistake("Count rounded by its size")
 def sample_rounded_count(chance: ExperimentNoise, broken: bool, count: int, runs: int) -> Ints:
+    """Round large counts to a coarse grid: a multiple of it shows that the exact count was large."""
     grid = COARSE_GRID if broken and count >= COARSE_COUNT else 1
     return np.asarray(np.rint((count + chance.laplace(Fraction(1), runs)) / grid) * grid, np.int64)
 

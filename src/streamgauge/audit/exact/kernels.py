@@ -6,8 +6,16 @@ x', and all views. A view has every output, and the state after one tick of the 
 `announced_tick` it also has the state that an announced intruder gets after that tick. If both come after the same
 tick, either may be first.
 
-Dynamic programming runs over beliefs: after each tick the view gives each state a weight in either world. Two
-histories with weights in the same proportions have the same future, and are one.
+Dynamic programming covers many streams and orders at once:
+
+    a belief    the probability of each state in either world, given the view
+    a ratio     the likelihood ratio of the view
+
+The future depends on the belief alone, and multiplies the ratio: of all histories that lead to one belief, the one with
+the largest ratio is enough. `find_worst_seizure` covers all orders of a schedule, which says how often each act is
+visible: estimates or ticks, announced intrusions, and the unannounced look. They come in every order, with free acts
+before each of them. At free acts and at ticks, the acts of the two worlds are one of some pairs. The position is the
+count of each act so far.
 
 `ForkedChance` takes every branch of chance: code that draws coins and dice is run once for each outcome of them. Noise
 with infinitely many values is not forked. Draws of the discrete Laplace law come from `laplace_draws`, zeros by
@@ -15,15 +23,20 @@ default, and their scales are recorded, so that the caller can insert the law.
 
 Promise
     With probabilities as Fractions the ratio is exact: nothing is sampled, and nothing is left out. The weights of
-    branches are exact and add up to 1. The code must draw the same after the same earlier draws.
+    branches are exact and add up to 1. The code must draw the same after the same earlier draws. Of a schedule it is
+    the largest ratio in either direction, of all orders and all streams that the free acts allow. A smaller view
+    never shows more, so schedules with fewer acts have no larger ratio.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
-from itertools import chain, product
+from functools import reduce
+from itertools import chain, permutations, product
 from math import inf, log
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from operator import itemgetter
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -38,7 +51,21 @@ KernelStream = tuple[Value, ...]
 Weights = dict[State, tuple[Probability, Probability]]  # of each state, in either world
 Belief = frozenset[tuple[State, Probability, Probability]]
 NeighbourFunction = Callable[[KernelStream, Sequence[Value]], Iterable[KernelStream]]
+TransitionLaw = Mapping[tuple[State, Output], Probability]
+Ratio = Fraction | float
 NO_EVENT: Value = None  # what a tick has in which nothing happened
+
+
+class Act(Enum):
+    """An act of a run that is no event."""
+
+    LOOK = "look"  # an unannounced view of the memory
+    INTRUDE = "intrude"  # an announced intrusion
+    ESTIMATE = "estimate"
+    FREE = "free"  # an act that may be another in either world, if that is visible itself: a tick
+
+
+LOOK_ACT, INTRUDE_ACT, ESTIMATE_ACT, FREE_ACT = Act
 
 
 class Kernel(Protocol):
@@ -46,21 +73,21 @@ class Kernel(Protocol):
 
     def initial(self) -> Mapping[State, Probability]: ...
 
-    def step(self, state: State, value: Value) -> Mapping[tuple[State, Output], Probability]: ...
+    def step(self, state: State, value: Value) -> TransitionLaw: ...
 
 
 @runtime_checkable
 class IntrusionKernel(Protocol):
     """A kernel that answers announced intrusions with an output and a next state."""
 
-    def intrude(self, state: State) -> Mapping[tuple[State, Output], Probability]: ...
+    def intrude(self, state: State) -> TransitionLaw: ...
 
 
 @dataclass(frozen=True)
 class WorstRatio:
     """The largest ratio, and where it is."""
 
-    ratio: Fraction | float
+    ratio: Ratio
     one: KernelStream
     other: KernelStream
     peek: int | None = None
@@ -114,46 +141,23 @@ def worst_ratio(
 
 def compute_ratio(
     kernel: Kernel, one: KernelStream, other: KernelStream, peek: int | None = None, announced_tick: int | None = None
-) -> Fraction | float:
+) -> Ratio:
     """Return the largest ratio of weights of anything visible of these two streams."""
-    beliefs = {normalise({state: (chance, chance) for state, chance in kernel.initial().items()})}
+    if announced_tick is not None and not isinstance(kernel, IntrusionKernel):
+        raise TypeError(f"kernel must answer announced intrusions, got {type(kernel).__name__}")
+    found = begin_beliefs(kernel)
     for tick in range(len(one) + 1):
         if tick:
-            values = one[tick - 1], other[tick - 1]
-            beliefs = set(update_beliefs(beliefs, lambda state, world: kernel.step(state, values[world])))  # noqa: B023 - used at once
-        beliefs = set(apply_intrusion(kernel, beliefs, looks=tick == peek, asks=tick == announced_tick))
-    return max(quotient(belief) for belief in beliefs)
-
-
-def apply_intrusion(kernel: Kernel, beliefs: Iterable[Belief], *, looks: bool, asks: bool) -> Iterable[Belief]:
-    """Return the beliefs after a look, an announced intrusion, or both in either order."""
-    if looks and asks:
-        return chain(
-            reveal_state(apply_announced_intrusion(kernel, beliefs)),
-            apply_announced_intrusion(kernel, reveal_state(beliefs)),
+            found = advance_beliefs(kernel, found, [(one[tick - 1], other[tick - 1])])
+        intruders = [LOOK_ACT] * (tick == peek) + [INTRUDE_ACT] * (tick == announced_tick)
+        found = merge_beliefs(
+            reduce(lambda beliefs, act: advance_beliefs(kernel, beliefs, [(act, act)]), order, found)
+            for order in permutations(intruders)  # either may come first
         )
-    if asks:
-        return apply_announced_intrusion(kernel, beliefs)
-    return reveal_state(beliefs) if looks else beliefs
+    return max(ratio for ratio, _ in found.values())
 
 
-def apply_announced_intrusion(kernel: Kernel, beliefs: Iterable[Belief]) -> Iterator[Belief]:
-    if not isinstance(kernel, IntrusionKernel):
-        raise TypeError(f"kernel must answer announced intrusions, got {type(kernel).__name__}")
-    return update_beliefs(beliefs, lambda state, world: kernel.intrude(state))
-
-
-def update_beliefs(
-    beliefs: Iterable[Belief], step: Callable[[State, int], Mapping[tuple[State, Output], Probability]]
-) -> Iterator[Belief]:
-    """Yield the beliefs after one more output, for every possible output."""
-    for belief in beliefs:
-        yield from (normalise(found) for found in list_outcomes(belief, step) if any(map(any, found.values())))
-
-
-def list_outcomes(
-    belief: Belief, step: Callable[[State, int], Mapping[tuple[State, Output], Probability]]
-) -> Iterable[Weights]:
+def list_outcomes(belief: Belief, step: Callable[[State, int], TransitionLaw]) -> Iterable[Weights]:
     """Return the weights after one more output, for every possible output."""
     after: dict[Output, Weights] = {}
     for state, *weights in belief:
@@ -166,23 +170,123 @@ def list_outcomes(
     return after.values()
 
 
-def reveal_state(beliefs: Iterable[Belief]) -> Iterator[Belief]:
-    """Yield the beliefs of an intruder who looked at the state."""
-    for belief in beliefs:
-        yield from (normalise({state: (one, other)}) for state, one, other in belief if one or other)
+ActPairs = Sequence[tuple[Value, Value]]
+ActCounts = tuple[int, ...]  # how often each act of a schedule was done
 
 
-def normalise(weights: Weights) -> Belief:
-    """Return the same proportions in one form."""
-    total = sum(one + other for one, other in weights.values())
-    return frozenset((state, one / total, other / total) for state, (one, other) in weights.items())
+@dataclass(frozen=True)
+class ActSchedule:
+    """The number of each visible act, and of the free acts before each, which show nothing."""
+
+    visible_acts: Mapping[Value, int]
+    free_acts: int = 1
+
+    def list_positions(self) -> Iterator[ActCounts]:
+        """List the counts of acts at all moments of all orders, predecessors first."""
+        return product(*(range(times + 1) for times in self.visible_acts.values()))
+
+    def list_predecessors(self, place: ActCounts) -> Iterator[tuple[Value, ActCounts]]:
+        """List the acts that may have been the last, and the counts before them."""
+        for at, act in enumerate(self.visible_acts):
+            if place[at]:
+                yield act, (*place[:at], place[at] - 1, *place[at + 1 :])
 
 
-def quotient(belief: Belief) -> Fraction | float:
-    """Return the likelihood ratio of the first world."""
-    one = sum(weight for _, weight, _ in belief)
-    other = sum(weight for _, _, weight in belief)
-    return one / other if other else inf
+@dataclass(frozen=True)
+class ActStreams:
+    """The hischedule of a belief: the acts of both worlds, and the number of acts before the look."""
+
+    one: tuple[Value, ...] = ()
+    other: tuple[Value, ...] = ()
+    peek: int | None = None
+
+    def append(self, one: Value, other: Value) -> "ActStreams":
+        if one == LOOK_ACT:
+            return replace(self, peek=len(self.one))
+        return replace(self, one=(*self.one, one), other=(*self.other, other))
+
+
+RatioAndStreams = tuple[Ratio, ActStreams]
+WorstByBelief = dict[Belief, RatioAndStreams]
+
+
+def find_worst_seizure(kernel: Kernel, schedule: ActSchedule, pairs: ActPairs) -> RatioAndStreams:
+    """Find the largest ratio, and its streams."""
+    mirrored = [(other, one) for one, other in pairs]
+    ways = [pairs] if set(mirrored) == set(pairs) else [pairs, mirrored]
+    return max((find_worst_one_sided(kernel, schedule, each) for each in ways), key=itemgetter(0))
+
+
+def find_worst_one_sided(kernel: Kernel, schedule: ActSchedule, pairs: ActPairs) -> RatioAndStreams:
+    """Find the largest ratio in favour of the first world."""
+    *_, end = schedule.list_positions()
+    known: dict[ActCounts, WorstByBelief] = {}
+    for place in schedule.list_positions():
+        done = [
+            advance_beliefs(kernel, known[before], pairs if act == FREE_ACT else [(act, act)])
+            for act, before in schedule.list_predecessors(place)
+        ]
+        found = merge_beliefs(done or [begin_beliefs(kernel)])
+        for _ in range(0 if place == end else schedule.free_acts):
+            found = advance_beliefs(kernel, found, pairs)
+        known[place] = found
+    return max(known[end].values(), key=itemgetter(0))
+
+
+def begin_beliefs(kernel: Kernel) -> WorstByBelief:
+    """Return the belief of one who has seen nothing."""
+    return {frozenset((state, each, each) for state, each in kernel.initial().items()): (1, ActStreams())}
+
+
+def advance_beliefs(kernel: Kernel, found: WorstByBelief, choices: ActPairs) -> WorstByBelief:
+    """Advance beliefs by one more act, of every possible kind."""
+    later: WorstByBelief = {}
+    choices = drop_equivalent_pairs(kernel, {state for belief in found for state, *_ in belief}, choices)
+    for belief, (ratio, streams) in found.items():
+        for values in choices:
+            after = streams.append(*values)
+            for weights in list_outcomes(belief, lambda state, world: find_law(kernel, state, values[world])):  # noqa: B023
+                one, other = (sum(world) for world in zip(*weights.values(), strict=True))
+                if one:
+                    odds = ratio * one / other if other else inf
+                    proportions = ((state, a / one, b / other if other else 0) for state, (a, b) in weights.items())
+                    keep_worst(later, frozenset(proportions), (odds, after))
+    return later
+
+
+def drop_equivalent_pairs(kernel: Kernel, states: Iterable[State], choices: ActPairs) -> ActPairs:
+    """Return one of all pairs that do the same to every state."""
+    every = list(states)
+    laws = {
+        value: frozenset((state, *known) for state in every for known in find_law(kernel, state, value).items())
+        for value in dict.fromkeys(chain.from_iterable(choices))
+    }
+    distinct: dict[Any, tuple[Value, Value]] = {}
+    for one, other in choices:
+        distinct.setdefault((laws[one], laws[other]), (one, other))
+    return list(distinct.values())
+
+
+def find_law(kernel: Kernel, state: State, value: Value) -> TransitionLaw:
+    if value == LOOK_ACT:
+        return {(state, state): 1}
+    if value == INTRUDE_ACT and isinstance(kernel, IntrusionKernel):
+        return kernel.intrude(state)
+    return kernel.step(state, value)
+
+
+def keep_worst(found: WorstByBelief, belief: Belief, worst: RatioAndStreams) -> None:
+    """Store a belief, unless it is stored with as large a ratio."""
+    if belief not in found or found[belief][0] < worst[0]:
+        found[belief] = worst
+
+
+def merge_beliefs(several: Iterable[WorstByBelief]) -> WorstByBelief:
+    """Return the worst of each belief."""
+    found: WorstByBelief = {}
+    for belief, worst in chain.from_iterable(each.items() for each in several):
+        keep_worst(found, belief, worst)
+    return found
 
 
 R = TypeVar("R")

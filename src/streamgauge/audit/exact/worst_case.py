@@ -255,6 +255,7 @@ class WorstCase:
     computed_from: str = ""  # it is known
     is_priced: bool = True  # in the currency of the claim: no other says anything
     computed_part: str = ""  # of the requested ticks, if that is not all
+    faults: tuple[str, ...] = ()  # of estimates, which are computed and compared with the stated ones
 
     @property
     def floor(self) -> float:

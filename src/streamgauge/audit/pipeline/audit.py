@@ -18,6 +18,16 @@ code may read it. A protocol of many rows is enumerated over few: rows, and colu
 the item is read, and no coin depends on their number. Of a long list the first values are used. A vector has a coin
 for each bit, all alike but those of the item's own: few bits show as much as many.
 
+Evidence reads the releases of a counter back from published numbers, if possible:
+
+    COUNT, SUM              as they are
+    COUNT(DISTINCT) each    as it is; of a hashed column, the count of cells that it was estimated from
+    COUNT and AVG, SUM      the two channels of a mean (see `statistics.moments.moments`)
+    anything else           not read: trained scores use it
+
+The noiseless releases of a counter come from a real run without noise, so nothing is assumed of the code between. The
+law of the noise is that of the plan.
+
 Privacy
     Nothing is charged, because nothing real is read: the audit does not touch the pipeline's source, store, key and
     budget, and it publishes synthetic records only.
@@ -26,7 +36,7 @@ An audit does not show a loss of later ticks, or of records that are not tried. 
 horizon, `exact_in_run` the loss in the ticks that were run, the most that an experiment can measure.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf
@@ -36,20 +46,21 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, MIN_RUNS, ignore_progress, measure
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view, fix_streams
 from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
 from streamgauge.audit.pipeline.compare import (
     PipelineSubject,
+    PipelineTrial,
     RunBank,
     RunByRunSubject,
     TrialComparison,
-    build_two_attempt_score,
-    build_view_evidence,
+    compute_release_worth,
 )
-from streamgauge.audit.pipeline.neighbours import NeighbouringInputs, PartLoss, list_families, max_joint_loss
+from streamgauge.audit.pipeline.neighbours import PartLoss, list_families, max_joint_loss
+from streamgauge.audit.pipeline.outputs import MEASURE_FIELDS, ReleaseView, SinkView
 from streamgauge.audit.pipeline.runs import AFTER_FIRST_WRITE, RunInterruption, create_private_folder
-from streamgauge.audit.pipeline.trial import PipelineTrial, compute_total_worth
 from streamgauge.audit.report import split_confidence
-from streamgauge.audit.subject import Subject
+from streamgauge.audit.subject import Pair, Score, Subject
 from streamgauge.audit.subjects.local import LocalSubject
 from streamgauge.audit.verdict import Measurement, Verdict
 from streamgauge.config.errors import PipelineFileError
@@ -57,9 +68,13 @@ from streamgauge.config.settings import PipelineFile
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, UnaryEncoding
 from streamgauge.noise import Noise
 from streamgauge.noise.coerce import Floats
+from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.privacy import Approx, Loss
 from streamgauge.runtime.plan.plan import plan_pipeline
+from streamgauge.statistics import Count, Sum, Summary
+from streamgauge.statistics.keys.hash_cells import HashCells
+from streamgauge.statistics.moments.intervals import MomentSums
 
 MAX_HORIZON_TICKS = 1024  # ticks over which a loss is computed at most
 
@@ -144,7 +159,7 @@ def audit_column(file: str, name: str, claim: Any) -> Verdict:
     subject = LocalSubject(small, items, title=f"{file}: column {name}, a report")
     sizes = f"{len(small.items)} values" if hasattr(small, "items") else f"{small.hashes} x {small.width}"
     worst = replace(subject.worst(), computed_part="" if small == claim else sizes)
-    return Verdict.build(subject.name, subject.loss, worst, None, subject.faults())
+    return Verdict(subject.name, subject.loss, worst)
 
 
 def shrink_claim(claim: Any) -> Any:
@@ -221,7 +236,7 @@ class PipelineAuditor:
     noise: Noise | None
     attack_computed: bool = True  # attack a release whose loss is computed exactly
 
-    def audit_releases(self, pairs: Sequence[NeighbouringInputs]) -> Iterator[Verdict]:
+    def audit_releases(self, pairs: Sequence[Pair]) -> Iterator[Verdict]:
         """Audit each release, and all of them if there are several."""
         if not pairs:
             return
@@ -237,14 +252,13 @@ class PipelineAuditor:
         self, title: str, plans: Sequence[ReleasePlan], claim: Loss, bank: Callable[[], RunBank], max_pairs: int | None
     ) -> Verdict:
         worst = compute_worst_loss(plans, compute_horizon(plans), claim)
-        within = compute_worst_loss(plans, self.trial.ticks, claim)
+        in_run = compute_worst_loss(plans, self.trial.ticks, claim)
         measured = None
         if self.attack_computed or worst is None or not worst.is_decided:
             measured = self._measure(build_pipeline_subject(title, plans, claim, bank(), max_pairs), self.runs)
-        verdict = Verdict.build(title, claim, worst, measured)
-        return replace(verdict, exact_in_run=None if within is None else float(within.amount))
+        return Verdict(title, claim, worst, measured, exact_in_run=None if in_run is None else float(in_run.amount))
 
-    def audit_interruptions(self, pairs: Sequence[NeighbouringInputs]) -> Verdict:
+    def audit_interruptions(self, pairs: Sequence[Pair]) -> Verdict:
         """Audit runs that published, were killed and resumed."""
         name = f"{self.trial.file.path.name}, stopped and resumed"
         runs = max(MIN_RUNS, self.runs // INTERRUPTED_RUN_DIVISOR)
@@ -252,29 +266,19 @@ class PipelineAuditor:
         whole = build_pipeline_subject(name, self.trial.plans, self.loss, bank, None)
         scores = [build_two_attempt_score(bank.view.size, score) for score in whole.evidence]
         measured = self._measure(replace(whole, evidence=scores, places=None), runs)
-        again = f"a tick was published from two draws in {bank.runs.redrawn_count:,} runs"
-        return Verdict(
-            name, self.loss, measurement=measured, direct_reasons=(again,) if bank.runs.redrawn_count else ()
-        )
+        count = bank.runs.redrawn_count
+        reasons = (f"a tick was published from two draws in {count:,} runs",) if count else ()
+        return Verdict(name, self.loss, measurement=measured, direct_reasons=reasons)
 
     def audit_run_by_run(self, comparison: TrialComparison) -> Verdict:
         """Audit single runs. The doubt is used twice: for measured bounds, and for differences in every run."""
         written, doubt = (RunByRunSubject.from_comparison(comparison, self.loss, self.noise), 1 - self.confidence)
         measured = self._measure(written, written.compute_runs(doubt)) if written.attacked_pairs else None
         how = f"nothing but numbers differs in {len(comparison.comparisons)} comparisons" if not measured else ""
-        seen, open_to_doubt = tuple(written.list_reasons(doubt)), tuple(written.list_doubts(doubt))
-        return Verdict(
-            written.name,
-            written.loss,
-            measurement=measured,
-            direct_reasons=seen,
-            computed_from=how,
-            doubts=open_to_doubt,
-        )
+        reasons, doubts = tuple(written.list_reasons(doubt)), tuple(written.list_doubts(doubt))
+        return Verdict(written.name, written.loss, None, measured, None, reasons, doubts, how)
 
-    def _build_bank(
-        self, pairs: Sequence[NeighbouringInputs], runs: int, interruption: RunInterruption | None
-    ) -> RunBank:
+    def _build_bank(self, pairs: Sequence[Pair], runs: int, interruption: RunInterruption | None) -> RunBank:
         at_work = self.trial.create_runs(self.trial.build_copies(runs), interruption)
         at_work.noise = self.noise
         view = self.trial.build_narrow_view(pairs)
@@ -286,6 +290,95 @@ class PipelineAuditor:
 
     def _measure(self, subject: Subject, runs: int) -> Measurement:
         return measure(subject, runs, self.confidence, partial(self.watch, subject.name))
+
+
+COUNT_DIGITS = 6  # of counts of cells, which are mostly whole
+
+Channels = Callable[[Floats], Floats]  # (runs, places of a view) to (runs, channels x groups, ticks)
+
+
+@dataclass(frozen=True, eq=False)
+class PartReading:
+    """One part of a release, read back."""
+
+    view: LinearView
+    channels: Channels
+
+    def build_evidence(self, one: Floats, other: Floats) -> Score | None:
+        """Build the log-likelihood ratio between two views without noise; None if they are equal."""
+        streams = [self.channels(side[None])[0] for side in (one, other)]
+        moved = np.flatnonzero((streams[0] != streams[1]).any(axis=1))
+        if not len(moved):
+            return None
+        ratio = LikelihoodRatio(self.view, len(moved), fix_streams(streams[0][moved], streams[1][moved]))
+        return lambda views: ratio(np.nan_to_num(self.channels(views)[:, moved]).reshape(len(views), -1))
+
+
+def build_readings(view: ReleaseView) -> list[PartReading] | None:
+    """Build the readings of all parts of a release, or None if one cannot be read."""
+    found = [_build_reading(view, part) for part in view.plan.parts]
+    return [reading for reading in found if reading] if all(found) else None
+
+
+def _build_reading(view: ReleaseView, part: CounterPart) -> PartReading | None:
+    columns = {output.column: output.aggregate for output in part.outputs}
+    if part.measure.key is not None or part.statistic.error_depends_on:
+        return None
+    values = {name: partial(_read_value, view, part, aggregate) for name, aggregate in columns.items()}
+    statistic = part.statistic
+    if isinstance(statistic, Count | Sum):
+        value, scale, cells = values["value"], statistic.scale, statistic.hash_cells
+        if cells is None:
+            return PartReading(_build_view(view, part), lambda views: value(views) / scale)
+        table = HashCells(cells)  # full tables are read as one of them
+        own = _build_view(view, part)
+        return PartReading(own, lambda views: np.round(table.counts(value(views) / scale), COUNT_DIGITS))
+    if isinstance(statistic, Summary) and not statistic.squares and {"count"} < values.keys():
+        return PartReading(_build_view(view, part), partial(_read_count_and_sum, statistic, values))
+    return None
+
+
+def _build_view(view: ReleaseView, part: CounterPart) -> LinearView:
+    """Build the view of a counter's noise; releases are their own data."""
+    own = build_view(part.statistic.linear_counter.strategy(view.ticks))
+    return replace(own, by_data=np.eye(view.ticks))
+
+
+def _read_value(view: ReleaseView, part: CounterPart, aggregate: int, views: Floats) -> Floats:
+    """Return values, (runs, groups of the part's level, ticks)."""
+    level = [place for place, group in enumerate(view.groups) if len(group) == part.level]
+    found = view.numbers(views)[:, :, level, aggregate, MEASURE_FIELDS.index("value")]
+    return np.moveaxis(found, 1, 2)
+
+
+def _read_count_and_sum(statistic: Summary, values: Mapping[str, Callable[[Floats], Floats]], views: Floats) -> Floats:
+    """Return number and sum, from number and mean: a mean is the sum over the floored number."""
+    moments = statistic.moments
+    count = values["count"](views)
+    if "sum" in values:
+        total = (values["sum"](views) - moments.middle_value * count) / moments.half_range
+    else:
+        unit = (values["mean"](views) - moments.middle_value) / moments.half_range
+        total = unit * _floor_count(statistic, count)
+    both = np.stack([count, total], axis=1)
+    channels = np.einsum("cp,rpgt->rcgt", np.linalg.inv(moments.decoder), both)
+    return np.asarray(channels.reshape(len(views), -1, count.shape[-1]), np.float64)
+
+
+def _floor_count(statistic: Summary, count: Floats) -> Floats:
+    decoder = statistic.moments.decoder
+    one = np.sqrt(np.diag(decoder @ decoder.T))
+    noise = np.array([statistic.linear_counter.stddev(tick + 1) for tick in range(count.shape[-1])])
+    return MomentSums(count, count, one[0] * noise, one[1] * noise).floored_count
+
+
+def build_view_evidence(view: SinkView, one: Floats, other: Floats) -> Score | None:
+    """Build the evidence between two views without noise, from all releases that can be read back."""
+    found = [reading.build_evidence(one, other) for seen in view.first_parts for reading in build_readings(seen) or ()]
+    scores = [score for score in found if score is not None]
+    if not scores:
+        return None
+    return lambda views: np.asarray(np.sum([score(views) for score in scores], axis=0), np.float64)
 
 
 def find_distinct_pairs(silent: Floats) -> list[int]:
@@ -305,3 +398,15 @@ def build_pipeline_subject(
     far = np.array([compute_total_worth(own, *sides) for sides in silent])
     chosen = np.argsort(-far, kind="stable")[:max_pairs].tolist()
     return PipelineSubject(title, claim, bank, chosen, [build_view_evidence(own, *silent[n]) for n in chosen], places)
+
+
+def compute_total_worth(view: SinkView, one: Floats, other: Floats) -> float:
+    """Return the distance that a unit moves all releases of a view."""
+    return sum(float(compute_release_worth(seen, one[None], other)[0]) for seen in view.first_parts)
+
+
+def build_two_attempt_score(size: int, score: Score | None) -> Score | None:
+    """Build the score of a run with two attempts: the sum of both."""
+    if score is None:
+        return None
+    return lambda views: np.asarray(score(views[:, :size]) + score(views[:, size:]), np.float64)

@@ -1,4 +1,4 @@
-"""Runs of a pipeline file as subjects: their numbers, and everything public besides.
+"""Trials of a pipeline file, and its runs as subjects: their numbers, and everything public besides.
 
 `PipelineSubject` attacks the numbers of some releases. `RunByRunSubject` runs the file as it is, with all that is
 public besides its numbers:
@@ -8,15 +8,7 @@ public besides its numbers:
     suspects       pairs that differ: run many times, under louder noise (see `copies`), and attacked
     redrawn        a tick that readers had in one attempt must have the same numbers in the next
 
-Evidence reads the releases of a counter back from published numbers, if possible:
-
-    COUNT, SUM              as they are
-    COUNT(DISTINCT) each    as it is; of a hashed column, the count of cells that it was estimated from
-    COUNT and AVG, SUM      the two channels of a mean (see `statistics.moments.moments`)
-    anything else           not read: trained scores use it
-
-The noiseless releases of a counter come from a real run without noise, so nothing is assumed of the code between. The
-law of the noise is that of the plan.
+`PipelineTrial` runs a file without noise first, to find the records that move releases, and the groups that move.
 
 Promise
     A constant difference is condemned, whatever the claim, if noise can be louder. If it cannot (groups discovered by a
@@ -25,122 +17,130 @@ Promise
     names the event, and all others are counted. Differences by chance are attacked like all else.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import count
 from math import ceil, exp, log, log1p
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from streamgauge.audit.attack.confidence import MAX_EPSILON, bound_epsilon
-from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
 from streamgauge.audit.attack.measure import MIN_RUNS, ProgressCallback, ignore_progress
 from streamgauge.audit.attack.outputs import hash_code
-from streamgauge.audit.exact.linear import LinearView, build_view
-from streamgauge.audit.pipeline.copies import LouderNoise, NoiseScaling, SingleCopy
-from streamgauge.audit.pipeline.inputs import InputRecords
-from streamgauge.audit.pipeline.neighbours import NeighbouringInputs
-from streamgauge.audit.pipeline.outputs import MEASURE_FIELDS, ReleaseView, SinkView
-from streamgauge.audit.pipeline.runs import ALL_INTERRUPTIONS, PrivateRuns, RunInterruption, RunOutcome
-from streamgauge.audit.pipeline.trial import MAX_VIEW_GROUPS, PipelineTrial
+from streamgauge.audit.pipeline import neighbours
+from streamgauge.audit.pipeline.copies import Copies, LouderNoise, NoiseScaling, RepeatedReleases, SingleCopy, widen
+from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecords
+from streamgauge.audit.pipeline.outputs import MEASURE_FIELDS, ReleaseView, SinkView, list_groups
+from streamgauge.audit.pipeline.runs import ALL_INTERRUPTIONS, PrivateRuns, RunInterruption, RunOutcome, list_sinks
 from streamgauge.audit.subject import Pair, Score
 from streamgauge.audit.verdict import format_amount
+from streamgauge.config.settings import PipelineFile
 from streamgauge.noise import Ints, Noise, SecureNoise
 from streamgauge.noise.coerce import Floats
-from streamgauge.plan.parts import CounterPart
+from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.privacy import Approx, Loss
-from streamgauge.statistics import Count, Sum, Summary
-from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.moments.intervals import MomentSums
-from streamgauge.testing.noise import InsecureNoise
+from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
-COUNT_DIGITS = 6  # of counts of cells, which are mostly whole
-
-Channels = Callable[[Floats], Floats]  # (runs, places of a view) to (runs, channels x groups, ticks)
-
-
-@dataclass(frozen=True, eq=False)
-class PartReading:
-    """One part of a release, read back."""
-
-    view: LinearView
-    channels: Channels
-
-    def build_evidence(self, one: Floats, other: Floats) -> Score | None:
-        """Build the log-likelihood ratio between two views without noise; None if they are equal."""
-        streams = [self.channels(side[None])[0] for side in (one, other)]
-        moved = np.flatnonzero((streams[0] != streams[1]).any(axis=1))
-        if not len(moved):
-            return None
-        ratio = LikelihoodRatio(self.view, len(moved), fix_streams(streams[0][moved], streams[1][moved]))
-        return lambda views: ratio(np.nan_to_num(self.channels(views)[:, moved]).reshape(len(views), -1))
+MAX_CANDIDATES, MAX_SLOW_CANDIDATES = 256, 24
+MAX_VIEW_GROUPS = 12  # of a release that are looked at, besides those that move
+MAX_RUN_ROWS = 25_000  # of all sinks of a run
+MAX_RUN_NUMBERS = 2**22  # of all vectors of a run
+MAX_COPIES = 2_000
+MAX_RENAMED_COPIES = 50  # of releases under other names
 
 
-def build_readings(view: ReleaseView) -> list[PartReading] | None:
-    """Build the readings of all parts of a release, or None if one cannot be read."""
-    found = [_build_reading(view, part) for part in view.plan.parts]
-    return [reading for reading in found if reading] if all(found) else None
+@dataclass(frozen=True)
+class PipelineTrial:
+    """A file, planned, over its first ticks, in a folder that is the audit's."""
+
+    file: PipelineFile
+    plans: Sequence[ReleasePlan]
+    ticks: int
+    folder: Path
+    can_widen: bool  # whether the file can be widened
+
+    @classmethod
+    def from_file(cls, file: PipelineFile, ticks: int, folder: Path) -> "PipelineTrial":
+        plans = [plan_release(file, release) for release in file.releases]
+        return cls(file, plans, min(ticks, file.stream.ticks or ticks), folder, widen(file, 2) is not None)
+
+    def build_copies(self, runs: int) -> Copies:
+        """Build the copy with most runs in one, but no more than a share of the requested runs."""
+        rows = self.ticks * sum(plan.groups for plan in self.plans)
+        numbers = self.ticks * sum(part.value_count for plan in self.plans for part in plan.parts)
+        most = max(1, min(MAX_COPIES, runs // 4, MAX_RUN_ROWS // rows, MAX_RUN_NUMBERS // numbers))
+        found = widen(self.file, most) if self.can_widen else None
+        return found or RepeatedReleases(self.file, min(most, MAX_RENAMED_COPIES))
+
+    def create_runs(self, copies: Copies, interruption: RunInterruption | None = None) -> PrivateRuns:
+        """Create runs in a folder of their own."""
+        own = next(path for n in count() if not (path := self.folder / f"runs{n}").exists())
+        own.mkdir(mode=0o700)
+        return PrivateRuns(copies, self.ticks, own, interruption=interruption)
+
+    def run_without_noise(self, view: SinkView, inputs: Sequence[InputRecords]) -> Floats:
+        """Return the view of each input without noise: worlds of one run, or a run each."""
+        wide = widen(self.file, len(inputs)) if self.can_widen else None
+        if wide is not None:
+            return self.create_runs(wide).run_views(view, inputs, SilentNoise())
+        runs = self.create_runs(SingleCopy(self.file))
+        return np.concatenate([runs.run_views(view, [each], SilentNoise()) for each in inputs])
+
+    def list_pairs(self) -> list[Pair]:
+        """List neighbouring inputs, the worst first."""
+        candidates = CandidateRecords(self.file, self.plans, self.ticks)
+        lines = candidates.list_records(MAX_CANDIDATES if self.can_widen else MAX_SLOW_CANDIDATES)
+        units = [neighbours.build_unit(self.file.stream, line, self.ticks) for line in lines]
+        view = self.build_view()
+        seen = self.run_without_noise(view, [(), *units])
+        worths = [compute_release_worth(part, seen[1:], seen[0]) for part in view.first_parts]
+        best = neighbours.rank_candidates(worths)
+        discovered = self.has_discovered_groups
+        pairs = neighbours.list_input_pairs(self.file.stream, self.ticks, lines, best, has_discovered_groups=discovered)
+        return list(pairs)
+
+    @property
+    def has_discovered_groups(self) -> bool:
+        """True if groups are discovered: over thresholds, which noise may tip."""
+        return any(plan.query.key is not None for plan in self.plans)
+
+    def build_view(self, max_groups: int | None = None) -> SinkView:
+        """Build the view of all groups of all releases in all sinks, or of the first few."""
+        return SinkView.from_parts(
+            [
+                ReleaseView(
+                    number, plan, min(self.ticks, plan.last_tick(1) or self.ticks), list_groups(plan)[:max_groups]
+                )
+                for number, sink in enumerate(list_sinks(self.file))
+                for plan in self.plans
+                if not sink.releases or plan.name in sink.releases
+            ]
+        )
+
+    def build_narrow_view(self, pairs: Sequence[Pair]) -> SinkView:
+        """Build the view of groups that some pair moves, and a few others."""
+        whole = self.build_view()
+        if all(len(seen.groups) <= MAX_VIEW_GROUPS for seen in whole.parts):
+            return whole
+        views = self.run_without_noise(whole, [side for pair in pairs for side in (pair.one, pair.other)])
+        return SinkView.from_parts([replace(seen, groups=find_moved_groups(seen, views)) for seen in whole.parts])
 
 
-def _build_reading(view: ReleaseView, part: CounterPart) -> PartReading | None:
-    columns = {output.column: output.aggregate for output in part.outputs}
-    if part.measure.key is not None or part.statistic.error_depends_on:
-        return None
-    values = {name: partial(_read_value, view, part, aggregate) for name, aggregate in columns.items()}
-    statistic = part.statistic
-    if isinstance(statistic, Count | Sum):
-        value, scale, cells = values["value"], statistic.scale, statistic.hash_cells
-        if cells is None:
-            return PartReading(_build_view(view, part), lambda views: value(views) / scale)
-        table = HashCells(cells)  # full tables are read as one of them
-        own = _build_view(view, part)
-        return PartReading(own, lambda views: np.round(table.counts(value(views) / scale), COUNT_DIGITS))
-    if isinstance(statistic, Summary) and not statistic.squares and {"count"} < values.keys():
-        return PartReading(_build_view(view, part), partial(_read_count_and_sum, statistic, values))
-    return None
+def compute_release_worth(view: ReleaseView, views: Floats, nothing: Floats) -> Floats:
+    """Return the distance of each view from one of nothing, in a release."""
+    value, stddev = (view.numbers(views)[..., MEASURE_FIELDS.index(part)] for part in ("value", "stddev"))
+    return neighbours.compute_worth(value, stddev, view.numbers(nothing[None])[0, ..., MEASURE_FIELDS.index("value")])
 
 
-def _build_view(view: ReleaseView, part: CounterPart) -> LinearView:
-    """Build the view of a counter's noise; releases are their own data."""
-    own = build_view(part.statistic.linear_counter.strategy(view.ticks))
-    return replace(own, by_data=np.eye(view.ticks))
-
-
-def _read_value(view: ReleaseView, part: CounterPart, aggregate: int, views: Floats) -> Floats:
-    """Return values, (runs, groups of the part's level, ticks)."""
-    level = [place for place, group in enumerate(view.groups) if len(group) == part.level]
-    found = view.numbers(views)[:, :, level, aggregate, MEASURE_FIELDS.index("value")]
-    return np.moveaxis(found, 1, 2)
-
-
-def _read_count_and_sum(statistic: Summary, values: Mapping[str, Callable[[Floats], Floats]], views: Floats) -> Floats:
-    """Return number and sum, from number and mean: a mean is the sum over the floored number."""
-    moments = statistic.moments
-    count = values["count"](views)
-    if "sum" in values:
-        total = (values["sum"](views) - moments.middle_value * count) / moments.half_range
-    else:
-        unit = (values["mean"](views) - moments.middle_value) / moments.half_range
-        total = unit * _floor_count(statistic, count)
-    both = np.stack([count, total], axis=1)
-    channels = np.einsum("cp,rpgt->rcgt", np.linalg.inv(moments.decoder), both)
-    return np.asarray(channels.reshape(len(views), -1, count.shape[-1]), np.float64)
-
-
-def _floor_count(statistic: Summary, count: Floats) -> Floats:
-    decoder = statistic.moments.decoder
-    one = np.sqrt(np.diag(decoder @ decoder.T))
-    noise = np.array([statistic.linear_counter.stddev(tick + 1) for tick in range(count.shape[-1])])
-    return MomentSums(count, count, one[0] * noise, one[1] * noise).floored_count
-
-
-def build_view_evidence(view: SinkView, one: Floats, other: Floats) -> Score | None:
-    """Build the evidence between two views without noise, from all releases that can be read back."""
-    found = [reading.build_evidence(one, other) for seen in view.first_parts for reading in build_readings(seen) or ()]
-    scores = [score for score in found if score is not None]
-    if not scores:
-        return None
-    return lambda views: np.asarray(np.sum([score(views) for score in scores], axis=0), np.float64)
+def find_moved_groups(view: ReleaseView, views: Floats) -> tuple[Any, ...]:
+    """Return the groups that differ between two sides, which alternate in `views`."""
+    found = np.nan_to_num(view.numbers(views), nan=-1.0)
+    moved = (found[0::2] != found[1::2]).any(axis=(0, 1, 3, 4))
+    others = np.flatnonzero(~moved)[: max(0, MAX_VIEW_GROUPS - int(moved.sum()))]
+    kept = sorted({*np.flatnonzero(moved)[:MAX_VIEW_GROUPS].tolist(), *others.tolist()})
+    return tuple(view.groups[place] for place in kept)
 
 
 COMPARISON_SEED = 1  # of the noise that both sides of a comparison have: whichever
@@ -153,7 +153,7 @@ MAX_SUSPECTS = 2  # where nothing may differ: each of them is enough
 class PairComparison:
     """A pair that was run once on each side, under the same noise, broken off or not."""
 
-    pair: NeighbouringInputs
+    pair: Pair
     one: RunOutcome = field(repr=False)
     other: RunOutcome = field(repr=False)
     interruption: RunInterruption | None = None
@@ -179,13 +179,13 @@ class TrialComparison:
     def from_trial(
         cls,
         trial: PipelineTrial,
-        pairs: Sequence[NeighbouringInputs],
+        pairs: Sequence[Pair],
         *,
         with_interruptions: bool,
         watch: ProgressCallback = ignore_progress,
     ) -> "TrialComparison":
         runs, ended = trial.create_runs(SingleCopy(trial.file)), dict[InputRecords, RunOutcome]()
-        sides = dict.fromkeys(side for pair in pairs for side in pair.sides_by_presence)
+        sides = dict.fromkeys(side for pair in pairs for side in (pair.other, pair.one))
         for side in sides:
             ended[side] = run_with_seed(runs, trial, side)
             watch(len(ended), len(sides))
@@ -206,9 +206,9 @@ class TrialComparison:
         return [each for each in self.comparisons if each.one.public_text != each.other.public_text]
 
     @property
-    def attack_pairs(self) -> list[NeighbouringInputs]:
+    def attack_pairs(self) -> list[Pair]:
         """Pairs to be attacked: that can be run, and show neither the same nor what an earlier one shows."""
-        kept: dict[object, NeighbouringInputs] = {}
+        kept: dict[object, Pair] = {}
         for each in self.comparisons:
             both = each.one.public_output, each.other.public_output
             if not each.has_error and both[0] != both[1]:
@@ -222,7 +222,7 @@ def run_with_seed(runs: PrivateRuns, trial: PipelineTrial, side: InputRecords) -
     return runs.run_once(trial.build_view(MAX_VIEW_GROUPS), [side], InsecureNoise(COMPARISON_SEED))
 
 
-ComparisonSide = tuple[int, bool]  # the number of what was compared, and which side
+SideKey = tuple[int, bool]  # the number of a pair or comparison, and which side
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class RunByRunSubject:
     loss: Loss
     comparison: TrialComparison = field(repr=False)
     noise: Noise = field(repr=False)
-    public_codes: dict[ComparisonSide, list[float]] = field(default_factory=dict, repr=False)  # of public texts
+    public_codes: dict[SideKey, list[float]] = field(default_factory=dict, repr=False)  # of public texts
 
     @classmethod
     def from_comparison(cls, comparison: TrialComparison, loss: Loss, noise: Noise | None) -> "RunByRunSubject":
@@ -266,11 +266,11 @@ class RunByRunSubject:
         named = enumerate(self.attacked_pairs)
         return [Pair(each.name, (number, True), (number, False)) for number, each in named]
 
-    def views(self, data: ComparisonSide, runs: int) -> Floats:
+    def views(self, data: SideKey, runs: int) -> Floats:
         """Return views that begin with a code and the length of the public text."""
         found, trial = self.attacked_pairs[data[0]], self.comparison.trial
         alone = trial.create_runs(SingleCopy(trial.file), found.interruption)
-        side: InputRecords = found.pair.sides_by_presence[data[1]]
+        side: InputRecords = found.pair.one if data[1] else found.pair.other
         view = trial.build_view(MAX_VIEW_GROUPS)
         ended = [alone.run_once(view, [side], self.noise) for _ in range(runs)]
         codes = [hash_code(each.public_text) for each in ended]
@@ -302,9 +302,6 @@ class RunByRunSubject:
                 yield each.name, bound_epsilon(counted, 0, counted, own, self.slack)
 
 
-SideKey = tuple[int, bool]  # the number of a pair, and which side
-
-
 @dataclass
 class RunBank:
     """Stored runs of some pairs: every subject is attacked with the same runs, each used once.
@@ -314,7 +311,7 @@ class RunBank:
 
     runs: PrivateRuns
     view: SinkView
-    pairs: Sequence[NeighbouringInputs]
+    pairs: Sequence[Pair]
     noiseless_views: Floats = field(repr=False)  # (pairs, two sides, view): what is seen without noise
     watch: ProgressCallback = field(default=ignore_progress, repr=False)  # gets the runs that are done, and all
     views_by_side: dict[SideKey, list[Floats]] = field(default_factory=dict, repr=False)
@@ -325,7 +322,8 @@ class RunBank:
         begin, blocks = self.read_positions.get((reader, key), 0), self.views_by_side.setdefault(key, [])
         self.read_positions[reader, key] = end = begin + count
         while len(blocks) * self.runs.copies.count < end:
-            blocks.append(self.runs.run_views(self.view, [self.pairs[key[0]].sides_by_presence[key[1]]]))
+            pair = self.pairs[key[0]]
+            blocks.append(self.runs.run_views(self.view, [pair.one if key[1] else pair.other]))
             self.watch(min(end, len(blocks) * self.runs.copies.count), end)
         size = self.runs.copies.count
         return np.concatenate(blocks[begin // size : -(-end // size)])[begin % size :][:count]
@@ -351,10 +349,3 @@ class PipelineSubject:
     def views(self, data: SideKey, runs: int) -> Floats:
         views = self.bank.next_views(self.name, data, runs)
         return views if self.places is None else views[:, self.places]
-
-
-def build_two_attempt_score(size: int, score: Score | None) -> Score | None:
-    """Build the score of a run with two attempts: the sum of both."""
-    if score is None:
-        return None
-    return lambda views: np.asarray(score(views[:, :size]) + score(views[:, size:]), np.float64)

@@ -30,7 +30,7 @@ Promise
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -42,6 +42,7 @@ from sqlglot import exp
 
 from streamgauge.audit.exact.worst_case import WorstCase
 from streamgauge.audit.pipeline.inputs import MAX_LABELS, InputRecord, InputRecords, find_kind, to_plain_number
+from streamgauge.audit.subject import Pair
 from streamgauge.config.settings import Stream
 from streamgauge.noise.coerce import Floats
 from streamgauge.plan.parts import CounterPart
@@ -49,20 +50,6 @@ from streamgauge.plan.planner import ReleasePlan
 from streamgauge.privacy import Event, User
 from streamgauge.sql.dialect import Node, parse_select
 from streamgauge.sql.functions import load_functions
-
-
-@dataclass(frozen=True)
-class NeighbouringInputs:
-    """Two inputs that differ in one unit."""
-
-    name: str
-    one: InputRecords
-    other: InputRecords
-
-    @property
-    def sides_by_presence(self) -> tuple[InputRecords, InputRecords]:
-        """By whether the unit is there."""
-        return self.other, self.one
 
 
 def build_unit(stream: Stream, line: InputRecord, ticks: int, *, exceed_bounds: bool = False) -> InputRecords:
@@ -154,27 +141,25 @@ MALFORMED_LINES = {
 }
 
 
-def list_hostile_pairs(
-    stream: Stream, ticks: int, line: InputRecord, others: InputRecords
-) -> Iterator[NeighbouringInputs]:
+def list_hostile_pairs(stream: Stream, ticks: int, line: InputRecord, others: InputRecords) -> Iterator[Pair]:
     """List all pairs with one hostile unit; `line` is the worst record."""
     yield from _list_out_of_bounds(stream, ticks, line)
     for name, odd in list_odd_records(stream, line):
-        yield NeighbouringInputs(f"a record {name}, before others", (odd, *others), others)
-    yield NeighbouringInputs("a record after all others", (*others, replace(line, tick=1)), others)
+        yield Pair(f"a record {name}, before others", (odd, *others), others)
+    yield Pair("a record after all others", (*others, replace(line, tick=1)), others)
     if isinstance(stream.unit, User):
         twice = build_unit(stream, line, ticks, exceed_bounds=True)
-        yield NeighbouringInputs("a user with twice as many events as allowed", twice, ())
+        yield Pair("a user with twice as many events as allowed", twice, ())
 
 
-def _list_out_of_bounds(stream: Stream, ticks: int, line: InputRecord) -> Iterator[NeighbouringInputs]:
+def _list_out_of_bounds(stream: Stream, ticks: int, line: InputRecord) -> Iterator[Pair]:
     turned = replace_bounded(stream, line, choose_other_bound)
     if turned == line:
         return
-    yield NeighbouringInputs(f"{describe_unit(stream, turned)}, alone", build_unit(stream, turned, ticks), ())
+    yield Pair(f"{describe_unit(stream, turned)}, alone", build_unit(stream, turned, ticks), ())
     for what, size in (("out of bounds", FAR_RANGES), ("absurd", ABSURD_RANGES)):
         wild = replace_bounded(stream, line, partial(exceed_bound, size))
-        yield NeighbouringInputs(f"a unit whose numbers are {what}", build_unit(stream, wild, ticks), ())
+        yield Pair(f"a unit whose numbers are {what}", build_unit(stream, wild, ticks), ())
 
 
 def list_odd_records(stream: Stream, line: InputRecord) -> Iterator[tuple[str, InputRecord]]:
@@ -232,24 +217,24 @@ def list_input_pairs(
     best: Sequence[int],
     *,
     has_discovered_groups: bool = False,
-) -> Iterator[NeighbouringInputs]:
+) -> Iterator[Pair]:
     """List all pairs that are worth an attack, the worst first."""
     line = lines[best[0]]
     unit, others = build_unit(stream, line, ticks), build_crowd(ticks, lines, best)
-    yield NeighbouringInputs(f"{describe_unit(stream, line)}, alone", unit, ())
-    yield NeighbouringInputs(f"{describe_unit(stream, line)}, among others", unit + others, others)
+    yield Pair(f"{describe_unit(stream, line)}, alone", unit, ())
+    yield Pair(f"{describe_unit(stream, line)}, among others", unit + others, others)
     turned = replace_bounded(stream, line, choose_other_bound)
     if turned != line:
         ends = tuple(replace(each, user=1 + n) for n in range(BALANCED_EVENTS) for each in (line, turned))
-        yield NeighbouringInputs(f"{describe_unit(stream, line)}, in a balance", unit + ends, ends)
+        yield Pair(f"{describe_unit(stream, line)}, in a balance", unit + ends, ends)
     if has_discovered_groups:
         many = tuple(replace(line, user=1 + number) for number in range(LARGE_GROUP_EVENTS))
-        yield NeighbouringInputs(f"{describe_unit(stream, line)}, in a crowd", unit + many, many)
+        yield Pair(f"{describe_unit(stream, line)}, in a crowd", unit + many, many)
     for number in best[1:]:
         own = lines[number]
-        yield NeighbouringInputs(f"{describe_unit(stream, own)}, alone", build_unit(stream, own, ticks), ())
+        yield Pair(f"{describe_unit(stream, own)}, alone", build_unit(stream, own, ticks), ())
     for name, mixed in list_varied_units(stream, line, lines, ticks):
-        yield NeighbouringInputs(name, mixed, ())
+        yield Pair(name, mixed, ())
     yield from list_hostile_pairs(stream, ticks, line, others)
 
 

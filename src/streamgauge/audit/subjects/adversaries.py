@@ -16,7 +16,7 @@ mechanism is known as for fixed streams: given the releases, both worlds' draws 
 
 Late choices increase the frequency of a loss, never its size: along one transcript of releases an adversary has named
 one stream, and the probability of the transcript is that of a fixed stream. So under a pure claim some fixed pair of
-streams separates no less, and losses computed over all streams or all decisions (`groupings`, `adaptive`) bound
+streams separates no less, and losses computed over all streams or all decisions (`adaptive`) bound
 adversaries too. But fixed streams may come near a decision in one run of many, and an adversary in every run: such an
 experiment shows more.
 """
@@ -30,8 +30,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from streamgauge.adaptive import AdaptiveMechanism
-from streamgauge.audit.attack.likelihood import LikelihoodRatio
-from streamgauge.audit.exact.linear import LinearView, build_view
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view
 from streamgauge.audit.exact.worst_case import Pattern, worst_neighbour
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.audit.subjects.adaptive import list_public_arrays, reshape_by_run

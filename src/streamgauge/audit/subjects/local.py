@@ -34,8 +34,7 @@ import numpy as np
 from streamgauge import localdp
 from streamgauge.audit.exact.kernels import ForkedChance, add_weights, list_branches, score_outcome
 from streamgauge.audit.exact.worst_case import WorstCase
-from streamgauge.audit.subject import ClaimSubject, Pair, Settings, find_claims, list_settings
-from streamgauge.audit.subjects.user_tables import KeystreamChance
+from streamgauge.audit.subject import ClaimSubject, ExperimentNoise, Pair, Settings, find_claims, list_settings
 from streamgauge.noise import EphemeralNoise, RandomSource
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure
@@ -167,17 +166,12 @@ class LocalSubject(ClaimSubject):
 
     def worst(self) -> WorstCase:
         found, reports = self.worst_ratio, len(set().union(*self.laws.values()))
-        how = f"every report of {len(self.laws)} items, {reports} of them, in fractions"
-        also = "; mean, variance and reach of estimates" if self._has_estimates else ""
-        return WorstCase((), found.epsilon, f"a device with {found.one!r} or {found.other!r}", computed_from=how + also)
-
-    def faults(self) -> tuple[str, ...]:
-        """Return faults of the estimates, a line each."""
-        return tuple(find_faults(self.claim, self.items, self.laws)) if self._has_estimates else ()
-
-    @property
-    def _has_estimates(self) -> bool:
-        return hasattr(self.claim, "counts")
+        how, faults = f"every report of {len(self.laws)} items, {reports} of them, in fractions", list[str]()
+        if hasattr(self.claim, "counts"):
+            how += "; mean, variance and reach of estimates"
+            faults += find_faults(self.claim, self.items, self.laws)
+        pair = f"a device with {found.one!r} or {found.other!r}"
+        return WorstCase((), found.epsilon, pair, computed_from=how, faults=tuple(faults))
 
     def pairs(self) -> Sequence[Pair]:
         one, other = self.attacked_pair or (self.worst_ratio.one, self.worst_ratio.other)
@@ -233,7 +227,7 @@ class DeviceSubject:
         return [Pair(describe_pair(one, other), one, other, ReportEvidence(self.laws[one], self.laws[other]))]
 
     def views(self, data: History, runs: int) -> Floats:
-        source = self.noise or KeystreamChance()
+        source = self.noise or ExperimentNoise()
         sent = b"".join(self._send(data, source) for _ in range(runs))
         return np.frombuffer(sent, np.uint8).reshape(runs, -1).astype(np.float64)
 

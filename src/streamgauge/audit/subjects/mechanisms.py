@@ -35,9 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
 from streamgauge.audit.exact import costs
-from streamgauge.audit.exact.linear import LinearView, build_view
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view, fix_streams
 from streamgauge.audit.exact.probe import probe_at_once, probe_view
 from streamgauge.audit.exact.worst_case import (
     Pattern,

@@ -35,10 +35,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
 from streamgauge.audit.attack.outputs import box_output, encode_outputs
 from streamgauge.audit.exact.costs import compute_probed_worst
-from streamgauge.audit.exact.linear import LinearView
+from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, fix_streams
 from streamgauge.audit.exact.probe import probe_view
 from streamgauge.audit.exact.worst_case import WorstCase, combine_worst_cases, describe_coverage
 from streamgauge.audit.neighbours import add_background_counts, add_unit, find_first_pattern, spread_unit

@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamgauge.audit.attack.likelihood import LikelihoodRatio, fix_streams
-from streamgauge.audit.exact.linear import build_view
+from streamgauge.audit.exact.linear import LikelihoodRatio, build_view, fix_streams
 from streamgauge.audit.exact.worst_case import Pattern, WorstCase, compute_loss, list_patterns
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.audit.subjects.layouts import run_layout

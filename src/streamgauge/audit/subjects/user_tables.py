@@ -1,6 +1,6 @@
 """Pan-private estimators under audit: an attacker sees all releases, and once the memory.
 
-Exactly: the real code runs along all branches of chance (`user_table_search`). All estimates, all announced
+Exactly: the real code runs along all branches of chance (`exact.kernels`). All estimates, all announced
 intrusions and one unannounced look come in every order, and between any two of them one user comes or not, as often
 as it likes. By experiment: real runs on the two streams that lose most, a row each. The acts are public, and so are
 the same in both streams but for the users who come. A row has the output of each act, and the memory after the act of
@@ -9,6 +9,17 @@ the look. Its best score is the likelihood ratio from the real code's own law.
 Every estimator of `panprivate` is tried, over a universe of one or two users. A class that needs an unknown setting
 is an error, not an omission.
 
+The state of the kernel is the output of `save`. A step loads it, does one act and saves again, once for every branch of
+coins and dice. So the enumerated code is the code in service, with its serialisation. The acts:
+
+    a tuple of users    `add`, or `step` of an estimator that releases at every tick
+    INTRUDE_ACT         `intrude`: the state that is handed over is visible
+    ESTIMATE_ACT        `estimate`: the release is visible, under its noise
+
+A release is a sum under discrete Laplace noise, which has infinitely many values. Beyond the least and the largest
+possible sum all of them say the same, so noisy sums are clipped there without loss. Each release is checked to be sums
+plus noise, draw by draw in order. Probabilities are exact but for e^(-1/scale), which is a float.
+
 `ClippedSimpleII` is a counter of signs that can be enumerated: `SimpleII` with its items clipped to the values of one
 slot. A slot's sign is 0 or 1, and under Laplace noise of scale 1/epsilon all values of 0 or less say the same of it,
 and so do all values of 1 or more. Clipping there loses nothing, and an item is a sign that was flipped with
@@ -16,28 +27,25 @@ probability 1/(1 + e^epsilon): no counter that keeps epsilon for an event reveal
 this counter at least as much as through any.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf, log
+from itertools import product
+from math import exp, inf, log, prod
 from typing import Any
 
 import numpy as np
 
 from streamgauge import panprivate
-from streamgauge.audit.exact.kernels import State, Value, add_weights, score_outcome
+from streamgauge.audit.exact import kernels
+from streamgauge.audit.exact.kernels import ESTIMATE_ACT, INTRUDE_ACT, State, Value, add_weights, score_outcome
 from streamgauge.audit.exact.worst_case import WorstCase
-from streamgauge.audit.subject import ClaimSubject, Pair, Settings, find_claims, list_settings
-from streamgauge.audit.subjects import user_table_search as search
+from streamgauge.audit.subject import ClaimSubject, ExperimentNoise, Pair, Settings, find_claims, list_settings
 from streamgauge.continual import SimpleII
-from streamgauge.continual.state_io import BlankNoise, unpack
-from streamgauge.noise import Ints, Keystream, RandomSource
-from streamgauge.noise.bernoulli import bernoulli, uniform_int
+from streamgauge.continual.state_io import BlankNoise, pack, unpack
+from streamgauge.noise import Ints, RandomSource
 from streamgauge.noise.coerce import Floats
-from streamgauge.noise.entropy import Bytes
-from streamgauge.noise.sampler_table import LaplaceLaw
-from streamgauge.noise.source import sample
 from streamgauge.panprivate import TableMechanism
 from streamgauge.panprivate.randomised_response import build_response_law
 from streamgauge.privacy import Pure
@@ -63,6 +71,110 @@ def build_one_slot_counter() -> ClippedSimpleII:
     return ClippedSimpleII(Pure(1), pan_private=True)
 
 
+ExactLaw = Mapping[tuple[State, kernels.Output], Fraction]
+
+
+class ReleaseTap:
+    """A claim whose estimates are what was released: numbers under noise, of which the estimate is made."""
+
+    def __init__(self, claim: Any) -> None:
+        self._claim = claim
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._claim, name)
+
+    def build_estimate(self, released: Any, intrusions: int) -> Any:
+        return released
+
+
+@dataclass
+class UserTableKernel:
+    """See the module. Transitions are computed once."""
+
+    claim: Any
+    transitions: dict[tuple[State, Value], ExactLaw] = field(default_factory=dict, repr=False)
+
+    def initial(self) -> dict[State, Fraction]:
+        branches = kernels.list_branches(lambda chance: self.claim.start(chance).save())
+        return add_weights((branch.result, branch.weight) for branch in branches)
+
+    def step(self, state: State, value: Value) -> ExactLaw:
+        if (state, value) not in self.transitions:
+            self.transitions[state, value] = add_weights(
+                ((branch.result[0], output), branch.weight * chance)
+                for branch in kernels.list_branches(lambda chance: apply_act(self.claim, state, value, chance))
+                for output, chance in self._list_outputs(branch, state, value)
+            )
+        return self.transitions[state, value]
+
+    def _list_outputs(
+        self, branch: kernels.ChanceBranch[Any], state: State, value: Value
+    ) -> Iterator[tuple[kernels.Output, Fraction]]:
+        """List all outputs of an act in this branch."""
+        _, seen = branch.result
+        if not branch.scales:
+            yield seen, Fraction(1)
+            return
+        self._check_noise_order(branch, state, value)
+        laws = [clip_laplace(sum_, scale, self.sum_bounds) for sum_, scale in zip(seen, branch.scales, strict=True)]
+        for outputs in product(*(law.items() for law in laws)):
+            yield tuple(output for output, _ in outputs), prod((weight for _, weight in outputs), start=Fraction(1))
+
+    def _check_noise_order(self, branch: kernels.ChanceBranch[Any], state: State, value: Value) -> None:
+        """Check that draws of 1, 2, 3, .. move the numbers of the release by as much, in order."""
+        draws = range(1, len(branch.scales) + 1)
+        _, moved = apply_act(self.claim, state, value, kernels.ForkedChance(branch.choices, draws))
+        if not np.array_equal(np.array(moved) - draws, branch.result[1]):
+            raise TypeError("release must be sums under noise, one draw each and in order, got something else")
+
+    @cached_property
+    def sum_bounds(self) -> tuple[int, int]:
+        """Between which all sums over entries are: those of the start, where all entries may be anything."""
+        first = [apply_act(self.claim, state, ESTIMATE_ACT, kernels.ForkedChance())[1] for state in self.initial()]
+        sums = [sum_ for sums in first for sum_ in sums]
+        return min(0, *sums), max(self.claim.entries, *sums)
+
+
+def apply_act(claim: Any, state: State, value: Value, chance: kernels.ForkedChance) -> tuple[bytes, Any]:
+    """Return the state after one act, and its output."""
+    run = claim.load(state, chance)
+    run.claim = ReleaseTap(run.claim)
+    seen = run_act(run, value)
+    return run.save(), seen
+
+
+def run_act(run: Any, value: Value) -> Any:
+    if value == INTRUDE_ACT:
+        return pack("", 1, {}, run.intrude())
+    if value == ESTIMATE_ACT:
+        return to_numbers(run.estimate())
+    users = np.array(value, np.int64)
+    return to_numbers(run.step(users)) if hasattr(run, "step") else run.add(users)
+
+
+def to_numbers(released: Any) -> tuple[int, ...]:
+    return tuple(np.ravel(released).tolist())
+
+
+def clip_laplace(centre: int, scale: Fraction, bounds: tuple[int, int]) -> dict[int, Fraction]:
+    """Return the law of discrete Laplace noise around a sum, clipped at both bounds.
+
+    >>> [round(float(each), 3) for each in clip_laplace(0, Fraction(1), (-1, 1)).values()]
+    [0.269, 0.462, 0.269]
+    """
+    least, most = bounds
+    if not least <= centre <= most:
+        raise ValueError(f"sum must be between {least} and {most}, as sums over entries are, got {centre}")
+    r = Fraction(exp(-float(1 / scale)))
+    law = {place: (1 - r) / (1 + r) * r ** abs(place - centre) for place in range(least, most)}
+    return {**law, least: tail_probability(centre - least, r), most: tail_probability(most - centre, r)}
+
+
+def tail_probability(distance: int, r: Fraction) -> Fraction:
+    """Return P(noise >= distance)."""
+    return r**distance / (1 + r)
+
+
 NumberRow = tuple[float, ...]
 RowWeights = dict[NumberRow, Fraction]
 
@@ -79,7 +191,7 @@ class Seizure:
 class SeizureEvidence:
     """The log-likelihood ratio of rows; releases are cut off where all beyond say the same."""
 
-    kernel: search.UserTableKernel
+    kernel: UserTableKernel
     one: Seizure
     other: Seizure
 
@@ -104,13 +216,13 @@ class SeizureEvidence:
             if done:
                 (state, output), *_ = self.kernel.step(state, self.one.acts[done - 1])
                 width = len(tuple(read_output(claim, output)))
-                found += range(at, at + width) if self.one.acts[done - 1] == search.ESTIMATE_ACT else ()
+                found += range(at, at + width) if self.one.acts[done - 1] == ESTIMATE_ACT else ()
                 at += width
             at += len(tuple(read_memory(claim, state))) if done == self.one.peek else 0
         return found
 
 
-def compute_row_law(kernel: search.UserTableKernel, seizure: Seizure) -> RowWeights:
+def compute_row_law(kernel: UserTableKernel, seizure: Seizure) -> RowWeights:
     """Compute the probability of each row."""
     found: dict[tuple[State, NumberRow], Fraction] = {(state, ()): weight for state, weight in kernel.initial().items()}
     for done in range(len(seizure.acts) + 1):
@@ -157,7 +269,7 @@ class UserTableSubject(ClaimSubject):
     With `streams` these two are what experiments attack, whatever was computed.
     """
 
-    streams: search.ActStreams | None = None
+    streams: kernels.ActStreams | None = None
     max_visits: int = MAX_VISITS
 
     def worst(self) -> WorstCase:
@@ -168,13 +280,13 @@ class UserTableSubject(ClaimSubject):
         return WorstCase(pattern, inf if ratio == inf else log(ratio), describe_peek(streams.peek), computed_from=how)
 
     @cached_property
-    def _kernel(self) -> search.UserTableKernel:
-        return search.UserTableKernel(self.claim)
+    def _kernel(self) -> UserTableKernel:
+        return UserTableKernel(self.claim)
 
     @cached_property
-    def _worst(self) -> tuple[Fraction | float, search.ActStreams]:
+    def _worst(self) -> tuple[Fraction | float, kernels.ActStreams]:
         choices = list_choices(self.claim, self.max_visits)
-        return search.find_worst_seizure(self._kernel, build_schedule(self.claim), choices)
+        return kernels.find_worst_seizure(self._kernel, build_schedule(self.claim), choices)
 
     def pairs(self) -> Sequence[Pair]:
         streams = self.streams or self._worst[1]
@@ -183,21 +295,21 @@ class UserTableSubject(ClaimSubject):
         return [Pair(name, *both, SeizureEvidence(self._kernel, *both))]
 
     def views(self, data: Seizure, runs: int) -> Floats:
-        source = self.noise or KeystreamChance()
+        source = self.noise or ExperimentNoise()
         return np.array([list(self._run_numbers(data, source)) for _ in range(runs)], np.float64)
 
     def _run_numbers(self, data: Seizure, source: RandomSource) -> Iterator[float]:
         """Return all numbers of one run."""
         run = self.claim.start(source)
-        run.claim = search.ReleaseTap(run.claim)
+        run.claim = ReleaseTap(run.claim)
         for done in range(len(data.acts) + 1):
             if done:
-                yield from read_output(self.claim, search.run_act(run, data.acts[done - 1]))
+                yield from read_output(self.claim, run_act(run, data.acts[done - 1]))
             if done == data.peek:
                 yield from read_memory(self.claim, run.save())
 
 
-def build_schedule(claim: Any) -> search.ActSchedule:
+def build_schedule(claim: Any) -> kernels.ActSchedule:
     """Build the schedule of all paid acts and one look, in every order.
 
     A user may come before each visible act. Ticks are visible themselves, and are among the acts in every order: two
@@ -205,45 +317,25 @@ def build_schedule(claim: Any) -> search.ActSchedule:
     other. If users are replaced, each time has one act more, for either of the two to come.
     """
     more = 1 if claim.replace else 0
-    acts: dict[Value, int] = {search.LOOK_ACT: 1, search.INTRUDE_ACT: claim.intrusions}
+    acts: dict[Value, int] = {kernels.LOOK_ACT: 1, INTRUDE_ACT: claim.intrusions}
     if isinstance(claim, TableMechanism):
-        return search.ActSchedule({**acts, search.ESTIMATE_ACT: claim.releases}, free_acts=1 + more)
+        return kernels.ActSchedule({**acts, ESTIMATE_ACT: claim.releases}, free_acts=1 + more)
     ticks = (2 + more) * (2 + claim.intrusions)
-    return search.ActSchedule({**acts, search.FREE_ACT: ticks}, free_acts=0)
+    return kernels.ActSchedule({**acts, kernels.FREE_ACT: ticks}, free_acts=0)
 
 
-def list_choices(claim: Any, max_visits: int) -> search.ActPairs:
+def list_choices(claim: Any, max_visits: int) -> kernels.ActPairs:
     """List the pairs of acts at a free act: one user comes, or another instead."""
     table = isinstance(claim, TableMechanism)
     if claim.replace:
         none = () if table else (NO_USER,)
         return [(same, same) for same in (none, (FIRST_USER,), (SECOND_USER,))] + [((FIRST_USER,), (SECOND_USER,))]
-    return search.build_pairs(
-        [(FIRST_USER,) * times for times in range(max_visits + 1)] if table else [(NO_USER,), (FIRST_USER,)]
-    )
+    values = [(FIRST_USER,) * times for times in range(max_visits + 1)] if table else [(NO_USER,), (FIRST_USER,)]
+    return [(one, other) for one in values for other in values]
 
 
 def describe_peek(peek: int | None) -> str:
     return "memory never seen" if peek is None else f"memory seen after {peek} acts"
-
-
-class KeystreamChance:
-    """The chance of an experiment: many small draws, which a key for each would make slow."""
-
-    def __init__(self, entropy: Any = None) -> None:
-        self._entropy = entropy or Keystream()
-
-    def coins(self, chance: Fraction, size: int) -> Bytes:
-        return bernoulli(self._entropy, chance, size)
-
-    def uniform(self, sides: int, size: int) -> Ints:
-        return uniform_int(self._entropy, sides, size)
-
-    def laplace(self, scale: Fraction, size: int) -> Ints:
-        return sample(LaplaceLaw(scale), self._entropy, size)
-
-    def gaussian(self, variance: Fraction, size: int) -> Ints:
-        raise TypeError("chance must be asked for coins, dice and Laplace noise, got Gaussian noise")
 
 
 ONE_USER_SETTINGS: Settings = {"universe": 1}

@@ -6,17 +6,19 @@ Progress is a bar on a terminal. Without a terminal it is a line on standard err
 import sys
 from difflib import get_close_matches
 from fractions import Fraction
+from io import StringIO
 from time import monotonic
 from typing import Any, Self
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from streamgauge.audit.catalogue import LOSSES, AuditRequest
 from streamgauge.audit.report import KIND_TITLES, AuditReport, Finding
-from streamgauge.audit.verdict import format_amount
+from streamgauge.audit.verdict import Verdict, format_amount
 from streamgauge.cli.console import add_row, build_cell, build_table, escape_controls, print_heading, stderr
 from streamgauge.cli.errors import raise_bad_argument
 from streamgauge.privacy import Approx, Event, Loss, Pure, Tick, Unit, User, WEvent, Zcdp
@@ -143,15 +145,52 @@ class AuditProgress:
             stderr().print(f"{now - self._started_at:.0f} s: {escape_controls(text)}", markup=False, soft_wrap=True)
 
 
-NUMBER_COLUMNS = ("exact", "measured", "ratio", "runs")
+COLUMNS = ("subject", "claim", "exact", "measured", "ratio", "score", "runs", "verdict")
+PLOT_COLUMN = "measured / claim"
+PLOT_CELLS = 40  # which end at twice the claim
+PAGE_CELLS = 220
+PAGE_FORMAT = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Streamgauge: an audit</title>
+<meta http-equiv="Content-Security-Policy"
+content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+</head><body><main><h1>An audit of Streamgauge</h1><pre>{code}</pre></main></body></html>
+"""
+PAGE_INTRODUCTION = """\
+Each claim says that no reader can distinguish two neighbouring inputs better than epsilon (or rho) allows.
+measured  A lower bound of the true loss. All bounds of this page hold together. One above the claim condemns it.
+exact     The computed loss over all neighbours of the unit, or the two ends of an interval that has it.
+ratio     The measured bound over the claim. If it is far below 1, the claim is loose or the attack weak.
+verdict   A claim that holds was not refuted, which is no proof: proofs are in the files of the mechanisms.
+plot      | is the claim, v the exact loss, also if both are equal. A plot ends at twice the claim.
+"""
+SECTION_NOTES = {
+    "pipeline": "Real runs of the file on neighbouring inputs. Exact covers the whole horizon.",
+    "unit": "A quarter of the runs of the same claim for one event.",
+    "memory": "An intruder sees the memory once, unannounced.",
+    "adversary": "Values are chosen in view of all releases so far.",
+    "adapting": "Exact covers groups that were searched, and the spending of windows over all decisions.",
+    "published": "Fewer runs, and no score that is known to be best: bounds are looser.",
+    "local": "Small settings, all items and histories. Means and variances of estimates are computed too.",
+    "twin": "An audit that misses one of the broken, or condemns an honest one, is itself broken.",
+}
 
 
-def show_report(console: Console, report: AuditReport) -> None:
+def render_page(report: AuditReport) -> str:
+    """Render a report as a page: one file without script, font or picture, whose names are text."""
+    console = Console(record=True, file=StringIO(), width=PAGE_CELLS, color_system="truecolor", force_terminal=True)
+    console.print(Text(PAGE_INTRODUCTION))
+    show_report(console, report, is_page=True)
+    return console.export_html(inline_styles=True, code_format=PAGE_FORMAT)
+
+
+def show_report(console: Console, report: AuditReport, *, is_page: bool = False) -> None:
+    """Print a table for each kind of finding; on a page also with notes and a plot."""
     for kind, title in KIND_TITLES.items():
         found = [finding for finding in report.findings if finding.kind == kind]
         if found:
             print_heading(console, title)
-            _print_table(console, found)
+            if is_page:
+                console.print(build_cell(SECTION_NOTES.get(kind, "")))
+            console.print(_build_table(found, is_page))
             console.print()
     for finding in report.findings:
         for reason in finding.verdict.reasons if not finding.is_broken else ():
@@ -159,21 +198,35 @@ def show_report(console: Console, report: AuditReport) -> None:
     console.print(build_cell(report.summary, "bold green" if report.is_clean else "bold red"), soft_wrap=True)
 
 
-def _print_table(console: Console, findings: list[Finding]) -> None:
-    table = build_table(
-        "subject", "claim", *NUMBER_COLUMNS[:3], "score", NUMBER_COLUMNS[3], "verdict", right_aligned=NUMBER_COLUMNS
-    )
+def _build_table(findings: list[Finding], has_plot: bool) -> Table:
+    names = (*COLUMNS, PLOT_COLUMN) if has_plot else COLUMNS
+    table = build_table(*names, right_aligned=("exact", "measured", "ratio", "runs"))
     for finding in findings:
         verdict, measured = finding.verdict, finding.verdict.measurement
-        add_row(
-            table,
-            finding.title,
-            loss_text(verdict.loss),
-            verdict.computed_text,
-            "" if measured is None else format_amount(measured.amount),
-            "" if finding.verdict.ratio is None else f"{finding.verdict.ratio:.2f}",
-            "" if measured is None else measured.score,
-            "" if measured is None else f"{measured.runs:,}",
-            Text(finding.summary, "green" if finding.is_expected else "bold red"),
-        )
-    console.print(table)
+        numbers = ("", "", "", "")
+        if measured is not None:
+            ratio = measured.amount / verdict.claimed
+            numbers = format_amount(measured.amount), f"{ratio:.2f}", measured.score, f"{measured.runs:,}"
+        verdict_cell = Text(finding.summary, "green" if finding.is_expected else "bold red")
+        plot = [draw_bar(verdict)] if has_plot else []
+        add_row(table, finding.title, loss_text(verdict.loss), verdict.computed_text, *numbers, verdict_cell, *plot)
+    return table
+
+
+def draw_bar(verdict: Verdict) -> str:
+    """Draw measured over claimed, on one scale for all findings, with marks for the claim and the exact loss.
+
+    >>> draw_bar(Verdict("a", Pure(1), WorstCase((1,), 1.5))).rstrip()
+    '                    |         v'
+    """
+    cells = [" "] * (PLOT_CELLS + 1)
+    length = _find_cell(verdict.ratio or 0.0)
+    cells[:length] = "#" * length
+    cells[_find_cell(1.0)] = "|"
+    for end in verdict.loss_bounds or ():
+        cells[_find_cell(end / verdict.claimed)] = "v"
+    return "".join(cells)
+
+
+def _find_cell(ratio: float) -> int:
+    return round(PLOT_CELLS * min(max(ratio, 0.0), 2.0) / 2)
