@@ -117,6 +117,10 @@ class PartRun(Protocol):
         """Replace open registers after a run whose memory may have been read."""
         ...
 
+    def redraw_future_noise(self) -> None:
+        """Replace saved draws that a lost run may have published with."""
+        ...
+
     def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
         """Return the estimates of `count` ticks from `first`."""
         ...
@@ -153,6 +157,9 @@ class EventPartRun:
     def rerandomize(self) -> None:
         """Replace the open registers by released values and fresh draws."""
         self.run.rerandomize()
+
+    def redraw_future_noise(self) -> None:
+        self.run.redraw_future_noise()
 
     def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
         rows = tally.ticks - first
@@ -239,6 +246,9 @@ class UserPartRun:
         change of one entry (`panprivate.mechanism`).
         """
 
+    def redraw_future_noise(self) -> None:
+        """Do nothing: later users are private even from a reader of the table."""
+
     def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
         table: Any = self.part.statistic
         estimates = []
@@ -305,6 +315,8 @@ class LocalPartRun:
 
     def rerandomize(self) -> None:
         """Do nothing: there are no draws here."""
+
+    redraw_future_noise = rerandomize
 
     def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
         estimates = [self._estimate_tick(tally.select_tick(tick)) for tick in range(first, first + count)]

@@ -206,6 +206,11 @@ class ReleaseRun:
         for run in self.runs:
             run.rerandomize()
 
+    def redraw_future_noise(self) -> None:
+        """Replace saved draws that a lost run of the same state may have published with."""
+        for run in self.runs:
+            run.redraw_future_noise()
+
     def release_ticks(self, answers: Sequence[Tally], count: int) -> list[TickRelease]:
         """Release the next `count` ticks.
 

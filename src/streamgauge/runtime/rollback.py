@@ -12,7 +12,9 @@ exported. Intrusions into the lost history are recorded too.
 
 Promise
     However often copies are restored, a unit has lost at most the loss in the ledger, if the rollback guard is there.
-    Proof: each history drew under charges that are all in its ledger. The guard has the ledger of the last history,
+    Proof: each history drew under charges that are all in its ledger, and later ticks with draws of its own: a run
+    that continues from a copy replaces the saved noise of later ticks first (`redraw_future_noise`), in the commit that
+    enters the charges. So losses of histories add up. The guard has the ledger of the last history,
     which by induction has those of all before it (`lost_charges`). If only sinks have traces of another history, its
     charges are unknown. Then everything in the store or new in the file is charged again.
 """

@@ -34,7 +34,7 @@ from streamgauge.runtime.ledger.shares import check_share
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
 from streamgauge.runtime.publisher import Publisher, build_schemas
-from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals
+from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals, state_name
 from streamgauge.runtime.resources import RunResources
 from streamgauge.runtime.rollback import Rollback, find_rollback
 from streamgauge.runtime.ticks import ReleaseSpans, closed_tick, newest_tick
@@ -225,6 +225,8 @@ class SessionBuilder:
         acts += lost.recharge(self.ledger_log, new, new=True) + lost.enter_lost_charges(self.ledger_log)
         state = {**self._build_new_state(), **build_removals(self.state, self._find_running())}
         self._build_runs()  # before the charge, so a release that cannot be built is never charged
+        if lost.last_drawn_tick:
+            state |= self._redraw_future_noise()
         if acts or state:
             time = self._find_publish_time(self.options.clock.now())
             self.publisher.commit(acts=[replace(act, time=time) for act in acts], state=state)
@@ -240,6 +242,22 @@ class SessionBuilder:
         self.options.on_spans(opened.spans)
         self.options.step("session_opened")
         return opened
+
+    def _redraw_future_noise(self) -> dict[str, bytes | None]:
+        """Redraw the noise of resumed releases that the lost history may have published later ticks with.
+
+        Returns their state. It is committed with the charges of the rollback, so no later start sees the old draws.
+        """
+        state: dict[str, bytes | None] = {}
+        for run in self.runs:
+            if state_name(run.name, 0) in self.state and not self.file.stream.pan_private:
+                try:
+                    run.redraw_future_noise()
+                except TypeError as refusal:
+                    rule = f"release {run.name} must end before a rollback is accepted"
+                    raise RunRefusedError(f"{self.file.path.name}: {rule}: {refusal}") from None
+                state |= run.save_state()
+        return state
 
     def _report_backlog(self, session: RunSession) -> None:
         """Report a backlog before the run is announced as open.

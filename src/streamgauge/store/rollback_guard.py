@@ -156,7 +156,7 @@ class RollbackGuard:
     def __init__(self, path: Path, store: StoreReader) -> None:
         self.path = path
         self.identity = store.identity
-        self.folder = str(store.folder.absolute())
+        self.folder = str(store.folder.resolve())
         self._last_trace: Trace | None = None
         self._is_loaded = False
 
@@ -263,7 +263,7 @@ class GuardEntry:
 
 def find_guard_path(key: Key, store: StoreReader) -> Path:
     """Return the path of the guard: beside the key, or beside the folder if the key is no file."""
-    path = (store.folder if key.path is None else key.path).absolute()
+    path = store.folder.resolve() if key.path is None else key.path.absolute()
     return path.with_name(path.name + ".guard")
 
 
