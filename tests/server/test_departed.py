@@ -80,7 +80,7 @@ def test_a_reader_that_is_not_held_back_is_caught(stores: tuple[Path, Path, int]
         told, known = answers(departed), answers(before)
     assert {name.partition("(")[0] for name in told if told[name] != known[name]} == {
         *("ledger_entries", "chain", "chain_at", "find_release_chain", "find_row_chain", "last_released", "number"),
-        *("row_count", "read_published", "releases", "read_rows", "find_span", "tick", "chained_entries", "trace"),
+        *("row_count", "read_committed", "releases", "read_rows", "find_span", "tick", "chained_entries", "trace"),
         *("last_visible_entry", "entry_count", "read_entries_after", "count_ticks", "count_groups"),
     }
 

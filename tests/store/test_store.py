@@ -165,7 +165,7 @@ def test_what_was_published_after_an_entry_comes_in_order_with_its_chain(store, 
         chain = store.commit(tick=100 * number + 99, released=rows)
         assert store.number == number
         expected += [(number, chain, *row) for row in rows if number > after]
-    assert list(store.read_published(after)) == expected
+    assert list(store.read_committed(after)) == expected
 
 
 def test_closing_empties_the_journal_and_leaves_two_files_and_no_more(folder, key):

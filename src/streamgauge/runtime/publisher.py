@@ -98,7 +98,8 @@ class Publisher:
     ) -> None:
         """Commit everything in one transaction, then publish the releases.
 
-        With `entered`, the rollback guard records the commit even if it publishes nothing.
+        The order is the promise. The commit makes the draw the only one of its tick. The guard then knows it, so an
+        older copy of the store is detected. Only then do readers (`Store.show`) and sinks see it. With `entered`, the rollback guard records the commit even if it publishes nothing.
         """
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("releases_packed")
@@ -167,7 +168,7 @@ class Publisher:
             outlet.written_commits = outlet.next_written_commits(self.store.number, wanted)
 
     def _catch_up(self, sink_cursor: SinkCursor, after: int) -> None:
-        for number, rows in groupby(self.store.read_published(after), key=lambda row: row[0]):
+        for number, rows in groupby(self.store.read_committed(after), key=lambda row: row[0]):
             released = [
                 TickRelease.unpack(self.schemas[release], payload)
                 for _, _, release, _, payload in rows

@@ -298,7 +298,10 @@ class Batches:
         return open_engine(self.session.file, measures, secret, memory=options.memory, count_columns=counts)
 
     def release_ticks(self, answers: Sequence[Tally], first: int, last: int) -> list[TickRelease]:
-        """Release the ticks from `first` to `last` of every release."""
+        """Draw the ticks from `first` to `last` of every release.
+
+        The result is in memory only: nothing leaves before `Publisher.commit`.
+        """
         released: list[TickRelease] = []
         for run, own in self.split_answers(answers):
             count = count_release_ticks(run, first, last)

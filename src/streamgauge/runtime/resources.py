@@ -33,7 +33,7 @@ class RunResources:
 
     def __init__(self, file: PipelineFile) -> None:
         self.file = file
-        self.has_run = False  # True if a run has begun with this publisher, so that all traces were compared
+        self.has_run = False  # True if all traces were compared and lock and store stayed open since: no rollback check
         self._lock_stack, self._store_stack = ExitStack(), ExitStack()
         self._key: Key | None = None
         self._has_lock = False

@@ -55,7 +55,11 @@ class LedgerEntry:
 
 
 class StoreReader:
-    """The public side of a store."""
+    """The public side of a store.
+
+    `releases` and `release_names` stop at the visible mark, since the rollback guard does not know later commits.
+    `tick`, `number`, `trace` and `read_committed` are of all commits, for the run itself.
+    """
 
     def __init__(self, folder: Path, backing: StoreReading) -> None:
         self.folder = folder
@@ -145,7 +149,7 @@ class StoreReader:
             yield from ((row.tick, row.payload) for row in rows)
             first = rows[-1].tick + step
 
-    def read_published(self, after: int = 0) -> Iterator[tuple[int, str, str, int, bytes]]:
+    def read_committed(self, after: int = 0) -> Iterator[tuple[int, str, str, int, bytes]]:
         """Yield all releases of the entries after one: number, chain, release, tick, payload, as committed."""
         place = self._rows.count_rows(after)
         while rows := self._rows.rows(place, self._last_entry, MAX_BATCH_ROWS):

@@ -206,6 +206,7 @@ class RollbackGuard:
     def write(self, trace: Trace, spent: Sequence[RecordedCharge] | None = None) -> None:
         """Replace the entry of this store, with its charges if they are given.
 
+        Compares first: an entry that this run did not write is that of another copy, and stays.
         It is on stable storage when this returns. Entries of other stores stay.
         """
         if not self._is_loaded:

@@ -134,7 +134,7 @@ class Store(StoreReader):
         return MAX_ENTRY
 
     def show(self) -> None:
-        """Let readers see all commits."""
+        """Let readers see all commits. Call it only after the rollback guard knows them."""
         self.mark({VISIBLE_MARK: b"%d" % self._head.number})
 
     def mark(self, marks: Mapping[str, bytes]) -> None:

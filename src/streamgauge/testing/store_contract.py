@@ -268,11 +268,11 @@ def _check_consistent(store: Store) -> None:
 
 
 def _read_committed(reader: StoreReader, name: str) -> list[tuple[int, bytes]]:
-    return [(tick, payload) for _, _, release, tick, payload in reader.read_published() if release == name]
+    return [(tick, payload) for _, _, release, tick, payload in reader.read_committed() if release == name]
 
 
 def _read_public(reader: StoreReader) -> object:
-    return reader.trace, reader.number, list(reader.read_published()), reader.marks(), reader.ledger_entries()
+    return reader.trace, reader.number, list(reader.read_committed()), reader.marks(), reader.ledger_entries()
 
 
 def _require(holds: bool, promise: str) -> None:
