@@ -99,7 +99,9 @@ class Publisher:
         """Commit everything in one transaction, then publish the releases.
 
         The order is the promise. The commit makes the draw the only one of its tick. The guard then knows it, so an
-        older copy of the store is detected. Only then do readers (`Store.show`) and sinks see it. With `entered`, the rollback guard records the commit even if it publishes nothing.
+        older copy of the store is detected. Only then do readers (`Store.show`) and sinks see it.
+
+        With `entered`, the rollback guard records the commit even if it publishes nothing.
         """
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("releases_packed")
