@@ -9,7 +9,8 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.audit import PanPrivateSubject, audit, worst_announced, worst_intrusion
-from streamgauge.audit.subjects.pan_private import ExposedStreams, Intruder, compute_worst_to, draw_uniform
+from streamgauge.audit.exact.probe import draw_evenly
+from streamgauge.audit.subjects.pan_private import ExposedStreams, Intruder, compute_worst_to, find_state_layout
 from streamgauge.continual import Kary, Segments
 from streamgauge.noise import Noise
 from streamgauge.testing.noise import InsecureKeystream, InsecureNoise, SilentNoise
@@ -87,19 +88,17 @@ def test_views_hold_releases_and_memory_in_order() -> None:
     releases = [1, 1, 1, 2, 2, 2]
     assert seen[0, :2].tolist() == releases[:2]
     assert seen[0, -4:].tolist() == releases[2:]
-    assert seen.shape[1] == 6 + len(silent.memory.read_groups(claim().initial(3, SilentNoise()), 3))
+    assert seen.shape[1] == 6 + len(find_state_layout(claim()).read_groups(claim().initial(3, SilentNoise()), 3))
     assert (seen == seen[0]).all()
     assert not silent.has_varying_shared_state
 
 
-def test_a_verdict_says_which_ticks_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.audit.subjects.pan_private.MAX_COMPUTED_TICKS", 3)
-    verdict = audit(subject(claim()), runs=0)
+def test_a_verdict_says_which_ticks_were_computed() -> None:
+    verdict = audit(subject(claim(), max_computed_ticks=3), runs=0)
     assert verdict.computed_text.endswith("(3 of 6 ticks)")
     assert verdict.to_json()["computed_part"] == "3 of 6 ticks"
     assert verdict.to_json()["computed_from"] == "the code of 3 ticks was tried"
     assert "memory seen after tick" in verdict.to_json()["exact_pair"]
-    monkeypatch.setattr("streamgauge.audit.subjects.pan_private.MAX_COMPUTED_TICKS", TICKS)
     assert "only" not in str(audit(subject(claim()), runs=0).worst)
 
 
@@ -110,5 +109,5 @@ def test_who_refuses_announced_intrusions_is_not_asked() -> None:
 
 
 def test_lots_are_even() -> None:
-    counts = np.bincount(draw_uniform(InsecureKeystream("lots"), 70_000, 7), minlength=7)
+    counts = np.bincount(draw_evenly(InsecureKeystream("lots"), 70_000, 7), minlength=7)
     assert abs(counts - 10_000).max() < 700

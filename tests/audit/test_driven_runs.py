@@ -10,11 +10,11 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import audit
 from streamgauge.audit.broken.noise import PairedGroupNoise, SeededCounter, SharedGroupNoise
+from streamgauge.audit.subjects.layouts import RunLayout
 from streamgauge.audit.subjects.mechanisms import (
     OTHER_GROUPS,
     SAVED_AND_LOADED,
     SINGLE_FEED,
-    ExecutionMode,
     ExecutionModeSubject,
     append_differences,
     run_saved_and_loaded,
@@ -28,7 +28,7 @@ TICKS = 3
 FEW = 400
 
 
-def verdict(claim: Any, way: ExecutionMode, runs: int = FEW) -> Any:
+def verdict(claim: Any, way: RunLayout, runs: int = FEW) -> Any:
     return audit(ExecutionModeSubject(claim, TICKS, way, noise=InsecureNoise(71)), runs, SURE)
 
 
@@ -42,7 +42,7 @@ def test_saved_runs_and_groups_beside_others_lose_what_is_claimed_at_most(case: 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("way", [SAVED_AND_LOADED, OTHER_GROUPS], ids=lambda way: way.name)
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp(Fraction(1, 8))], ids=repr)
-def test_an_experiment_acquits_as_well(way: ExecutionMode, loss: Any) -> None:
+def test_an_experiment_acquits_as_well(way: RunLayout, loss: Any) -> None:
     for kind in (SimpleII, SquareRoot if loss.currency == "zCDP" else Binary):
         found = verdict(kind(loss, horizon=TICKS), way)
         assert not found.is_condemned, found.reasons
@@ -59,24 +59,30 @@ def test_noise_that_groups_or_measures_share_is_found_beside_them_and_not_before
         assert not verdict(claim, SINGLE_FEED, 4000).is_condemned
 
 
-class Forgetful(Binary):
+class EditedOnLoad(Binary):
+    """A counter whose state is changed when a run is loaded."""
+
+    def edit(self, entries: Any, noise: Any) -> None: ...
+
+    def load(self, saved: bytes, noise: Any = None) -> Any:
+        run = super().load(saved, noise)
+        with run._locked() as state:
+            self.edit(state.entries, noise)
+        return run
+
+
+class Forgetful(EditedOnLoad):
     """A broken twin: noise that must stay in later releases is not saved."""
 
-    def load(self, saved: bytes, noise: Any = None) -> Any:
-        run = super().load(saved, noise)
-        with run._locked() as state:
-            state.entries[:] = 0
-        return run
+    def edit(self, entries: Any, noise: Any) -> None:
+        entries[:] = 0
 
 
-class Redrawn(Binary):
+class Redrawn(EditedOnLoad):
     """A broken twin: it is drawn again when a run is loaded."""
 
-    def load(self, saved: bytes, noise: Any = None) -> Any:
-        run = super().load(saved, noise)
-        with run._locked() as state:
-            state.entries[1:] = self.distribution.draw(noise, state.entries[1:].size).reshape(state.entries[1:].shape)
-        return run
+    def edit(self, entries: Any, noise: Any) -> None:
+        entries[1:] = self.distribution.draw(noise, entries[1:].size).reshape(entries[1:].shape)
 
 
 @pytest.mark.parametrize("kind", [Forgetful, Redrawn])
@@ -102,5 +108,5 @@ def test_what_a_run_releases_again_is_seen_again() -> None:
             run = super().load(saved, noise)
             return self.start(run.width, noise) if run.tick == 2 else run
 
-    seen = run_saved_and_loaded(Behind(sg.Pure(1), horizon=TICKS), np.array([[1, 0, 5]]), SilentNoise())
+    seen = run_saved_and_loaded(Behind(sg.Pure(1), horizon=TICKS), np.array([[1], [0], [5]]), SilentNoise()).T
     assert seen.tolist() == [[1, 1, 1, 1, 6]]

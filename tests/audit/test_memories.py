@@ -119,11 +119,11 @@ def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
 def test_the_sum_of_a_block_that_has_not_ended_is_seen() -> None:
     """As exact as it rests there: what reads at two scales cannot be pan-private."""
     claim = Pegasus(sg.Pure(1), block=4)
-    run = claim.start(3, SilentNoise())
-    run.feed(np.array([[100, 200, 300], [1, 2, 3]]))
-    before = StateLayout.from_mechanism(claim).read_groups(run._state, 3)
-    run._state.block.total += [7, 8, 9]
-    after = StateLayout.from_mechanism(claim).read_groups(run._state, 3)
+    state = claim.initial(3, SilentNoise())
+    claim.feed(state, np.array([[100, 200, 300], [1, 2, 3]]), SilentNoise())
+    before = StateLayout.from_mechanism(claim).read_groups(state, 3)
+    state.block.total += [7, 8, 9]
+    after = StateLayout.from_mechanism(claim).read_groups(state, 3)
     assert [101.0, 202.0, 303.0] in before.tolist()
     assert [108.0, 210.0, 312.0] in after.tolist()
     with pytest.raises(ValueError, match=r"^pan_private must be False"):

@@ -226,9 +226,9 @@ def test_a_verdict_says_what_it_was_computed_from() -> None:
     assert driven["exact_pair"].startswith("a unit in tick")
 
 
-def test_more_ticks_are_computed_than_tried_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.audit.subjects.mechanisms.MAX_PROBE_TICKS", 17)
-    subject = MechanismSubject(Binary(sg.Pure(1), horizon=20), 20, noise=InsecureNoise(6), max_run_ticks=4)
+def test_more_ticks_are_computed_than_tried_and_run() -> None:
+    claim, noise = Binary(sg.Pure(1), horizon=20), InsecureNoise(6)
+    subject = MechanismSubject(claim, 20, noise=noise, max_run_ticks=4, max_probe_ticks=17)
     verdict = audit(subject, 400)
     assert verdict.is_proved
     assert verdict.computed_from == "matrices of 20 ticks; the code of 17 was tried"

@@ -42,14 +42,7 @@ from math import exp
 
 import numpy as np
 
-from streamgauge.audit.attack.confidence import (
-    MAX_EPSILON,
-    approximate_highest_rates,
-    approximate_lowest_rates,
-    bound_delta,
-    bound_epsilon,
-    bound_rho,
-)
+from streamgauge.audit.attack import confidence
 from streamgauge.audit.subject import Score
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Bools, Floats
@@ -115,10 +108,10 @@ class TrainingCounts:
         if not bounds:
             return ()
         order, one, other = self._thresholds
-        expected = self.runs * approximate_lowest_rates(one, one[:, -1:], caution)
-        low = approximate_lowest_rates(expected, self.runs, self.doubt / 2)
-        expected = self.runs * approximate_highest_rates(other, other[:, -1:], caution)
-        high = approximate_highest_rates(expected, self.runs, self.doubt / 2)
+        expected = self.runs * confidence.approximate_lowest_rates(one, one[:, -1:], caution)
+        low = confidence.approximate_lowest_rates(expected, self.runs, self.doubt / 2)
+        expected = self.runs * confidence.approximate_highest_rates(other, other[:, -1:], caution)
+        high = confidence.approximate_highest_rates(expected, self.runs, self.doubt / 2)
         found = []
         for bound in bounds:
             row, last = divmod(int(np.nanargmax(bound(low, high))), order.shape[1])
@@ -133,7 +126,7 @@ def find_best_weights(fit: BinCounts, holdout: BinCounts, runs: int, doubt: floa
     weights = compute_window_weights(fit)[:, None]
     cut = np.clip(weights, -MAX_BIN_WEIGHTS[:, None], MAX_BIN_WEIGHTS[:, None])
     expected = [side * (runs / side.sum()) for side in holdout]
-    promised = bound_rho(cut.reshape(-1, cut.shape[-1]), expected[0], expected[1], doubt)
+    promised = confidence.bound_rho(cut.reshape(-1, cut.shape[-1]), expected[0], expected[1], doubt)
     best = int(np.argmax(promised))
     window, most = WINDOW_BINS[best // len(MAX_BIN_WEIGHTS)], MAX_BIN_WEIGHTS[best % len(MAX_BIN_WEIGHTS)]
     both = fit[0] + holdout[0], fit[1] + holdout[1]
@@ -181,22 +174,22 @@ class Attack:
 
     def epsilon(self, doubt: float, delta: float = 0.0) -> float:
         """Return a lower bound of epsilon at this delta."""
-        return bound_epsilon(*self.event.count_hits(self.one, self.other), self.runs, doubt, delta)
+        return confidence.bound_epsilon(*self.event.count_hits(self.one, self.other), self.runs, doubt, delta)
 
     def delta(self, doubt: float, epsilon: float) -> float:
         """Return a lower bound of delta at this epsilon, by the event of epsilon."""
-        return bound_delta(*self.event.count_hits(self.one, self.other), self.runs, doubt, epsilon)
+        return confidence.bound_delta(*self.event.count_hits(self.one, self.other), self.runs, doubt, epsilon)
 
     def deltas(self, doubt: float, epsilons: Sequence[float]) -> list[float]:
         """Return lower bounds of delta at each epsilon of the learned curve, each with this doubt."""
         hits = [event.count_hits(self.one, self.other) for event in self.curve_events]
-        return [bound_delta(*seen, self.runs, doubt, at) for seen, at in zip(hits, epsilons, strict=True)]
+        return [confidence.bound_delta(*seen, self.runs, doubt, at) for seen, at in zip(hits, epsilons, strict=True)]
 
     def rho(self, doubt: float) -> float:
         """Return a lower bound of the rho of zCDP."""
         weights, is_swapped = self.training.best_weights
         sides = (self.other, self.one) if is_swapped else (self.one, self.other)
-        return float(bound_rho(weights, *sides, doubt))
+        return float(confidence.bound_rho(weights, *sides, doubt))
 
 
 def bound_log_ratio(delta: float, low: Floats, high: Floats) -> Floats:
@@ -204,7 +197,7 @@ def bound_log_ratio(delta: float, low: Floats, high: Floats) -> Floats:
 
 
 def bound_excess(epsilon: float, low: Floats, high: Floats) -> Floats:
-    return low - exp(min(epsilon, MAX_EPSILON)) * high
+    return low - exp(min(epsilon, confidence.MAX_EPSILON)) * high
 
 
 def compute_edges(scores: Floats) -> Floats:

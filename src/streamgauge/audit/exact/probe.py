@@ -20,7 +20,7 @@ from math import log2
 import numpy as np
 
 from streamgauge.audit.exact.linear import VIEW_TOLERANCE, LinearView, NoiseTerm, NonlinearStream
-from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Ints, Noise
+from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Entropy, Ints, Noise
 from streamgauge.noise.coerce import Floats
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureKeystream, SilentNoise
 
@@ -64,8 +64,8 @@ class LoudNoise(RequestNoise):
         return self.draws[-1].copy()
 
 
-def draw_evenly(entropy: InsecureKeystream, size: int, below: int) -> Ints:
-    """Draw whole numbers from 0."""
+def draw_evenly(entropy: Entropy, size: int, below: int) -> Ints:
+    """Draw whole numbers from 0, evenly but for 2^-50."""
     drawn = np.empty(8 * size, np.uint8)
     entropy.fill(drawn)
     return (drawn.view(np.uint64) % np.uint64(below)).astype(np.int64)

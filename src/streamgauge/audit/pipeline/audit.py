@@ -37,6 +37,7 @@ horizon, `exact_in_run` the loss in the ticks that were run, the most that an ex
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf
@@ -195,6 +196,7 @@ def audit_pipeline(
     confidence: float = DEFAULT_CONFIDENCE,
     watch: PipelineProgressCallback = ignore_progress,
     noise: Noise | None = None,
+    create_folder: Callable[[], AbstractContextManager[Path]] = create_private_folder,
 ) -> list[Verdict]:
     """Audit a file: each release, all of them and, with `check_interruptions`, interrupted and single runs.
 
@@ -204,7 +206,7 @@ def audit_pipeline(
     columns, file = audit_columns(file), drop_reports(file)
     if columns and not file.releases:
         return columns
-    with create_private_folder() as folder:
+    with create_folder() as folder:
         loss = compute_charge(file, folder)
         default = min(MAX_DEFAULT_TICKS, max(MIN_DEFAULT_TICKS, file.stream.unit.ticks))
         trial = PipelineTrial.from_file(file, ticks or default, folder)
