@@ -38,7 +38,7 @@ def test_a_mechanism_is_attacked_by_name() -> None:
 
 
 @pytest.mark.slow
-def test_other_units_and_losses_can_be_asked_for() -> None:
+def test_other_units_and_losses_can_be_requested() -> None:
     found = told("audit", "Kary", "--rho", "0.5", "--unit", "w_event:2", "--runs", "500", "--json", *SURE)
     assert found.exit_code == 0, found.output
     report = json.loads(found.stdout)

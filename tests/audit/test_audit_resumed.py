@@ -88,7 +88,7 @@ def test_an_honest_run_goes_on_as_if_nothing_had_happened(trial_of: Any, setting
 
 
 @pytest.mark.parametrize("broken", [draw_again, rewrite])
-def test_a_tick_that_is_drawn_again_is_seen(trial_of: Any, monkeypatch: Any, broken: Any) -> None:
+def test_tick_drawn_again_is_detected(trial_of: Any, monkeypatch: Any, broken: Any) -> None:
     broken(monkeypatch)
     assert compared(trial_of()).redrawn_interruptions
 

@@ -29,8 +29,8 @@ TIMES = ("before the stream", "next century", "after all")
 @pytest.fixture
 def trial_of(tmp_path: Path) -> Iterator[Callable[..., PipelineTrial]]:
     with create_private_folder() as folder:
-        yield lambda ticks=3, asked=BOTH, **settings: PipelineTrial.from_file(
-            Pipeline.from_tables(tables(asked, columns=COLUMNS, **settings), tmp_path / "v.toml").file, ticks, folder
+        yield lambda ticks=3, release=BOTH, **settings: PipelineTrial.from_file(
+            Pipeline.from_tables(tables(release, columns=COLUMNS, **settings), tmp_path / "v.toml").file, ticks, folder
         )
 
 
@@ -48,7 +48,7 @@ def bound_by_group(monkeypatch: Any) -> None:
     """A broken engine: it bounds what a user does in each group."""
     who = f"{ORDER}::VARCHAR)"
     monkeypatch.setattr(
-        finished_scan, "bound_users_sql", lambda *asked: bound_users_sql(*asked).replace(who, f"{who}, g")
+        finished_scan, "bound_users_sql", lambda *requested: bound_users_sql(*requested).replace(who, f"{who}, g")
     )
 
 

@@ -85,7 +85,7 @@ def test_other_units_are_attacked_by_all_that_they_may_do(tmp_path: Path, unit: 
 
 
 @pytest.mark.slow
-def test_several_releases_are_held_against_their_own_loss_and_against_the_charge(tmp_path: Path) -> None:
+def test_releases_are_compared_with_their_loss_and_the_charge(tmp_path: Path) -> None:
     parts = [{**release, "epsilon": epsilon} for release, epsilon in zip((COUNTS, SUMS, TWO), SPLIT, strict=True)]
     found = verdicts(file_of(tmp_path, *parts), 400)
     assert [verdict.subject for verdict in found] == [*map("v.toml: {}".format, ("counts", "sums", "two")), "v.toml"]
@@ -259,11 +259,11 @@ def test_run_that_prints_its_data_is_condemned(tmp_path: Path, leaky_run: Any) -
 )
 def test_whatever_a_file_reads_and_writes_its_readers_see_the_records(tmp_path: Path, settings: Any) -> None:
     here, there = (("g", "a"), ("x", 3)), (("g", "b"), ("x", 4))
-    seen = silent(
+    shown = silent(
         file_of(tmp_path, COUNTS, **settings), (), (InputRecord(1, here), InputRecord(2, there), InputRecord(2, there))
     )
-    assert seen[0, ..., 0].tolist() == [[0, 0], [0, 0]]
-    assert seen[1, ..., 0].tolist() == [[1, 0], [0, 2]]
+    assert shown[0, ..., 0].tolist() == [[0, 0], [0, 0]]
+    assert shown[1, ..., 0].tolist() == [[1, 0], [0, 2]]
 
 
 @pytest.mark.parametrize(
@@ -283,13 +283,13 @@ def test_wide_csv_shows_the_same_numbers_as_json_lines(tmp_path: Path, sql: str)
     cells = (("g", 'q"'), ("n", 2.5), ("x", 3), ("level", "high"), ("b", True))
     line = InputRecord(2, cells)
     release, other = {"name": "r", "sql": sql, "epsilon": "1/2"}, {**COUNTS, "name": "o", "epsilon": "1/2"}
-    seen = [
+    shown = [
         silent(file_of(tmp_path, release, other, columns=columns, sinks=[{"to": to}]), (), (line, line))
         for to in ("o.jsonl", "o.csv")
     ]
-    assert np.isfinite(seen[0]).any()
-    assert np.nanmax(seen[0][1] - seen[0][0]) >= 2
-    np.testing.assert_array_equal(*seen)
+    assert np.isfinite(shown[0]).any()
+    assert np.nanmax(shown[0][1] - shown[0][0]) >= 2
+    np.testing.assert_array_equal(*shown)
 
 
 def test_groups_that_are_discovered_are_run_under_many_names(tmp_path: Path) -> None:
@@ -335,8 +335,8 @@ def test_the_more_releases_a_slow_file_has_the_fewer_runs_it_is_given() -> None:
 def test_worlds_of_a_widened_copy_have_records_and_users_of_their_own(tmp_path: Path) -> None:
     file = file_of(tmp_path, COUNTS, unit=USER)
     two = (InputRecord(1, (("g", "a"),)),) * 3
-    seen = silent(file, two, (), (*two, InputRecord(1, (("g", "b"),), user=1)))
-    assert seen[:, 0, :, 0].tolist() == [[2, 0], [0, 0], [2, 1]]
+    shown = silent(file, two, (), (*two, InputRecord(1, (("g", "b"),), user=1)))
+    assert shown[:, 0, :, 0].tolist() == [[2, 0], [0, 0], [2, 1]]
 
 
 def test_a_count_and_a_mean_are_read_back_as_what_their_counter_released(tmp_path: Path) -> None:

@@ -135,9 +135,9 @@ def test_what_differs_always_is_condemned_however_large_the_claim(
 ) -> None:
     """By itself; and a hundred runs under louder noise are enough to measure it."""
     leaky_run(EventFlag(lambda: print("an event", file=sys.stderr)))
-    told = tables(COUNTS, budget=loss)
-    told["release"] = [{**COUNTS, **loss}]
-    file = Pipeline.from_tables(told, tmp_path / "v.toml").file
+    result = tables(COUNTS, budget=loss)
+    result["release"] = [{**COUNTS, **loss}]
+    file = Pipeline.from_tables(result, tmp_path / "v.toml").file
     trial = trial_of(file)
     comparison = TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False)
     written = RunByRunSubject.from_comparison(comparison, compute_charge(file, tmp_path), InsecureNoise(41))
@@ -147,8 +147,8 @@ def test_what_differs_always_is_condemned_however_large_the_claim(
     assert (views[0][:, :2] != views[1][:, :2]).all()
     assert not list(written.list_reasons(DOUBT)), "twenty runs show less than that"
     (reason,) = written.list_reasons(1e-3)
-    told = f"what is public besides numbers differs in every run for {comparison.comparisons[0].name}: epsilon "
-    assert reason.startswith(told)
+    result = f"what is public besides numbers differs in every run for {comparison.comparisons[0].name}: epsilon "
+    assert reason.startswith(result)
 
 
 def test_an_honest_file_has_no_reason(tmp_path: Path, trial_of: Any) -> None:

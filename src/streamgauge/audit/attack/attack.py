@@ -99,8 +99,8 @@ class TrainingCounts:
         """
         forth = compute_window_weights(self.fit_counts)
         order = np.argsort(np.concatenate([-forth, forth]), axis=1, kind="stable")
-        seen = [np.cumsum(side[order], axis=1) for side in self.holdout_counts]
-        one, other = (np.concatenate([a[: len(forth)], b[len(forth) :]]) for a, b in (seen, seen[::-1]))
+        shown = [np.cumsum(side[order], axis=1) for side in self.holdout_counts]
+        one, other = (np.concatenate([a[: len(forth)], b[len(forth) :]]) for a, b in (shown, shown[::-1]))
         return order, one, other
 
     def find_best_events(self, bounds: Sequence[BoundFunction], caution: float) -> tuple[BinEvent, ...]:
@@ -183,7 +183,7 @@ class Attack:
     def deltas(self, doubt: float, epsilons: Sequence[float]) -> list[float]:
         """Return lower bounds of delta at each epsilon of the learned curve, each with this doubt."""
         hits = [event.count_hits(self.one, self.other) for event in self.curve_events]
-        return [confidence.bound_delta(*seen, self.runs, doubt, at) for seen, at in zip(hits, epsilons, strict=True)]
+        return [confidence.bound_delta(*shown, self.runs, doubt, at) for shown, at in zip(hits, epsilons, strict=True)]
 
     def rho(self, doubt: float) -> float:
         """Return a lower bound of the rho of zCDP."""
@@ -264,7 +264,7 @@ def is_whole(column: Floats) -> bool:
 def find_steps(*columns: Floats) -> set[int]:
     """Return the common steps of columns of whole numbers, if there are any but 1."""
     exact = (column[np.isfinite(column) & (np.abs(fill_missing(column)) < MAX_EXACT_FLOAT)] for column in columns)
-    steps = {int(np.gcd.reduce((seen - seen[0]).astype(np.int64))) for seen in exact if len(seen)}
+    steps = {int(np.gcd.reduce((shown - shown[0]).astype(np.int64))) for shown in exact if len(shown)}
     return steps - {0, 1}
 
 
@@ -387,12 +387,12 @@ def find_rotation(rows: Floats) -> Floats:
     there = variances > MIN_VARIANCE_SHARE * max(variances[-1], MIN_DEVIATION)
     whitening = directions[:, there] / np.sqrt(variances[there])
     white = few @ whitening
-    turn = np.eye(white.shape[1])
+    basis = np.eye(white.shape[1])
     for _ in range(MAX_ROTATIONS):
-        before, turn = turn, refine_rotation(white, turn)
-        if np.abs(np.abs((turn * before).sum(axis=1)) - 1).max(initial=0.0) < ROTATION_TOLERANCE:
+        before, basis = basis, refine_rotation(white, basis)
+        if np.abs(np.abs((basis * before).sum(axis=1)) - 1).max(initial=0.0) < ROTATION_TOLERANCE:
             break
-    return np.asarray(whitening @ turn.T, np.float64)
+    return np.asarray(whitening @ basis.T, np.float64)
 
 
 def refine_rotation(white: Floats, rotation: Floats) -> Floats:

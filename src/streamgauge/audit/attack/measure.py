@@ -81,10 +81,10 @@ class MeasurementGoal:
 
     def learn(self, name: str, score: Score, one: Floats, other: Floats) -> Attack:
         """Learn the events and the evidence that are best for the runs to come, from training views."""
-        seen = attacks.score_views(score, one), attacks.score_views(score, other)
-        edges = attacks.compute_edges(np.sort(np.concatenate(seen)))
+        observed = attacks.score_views(score, one), attacks.score_views(score, other)
+        edges = attacks.compute_edges(np.sort(np.concatenate(observed)))
         count = partial(attacks.count_bins, edges)
-        halves = [(count(seen[0][half::2]), count(seen[1][half::2])) for half in (0, 1)]
+        halves = [(count(observed[0][half::2]), count(observed[1][half::2])) for half in (0, 1)]
         training = attacks.TrainingCounts(halves[0], halves[1], self.runs, self.doubt)
         (event,) = training.find_best_events([partial(attacks.bound_log_ratio, self.delta)], CAUTIOUS_DOUBT)
         excesses = [partial(attacks.bound_excess, epsilon) for epsilon, _ in self.curve]

@@ -210,11 +210,11 @@ def to_row_list(moves: MovesByParameter) -> list[MovedRow]:
 
 def drop_dominated(found: Iterator[MovesByParameter]) -> list[MovesByParameter]:
     """Drop those that another exceeds everywhere."""
-    kept: list[MovesByParameter] = []
+    chosen: list[MovesByParameter] = []
     for moves in found:
-        if not any(is_dominating(other, moves) for other in kept):
-            kept = [other for other in kept if not is_dominating(moves, other)] + [moves]
-    return kept
+        if not any(is_dominating(other, moves) for other in chosen):
+            chosen = [other for other in chosen if not is_dominating(moves, other)] + [moves]
+    return chosen
 
 
 def is_dominating(one: MovesByParameter, other: MovesByParameter) -> bool:

@@ -189,7 +189,7 @@ def run_saved_and_loaded(mechanism: LinearMechanism[Any], values: Ints, noise: N
     return np.stack(found)
 
 
-def run_beside_groups(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
+def run_with_other_groups(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
     """Run groups and two measures: one under the noise of the groups, one under its own."""
     source = noise if noise is not None else build_noise(mechanism)
     parts = values[:, :-2], values[:, -2:-1], values[:, -1:]
@@ -203,7 +203,7 @@ def run_beside_groups(mechanism: LinearMechanism[Any], values: Ints, noise: Nois
 
 SINGLE_FEED = layouts.SINGLE_FEED_LAYOUT
 SAVED_AND_LOADED = layouts.RunLayout("saved and loaded after every tick", run_saved_and_loaded)
-OTHER_GROUPS = layouts.RunLayout("beside other groups and measures", run_beside_groups, other_groups=4)
+OTHER_GROUPS = layouts.RunLayout("beside other groups and measures", run_with_other_groups, other_groups=4)
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,8 @@ class ExecutionModeSubject(ClaimSubject):
         return self.title or f"{self.claim!r} {self.mode.name}"
 
     def worst(self) -> WorstCase:
-        seen = lambda values, noise: self._run_group(values, noise).ravel()  # noqa: E731 - of all groups
-        worst = costs.compute_probed_worst(self.claim, seen, self.ticks, self.mode.name)
+        shown = lambda values, noise: self._run_group(values, noise).ravel()  # noqa: E731 - of all groups
+        worst = costs.compute_probed_worst(self.claim, shown, self.ticks, self.mode.name)
         return replace(worst, computed_part=worst_case.describe_coverage(self.ticks, self.requested_ticks))
 
     def _run_group(self, values: Ints, noise: Noise) -> Floats:

@@ -129,9 +129,9 @@ class Intruder:
     announced_tick: int | None = None
 
     def __str__(self) -> str:
-        seen = [f"memory seen after tick {self.peek}"] if self.peek is not None else []
+        observed = [f"memory seen after tick {self.peek}"] if self.peek is not None else []
         found = [f"announced after tick {self.announced_tick}"] if self.announced_tick is not None else []
-        return ", ".join([*seen, *found])
+        return ", ".join([*observed, *found])
 
 
 find_state_layout = lru_cache(StateLayout.from_mechanism)  # used for every draw that is probed
@@ -143,15 +143,15 @@ def observe_run(mechanism: LinearMechanism[Any], intruder: Intruder, values: Int
     An intruder gets the results of `save` and `intrude`.
     """
     run, width, memory = mechanism.start(values.shape[1], noise), values.shape[1], find_state_layout(mechanism)
-    seen = []
+    observed = []
     for tick in range(len(values) + 1):
         if tick:
-            seen.append(np.array(run.step(values[tick - 1]), np.float64)[None])
+            observed.append(np.array(run.step(values[tick - 1]), np.float64)[None])
         if tick == intruder.peek:
-            seen.append(memory.read_groups(load_state(run), width))
+            observed.append(memory.read_groups(load_state(run), width))
         if tick == intruder.announced_tick:
-            seen.append(memory.read_groups(run.intrude(), width))
-    return np.concatenate(seen)
+            observed.append(memory.read_groups(run.intrude(), width))
+    return np.concatenate(observed)
 
 
 def observe_group(mechanism: LinearMechanism[Any], intruder: Intruder, values: Ints, noise: Noise) -> Floats:
@@ -236,8 +236,8 @@ class PanPrivateSubject(ClaimSubject):
         nothing = np.zeros((len(move), self.ticks), np.int64)
         other = nothing if still else add_background_counts(nothing)
         one = add_unit(other, move, pattern)
-        seen = "memory seen after any tick" if peek is None else str(Intruder(peek, self.announced_tick))
-        name = str(WorstCase(pattern, 0, f"{seen}{'' if still else ', in a busy stream'}"))
+        observed = "memory seen after any tick" if peek is None else str(Intruder(peek, self.announced_tick))
+        name = str(WorstCase(pattern, 0, f"{observed}{'' if still else ', in a busy stream'}"))
         found = [
             LikelihoodRatio(self._build_view(when), len(move), fix_streams(one, other))
             for when in (range(self.ticks + 1) if peek is None else [peek])
@@ -258,11 +258,11 @@ class PanPrivateSubject(ClaimSubject):
             for peek in range(self.ticks + 1)
             if len(rows := np.flatnonzero(drawn == peek))
         ]
-        seen = np.zeros((runs, 1 + max(part.shape[1] for _, part in parts)))
-        seen[:, 0] = drawn
+        observed = np.zeros((runs, 1 + max(part.shape[1] for _, part in parts)))
+        observed[:, 0] = drawn
         for rows, part in parts:
-            seen[rows, 1 : 1 + part.shape[1]] = part
-        return seen
+            observed[rows, 1 : 1 + part.shape[1]] = part
+        return observed
 
     def _run_views(self, streams: Ints, peek: int, runs: int) -> Floats:
         """Return views of real runs."""

@@ -34,7 +34,7 @@ def verdict(claim: Any, way: RunLayout, runs: int = FEW) -> Any:
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_saved_runs_and_groups_beside_others_lose_what_is_claimed_at_most(case: Case) -> None:
+def test_execution_modes_lose_at_most_the_claim(case: Case) -> None:
     for way, ticks in ((SAVED_AND_LOADED, TICKS), (OTHER_GROUPS, 2)):
         assert not audit(ExecutionModeSubject(case.claim(TICKS), ticks, way), runs=0).is_condemned
 
@@ -49,7 +49,7 @@ def test_an_experiment_acquits_as_well(way: RunLayout, loss: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [SharedGroupNoise, PairedGroupNoise, SeededCounter])
-def test_noise_that_groups_or_measures_share_is_found_beside_them_and_not_before(kind: Any) -> None:
+def test_shared_noise_is_found_only_with_other_groups(kind: Any) -> None:
     """Many groups of one start, taken for runs, see nothing of it."""
     claim = kind(sg.Pure(1), horizon=TICKS)
     found = verdict(claim, OTHER_GROUPS)
@@ -92,7 +92,7 @@ def test_noise_that_is_forgotten_or_drawn_again_when_loaded_is_condemned(kind: A
     assert not audit(ExecutionModeSubject(claim, 7, SINGLE_FEED), runs=0).is_condemned
 
 
-def test_one_unit_moves_the_first_group_alone_and_all_differences_are_seen() -> None:
+def test_one_unit_moves_the_first_group_alone() -> None:
     subject = ExecutionModeSubject(SimpleII(sg.Pure(1), horizon=TICKS), TICKS, OTHER_GROUPS, noise=SilentNoise())
     pair = subject.pairs()[0]
     assert (pair.one - pair.other).sum() == (pair.one - pair.other)[0].sum() == 1
@@ -100,7 +100,7 @@ def test_one_unit_moves_the_first_group_alone_and_all_differences_are_seen() -> 
     assert append_differences(np.array([[1.0, 2.0], [5.0, 5.0]])).tolist() == [1, 2, 5, 5, 4, 3]
 
 
-def test_what_a_run_releases_again_is_seen_again() -> None:
+def test_repeated_release_is_in_the_view_twice() -> None:
     class Behind(SimpleII):
         """Goes back to the beginning once."""
 
@@ -108,5 +108,5 @@ def test_what_a_run_releases_again_is_seen_again() -> None:
             run = super().load(saved, noise)
             return self.start(run.width, noise) if run.tick == 2 else run
 
-    seen = run_saved_and_loaded(Behind(sg.Pure(1), horizon=TICKS), np.array([[1], [0], [5]]), SilentNoise()).T
-    assert seen.tolist() == [[1, 1, 1, 1, 6]]
+    shown = run_saved_and_loaded(Behind(sg.Pure(1), horizon=TICKS), np.array([[1], [0], [5]]), SilentNoise()).T
+    assert shown.tolist() == [[1, 1, 1, 1, 6]]
