@@ -53,7 +53,7 @@ def test_a_measurement_is_called_run_by_run_if_it_takes_one_at_a_time() -> None:
     assert 1 < measured(measurement, runs=2000) <= 5
 
 
-def test_noise_of_a_plain_numpy_function_is_told_by_its_bits_unless_they_are_cut_off() -> None:
+def test_numpy_noise_is_detected_by_its_lowest_bits() -> None:
     chance = np.random.default_rng(1)
     plain = measured(lambda x, runs: x + chance.laplace(0, 1, runs), one=1.0, other=0.0, runs=40_000, vectorised=True)
     cut = measured(lambda x, runs: np.rint(x + chance.laplace(0, 1, runs)), runs=40_000, vectorised=True)
@@ -68,12 +68,12 @@ def test_whatever_a_run_shows_for_one_neighbour_alone_condemns_it(odd: Any) -> N
     assert measured(lambda data: [7.0, odd if data else usual]) > 3
 
 
-def test_a_leak_in_one_run_of_a_hundred_is_seen() -> None:
+def test_leak_in_one_run_of_a_hundred_is_detected() -> None:
     chance = np.random.default_rng(2)
     assert measured(lambda data: nan if data and chance.integers(100) == 0 else 0.0, runs=20_000) > 1
 
 
-def test_texts_are_told_apart_whatever_their_order() -> None:
+def test_texts_are_distinguished_in_any_order() -> None:
     chance = np.random.default_rng(3)
     words = np.array(["b", "a", "d", "c", "e"])
     chances = {0: [0.2] * 5, 1: [0.02, 0.4, 0.16, 0.4, 0.02]}
@@ -96,7 +96,7 @@ ODDEST = [(0.0, -0.0), (1, True), (1.0, True), (1, Decimal(1)), (Fraction(1, 3),
 
 
 @pytest.mark.parametrize(("odd", "usual"), ODDEST)
-def test_what_python_takes_for_equal_is_told_apart_by_who_reads_it(odd: Any, usual: Any) -> None:
+def test_equal_values_of_other_types_are_distinguished(odd: Any, usual: Any) -> None:
     assert measured(lambda data: [7, odd if data else usual], runs=1000) > 1
 
 
@@ -119,7 +119,7 @@ def test_the_worst_of_many_neighbours_is_looked_for() -> None:
     assert worst.pair in ("() and (5,)", "() and (6,)", "() and (7,)")
 
 
-def test_many_runs_are_taken_in_batches_and_none_is_lost() -> None:
+def test_many_runs_come_in_batches_without_loss() -> None:
     calls = iter(range(10**6))
     views = CallableSubject("counting", lambda data: float(next(calls)), Pure(1), 0, 1).views(0, 2 * BATCH_OUTPUTS + 5)
     assert sorted(set(np.diff(np.sort(views[:, 0])))) == [1]

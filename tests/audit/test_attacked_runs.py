@@ -28,9 +28,9 @@ def run_over(claim: LinearMechanism[Any], first: int) -> tuple[Any, list[Any]]:
 def test_noise_and_its_grid_are_the_same_whatever_the_size_of_the_data(case: Case) -> None:
     """The precision attack: neither how noise is drawn nor how finely it is released depends on a value."""
     claim = case.claim(TICKS)
-    (small, asked), (large, asked_too) = run_over(claim, 0), run_over(claim, LARGE)
+    (small, requested), (large, requested_too) = run_over(claim, 0), run_over(claim, LARGE)
     moved = claim.strategy(TICKS).workload[:, 0] * LARGE
-    assert asked == asked_too
+    assert requested == requested_too
     assert small.dtype == large.dtype
     if small.dtype.kind == "i":
         assert (large - small == moved[:, None]).all()
@@ -65,10 +65,10 @@ def test_what_readers_do_to_a_release_changes_no_later_one(case: Case) -> None:
 
 
 def check_spoilt(claim: LinearMechanism[Any]) -> None:
-    kept, spoilt = (claim.start(2, InsecureNoise(52)) for _ in range(2))
+    chosen, spoilt = (claim.start(2, InsecureNoise(52)) for _ in range(2))
     for tick in range(TICKS):
         vector = np.array([tick, 1])
-        left, right = kept.step(vector), spoilt.step(given := vector.copy())
+        left, right = chosen.step(vector), spoilt.step(given := vector.copy())
         np.testing.assert_array_equal(left, right)
         spoil(right)
         spoil(given)

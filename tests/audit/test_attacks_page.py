@@ -39,8 +39,8 @@ def test_every_item_is_there_in_order_and_has_a_test() -> None:
 
 def test_every_mutant_that_is_named_exists() -> None:
     known = " ".join(twins.name for twins in every_twin(ExperimentNoise.from_label("page")))
-    told = [
+    result = [
         name for line in re.findall(r"Mutants? [^.;:]*", PAGE, re.IGNORECASE) for name in re.findall('"([^"]+)"', line)
     ]
-    assert len(told) >= 6
-    assert [name for name in told if name not in known] == []
+    assert len(result) >= 6
+    assert [name for name in result if name not in known] == []

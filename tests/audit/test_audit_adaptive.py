@@ -64,10 +64,10 @@ def test_patterns_come_as_often_as_was_computed() -> None:
     code, noise = grouper(epsilon="1"), InsecureNoise(5)
     state = code.initial(width)
     began: list[Bools] = [code.step(state, np.full(width, count), noise) for count in counts]
-    seen = np.array(began).T
+    shown = np.array(began).T
     for refused, chance in answers(counts).items():
         opens = [t == 1 or t in refused or t - 1 in refused for t in range(1, len(counts) + 1)]
-        rate = (seen == opens).all(axis=1).mean()
+        rate = (shown == opens).all(axis=1).mean()
         assert abs(rate - chance) < 6.5 * np.sqrt(chance * (1 - chance) / width)
 
 
@@ -98,8 +98,8 @@ def test_a_grouper_without_the_close_or_with_one_threshold_does_not(kind: type[G
 
 def test_a_grouper_that_does_not_answer_by_its_noise_is_refused() -> None:
     class Deaf(Grouper):
-        def _find_uneven(self, state: object, asked: Ints, noise: object) -> Bools:
-            super()._find_uneven(state, asked, noise)  # type: ignore[arg-type]
+        def _find_uneven(self, state: object, requested: Ints, noise: object) -> Bools:
+            super()._find_uneven(state, requested, noise)  # type: ignore[arg-type]
             return np.zeros(len(state.length), np.bool_)  # type: ignore[attr-defined]
 
     with pytest.raises(ValueError, match=r"^grouper must answer by its noise, got one answer for all$"):
@@ -136,8 +136,8 @@ def test_views_have_all_that_is_released() -> None:
     pair, arrays = subject.pairs()[0], 4  # value, centre, noisy, started
     assert subject.views(pair.one, 5).shape == (5, 3 * arrays + 3)
     assert (pair.one - pair.other).sum() == 1
-    seen = AdaptiveMechanismSubject(CascadingBuffers(Pure(1), horizon=3, levels=1, kappa=1), 3, 2)
-    assert seen.views(seen.pairs()[0].one, 5).shape[1] > seen.views(seen.pairs()[0].one, 5).shape[0]
+    shown = AdaptiveMechanismSubject(CascadingBuffers(Pure(1), horizon=3, levels=1, kappa=1), 3, 2)
+    assert shown.views(shown.pairs()[0].one, 5).shape[1] > shown.views(shown.pairs()[0].one, 5).shape[0]
 
 
 def test_trees_side_by_side_are_runs() -> None:
@@ -167,7 +167,7 @@ def test_a_search_proves_nothing() -> None:
     assert verdict.computed_text == "0.9397-infinite"
 
 
-def test_mechanisms_that_adapt_can_be_asked_for_by_name() -> None:
+def test_adaptive_mechanisms_are_listed_by_name() -> None:
     titles = [entry.title for entry in catalogue.list_entries("BudgetDistribution")]
     assert titles == [
         "BudgetDistribution",
@@ -175,8 +175,8 @@ def test_mechanisms_that_adapt_can_be_asked_for_by_name() -> None:
         "BudgetDistribution, adaptively",
         "BudgetDistribution, windows of 3",
     ]
-    asked = catalogue.AuditRequest(3, (Pure("1/3"),), WEvent(2))
-    (entry,) = catalogue.list_entries("WEventSample", asked)
+    requested = catalogue.AuditRequest(3, (Pure("1/3"),), WEvent(2))
+    (entry,) = catalogue.list_entries("WEventSample", requested)
     assert (entry.subject.loss, entry.subject.ticks) == (Pure("1/3"), 3)  # type: ignore[attr-defined]
 
 
@@ -217,7 +217,7 @@ def test_an_adversary_who_sees_releases_does_not_condemn(kind: type) -> None:
     assert not verdict.is_condemned, verdict.reasons
 
 
-def test_what_is_decided_at_the_edge_is_seen_by_an_adversary_and_by_no_fixed_stream() -> None:
+def test_exact_decision_is_detected_by_an_adversary_alone() -> None:
     claim, runs = ExactDecisionDistribution(Pure(1)), 400
     fixed = measure(AdaptiveMechanismSubject(claim, 2, noise=InsecureNoise(18), max_pairs=3), runs, SURE)
     chosen = audit(AdversarySubject(claim, 2, noise=InsecureNoise(18), max_pairs=3), runs, SURE)

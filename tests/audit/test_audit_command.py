@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import streamgauge as sg
-from streamgauge.audit import catalogue
-from streamgauge.audit.catalogue import CatalogueEntry, list_twins
+from streamgauge.audit.catalogue import CatalogueEntry, list_entries, list_twins
 from streamgauge.audit.exact.worst_case import WorstCase
-from streamgauge.audit.pipeline import audit as pipelines
-from streamgauge.audit.pipeline.runs import PrivateRuns
+from streamgauge.audit.report import AuditReport, audit_entries, build_report
 from streamgauge.audit.verdict import Verdict
 from streamgauge.cli import audit as command
 from streamgauge.cli.errors import EXIT_CLAIM_BROKEN, EXIT_STOPPED
-from streamgauge.cli.views import audit as audit_progress
+from streamgauge.cli.views.audit import AuditProgress
+from streamgauge.config.pipeline_file import read_pipeline
 from tests.support.clinics import TOML, clinic, line_of, told
 
 ONE = TOML.replace("epsilon = 0.5", "epsilon = 0.75", 1).partition("[[release]]")[0] + (
@@ -38,7 +38,7 @@ def test_a_mechanism_is_attacked_by_name() -> None:
 
 
 @pytest.mark.slow
-def test_other_units_and_losses_can_be_asked_for() -> None:
+def test_other_units_and_losses_can_be_requested() -> None:
     found = told("audit", "Kary", "--rho", "0.5", "--unit", "w_event:2", "--runs", "500", "--json", *SURE)
     assert found.exit_code == 0, found.output
     report = json.loads(found.stdout)
@@ -87,39 +87,51 @@ def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_claim_that_does_not_hold_ends_with_3(monkeypatch: Any) -> None:
+def test_a_broken_claim_ends_with_code_3(capsys: Any) -> None:
     broken = next(iter(list_twins()))
     guilty = CatalogueEntry("counter", "a broken one", broken.subject, runs=broken.runs)
-    monkeypatch.setattr(catalogue, "list_entries", lambda name, asked: [guilty])
-    found = told("audit", "Binary", *SURE)
-    assert found.exit_code == EXIT_CLAIM_BROKEN == 3
-    assert "a broken one: computed" in found.stdout
-    assert "0 claims hold, 1 condemned" in found.stdout
+    with pytest.raises(typer.Exit) as ended:
+        command.finish_audit(audit_entries([guilty], 1000, confidence=1 - 1e-9))
+    assert ended.value.exit_code == EXIT_CLAIM_BROKEN == 3
+    printed = capsys.readouterr().out
+    assert "a broken one: computed" in printed
+    assert "0 claims hold, 1 condemned" in printed
 
 
-def test_mutants_are_condemned_and_that_is_well(monkeypatch: Any) -> None:
-    monkeypatch.setattr(catalogue, "list_twins", lambda: list(list_twins())[:2])
-    found = told("audit", "--mutants", *SURE)
-    assert found.exit_code == 0, found.output
-    assert "1 of 1 broken twins found out" in found.stdout
+def test_condemned_mutants_are_a_clean_report(capsys: Any) -> None:
+    twins = list(list_twins())[:2]
+    with AuditProgress() as waiting:
+        found = command.audit_package(1000, 1 - 1e-9, waiting, quick=True, twins_only=True, twins=twins)
+    command.finish_audit(found)
+    assert "1 of 1 broken twins found out" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_without_a_name_the_whole_package_is_attacked(monkeypatch: Any) -> None:
-    """And the demo's pipeline, and the controls."""
-    some, few = list(catalogue.list_entries("SimpleI")), list(list_twins())[:2]
-    monkeypatch.setattr(catalogue, "list_twins", lambda: few)
-    monkeypatch.setattr(catalogue, "list_entries", lambda: some)
-    asked: list[Any] = []
-    verdict = Verdict("clinic.toml", sg.Pure(1), WorstCase((1,), 0.5))
-    monkeypatch.setattr(pipelines, "audit_pipeline", lambda file, **how: asked.append((file, how)) or [verdict])
-    found = told("audit", "--quick", "--runs", "500", *SURE)
-    assert found.exit_code == 0, found.output
-    for said in ("clinic.toml", "SimpleI", "1 of 1 broken twins found out"):
-        assert said in found.stdout
-    ((file, how),) = asked
+def test_package_audit_covers_claims_demo_and_controls(capsys: Any) -> None:
+    requests: list[Any] = []
+
+    def audit_demo_file(path: Path, ticks: Any, runs: int, confidence: float, waiting: Any) -> AuditReport:
+        requests.append((read_pipeline(path), runs))
+        return build_report([Verdict("clinic.toml", sg.Pure(1), WorstCase((1,), 0.5))], confidence, 1.0)
+
+    with AuditProgress() as waiting:
+        found = command.audit_package(
+            500,
+            1 - 1e-9,
+            waiting,
+            quick=True,
+            twins_only=False,
+            entries=list(list_entries("SimpleI")),
+            twins=list(list_twins())[:2],
+            audit_demo_file=audit_demo_file,
+        )
+    command.finish_audit(found)
+    printed = capsys.readouterr().out
+    for text in ("clinic.toml", "SimpleI", "1 of 1 broken twins found out"):
+        assert text in printed
+    ((file, runs),) = requests
     assert next(release.name for release in file.releases) == "fever_by_region"
-    assert how["runs"] == command.QUICK_PIPELINE_RUNS
+    assert runs == command.QUICK_PIPELINE_RUNS
 
 
 @pytest.mark.parametrize(
@@ -150,10 +162,9 @@ def test_what_cannot_be_audited_is_refused_in_one_line(words: list[str], said: s
     assert said in line_of(told("audit", *words))
 
 
-def test_who_waits_without_a_terminal_reads_a_line_now_and_then(monkeypatch: Any, capsys: Any) -> None:
+def test_progress_without_a_terminal_is_a_line_at_intervals(capsys: Any) -> None:
     clock = iter([0.0, 10.0, 40.0, 45.0, 71.0])
-    monkeypatch.setattr(audit_progress, "monotonic", lambda: next(clock))
-    with audit_progress.AuditProgress() as waiting:
+    with AuditProgress(lambda: next(clock)) as waiting:
         waiting.update_subject("clinic.toml: visits", 1000, 12_000)
         waiting.update_subject("clinic.toml: visits", 2000, 12_000)
         waiting.update_all(3, 9, "Binary", 1, 2)
@@ -168,16 +179,17 @@ def test_a_file_that_asks_too_much_is_refused(tmp_path: Path) -> None:
     assert "must be at most" in line_of(told("audit", file))
 
 
-def test_ctrl_c_ends_an_audit_and_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
-    folders: list[Path] = []
+def test_ctrl_c_ends_an_audit_and_leaves_nothing(tmp_path: Path, failing_source: Any) -> None:
+    paths: list[Path] = []
 
-    def pressed(runs: PrivateRuns, *told: Any) -> Any:
-        folders.append(runs.folder)
+    def press(path: Path) -> None:
+        paths.append(path)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivateRuns, "_run_attempt", pressed)
+    failing_source(b"", press)
     found = told("audit", clinic(tmp_path, ONE))
     assert found.exit_code == EXIT_STOPPED
     assert found.stdout == ""
     assert "Traceback" not in found.stderr
-    assert not folders[0].exists()
+    assert "streamgauge-audit-" in str(paths[0])
+    assert not paths[0].parent.exists()

@@ -112,7 +112,7 @@ def test_noise_that_every_second_tick_lacks_is_an_infinite_loss() -> None:
     assert "infinite" in verdict.reasons[0]
 
 
-def test_the_dearest_pattern_is_the_dearest_of_all() -> None:
+def test_worst_pattern_is_the_worst_of_all() -> None:
     claim = Binary(sg.Zcdp(1), horizon=8, unit=sg.User(1, 3))
     strategy, worst = claim.strategy(8), worst_neighbour(claim, 8)
     every = [exact_loss(strategy, claim.tick_sensitivity, pattern) for pattern in list_patterns(claim.unit, 8)]
@@ -121,7 +121,7 @@ def test_the_dearest_pattern_is_the_dearest_of_all() -> None:
         list(list_patterns(sg.User(1, 20), 40))
 
 
-def test_moves_stay_within_the_reach() -> None:
+def test_moves_are_at_most_the_sensitivity() -> None:
     for reach in (Sensitivity(1, 1), Sensitivity(13, 91, 3), Sensitivity(5, 7, 4), Sensitivity(200, 400, 100)):
         for laplace in (True, False):
             move = spread_unit(reach, laplace).astype(object)

@@ -9,7 +9,8 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.audit import PanPrivateSubject, audit, worst_announced, worst_intrusion
-from streamgauge.audit.subjects.pan_private import ExposedStreams, Intruder, compute_worst_to, draw_uniform
+from streamgauge.audit.exact.probe import draw_evenly
+from streamgauge.audit.subjects.pan_private import ExposedStreams, Intruder, compute_worst_to, find_state_layout
 from streamgauge.continual import Kary, Segments
 from streamgauge.noise import Noise
 from streamgauge.testing.noise import InsecureKeystream, InsecureNoise, SilentNoise
@@ -39,13 +40,13 @@ class StirredOnce(Kary):
     """A broken twin: an announced intrusion is answered with noise after the hand-over only."""
 
     def intrude(self, state: Any, noise: Noise) -> Any:
-        seen = Kary.intrude(self, state, SilentNoise())
+        shown = Kary.intrude(self, state, SilentNoise())
         self._add_register_noise(state, noise)
-        return seen
+        return shown
 
 
 @pytest.mark.slow
-def test_seen_and_handed_over_at_any_two_ticks_is_acquitted() -> None:
+def test_look_and_hand_over_at_any_ticks_are_acquitted() -> None:
     for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 8))):
         assert float(worst_intrusion(claim(loss), TICKS).amount) == pytest.approx(float(loss.amount))
         assert float(worst_announced(claim(loss), 4).amount) <= float(loss.amount) * (1 + 1e-6)
@@ -74,7 +75,7 @@ def test_a_register_without_noise_is_condemned_by_computation_and_by_experiment(
     assert len(verdict.reasons) == 2
 
 
-def test_noise_after_the_hand_over_only_is_seen_by_who_looked_before() -> None:
+def test_noise_after_a_hand_over_alone_is_detected() -> None:
     """The memory seen, then handed over as it is: what came in between is bare."""
     broken = claim(kind=StirredOnce)
     assert compute_worst_to(broken, TICKS, Intruder(1, 3)).floor == inf
@@ -83,32 +84,30 @@ def test_noise_after_the_hand_over_only_is_seen_by_who_looked_before() -> None:
 
 def test_views_hold_releases_and_memory_in_order() -> None:
     silent = PanPrivateSubject(claim(), TICKS, peek=2, noise=SilentNoise())
-    seen = silent.views(ExposedStreams(np.array([[1, 0, 0, 1, 0, 0]]), 2), 3)
+    shown = silent.views(ExposedStreams(np.array([[1, 0, 0, 1, 0, 0]]), 2), 3)
     releases = [1, 1, 1, 2, 2, 2]
-    assert seen[0, :2].tolist() == releases[:2]
-    assert seen[0, -4:].tolist() == releases[2:]
-    assert seen.shape[1] == 6 + len(silent.memory.read_groups(claim().initial(3, SilentNoise()), 3))
-    assert (seen == seen[0]).all()
+    assert shown[0, :2].tolist() == releases[:2]
+    assert shown[0, -4:].tolist() == releases[2:]
+    assert shown.shape[1] == 6 + len(find_state_layout(claim()).read_groups(claim().initial(3, SilentNoise()), 3))
+    assert (shown == shown[0]).all()
     assert not silent.has_varying_shared_state
 
 
-def test_a_verdict_says_which_ticks_were_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.audit.subjects.pan_private.MAX_COMPUTED_TICKS", 3)
-    verdict = audit(subject(claim()), runs=0)
+def test_a_verdict_says_which_ticks_were_computed() -> None:
+    verdict = audit(subject(claim(), max_computed_ticks=3), runs=0)
     assert verdict.computed_text.endswith("(3 of 6 ticks)")
     assert verdict.to_json()["computed_part"] == "3 of 6 ticks"
     assert verdict.to_json()["computed_from"] == "the code of 3 ticks was tried"
     assert "memory seen after tick" in verdict.to_json()["exact_pair"]
-    monkeypatch.setattr("streamgauge.audit.subjects.pan_private.MAX_COMPUTED_TICKS", TICKS)
     assert "only" not in str(audit(subject(claim()), runs=0).worst)
 
 
-def test_who_refuses_announced_intrusions_is_not_asked() -> None:
+def test_refused_announced_intrusions_raise() -> None:
     refusing = PanPrivateSubject(Segments(sg.Pure(1), horizon=4), 4, announced_tick=2)
     with pytest.raises(TypeError, match="must be"):
         refusing.views(ExposedStreams(np.zeros((1, 4), np.int64), 1), 5)
 
 
 def test_lots_are_even() -> None:
-    counts = np.bincount(draw_uniform(InsecureKeystream("lots"), 70_000, 7), minlength=7)
+    counts = np.bincount(draw_evenly(InsecureKeystream("lots"), 70_000, 7), minlength=7)
     assert abs(counts - 10_000).max() < 700

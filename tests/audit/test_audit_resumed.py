@@ -31,9 +31,15 @@ def trial_of(tmp_path: Path) -> Iterator[Callable[..., PipelineTrial]]:
         )
 
 
+def read_otherwise(monkeypatch: Any, transform: Callable[[TickRelease], TickRelease]) -> None:
+    """Install a broken publisher: it changes releases after they were committed."""
+    honest = TickRelease.unpack
+    monkeypatch.setattr(publishing.TickRelease, "unpack", lambda *payload: transform(honest(*payload)))
+
+
 def draw_again(monkeypatch: Any) -> None:
     """A broken publisher: what was committed, and not known to be published, is drawn again."""
-    take, unpack, noise, drawn = ReleaseRun.release_ticks, TickRelease.unpack, InsecureNoise(7), {}
+    take, noise, drawn = ReleaseRun.release_ticks, InsecureNoise(7), {}
 
     def twice(run: ReleaseRun, answers: Any, count: int) -> Any:
         if run.runs[0].run.tick:
@@ -44,19 +50,18 @@ def draw_again(monkeypatch: Any) -> None:
         return take(run, answers, count)
 
     monkeypatch.setattr(ReleaseRun, "release_ticks", twice)
-    monkeypatch.setattr(publishing.TickRelease, "unpack", lambda shape, payload: drawn[unpack(shape, payload).tick])
+    read_otherwise(monkeypatch, lambda released: drawn[released.tick])
 
 
 def rewrite(monkeypatch: Any) -> None:
     """A broken publisher: it adds noise to what was committed."""
-    unpack, noise = TickRelease.unpack, InsecureNoise(8)
+    noise = InsecureNoise(8)
 
-    def louder(shape: Any, payload: bytes) -> TickRelease:
-        released = unpack(shape, payload)
+    def louder(released: TickRelease) -> TickRelease:
         more = noise.laplace(Fraction(9), released.value.size)
         return replace(released, value=released.value + more.reshape(released.value.shape))
 
-    monkeypatch.setattr(publishing.TickRelease, "unpack", louder)
+    read_otherwise(monkeypatch, louder)
 
 
 def compared(trial: PipelineTrial) -> TrialComparison:
@@ -83,7 +88,7 @@ def test_an_honest_run_goes_on_as_if_nothing_had_happened(trial_of: Any, setting
 
 
 @pytest.mark.parametrize("broken", [draw_again, rewrite])
-def test_a_tick_that_is_drawn_again_is_seen(trial_of: Any, monkeypatch: Any, broken: Any) -> None:
+def test_tick_drawn_again_is_detected(trial_of: Any, monkeypatch: Any, broken: Any) -> None:
     broken(monkeypatch)
     assert compared(trial_of()).redrawn_interruptions
 

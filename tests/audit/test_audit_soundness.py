@@ -42,7 +42,7 @@ def test_bounds_exceed_the_truth_as_seldom_as_stated(loss: Any, audits: int) -> 
     assert max(amounts) > 0
 
 
-def test_the_same_views_tell_nobody_apart() -> None:
+def test_equal_views_show_nothing() -> None:
     """Two neighbours that are the same: hardly any audit may show anything at all."""
     noise = InsecureNoise(13)
 

@@ -45,7 +45,7 @@ def test_what_counters_release_is_acquitted(case: Case) -> None:
 
 @pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", WINDOWED, ids=str)
-def test_windows_lose_at_their_dearest_just_what_they_claim(case: Case) -> None:
+def test_worst_window_loses_the_claim(case: Case) -> None:
     """Of each tick, sliding and decayed: over all neighbours that can be made of what events carry."""
     verdict = audit(StatisticSubject(claimed(case), 3, case.kind.carried, 2, given(case)), runs=0)
     assert not verdict.is_condemned, verdict.reasons

@@ -28,12 +28,12 @@ def test_a_rate_is_outside_its_bounds_no_more_often_than_stated(rate: float) -> 
 
 
 @pytest.mark.parametrize("hits", [1, 5, 59, 60])
-def test_the_lowest_rate_is_the_one_that_makes_what_was_seen_just_so_unlikely(hits: int) -> None:
+def test_lowest_rate_has_the_stated_tail_probability(hits: int) -> None:
     low = float(lowest_rates(np.array([hits]), RUNS, DOUBT)[0])
     assert binom.sf(hits - 1, RUNS, low) == pytest.approx(DOUBT)
 
 
-def test_nothing_seen_shows_nothing() -> None:
+def test_no_sightings_show_nothing() -> None:
     assert lowest_rates(np.array([0]), RUNS, DOUBT)[0] == 0
     assert highest_rates(np.array([RUNS]), RUNS, DOUBT)[0] == 1
     assert bound_epsilon(0, 0, RUNS, DOUBT) == bound_delta(0, 0, RUNS, DOUBT, 1.0) == 0

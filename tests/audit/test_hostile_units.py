@@ -15,7 +15,6 @@ from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import scan_files as finished_scan
 from streamgauge.engines.duckdb.scan_files import ORDER, bound_users_sql
-from streamgauge.sources.file import WholeFile
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
 
@@ -30,8 +29,8 @@ TIMES = ("before the stream", "next century", "after all")
 @pytest.fixture
 def trial_of(tmp_path: Path) -> Iterator[Callable[..., PipelineTrial]]:
     with create_private_folder() as folder:
-        yield lambda ticks=3, asked=BOTH, **settings: PipelineTrial.from_file(
-            Pipeline.from_tables(tables(asked, columns=COLUMNS, **settings), tmp_path / "v.toml").file, ticks, folder
+        yield lambda ticks=3, release=BOTH, **settings: PipelineTrial.from_file(
+            Pipeline.from_tables(tables(release, columns=COLUMNS, **settings), tmp_path / "v.toml").file, ticks, folder
         )
 
 
@@ -49,7 +48,7 @@ def bound_by_group(monkeypatch: Any) -> None:
     """A broken engine: it bounds what a user does in each group."""
     who = f"{ORDER}::VARCHAR)"
     monkeypatch.setattr(
-        finished_scan, "bound_users_sql", lambda *asked: bound_users_sql(*asked).replace(who, f"{who}, g")
+        finished_scan, "bound_users_sql", lambda *requested: bound_users_sql(*requested).replace(who, f"{who}, g")
     )
 
 
@@ -117,16 +116,9 @@ def raises() -> None:
 
 @pytest.mark.parametrize("leak", [prints, raises])
 def test_an_engine_that_tells_of_an_undeclared_label_is_condemned(
-    trial_of: Any, monkeypatch: Any, tmp_path: Path, leak: Callable[[], None]
+    trial_of: Any, failing_source: Any, tmp_path: Path, leak: Callable[[], None]
 ) -> None:
-    real = WholeFile.is_clean
-
-    def is_clean(file: WholeFile, stop: object = None) -> bool:
-        if b"nobody declared" in file.path.read_bytes():
-            leak()
-        return real(file)
-
-    monkeypatch.setattr(WholeFile, "is_clean", is_clean)
+    failing_source(b"nobody declared", lambda path: leak())
     trial = trial_of(1, COUNTS)
     comparison = TrialComparison.from_trial(trial, [named(trial, "undeclared")], with_interruptions=False)
     written = RunByRunSubject.from_comparison(comparison, compute_charge(trial.file, tmp_path), InsecureNoise(62))

@@ -70,11 +70,9 @@ def test_the_memory_alone_loses_what_a_bit_loses() -> None:
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("told_at", [1, TOLD])
 @pytest.mark.parametrize("asked", range(TOLD + 1))
-def test_announced_intrusions_lose_one_bit_more_each_before_and_after_the_count_is_told(
-    told_at: int, asked: int
-) -> None:
-    table = Density(**{**TABLE, "people": 1, "told_at": told_at, "reach": 1})
-    worst = worst_ratio(table, (None, 0), TOLD, one_person, announced_tick=asked)
+def test_announced_intrusion_loses_one_more_bit(known_at: int, requested: int) -> None:
+    table = Density(**{**TABLE, "people": 1, "told_at": known_at, "reach": 1})
+    worst = worst_ratio(table, (None, 0), TOLD, one_person, announced_tick=requested)
     assert worst.ratio <= CLAIM * STATE_DOWN
 
 

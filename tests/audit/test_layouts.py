@@ -228,10 +228,10 @@ def test_a_row_that_is_decoded_and_never_drawn_raises_no_warning() -> None:
 
 
 def test_a_verdict_prints_its_verdict() -> None:
-    held = audit_mechanism(SimpleI(sg.Pure(1), horizon=2), 2, runs=2000, noise=InsecureNoise(3))
-    assert str(held).startswith("holds: SimpleI(")
-    assert "claimed Pure(epsilon=1), computed 1, measured at least 0." in repr(held)
-    assert repr(held).endswith("with confidence 0.999")
+    stored = audit_mechanism(SimpleI(sg.Pure(1), horizon=2), 2, runs=2000, noise=InsecureNoise(3))
+    assert str(stored).startswith("holds: SimpleI(")
+    assert "claimed Pure(epsilon=1), computed 1, measured at least 0." in repr(stored)
+    assert repr(stored).endswith("with confidence 0.999")
     lost = audit_mechanism(BareInTwoTicks(sg.Pure(1), horizon=3), 3, runs=0)
     first, reason = str(lost).splitlines()
     assert first.startswith("condemned: BareInTwoTicks(")

@@ -127,7 +127,7 @@ class NotASum(RandomisedResponse):
     ],
     ids=["spread", "reach", "sums"],
 )
-def test_what_is_stated_of_estimates_is_held_against_them(claim: Any, said: str) -> None:
+def test_estimates_are_compared_with_the_stated_ones(claim: Any, said: str) -> None:
     assert LocalSubject(claim, ITEMS).worst().faults == (said,)
 
 
@@ -150,7 +150,7 @@ def test_laws_add_up_and_what_only_one_input_shows_is_infinite() -> None:
     assert scores == pytest.approx([IMPOSSIBLE_SCORE, np.log(1 / 2), -IMPOSSIBLE_SCORE])
 
 
-def test_real_reports_are_told_apart_by_no_more_than_claimed_and_by_much_of_it() -> None:
+def test_real_reports_show_most_of_the_claim() -> None:
     measured = audit(TWINS["Hadamard count mean sketch, loss doubled"].honest, 20_000, 1 - 1e-9).measurement
     assert measured is not None
     assert 0.6 < measured.amount <= 1

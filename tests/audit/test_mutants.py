@@ -101,17 +101,17 @@ def test_seeded_experiments_repeat_and_others_do_not() -> None:
     assert not np.array_equal(views(None), views(None))
 
 
-def test_float_noise_is_told_by_its_bits_alone() -> None:
+def test_float_noise_is_detected_by_its_bits_alone() -> None:
     """With them cut off, the same draws keep their claim."""
     chance = ExperimentNoise.from_label("bits")
 
     def cut(value: float, runs: int) -> np.ndarray:
         return np.rint(values.sample_textbook_laplace(chance, True, value, runs) * 2**10) / 2**10
 
-    told = measure(twins_named("Laplace noise in floats").broken, 60_000, SURE)
-    assert told.score.startswith("lowest bit")
-    kept = CallableSubject("cut", cut, Pure(1), 1.0, 0.0, is_vectorised=True)
-    assert measure(kept, 60_000, SURE).amount <= 1
+    result = measure(twins_named("Laplace noise in floats").broken, 60_000, SURE)
+    assert result.score.startswith("lowest bit")
+    chosen = CallableSubject("cut", cut, Pure(1), 1.0, 0.0, is_vectorised=True)
+    assert measure(chosen, 60_000, SURE).amount <= 1
 
 
 def test_noise_after_scaling_loses_what_enumeration_says() -> None:
@@ -119,7 +119,7 @@ def test_noise_after_scaling_loses_what_enumeration_says() -> None:
     law = DiscreteLaplace("1/4")
     one = float(values.ONE_PROBABILITY)
     far = [one * law.pmf(k - 1) + (1 - one) * law.pmf(k) for k in range(1, 10)]
-    loss = max(log(seen / law.pmf(k)) for k, seen in enumerate(far, 1))
+    loss = max(log(shown / law.pmf(k)) for k, shown in enumerate(far, 1))
     assert loss == pytest.approx(twins_named("Density, noise added after scaling").truth)
     assert loss == pytest.approx(3.54, abs=0.005)
 

@@ -41,7 +41,7 @@ def test_so_they_have_at_any_place(place: int) -> None:
     assert len({view(row) for row in rows}) == len(ODD)
 
 
-def test_two_places_are_not_taken_for_one_another() -> None:
+def test_two_places_are_not_confused() -> None:
     for one, other in combinations(ODD, 2):
         assert view([one, other]) != view([other, one])
 

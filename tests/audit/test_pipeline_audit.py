@@ -1,5 +1,7 @@
 """A pipeline file is attacked end to end: honest code is acquitted, each broken part of it is condemned."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +11,18 @@ import numpy as np
 import pytest
 
 from streamgauge import Pipeline
-from streamgauge.audit.attack import measure as measuring
 from streamgauge.audit.attack.measure import ignore_progress
-from streamgauge.audit.pipeline import audit as pipelines
-from streamgauge.audit.pipeline import compare as run_by_run
-from streamgauge.audit.pipeline.audit import PipelineAuditor, audit_pipeline, compute_charge, default_runs
-from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison, build_readings
+from streamgauge.audit.pipeline.audit import (
+    FAST_RUNS,
+    MIN_SLOW_RUNS,
+    SLOW_RUNS,
+    PipelineAuditor,
+    audit_pipeline,
+    build_readings,
+    compute_charge,
+    default_runs,
+)
+from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison
 from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, widen
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
@@ -25,9 +33,7 @@ from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
-from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sinks.formats import JsonLines
-from streamgauge.sources.file import WholeFile
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
 
@@ -79,7 +85,7 @@ def test_other_units_are_attacked_by_all_that_they_may_do(tmp_path: Path, unit: 
 
 
 @pytest.mark.slow
-def test_several_releases_are_held_against_their_own_loss_and_against_the_charge(tmp_path: Path) -> None:
+def test_releases_are_compared_with_their_loss_and_the_charge(tmp_path: Path) -> None:
     parts = [{**release, "epsilon": epsilon} for release, epsilon in zip((COUNTS, SUMS, TWO), SPLIT, strict=True)]
     found = verdicts(file_of(tmp_path, *parts), 400)
     assert [verdict.subject for verdict in found] == [*map("v.toml: {}".format, ("counts", "sums", "two")), "v.toml"]
@@ -101,126 +107,109 @@ def test_only_releases_that_are_not_computed_are_attacked_if_that_is_requested(t
     assert all(verdict.exact is None and verdict.measurement.runs for verdict in attacked)
 
 
-def test_nothing_of_the_pipeline_is_touched_and_nothing_is_left(tmp_path: Path, monkeypatch: Any) -> None:
+def test_audit_touches_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     made: list[Path] = []
-    real = pipelines.create_private_folder
 
-    class Watched:
-        def __enter__(self) -> Path:
-            self.own = real()
-            made.append(self.own.__enter__())
-            return made[-1]
+    @contextmanager
+    def create_folder() -> Iterator[Path]:
+        with create_private_folder() as folder:
+            made.append(folder)
+            yield folder
+            assert list(folder.iterdir())
 
-        def __exit__(self, *failure: Any) -> None:
-            assert list(made[-1].iterdir())
-            self.own.__exit__(*failure)
-
-    monkeypatch.setattr(pipelines, "create_private_folder", Watched)
-    verdicts(file_of(tmp_path, COUNTS), 200)
+    file = file_of(tmp_path, COUNTS)
+    audit_pipeline(file, ticks=2, runs=200, check_interruptions=False, create_folder=create_folder)
     assert not list(tmp_path.iterdir())
     assert not made[0].exists()
 
 
-class Unclamped:
-    """A broken engine: numbers are as large as they come."""
+class RepeatedHalves:
+    """Broken noise: the draws of the first tick serve for the second."""
 
-    def patch(self, monkeypatch: Any) -> None:
-        monkeypatch.setattr(TypedColumn, "_number", lambda typed, own: f"CASE WHEN abs({own}) < 1e12 THEN {own} END")
-        monkeypatch.setattr(aggregation, "floor_sql", lambda number, first, last: f"CAST(floor({number}) AS BIGINT)")
+    def __init__(self, noise: Any) -> None:
+        self.noise = noise
 
+    def laplace(self, scale: Any, size: int) -> Ints:
+        return np.tile(self.noise.laplace(scale, size // 2), 2)
 
-class Unsplit:
-    """A broken planner: each aggregate gets the whole epsilon."""
-
-    def patch(self, monkeypatch: Any) -> None:
-        real = planner.build_parts
-
-        def parts_of(release: Any, query: Any, stream: Any) -> Any:
-            whole = type(release.loss).from_amount(release.loss.amount * len(real(release, query, stream)))
-            return real(replace(release, loss=whole), query, stream)
-
-        monkeypatch.setattr(planner, "build_parts", parts_of)
+    gaussian = laplace
 
 
-class Reused:
-    """A broken run: the noise of its first tick serves for all others."""
-
-    def patch(self, monkeypatch: Any) -> None:
-        real = EventPartRun.start
-
-        class Once:
-            def __init__(self, noise: Any) -> None:
-                self.noise, self.drawn = noise, {}
-
-            def laplace(self, scale: Any, size: int) -> Ints:
-                one = self.drawn.setdefault(scale, self.noise.laplace(scale, size // 2))
-                return np.concatenate([one] * 2)
-
-            gaussian = laplace
-
-        monkeypatch.setattr(EventPartRun, "start", classmethod(lambda cls, part, noise: real(part, Once(noise))))
+def leave_numbers_unclamped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a broken engine: numbers are as large as they come."""
+    monkeypatch.setattr(TypedColumn, "_number", lambda typed, own: f"CASE WHEN abs({own}) < 1e12 THEN {own} END")
+    monkeypatch.setattr(aggregation, "floor_sql", lambda number, first, last: f"CAST(floor({number}) AS BIGINT)")
 
 
-class Absent:
-    """A broken sink, told which groups are empty: it has no rows for them."""
+def leave_loss_unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a broken planner: each aggregate gets the whole epsilon."""
+    honest = planner.build_parts
 
-    def patch(self, monkeypatch: Any) -> None:
-        real, lines = EventPartRun.estimate_ticks, JsonLines.format_lines
+    def build_parts(release: Any, query: Any, stream: Any) -> Any:
+        whole = type(release.loss).from_amount(release.loss.amount * len(honest(release, query, stream)))
+        return honest(replace(release, loss=whole), query, stream)
 
-        def take(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
-            told = real(run, tally, first, count)
-            empty = np.ones((count, run.part.width), np.bool_)
-            empty[tally.ticks[tally.ticks < first + count] - first, tally.groups[tally.ticks < first + count]] = False
-            value = np.where(empty, np.nan, told["value"].value)
-            return {
-                "value": type(
-                    "Masked",
-                    (),
-                    {"value": value, **{n: getattr(told["value"], n) for n in ("stddev", "low", "high", "reliable")}},
-                )
-            }
-
-        def some(form: JsonLines, released: Any, stamp: Any) -> bytes:
-            kept = [line for line in lines(form, released, stamp).splitlines(True) if b'"value":null' not in line]
-            return b"".join(kept)
-
-        monkeypatch.setattr(EventPartRun, "estimate_ticks", take)
-        monkeypatch.setattr(JsonLines, "format_lines", some)
+    monkeypatch.setattr(planner, "build_parts", build_parts)
 
 
-@pytest.mark.parametrize(
-    ("broken", "release", "pair"),
-    [
-        (Unclamped, SUMS, "a unit whose numbers are out of bounds"),
-        (Unsplit, TWO, "an event of x 10, alone"),
-        (Reused, COUNTS, "an event of g a, alone"),
-        (Absent, COUNTS, "an event of g a, alone"),
-    ],
-    ids=["a number that is not clamped", "a loss that is not split", "noise that is reused", "rows only where data is"],
-)
-def test_broken_code_is_condemned(tmp_path: Path, monkeypatch: Any, broken: Any, release: Any, pair: str) -> None:
-    file = file_of(tmp_path, release)
-    broken().patch(monkeypatch)
+def mask_empty_groups(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+    """Return estimates that are NaN in groups without an event."""
+    inside = tally.ticks < first + count
+    empty = np.ones((count, run.part.width), np.bool_)
+    empty[tally.ticks[inside] - first, tally.groups[inside]] = False
+    honest = estimates["value"]
+    others = {name: getattr(honest, name) for name in ("stddev", "low", "high", "reliable")}
+    return {"value": SimpleNamespace(value=np.where(empty, np.nan, honest.value), **others)}
+
+
+def drop_null_lines(written: bytes) -> bytes:
+    return b"".join(line for line in written.splitlines(True) if b'"value":null' not in line)
+
+
+def audit_one_pair(file: PipelineFile, pair: str, noise: Any) -> Any:
     with create_private_folder() as folder:
         trial = PipelineTrial.from_file(file, 2, folder)
         pairs = [each for each in trial.list_pairs() if each.name == pair]
-        judge = PipelineAuditor(trial, compute_charge(file, folder), 3000, SURE, ignore_progress, InsecureNoise(31))
+        judge = PipelineAuditor(trial, compute_charge(file, folder), 3000, SURE, ignore_progress, noise)
         (verdict,) = judge.audit_releases(pairs)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("install", "release", "pair"),
+    [
+        (leave_numbers_unclamped, SUMS, "a unit whose numbers are out of bounds"),
+        (leave_loss_unsplit, TWO, "an event of x 10, alone"),
+    ],
+    ids=["a number that is not clamped", "a loss that is not split"],
+)
+def test_broken_code_is_condemned(tmp_path: Path, monkeypatch: Any, install: Any, release: Any, pair: str) -> None:
+    file = file_of(tmp_path, release)
+    install(monkeypatch)
+    verdict = audit_one_pair(file, pair, InsecureNoise(31))
     assert verdict.measurement.amount > 1, verdict
     assert verdict.is_condemned
 
 
-def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(tmp_path: Path, monkeypatch: Any) -> None:
-    real = WholeFile.is_clean
+def test_reused_noise_is_condemned(tmp_path: Path) -> None:
+    verdict = audit_one_pair(file_of(tmp_path, COUNTS), "an event of g a, alone", RepeatedHalves(InsecureNoise(31)))
+    assert verdict.measurement.amount > 1, verdict
+    assert verdict.is_condemned
 
-    def is_clean(file: WholeFile, stop: object = None) -> bool:
-        if b"torn" in file.path.read_bytes():
-            raise ValueError("a record must be readable, got one that is not")
-        return real(file)
 
-    monkeypatch.setattr(WholeFile, "is_clean", is_clean)
-    for module in (measuring, run_by_run):
-        monkeypatch.setattr(module, "MIN_RUNS", 60)
+def test_rows_only_for_groups_with_data_are_condemned(tmp_path: Path, leaky_run: Any, rewriting_sink: Any) -> None:
+    leaky_run(mask_empty_groups)
+    rewriting_sink(JsonLines, drop_null_lines)
+    verdict = audit_one_pair(file_of(tmp_path, COUNTS), "an event of g a, alone", InsecureNoise(31))
+    assert verdict.measurement.amount > 1, verdict
+    assert verdict.is_condemned
+
+
+def test_run_that_fails_on_a_torn_record_is_condemned(tmp_path: Path, failing_source: Any) -> None:
+    def fail(path: Path) -> None:
+        raise ValueError("a record must be readable, got one that is not")
+
+    failing_source(b"torn", fail)
     found = verdicts(file_of(tmp_path, COUNTS), 400, 0.999)
     assert found[-1].subject == "v.toml, run by run"
     assert found[-1].is_condemned
@@ -228,14 +217,12 @@ def test_a_run_that_fails_on_a_record_that_cannot_be_read_is_condemned(tmp_path:
     assert not found[0].is_condemned
 
 
-def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, monkeypatch: Any) -> None:
-    real = EventPartRun.estimate_ticks
-
-    def take(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
+def test_run_that_prints_its_data_is_condemned(tmp_path: Path, leaky_run: Any) -> None:
+    def leak(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
         print(f"{len(tally.ticks)} events")
-        return real(run, tally, first, count)
+        return estimates
 
-    monkeypatch.setattr(EventPartRun, "estimate_ticks", take)
+    leaky_run(leak)
     file = file_of(tmp_path, COUNTS)
     with create_private_folder() as folder:
         trial = PipelineTrial.from_file(file, 1, folder)
@@ -272,11 +259,11 @@ def test_a_run_that_prints_something_of_the_data_is_condemned(tmp_path: Path, mo
 )
 def test_whatever_a_file_reads_and_writes_its_readers_see_the_records(tmp_path: Path, settings: Any) -> None:
     here, there = (("g", "a"), ("x", 3)), (("g", "b"), ("x", 4))
-    seen = silent(
+    shown = silent(
         file_of(tmp_path, COUNTS, **settings), (), (InputRecord(1, here), InputRecord(2, there), InputRecord(2, there))
     )
-    assert seen[0, ..., 0].tolist() == [[0, 0], [0, 0]]
-    assert seen[1, ..., 0].tolist() == [[1, 0], [0, 2]]
+    assert shown[0, ..., 0].tolist() == [[0, 0], [0, 0]]
+    assert shown[1, ..., 0].tolist() == [[1, 0], [0, 2]]
 
 
 @pytest.mark.parametrize(
@@ -296,13 +283,13 @@ def test_wide_csv_shows_the_same_numbers_as_json_lines(tmp_path: Path, sql: str)
     cells = (("g", 'q"'), ("n", 2.5), ("x", 3), ("level", "high"), ("b", True))
     line = InputRecord(2, cells)
     release, other = {"name": "r", "sql": sql, "epsilon": "1/2"}, {**COUNTS, "name": "o", "epsilon": "1/2"}
-    seen = [
+    shown = [
         silent(file_of(tmp_path, release, other, columns=columns, sinks=[{"to": to}]), (), (line, line))
         for to in ("o.jsonl", "o.csv")
     ]
-    assert np.isfinite(seen[0]).any()
-    assert np.nanmax(seen[0][1] - seen[0][0]) >= 2
-    np.testing.assert_array_equal(*seen)
+    assert np.isfinite(shown[0]).any()
+    assert np.nanmax(shown[0][1] - shown[0][0]) >= 2
+    np.testing.assert_array_equal(*shown)
 
 
 def test_groups_that_are_discovered_are_run_under_many_names(tmp_path: Path) -> None:
@@ -342,14 +329,14 @@ def test_groups_that_are_decided_on_together_are_no_worlds(tmp_path: Path) -> No
 
 def test_the_more_releases_a_slow_file_has_the_fewer_runs_it_is_given() -> None:
     runs = [default_runs(cast(Any, SimpleNamespace(can_widen=fast, plans=[0] * n))) for fast, n in SLOW]
-    assert runs == [pipelines.FAST_RUNS, pipelines.SLOW_RUNS, pipelines.SLOW_RUNS // 4, pipelines.MIN_SLOW_RUNS]
+    assert runs == [FAST_RUNS, SLOW_RUNS, SLOW_RUNS // 4, MIN_SLOW_RUNS]
 
 
 def test_worlds_of_a_widened_copy_have_records_and_users_of_their_own(tmp_path: Path) -> None:
     file = file_of(tmp_path, COUNTS, unit=USER)
     two = (InputRecord(1, (("g", "a"),)),) * 3
-    seen = silent(file, two, (), (*two, InputRecord(1, (("g", "b"),), user=1)))
-    assert seen[:, 0, :, 0].tolist() == [[2, 0], [0, 0], [2, 1]]
+    shown = silent(file, two, (), (*two, InputRecord(1, (("g", "b"),), user=1)))
+    assert shown[:, 0, :, 0].tolist() == [[2, 0], [0, 0], [2, 1]]
 
 
 def test_a_count_and_a_mean_are_read_back_as_what_their_counter_released(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from streamgauge.audit.pipeline.audit import compute_charge
 from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.config.settings import PipelineFile
-from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sinks.formats import CsvLines, JsonLines
 from streamgauge.sinks.parquet import ParquetParts
 from streamgauge.sinks.wide_csv import WideCsv
@@ -49,31 +49,18 @@ def suspects(trial: PipelineTrial) -> list[str]:
     ]
 
 
-class Seen:
-    """Whether the run at hand has met an event."""
+@dataclass
+class EventFlag:
+    """True if the current run has read an event; a broken run calls `leak` then."""
 
-    def __init__(self, monkeypatch: Any, then: Callable[[], object] = lambda: None) -> None:
-        self.event = False
-        real = EventPartRun.estimate_ticks
+    leak: Callable[[], object] = lambda: None
+    is_set: bool = False
 
-        def take(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
-            self.event = bool(len(tally.ticks))
-            if self.event:
-                then()
-            return real(run, tally, first, count)
-
-        monkeypatch.setattr(EventPartRun, "estimate_ticks", take)
-
-
-def rewritten(monkeypatch: Any, form: type[Any], how: Callable[[bytes], bytes]) -> None:
-    """A broken sink, that writes otherwise if there was an event."""
-    seen, real = Seen(monkeypatch), form.format_lines
-
-    def lines(self: Any, released: Any, stamp: Any) -> bytes:
-        written: bytes = real(self, released, stamp)
-        return how(written) if seen.event else written
-
-    monkeypatch.setattr(form, "format_lines", lines)
+    def __call__(self, run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+        self.is_set = bool(len(tally.ticks))
+        if self.is_set:
+            self.leak()
+        return estimates
 
 
 @pytest.mark.parametrize("sink", [*SINKS, "-"])
@@ -106,19 +93,22 @@ def test_honest_sinks_tell_nothing_but_numbers(tmp_path: Path, trial_of: Any, si
         *("wide quotes", "wide space", "wide format", "wide order", "wide field", "wide line"),
     ],
 )
-def test_a_text_that_depends_on_the_data_is_suspected(
-    tmp_path: Path, monkeypatch: Any, trial_of: Any, form: Any, how: Any
+def test_a_text_that_depends_on_the_data_is_suspected(  # noqa: PLR0917 - fixtures
+    tmp_path: Path, leaky_run: Any, rewriting_sink: Any, trial_of: Any, form: Any, how: Any
 ) -> None:
-    rewritten(monkeypatch, form, how)
+    flag = EventFlag()
+    leaky_run(flag)
+    rewriting_sink(form, lambda written: how(written) if flag.is_set else written)
     sink = {JsonLines: "o.jsonl", CsvLines: "o.csv long", WideCsv: "o.csv"}[form]
     assert suspects(trial_of(file_of(tmp_path, sink)))
 
 
-def test_what_parts_of_parquet_say_of_themselves_is_looked_at(tmp_path: Path, monkeypatch: Any, trial_of: Any) -> None:
-    seen, real = Seen(monkeypatch), ParquetParts._copy
+def test_metadata_of_parquet_parts_is_compared(tmp_path: Path, monkeypatch: Any, leaky_run: Any, trial_of: Any) -> None:
+    flag, real = EventFlag(), ParquetParts._copy
+    leaky_run(flag)
 
     def copy(sink: ParquetParts, path: Path, columns: Any, notes: dict[str, str]) -> None:
-        real(sink, path, columns, {**notes, "more": "an event"} if seen.event else notes)
+        real(sink, path, columns, {**notes, "more": "an event"} if flag.is_set else notes)
 
     monkeypatch.setattr(ParquetParts, "_copy", copy)
     assert suspects(trial_of(file_of(tmp_path, "o.parquet")))
@@ -133,21 +123,21 @@ def test_what_parts_of_parquet_say_of_themselves_is_looked_at(tmp_path: Path, mo
     ],
     ids=["output", "errors", "warnings"],
 )
-def test_what_is_said_is_overheard(tmp_path: Path, monkeypatch: Any, trial_of: Any, leak: Any) -> None:
-    Seen(monkeypatch, leak)
+def test_printed_output_is_compared(tmp_path: Path, leaky_run: Any, trial_of: Any, leak: Any) -> None:
+    leaky_run(EventFlag(leak))
     assert suspects(trial_of(file_of(tmp_path)))
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("loss", [{"epsilon": 4}, {"rho": 0.5}], ids=str)
 def test_what_differs_always_is_condemned_however_large_the_claim(
-    tmp_path: Path, monkeypatch: Any, trial_of: Any, loss: Any
+    tmp_path: Path, leaky_run: Any, trial_of: Any, loss: Any
 ) -> None:
     """By itself; and a hundred runs under louder noise are enough to measure it."""
-    Seen(monkeypatch, lambda: print("an event", file=sys.stderr))
-    told = tables(COUNTS, budget=loss)
-    told["release"] = [{**COUNTS, **loss}]
-    file = Pipeline.from_tables(told, tmp_path / "v.toml").file
+    leaky_run(EventFlag(lambda: print("an event", file=sys.stderr)))
+    result = tables(COUNTS, budget=loss)
+    result["release"] = [{**COUNTS, **loss}]
+    file = Pipeline.from_tables(result, tmp_path / "v.toml").file
     trial = trial_of(file)
     comparison = TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False)
     written = RunByRunSubject.from_comparison(comparison, compute_charge(file, tmp_path), InsecureNoise(41))
@@ -157,8 +147,8 @@ def test_what_differs_always_is_condemned_however_large_the_claim(
     assert (views[0][:, :2] != views[1][:, :2]).all()
     assert not list(written.list_reasons(DOUBT)), "twenty runs show less than that"
     (reason,) = written.list_reasons(1e-3)
-    told = f"what is public besides numbers differs in every run for {comparison.comparisons[0].name}: epsilon "
-    assert reason.startswith(told)
+    result = f"what is public besides numbers differs in every run for {comparison.comparisons[0].name}: epsilon "
+    assert reason.startswith(result)
 
 
 def test_an_honest_file_has_no_reason(tmp_path: Path, trial_of: Any) -> None:

@@ -17,8 +17,8 @@ SUM = "SELECT SUM(x) FROM v"
 
 def ends(folder: Path, *queries: str, **settings: Any) -> tuple[float, float]:
     """Of releases that lose 1/2 each."""
-    told = [{"name": f"r{number}", "sql": sql} for number, sql in enumerate(queries)]
-    file = Pipeline.from_tables(tables(*told, **settings), folder / "v.toml").file
+    result = [{"name": f"r{number}", "sql": sql} for number, sql in enumerate(queries)]
+    file = Pipeline.from_tables(tables(*result, **settings), folder / "v.toml").file
     worst = compute_worst_loss([plan_release(file, release) for release in file.releases], 2, Pure(1))
     assert worst is not None
     return worst.floor, float(worst.amount)
@@ -54,5 +54,5 @@ def test_a_user_may_be_in_releases_that_no_event_shares(tmp_path: Path) -> None:
     [[SUM, f"{SUM} WHERE x < 3"], [COUNT, "SELECT SUM(CASE WHEN g = 'a' THEN x ELSE 0 END) FROM v"]],
     ids=["no number is at both bounds", "an expression may ask for more"],
 )
-def test_where_nobody_knows_it_is_an_interval(tmp_path: Path, queries: list[str]) -> None:
+def test_unknown_overlap_is_an_interval(tmp_path: Path, queries: list[str]) -> None:
     assert ends(tmp_path, *queries) == pytest.approx((0.5, 1))

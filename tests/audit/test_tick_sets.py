@@ -28,7 +28,7 @@ def nested(first: int, end: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("size", range(1, TICKS + 1))
-def test_of_nested_blocks_the_dearest_set_is_known(size: int) -> None:
+def test_worst_set_of_nested_blocks_is_exact(size: int) -> None:
     for _ in range(20):
         blocks = nested(0, TICKS)
         moves = np.array([[first <= t < end for t in range(TICKS)] for first, end in blocks]) * 2.0
@@ -39,19 +39,19 @@ def test_of_nested_blocks_the_dearest_set_is_known(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, TICKS + 1))
-def test_the_dearest_set_lies_between_the_ends_and_where_all_falls_is_the_first(size: int) -> None:
+def test_worst_set_lies_between_its_bounds(size: int) -> None:
     away = np.subtract.outer(range(TICKS), range(TICKS))
     for _ in range(20):
         moves = np.abs(CHANCE.normal(size=(4, TICKS)))
-        found, dearest = bound_worst_case_set(moves.T @ moves, size), truth(moves, np.ones(4), size)
-        assert found.lower_bound <= dearest + 1e-9 <= found.upper_bound + 2e-9
+        found, costliest = bound_worst_case_set(moves.T @ moves, size), truth(moves, np.ones(4), size)
+        assert found.lower_bound <= costliest + 1e-9 <= found.upper_bound + 2e-9
         toeplitz = np.where(away >= 0, np.sort(moves[0])[::-1][np.maximum(away, 0)], 0.0)
         known = bound_worst_case_set(toeplitz.T @ toeplitz, size)
         assert known.lower_bound == known.upper_bound == pytest.approx(truth(toeplitz, np.ones(TICKS), size))
         assert known.pattern == tuple(range(1, size + 1))
 
 
-def test_losses_that_add_up_are_those_of_the_dearest_ticks() -> None:
+def test_additive_losses_are_those_of_the_worst_ticks() -> None:
     moves, costs = CHANCE.random((4, TICKS)), CHANCE.random(4)
     found = worst_case_set(sg.User(1, 3), moves, costs, 1)
     assert found.lower_bound == found.upper_bound == pytest.approx(truth(moves, costs, 3, 1))

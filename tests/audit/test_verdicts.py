@@ -29,8 +29,8 @@ def test_what_lies_on_both_sides_of_the_claim_is_undecided() -> None:
     assert verdict.is_undecided
     assert not verdict.is_proved
     assert not verdict.is_condemned
-    told = verdict.to_json()
-    assert (told["exact_loss"], told["exact_bounds"], told["is_undecided"]) == (None, [0.5, 2.0], True)
+    result = verdict.to_json()
+    assert (result["exact_loss"], result["exact_bounds"], result["is_undecided"]) == (None, [0.5, 2.0], True)
     assert Finding("counter", "a", verdict).summary == "holds (undecided by computation)"
 
 
@@ -96,7 +96,7 @@ def test_an_epsilon_and_a_delta_are_audited_as_stated_and_a_wrong_conversion_is_
 
 
 @pytest.mark.parametrize("claim", [Binary(sg.Approx(1, 1e-6), horizon=15), SquareRoot(sg.Approx(2, 1e-3), horizon=15)])
-def test_what_is_stated_is_kept_with_room_that_the_way_through_rho_leaves(claim: Any) -> None:
+def test_stated_approx_claim_has_slack_over_rho(claim: Any) -> None:
     verdict = audit(ApproxDpSubject(claim, 15), runs=0)
     assert verdict.is_proved
     low, high = verdict.loss_bounds or (0.0, 0.0)
@@ -147,7 +147,7 @@ def test_a_score_is_called_what_it_is() -> None:
     assert score(Binary(sg.Zcdp(1), horizon=7, refine=True)) == "likelihood ratio"
 
 
-def test_a_claim_of_which_little_was_seen_holds_weakly() -> None:
+def test_claim_with_a_low_ratio_holds_weakly() -> None:
     def words(amount: float, shown: float = 0.0) -> str:
         points = (CurvePoint(1.0, 0.1, shown),)
         measured = Measurement("p", "s", 9, 0.9, amount, 0.0, 0.0, 0.0, 0.1, points, "q")

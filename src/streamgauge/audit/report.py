@@ -71,10 +71,10 @@ def audit_mechanism(
     plain = (ApproxDpSubject if stated else MechanismSubject)(mechanism, ticks, noise=noise)
     if not mechanism.pan_private:
         return audit(plain, runs, confidence, watch)
-    seen = PanPrivateSubject(mechanism, ticks, noise=noise)  # tick by tick
+    observed = PanPrivateSubject(mechanism, ticks, noise=noise)  # tick by tick
     if not find_unlike(mechanism, min(ticks, MAX_PROBE_TICKS)):
-        return audit(seen, runs, confidence, watch)
-    both = [audit(each, runs, 1 - (1 - confidence) / 2, watch) for each in (seen, plain)]
+        return audit(observed, runs, confidence, watch)
+    both = [audit(each, runs, 1 - (1 - confidence) / 2, watch) for each in (observed, plain)]
     return next((verdict for verdict in both if verdict.is_condemned), both[1])
 
 

@@ -1,5 +1,6 @@
 """`streamgauge audit`: attack a claim."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ from streamgauge.cli.arguments import JsonOutput, build_switch
 from streamgauge.cli.errors import EXIT_CLAIM_BROKEN, BadArgumentError, raise_bad_argument
 
 if TYPE_CHECKING:
+    from streamgauge.audit.catalogue import CatalogueEntry
     from streamgauge.audit.report import AuditReport
     from streamgauge.cli.views.audit import AuditProgress
 
@@ -107,9 +109,7 @@ def audit(  # noqa: PLR0917 - the options of a command
         else:
             count = runs or (QUICK_RUNS if quick else ALL_RUNS)
             report = audit_package(count, confidence, waiting, quick=quick, twins_only=mutants)
-    print_report(report, as_json=json, html=html)
-    if not report.is_clean:
-        raise typer.Exit(EXIT_CLAIM_BROKEN)
+    finish_audit(report, as_json=json, html=html)
 
 
 def audit_file(
@@ -165,22 +165,36 @@ def audit_name(
 
 
 def audit_package(
-    runs: int, confidence: float, waiting: "AuditProgress", *, quick: bool, twins_only: bool
+    runs: int,
+    confidence: float,
+    waiting: "AuditProgress",
+    *,
+    quick: bool,
+    twins_only: bool,
+    entries: "Sequence[CatalogueEntry] | None" = None,
+    twins: "Sequence[CatalogueEntry] | None" = None,
+    audit_demo_file: "Callable[..., AuditReport] | None" = None,
 ) -> "AuditReport":
-    """Audit the package. Half of the failure probability is for the demo's pipeline, if that is audited too."""
+    """Audit the package: its entries, its twins and the demo's pipeline, unless others are given.
+
+    Half of the failure probability is for the demo's pipeline, if that is audited too.
+    """
     from streamgauge.audit.catalogue import list_entries, list_twins
     from streamgauge.audit.report import audit_entries, split_confidence
 
+    controls = list(list_twins()) if twins is None else twins
     if twins_only:
-        return audit_entries(list_twins(), runs, confidence=confidence, watch=waiting.update_all)
+        return audit_entries(controls, runs, confidence=confidence, watch=waiting.update_all)
     half = split_confidence(confidence, 2)
-    demo = audit_demo(QUICK_PIPELINE_RUNS if quick else None, half, waiting)
-    found = [*list_entries(), *list_twins()]
+    demo = audit_demo(QUICK_PIPELINE_RUNS if quick else None, half, waiting, audit_demo_file or audit_file)
+    found = [*(list_entries() if entries is None else entries), *controls]
     report = audit_entries(found, runs, confidence=half, watch=waiting.update_all)
     return demo.merge(report, confidence)
 
 
-def audit_demo(runs: int | None, confidence: float, waiting: "AuditProgress") -> "AuditReport":
+def audit_demo(
+    runs: int | None, confidence: float, waiting: "AuditProgress", audit_demo_file: "Callable[..., AuditReport]"
+) -> "AuditReport":
     """Audit the pipeline of `streamgauge demo`, end to end."""
     from tempfile import TemporaryDirectory
 
@@ -189,10 +203,11 @@ def audit_demo(runs: int | None, confidence: float, waiting: "AuditProgress") ->
     with TemporaryDirectory() as folder:
         path = Path(folder) / "clinic.toml"
         path.write_text(PIPELINE_TEXT)
-        return audit_file(path, None, runs, confidence, waiting)
+        return audit_demo_file(path, None, runs, confidence, waiting)
 
 
-def print_report(report: "AuditReport", *, as_json: bool, html: Path | None) -> None:
+def finish_audit(report: "AuditReport", *, as_json: bool = False, html: Path | None = None) -> None:
+    """Print a report, and exit with code 3 if it is not clean."""
     from streamgauge.cli.console import print_json, stderr, stdout
     from streamgauge.cli.views.audit import render_page, show_report
 
@@ -203,3 +218,5 @@ def print_report(report: "AuditReport", *, as_json: bool, html: Path | None) -> 
         stderr().print(report.summary, soft_wrap=True)
     else:
         show_report(stdout(), report)
+    if not report.is_clean:
+        raise typer.Exit(EXIT_CLAIM_BROKEN)

@@ -42,14 +42,7 @@ from math import exp
 
 import numpy as np
 
-from streamgauge.audit.attack.confidence import (
-    MAX_EPSILON,
-    approximate_highest_rates,
-    approximate_lowest_rates,
-    bound_delta,
-    bound_epsilon,
-    bound_rho,
-)
+from streamgauge.audit.attack import confidence
 from streamgauge.audit.subject import Score
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Bools, Floats
@@ -106,8 +99,8 @@ class TrainingCounts:
         """
         forth = compute_window_weights(self.fit_counts)
         order = np.argsort(np.concatenate([-forth, forth]), axis=1, kind="stable")
-        seen = [np.cumsum(side[order], axis=1) for side in self.holdout_counts]
-        one, other = (np.concatenate([a[: len(forth)], b[len(forth) :]]) for a, b in (seen, seen[::-1]))
+        shown = [np.cumsum(side[order], axis=1) for side in self.holdout_counts]
+        one, other = (np.concatenate([a[: len(forth)], b[len(forth) :]]) for a, b in (shown, shown[::-1]))
         return order, one, other
 
     def find_best_events(self, bounds: Sequence[BoundFunction], caution: float) -> tuple[BinEvent, ...]:
@@ -115,10 +108,10 @@ class TrainingCounts:
         if not bounds:
             return ()
         order, one, other = self._thresholds
-        expected = self.runs * approximate_lowest_rates(one, one[:, -1:], caution)
-        low = approximate_lowest_rates(expected, self.runs, self.doubt / 2)
-        expected = self.runs * approximate_highest_rates(other, other[:, -1:], caution)
-        high = approximate_highest_rates(expected, self.runs, self.doubt / 2)
+        expected = self.runs * confidence.approximate_lowest_rates(one, one[:, -1:], caution)
+        low = confidence.approximate_lowest_rates(expected, self.runs, self.doubt / 2)
+        expected = self.runs * confidence.approximate_highest_rates(other, other[:, -1:], caution)
+        high = confidence.approximate_highest_rates(expected, self.runs, self.doubt / 2)
         found = []
         for bound in bounds:
             row, last = divmod(int(np.nanargmax(bound(low, high))), order.shape[1])
@@ -133,7 +126,7 @@ def find_best_weights(fit: BinCounts, holdout: BinCounts, runs: int, doubt: floa
     weights = compute_window_weights(fit)[:, None]
     cut = np.clip(weights, -MAX_BIN_WEIGHTS[:, None], MAX_BIN_WEIGHTS[:, None])
     expected = [side * (runs / side.sum()) for side in holdout]
-    promised = bound_rho(cut.reshape(-1, cut.shape[-1]), expected[0], expected[1], doubt)
+    promised = confidence.bound_rho(cut.reshape(-1, cut.shape[-1]), expected[0], expected[1], doubt)
     best = int(np.argmax(promised))
     window, most = WINDOW_BINS[best // len(MAX_BIN_WEIGHTS)], MAX_BIN_WEIGHTS[best % len(MAX_BIN_WEIGHTS)]
     both = fit[0] + holdout[0], fit[1] + holdout[1]
@@ -181,22 +174,22 @@ class Attack:
 
     def epsilon(self, doubt: float, delta: float = 0.0) -> float:
         """Return a lower bound of epsilon at this delta."""
-        return bound_epsilon(*self.event.count_hits(self.one, self.other), self.runs, doubt, delta)
+        return confidence.bound_epsilon(*self.event.count_hits(self.one, self.other), self.runs, doubt, delta)
 
     def delta(self, doubt: float, epsilon: float) -> float:
         """Return a lower bound of delta at this epsilon, by the event of epsilon."""
-        return bound_delta(*self.event.count_hits(self.one, self.other), self.runs, doubt, epsilon)
+        return confidence.bound_delta(*self.event.count_hits(self.one, self.other), self.runs, doubt, epsilon)
 
     def deltas(self, doubt: float, epsilons: Sequence[float]) -> list[float]:
         """Return lower bounds of delta at each epsilon of the learned curve, each with this doubt."""
         hits = [event.count_hits(self.one, self.other) for event in self.curve_events]
-        return [bound_delta(*seen, self.runs, doubt, at) for seen, at in zip(hits, epsilons, strict=True)]
+        return [confidence.bound_delta(*shown, self.runs, doubt, at) for shown, at in zip(hits, epsilons, strict=True)]
 
     def rho(self, doubt: float) -> float:
         """Return a lower bound of the rho of zCDP."""
         weights, is_swapped = self.training.best_weights
         sides = (self.other, self.one) if is_swapped else (self.one, self.other)
-        return float(bound_rho(weights, *sides, doubt))
+        return float(confidence.bound_rho(weights, *sides, doubt))
 
 
 def bound_log_ratio(delta: float, low: Floats, high: Floats) -> Floats:
@@ -204,7 +197,7 @@ def bound_log_ratio(delta: float, low: Floats, high: Floats) -> Floats:
 
 
 def bound_excess(epsilon: float, low: Floats, high: Floats) -> Floats:
-    return low - exp(min(epsilon, MAX_EPSILON)) * high
+    return low - exp(min(epsilon, confidence.MAX_EPSILON)) * high
 
 
 def compute_edges(scores: Floats) -> Floats:
@@ -271,7 +264,7 @@ def is_whole(column: Floats) -> bool:
 def find_steps(*columns: Floats) -> set[int]:
     """Return the common steps of columns of whole numbers, if there are any but 1."""
     exact = (column[np.isfinite(column) & (np.abs(fill_missing(column)) < MAX_EXACT_FLOAT)] for column in columns)
-    steps = {int(np.gcd.reduce((seen - seen[0]).astype(np.int64))) for seen in exact if len(seen)}
+    steps = {int(np.gcd.reduce((shown - shown[0]).astype(np.int64))) for shown in exact if len(shown)}
     return steps - {0, 1}
 
 
@@ -394,12 +387,12 @@ def find_rotation(rows: Floats) -> Floats:
     there = variances > MIN_VARIANCE_SHARE * max(variances[-1], MIN_DEVIATION)
     whitening = directions[:, there] / np.sqrt(variances[there])
     white = few @ whitening
-    turn = np.eye(white.shape[1])
+    basis = np.eye(white.shape[1])
     for _ in range(MAX_ROTATIONS):
-        before, turn = turn, refine_rotation(white, turn)
-        if np.abs(np.abs((turn * before).sum(axis=1)) - 1).max(initial=0.0) < ROTATION_TOLERANCE:
+        before, basis = basis, refine_rotation(white, basis)
+        if np.abs(np.abs((basis * before).sum(axis=1)) - 1).max(initial=0.0) < ROTATION_TOLERANCE:
             break
-    return np.asarray(whitening @ turn.T, np.float64)
+    return np.asarray(whitening @ basis.T, np.float64)
 
 
 def refine_rotation(white: Floats, rotation: Floats) -> Floats:

@@ -10,7 +10,7 @@ Promise
     are others (`attack`, `confidence`), and their bounds share the doubt (`MeasurementGoal`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from time import perf_counter
@@ -40,6 +40,7 @@ MIN_SIGHTINGS = 5  # sightings below which a scan says nothing of a delta
 RESERVED_DOUBT_SHARE = 0.1  # of the doubt, for epsilon at DEFAULT_DELTA, and as much for the curve
 
 Attacks = Sequence[Attack]
+ScoreFitter = Callable[[Floats, Floats], Iterable[tuple[str, Score]]]  # of training views of two neighbours
 ProgressCallback = Callable[[int, int], None]  # runs that are done, and all
 
 
@@ -80,10 +81,10 @@ class MeasurementGoal:
 
     def learn(self, name: str, score: Score, one: Floats, other: Floats) -> Attack:
         """Learn the events and the evidence that are best for the runs to come, from training views."""
-        seen = attacks.score_views(score, one), attacks.score_views(score, other)
-        edges = attacks.compute_edges(np.sort(np.concatenate(seen)))
+        observed = attacks.score_views(score, one), attacks.score_views(score, other)
+        edges = attacks.compute_edges(np.sort(np.concatenate(observed)))
         count = partial(attacks.count_bins, edges)
-        halves = [(count(seen[0][half::2]), count(seen[1][half::2])) for half in (0, 1)]
+        halves = [(count(observed[0][half::2]), count(observed[1][half::2])) for half in (0, 1)]
         training = attacks.TrainingCounts(halves[0], halves[1], self.runs, self.doubt)
         (event,) = training.find_best_events([partial(attacks.bound_log_ratio, self.delta)], CAUTIOUS_DOUBT)
         excesses = [partial(attacks.bound_excess, epsilon) for epsilon, _ in self.curve]
@@ -115,15 +116,16 @@ def measure(
     runs: int = DEFAULT_RUNS,
     confidence: float = DEFAULT_CONFIDENCE,
     watch: ProgressCallback = ignore_progress,
+    fit: ScoreFitter = fit_scores,
 ) -> Measurement:
-    """Attack a subject with so many runs of each neighbour, those of the scan included.
+    """Attack a subject with so many runs of each neighbour, those of the scan included, by the scores of `fit`.
 
     Where the scan suspects the curve of a claim on another pair than its amount, as many on that one too.
     """
     validate_request(runs, confidence)
     begun, sought = perf_counter(), MeasurementGoal(subject.loss, runs, 1 - confidence)
     scanned = max(int(runs * SCAN_SHARE), min(MIN_SCAN_RUNS, runs // 4))
-    chosen = scan(subject, scanned, sought)
+    chosen = scan(subject, scanned, sought, fit)
     rest = partial(count_runs, subject, runs=runs, done=2 * scanned, watch=watch)
     done = [rest(pair, train(subject, scanned, sought, pair, scored)) for pair, scored in chosen]
     main, suspect = (done[0][0], done[0][1][0]), (done[-1][0], done[-1][1][-1])
@@ -151,12 +153,12 @@ def validate_request(runs: int, confidence: float) -> None:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
 
 
-def scan(subject: Subject, scanned: int, sought: MeasurementGoal) -> list[tuple[Pair, Attacks]]:
+def scan(subject: Subject, scanned: int, sought: MeasurementGoal, fit: ScoreFitter) -> list[tuple[Pair, Attacks]]:
     """Find the pair and the attack that promise most: learned on one half, judged by the other.
 
     And the attack that promises to refute the curve of the claim, if one does: on the same pair, or its own.
     """
-    judged = list(run_trials(subject, scanned, sought))
+    judged = list(run_trials(subject, scanned, sought, fit))
     if not judged:
         raise ValueError("subject must have a pair of neighbours, got none")
     best = max(judged, key=lambda trial: trial.predicted_amount)
@@ -178,7 +180,7 @@ class ScannedAttack:
     excess: float
 
 
-def run_trials(subject: Subject, scanned: int, sought: MeasurementGoal) -> Iterator[ScannedAttack]:
+def run_trials(subject: Subject, scanned: int, sought: MeasurementGoal, fit: ScoreFitter) -> Iterator[ScannedAttack]:
     """Try every score of every pair."""
     pairs = subject.pairs()
     for place, pair in enumerate(pairs):
@@ -187,7 +189,7 @@ def run_trials(subject: Subject, scanned: int, sought: MeasurementGoal) -> Itera
         one, other = (sample_views(subject, data, size) for data in (pair.one, pair.other))
         half = len(one) // 2
         known = [] if pair.evidence is None else [(getattr(pair.evidence, "name", "likelihood ratio"), pair.evidence)]
-        for name, score in (*known, *fit_scores(one[:half], other[:half])):
+        for name, score in (*known, *fit(one[:half], other[:half])):
             attack = sought.learn(name, score, one[:half], other[:half])
             judged = attack.add_runs(one[half:], other[half:])
             promised = weight * sought.measure_amount(judged, max(CAUTIOUS_DOUBT, sought.doubt))

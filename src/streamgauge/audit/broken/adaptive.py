@@ -68,9 +68,9 @@ class FixedThresholdGrouper(Grouper):
         refused = self._find_uneven(state, np.flatnonzero(requested), noise)
         first = ~requested & (state.threshold == 0)
         state.threshold[first] = self.max_deviation + self.threshold_noise.draw(noise, int(first.sum()))
-        kept = state.threshold.copy()
+        chosen = state.threshold.copy()
         self._close_groups(state, refused | (state.length >= self.max_group_ticks))
-        state.threshold[:] = kept
+        state.threshold[:] = chosen
         return np.asarray(~requested | refused)
 
 

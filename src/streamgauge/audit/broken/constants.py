@@ -10,15 +10,8 @@ from functools import partial
 from math import ceil, isqrt, log2
 from typing import Any
 
-from streamgauge.audit.broken.pairs import (
-    TWIN_RUNS,
-    UNIT_LOSS,
-    TwinPair,
-    build_claimed_subject,
-    build_twins,
-    read_reason,
-    replace_noise,
-)
+from streamgauge.audit.broken import pairs
+from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair
 from streamgauge.audit.exact.worst_case import price
 from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.continual import Binary, Kary, LinearMechanism, SimpleI, SimpleII, TwoLevel
@@ -118,7 +111,8 @@ def pair_counters(
 ) -> TwinPair:
     """Build twins that claim what the honest one keeps; in the broken one a move by one loses `cost`."""
     tree = build_dyadic_tree(honest.horizon or 1) if isinstance(honest, Binary) else honest
-    broken = replace_noise(tree, cost)
-    truth, runs = float(broken.loss.additive_loss.amount), TWIN_RUNS if honest.loss.currency == "pure" else MORE_RUNS
-    build = partial(build_claimed_subject, loss=honest.loss, noise=chance)
-    return build_twins(name, build, broken, honest, truth=truth, runs=runs, reason=read_reason(builder))
+    broken = pairs.replace_noise(tree, cost)
+    truth = float(broken.loss.additive_loss.amount)
+    runs = pairs.TWIN_RUNS if honest.loss.currency == "pure" else MORE_RUNS
+    build = partial(pairs.build_claimed_subject, loss=honest.loss, noise=chance)
+    return pairs.build_twins(name, build, broken, honest, truth=truth, runs=runs, reason=pairs.read_reason(builder))

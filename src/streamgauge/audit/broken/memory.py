@@ -139,7 +139,7 @@ class LateOffsetIncidence(ModularIncidence):
             super().rerandomize(state, before, noise)
 
 
-class KeptOffsetIncidence(ModularIncidence):
+class RetainedOffsetIncidence(ModularIncidence):
     """Continues with the state that it handed over: one who looks unannounced later has the same offsets twice."""
 
     def rerandomize(self, state: NoisyTable, before: int, noise: Any) -> None:
@@ -193,8 +193,8 @@ def build_user_table_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield pair(name, unsplit, twice, 1.5 + FLOAT_TOLERANCE, COMPUTED_LEAK_RUNS)
     half = HalfNoiseDensity(UNIT_LOSS, universe=1, intrusions=1, releases=2, split=Fraction(1, 3))
     later = (ESTIMATE_ACT, NO_VISIT, ESTIMATE_ACT, NO_VISIT, INTRUDE_ACT)
-    seen = ActStreams((NO_VISIT, ONE_VISIT, *later), (ONE_VISIT, NO_VISIT, *later), 1)
-    yield pair("Density table, half the noise beside a hand-over", half, seen, 1.7505, COMPUTED_LEAK_RUNS)
+    shown = ActStreams((NO_VISIT, ONE_VISIT, *later), (ONE_VISIT, NO_VISIT, *later), 1)
+    yield pair("Density table, half the noise beside a hand-over", half, shown, 1.7505, COMPUTED_LEAK_RUNS)
     absent, present = ABSENT_TICK, PRESENT_TICK
     slots = ActStreams((absent, absent, absent, present), (present, absent, present, absent), 1)
     priced = AbsencePricedDensity(Pure("3/10"), universe=1)
@@ -208,5 +208,5 @@ def build_user_table_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     late = LateOffsetIncidence(UNIT_LOSS, **announced)
     yield pair("Modular incidence, no noise before the hand-over", late, before)
     after = ActStreams((NO_VISIT, NO_VISIT, INTRUDE_ACT, ONE_VISIT, ESTIMATE_ACT), nothing, 4)
-    kept = KeptOffsetIncidence(UNIT_LOSS, **announced)
-    yield pair("Modular incidence, no noise after the hand-over", kept, after)
+    chosen = RetainedOffsetIncidence(UNIT_LOSS, **announced)
+    yield pair("Modular incidence, no noise after the hand-over", chosen, after)

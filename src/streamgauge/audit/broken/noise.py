@@ -20,7 +20,8 @@ import numpy as np
 from streamgauge.audit.broken.pairs import TWIN_RUNS, UNIT_LOSS, TwinPair, build_twins, name_mistake
 from streamgauge.audit.subject import ExperimentNoise, Pair
 from streamgauge.audit.subjects import mechanisms
-from streamgauge.audit.subjects.mechanisms import ExecutionMode, ExecutionModeSubject, MechanismSubject
+from streamgauge.audit.subjects.layouts import RunLayout
+from streamgauge.audit.subjects.mechanisms import ExecutionModeSubject, MechanismSubject
 from streamgauge.continual import LinearMechanism, Run, SimpleI, SimpleII
 from streamgauge.continual.mechanism import draw_rows
 from streamgauge.continual.state_io import SavedBytes
@@ -80,18 +81,18 @@ class SeededCounter(SimpleII):
         return super().load(saved, InsecureNoise(0))
 
 
-def run_saved_too_early(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+def run_saved_too_early(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
     """Save before each release: it is drawn again after a crash, and both are visible."""
-    run, found = mechanism.start(len(streams), noise), []
-    for values in streams.T:
+    run, found = mechanism.start(values.shape[1], noise), []
+    for tick in values:
         saved = run.save()
-        found.append(np.array(run.step(values), np.float64))
+        found.append(np.array(run.step(tick), np.float64))
         run = mechanism.load(saved, noise)
-        found.append(np.array(run.step(values), np.float64))
-    return np.stack(found, axis=1)
+        found.append(np.array(run.step(tick), np.float64))
+    return np.stack(found)
 
 
-BROKEN_REUSES: tuple[tuple[str, ExecutionMode, type[SimpleI] | type[SimpleII]], ...] = (
+BROKEN_REUSES: tuple[tuple[str, RunLayout, type[SimpleI] | type[SimpleII]], ...] = (
     ("Simple I, noise reused between ticks", mechanisms.SINGLE_FEED, SharedTickNoise),
     ("Histogram, one draw for all groups", mechanisms.OTHER_GROUPS, SharedGroupNoise),
     ("Histogram, one draw for two groups", mechanisms.OTHER_GROUPS, PairedGroupNoise),
@@ -106,7 +107,7 @@ def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
         build = partial(build_reuse_subject, ready, mode)
         runs = SINGLE_START_RUNS if mode.other_groups else TWIN_RUNS
         yield build_twins(name, build, kind(UNIT_LOSS, horizon=REUSE_TICKS), runs=runs)
-    again, saved = ExecutionMode("saved before every tick", run_saved_too_early), mechanisms.SAVED_AND_LOADED
+    again, saved = RunLayout("saved before every tick", run_saved_too_early), mechanisms.SAVED_AND_LOADED
     yield build_twins(
         "Simple II, a tick drawn again after a crash",
         lambda title, mode: build_reuse_subject(chance, mode, title, SimpleII(UNIT_LOSS, horizon=REUSE_TICKS)),
@@ -119,7 +120,7 @@ def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield sample_every_reading.build_twins(chance, event, truth=float(READING_COUNT))
 
 
-def build_reuse_subject(noise: Noise, mode: ExecutionMode, title: str, claim: Any) -> ExecutionModeSubject:
+def build_reuse_subject(noise: Noise, mode: RunLayout, title: str, claim: Any) -> ExecutionModeSubject:
     return ExecutionModeSubject(claim, REUSE_TICKS, mode, noise=noise, title=title)
 
 

@@ -29,7 +29,7 @@ from scipy.special import ndtr
 
 from streamgauge.audit.exact.linear import LinearView, build_view
 from streamgauge.audit.exact.worst_case import Pattern, WorstCase, is_enumerable, list_patterns
-from streamgauge.audit.subjects.mechanisms import MAX_PROBE_TICKS, MechanismSubject
+from streamgauge.audit.subjects.mechanisms import MechanismSubject
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Approx, Loss, Zcdp
 
@@ -139,7 +139,7 @@ class ApproxDpSubject(MechanismSubject):
     @cached_property
     def _priced_view(self) -> LinearView | None:
         """The view with the moves and laws of the code, if it determines all draws of Gaussian noise."""
-        tried = self.probed_view if not self.unlike_layouts and self.ticks <= MAX_PROBE_TICKS else None
+        tried = self.probed_view if not self.unlike_layouts and self.ticks <= self.max_probe_ticks else None
         view = build_view(self.claim.strategy(self.ticks)) if self.is_consistent else tried
         if view is None or view.nonlinear_streams or not (view.is_gaussian and view.is_injective):
             return None
@@ -210,11 +210,11 @@ def to_row_list(moves: MovesByParameter) -> list[MovedRow]:
 
 def drop_dominated(found: Iterator[MovesByParameter]) -> list[MovesByParameter]:
     """Drop those that another exceeds everywhere."""
-    kept: list[MovesByParameter] = []
+    chosen: list[MovesByParameter] = []
     for moves in found:
-        if not any(is_dominating(other, moves) for other in kept):
-            kept = [other for other in kept if not is_dominating(moves, other)] + [moves]
-    return kept
+        if not any(is_dominating(other, moves) for other in chosen):
+            chosen = [other for other in chosen if not is_dominating(moves, other)] + [moves]
+    return chosen
 
 
 def is_dominating(one: MovesByParameter, other: MovesByParameter) -> bool:

@@ -181,9 +181,9 @@ class LinearView:
     @cached_property
     def laplace_part(self) -> "LinearView":
         """As if other draws were silent."""
-        kept = [place for place, source in enumerate(self.sources) if source.is_laplace]
-        sources = tuple(self.sources[place] for place in kept)
-        return replace(self, by_noise=self.by_noise[:, kept], sources=sources)
+        chosen = [place for place, source in enumerate(self.sources) if source.is_laplace]
+        sources = tuple(self.sources[place] for place in chosen)
+        return replace(self, by_noise=self.by_noise[:, chosen], sources=sources)
 
     @cached_property
     def _lattice(self) -> Lattice | None:
@@ -264,8 +264,8 @@ class LikelihoodRatio:
 
     def __call__(self, views: Floats) -> Floats:
         one, other = self.streams(views)
-        seen = views.reshape(len(views), self.groups, -1)
-        without = seen - other @ self.view.by_data.T
+        shown = views.reshape(len(views), self.groups, -1)
+        without = shown - other @ self.view.by_data.T
         moved = (one - other) @ self.view.by_data.T
         found = (self._score_draws if self._has_visible_draws else self._score_sums)(without, moved)
         return np.asarray(np.round(found + EXACT_WEIGHT * self._score_exact(without, moved), SCORE_DIGITS), np.float64)
@@ -303,7 +303,7 @@ class LikelihoodRatio:
         """Return the draws that are whole in the first world, less those in the other, if a shift is not whole."""
         if not self.view.is_injective or are_whole(shift).all():
             return 0.0
-        fits = [are_whole(seen).sum(axis=(1, 2), dtype=np.int64) for seen in (draws - shift, draws)]
+        fits = [are_whole(shown).sum(axis=(1, 2), dtype=np.int64) for shown in (draws - shift, draws)]
         return np.asarray(EXACT_WEIGHT * (fits[0] - fits[1]), np.float64)
 
     def _score_exact(self, without: Floats, moved: Floats) -> Floats:

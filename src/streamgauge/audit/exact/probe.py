@@ -20,7 +20,7 @@ from math import log2
 import numpy as np
 
 from streamgauge.audit.exact.linear import VIEW_TOLERANCE, LinearView, NoiseTerm, NonlinearStream
-from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Ints, Noise
+from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Entropy, Ints, Noise
 from streamgauge.noise.coerce import Floats
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureKeystream, SilentNoise
 
@@ -64,8 +64,8 @@ class LoudNoise(RequestNoise):
         return self.draws[-1].copy()
 
 
-def draw_evenly(entropy: InsecureKeystream, size: int, below: int) -> Ints:
-    """Draw whole numbers from 0."""
+def draw_evenly(entropy: Entropy, size: int, below: int) -> Ints:
+    """Draw whole numbers from 0, evenly but for 2^-50."""
     drawn = np.empty(8 * size, np.uint8)
     entropy.fill(drawn)
     return (drawn.view(np.uint64) % np.uint64(below)).astype(np.int64)
@@ -111,10 +111,10 @@ def find_nonlinear(
     by_noise = np.array(draws).reshape(len(draws), len(silent)).T
     for number, each in enumerate(list_streams(by_data.shape[1], STREAMS_EACH)):
         noise = LoudNoise(number, NOISE_FACTORS[number // STREAM_KINDS % len(NOISE_FACTORS)])
-        seen = view(each.stream, noise)
+        shown = view(each.stream, noise)
         z = np.concatenate([np.zeros(0, np.int64), *noise.draws])
         if list_laws(noise.requests) != list(laws) or not are_equal(
-            seen, silent + by_data @ each.stream + by_noise @ z
+            shown, silent + by_data @ each.stream + by_noise @ z
         ):
             found.append(each)
     return tuple(found)
@@ -215,11 +215,11 @@ def find_nonlinear_groups(
     for times in NOISE_FACTORS:
         every, noise = list(list_streams(len(events), STREAMS_PER_KIND)), LoudNoise(times, times)
         values = np.stack([each.stream for each in every], axis=1)
-        seen = feed(values, noise)
+        shown = feed(values, noise)
         if list_laws(noise.requests) != [law for law in laws for _ in every]:
             return tuple(every)
         z = np.concatenate([np.zeros(0, np.int64), *noise.draws]).reshape(len(laws), len(every))
         expected = silent + events @ values + by_noise @ z
-        fits = (are_equal(*both) for both in zip(seen.T, expected.T, strict=True))
+        fits = (are_equal(*both) for both in zip(shown.T, expected.T, strict=True))
         found += [each for each, fit in zip(every, fits, strict=True) if not fit]
     return tuple(found)

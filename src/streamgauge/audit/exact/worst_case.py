@@ -54,8 +54,8 @@ class NestedBlock:
         most = min(size, len(self.best) + len(best) - 2)
         ways = np.full((len(best), most + 1), -np.inf)
         for count, value in enumerate(best):
-            kept = self.best[: most + 1 - count]
-            ways[count, count : count + len(kept)] = kept + value
+            retained = self.best[: most + 1 - count]
+            ways[count, count : count + len(retained)] = retained + value
         self.best = ways.max(axis=0)
 
     def compute_best(self, size: int) -> Floats:
@@ -219,8 +219,8 @@ def grow_set(gram: Floats, size: int) -> Ints:
 def improve_set(gram: Floats, chosen: Ints) -> Ints:
     """Exchange single ticks of a set for more costly ones, a few times its size."""
     found = chosen.copy()
-    for turn in range(4 * len(found)):
-        place = turn % len(found)
+    for rotation in range(4 * len(found)):
+        place = rotation % len(found)
         others = np.delete(found, place)
         worth = gram.diagonal() + 2 * gram[others].sum(axis=0)
         worth[others] = -np.inf

@@ -37,6 +37,7 @@ horizon, `exact_in_run` the loss in the ticks that were run, the most that an ex
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import inf
@@ -102,9 +103,9 @@ def compute_worst_loss(plans: Sequence[ReleasePlan], ticks: int, loss: Loss) -> 
     claim's have no result.
     """
     parts = [(plan, part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
-    kept = {part.statistic.counter.loss.additive_loss.currency for _, part, _ in parts}
+    retained = {part.statistic.counter.loss.additive_loss.currency for _, part, _ in parts}
     unread = any(part.measure.key is not None or part.statistic.error_depends_on for _, part, _ in parts)
-    if unread or kept != {loss.currency}:
+    if unread or retained != {loss.currency}:
         return None
     worst = [worst_neighbour(part.statistic.linear_counter, last) for _, part, last in parts]
     return combine_pieces([(plan, part, each) for (plan, part, _), each in zip(parts, worst, strict=True)])
@@ -192,6 +193,7 @@ def audit_pipeline(
     confidence: float = DEFAULT_CONFIDENCE,
     watch: PipelineProgressCallback = ignore_progress,
     noise: Noise | None = None,
+    create_folder: Callable[[], AbstractContextManager[Path]] = create_private_folder,
 ) -> list[Verdict]:
     """Audit a file: each release, all of them and, with `check_interruptions`, interrupted and single runs.
 
@@ -201,7 +203,7 @@ def audit_pipeline(
     columns, file = audit_columns(file), drop_reports(file)
     if columns and not file.releases:
         return columns
-    with create_private_folder() as folder:
+    with create_folder() as folder:
         loss = compute_charge(file, folder)
         default = min(MAX_DEFAULT_TICKS, max(MIN_DEFAULT_TICKS, file.stream.unit.ticks))
         trial = PipelineTrial.from_file(file, ticks or default, folder)
@@ -284,9 +286,9 @@ class PipelineAuditor:
         view = self.trial.build_narrow_view(pairs)
         both = self.trial.run_without_noise(view, [side for pair in pairs for side in (pair.one, pair.other)])
         silent = both.reshape(len(pairs), 2, -1)
-        kept = find_distinct_pairs(silent)
+        retained = find_distinct_pairs(silent)
         made = partial(self.watch, f"{self.trial.file.path.name}: made for all releases")
-        return RunBank(at_work, view, [pairs[number] for number in kept], silent[kept], made)
+        return RunBank(at_work, view, [pairs[number] for number in retained], silent[retained], made)
 
     def _measure(self, subject: Subject, runs: int) -> Measurement:
         return measure(subject, runs, self.confidence, partial(self.watch, subject.name))
@@ -374,7 +376,7 @@ def _floor_count(statistic: Summary, count: Floats) -> Floats:
 
 def build_view_evidence(view: SinkView, one: Floats, other: Floats) -> Score | None:
     """Build the evidence between two views without noise, from all releases that can be read back."""
-    found = [reading.build_evidence(one, other) for seen in view.first_parts for reading in build_readings(seen) or ()]
+    found = [reading.build_evidence(one, other) for part in view.first_parts for reading in build_readings(part) or ()]
     scores = [score for score in found if score is not None]
     if not scores:
         return None
@@ -383,10 +385,10 @@ def build_view_evidence(view: SinkView, one: Floats, other: Floats) -> Score | N
 
 def find_distinct_pairs(silent: Floats) -> list[int]:
     """Return the worst pairs, and those that move something unlike all before them."""
-    kept: dict[bytes, int] = {}
+    retained: dict[bytes, int] = {}
     for number, (one, other) in enumerate(np.nan_to_num(silent, nan=-1.0)):
-        kept.setdefault((one - other).round(6).tobytes(), number)
-    return sorted({*range(min(ALWAYS_ATTACKED_PAIRS, len(silent))), *kept.values()})
+        retained.setdefault((one - other).round(6).tobytes(), number)
+    return sorted({*range(min(ALWAYS_ATTACKED_PAIRS, len(silent))), *retained.values()})
 
 
 def build_pipeline_subject(
@@ -402,7 +404,7 @@ def build_pipeline_subject(
 
 def compute_total_worth(view: SinkView, one: Floats, other: Floats) -> float:
     """Return the distance that a unit moves all releases of a view."""
-    return sum(float(compute_release_worth(seen, one[None], other)[0]) for seen in view.first_parts)
+    return sum(float(compute_release_worth(shown, one[None], other)[0]) for shown in view.first_parts)
 
 
 def build_two_attempt_score(size: int, score: Score | None) -> Score | None:

@@ -94,8 +94,8 @@ class PipelineTrial:
         lines = candidates.list_records(MAX_CANDIDATES if self.can_widen else MAX_SLOW_CANDIDATES)
         units = [neighbours.build_unit(self.file.stream, line, self.ticks) for line in lines]
         view = self.build_view()
-        seen = self.run_without_noise(view, [(), *units])
-        worths = [compute_release_worth(part, seen[1:], seen[0]) for part in view.first_parts]
+        observed = self.run_without_noise(view, [(), *units])
+        worths = [compute_release_worth(part, observed[1:], observed[0]) for part in view.first_parts]
         best = neighbours.rank_candidates(worths)
         discovered = self.has_discovered_groups
         pairs = neighbours.list_input_pairs(self.file.stream, self.ticks, lines, best, has_discovered_groups=discovered)
@@ -122,10 +122,10 @@ class PipelineTrial:
     def build_narrow_view(self, pairs: Sequence[Pair]) -> SinkView:
         """Build the view of groups that some pair moves, and a few others."""
         whole = self.build_view()
-        if all(len(seen.groups) <= MAX_VIEW_GROUPS for seen in whole.parts):
+        if all(len(part.groups) <= MAX_VIEW_GROUPS for part in whole.parts):
             return whole
         views = self.run_without_noise(whole, [side for pair in pairs for side in (pair.one, pair.other)])
-        return SinkView.from_parts([replace(seen, groups=find_moved_groups(seen, views)) for seen in whole.parts])
+        return SinkView.from_parts([replace(part, groups=find_moved_groups(part, views)) for part in whole.parts])
 
 
 def compute_release_worth(view: ReleaseView, views: Floats, nothing: Floats) -> Floats:
@@ -139,8 +139,8 @@ def find_moved_groups(view: ReleaseView, views: Floats) -> tuple[Any, ...]:
     found = np.nan_to_num(view.numbers(views), nan=-1.0)
     moved = (found[0::2] != found[1::2]).any(axis=(0, 1, 3, 4))
     others = np.flatnonzero(~moved)[: max(0, MAX_VIEW_GROUPS - int(moved.sum()))]
-    kept = sorted({*np.flatnonzero(moved)[:MAX_VIEW_GROUPS].tolist(), *others.tolist()})
-    return tuple(view.groups[place] for place in kept)
+    chosen = sorted({*np.flatnonzero(moved)[:MAX_VIEW_GROUPS].tolist(), *others.tolist()})
+    return tuple(view.groups[place] for place in chosen)
 
 
 COMPARISON_SEED = 1  # of the noise that both sides of a comparison have: whichever
@@ -208,13 +208,13 @@ class TrialComparison:
     @property
     def attack_pairs(self) -> list[Pair]:
         """Pairs to be attacked: that can be run, and show neither the same nor what an earlier one shows."""
-        kept: dict[object, Pair] = {}
+        chosen: dict[object, Pair] = {}
         for each in self.comparisons:
             both = each.one.public_output, each.other.public_output
             if not each.has_error and both[0] != both[1]:
-                kept.setdefault(both, each.pair)
+                chosen.setdefault(both, each.pair)
         sound = [each.pair for each in self.comparisons if not each.has_error]
-        return list(dict.fromkeys(kept.values())) or sound[:1]
+        return list(dict.fromkeys(chosen.values())) or sound[:1]
 
 
 def run_with_seed(runs: PrivateRuns, trial: PipelineTrial, side: InputRecords) -> RunOutcome:

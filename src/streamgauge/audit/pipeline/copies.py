@@ -113,8 +113,8 @@ class WidenedGroups:
         """A name that no other column has."""
         stream, lookups = self.original.stream, self.original.lookups.values()
         known = {*stream.columns, stream.time, stream.user or "", *(c for each in lookups for c in each.columns)}
-        taken, name = {each.casefold() for each in known}, WORLD_COLUMN
-        while name in taken:
+        used_names, name = {each.casefold() for each in known}, WORLD_COLUMN
+        while name in used_names:
             name += "_"
         return name
 

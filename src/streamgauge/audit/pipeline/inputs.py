@@ -87,12 +87,12 @@ def _write_jsonl(stream: Stream, lines: Iterable[PlacedRecord]) -> bytes:
 
 
 def _write_csv(stream: Stream, lines: Iterable[PlacedRecord]) -> bytes:
-    kept = list(lines)
+    chosen = list(lines)
     declared = [stream.time, *filter(None, [stream.user]), *stream.columns]  # a header has all of them
-    names = list(dict.fromkeys([*declared, *(name for each in kept for name in build_fields(stream, *each))]))
+    names = list(dict.fromkeys([*declared, *(name for each in chosen for name in build_fields(stream, *each))]))
     out = io.BytesIO()
     out.write(_format_row(names))
-    for each in kept:
+    for each in chosen:
         fields = build_fields(stream, *each)
         raw = each[0].raw
         cells = [str(cell).lower() if isinstance(cell, bool) else cell for cell in map(fields.get, names)]

@@ -84,8 +84,8 @@ def list_varied_units(
         return
     whole = build_unit(stream, line, ticks)
     turns = [line, *(each for some in kinds.values() for each in some[1:])]
-    in_turn = tuple(replace(turns[n % len(turns)], tick=each.tick) for n, each in enumerate(whole))
-    yield f"{describe_unit(stream, InputRecord(1))} whose events differ", in_turn
+    rotating = tuple(replace(turns[n % len(turns)], tick=each.tick) for n, each in enumerate(whole))
+    yield f"{describe_unit(stream, InputRecord(1))} whose events differ", rotating
     if isinstance(unit, User):
         every, times = range(1, ticks + 1), range(unit.events)
         for name, some in kinds.items():

@@ -336,8 +336,8 @@ class SinkView:
 
     def select(self, releases: set[str]) -> tuple["SinkView", Ints]:
         """Return the view of some releases, and the places of its numbers in this one."""
-        kept = [part for part in self.parts if part.plan.name in releases]
-        return SinkView.from_parts(kept), np.concatenate([np.arange(*part.places.indices(self.size)) for part in kept])
+        own = [part for part in self.parts if part.plan.name in releases]
+        return SinkView.from_parts(own), np.concatenate([np.arange(*part.places.indices(self.size)) for part in own])
 
     @cached_property
     def index(self) -> dict[tuple[int, str, int, Group, str], int]:
@@ -407,8 +407,8 @@ def build_layout(view: SinkView, copies: Copies, sink: int, found: SinkContent) 
         for measure in row.measures
     ]
     whole = len(places) == len(found.numbers)  # else something stands where no number should
-    kept = [(entry, first + place) for entry, (first, place) in enumerate(places) if whole and place is not None]
-    entries, at = np.array(kept, np.int64).reshape(-1, 2).T
+    chosen = [(entry, first + place) for entry, (first, place) in enumerate(places) if whole and place is not None]
+    entries, at = np.array(chosen, np.int64).reshape(-1, 2).T
     firsts = [part.places.stop - EXTRA_NUMBERS for part in view.parts if part.sink == sink]
     columns = np.array([first + more for first in firsts for more in range(EXTRA_NUMBERS)], np.int64)
     return SinkLayout(at, entries, columns, count_extra_numbers(view, copies, sink, rows))

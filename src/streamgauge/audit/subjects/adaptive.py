@@ -56,7 +56,7 @@ from streamgauge.audit.exact.costs import build_unknown_worst
 from streamgauge.audit.exact.worst_case import Pattern, WorstCase, describe_coverage, price
 from streamgauge.audit.neighbours import add_unit, list_landmarks, spread_unit
 from streamgauge.audit.subject import ClaimSubject, Pair
-from streamgauge.audit.subjects.pan_private import StateLayout, load_state
+from streamgauge.audit.subjects.pan_private import find_state_layout, load_state
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
 from streamgauge.postprocess import Hierarchy
@@ -308,13 +308,9 @@ class AdaptiveMechanismSubject(ClaimSubject):
         peek = self.ticks if self.peek is None else self.peek
         before, memory = run.feed(streams[:, :peek].T), list[Floats]()
         if self.peek is not None:
-            memory = [reshape_by_run(self.memory.read_groups(load_state(run), run.width), runs)]
+            memory = [reshape_by_run(find_state_layout(self.claim).read_groups(load_state(run), run.width), runs)]
         shown = claim.join_releases([before, run.feed(streams[:, peek:].T)]) if peek < self.ticks else before
         return np.concatenate([*(reshape_by_run(part, runs) for part in list_public_arrays(shown)), *memory], axis=1)
-
-    @cached_property
-    def memory(self) -> StateLayout:
-        return StateLayout.from_mechanism(self.claim)
 
 
 def list_public_arrays(release: AdaptiveRelease) -> Iterator[Floats]:

@@ -59,6 +59,7 @@ class RunLayout:
     run: Drive = field(repr=False)
     width: int | None = None
     first_tick: int = 1
+    other_groups: int = 0  # besides those of the unit, in runs that are starts of their own
 
     def run_streams(self, mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
         """Run all streams; the last run has empty groups too."""

@@ -12,7 +12,6 @@ Evidence is the exact log-likelihood ratio if releases determine all draws, else
 
 `ExecutionModeSubject` runs a mechanism in other modes, which must lose no more:
 
-    SINGLE_FEED         all ticks at once, many groups of one start, as elsewhere in the audit
     SAVED_AND_LOADED    after every tick the run is saved, and continues from the bytes
     OTHER_GROUPS        every run has starts of its own: some groups, a measure of the same noise, one of its own noise
 
@@ -27,31 +26,19 @@ Promise
     others.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.exact import costs
+from streamgauge.audit import neighbours
+from streamgauge.audit.exact import costs, worst_case
 from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view, fix_streams
 from streamgauge.audit.exact.probe import probe_at_once, probe_view
-from streamgauge.audit.exact.worst_case import (
-    Pattern,
-    WorstCase,
-    combine_worst_cases,
-    describe_coverage,
-    worst_neighbour,
-)
-from streamgauge.audit.neighbours import (
-    add_background_counts,
-    add_unit,
-    list_nonlinear_pairs,
-    list_stream_pairs,
-    spread_unit,
-)
+from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.audit.subjects import layouts
 from streamgauge.continual import LinearMechanism
@@ -79,6 +66,7 @@ class MechanismSubject(ClaimSubject):
     max_run_ticks: int | None = None
     stated: Loss | None = None
     max_pairs: int | None = None
+    max_probe_ticks: int = MAX_PROBE_TICKS
 
     @property
     def loss(self) -> Loss:
@@ -102,17 +90,17 @@ class MechanismSubject(ClaimSubject):
     @cached_property
     def unlike_layouts(self) -> tuple[layouts.RunLayout, ...]:
         """Layouts that do not release what one `feed` of many groups does."""
-        return layouts.find_unlike(self.claim, min(self.ticks, MAX_PROBE_TICKS))
+        return layouts.find_unlike(self.claim, min(self.ticks, self.max_probe_ticks))
 
     @cached_property
     def is_consistent(self) -> bool:
         """True if the code does what its matrices say, as far as it was tried."""
         if self.probed_view is None or self.probed_view.nonlinear_streams or self.unlike_layouts:
             return False
-        return self.probed_view.is_equivalent(build_view(self.claim.strategy(min(self.ticks, MAX_PROBE_TICKS))))
+        return self.probed_view.is_equivalent(build_view(self.claim.strategy(min(self.ticks, self.max_probe_ticks))))
 
     def _probe(self, drive: Any) -> LinearView | None:
-        ticks = min(self.ticks, MAX_PROBE_TICKS)
+        ticks = min(self.ticks, self.max_probe_ticks)
         at_once = probe_at_once(lambda values, noise: drive(self.claim, values, noise), ticks)
         if ticks > MAX_DRAW_TICKS:
             return at_once
@@ -134,7 +122,7 @@ class MechanismSubject(ClaimSubject):
         if len(computed) < len(self.unlike_layouts):
             others.append(costs.build_unknown_worst(fed.pattern, "not computed: many layouts release other numbers"))
             how = f"{how}; {others[-1].computed_from}"
-        return replace(combine_worst_cases([fed, *others]), computed_from=how)
+        return replace(worst_case.combine_worst_cases([fed, *others]), computed_from=how)
 
     def _compute_layout_worst(self, layout: layouts.RunLayout) -> WorstCase:
         """Compute the worst loss of a layout that releases other numbers."""
@@ -148,7 +136,7 @@ class MechanismSubject(ClaimSubject):
 
     def _compute_view_worst(self, linear: LinearView | None) -> WorstCase:
         """Compute the loss of probed code, if it could be probed."""
-        read, ticks = worst_neighbour(self.claim, self.ticks), min(self.ticks, MAX_PROBE_TICKS)
+        read, ticks = worst_neighbour(self.claim, self.ticks), min(self.ticks, self.max_probe_ticks)
         if linear is None:
             why = "not computed: the code does not draw tick by tick"
             return costs.build_unknown_worst(read.pattern, f"{read.computed_from}; {why}")
@@ -160,15 +148,15 @@ class MechanismSubject(ClaimSubject):
         found = costs.compute_worst_pattern(linear, self.claim)
         later = [read] if agrees and ticks < self.ticks else []
         most = max(read.amount if read.is_priced else 0, found.amount)
-        both = replace(combine_worst_cases([found, *later]), amount=most)
+        both = replace(worst_case.combine_worst_cases([found, *later]), amount=most)
         return replace(both, computed_from=f"{read.computed_from}; the code of {ticks} was tried")
 
     def pairs(self) -> Sequence[Pair]:
         worst = worst_neighbour(self.claim, self.run_ticks).pattern
         costly = [each for each in (worst, self._worst.pattern) if max(each) <= self.run_ticks]
-        found = list(list_stream_pairs(self.claim, self.run_ticks, self.view, costly))
+        found = list(neighbours.list_stream_pairs(self.claim, self.run_ticks, self.view, costly))
         if self.probed_view is not None and self.probed_view.nonlinear_streams:
-            found += list_nonlinear_pairs(self.claim, self.view, costly, self.probed_view.nonlinear_streams)
+            found += neighbours.list_nonlinear_pairs(self.claim, self.view, costly, self.probed_view.nonlinear_streams)
         for layout in self.unlike_layouts[:MAX_ATTACKED]:
             reached = (pair for pair in found if has_unit_after(pair, layout.first_tick))
             found += [build_layout_pair(pair, layout) for pair in islice(reached, PAIRS_OF_A_LAYOUT)]
@@ -191,48 +179,31 @@ def build_layout_pair(pair: Pair, layout: layouts.RunLayout) -> Pair:
     return Pair(f"{pair.name}, {layout.name}", one, other, evidence)
 
 
-Drive = Callable[[LinearMechanism[Any], Ints, Noise | None], Floats]  # of streams: all releases, (groups, numbers)
-
-
-@dataclass(frozen=True)
-class ExecutionMode:
-    """A procedure that runs a mechanism, and the number of groups besides the unit's."""
-
-    name: str
-    run: Drive = field(repr=False)
-    other_groups: int = 0
-
-
-def run_single_feed(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
-    """Run all ticks at once."""
-    return np.array(mechanism.start(len(streams), noise).feed(streams.T), np.float64).T
-
-
-def run_saved_and_loaded(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+def run_saved_and_loaded(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
     """Run with a save and a load after every tick."""
-    run, found = mechanism.start(len(streams), noise), []
-    for tick in range(1, streams.shape[1] + 1):
+    run, found = mechanism.start(values.shape[1], noise), []
+    for tick in range(1, len(values) + 1):
         while run.tick < tick:
-            found.append(np.array(run.step(streams[:, run.tick]), np.float64))
+            found.append(np.array(run.step(values[run.tick]), np.float64))
         run = mechanism.load(run.save(), noise)
-    return np.stack(found, axis=1)
+    return np.stack(found)
 
 
-def run_beside_groups(mechanism: LinearMechanism[Any], streams: Ints, noise: Noise | None) -> Floats:
+def run_with_other_groups(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
     """Run groups and two measures: one under the noise of the groups, one under its own."""
     source = noise if noise is not None else build_noise(mechanism)
-    parts = streams[:-2], streams[-2:-1], streams[-1:]
-    runs = [mechanism.start(len(part), of) for part, of in zip(parts, (source, source, noise), strict=True)]
+    parts = values[:, :-2], values[:, -2:-1], values[:, -1:]
+    runs = [mechanism.start(part.shape[1], of) for part, of in zip(parts, (source, source, noise), strict=True)]
     found = [
-        np.concatenate([run.step(part[:, tick]) for run, part in zip(runs, parts, strict=True)])
-        for tick in range(streams.shape[1])
+        np.concatenate([run.step(part[tick]) for run, part in zip(runs, parts, strict=True)])
+        for tick in range(len(values))
     ]
-    return np.array(found, np.float64).T
+    return np.array(found, np.float64)
 
 
-SINGLE_FEED = ExecutionMode("fed at once", run_single_feed)
-SAVED_AND_LOADED = ExecutionMode("saved and loaded after every tick", run_saved_and_loaded)
-OTHER_GROUPS = ExecutionMode("beside other groups and measures", run_beside_groups, other_groups=4)
+SINGLE_FEED = layouts.SINGLE_FEED_LAYOUT
+SAVED_AND_LOADED = layouts.RunLayout("saved and loaded after every tick", run_saved_and_loaded)
+OTHER_GROUPS = layouts.RunLayout("beside other groups and measures", run_with_other_groups, other_groups=4)
 
 
 @dataclass(frozen=True)
@@ -241,7 +212,7 @@ class ExecutionModeSubject(ClaimSubject):
 
     claim: LinearMechanism[Any]
     ticks: int
-    mode: ExecutionMode
+    mode: layouts.RunLayout
     requested_ticks: int | None = None  # if fewer are run
 
     @property
@@ -249,15 +220,15 @@ class ExecutionModeSubject(ClaimSubject):
         return self.title or f"{self.claim!r} {self.mode.name}"
 
     def worst(self) -> WorstCase:
-        seen = lambda values, noise: self._run_group(values, noise).ravel()  # noqa: E731 - of all groups
-        worst = costs.compute_probed_worst(self.claim, seen, self.ticks, self.mode.name)
-        return replace(worst, computed_part=describe_coverage(self.ticks, self.requested_ticks))
+        shown = lambda values, noise: self._run_group(values, noise).ravel()  # noqa: E731 - of all groups
+        worst = costs.compute_probed_worst(self.claim, shown, self.ticks, self.mode.name)
+        return replace(worst, computed_part=worst_case.describe_coverage(self.ticks, self.requested_ticks))
 
     def _run_group(self, values: Ints, noise: Noise) -> Floats:
         """Run with these values in the first group, and nothing in the others."""
-        streams = np.zeros((1 + self.mode.other_groups, self.ticks), np.int64)
-        streams[0] = values
-        return self.mode.run(self.claim, streams, noise)
+        streams = np.zeros((self.ticks, 1 + self.mode.other_groups), np.int64)
+        streams[:, 0] = values
+        return self.mode.run(self.claim, streams, noise).T
 
     @cached_property
     def view(self) -> LinearView:
@@ -269,25 +240,26 @@ class ExecutionModeSubject(ClaimSubject):
         worst = worst_neighbour(self.claim, self.ticks).pattern
         last = tuple(range(1 + self.ticks - len(worst), self.ticks + 1))
         nothing = np.zeros((len(self._move) + self.mode.other_groups, self.ticks), np.int64)
-        busy = add_background_counts(nothing)
+        busy = neighbours.add_background_counts(nothing)
         found = [(worst, nothing, ""), (worst, busy, " of a busy stream"), (last, nothing, "")]
         return [self._build_pair(f"{WorstCase(at, 0)}{where}", at, other) for at, other, where in found]
 
     @cached_property
     def _move(self) -> Ints:
-        return spread_unit(self.claim.tick_sensitivity, self.loss.currency == "pure")
+        return neighbours.spread_unit(self.claim.tick_sensitivity, self.loss.currency == "pure")
 
-    def _build_pair(self, name: str, pattern: Pattern, other: Ints) -> Pair:
+    def _build_pair(self, name: str, pattern: worst_case.Pattern, other: Ints) -> Pair:
         moving = len(self._move)
-        one = add_unit(other, np.pad(self._move, (0, self.mode.other_groups)), pattern)
+        one = neighbours.add_unit(other, np.pad(self._move, (0, self.mode.other_groups)), pattern)
         ratio = LikelihoodRatio(self.view, moving, fix_streams(one[:moving], other[:moving]))
         return Pair(name, one, other, partial(score_first_groups, ratio))
 
     def views(self, data: Ints, runs: int) -> Floats:
         """Return the numbers of a run's first group, then of the next, then the differences."""
         if not self.mode.other_groups:
-            return self.mode.run(self.claim, np.tile(data, (runs, 1)), self.noise).reshape(runs, -1)
-        return np.stack([append_differences(self.mode.run(self.claim, data, self.noise)) for _ in range(runs)])
+            return layouts.run_layout(self.claim, layouts.LayoutStreams(data, self.mode), runs, self.noise)
+        alone = (self.mode.run(self.claim, data.T, self.noise).T for _ in range(runs))
+        return np.stack([append_differences(releases) for releases in alone])
 
 
 def append_differences(releases: Floats) -> Floats:

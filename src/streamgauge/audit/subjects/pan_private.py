@@ -38,7 +38,7 @@ import numpy.typing as npt
 from streamgauge.audit.attack.outputs import box_output, encode_outputs
 from streamgauge.audit.exact.costs import compute_probed_worst
 from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, fix_streams
-from streamgauge.audit.exact.probe import probe_view
+from streamgauge.audit.exact.probe import draw_evenly, probe_view
 from streamgauge.audit.exact.worst_case import WorstCase, combine_worst_cases, describe_coverage
 from streamgauge.audit.neighbours import add_background_counts, add_unit, find_first_pattern, spread_unit
 from streamgauge.audit.subject import ClaimSubject, Pair
@@ -129,27 +129,29 @@ class Intruder:
     announced_tick: int | None = None
 
     def __str__(self) -> str:
-        seen = [f"memory seen after tick {self.peek}"] if self.peek is not None else []
+        observed = [f"memory seen after tick {self.peek}"] if self.peek is not None else []
         found = [f"announced after tick {self.announced_tick}"] if self.announced_tick is not None else []
-        return ", ".join([*seen, *found])
+        return ", ".join([*observed, *found])
 
 
 find_state_layout = lru_cache(StateLayout.from_mechanism)  # used for every draw that is probed
 
 
-def observe_run(mechanism: LinearMechanism[Any], intruder: Intruder, values: Ints, noise: Noise) -> Floats:
-    """Return all that one run shows of values (ticks, width): releases and memory in order, (numbers, width)."""
-    width, memory = values.shape[1], find_state_layout(mechanism)
-    state, seen = mechanism.initial(width, noise), []
+def observe_run(mechanism: LinearMechanism[Any], intruder: Intruder, values: Ints, noise: Noise | None) -> Floats:
+    """Return all that one start shows of values (ticks, width): releases and memory in order, (numbers, width).
+
+    An intruder gets the results of `save` and `intrude`.
+    """
+    run, width, memory = mechanism.start(values.shape[1], noise), values.shape[1], find_state_layout(mechanism)
+    observed = []
     for tick in range(len(values) + 1):
         if tick:
-            release = mechanism.step(state, values[tick - 1], noise)
-            seen.append(np.asarray(release, np.float64)[None].copy())
+            observed.append(np.array(run.step(values[tick - 1]), np.float64)[None])
         if tick == intruder.peek:
-            seen.append(memory.read_groups(state, width))
+            observed.append(memory.read_groups(load_state(run), width))
         if tick == intruder.announced_tick:
-            seen.append(memory.read_groups(mechanism.intrude(state, noise), width))
-    return np.concatenate(seen)
+            observed.append(memory.read_groups(run.intrude(), width))
+    return np.concatenate(observed)
 
 
 def observe_group(mechanism: LinearMechanism[Any], intruder: Intruder, values: Ints, noise: Noise) -> Floats:
@@ -201,6 +203,7 @@ class PanPrivateSubject(ClaimSubject):
     has_random_peek: bool = False
     entropy: Entropy | None = field(default=None, repr=False)  # of random peeks
     requested_ticks: int | None = None  # if fewer are run
+    max_computed_ticks: int = MAX_COMPUTED_TICKS
 
     DESCRIPTION: ClassVar[str] = " with its memory"
 
@@ -211,7 +214,7 @@ class PanPrivateSubject(ClaimSubject):
 
     def worst(self) -> WorstCase:
         """Return the loss over the first ticks, as many as can be computed."""
-        ticks = min(self.ticks, MAX_COMPUTED_TICKS)
+        ticks = min(self.ticks, self.max_computed_ticks)
         peeks = range(ticks + 1) if self.peek is None else [min(self.peek, ticks)]
         intruders = [Intruder(peek, self.announced_tick) for peek in peeks]
         worst = combine_worst_cases(compute_worst_to(self.claim, ticks, each) for each in intruders)
@@ -224,7 +227,7 @@ class PanPrivateSubject(ClaimSubject):
         return [self._build_pair(peek, pattern, still) for peek, pattern in placed for still in (True, False)]
 
     def _find_worst_pattern(self, peek: int) -> tuple[int, ...]:
-        if self.ticks > MAX_COMPUTED_TICKS:
+        if self.ticks > self.max_computed_ticks:
             return find_first_pattern(self.claim.unit, self.ticks)
         return compute_worst_to(self.claim, self.ticks, Intruder(peek, self.announced_tick)).pattern
 
@@ -233,8 +236,8 @@ class PanPrivateSubject(ClaimSubject):
         nothing = np.zeros((len(move), self.ticks), np.int64)
         other = nothing if still else add_background_counts(nothing)
         one = add_unit(other, move, pattern)
-        seen = "memory seen after any tick" if peek is None else str(Intruder(peek, self.announced_tick))
-        name = str(WorstCase(pattern, 0, f"{seen}{'' if still else ', in a busy stream'}"))
+        observed = "memory seen after any tick" if peek is None else str(Intruder(peek, self.announced_tick))
+        name = str(WorstCase(pattern, 0, f"{observed}{'' if still else ', in a busy stream'}"))
         found = [
             LikelihoodRatio(self._build_view(when), len(move), fix_streams(one, other))
             for when in (range(self.ticks + 1) if peek is None else [peek])
@@ -249,41 +252,25 @@ class PanPrivateSubject(ClaimSubject):
         """Return the numbers of a run's first group, then of the next; after a random peek, also its tick."""
         if data.peek is not None:
             return self._run_views(data.streams, data.peek, runs)
-        drawn = draw_uniform(self.entropy or Keystream(), runs, self.ticks + 1)
+        drawn = draw_evenly(self.entropy or Keystream(), runs, self.ticks + 1)
         parts = [
             (rows, self._run_views(data.streams, peek, len(rows)))
             for peek in range(self.ticks + 1)
             if len(rows := np.flatnonzero(drawn == peek))
         ]
-        seen = np.zeros((runs, 1 + max(part.shape[1] for _, part in parts)))
-        seen[:, 0] = drawn
+        observed = np.zeros((runs, 1 + max(part.shape[1] for _, part in parts)))
+        observed[:, 0] = drawn
         for rows, part in parts:
-            seen[rows, 1 : 1 + part.shape[1]] = part
-        return seen
+            observed[rows, 1 : 1 + part.shape[1]] = part
+        return observed
 
     def _run_views(self, streams: Ints, peek: int, runs: int) -> Floats:
-        """Return views of real runs: an intruder gets the results of `save` and `intrude`."""
+        """Return views of real runs."""
+        observe = partial(observe_run, self.claim, Intruder(peek, self.announced_tick))
         if self.has_varying_shared_state:
-            alone = (np.concatenate(self._run_once(streams, peek)) for _ in range(runs))
-            return np.stack([part.T.ravel() for part in alone])
-        parts = self._run_once(np.tile(streams, (runs, 1)), peek)
-        return np.ascontiguousarray(np.concatenate(parts).T).reshape(runs, -1)
-
-    def _run_once(self, streams: Ints, peek: int) -> list[Floats]:
-        """Return all that one start shows, (numbers, groups) in order."""
-        run, seen = self.claim.start(len(streams), self.noise), []
-        for tick in range(self.ticks + 1):
-            if tick:
-                seen.append(np.array(run.step(streams[:, tick - 1]), np.float64)[None])
-            if tick == peek:
-                seen.append(self.memory.read_groups(load_state(run), len(streams)))
-            if tick == self.announced_tick:
-                seen.append(self.memory.read_groups(run.intrude(), len(streams)))
-        return seen
-
-    @cached_property
-    def memory(self) -> StateLayout:
-        return StateLayout.from_mechanism(self.claim)
+            return np.stack([observe(streams.T, self.noise).T.ravel() for _ in range(runs)])
+        shown = observe(np.tile(streams, (runs, 1)).T, self.noise)
+        return np.ascontiguousarray(shown.T).reshape(runs, -1)
 
     @cached_property
     def has_varying_shared_state(self) -> bool:
@@ -293,7 +280,7 @@ class PanPrivateSubject(ClaimSubject):
             run = self.claim.start(2, self.noise)
             for _tick in range(self.ticks):
                 run.step(np.full(2, events))
-            found.add(self.memory.read_shared(load_state(run), 2).tobytes())
+            found.add(find_state_layout(self.claim).read_shared(load_state(run), 2).tobytes())
         return len(found) > 1
 
 
@@ -311,10 +298,3 @@ def load_state(run: Run[Any, Any]) -> Any:
     """Return the state of a saved run, read by one who knows the code."""
     mechanism = run.mechanism
     return unpack(run.save(), mechanism.identity(), lambda width: mechanism.initial(width, BlankNoise()))[2]
-
-
-def draw_uniform(entropy: Entropy, runs: int, sides: int) -> Ints:
-    """Draw a number below `sides` for each run, evenly but for 2^-50."""
-    drawn = np.empty(8 * runs, np.uint8)
-    entropy.fill(drawn)
-    return (drawn.view(np.uint64) % np.uint64(sides)).astype(np.int64)

@@ -111,12 +111,12 @@ class UserTableKernel:
         self, branch: kernels.ChanceBranch[Any], state: State, value: Value
     ) -> Iterator[tuple[kernels.Output, Fraction]]:
         """List all outputs of an act in this branch."""
-        _, seen = branch.result
+        _, shown = branch.result
         if not branch.scales:
-            yield seen, Fraction(1)
+            yield shown, Fraction(1)
             return
         self._check_noise_order(branch, state, value)
-        laws = [clip_laplace(sum_, scale, self.sum_bounds) for sum_, scale in zip(seen, branch.scales, strict=True)]
+        laws = [clip_laplace(sum_, scale, self.sum_bounds) for sum_, scale in zip(shown, branch.scales, strict=True)]
         for outputs in product(*(law.items() for law in laws)):
             yield tuple(output for output, _ in outputs), prod((weight for _, weight in outputs), start=Fraction(1))
 
@@ -139,8 +139,8 @@ def apply_act(claim: Any, state: State, value: Value, chance: kernels.ForkedChan
     """Return the state after one act, and its output."""
     run = claim.load(state, chance)
     run.claim = ReleaseTap(run.claim)
-    seen = run_act(run, value)
-    return run.save(), seen
+    shown = run_act(run, value)
+    return run.save(), shown
 
 
 def run_act(run: Any, value: Value) -> Any:

@@ -4,6 +4,7 @@ Progress is a bar on a terminal. Without a terminal it is a line on standard err
 """
 
 import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from fractions import Fraction
 from io import StringIO
@@ -97,7 +98,7 @@ PRINT_INTERVAL_SECONDS = 30  # seconds between two lines
 class AuditProgress:
     """Progress of an audit."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.fields[place]}", style="bold", markup=False),
@@ -108,7 +109,8 @@ class AuditProgress:
         self._bar = Progress(*columns, console=stderr(), transient=True, redirect_stdout=False)
         self._task = self._bar.add_task("neighbouring inputs", place="", total=None)
         self._has_bar = sys.stderr.isatty()
-        self._started_at = self._printed_at = monotonic()
+        self._clock = clock
+        self._started_at = self._printed_at = clock()
 
     def __enter__(self) -> Self:
         if self._has_bar:
@@ -139,7 +141,7 @@ class AuditProgress:
 
     def _print_line(self, text: str) -> None:
         """Print a line at intervals if there is no bar."""
-        now = monotonic()
+        now = self._clock()
         if not self._has_bar and now - self._printed_at >= PRINT_INTERVAL_SECONDS:
             self._printed_at = now
             stderr().print(f"{now - self._started_at:.0f} s: {escape_controls(text)}", markup=False, soft_wrap=True)

@@ -15,7 +15,7 @@ DOUBT = 1e-3
 PAIR = SimpleNamespace(name="the fourth event of a word")
 
 
-def seen_apart(loss: Loss, runs: int, *, discovered: bool = True) -> RunByRunSubject:
+def list_differences(loss: Loss, runs: int, *, discovered: bool = True) -> RunByRunSubject:
     """So many runs were made on each side: all of one say one thing, all of the other another."""
     trial = SimpleNamespace(has_discovered_groups=discovered)
     comparison: Any = SimpleNamespace(suspects=[PAIR], trial=trial, redrawn_interruptions=[])
@@ -26,39 +26,39 @@ def seen_apart(loss: Loss, runs: int, *, discovered: bool = True) -> RunByRunSub
 
 def test_an_honest_threshold_that_always_tips_is_not_condemned() -> None:
     """At rho 12 and delta 1e-33 three events of a word are never published, and four always."""
-    written = seen_apart(Approx(71, 1e-33), 4000)
+    written = list_differences(Approx(71, 1e-33), 4000)
     assert not list(written.list_reasons(DOUBT))
-    (told,) = written.list_doubts(DOUBT)
-    assert told == f"undecided: something differs in every run that was tried for {PAIR.name}"
-    finding = Finding("pipeline", "a file", Verdict("a file", written.loss, doubts=(told,)))
-    assert (finding.is_expected, finding.summary) == (True, f"holds ({told})")
+    (result,) = written.list_doubts(DOUBT)
+    assert result == f"undecided: something differs in every run that was tried for {PAIR.name}"
+    finding = Finding("pipeline", "a file", Verdict("a file", written.loss, doubts=(result,)))
+    assert (finding.is_expected, finding.summary) == (True, f"holds ({result})")
 
 
 def test_a_claim_that_so_many_runs_refute_is_condemned() -> None:
-    written = seen_apart(Approx(2, 1e-6), 100)
+    written = list_differences(Approx(2, 1e-6), 100)
     (reason,) = written.list_reasons(DOUBT)
     assert reason.startswith(f"what is public besides numbers differs in every run for {PAIR.name}: epsilon 2.")
     assert not list(written.list_doubts(DOUBT))
 
 
 def test_too_few_runs_refute_nothing() -> None:
-    written = seen_apart(Pure("1/2"), 3)
+    written = list_differences(Pure("1/2"), 3)
     assert not list(written.list_reasons(DOUBT))
     assert list(written.list_doubts(DOUBT))
 
 
 def test_what_is_the_same_in_a_run_is_no_reason() -> None:
-    written = seen_apart(Pure("1/2"), 200)
+    written = list_differences(Pure("1/2"), 200)
     written.public_codes[0, True][7] = 2.0
     assert not [*written.list_reasons(DOUBT), *written.list_doubts(DOUBT)]
 
 
 @pytest.mark.parametrize("loss", [Pure(40), Pure(10**6), Approx(10**6, 1e-33), Approx(40, 1 - 1e-9)], ids=str)
 def test_where_no_number_of_runs_would_do_the_fewest_are_made(loss: Loss) -> None:
-    assert seen_apart(loss, 1).compute_runs(DOUBT) == MIN_RUNS
+    assert list_differences(loss, 1).compute_runs(DOUBT) == MIN_RUNS
 
 
 def test_as_many_runs_are_made_as_condemn_what_always_differs() -> None:
-    written = seen_apart(Pure(4), 1)
+    written = list_differences(Pure(4), 1)
     assert MIN_RUNS < written.compute_runs(DOUBT) <= MAX_SINGLE_RUNS
-    assert list(seen_apart(Pure(4), written.compute_runs(DOUBT)).list_reasons(DOUBT))
+    assert list(list_differences(Pure(4), written.compute_runs(DOUBT)).list_reasons(DOUBT))

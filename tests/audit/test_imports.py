@@ -17,11 +17,11 @@ def test_all_that_is_listed_is_there() -> None:
 
 def test_it_is_a_room_of_the_package() -> None:
     code = "import streamgauge as sg; print(sg.audit.Verdict.__name__, 'audit' in dir(sg))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["Verdict", "True"]
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["Verdict", "True"]
 
 
-def test_a_look_at_the_door_loads_nothing_heavy() -> None:
+def test_import_of_the_package_loads_nothing_heavy() -> None:
     code = "import sys, streamgauge.audit; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"scipy", "numpy"} & {name.partition(".")[0] for name in loaded.stdout.split()}

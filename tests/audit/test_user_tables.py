@@ -126,7 +126,7 @@ def one_by_one(claim: Any, order: tuple[str, ...]) -> float:
     ],
     ids=["density", "paper", "residues"],
 )
-def test_the_worst_is_that_of_all_orders_of_what_is_seen_gone_through_one_by_one(claim: Any) -> None:
+def test_worst_seizure_equals_enumeration_of_all_orders(claim: Any) -> None:
     orders = {order: one_by_one(claim, order) for order in permutations((LOOK_ACT, INTRUDE_ACT, ESTIMATE_ACT))}
     assert UserTableSubject(claim).worst().amount == max(orders.values())
     assert max(orders.values()) <= 1
@@ -261,10 +261,10 @@ def test_real_runs_have_the_law_that_was_enumerated() -> None:
     def distance(of: Any) -> float:
         rows = UserTableSubject(of, streams=streams, noise=source).views(pair.one, 800)
         rows[:, 1:] = np.clip(rows[:, 1:], *ends)
-        seen, counts = np.unique(rows, axis=0, return_counts=True)
+        observed, counts = np.unique(rows, axis=0, return_counts=True)
         expected = {row: float(weight) * 800 for row, weight in law.items()}
-        missing = sum(expected.values()) - sum(expected[tuple(row)] for row in seen.tolist())
-        known = zip(seen.tolist(), counts.tolist(), strict=True)
+        missing = sum(expected.values()) - sum(expected[tuple(row)] for row in observed.tolist())
+        known = zip(observed.tolist(), counts.tolist(), strict=True)
         return missing + sum((count - expected[tuple(row)]) ** 2 / expected[tuple(row)] for row, count in known)
 
     assert distance(claim) < len(law) + 7 * np.sqrt(2 * len(law)) + 30

@@ -10,11 +10,11 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import audit
 from streamgauge.audit.broken.noise import PairedGroupNoise, SeededCounter, SharedGroupNoise
+from streamgauge.audit.subjects.layouts import RunLayout
 from streamgauge.audit.subjects.mechanisms import (
     OTHER_GROUPS,
     SAVED_AND_LOADED,
     SINGLE_FEED,
-    ExecutionMode,
     ExecutionModeSubject,
     append_differences,
     run_saved_and_loaded,
@@ -28,13 +28,13 @@ TICKS = 3
 FEW = 400
 
 
-def verdict(claim: Any, way: ExecutionMode, runs: int = FEW) -> Any:
+def verdict(claim: Any, way: RunLayout, runs: int = FEW) -> Any:
     return audit(ExecutionModeSubject(claim, TICKS, way, noise=InsecureNoise(71)), runs, SURE)
 
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_saved_runs_and_groups_beside_others_lose_what_is_claimed_at_most(case: Case) -> None:
+def test_execution_modes_lose_at_most_the_claim(case: Case) -> None:
     for way, ticks in ((SAVED_AND_LOADED, TICKS), (OTHER_GROUPS, 2)):
         assert not audit(ExecutionModeSubject(case.claim(TICKS), ticks, way), runs=0).is_condemned
 
@@ -42,14 +42,14 @@ def test_saved_runs_and_groups_beside_others_lose_what_is_claimed_at_most(case: 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("way", [SAVED_AND_LOADED, OTHER_GROUPS], ids=lambda way: way.name)
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp(Fraction(1, 8))], ids=repr)
-def test_an_experiment_acquits_as_well(way: ExecutionMode, loss: Any) -> None:
+def test_an_experiment_acquits_as_well(way: RunLayout, loss: Any) -> None:
     for kind in (SimpleII, SquareRoot if loss.currency == "zCDP" else Binary):
         found = verdict(kind(loss, horizon=TICKS), way)
         assert not found.is_condemned, found.reasons
 
 
 @pytest.mark.parametrize("kind", [SharedGroupNoise, PairedGroupNoise, SeededCounter])
-def test_noise_that_groups_or_measures_share_is_found_beside_them_and_not_before(kind: Any) -> None:
+def test_shared_noise_is_found_only_with_other_groups(kind: Any) -> None:
     """Many groups of one start, taken for runs, see nothing of it."""
     claim = kind(sg.Pure(1), horizon=TICKS)
     found = verdict(claim, OTHER_GROUPS)
@@ -59,24 +59,30 @@ def test_noise_that_groups_or_measures_share_is_found_beside_them_and_not_before
         assert not verdict(claim, SINGLE_FEED, 4000).is_condemned
 
 
-class Forgetful(Binary):
+class EditedOnLoad(Binary):
+    """A counter whose state is changed when a run is loaded."""
+
+    def edit(self, entries: Any, noise: Any) -> None: ...
+
+    def load(self, saved: bytes, noise: Any = None) -> Any:
+        run = super().load(saved, noise)
+        with run._locked() as state:
+            self.edit(state.entries, noise)
+        return run
+
+
+class Forgetful(EditedOnLoad):
     """A broken twin: noise that must stay in later releases is not saved."""
 
-    def load(self, saved: bytes, noise: Any = None) -> Any:
-        run = super().load(saved, noise)
-        with run._locked() as state:
-            state.entries[:] = 0
-        return run
+    def edit(self, entries: Any, noise: Any) -> None:
+        entries[:] = 0
 
 
-class Redrawn(Binary):
+class Redrawn(EditedOnLoad):
     """A broken twin: it is drawn again when a run is loaded."""
 
-    def load(self, saved: bytes, noise: Any = None) -> Any:
-        run = super().load(saved, noise)
-        with run._locked() as state:
-            state.entries[1:] = self.distribution.draw(noise, state.entries[1:].size).reshape(state.entries[1:].shape)
-        return run
+    def edit(self, entries: Any, noise: Any) -> None:
+        entries[1:] = self.distribution.draw(noise, entries[1:].size).reshape(entries[1:].shape)
 
 
 @pytest.mark.parametrize("kind", [Forgetful, Redrawn])
@@ -86,7 +92,7 @@ def test_noise_that_is_forgotten_or_drawn_again_when_loaded_is_condemned(kind: A
     assert not audit(ExecutionModeSubject(claim, 7, SINGLE_FEED), runs=0).is_condemned
 
 
-def test_one_unit_moves_the_first_group_alone_and_all_differences_are_seen() -> None:
+def test_one_unit_moves_the_first_group_alone() -> None:
     subject = ExecutionModeSubject(SimpleII(sg.Pure(1), horizon=TICKS), TICKS, OTHER_GROUPS, noise=SilentNoise())
     pair = subject.pairs()[0]
     assert (pair.one - pair.other).sum() == (pair.one - pair.other)[0].sum() == 1
@@ -94,7 +100,7 @@ def test_one_unit_moves_the_first_group_alone_and_all_differences_are_seen() -> 
     assert append_differences(np.array([[1.0, 2.0], [5.0, 5.0]])).tolist() == [1, 2, 5, 5, 4, 3]
 
 
-def test_what_a_run_releases_again_is_seen_again() -> None:
+def test_repeated_release_is_in_the_view_twice() -> None:
     class Behind(SimpleII):
         """Goes back to the beginning once."""
 
@@ -102,5 +108,5 @@ def test_what_a_run_releases_again_is_seen_again() -> None:
             run = super().load(saved, noise)
             return self.start(run.width, noise) if run.tick == 2 else run
 
-    seen = run_saved_and_loaded(Behind(sg.Pure(1), horizon=TICKS), np.array([[1, 0, 5]]), SilentNoise())
-    assert seen.tolist() == [[1, 1, 1, 1, 6]]
+    shown = run_saved_and_loaded(Behind(sg.Pure(1), horizon=TICKS), np.array([[1], [0], [5]]), SilentNoise()).T
+    assert shown.tolist() == [[1, 1, 1, 1, 6]]

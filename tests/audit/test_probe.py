@@ -141,10 +141,10 @@ def test_gaussian_noise_keeps_no_pure_epsilon(kind: Any, ticks: int) -> None:
     assert verdict.is_condemned
 
 
-def test_laplace_noise_beside_gaussian_noise_still_pays_in_pure_epsilon() -> None:
+def test_laplace_noise_with_gaussian_noise_pays_pure_epsilon() -> None:
     laws = NoiseTerm(DiscreteLaplace(2)), NoiseTerm(DiscreteGaussian(9))
-    beside = LinearView(np.ones((1, 1)), np.ones((1, 2)), laws)
-    assert compute_cost(beside, np.ones(1), "pure").upper_bound == pytest.approx(0.5)
+    mixed = LinearView(np.ones((1, 1)), np.ones((1, 2)), laws)
+    assert compute_cost(mixed, np.ones(1), "pure").upper_bound == pytest.approx(0.5)
     apart = LinearView(np.ones((2, 1)), np.eye(2), laws)
     assert compute_cost(apart, np.ones(1), "pure").lower_bound == inf
     rho = compute_cost(apart, np.ones(1), "zCDP")
@@ -153,14 +153,14 @@ def test_laplace_noise_beside_gaussian_noise_still_pays_in_pure_epsilon() -> Non
 
 
 @pytest.mark.parametrize("loss", [sg.Pure("1/100"), sg.Zcdp("1/1000")], ids=repr)
-def test_noise_in_large_steps_is_an_infinite_loss_and_is_seen(loss: Any) -> None:
+def test_noise_in_large_steps_is_an_infinite_loss(loss: Any) -> None:
     verdict = audit_mechanism(Coarse(loss, horizon=3), 3, runs=FEW, confidence=SURE, noise=InsecureNoise(3))
     assert verdict.exact == inf
     assert verdict.measurement
     assert verdict.measurement.amount > 1
 
 
-def test_steps_are_told_from_what_draws_can_make_of_them() -> None:
+def test_lattice_has_only_whole_combinations_of_draws() -> None:
     lattice = build_lattice(np.array([[6.0, 10.0, 0.0], [0.0, 1.0, 0.5]]))
     assert lattice
     assert [lattice.has_point(np.array(target)) for target in ([2.0, 0.5], [1.0, 0.0], [30.0, 0.0], [0, 0.25])] == [
@@ -226,9 +226,9 @@ def test_a_verdict_says_what_it_was_computed_from() -> None:
     assert driven["exact_pair"].startswith("a unit in tick")
 
 
-def test_more_ticks_are_computed_than_tried_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.audit.subjects.mechanisms.MAX_PROBE_TICKS", 17)
-    subject = MechanismSubject(Binary(sg.Pure(1), horizon=20), 20, noise=InsecureNoise(6), max_run_ticks=4)
+def test_more_ticks_are_computed_than_tried_and_run() -> None:
+    claim, noise = Binary(sg.Pure(1), horizon=20), InsecureNoise(6)
+    subject = MechanismSubject(claim, 20, noise=noise, max_run_ticks=4, max_probe_ticks=17)
     verdict = audit(subject, 400)
     assert verdict.is_proved
     assert verdict.computed_from == "matrices of 20 ticks; the code of 17 was tried"

@@ -64,13 +64,13 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=range(len(OTHERS)))
-def test_what_all_groups_share_is_seen_by_each(other: Everything) -> None:
+def test_shared_state_is_visible_to_each_group(other: Everything) -> None:
     before, after = (LAYOUT.read_groups(state, WIDTH) for state in (STATE, other))
     assert (before != after).any(axis=0).all()
 
 
 @pytest.mark.parametrize("name", ["own", "turned", "middle"])
-def test_what_a_group_has_to_itself_is_seen_by_it_alone(name: str) -> None:
+def test_state_of_a_group_is_visible_to_it_alone(name: str) -> None:
     array = getattr(STATE, name)
     for place in range(array.size):
         before = LAYOUT.read_groups(STATE, WIDTH)
@@ -78,7 +78,7 @@ def test_what_a_group_has_to_itself_is_seen_by_it_alone(name: str) -> None:
         assert (before != after).any(axis=0).sum() == 1
 
 
-def test_what_is_held_beside_the_fields_is_seen_too() -> None:
+def test_state_besides_fields_is_visible() -> None:
     other = Everything()
     other.secret = 7  # type: ignore[attr-defined]
     assert len(LAYOUT.read_groups(other, WIDTH)) > len(LAYOUT.read_groups(STATE, WIDTH))
@@ -116,14 +116,14 @@ def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
     assert verdict.measurement.amount <= 1.25
 
 
-def test_the_sum_of_a_block_that_has_not_ended_is_seen() -> None:
+def test_sum_of_an_open_block_is_visible() -> None:
     """As exact as it rests there: what reads at two scales cannot be pan-private."""
     claim = Pegasus(sg.Pure(1), block=4)
-    run = claim.start(3, SilentNoise())
-    run.feed(np.array([[100, 200, 300], [1, 2, 3]]))
-    before = StateLayout.from_mechanism(claim).read_groups(run._state, 3)
-    run._state.block.total += [7, 8, 9]
-    after = StateLayout.from_mechanism(claim).read_groups(run._state, 3)
+    state = claim.initial(3, SilentNoise())
+    claim.feed(state, np.array([[100, 200, 300], [1, 2, 3]]), SilentNoise())
+    before = StateLayout.from_mechanism(claim).read_groups(state, 3)
+    state.block.total += [7, 8, 9]
+    after = StateLayout.from_mechanism(claim).read_groups(state, 3)
     assert [101.0, 202.0, 303.0] in before.tolist()
     assert [108.0, 210.0, 312.0] in after.tolist()
     with pytest.raises(ValueError, match=r"^pan_private must be False"):
