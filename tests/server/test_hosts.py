@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from streamgauge.config.settings import ServerSettings
-from streamgauge.server.app import build_app
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.http.middleware import AllowedHosts, build_allowed_hosts, parse_host_name
 from tests.support.people import House, code_of
@@ -92,9 +91,9 @@ def test_where_others_stand_in_front_any_name_is_good_until_the_file_names_them(
 
 
 def house_of(folder: Path, hosts: AllowedHosts) -> House:
-    house = House(folder, anonymous=True, rate=1)
-    house.app = build_app(house.runner, house.tokens, house.file.server, hosts=hosts)
-    return house.at_one_moment()
+    house = House(folder, anonymous=True, rate=1).at_one_moment()
+    house.app = house.build(hosts=hosts)
+    return house
 
 
 def test_a_page_whose_name_was_made_to_lead_here_reads_nothing_and_is_counted(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from streamgauge.server.publishing.reader import (
 )
 from streamgauge.server.tuning import Tuning
 from streamgauge.store.reader import LedgerEntry
-from tests.server.test_asking_api import ASKED, charged
+from tests.server.test_adhoc import ASKED, charged
 from tests.support.people import House, code_of
 from tests.support.served import close, file_of, leave, running, stepped, write
 

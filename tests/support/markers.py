@@ -57,8 +57,8 @@ LONG_MODULES = {
     ),
     "server": (
         "integration",
-        "arrow_sizes batches_posted board bodies downloads ended_ticks folded_log intruder_rehearsal ledger_pages "
-        "live live_intrusions openapi reading runner security_http vector_reports",
+        "arrow_sizes bodies downloads ended_ticks event_bodies event_buffer folded_log intruder_rehearsal ledger_pages "
+        "live live_intrusions openapi releases runner security_http vector_reports",
     ),
     "sinks": ("integration", "line_files parquet_parts"),
     "sources": ("integration", "compressed lines"),

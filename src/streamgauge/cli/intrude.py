@@ -74,11 +74,11 @@ def _rehearse(file: Path | None, json: bool) -> None:
 
     if file is not None:
         read_pipeline(file)
-    told = run_intrusion_demo(REHEARSAL_COUNT)
+    rehearsal = run_intrusion_demo(REHEARSAL_COUNT)
     if json:
-        print_json(told)
+        print_json(rehearsal)
     else:
-        show_rehearsal(stdout(), told)
+        show_rehearsal(stdout(), rehearsal)
 
 
 def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
@@ -91,13 +91,13 @@ def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
     _refuse_if_running(checked, to)
     if not yes:
         _confirm(f"{file}: {known}.")
-    seen = intruded(checked, to)
+    intrusion = intruded(checked, to)
     if json:
-        told = {"intrusion": seen.number, "tick": seen.tick, "folder": str(to)}
-        print_json(told | {"releases": [each["release"] for each in seen.manifest["releases"]]})
+        rehearsal = {"intrusion": intrusion.number, "tick": intrusion.tick, "folder": str(to)}
+        print_json(rehearsal | {"releases": [each["release"] for each in intrusion.manifest["releases"]]})
         return
     console = stderr()
-    console.print(f"intrusion {seen.number} of {file} is on record, after tick {seen.tick}", soft_wrap=True)
+    console.print(f"intrusion {intrusion.number} of {file} is on record, after tick {intrusion.tick}", soft_wrap=True)
     console.print(f"the export is in {to}; manifest.json says what each file is", soft_wrap=True)
 
 
@@ -112,8 +112,8 @@ def _refuse_if_running(file: "PipelineFile", to: Path) -> None:
         Lock(file.folder).release()
     except AlreadyRunningError as refusal:
         name = to.name if FOLDER_NAME_PATTERN.fullmatch(to.name) else "NAME"
-        asked = f"""POST /api/intrusions {{"folder": "{name}"}} with a curator's token"""
-        ways = f"stop that run or server (Ctrl-C) and intrude again; or ask the server, {asked}"
+        request = f"""POST /api/intrusions {{"folder": "{name}"}} with a curator's token"""
+        ways = f"stop that run or server (Ctrl-C) and intrude again; or ask the server, {request}"
         where = f"which exports to {build_export_path(file, name)} and continues"
         raise IntrusionError(f"{file.path.name}: {refusal}: {ways}, {where}", "still_running") from None
 
@@ -142,12 +142,12 @@ def show_rehearsal(console: "Console", rehearsal: dict[str, Any]) -> None:
         console.print(build_cell(line), soft_wrap=True)
 
 
-def _build_memories(told: dict[str, Any], kind: dict[str, Any]) -> Any:
+def _build_memories(rehearsal: dict[str, Any], kind: dict[str, Any]) -> Any:
     """Return beliefs before and after the first rehearsal, in which Robin came."""
     table = build_table(
         "memory", "before", "after", "odds", "in all rehearsals", right_aligned=("before", "after", "odds")
     )
-    before, first = told["before"], kind["chance"][0]
+    before, first = rehearsal["before"], kind["chance"][0]
     low, high = min(kind["chance"]), max(kind["chance"])
     add_row(table, "ordinary", f"{before:.0%}", f"{kind['plain']['chance']:.0%}", "x infinite", "certain, each time")
     add_row(
@@ -164,11 +164,11 @@ def _build_memories(told: dict[str, Any], kind: dict[str, Any]) -> Any:
     return table
 
 
-def _build_histogram(told: dict[str, Any], chances: Sequence[float]) -> Any:
+def _build_histogram(rehearsal: dict[str, Any], chances: Sequence[float]) -> Any:
     """Return the histogram of beliefs, with and without Robin."""
     import numpy as np
 
-    came, edges = np.array(told["came"]), np.linspace(0, 1, 21)
+    came, edges = np.array(rehearsal["came"]), np.linspace(0, 1, 21)
     found = np.array(chances)
     counts = [np.histogram(found[which], edges)[0] for which in (came, ~came)]
     longest = max(int(each.max()) for each in counts)

@@ -52,15 +52,15 @@ def rotate(file: PipelinePath, new_key: NewKey) -> None:
     from streamgauge.store.keys import default_key, load_key, redact_key
     from streamgauge.store.lock import Lock
 
-    asked = read_pipeline(file)
-    if not asked.folder.is_dir():
-        raise StoreNotFoundError(asked.folder)
-    old = load_key(asked.stream.key or default_key(asked.path), asked.path.parent)
-    new = load_key(new_key, asked.path.parent)
+    checked = read_pipeline(file)
+    if not checked.folder.is_dir():
+        raise StoreNotFoundError(checked.folder)
+    old = load_key(checked.stream.key or default_key(checked.path), checked.path.parent)
+    new = load_key(new_key, checked.path.parent)
     if old.secret == new.secret:
         raise_bad_argument("--new-key", "another key", "the same")
-    with Lock(asked.folder):
-        rotated(asked.folder, old, new, driver=find_driver(asked))
+    with Lock(checked.folder):
+        rotated(checked.folder, old, new, driver=find_driver(checked))
     console = stderr()
     console.print(f"the store of {file} is under another key now", soft_wrap=True)
     console.print(f'name it in the pipeline file: key = "{redact_key(new_key)}"', soft_wrap=True)

@@ -89,8 +89,8 @@ def run(  # noqa: PLR0917 - the options of a command
 
     with RunMonitor(checked, quiet=quiet, as_json=json) as watching, handle_signals(options.stop, watching):
         watching.warn_about_key()
-        told = {"on_progress": watching.on_progress, "note": watching.log.write, "diagnose": watching.diagnose}
-        report = Pipeline(checked).run(options, **told, **select_end_options(watching, end, force_end))
+        outputs = {"on_progress": watching.on_progress, "note": watching.log.write, "diagnose": watching.diagnose}
+        report = Pipeline(checked).run(options, **outputs, **select_end_options(watching, end, force_end))
         stopped = options.stop.is_set()
         watching.print_end(report, stopped=stopped)
     if stopped:

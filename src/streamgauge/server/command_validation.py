@@ -38,26 +38,26 @@ def validate_commands(
         if entry.requested_by and entry.end_tick is not None
     }
     ends: dict[Command, Refusals] = {
-        wish: _apply_end(file, wish, ledger_log, find_reply_time(wish.requested_at))
-        for wish in commands
-        if wish.end_names
+        command: _apply_end(file, command, ledger_log, find_reply_time(command.requested_at))
+        for command in commands
+        if command.end_names
     }
-    ends |= {wish: None for wish in ends if before.issuperset(wish.end_names)}
-    asked = [each for wish in commands for each in wish.releases]
-    asks = iter(find_batch_refusals(file, asked, ledger_log, next_start_tick(file.stream, published_at), finished))
-    return [ends[wish] if wish.end_names else next(asks) for wish in commands]
+    ends |= {command: None for command in ends if before.issuperset(command.end_names)}
+    requested = [each for command in commands for each in command.releases]
+    asks = iter(find_batch_refusals(file, requested, ledger_log, next_start_tick(file.stream, published_at), finished))
+    return [ends[command] if command.end_names else next(asks) for command in commands]
 
 
-def _apply_end(file: PipelineFile, wish: Command, book: LedgerLog, moment: int) -> tuple[str, ...]:
+def _apply_end(file: PipelineFile, command: Command, ledger_log: LedgerLog, moment: int) -> tuple[str, ...]:
     """End releases in a copy of the ledger; return the reasons against it."""
     found: list[str] = []
-    for name in wish.end_names:
-        entry = book.latest_releases().get(name)
+    for name in command.end_names:
+        entry = ledger_log.latest_releases().get(name)
         if entry is not None and entry.requested_by and entry.end_tick is not None:
             continue  # by another command of this batch
-        reasons = [f"{file.path.name}: {reason}" for reason in find_end_refusals(name, book)]
+        reasons = [f"{file.path.name}: {reason}" for reason in find_end_refusals(name, ledger_log)]
         if entry is not None and not reasons:
             opened = read_opened_tick(file)
-            book.end(entry.name, compute_last_tick(file.stream, entry, moment, 0, opened), is_draining=True)
+            ledger_log.end(entry.name, compute_last_tick(file.stream, entry, moment, 0, opened), is_draining=True)
         found += reasons
     return tuple(found)

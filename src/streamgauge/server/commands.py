@@ -86,8 +86,8 @@ def to_public_error(failure: BaseException) -> Exception:
         return KeyUnavailableError()
     if not isinstance(failure, PUBLIC_ERRORS):
         return NotRunningError("the run could not be opened")
-    told = exceeded_text(failure) if isinstance(failure, BudgetExceededError) else str(failure)
-    return CommandRefusedError((": ".join([*getattr(failure, "__notes__", []), told]),))
+    text = exceeded_text(failure) if isinstance(failure, BudgetExceededError) else str(failure)
+    return CommandRefusedError((": ".join([*getattr(failure, "__notes__", []), text]),))
 
 
 def create_running_future() -> Future[Any]:
@@ -139,16 +139,16 @@ class CommandBatch:
 
     @property
     def releases(self) -> tuple[AdHocRelease, ...]:
-        return tuple(chain.from_iterable(wish.releases for wish in self.commands))
+        return tuple(chain.from_iterable(command.releases for command in self.commands))
 
     @property
     def end_names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(chain.from_iterable(wish.end_names for wish in self.commands)))
+        return tuple(dict.fromkeys(chain.from_iterable(command.end_names for command in self.commands)))
 
     @property
     def end_requests(self) -> dict[str, int]:
         """Time of the first request to end each release."""
-        return {name: wish.requested_at for wish in reversed(self.commands) for name in wish.end_names}
+        return {name: command.requested_at for command in reversed(self.commands) for name in command.end_names}
 
     @property
     def is_required(self) -> bool:
@@ -203,53 +203,53 @@ class CommandQueue:
         """
         with self._condition:
             waiting = (*self._pending, *self._retries, *self.current.commands)
-            ends = [wish.requested_at for wish in waiting if wish.end_names and not wish.outcome.done()]
+            ends = [command.requested_at for command in waiting if command.end_names and not command.outcome.done()]
             return min([due(), *map(last, ends)])
 
-    def mark_opened(self, turn: CommandBatch) -> None:
+    def mark_opened(self, batch: CommandBatch) -> None:
         """Resolve the commands of a batch that was opened and charged; start the next batch if commands wait."""
         with self._condition:
-            turn.outcome.set_result(None)
-            for wish in turn.commands:
-                wish.outcome.set_result(None)
+            batch.outcome.set_result(None)
+            for command in batch.commands:
+                command.outcome.set_result(None)
             if self._pending or self._retries:
-                turn.timer.set()
+                batch.timer.set()
 
-    def apply_refusals(self, turn: CommandBatch, refusals: Sequence[Refusals]) -> None:
+    def apply_refusals(self, batch: CommandBatch, refusals: Sequence[Refusals]) -> None:
         """Resolve refused commands and those that are done already; keep the others in the batch."""
         with self._condition:
-            for wish, verdict in zip(turn.commands, refusals, strict=True):
+            for command, verdict in zip(batch.commands, refusals, strict=True):
                 if verdict:
-                    wish.outcome.set_exception(CommandRefusedError(verdict))
+                    command.outcome.set_exception(CommandRefusedError(verdict))
                 elif verdict is None:
-                    wish.outcome.set_result(None)
-            turn.commands = tuple(wish for wish in turn.commands if not wish.outcome.done())
+                    command.outcome.set_result(None)
+            batch.commands = tuple(command for command in batch.commands if not command.outcome.done())
 
-    def finish_intrusion(self, turn: CommandBatch, command: Command, outcome: IntrusionRecord | Exception) -> None:
+    def finish_intrusion(self, batch: CommandBatch, command: Command, outcome: IntrusionRecord | Exception) -> None:
         """Resolve an intrusion; keep the other commands in the batch."""
         with self._condition:
             if isinstance(outcome, Exception):
                 command.outcome.set_exception(outcome)
             else:
                 command.outcome.set_result(outcome)
-            turn.commands = tuple(each for each in turn.commands if each is not command)
+            batch.commands = tuple(each for each in batch.commands if each is not command)
 
-    def finish_batch(self, turn: CommandBatch, failure: Exception | None) -> None:
+    def finish_batch(self, batch: CommandBatch, failure: Exception | None) -> None:
         """Close a batch; retry or reject its unresolved commands."""
         with self._condition:
             self._has_failed = failure is not None
             if self._has_failed:
-                turn.timer.failed_at = self._steady()
-            left = [wish for wish in turn.commands if not wish.outcome.done()]
-            asks = [wish for wish in left if wish.releases]
+                batch.timer.failed_at = self._steady()
+            left = [command for command in batch.commands if not command.outcome.done()]
+            asks = [command for command in left if command.releases]
             if asks and len(left) > 1 and not self._is_rejecting:
                 self._retries.extend(asks)
-                self._pending.extendleft(wish for wish in reversed(left) if not wish.releases)
+                self._pending.extendleft(command for command in reversed(left) if not command.releases)
                 return
-            for wish in left:
-                wish.reject(failure)
-            if not turn.outcome.done():
-                turn.outcome.set_exception(failure or RunStoppingError())
+            for command in left:
+                command.reject(failure)
+            if not batch.outcome.done():
+                batch.outcome.set_exception(failure or RunStoppingError())
 
     def wait_for_key(self, failure: Exception) -> None:
         """Reject waiting commands and pause, since the run cannot resume without its key."""
@@ -264,8 +264,8 @@ class CommandQueue:
             self._reject_pending(CatchingUpError())
 
     def _reject_pending(self, failure: Exception | None) -> None:
-        for wish in (*self._retries, *self._pending):
-            wish.reject(failure)
+        for command in (*self._retries, *self._pending):
+            command.reject(failure)
         self._retries.clear()
         self._pending.clear()
 
@@ -305,24 +305,26 @@ class CommandQueue:
         """Return the seconds to the next batch of an idle run; None if no command waits."""
         return max(0.0, self.current.timer.find_remaining_seconds()) if self._pending or self._retries else None
 
-    def _build_batch(self, wishes: tuple[Command, ...] = ()) -> CommandBatch:
+    def _build_batch(self, commands: tuple[Command, ...] = ()) -> CommandBatch:
         """Return a batch of these commands, with a timer for the commands that wait."""
-        turn = CommandBatch(wishes)
-        turn.timer.find_wait, turn.timer.steady = self._find_wait, self._steady
-        turn.timer.pause = self._tuning.batch_interval_seconds
-        turn.timer.failed_at = self.current.timer.failed_at if self._has_failed else -inf
-        return turn
+        batch = CommandBatch(commands)
+        batch.timer.find_wait, batch.timer.steady = self._find_wait, self._steady
+        batch.timer.pause = self._tuning.batch_interval_seconds
+        batch.timer.failed_at = self.current.timer.failed_at if self._has_failed else -inf
+        return batch
 
     def _find_wait(self) -> int:
         """Return the microseconds until the batch of the oldest waiting command begins."""
-        waiting = [] if self._retries else [self._find_start_time(wish.requested_at) for wish in list(self._pending)]
+        waiting = (
+            [] if self._retries else [self._find_start_time(command.requested_at) for command in list(self._pending)]
+        )
         return max(0, min(waiting, default=0) - self._now())
 
     def _take_due(self) -> tuple[Command, ...]:
         """Return the commands that are due. After a failed batch: ends first, then one release alone."""
         now = self._now()
-        found = [wish for wish in self._pending if self._find_start_time(wish.requested_at) <= now]
+        found = [command for command in self._pending if self._find_start_time(command.requested_at) <= now]
         if self._retries:
-            found = [wish for wish in found if not wish.releases] or [self._retries.popleft()]
-        self._pending = deque(wish for wish in self._pending if wish not in found)
+            found = [command for command in found if not command.releases] or [self._retries.popleft()]
+        self._pending = deque(command for command in self._pending if command not in found)
         return tuple(found)

@@ -84,7 +84,7 @@ def export_intrusion(
 ) -> IntrusionRecord:
     """Run an intrusion while the pipeline is stopped; close the store and the key in any case."""
     try:
-        seen = Intrusion(resources.file, resources.open_publisher(step), clock, noise).export(resources, to, step)
+        export = Intrusion(resources.file, resources.open_publisher(step), clock, noise).export(resources, to, step)
     finally:
         resources.close_store()
-    return IntrusionRecord(seen.folder, seen.number, seen.tick)
+    return IntrusionRecord(export.folder, export.number, export.tick)

@@ -135,8 +135,8 @@ class Runner:
     @property
     def is_catching_up(self) -> bool:
         """True if the run is many ticks behind the clock."""
-        told = self.progress
-        return told is not None and told.catch_up_tick is not None and told.tick < told.catch_up_tick
+        progress = self.progress
+        return progress is not None and progress.catch_up_tick is not None and progress.tick < progress.catch_up_tick
 
     @property
     def is_alive(self) -> bool:
@@ -213,16 +213,16 @@ class Runner:
         """Submit what `intrude` does; return a future."""
         return self._submit(Command(export_folder=to))
 
-    def _submit_adhoc(self, wish: Command) -> Future[None]:
+    def _submit_adhoc(self, command: Command) -> Future[None]:
         if reasons := tuple(find_source_refusals(self.file.stream)):
             raise CommandRefusedError(reasons)
-        return self._submit(wish)
+        return self._submit(command)
 
-    def _submit(self, wish: Command) -> Future[Any]:
+    def _submit(self, command: Command) -> Future[Any]:
         """Submit a command, unless the run could not resume."""
         if not self.is_key_available():
             raise KeyUnavailableError
-        return self._commands.submit(wish)
+        return self._commands.submit(command)
 
     def is_key_available(self) -> bool:
         """Return whether the run could resume. With pan_private = true it stores no key."""
@@ -275,20 +275,20 @@ class Runner:
             self._commands.abandon(self.failure)
 
     def _run_batches(self) -> None:
-        turn: CommandBatch | None = self._commands.current
+        batch: CommandBatch | None = self._commands.current
         idle = False  # whether the run has nothing to do
-        while turn is not None:
-            idle = self._run_batch(turn, idle=idle)
-            turn = self._commands.next_batch(idle=idle)
+        while batch is not None:
+            idle = self._run_batch(batch, idle=idle)
+            batch = self._commands.next_batch(idle=idle)
 
-    def _run_batch(self, turn: CommandBatch, *, idle: bool) -> bool:
+    def _run_batch(self, batch: CommandBatch, *, idle: bool) -> bool:
         """Run one batch; return whether the run has nothing to do. Its failure is cleared before the next."""
-        failure = self._run_pipeline(turn, idle=idle)
+        failure = self._run_pipeline(batch, idle=idle)
         if failure is None:
-            idle = not turn.is_interrupted
-        elif self._is_missing_key(turn, failure):
+            idle = not batch.is_interrupted
+        elif self._is_missing_key(batch, failure):
             self._commands.wait_for_key(failure)
-        elif turn.is_required:
+        elif batch.is_required:
             self._fail(failure)
         else:
             self._continue_after(failure)
@@ -296,10 +296,10 @@ class Runner:
             self.publisher.finish()
             if self.inbox is not None:
                 self.inbox.pause()
-        self._commands.finish_batch(turn, failure)
+        self._commands.finish_batch(batch, failure)
         return idle
 
-    def _is_missing_key(self, turn: CommandBatch, failure: Exception) -> bool:
+    def _is_missing_key(self, batch: CommandBatch, failure: Exception) -> bool:
         """Return whether a stopped run waits for its key.
 
         All its state is in the store, which cannot be opened without the key. The curator gets one
@@ -309,20 +309,28 @@ class Runner:
             self.is_waiting_for_key,
             isinstance(failure, KeyRefusedError) and self.state == "running",
         )
-        waits = self.is_waiting_for_key and turn.is_required and not turn.outcome.done()
+        waits = self.is_waiting_for_key and batch.is_required and not batch.outcome.done()
         if waits and not before:
             self._on_failure(failure)
         return waits
 
-    def _validate_commands(self, turn: CommandBatch) -> None:
+    def _validate_commands(self, batch: CommandBatch) -> None:
         """Reject at once the commands that the ledger refuses."""
-        if turn.commands:
-            book = read_ledger_log(self.file)
-            heard, seen = self._command_schedule.find_reply_time, self._build_publish_time(turn)(self.now())
-            told = validate_commands(
-                self.file, turn.commands, book, find_reply_time=heard, published_at=seen, finished=self.find_finished()
+        if batch.commands:
+            ledger_log = read_ledger_log(self.file)
+            find_reply_time, published_at = (
+                self._command_schedule.find_reply_time,
+                self._build_publish_time(batch)(self.now()),
             )
-            self._commands.apply_refusals(turn, told)
+            refusals = validate_commands(
+                self.file,
+                batch.commands,
+                ledger_log,
+                find_reply_time=find_reply_time,
+                published_at=published_at,
+                finished=self.find_finished(),
+            )
+            self._commands.apply_refusals(batch, refusals)
 
     def _continue_after(self, failure: Exception) -> None:
         """Continue the run without the commands of a failed batch."""
@@ -331,18 +339,18 @@ class Runner:
         if not isinstance(failure, (*PUBLIC_ERRORS, RunRefusedError)):  # the store may be uncertain
             self._resources.close_store()
 
-    def _run_pipeline(self, turn: CommandBatch, *, idle: bool) -> Exception | None:
+    def _run_pipeline(self, batch: CommandBatch, *, idle: bool) -> Exception | None:
         """Run the pipeline until it ends or is stopped; return its failure, if any."""
         self._totals.start_run()
         try:
-            heard = CommitListener(self.file, self.publisher, self.delayed_entries)
-            self._export_intrusions(turn, heard)
-            self._validate_commands(turn)
-            if idle and not turn.commands:
+            commits = CommitListener(self.file, self.publisher, self.delayed_entries)
+            self._export_intrusions(batch, commits)
+            self._validate_commands(batch)
+            if idle and not batch.commands:
                 return None
-            with heard:
-                for released in Pipeline(self.file).ticks(self._build_options(turn, heard)):
-                    heard.on_commit(released)
+            with commits:
+                for released in Pipeline(self.file).ticks(self._build_options(batch, commits)):
+                    commits.on_commit(released)
         except Exception as failure:
             return self._clear_failure(failure)
         finally:
@@ -354,13 +362,13 @@ class Runner:
         if self.progress is not None:
             self.progress = replace(self.progress, catch_up_tick=None)
 
-    def _export_intrusions(self, turn: CommandBatch, heard: CommitListener) -> None:
+    def _export_intrusions(self, batch: CommandBatch, commits: CommitListener) -> None:
         """Run the announced intrusions, and resolve their commands."""
-        for wish in turn.commands:
-            if wish.export_folder is not None:
-                with heard.watch_commits(self._find_start_time(turn)):
-                    found = self._export_intrusion(wish.export_folder, self._build_publish_time(turn))
-                self._commands.finish_intrusion(turn, wish, found)
+        for command in batch.commands:
+            if command.export_folder is not None:
+                with commits.watch_commits(self._find_start_time(batch)):
+                    found = self._export_intrusion(command.export_folder, self._build_publish_time(batch))
+                self._commands.finish_intrusion(batch, command, found)
 
     def _export_intrusion(self, to: Path, departs: Callable[[int], int]) -> IntrusionRecord | Exception:
         clock, noise = PublishTimeClock(self.options.clock, departs), self.options.noise
@@ -376,18 +384,18 @@ class Runner:
         clear_traceback(failure, keep_lines=not self.file.stream.pan_private)
         return failure
 
-    def _build_options(self, turn: CommandBatch, heard: CommitListener) -> Options:
+    def _build_options(self, batch: CommandBatch, commits: CommitListener) -> Options:
         def step(name: str) -> None:
             self.options.step(name)
             if name == "session_opened":
-                heard.on_open(first=self.state == "starting", started_at=self._find_start_time(turn))
+                commits.on_open(first=self.state == "starting", started_at=self._find_start_time(batch))
                 self.options = replace(self.options, **ONE_START_OPTIONS)
                 self.event_buffer.set_state("running")
-                self._commands.mark_opened(turn)
+                self._commands.mark_opened(batch)
 
         own: dict[str, Any] = {
-            "stop": turn.stop,
-            "commands_waiting": turn.timer,
+            "stop": batch.stop,
+            "commands_waiting": batch.timer,
             "on_progress": self.report_progress,
             "step": step,
         }
@@ -396,29 +404,36 @@ class Runner:
             "shares": self.shares,
             "inbox": self._open_source(),
             "resources": self._resources,
-            "find_publish_time": self._build_publish_time(turn),
+            "find_publish_time": self._build_publish_time(batch),
         }
         own |= {
-            "adhoc_releases": turn.releases,
-            "finished_releases": self.find_finished() if turn.releases else frozenset(),
-            "end_releases": (*self.options.end_releases, *turn.end_names),
+            "adhoc_releases": batch.releases,
+            "finished_releases": self.find_finished() if batch.releases else frozenset(),
+            "end_releases": (*self.options.end_releases, *batch.end_names),
         }
-        moments = {name: self._command_schedule.find_reply_time(asked) for name, asked in turn.end_requests.items()}
+        moments = {
+            name: self._command_schedule.find_reply_time(requested_at)
+            for name, requested_at in batch.end_requests.items()
+        }
         return replace(self.options, end_times=moments, limit_due_tick=self._limit_due_tick, **own)
 
-    def _find_start_time(self, turn: CommandBatch) -> int:
+    def _find_start_time(self, batch: CommandBatch) -> int:
         """Return the scheduled start of a batch; 0 if it has no commands."""
-        return max((self._command_schedule.find_start_time(wish.requested_at) for wish in turn.commands), default=0)
+        return max(
+            (self._command_schedule.find_start_time(command.requested_at) for command in batch.commands), default=0
+        )
 
-    def _build_publish_time(self, turn: CommandBatch) -> Callable[[int], int]:
+    def _build_publish_time(self, batch: CommandBatch) -> Callable[[int], int]:
         """Return a function from commit times to publish times, for the opening of a batch."""
-        least = max((self._command_schedule.find_reply_time(wish.requested_at) for wish in turn.commands), default=0)
+        least = max(
+            (self._command_schedule.find_reply_time(command.requested_at) for command in batch.commands), default=0
+        )
         return lambda moment: max(least, self.publisher.schedule.find_publish_time(moment))
 
     def _limit_due_tick(self, due: Callable[[], int]) -> int:
         """Return the last tick that may close: not after the end of a release that waits for its end."""
-        heard, stream = self._command_schedule.find_reply_time, self.file.stream
-        return self._commands.limit_due_tick(due, lambda moment: closed_tick(stream, heard(moment)))
+        find_reply_time, stream = self._command_schedule.find_reply_time, self.file.stream
+        return self._commands.limit_due_tick(due, lambda moment: closed_tick(stream, find_reply_time(moment)))
 
     def _open_source(self) -> StreamingSource | None:
         """Return the source; one that cannot be read again outlives a batch."""
@@ -430,8 +445,8 @@ class Runner:
         self.spans = spans
 
     def report_progress(self, progress: Progress) -> None:
-        told = self._totals.add_earlier(progress)
-        self.progress = replace(told, dropped={**told.dropped, **self.dropped})
+        total = self._totals.add_earlier(progress)
+        self.progress = replace(total, dropped={**total.dropped, **self.dropped})
         self._on_progress(self.progress)
         if self.is_catching_up:
             self._commands.reject_pending()

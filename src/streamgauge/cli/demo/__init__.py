@@ -119,8 +119,8 @@ def serve_live(folder: Path, port: int, ticks: int | None, *, local: bool) -> No
         with prepare_folder(folder):
             demo, write_file = (PollDemo, write_poll) if local else (ClinicDemo, write_live_clinic)
             serve_demo(demo, write_file, folder, port, ticks)
-    except PortUnavailableError as taken:
-        raise PortUnavailableError(f"{taken}: choose another with --port") from None
+    except PortUnavailableError as error:
+        raise PortUnavailableError(f"{error}: choose another with --port") from None
 
 
 def print_step(console: "Console", name: str, rest: str = "") -> None:
@@ -145,7 +145,7 @@ def draw_plots(folder: Path) -> None:
 def print_files(folder: Path) -> None:
     from streamgauge.cli.console import add_row, build_table
 
-    told = {
+    descriptions = {
         "clinic.toml": "the pipeline file: edit it, plan it, run it again",
         "releases.jsonl": "what was published, as its sink has it",
         "plot.html": "the same, to look at in a browser",
@@ -154,9 +154,9 @@ def print_files(folder: Path) -> None:
     }
     table = build_table("", "")
     table.show_header = False
-    for name, what in told.items():
+    for name, description in descriptions.items():
         if (folder / name).exists():
-            add_row(table, str(folder / name), what)
+            add_row(table, str(folder / name), description)
     stdout().print(table)
     command = "streamgauge" if shutil.which("streamgauge") else os.path.relpath(sys.argv[0])
     stdout().print(f"\nnext: {command} releases {folder / 'clinic.toml'}", soft_wrap=True)
@@ -187,14 +187,14 @@ def lock_folder(folder: Path) -> Iterator[None]:
     from streamgauge.store.lock import read_holder_pid
 
     try:
-        held = FileLock(folder, os.O_RDONLY)
+        lock = FileLock(folder, os.O_RDONLY)
     except BlockingIOError:
         holders = [read_holder_pid(folder / store) for store in STORE_NAMES]
         raise AlreadyRunningError(folder, next(filter(None, holders), None)) from None
     try:
         yield
     finally:
-        held.close()
+        lock.close()
 
 
 def is_demo(folder: Path) -> bool:

@@ -210,9 +210,9 @@ def show_truth(console: Console, pipeline: Pipeline, visits: Path) -> None:
     published = {release.name: pipeline.releases(release.name) for release in pipeline.file.releases}
     found = compare_truth(visits, published)
     console.print(build_cell(f"half-way, at tick {MIDDLE_TICK}; trends are over all ticks", "dim"))
-    for beside in found:
+    for comparison in found:
         console.print()
-        console.print(_build_table(beside, ascii_only=not console.encoding.startswith("utf")))
+        console.print(_build_table(comparison, ascii_only=not console.encoding.startswith("utf")))
     console.print()
     console.print(coverage_text(found))
 
@@ -250,7 +250,7 @@ def _build_row(comparison: TruthComparison, place: int, *, ascii_only: bool) -> 
 
 def coverage_text(found: Sequence[TruthComparison]) -> str:
     """Return the share of published intervals that contain the truth."""
-    inside = sum(int(np.sum(beside.is_covered & beside.has_truth)) for beside in found)
-    all_of_them = sum(int(np.sum(beside.has_truth)) for beside in found)
+    inside = sum(int(np.sum(comparison.is_covered & comparison.has_truth)) for comparison in found)
+    all_of_them = sum(int(np.sum(comparison.has_truth)) for comparison in found)
     share = inside / max(1, all_of_them)
     return f"{share:.1%} of {all_of_them:,} intervals contain the truth; at least 95 % are promised, each by itself"

@@ -199,47 +199,47 @@ class ClinicTruth(LiveTruth):
 
     def columns(self, release: str, first: int, last: int) -> dict[str, Any] | None:
         """Return values in the columns form; None for an unknown release."""
-        asked = self._find_query(release)
-        if asked is None:
+        query = self._find_query(release)
+        if query is None:
             return None
         with self._lock:
-            told = [self._find_values(release, asked, tick) for tick in range(first, last + 1)]
-        values = {name: {"value": [row[name] for row in told]} for name in asked.shape.measures}
-        places = [dict(place.labels) for place in asked.shape.groups]
+            rows = [self._find_values(release, query, tick) for tick in range(first, last + 1)]
+        values = {name: {"value": [row[name] for row in rows]} for name in query.shape.measures}
+        places = [dict(place.labels) for place in query.shape.groups]
         return {"release": release, "tick": list(range(first, last + 1)), "places": places, "measures": values}
 
     def _find_query(self, release: str) -> TruthQuery | None:
-        book = self._load_ledger()
-        text, entry = find_pinned_blocks(book).get(f"release.{release}"), book.releases.get(release)
+        ledger_log = self._load_ledger()
+        text, entry = find_pinned_blocks(ledger_log).get(f"release.{release}"), ledger_log.releases.get(release)
         if text is None or entry is None:
             return None
         block, stream = json.loads(text), self.file.stream
         query = parse(block["sql"], stream, self.file.lookups)
         kinds = tuple(aggregate.kind for aggregate in query.aggregates)
         return TruthQuery(
-            block["sql"], block["window"], entry.first, build_schemas(book.ledger_entries)[release], kinds
+            block["sql"], block["window"], entry.first, build_schemas(ledger_log.ledger_entries)[release], kinds
         )
 
-    def _find_values(self, release: str, asked: TruthQuery, tick: int) -> Mapping[str, GroupValues]:
+    def _find_values(self, release: str, truth_query: TruthQuery, tick: int) -> Mapping[str, GroupValues]:
         if not self._is_complete(tick):
-            return _build_unknown(asked.shape)
+            return _build_unknown(truth_query.shape)
         if (release, tick) not in self._answers:
             if len(self._answers) >= MAX_CACHED_ANSWERS:
                 del self._answers[next(iter(self._answers))]
-            self._answers[release, tick] = self._compute_values(asked, tick)
+            self._answers[release, tick] = self._compute_values(truth_query, tick)
         return self._answers[release, tick]
 
-    def _compute_values(self, asked: TruthQuery, tick: int) -> Mapping[str, GroupValues]:
-        shape, begins = asked.shape, asked.find_first_tick(tick)
+    def _compute_values(self, truth_query: TruthQuery, tick: int) -> Mapping[str, GroupValues]:
+        shape, begins = truth_query.shape, truth_query.find_first_tick(tick)
         if begins is None or begins < self._oldest_tick:
             return _build_unknown(shape)
-        found = self._engine.execute(WINDOW_SQL.format(first=begins, last=tick, sql=asked.sql))
+        found = self._engine.execute(WINDOW_SQL.format(first=begins, last=tick, sql=truth_query.sql))
         names = [column[0] for column in found.description]
         groups = [names.index(column) for column in shape.columns]
         measures = [i for i in range(len(names)) if i not in groups]
         rows = {tuple(row[i] for i in groups): [row[i] for i in measures] for row in found.fetchall()}
-        nobody: GroupValues = [EMPTY_VALUES.get(kind) for kind in asked.kinds]
-        at = [rows.get(tuple(label for _, label in place.labels), nobody) for place in shape.groups]
+        empty: GroupValues = [EMPTY_VALUES.get(kind) for kind in truth_query.kinds]
+        at = [rows.get(tuple(label for _, label in place.labels), empty) for place in shape.groups]
         return {
             name: [None if row[i] is None else float(row[i]) for row in at] for i, name in enumerate(shape.measures)
         }

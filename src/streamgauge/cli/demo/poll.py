@@ -100,9 +100,9 @@ def _build_table(found: Frequencies, truth: Floats, inside: np.ndarray[tuple[int
     for place in np.argsort(-found.count):
         shown = (truth[place], found.count[place], found.count[place] - truth[place])
         numbers = [format_rounded(float(each), float(found.stddev[place])) for each in shown]
-        held = Text("yes", "green") if inside[place] else Text("no", "yellow")
+        is_inside = Text("yes", "green") if inside[place] else Text("no", "yellow")
         between = format_count_range(float(low[place]), float(high[place]))
-        add_row(table, format_item(str(found.items[place])), *numbers, between, held)
+        add_row(table, format_item(str(found.items[place])), *numbers, between, is_inside)
     return table
 
 

@@ -100,12 +100,12 @@ class CrowdTruth(LiveTruth):
         if release not in self.window_ticks:
             return None
         with self._lock:
-            told = [self._find_values(tick, self.window_ticks[release]) for tick in range(first, last + 1)]
+            values = [self._find_values(tick, self.window_ticks[release]) for tick in range(first, last + 1)]
         return {
             "release": release,
             "tick": list(range(first, last + 1)),
             "places": [{"emoji": item} for item in EMOJI_NAMES],
-            "measures": {"count": {"value": told}},
+            "measures": {"count": {"value": values}},
         }
 
     def _find_values(self, tick: int, size: int | None) -> list[float | None]:

@@ -190,8 +190,8 @@ class RunMonitor:
         if self.quiet or self.key is None or not self._key_exists:
             return
         if is_same_file_system(self.key, self.file.folder):
-            told = {"event": "warning", "message": f"key {SAME_DISK_WARNING}"}
-            self._print(f"warning: the key {redact_key(self.key)} {SAME_DISK_WARNING}", told)
+            event = {"event": "warning", "message": f"key {SAME_DISK_WARNING}"}
+            self._print(f"warning: the key {redact_key(self.key)} {SAME_DISK_WARNING}", event)
 
     @property
     def _key_exists(self) -> bool:
@@ -204,8 +204,8 @@ class RunMonitor:
         self._expects_key = False
         self.log.write(f"a new key is in {self.key}")
         if not self.quiet:
-            told = {"event": "new_key", "path": str(self.key), "message": NEW_KEY_MESSAGE}
-            self._print(f"a new key is in {self.key}: {NEW_KEY_MESSAGE}", told)
+            event = {"event": "new_key", "path": str(self.key), "message": NEW_KEY_MESSAGE}
+            self._print(f"a new key is in {self.key}: {NEW_KEY_MESSAGE}", event)
             self.warn_about_key()
 
     def on_progress(self, progress: RunProgress) -> None:
@@ -254,8 +254,8 @@ class RunMonitor:
         """Print that the run failed while the server continues."""
         self.log.write(f"the run failed: {why}")
         if not self.quiet:
-            told = {"event": "failed", "message": why}
-            self._print(f"the run failed: {why}; readers can still read, until Ctrl-C", told)
+            event = {"event": "failed", "message": why}
+            self._print(f"the run failed: {why}; readers can still read, until Ctrl-C", event)
 
     def on_stopping(self) -> None:
         """Print that the run is stopping. A signal calls this, so it writes without a buffer."""
@@ -277,20 +277,20 @@ class RunMonitor:
         self.log.write(f"stopped {format_position(tick)}" if stopped else f"ended with tick {tick}")
         if self.quiet:
             return
-        told = {"event": "stopped" if stopped else "ended", "tick": tick, "published_ticks": report.ticks}
+        event = {"event": "stopped" if stopped else "ended", "tick": tick, "published_ticks": report.ticks}
         text = f"stopped {format_position(tick)}; run again to resume" if stopped else str(report)
-        self._print(text, told)
+        self._print(text, event)
 
-    def _print(self, text: str, told: dict[str, Any]) -> None:
+    def _print(self, text: str, event: dict[str, Any]) -> None:
         if self.as_json:
-            self._print_json(told)
+            self._print_json(event)
             return
         console = self.bar.console if self.bar else stderr()
         for line in text.splitlines():
             console.print(to_one_line(line), soft_wrap=True)
 
-    def _print_json(self, told: dict[str, Any]) -> None:
-        sys.stderr.write(json.dumps(told) + "\n")
+    def _print_json(self, event: dict[str, Any]) -> None:
+        sys.stderr.write(json.dumps(event) + "\n")
         sys.stderr.flush()
 
 

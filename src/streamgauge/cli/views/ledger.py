@@ -52,8 +52,8 @@ def _build_charges(ledger: Ledger, ticks: int | None) -> Any:
             add_row(table, charge.name, "given back", "", "", _format_state(charge))
             continue
         for step in charge.active_timeline.steps:
-            told = (charge.name, cost_text(step.loss, charge.delta), span_text(step.first, step.last))
-            add_row(table, *told, _format_bar(step.first, step.last, end), _format_state(charge))
+            cells = (charge.name, cost_text(step.loss, charge.delta), span_text(step.first, step.last))
+            add_row(table, *cells, _format_bar(step.first, step.last, end), _format_state(charge))
     return table
 
 

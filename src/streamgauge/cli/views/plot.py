@@ -119,8 +119,8 @@ def plot_html(releases: Sequence[Releases], path: Path, absences: Mapping[str, s
         from plotly import io
     parts = []
     for i, chart in enumerate(build_charts(releases, absences)):
-        told = {"full_html": False, "include_plotlyjs": i == 0, "config": {"displaylogo": False}}
-        plot = io.to_html(_build_figure(go, chart), default_height="420px", div_id=f"chart{i}", **told)
+        options = {"full_html": False, "include_plotlyjs": i == 0, "config": {"displaylogo": False}}
+        plot = io.to_html(_build_figure(go, chart), default_height="420px", div_id=f"chart{i}", **options)
         title = escape(f"{chart.release}: {chart.measure}")
         parts.append(f"<h2>{title}</h2><p>{escape(chart.note)}</p>{plot}")
     page = (
@@ -161,9 +161,9 @@ def _build_traces(one: Series) -> Iterator[dict[str, Any]]:
         outline = np.concatenate([one.high[part], one.low[part][::-1]])
         band = {"x": times, "y": outline, "fill": "toself", "fillcolor": _lighten(one.colour)}
         yield {**shared, **band, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-    told = [format_estimate(*numbers) for numbers in zip(one.value, one.low, one.high, strict=True)]
+    texts = [format_estimate(*numbers) for numbers in zip(one.value, one.low, one.high, strict=True)]
     hover = "%{x|%Y-%m-%d %H:%M:%S} UTC<br>%{text}<extra>%{fullData.name}</extra>"
-    line = {"x": one.times, "y": one.value, "text": told, "line": {"color": one.colour, "width": 1.6}}
+    line = {"x": one.times, "y": one.value, "text": texts, "line": {"color": one.colour, "width": 1.6}}
     yield {**shared, **line, "hovertemplate": hover}
 
 

@@ -122,9 +122,9 @@ def find_trend_width(width: int, newest: TickRelease) -> int:
     """Return the width that a terminal has beside labels and numbers."""
     shape = newest.shape
     labels = sum(2 + max(len(str(label)) for label in (name, *shape.labels(name))) for name in shape.columns)
-    taken = sum(2 + max(len(measure), 10) + 12 + 2 for measure in shape.measures)
+    numbers = sum(2 + max(len(measure), 10) + 12 + 2 for measure in shape.measures)
     least, most = TREND_CHARS
-    return min(most, max(least, (width - labels - taken) // len(shape.measures)))
+    return min(most, max(least, (width - labels - numbers) // len(shape.measures)))
 
 
 def format_numbers(released: TickRelease, row: int, place: int) -> list[str | Text]:

@@ -212,10 +212,10 @@ class AuthMiddleware:
         return Person(Role.READER if self.settings.anonymous else Role.ANONYMOUS, find_client_address(request))
 
     def _find_bearer(self, request: Request) -> Token | None:
-        told = request.headers.get("authorization")
-        if told is None:
+        header = request.headers.get("authorization")
+        if header is None:
             return None
-        scheme, _, secret = told.partition(" ")
+        scheme, _, secret = header.partition(" ")
         token = self.tokens.find_by_secret(secret.strip()) if len(secret) < MAX_TOKEN_CHARS else None
         if scheme.lower() != "bearer" or token is None:
             rule = "token must be one that is known and not revoked, got another"

@@ -69,8 +69,8 @@ async def read_body(
     request: Request, most: int, *, seconds: float = BODY_SECONDS, count_bytes: Callable[[int], None] = ignore_size
 ) -> bytes:
     """Return the body as it was sent."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told[:20]) > most:
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > most:
         raise build_too_large_error(most)
     try:
         async with asyncio.timeout(seconds):
@@ -328,8 +328,8 @@ def _check_type(arrow: Any, field: Any) -> None:
     if types.is_dictionary(kind):
         kind = kind.value_type
     if not any(getattr(types, f"is_{plain}")(kind) for plain in SUPPORTED_TYPES):
-        told = f"column {field.name} must be of numbers, texts or times, got {str(field.type)[:MAX_TYPE_CHARS]}"
-        raise HttpError(422, "column_type", told)
+        rule = f"column {field.name} must be of numbers, texts or times, got {str(field.type)[:MAX_TYPE_CHARS]}"
+        raise HttpError(422, "column_type", rule)
 
 
 def _list_declared_columns(stream: Stream) -> list[str]:
@@ -386,8 +386,8 @@ def _format_timestamp(value: int | None, unit: str, zone: str = "") -> str | Non
 
 
 def _format_record(names: list[str], values: tuple[Any, ...]) -> str:
-    told = (f"{json.dumps(name)}: {_format_value(value)}" for name, value in zip(names, values, strict=True))
-    return f"{{{', '.join(told)}}}"
+    fields = (f"{json.dumps(name)}: {_format_value(value)}" for name, value in zip(names, values, strict=True))
+    return f"{{{', '.join(fields)}}}"
 
 
 def _format_value(value: Any) -> str:

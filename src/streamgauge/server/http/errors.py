@@ -39,8 +39,8 @@ class HttpError(Exception):
         self.headers, self.extra = headers, extra or {}
 
     def to_response(self) -> Response:
-        told = {"code": self.code, "message": self.message, **self.extra}
-        return JSONResponse({"error": told}, self.status, headers=self.headers)
+        content = {"code": self.code, "message": self.message, **self.extra}
+        return JSONResponse({"error": content}, self.status, headers=self.headers)
 
 
 def build_retry_error(code: str, message: str, *, status: int = 503, seconds: int = 1) -> HttpError:

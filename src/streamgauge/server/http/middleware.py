@@ -170,8 +170,8 @@ class CorsMiddleware:
                 headers["Access-Control-Expose-Headers"] = exposed
             await send(message)
 
-        asked = scope["method"] == "OPTIONS"
-        answer: ASGIApp = Response(status_code=204, headers=shared) if asked else self.app
+        is_preflight = scope["method"] == "OPTIONS"
+        answer: ASGIApp = Response(status_code=204, headers=shared) if is_preflight else self.app
         await answer(scope, receive, send_wrapper)
 
     def _find_headers(self, scope: Scope) -> dict[str, str] | None:
@@ -179,8 +179,8 @@ class CorsMiddleware:
         path = scope["path"]
         if path in self.paths:
             return DEVICE_CORS_HEADERS
-        road = path in READABLE_PATHS or path.startswith(RELEASE_PREFIX)
-        return READER_CORS_HEADERS if self.is_readable and road and is_anonymous_read(scope) else None
+        is_readable_path = path in READABLE_PATHS or path.startswith(RELEASE_PREFIX)
+        return READER_CORS_HEADERS if self.is_readable and is_readable_path and is_anonymous_read(scope) else None
 
 
 def is_anonymous_read(scope: Scope) -> bool:

@@ -91,8 +91,8 @@ class PublishCursor:
     def read(self, reader: StoreReader) -> int:
         """Return the last published commit, as far as the file knows; 0 if it knows none."""
         try:
-            told = json.loads(self.path.read_bytes())
-            number, chain = int(told["number"]), str(told["chain"])
+            content = json.loads(self.path.read_bytes())
+            number, chain = int(content["number"]), str(content["chain"])
         except (OSError, ValueError, LookupError, TypeError):
             return 0
         known = 0 < number <= reader.number and reader.trace_at(number).chain == chain

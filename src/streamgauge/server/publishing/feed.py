@@ -247,8 +247,10 @@ class PublishThread:
         with suppress(StoreNotFoundError), open_reader(self._file) as reader:
             self.schedule.last_published = self._cursor.read(reader)
             written = min(read_last_write_time(self._file) + MICROSECONDS_PER_SECOND, self.now())
-            told = max((act.time for act in reader.ledger_entries()), default=0)  # when acts are shown, at the earliest
-            ready = max(written, min(told, self._command_schedule.find_reply_time(self.now())))
+            latest_entry = max(
+                (act.time for act in reader.ledger_entries()), default=0
+            )  # when acts are shown, at the earliest
+            ready = max(written, min(latest_entry, self._command_schedule.find_reply_time(self.now())))
             self.schedule.add(reader.number, committed=ready, closed=self._find_closing_time(reader.tick))
         self.refresh()
         self._thread.start()

@@ -86,26 +86,26 @@ class AdHocRoutes:
 
     async def plan_release(self, request: Request) -> Response:
         """Return the predicted cost and error of a release; spend nothing."""
-        asked, person = await self._parse_release(request)
+        requested, person = await self._parse_release(request)
         with self._count_plan(person):
-            return JSONResponse(plan_as_json(await self._compute_plan(asked)))
+            return JSONResponse(plan_as_json(await self._compute_plan(requested)))
 
     async def add_release(self, request: Request) -> Response:
         """Charge a release and start it."""
-        asked, person = await self._parse_release(request)
+        requested, person = await self._parse_release(request)
         with self._count_plan(person):
-            if known := await self._find_charged(asked):
+            if known := await self._find_charged(requested):
                 return build_charged_reply(known)
-            planned = await self._compute_plan(asked)
+            planned = await self._compute_plan(requested)
         if planned.plan is None or planned.refusals:
             raise build_refused_error(planned.refusals)
         try:
-            await self.run_command(person, self.runner.submit_release, asked, person.share)
+            await self.run_command(person, self.runner.submit_release, requested, person.share)
         except HttpError:
-            if known := await self._find_charged(asked):  # by an earlier request whose client disconnected
+            if known := await self._find_charged(requested):  # by an earlier request whose client disconnected
                 return build_charged_reply(known)
             raise
-        return build_charged_reply(await self._find_charged(asked) or planned.plan)
+        return build_charged_reply(await self._find_charged(requested) or planned.plan)
 
     async def end_release(self, request: Request) -> Response:
         """End a requested release: an analyst's own, or any for the curator."""
@@ -125,8 +125,8 @@ class AdHocRoutes:
         """Return the rest of a client's share, for a release that begins now."""
         if person.share is None or person.name is None:
             return None
-        book, first = await self._load_ledger(), next_start_tick(self.runner.file.stream, self.now())
-        return await self._run_in_thread(remaining_share, book, person.name, person.share, first)
+        ledger_log, first = await self._load_ledger(), next_start_tick(self.runner.file.stream, self.now())
+        return await self._run_in_thread(remaining_share, ledger_log, person.name, person.share, first)
 
     @contextmanager
     def _count_plan(self, person: Person) -> Iterator[None]:
@@ -150,55 +150,57 @@ class AdHocRoutes:
             raise HttpError(422, "bad_release", str(bad)) from None
         return AdHocRelease(release, person.name or "curator", person.share), person
 
-    async def _compute_plan(self, asked: AdHocRelease) -> AdHocPlan:
-        book, first = (
+    async def _compute_plan(self, requested: AdHocRelease) -> AdHocPlan:
+        ledger_log, first = (
             await self._load_ledger(),
             next_start_tick(self.runner.file.stream, self.find_reply_time(self.now())),
         )
-        over = await self._run_in_thread(self.runner.find_finished)
-        planning = partial(self.plan, self.runner.file, asked, ledger_log=book, first=first, finished=over)
+        finished = await self._run_in_thread(self.runner.find_finished)
+        planning = partial(
+            self.plan, self.runner.file, requested, ledger_log=ledger_log, first=first, finished=finished
+        )
         return await self._run_in_thread(planning)
 
-    async def _find_charged(self, asked: AdHocRelease) -> ReleaseForecast | None:
+    async def _find_charged(self, requested: AdHocRelease) -> ReleaseForecast | None:
         """Return the release if it is charged already."""
-        return await self._run_in_thread(find_same_request, self.runner.file, asked, await self._load_ledger())
+        return await self._run_in_thread(find_same_request, self.runner.file, requested, await self._load_ledger())
 
     async def _load_ledger(self) -> LedgerLog:
         """Return the ledger that is published by now. Callers must not change it."""
         return await self._run_in_thread(self.ledger.load_ledger)
 
-    async def _run_in_thread(self, act: Callable[..., Result], *told: Any) -> Result:
+    async def _run_in_thread(self, act: Callable[..., Result], *arguments: Any) -> Result:
         """Run a function in the one thread of analysts."""
-        return await to_thread.run_sync(act, *told, limiter=self._limiter)
+        return await to_thread.run_sync(act, *arguments, limiter=self._limiter)
 
-    async def run_command(self, person: Person, submit: Callable[..., Future[Result]], *told: Any) -> Result:
+    async def run_command(self, person: Person, submit: Callable[..., Future[Result]], *arguments: Any) -> Result:
         """Run a command that interrupts the run; its reply leaves by the clock."""
         check_caught_up(self.runner, str(CatchingUpError()))
         self.limits.count_command(person.client)
-        heard: int | None = self.find_reply_time(self.now())
+        reply_time: int | None = self.find_reply_time(self.now())
         try:
-            return await asyncio.shield(asyncio.wrap_future(submit(*told)))
+            return await asyncio.shield(asyncio.wrap_future(submit(*arguments)))
         except CommandRefusedError as refusal:
             raise build_refused_error(refusal.reasons) from None
         except KeyUnavailableError as away:
             raise build_retry_error("key_unavailable", str(away), seconds=10) from None
         except CatchingUpError as behind:
-            heard = None
+            reply_time = None
             raise build_catching_up_error(str(behind)) from None
         except RunStoppingError:
-            heard = None
+            reply_time = None
             raise build_retry_error("not_running", NO_RUN_MESSAGE, seconds=10) from None
         except NotRunningError:
             raise build_retry_error("not_running", NO_RUN_MESSAGE, seconds=10) from None
         finally:
             now = self.now()
-            if heard is not None:
-                await self._sleep((max(heard, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
+            if reply_time is not None:
+                await self._sleep((max(reply_time, self.find_publish_time(now)) - now) / 10**6 + CLOCK_MARGIN_SECONDS)
 
 
 def build_refused_error(reasons: Any) -> HttpError:
-    told = [str(reason) for reason in reasons]
-    return HttpError(409, "release_rejected", "; ".join(told), extra={"reasons": told})
+    reasons_text = [str(reason) for reason in reasons]
+    return HttpError(409, "release_rejected", "; ".join(reasons_text), extra={"reasons": reasons_text})
 
 
 def build_charged_reply(plan: ReleaseForecast) -> Response:

@@ -114,22 +114,22 @@ def check_reports(runner: Runner, columns: Collection[frozenset[str] | None] = (
 
     `columns` are the columns of each record, or of all records that are alike.
     """
-    now, stream, taken = runner.now(), runner.file.stream, runner.spans
+    now, stream, spans = runner.now(), runner.file.stream, runner.spans
     check_started(runner, "reports")
     if stream.end is not None and now >= stream.end:
         rule = "reports must be sent before the stream's end, got some after it"
         raise HttpError(410, "stream_ended", rule)
     tick = (now - stream.start) // stream.tick + 1
-    found = [first for each in set(columns) if (first := taken.next_tick(tick, each)) is not None]
+    found = [first for each in set(columns) if (first := spans.next_tick(tick, each)) is not None]
     if not found:
         raise build_not_running_error(
             "reports",
-            NO_RELEASE_MESSAGE if taken.next_tick(tick) is None else NO_MATCHING_RELEASE_MESSAGE,
+            NO_RELEASE_MESSAGE if spans.next_tick(tick) is None else NO_MATCHING_RELEASE_MESSAGE,
             NO_RELEASE_RETRY_SECONDS,
         )
     if min(found) > tick:
         raise build_too_early_error("reports", "the first tick of a release", stream.tick_start(min(found)) - now)
-    return Arrival(now, tick, taken)
+    return Arrival(now, tick, spans)
 
 
 def reject_unread(runner: Runner, what: str) -> NoReturn:

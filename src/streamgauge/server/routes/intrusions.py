@@ -99,8 +99,8 @@ def routes(runner: Runner) -> list[Route]:
     declared = describe_memory(runner.file.stream)
 
     async def read_rehearsal(request: Request) -> JSONResponse:
-        told = await run_in_threadpool(partial(run_intrusion_demo, REHEARSAL_COUNT))
-        return JSONResponse(told | declared, headers={"Cache-Control": "no-store"})
+        rehearsal = await run_in_threadpool(partial(run_intrusion_demo, REHEARSAL_COUNT))
+        return JSONResponse(rehearsal | declared, headers={"Cache-Control": "no-store"})
 
     return [Route("/api/rehearsal", read_rehearsal, name="rehearsal")]
 

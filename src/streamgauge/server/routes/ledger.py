@@ -106,8 +106,8 @@ class PublicLedger:
 
     async def read_ledger(self, request: Request) -> Response:
         """GET /api/ledger"""
-        told = await run_in_threadpool(self._build_ledger)
-        return JSONResponse(build_ledger_page(told, request.query_params), headers=NO_CACHE_HEADERS)
+        content = await run_in_threadpool(self._build_ledger)
+        return JSONResponse(build_ledger_page(content, request.query_params), headers=NO_CACHE_HEADERS)
 
     async def read_entries(self, request: Request) -> Response:
         """GET /api/ledger/entries"""

@@ -65,25 +65,25 @@ class Subscriber:
 
     async def encode_start(self) -> bytes:
         """Return the first bytes; start after the last id if it is known, else now."""
-        sent, told = self.event_buffer.streamed, _EVENT_ID_PATTERN.fullmatch(self.last_id)
+        sent, last = self.event_buffer.streamed, _EVENT_ID_PATTERN.fullmatch(self.last_id)
         self.row_number, self.id, self.entry_count = sent.row_number, sent.id, sent.entry_count
-        if told is not None and await run_in_threadpool(self.event_buffer.is_known_id, int(told[1]), told[2]):
-            self.row_number, self.id = int(told[1]), self.last_id
+        if last is not None and await run_in_threadpool(self.event_buffer.is_known_id, int(last[1]), last[2]):
+            self.row_number, self.id = int(last[1]), self.last_id
             return b"retry: 1000\n\n"
         return b"retry: 1000\n\n" + (encode_sse("reset", {}, self.id) if self.last_id else b"")
 
     async def encode_updates(self) -> bytes:
         """Return new events, at most one write of them; empty if there are none."""
-        told, sent, state = [], self.event_buffer.streamed, self.event_buffer.state
+        messages, sent, state = [], self.event_buffer.streamed, self.event_buffer.state
         if self.row_number < sent.row_number:
-            told += [event.data for event in await self._read_events() if self._matches(event)]
+            messages += [event.data for event in await self._read_events() if self._matches(event)]
         if state != self.state:
             self.state = state
-            told.append(encode_sse("status", {"state": state}, self.id))
+            messages.append(encode_sse("status", {"state": state}, self.id))
         if sent.entry_count != self.entry_count:
             self.entry_count = sent.entry_count
-            told.append(encode_sse("ledger", {"entries": sent.entry_count}, self.id))
-        return b"".join(told)
+            messages.append(encode_sse("ledger", {"entries": sent.entry_count}, self.id))
+        return b"".join(messages)
 
     @property
     def is_behind(self) -> bool:

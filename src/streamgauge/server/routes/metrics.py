@@ -104,8 +104,8 @@ def render_sample(name: str, labels: Labels, value: float) -> str:
     >>> render_sample("dropped_records_total", {"rule": 'no "time"'}, 3)
     'streamgauge_dropped_records_total{rule="no \\\\"time\\\\""} 3'
     """
-    told = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
-    return f"streamgauge_{name}{f'{{{told}}}' if told else ''} {value:.10g}"
+    pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+    return f"streamgauge_{name}{f'{{{pairs}}}' if pairs else ''} {value:.10g}"
 
 
 def _escape(text: str) -> str:

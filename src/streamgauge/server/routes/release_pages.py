@@ -270,8 +270,8 @@ def _parse_accept(header: str) -> list[str]:
 
 
 def _parse_quality(settings: list[str]) -> float:
-    told = next((each[2:] for each in settings if each.startswith("q=")), "1")
-    return float(told) if told.replace(".", "", 1).isdigit() and told.isascii() else 0.0
+    quality = next((each[2:] for each in settings if each.startswith("q=")), "1")
+    return float(quality) if quality.replace(".", "", 1).isdigit() and quality.isascii() else 0.0
 
 
 def encode_page(page: ReleasePage, shape: str) -> bytes:

@@ -111,15 +111,15 @@ class ReleaseQuery:
 
     def build_href(self, release: str, first: int, last: int, place: int) -> str:
         """Return the address of another page of the query."""
-        told: list[tuple[str, object]] = [("from", first), ("to", last)]
-        told += [("step", self.step)] if self.step != 1 else []
-        told += [("place", place)] if place else []
-        told += [("limit", self.limit)] if self.limit != MAX_PAGE_ROWS else []
-        told += [("shape", self.shape)] if self.shape not in (None, "rows") else []
-        told += [("format", self.format)] if self.format else []
-        told += [("group", f"{column}:{label}") for column, some in self.groups.items() for label in some]
-        told += [("measure", measure) for measure in self.measures]
-        return f"{build_release_path(release)}?{urlencode(told)}"
+        params: list[tuple[str, object]] = [("from", first), ("to", last)]
+        params += [("step", self.step)] if self.step != 1 else []
+        params += [("place", place)] if place else []
+        params += [("limit", self.limit)] if self.limit != MAX_PAGE_ROWS else []
+        params += [("shape", self.shape)] if self.shape not in (None, "rows") else []
+        params += [("format", self.format)] if self.format else []
+        params += [("group", f"{column}:{label}") for column, some in self.groups.items() for label in some]
+        params += [("measure", measure) for measure in self.measures]
+        return f"{build_release_path(release)}?{urlencode(params)}"
 
 
 def build_release_path(release: str) -> str:
@@ -130,27 +130,27 @@ def build_release_path(release: str) -> str:
     return f"/api/releases/{quote(release, safe='')}"
 
 
-def _parse_integer(asked: QueryParams, name: str, least: int, most: int = MAX_INTEGER) -> int | None:
-    told = asked.get(name)
-    if told is None:
+def _parse_integer(params: QueryParams, name: str, least: int, most: int = MAX_INTEGER) -> int | None:
+    text = params.get(name)
+    if text is None:
         return None
-    known = told.isascii() and told.isdigit() and len(told) < 19
-    if not known or not least <= int(told) <= most:
+    known = text.isascii() and text.isdigit() and len(text) < 19
+    if not known or not least <= int(text) <= most:
         until = f"from {least} to {most}" if most < MAX_INTEGER else f"of at least {least}"
-        raise build_parameter_error(name, f"a whole number {until}", told)
-    return int(told)
+        raise build_parameter_error(name, f"a whole number {until}", text)
+    return int(text)
 
 
 def parse_choice(params: QueryParams, name: str, words: tuple[str, ...]) -> str | None:
-    told = params.get(name)
-    if told is not None and told not in words:
-        raise build_parameter_error(name, f"one of {', '.join(words)}", told)
-    return told
+    text = params.get(name)
+    if text is not None and text not in words:
+        raise build_parameter_error(name, f"one of {', '.join(words)}", text)
+    return text
 
 
-def _parse_groups(told: list[str], shape: ReleaseSchema) -> dict[str, tuple[str, ...]]:
+def _parse_groups(texts: list[str], shape: ReleaseSchema) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for group in told:
+    for group in texts:
         column = next((name for name in shape.columns if group.startswith(f"{name}:")), None)
         if column is None:
             columns = ", ".join(shape.columns)
@@ -160,11 +160,11 @@ def _parse_groups(told: list[str], shape: ReleaseSchema) -> dict[str, tuple[str,
     return found
 
 
-def _parse_measures(told: list[str], shape: ReleaseSchema) -> tuple[str, ...]:
-    for measure in told:
+def _parse_measures(names: list[str], shape: ReleaseSchema) -> tuple[str, ...]:
+    for measure in names:
         if measure not in shape.measures:
             raise build_parameter_error("measure", f"one of {', '.join(shape.measures)}", measure)
-    return tuple(told)
+    return tuple(names)
 
 
 YEAR_SECONDS = 31_536_000  # seconds
@@ -176,14 +176,14 @@ def compute_etag(*parts: Any) -> str:
     >>> compute_etag("fever", 1) == compute_etag("fever", 1) != compute_etag("fever", 2)
     True
     """
-    told = json.dumps([__version__, *parts], ensure_ascii=True)
-    return f'"{sha256(told.encode()).hexdigest()[:32]}"'
+    content = json.dumps([__version__, *parts], ensure_ascii=True)
+    return f'"{sha256(content.encode()).hexdigest()[:32]}"'
 
 
 def is_cached(request: Request, etag: str) -> bool:
     """Return whether the client has the current version."""
-    told = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
-    return etag in told or told == ["*"]
+    tags = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    return etag in tags or tags == ["*"]
 
 
 def build_cache_control(settings: ServerSettings, *, closed: bool) -> str:

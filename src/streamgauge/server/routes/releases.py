@@ -81,7 +81,7 @@ def build_listing(
 ) -> dict[str, Any]:
     """Return the reply of GET /api/releases."""
     known, found = kinds or MeasureKinds(runner.file), thresholds or Thresholds(runner.file)
-    told = {
+    content = {
         "stream": stream_as_json(runner.file.stream),
         "state": runner.state,
         "intruder": is_rehearsal_visible(runner.file),
@@ -89,9 +89,9 @@ def build_listing(
     try:
         with runner.event_buffer.open_reader() as reader:
             releases = releases_as_json(runner, reader, known, found)
-            return {**told, "published_until": {"tick": reader.tick}, "demo": runner.demo, "releases": releases}
+            return {**content, "published_until": {"tick": reader.tick}, "demo": runner.demo, "releases": releases}
     except StoreNotFoundError:
-        return {**told, "published_until": {"tick": 0}, "demo": runner.demo, "releases": []}
+        return {**content, "published_until": {"tick": 0}, "demo": runner.demo, "releases": []}
 
 
 def stream_as_json(stream: Stream) -> dict[str, Any]:
@@ -247,24 +247,24 @@ class ReleaseRoutes:
             raise _build_unknown_error() from None
 
     def _build_reply(self, request: Request, form: str, reader: PublishedReader, shape: ReleaseSchema) -> Response:
-        asked = ReleaseQuery.from_params(request.query_params, shape)
-        layout = asked.choose_shape(form)
-        first, last = asked.clip(reader.find_span(shape.release) or (1, 0))
-        closed = asked.last is not None and asked.last == last
+        query = ReleaseQuery.from_params(request.query_params, shape)
+        layout = query.choose_shape(form)
+        first, last = query.clip(reader.find_span(shape.release) or (1, 0))
+        closed = query.last is not None and query.last == last
         chain = reader.find_release_chain(shape.release, last)
-        etag = compute_etag(shape.release, (first, last), chain, form, *_list_etag_parts(asked))
+        etag = compute_etag(shape.release, (first, last), chain, form, *_list_etag_parts(query))
         headers = self._build_headers(etag, closed=closed)
         if is_cached(request, etag):
             return build_not_modified(headers)
         if form != "json":
-            totals = count_rows(reader, shape, asked, first, last)
-            written = build_format(form, layout, shape, asked.measures, totals.counts)
+            totals = count_rows(reader, shape, query, first, last)
+            written = build_format(form, layout, shape, query.measures, totals.counts)
             blocks = self.block_reader(
                 self.runner.event_buffer.readers,
                 reader.last_visible_entry,  # now: later commits are not part of the download
                 shape,
                 written,
-                requested=asked,
+                requested=query,
                 span=(first, last),
                 tuning=self.tuning,
             )
@@ -273,7 +273,7 @@ class ReleaseRoutes:
             return DownloadResponse(
                 blocks, self.worker, identify_client(request), headers=headers, media_type=MEDIA_TYPES[form]
             )
-        page = read_page(reader, shape, asked, self.tuning)
+        page = read_page(reader, shape, query, self.tuning)
         link = {"Link": f'<{page.next}>; rel="next"'} if page.next else {}
         return Response(encode_page(page, layout), headers=headers | link, media_type=MEDIA_TYPES[form])
 
@@ -286,7 +286,7 @@ def _build_unknown_error() -> HttpError:
     return HttpError(404, "not_found", "release must be one that was charged, got another")
 
 
-def _list_etag_parts(asked: ReleaseQuery) -> tuple[Any, ...]:
+def _list_etag_parts(query: ReleaseQuery) -> tuple[Any, ...]:
     """Return what else a reply depends on; `format` is in the addresses of its pages."""
-    groups = sorted((column, list(labels)) for column, labels in asked.groups.items())
-    return asked.step, asked.limit, asked.shape, asked.place, asked.format, groups, asked.measures
+    groups = sorted((column, list(labels)) for column, labels in query.groups.items())
+    return query.step, query.limit, query.shape, query.place, query.format, groups, query.measures

@@ -106,11 +106,11 @@ class ParsedReports:
     def filter_columns(self, is_accepted: Callable[[frozenset[str]], bool]) -> Self:
         """Return the records whose columns are accepted."""
         kinds = set(self.columns)
-        taken = {columns for columns in kinds if is_accepted(columns)}
-        if taken == kinds:
+        accepted = {columns for columns in kinds if is_accepted(columns)}
+        if accepted == kinds:
             return self
-        kept = [pair for pair in zip(self.records, self.columns, strict=True) if pair[1] in taken]
-        return replace(self, records=[each for each, _ in kept], columns=[each for _, each in kept])
+        pairs = [pair for pair in zip(self.records, self.columns, strict=True) if pair[1] in accepted]
+        return replace(self, records=[each for each, _ in pairs], columns=[each for _, each in pairs])
 
     def to_lines(self, arrival_time: int) -> bytes:
         """Return JSON lines with the arrival time."""
@@ -130,8 +130,8 @@ def parse_records(kind: str, body: bytes, stream: Stream, column: str | None, mo
         known = _drop_invalid(known, name, report)
     written = [(record, tuple(each)) for each in known if (record := _encode_record(each)) is not None]
     alike = {names: frozenset(names) for _, names in written}
-    kept, columns = [record for record, _ in written], [alike[names] for _, names in written]
-    return ParsedReports(kept, len(found) - len(kept), columns)
+    records, columns = [record for record, _ in written], [alike[names] for _, names in written]
+    return ParsedReports(records, len(found) - len(records), columns)
 
 
 def _find_column(body: bytes, reports: Mapping[str, ReportColumn], column: str | None) -> tuple[str, ReportColumn]:
@@ -139,8 +139,8 @@ def _find_column(body: bytes, reports: Mapping[str, ReportColumn], column: str |
     start = len(wire.VERSION)
     if body[:start] != wire.VERSION:
         raise build_malformed_error(f"a message that begins with {wire.VERSION.decode()}")
-    told = body[start : start + wire.FINGERPRINT_BYTES]
-    alike = [pair for pair in reports.items() if wire.compute_fingerprint(pair[1].mechanism) == told]
+    fingerprint = body[start : start + wire.FINGERPRINT_BYTES]
+    alike = [pair for pair in reports.items() if wire.compute_fingerprint(pair[1].mechanism) == fingerprint]
     found = [pair for pair in alike if column in (None, pair[0])]
     if not found:
         raise build_malformed_error("a message whose fingerprint is that of a column of reports")
@@ -286,12 +286,12 @@ class ReportRoutes:
             }
             for name, report in self.stream.reports.items()
         }
-        told = {"name": self.stream.name, "allow_reports_from": self.stream.allow_reports_from}
+        head = {"name": self.stream.name, "allow_reports_from": self.stream.allow_reports_from}
         times = {
             "start": self.stream.start / MICROSECONDS_PER_SECOND,
             "tick": self.stream.tick / MICROSECONDS_PER_SECOND,
         }
-        return JSONResponse({**told, **times, "columns": columns}, headers={"Cache-Control": "no-cache"})
+        return JSONResponse({**head, **times, "columns": columns}, headers={"Cache-Control": "no-cache"})
 
     async def post_reports(self, request: Request) -> Response:
         """Accept a message; reply when its records are committed."""
@@ -309,8 +309,8 @@ class ReportRoutes:
         return self._build_reply(inbox, ticket.records, is_duplicate=ticket.is_duplicate)
 
     def _build_reply(self, inbox: EventInbox, accepted: int, *, is_duplicate: bool) -> Response:
-        told = {"accepted": accepted, "durable": inbox.is_durable}
-        return JSONResponse(told if self.is_anonymous else {**told, "duplicate": is_duplicate})
+        content = {"accepted": accepted, "durable": inbox.is_durable}
+        return JSONResponse(content if self.is_anonymous else {**content, "duplicate": is_duplicate})
 
     def _put_batch(self, inbox: EventInbox, key: str | None, batch: ReportBatch) -> Ticket:
         try:
@@ -322,13 +322,13 @@ class ReportRoutes:
 
     def _parse_key(self, request: Request) -> str | None:
         """Return the key; a message without one is never a duplicate."""
-        told = request.headers.get("batch-key")
-        if told is None:
+        key = request.headers.get("batch-key")
+        if key is None:
             return None
-        if self.is_anonymous and ANONYMOUS_KEY_PATTERN.fullmatch(told) is None:
+        if self.is_anonymous and ANONYMOUS_KEY_PATTERN.fullmatch(key) is None:
             rule = "22 to 128 visible ASCII characters, drawn at random, or left out"
             raise HttpError(422, "batch_key", f"batch key must be {rule}, got others")
-        return f"anyone {told}" if self.is_anonymous else scope_key(request, parse_key(told))
+        return f"anyone {key}" if self.is_anonymous else scope_key(request, parse_key(key))
 
     def _find_inbox(self) -> EventInbox:
         inbox = self.runner.inbox
@@ -361,10 +361,10 @@ class ReportRoutes:
         if not sent.count:
             return ReportBatch(content, 0, Counter({MALFORMED_RULE: sent.dropped}), b"")
         arrival = check_reports(self.runner, sent.columns)
-        taken = sent.filter_columns(arrival.has_release)
-        dropped = Counter({MALFORMED_RULE: sent.dropped, NO_RELEASE_RULE: sent.count - taken.count})
-        instead = taken.to_lines(self.stream.start - 1) if self.is_anonymous else None
-        return ReportBatch(content, taken.count, dropped, taken.to_lines(arrival.moment), instead)
+        accepted = sent.filter_columns(arrival.has_release)
+        dropped = Counter({MALFORMED_RULE: sent.dropped, NO_RELEASE_RULE: sent.count - accepted.count})
+        instead = accepted.to_lines(self.stream.start - 1) if self.is_anonymous else None
+        return ReportBatch(content, accepted.count, dropped, accepted.to_lines(arrival.moment), instead)
 
 
 def list_public_paths(runner: Runner) -> frozenset[str]:

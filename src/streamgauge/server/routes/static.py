@@ -81,8 +81,8 @@ async def build_file_response(file: PageFile, request: Request) -> Response:
     """Return the file, compressed if the client accepts that; 304 if the browser has it."""
     takes_gzip = "gzip" in request.headers.get("accept-encoding", "")
     tag = f'"{file.digest}{"-gz" if takes_gzip else ""}"'
-    kept = request.query_params.get("v") == file.digest
-    headers = {"ETag": tag, "Cache-Control": IMMUTABLE_CACHE if kept else "no-cache", "Vary": "Accept-Encoding"}
+    is_immutable = request.query_params.get("v") == file.digest
+    headers = {"ETag": tag, "Cache-Control": IMMUTABLE_CACHE if is_immutable else "no-cache", "Vary": "Accept-Encoding"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if not takes_gzip:

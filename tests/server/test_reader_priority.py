@@ -16,7 +16,7 @@ from streamgauge.server.publishing.feed import EventBuffer
 from streamgauge.server.publishing.reader import ReaderPool
 from streamgauge.server.runner import Runner
 from streamgauge.server.tuning import Tuning
-from tests.server.test_asking_api import ASKED
+from tests.server.test_adhoc import ASKED
 from tests.support.people import House
 from tests.support.served import CountedBuffer, Stepped, ask, close, eventually, file_of, leave, running, stepped, write
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from streamgauge.server import commands as turns
 from streamgauge.server.publishing.clock import PublishSchedule
 from streamgauge.server.publishing.command_schedule import CommandSchedule
+from streamgauge.server.tuning import DEFAULT_TUNING
 
 START, SECOND = 7_000, 10**6
 
@@ -16,7 +16,7 @@ def test_turns_are_a_while_apart_and_heard_of_a_whole_delay_after_they_begin(eve
     gathering = CommandSchedule(PublishSchedule(START, every))
     asked = range(START, START + 30 * SECOND, SECOND // 7)
     begun = sorted({gathering.find_start_time(moment) for moment in asked})
-    assert all(after - before >= turns.BATCH_INTERVAL_SECONDS * SECOND for before, after in pairwise(begun))
+    assert all(after - before >= DEFAULT_TUNING.batch_interval_seconds * SECOND for before, after in pairwise(begun))
     for moment in asked:
         begins, heard = gathering.find_start_time(moment), gathering.find_reply_time(moment)
         assert moment <= begins == heard - every
