@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines.duckdb import connection
-from streamgauge.engines.duckdb.user_bounds import CHANGED_PART, MIN_SAVED_ROWS, UserBounds, build_entry_dtype
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.user_bounds import CHANGED_PART, MIN_SAVED_ROWS, build_entry_dtype
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block, DroppedRecord
 from tests.support.declared import (
@@ -24,6 +24,7 @@ from tests.support.declared import (
     counted,
     csv_line,
     engine,
+    engine_with,
     expected,
     json_line,
     stream,
@@ -130,8 +131,8 @@ def test_a_database_that_has_read_its_share_is_replaced_and_nobody_notices(monke
     for unit in (None, UNIT):
         found, before = [], len(begun)
         for share in (100, 3):
-            monkeypatch.setattr(connection, "MAX_DATABASE_BLOCKS", share)
-            with engine(stream(unit=unit)) as running:
+            limited = type("LimitedConnection", (DuckConnection,), {"MAX_BLOCKS": share})
+            with engine(stream(unit=unit), kind=engine_with(CONNECTION=limited)) as running:
                 found.append(sums([running.scan_block(Block(cut, 0), 1, TICKS, False) for cut in cuts]))
         assert found[0] == found[1]
         assert len(begun) - before == 1 + 3
@@ -209,14 +210,13 @@ def test_closed_ticks_are_forgotten_but_not_how_many_there_were() -> None:
         assert sums([running.scan_block(Block(lines(some(4, who="bob")), 0), 4, TICKS, False)]) == {(5, 0, 0): (1,)}
 
 
-def test_a_memory_that_forgets_ticks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: whoever forgets the number of ticks admits users for ever."""
-    monkeypatch.setattr(UserBounds, "forget", lambda bounds, tick: bounds.__init__(bounds_of, UNIT))
-    bounds_of = stream(unit=UNIT)
+def test_a_memory_that_forgets_ticks_is_caught() -> None:
+    """A broken twin: a memory without the number of ticks admits users for ever."""
     with engine(stream(unit=UNIT), [ALL]) as running:
         running.scan_block(Block(lines(some(0, 1, 2, who="ann")), 0), 1, TICKS, False)
-        running.bounds.forget(3)
-        assert sums([running.scan_block(Block(lines(some(4, who="ann")), 0), 4, TICKS, False)]) != {}
+        assert sums([running.scan_block(Block(lines(some(4, who="ann")), 0), 4, TICKS, False)]) == {}
+    with engine(stream(unit=UNIT), [ALL]) as forgetful:
+        assert sums([forgetful.scan_block(Block(lines(some(4, who="ann")), 0), 4, TICKS, False)]) != {}
 
 
 def sizes(saved: dict[str, bytes]) -> dict[str, int]:

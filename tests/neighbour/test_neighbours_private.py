@@ -112,22 +112,21 @@ def test_one_event_at_a_tick_moves_what_one_event_may_and_nothing_else(house: Ho
     assert (added(before, "count") != added(after, "count")).any()
 
 
-def test_an_event_that_counts_twice_or_is_remembered_is_caught(
-    house: House, before: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pour, whole, count = Batches.add_partial, NoisyMemory.save_all, [0]
+def test_an_event_that_counts_twice_or_is_remembered_is_caught(house: House, before: Watched) -> None:
+    count = [0]
 
-    def twice(self: Batches, tallies: Any, tick: int) -> None:
-        count[0] += sum(int(tally.sums.sum() != 0) for tally in tallies)
-        pour(self, tallies, tick)
-        pour(self, tallies, tick)
+    class DoublingBatches(Batches):
+        def add_partial(self, answers: Any, tick: int) -> None:
+            count[0] += sum(int(tally.sums.sum() != 0) for tally in answers)
+            super().add_partial(answers, tick)
+            super().add_partial(answers, tick)
 
-    def counting(self: NoisyMemory, *given: Any) -> StateParts:
-        return {**whole(self, *given), "came": bytes(count[0])}
+    class CountingMemory(NoisyMemory):
+        def save_all(self, *given: Any) -> StateParts:
+            return {**super().save_all(*given), "came": bytes(count[0])}
 
-    monkeypatch.setattr(Batches, "add_partial", twice)
-    monkeypatch.setattr(NoisyMemory, "save_all", counting)
-    runs = [sent(house, COUNTERS, [*arrivals(PEOPLE), *more]) for more in ((), hostile())]
+    components = {Batches: DoublingBatches, NoisyMemory: CountingMemory}
+    runs = [sent(house, COUNTERS, [*arrivals(PEOPLE), *more], components=components) for more in ((), hostile())]
     found = " ".join(broken(*runs))
     assert "count of tick 1: 2.0" in found
     assert "'came'" in found

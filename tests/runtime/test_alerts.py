@@ -17,7 +17,7 @@ from streamgauge.config.release import Alert
 from streamgauge.plan.alerts import AlertColumn
 from streamgauge.postprocess import EventMonitor
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
-from streamgauge.runtime.release_run import AlertMonitors
+from streamgauge.runtime.release_run import AlertMonitors, ReleaseRun
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import COUNTS, Tables, event, lines, pipeline, run, tables, write
 
@@ -168,10 +168,19 @@ def test_a_run_that_died_goes_on_with_the_alerts_that_it_would_have_had(
     twin = copytree(tmp_path / "broken", tmp_path / "twin")
     run(broken, max_batch_ticks=4)
     assert packed(broken) == packed(whole)
-    monkeypatch.setattr(AlertMonitors, "load", lambda *_: None)
     forgetful = declared(twin, [DROP, JUMP])
-    run(forgetful, max_batch_ticks=4)
+    run(forgetful, max_batch_ticks=4, components={ReleaseRun: ForgetfulRun})
     assert packed(forgetful) != packed(whole)
+
+
+class ForgetfulRun(ReleaseRun):
+    """A broken twin: it continues without the state of its alerts."""
+
+    @classmethod
+    def load(cls, plan: Any, name: str, first: int, state: Any, noise: Any) -> ReleaseRun:
+        run = super().load(plan, name, first, state, noise)
+        run.alert_monitors = cls.start(plan, name, first, noise).alert_monitors
+        return run
 
 
 def packed(of: Pipeline) -> list[bytes]:

@@ -11,12 +11,11 @@ import pytest
 
 from streamgauge.config.pipeline_file import PipelineFileError
 from streamgauge.privacy import BudgetExceededError, Pure
-from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc import releases as asked_releases
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, add_adhoc_releases, parse_adhoc_release
 from streamgauge.runtime.ledger.render import ledger_log_as_json
-from streamgauge.runtime.session import RunRefusedError
+from streamgauge.runtime.session import RunRefusedError, SessionBuilder
 from tests.support.forked import forked, killed_at
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, world, write
 
@@ -107,12 +106,18 @@ def test_it_goes_on_at_every_start_and_no_edit_of_the_file_ends_it(tmp_path):
     assert other.plan().releases[1].requested_by == "ana"
 
 
-def test_a_start_that_does_not_restore_would_end_it(tmp_path, monkeypatch):
+class ForgetfulBuilder(SessionBuilder):
+    """A broken twin: it restores no ad hoc release."""
+
+    def _add_adhoc_releases(self, file):
+        return file
+
+
+def test_a_start_that_does_not_restore_would_end_it(tmp_path):
     """The broken twin of the test before."""
     made = live(tmp_path)
     until(made, tmp_path, 20, adhoc_releases=(asked(made),))
-    monkeypatch.setattr(opening, "add_adhoc_releases", lambda file, book, ended=(): file)
-    until(made, tmp_path, 40, at=20)
+    until(made, tmp_path, 40, at=20, components={SessionBuilder: ForgetfulBuilder})
     assert [body["release"] for kind, body in acts(made) if kind == "end"] == ["asked"]
 
 

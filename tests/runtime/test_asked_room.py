@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from streamgauge.plan.planner import plan_release
-from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, AdHocRequestError, parse_adhoc_release
 from streamgauge.runtime.plan import limits as room
 from streamgauge.runtime.release_run import ReleaseRun
-from streamgauge.runtime.session import RunRefusedError
+from streamgauge.runtime.session import RunRefusedError, SessionBuilder
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, world, write
 
 SMALL = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": "1/100"}
@@ -87,41 +86,45 @@ def test_too_many_groups_or_releases_are_refused(tmp_path):
     assert all(plan_adhoc(made.file, each).refusals == () for each in both)
 
 
-def unbuildable(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = ReleaseRun.start.__func__
+class LargeRun(ReleaseRun):
+    """A release that does not fit into memory, if it is the ad hoc one."""
 
-    def start(cls: Any, plan: Any, name: str, *rest: Any) -> ReleaseRun:
+    @classmethod
+    def start(cls, plan, name, *rest):
         if name == "asked":
             raise MemoryError
-        return usual(cls, plan, name, *rest)
-
-    monkeypatch.setattr(ReleaseRun, "start", classmethod(start))
+        return super().start(plan, name, *rest)
 
 
-def test_what_cannot_be_built_is_never_charged(tmp_path, monkeypatch):
+UNBUILDABLE: dict[type, type] = {ReleaseRun: LargeRun}
+
+
+def test_what_cannot_be_built_is_never_charged(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    unbuildable(monkeypatch)
     with pytest.raises(MemoryError):
-        run(made, adhoc_releases=(asked(made),))
-    run(made)
+        run(made, adhoc_releases=(asked(made),), components=UNBUILDABLE)
+    run(made, components=UNBUILDABLE)
     assert names(made) == {"counts"}
     assert published(made) == [[5.0, 5.0]] * 10
 
 
-def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path, monkeypatch):
+class LazyBuilder(SessionBuilder):
+    """A start that charges releases without building them."""
+
+    def build_runs(self):
+        pass
+
+
+def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
     """As a pipeline may be that was charged before runs were built first."""
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    whole = opening.SessionBuilder._build_runs
-    monkeypatch.setattr(opening.SessionBuilder, "_build_runs", lambda self: None)
-    run(made, adhoc_releases=(asked(made),))
-    monkeypatch.setattr(opening.SessionBuilder, "_build_runs", whole)
-    unbuildable(monkeypatch)
+    run(made, adhoc_releases=(asked(made),), components={SessionBuilder: LazyBuilder})
     for settings in ({}, {"end_releases": ("asked",)}):  # there may be memory again: so an end loses nothing
         with pytest.raises(MemoryError):
-            run(made, **settings)
-    run(made, force_end_releases=("asked",))
+            run(made, components=UNBUILDABLE, **settings)
+    run(made, force_end_releases=("asked",), components=UNBUILDABLE)
     assert made.ledger().releases["asked"].end_tick == 0
     assert published(made) == [[5.0, 5.0]] * 10
 

@@ -29,49 +29,56 @@ def started(folder: Path, **settings: Any) -> Any:
     return made
 
 
-def fails_with(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """An engine that cannot answer a release."""
-    usual = Batches.open_engine
+class FailingBatches(Batches):
+    """An engine that cannot answer the ad hoc release."""
 
-    def engine_for(batches: Batches) -> Any:
-        if name in {each.name for each in batches.session.runs}:
+    def open_engine(self) -> Any:
+        if "asked" in {each.name for each in self.session.runs}:
             raise DownError
-        return usual(batches)
+        return super().open_engine()
 
-    monkeypatch.setattr(Batches, "open_engine", engine_for)
+
+FAILING: dict[type, type] = {Batches: FailingBatches}
 
 
 @pytest.mark.parametrize("ended_before", [False, True])
-def test_a_store_is_rescued_from_what_the_engine_fails_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_before: bool
-) -> None:
+def test_a_store_is_rescued_from_what_the_engine_fails_with(tmp_path: Path, ended_before: bool) -> None:
     made = started(tmp_path)
-    fails_with(monkeypatch, "asked")
     with pytest.raises(DownError):
-        run(made, end_releases=("asked",) if ended_before else ())
-    run(made, force_end_releases=("asked",))
+        run(made, end_releases=("asked",) if ended_before else (), components=FAILING)
+    run(made, force_end_releases=("asked",), components=FAILING)
     assert published(made) == [[5.0, 5.0]] * 10
     assert ticks_of(made, "asked") == [1, 2, 3]
-    run(made)
+    run(made, components=FAILING)
     assert not made.ledger().active_releases(()).keys() - {"counts"}
     with pytest.raises(AdHocRequestError, match="must be one that is open"):
         run(made, force_end_releases=("asked",))
 
 
-def test_what_was_cut_is_never_drawn_again(tmp_path: Path) -> None:
-    made, stop = started(tmp_path), Flag()
+def run_after_forced_end(folder: Path, components: dict[type, type]) -> list[int]:
+    made, stop = started(folder), Flag()
     stop.set()
-    run(made, end_releases=("asked",), stop=stop)
-    run(made, force_end_releases=("asked",), stop=stop)
-    run(made)
-    assert ticks_of(made, "asked") == [1, 2, 3]
+    run(made, end_releases=("asked",), stop=stop, components=components)
+    run(made, force_end_releases=("asked",), stop=stop, components=components)
+    run(made, components=components)
+    return ticks_of(made, "asked")
 
 
-def test_a_twin_that_does_not_enter_it_draws_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store takes no second value for a tick: so the twin cannot go on."""
-    monkeypatch.setattr(SessionBuilder, "_stop_draining", lambda self: [])
+def test_a_release_ended_by_force_is_never_drawn_again(tmp_path: Path) -> None:
+    assert run_after_forced_end(tmp_path, {}) == [1, 2, 3]
+
+
+class ForgetfulBuilder(SessionBuilder):
+    """A broken twin: it enters no forced end."""
+
+    def _stop_draining(self) -> list[Any]:
+        return []
+
+
+def test_a_forced_end_without_entry_draws_again(tmp_path: Path) -> None:
+    """The store accepts no second value for a tick, so the twin cannot continue."""
     with pytest.raises(Exception, match=r"."):
-        test_what_was_cut_is_never_drawn_again(tmp_path)
+        run_after_forced_end(tmp_path, {SessionBuilder: ForgetfulBuilder})
 
 
 def test_releases_of_the_file_are_not_cut(tmp_path: Path) -> None:
@@ -116,40 +123,36 @@ def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None
     assert plan_adhoc(made.file, asked(made, "bea", name="more")).refusals == ()
 
 
-def flaky(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
-    """The first release that was ended and is built again fails."""
-    usual, failures = SessionBuilder._build_run, [failure]
+def flaky(failure: Exception) -> dict[type, type]:
+    """Return components by which the first ended release that is built again fails."""
+    failures = [failure]
 
-    def run_of(self: SessionBuilder, entry: Any) -> Any:
-        if entry.end_tick is not None and failures:
-            raise failures.pop()
-        return usual(self, entry)
+    class FlakyBuilder(SessionBuilder):
+        def build_run(self, entry: Any) -> Any:
+            if entry.end_tick is not None and failures:
+                raise failures.pop()
+            return super().build_run(entry)
 
-    monkeypatch.setattr(SessionBuilder, "_build_run", run_of)
+    return {SessionBuilder: FlakyBuilder}
 
 
-def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
-    flaky(monkeypatch, MemoryError())
+    components = flaky(MemoryError())
     with pytest.raises(MemoryError):
-        run(made, note=notes.append)
-    run(made, note=notes.append)
+        run(made, note=notes.append, components=components)
+    run(made, note=notes.append, components=components)
     assert ticks_of(made, "asked") == list(range(1, 11))
     assert notes == []
 
 
-def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_told(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
-    flaky(monkeypatch, ValueError("such a mechanism is no more"))
-    run(made, note=notes.append)
+    run(made, note=notes.append, components=flaky(ValueError("such a mechanism is no more")))
     assert ticks_of(made, "asked") == [1, 2, 3]
     assert notes == ["release asked cannot run on, so it ends where it is"]
 

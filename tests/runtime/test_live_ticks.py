@@ -104,18 +104,14 @@ def test_a_first_run_long_after_the_start_loses_nothing(tmp_path: Path) -> None:
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_twin_that_closes_ticks_before_it_read_the_backlog_loses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = LiveRun._read_all
+def test_a_twin_that_closes_ticks_before_it_read_the_backlog_loses_it(tmp_path: Path) -> None:
+    class HurriedRun(LiveRun):
+        def read_all(self) -> None:
+            if self.find_due_tick() == self.closed_tick:
+                super().read_all()
 
-    def hurried(live: LiveRun) -> None:
-        if live._find_due_tick() == live.closed_tick:
-            own(live)
-
-    monkeypatch.setattr(LiveRun, "_read_all", hurried)
     made = pipeline(tmp_path, tables(**MINUTE))
-    run(made, clock=world(tmp_path, {0: one_a_second(60)}, at=3600))
+    run(made, clock=world(tmp_path, {0: one_a_second(60)}, at=3600), components={LiveRun: HurriedRun})
     assert published(made) == [[0.0, 0.0]] * 6
 
 

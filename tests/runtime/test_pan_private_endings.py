@@ -31,20 +31,23 @@ def remembered(made: Any) -> list[str]:
     return sorted(name for name in state_of(made) if name.startswith("run/"))
 
 
-def remembers(patch: pytest.MonkeyPatch) -> None:
-    """A release that is over is saved and held as any other."""
-    patch.setattr(ReleaseRun, "is_finished", False)
+class EndlessRun(ReleaseRun):
+    """A broken twin: a finished release is saved and stays in memory."""
+
+    @property
+    def is_finished(self) -> bool:
+        return False
+
+
+ENDLESS: dict[type, type] = {ReleaseRun: EndlessRun}
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["forgotten", "remembered"])
-def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
-) -> None:
-    """And is found there where it is remembered: by the broken twin."""
-    if earlier:
-        remembers(monkeypatch)
-    made = users(tmp_path, 0, SHORT, HEAVY)
-    seen, _ = looked_at(tmp_path, tables_in, made, when=Moments(sent=2, looked=13, stopped=14))
+def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(tmp_path: Path, earlier: bool) -> None:
+    """And is found there if it is remembered: by the broken twin."""
+    made, components = users(tmp_path, 0, SHORT, HEAVY), ENDLESS if earlier else {}
+    when = Moments(sent=2, looked=13, stopped=14)
+    seen, _ = looked_at(tmp_path, tables_in, made, when=when, components=components)
     assert seen == (["here", "often"] if earlier else ["often"])
     assert remembered(made) == (BOTH if earlier else BOTH[1:])
 
@@ -63,16 +66,18 @@ def test_a_release_that_was_forgotten_is_not_begun_again_nor_charged_for_a_store
     assert [act["release"] for act in told(made, "recharge")] == ["often"]
 
 
-def test_a_release_that_is_begun_again_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = users(tmp_path, 0, SHORT, HEAVY)
-    run(made, 0, 12)
+class RestartingBuilder(SessionBuilder):
+    """A broken twin: it starts releases again that have published all their ticks."""
 
-    def open_ones(self: SessionBuilder) -> dict[str, ChargedRelease]:
+    def _find_running(self) -> dict[str, ChargedRelease]:
         return self.ledger_log.open_releases()
 
-    monkeypatch.setattr(SessionBuilder, "_find_running", open_ones)
+
+def test_a_release_that_is_begun_again_is_caught(tmp_path: Path) -> None:
+    made = users(tmp_path, 0, SHORT, HEAVY)
+    run(made, 0, 12)
     with pytest.raises(ValueError, match="ticks must follow each other, got 2 where 1 is next"):
-        run(made, 12, 22)
+        run(made, 12, 22, components={SessionBuilder: RestartingBuilder})
 
 
 def used_up(folder: Path) -> Any:
@@ -84,9 +89,7 @@ def used_up(folder: Path) -> Any:
     run(short, 0, 3)
     intrude(short.file, folder / "one")
     made = users(folder, 1, SHORT, HEAVY)
-    with pytest.MonkeyPatch.context() as patch:
-        remembers(patch)
-        run(made, 3, 13)
+    run(made, 3, 13, components=ENDLESS)
     assert remembered(made) == BOTH
     return made
 

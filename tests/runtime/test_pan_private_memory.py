@@ -25,9 +25,8 @@ from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import rows as keyed_hash
 from streamgauge.engines.duckdb.connection import quote_text
 from streamgauge.runtime.live import open_ticks
-from streamgauge.runtime.live import run as live_run
 from streamgauge.runtime.live.run import LiveRun
-from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART, ExactMemory
+from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART, ExactMemory, NoisyMemory
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.store.encryption import DecryptionError, OtherKeyError, _compute_check, find_slot, unwrap
 from streamgauge.store.keys import load_key
@@ -96,16 +95,15 @@ def looked_at(
     stop, inbox = Flag(), EphemeralInbox(max_waiting_bytes=10**7)
     clock.acts = {when.sent: partial(inbox.put, TEXT, sent or batch()), when.stopped: stop.set}
     seen, runs = list[Any](), list[LiveRun]()
-    begin = LiveRun.__init__
 
-    def noted(self: LiveRun, *given: Any) -> None:
-        begin(self, *given)
-        runs.append(self)
+    class ListedRun(LiveRun):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            runs.append(self)
 
     clock.looks = {when.looked: lambda: seen.append(look(runs[0]))}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LiveRun, "__init__", noted)
-        made.run(clock=clock, inbox=inbox, stop=stop, **settings)
+    components = {LiveRun: ListedRun, **settings.pop("components", {})}
+    made.run(clock=clock, inbox=inbox, stop=stop, components=components, **settings)
     assert len(seen) == 1
     return [*seen, made]
 
@@ -183,10 +181,12 @@ def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(seen: 
         assert abs(last.value[0][place] - value) < 40 * last.stddev[0][place]
 
 
-def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+EXACT: dict[type, type] = {NoisyMemory: ExactMemory}
+
+
+def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path) -> None:
     """The broken twin: open ticks as they are without pan_private."""
-    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
-    (numbers, texts), _ = looked_at(tmp_path, held)
+    (numbers, texts), _ = looked_at(tmp_path, held, components=EXACT)
     assert numbers == NUMBERS
     assert not texts, "raw text never rests, in either mode"
     assert parts_of(tmp_path) > ON_DISK
@@ -213,7 +213,7 @@ def places_in(thing: Any) -> set[float]:
     return set((places % CODES).astype(np.float64).tolist()) if len(places) < flags.size / 10 else set()
 
 
-def users_held(folder: Path) -> tuple[float, set[str]]:
+def users_held(folder: Path, components: dict[type, type] | None = None) -> tuple[float, set[str]]:
     """Which part of the users rests in a run and its files by codes, as numbers or places; and in text."""
     columns = {"u": {"hash_cells": CODES}}
     release = {"name": "n", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
@@ -229,7 +229,7 @@ def users_held(folder: Path) -> tuple[float, set[str]]:
         return len(numbers) / len(codes), texts
 
     sent = "\n".join(json.dumps({"ts": START + 13, "u": user}) for user in USERS).encode()
-    seen: tuple[float, set[str]] = looked_at(folder, look, made, sent)[0]
+    seen: tuple[float, set[str]] = looked_at(folder, look, made, sent, components=components or {})[0]
     return seen
 
 
@@ -241,9 +241,8 @@ def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("room", [open_ticks.MAX_TABLE_BYTES, 0], ids=["as places", "as numbers"])
 def test_users_that_rest_by_their_codes_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
     monkeypatch.setattr(open_ticks, "MAX_TABLE_BYTES", room)
-    assert users_held(tmp_path) == (1, set())
+    assert users_held(tmp_path, EXACT) == (1, set())
 
 
 def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(seen: Seen) -> None:
@@ -285,6 +284,7 @@ class MidTick:
     name: str = "a pipeline in the middle of a tick"
     loss: sg.Pure = field(default_factory=lambda: sg.Pure(1))
     left: dict[bool, Any] = field(default_factory=dict)
+    components: dict[type, type] = field(default_factory=dict)
 
     def pairs(self) -> Sequence[Pair]:
         """All registers have the event; the release before it is in the lowest."""
@@ -306,9 +306,9 @@ class MidTick:
         sent = "\n".join([json.dumps({"ts": START + 13, "g": g}) for g in labels] if data else ["{}"]).encode()
         when = Moments()
         if self.restarts:
-            looked_at(folder, registers, made, sent, Moments(looked=14, stopped=16))
+            looked_at(folder, registers, made, sent, Moments(looked=14, stopped=16), components=self.components)
             sent, when = b"{}", Moments(16, 17, 18, 34)
-        seen, _ = looked_at(folder, registers, made, sent, when)
+        seen, _ = looked_at(folder, registers, made, sent, when, components=self.components)
         first, *_ = (each.value[0] for each in made.releases("n"))
         return np.stack([first, *seen], axis=1)
 
@@ -330,6 +330,5 @@ def test_registers_and_releases_together_lose_no_more_than_declared(tmp_path: Pa
     assert not verdict.is_condemned, verdict.reasons
 
 
-def test_the_same_with_an_exact_open_tick_is_condemned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
-    assert audit(MidTick(tmp_path), 400, 1 - 1e-9).is_condemned
+def test_the_same_with_an_exact_open_tick_is_condemned(tmp_path: Path) -> None:
+    assert audit(MidTick(tmp_path, components=EXACT), 400, 1 - 1e-9).is_condemned
