@@ -72,7 +72,7 @@ def many() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_keys_are_counted_as_plain_python_does_beside_other_measures(tmp_path: Path, clean: bool) -> None:
+def test_keys_are_counted_as_plain_python_does_with_other_measures(tmp_path: Path, clean: bool) -> None:
     records = many()
     (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
     files = [part(tmp_path / "v", clean=clean)]

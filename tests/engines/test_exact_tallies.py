@@ -94,9 +94,9 @@ def test_several_files_with_headers_of_their_own_are_one_source(tmp_path: Path) 
     two = lines_file(tmp_path, [",".join(turned), *flipped], "two [1-9]*.csv")
     three = lines_file(tmp_path, [",".join(HEADER), *map(csv_line, many()[:50])], "three.csv")
     files = [part(one, header=HEADER), part(two, header=turned), part(three, header=HEADER)]
-    kept = many()[:300] + [event for event in many()[300:] if '"' not in csv_line(event)] + many()[:50]
+    stored = many()[:300] + [event for event in many()[300:] if '"' not in csv_line(event)] + many()[:50]
     with engine(stream("csv")) as running:
-        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(kept)
+        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(stored)
 
 
 def test_a_clean_file_is_read_by_the_engine_itself(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_values_that_are_not_numbers_or_infinite_stay_on_their_grid(tmp_path: Pa
     assert [sums(found, at) for at in range(6, 10)] == [{}, {}, {(1, 0, 8): (1,)}, {}]
 
 
-def test_events_without_a_match_are_dropped_only_where_the_lookup_is_asked_for(tmp_path: Path) -> None:
+def test_events_without_a_match_are_dropped_only_where_the_lookup_is_requested_for(tmp_path: Path) -> None:
     beds = Lookup("sites", "note", ("floor", "beds"), ("a", "b", "it's"), (("up", 3), ("down", None), (None, 5)))
     floors = replace(
         ALL,

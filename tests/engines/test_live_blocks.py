@@ -79,12 +79,12 @@ def test_an_empty_block_adds_nothing() -> None:
 def by_hand(records: Records, unit: User) -> Counter[tuple[int, str]]:
     """Events that are admitted, one after another."""
     admitted: Counter[tuple[int, str]] = Counter()
-    seen: Counter[tuple[str, int]] = Counter()
+    observed: Counter[tuple[str, int]] = Counter()
     for record in records:
         who, tick = record["who"], int(record["hours"]) + 1
-        ticks = {t for (user, t), count in seen.items() if user == who and count}
-        if seen[who, tick] < unit.max_events_per_tick and (tick in ticks or len(ticks) < unit.max_ticks):
-            seen[who, tick] += 1
+        ticks = {t for (user, t), count in observed.items() if user == who and count}
+        if observed[who, tick] < unit.max_events_per_tick and (tick in ticks or len(ticks) < unit.max_ticks):
+            observed[who, tick] += 1
             admitted[tick, record["region"]] += 1
     return admitted
 
@@ -117,7 +117,7 @@ def test_large_blocks_keep_the_order_of_arrival() -> None:
     assert {key: row[0] for key, row in found.items()} == {(1, 0, 0): 120_000}
 
 
-def test_a_database_that_has_read_its_share_is_replaced_and_nobody_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_has_read_its_share_is_replaced_and_no_one_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [{"hours": i % 6, "region": "north", "who": f"u{i % 7}"} for i in range(200)]
     cuts = [lines(records[begin : begin + 25]) for begin in range(0, 200, 25)]
     begun: list[object] = []
@@ -186,7 +186,7 @@ def test_between_two_ticks_those_who_changed_are_saved_and_over_a_restart_too() 
         assert sorted(used for used, _ in remembered(other).values()) == [1, 1, 2]
 
 
-def test_what_was_saved_in_other_parts_is_taken_back_and_they_go() -> None:
+def test_what_was_saved_in_other_parts_is_accepted_back_and_they_go() -> None:
     with engine(stream(unit=UNIT)) as running, engine(stream(unit=UNIT)) as other:
         running.scan_block(Block(lines(some(0, 1, who="ann") + some(1, who="bob")), 0), 1, TICKS, False)
         rows = saved_rows(running)
@@ -234,7 +234,7 @@ def test_who_was_active_and_how_many_there_are_is_not_told_by_what_is_saved() ->
 
 
 @pytest.mark.parametrize(("count", "times"), [(MIN_SAVED_ROWS, 1), (MIN_SAVED_ROWS + 1, 2), (3 * MIN_SAVED_ROWS, 4)])
-def test_more_users_than_declared_are_told_in_powers_of_two_and_nobody_is_forgotten(count: int, times: int) -> None:
+def test_more_users_than_declared_are_reported_in_powers_of_two_and_no_one_is_forgotten(count: int, times: int) -> None:
     records = [{"hours": 0, "who": f"user {i}"} for i in range(count)]
     with engine(stream(unit=UNIT, max_users=1)) as running, engine(stream(unit=UNIT)) as other:
         running.scan_block(Block(lines(records), 0), 1, TICKS, False)

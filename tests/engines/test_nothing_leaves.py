@@ -126,9 +126,9 @@ def test_failures_have_no_text_no_cause_and_no_context(sql: str) -> None:
     for act in (connection.run, connection.fetch_arrays, connection.fetch_texts):
         with pytest.raises(EngineError) as failure:
             act(sql)
-        told = failure.value
-        assert (told.__cause__, told.__context__) == (None, None)
-        assert MARK not in "".join(traceback.format_exception_only(told))
+        texts = failure.value
+        assert (texts.__cause__, texts.__context__) == (None, None)
+        assert MARK not in "".join(traceback.format_exception_only(texts))
     connection.close()
 
 

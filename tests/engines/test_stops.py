@@ -91,7 +91,7 @@ def test_a_stop_ends_the_halving_of_work_that_does_not_fit(visits: Path) -> None
     assert len(tried) > 6
 
 
-def test_a_stop_is_heard_between_blocks(visits: Path) -> None:
+def test_a_stop_is_noticed_between_blocks(visits: Path) -> None:
     stop, read = Flag(), []
     data = visits.read_bytes()
 
@@ -107,7 +107,7 @@ def test_a_stop_is_heard_between_blocks(visits: Path) -> None:
     assert len(read) < 10
 
 
-def test_a_stop_is_heard_while_a_file_is_looked_at(visits: Path) -> None:
+def test_a_stop_is_noticed_while_a_file_is_looked_at(visits: Path) -> None:
     stop = Flag()
     assert is_clean(visits, stop)
     stop.set()

@@ -190,7 +190,7 @@ def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch
     assert one != other
 
 
-def test_users_are_told_apart_however_long_their_names_are(tmp_path: Path) -> None:
+def test_users_are_reported_apart_however_long_their_names_are(tmp_path: Path) -> None:
     """A long name is known by its hash, which is nobody else's name."""
     long = "ann" * 40
     names = [long, long + "!", hashlib.sha256(long.encode()).hexdigest(), "sha256", "z" * 64, "z" * 65]
@@ -203,9 +203,9 @@ def test_users_are_told_apart_however_long_their_names_are(tmp_path: Path) -> No
 def test_records_that_were_dropped_are_no_events_of_their_users(tmp_path: Path) -> None:
     """Many before the start, and many without a user, take nothing of anybody's bounds."""
     outside = [{"hours": -5.0 - i, "who": "ann"} for i in range(9)]
-    nobody = [{"hours": 0, "who": None}] * 9
+    no_user = [{"hours": 0, "who": None}] * 9
     own = [{"hours": i, "who": "ann"} for i in range(UNIT.max_ticks)]
     with engine(stream(unit=UNIT), [ALL]) as tested:
-        found = list(tested.scan_ranges([part(write(tmp_path / "a.jsonl", [*outside, *nobody, *own]))], 1, TICKS))
+        found = list(tested.scan_ranges([part(write(tmp_path / "a.jsonl", [*outside, *no_user, *own]))], 1, TICKS))
     assert sums(found) == {(tick, 0, 0): (1,) for tick in range(1, UNIT.max_ticks + 1)}
     assert counted(found) == {**counted(found), "outside": 9, "no user": 9, "bounded": 0}

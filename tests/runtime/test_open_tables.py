@@ -87,14 +87,14 @@ def test_many_measures_with_many_cells_share_what_hides_them() -> None:
     assert open_ticks.MIN_ROWS_BYTES < len(OpenTicks(wide, TICKS).save(TICKS)) < open_ticks.MIN_ROWS_BYTES + 2**14
 
 
-def test_more_rows_than_are_hidden_are_told_in_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_are_hidden_are_reported_in_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_ticks, "MIN_ROWS_BYTES", 2**10)
     found = [len(waiting(count, names=["wide/0"]).save(TICKS)) for count in (40, 64, 65, 100, 128)]
     assert found[0] == found[1] < found[2] == found[3] == found[4]
 
 
 @pytest.mark.parametrize("name", ["sums/0", "cells/0", "codes/0"])
-def test_what_a_table_takes_is_told_beforehand(name: str) -> None:
+def test_what_a_table_takes_is_reported_beforehand(name: str) -> None:
     measure, saved = MEASURES[name], waiting(500, names=[name]).save(TICKS)
     assert 0 <= len(saved) - saved_open_bytes(measure, TICKS) < 2**10
     assert open_bytes(measure, TICKS) == saved_open_bytes(measure, TICKS)
@@ -117,10 +117,10 @@ def test_as_many_ticks_are_open_as_were_counted(tmp_path: Any, lateness: str) ->
 
 def test_what_a_release_keeps_counts_its_open_ticks(tmp_path: Any) -> None:
     sql = {"name": "r", "sql": "SELECT MEDIAN(x) FROM v", "epsilon": "1/100", "window": "each"}
-    kept = []
+    stored = []
     for late in ("5s", "1h"):
         file = pipeline(tmp_path, tables(live=True, allowed_lateness=late)).file
         plan = plan_release(file, parse_adhoc_release(sql, file.stream))
-        kept.append(memory_bytes(plan))
+        stored.append(memory_bytes(plan))
     (measure,) = {part.measure for part in plan.parts}
-    assert kept[1] - kept[0] == 8 * measure.cell.count * (3600 - 5) // 10 + 8 * measure.cell.count // 2
+    assert stored[1] - stored[0] == 8 * measure.cell.count * (3600 - 5) // 10 + 8 * measure.cell.count // 2

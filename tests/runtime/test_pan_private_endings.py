@@ -14,7 +14,7 @@ from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.runtime.session import SessionBuilder
 from streamgauge.store.backup import backup
 from tests.runtime.test_announced_intrusions import DENSITY, HEAVY, run, state_of, users
-from tests.runtime.test_lost_intrusions import put_back, told
+from tests.runtime.test_lost_intrusions import list_output, put_back
 from tests.runtime.test_pan_private_memory import Moments, looked_at
 from tests.support.crash_readers import in_memory
 
@@ -47,8 +47,8 @@ def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(tmp
     """And is found there if it is remembered: by the broken twin."""
     made, components = users(tmp_path, 0, SHORT, HEAVY), ENDLESS if earlier else {}
     when = Moments(sent=2, looked=13, stopped=14)
-    seen, _ = looked_at(tmp_path, tables_in, made, when=when, components=components)
-    assert seen == (["here", "often"] if earlier else ["often"])
+    observed, _ = looked_at(tmp_path, tables_in, made, when=when, components=components)
+    assert observed == (["here", "often"] if earlier else ["often"])
     assert remembered(made) == (BOTH if earlier else BOTH[1:])
 
 
@@ -63,7 +63,7 @@ def test_a_release_that_was_forgotten_is_not_begun_again_nor_charged_for_a_store
     put_back(made, tmp_path / "copy")
     (tmp_path / "v.key.guard").unlink()
     run(made, 22, 23, accept_rollback=True)
-    assert [act["release"] for act in told(made, "recharge")] == ["often"]
+    assert [act["release"] for act in list_output(made, "recharge")] == ["often"]
 
 
 class RestartingBuilder(SessionBuilder):
@@ -94,15 +94,15 @@ def used_up(folder: Path) -> Any:
     return made
 
 
-def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_nobody(tmp_path: Path) -> None:
+def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_no_one(tmp_path: Path) -> None:
     made = used_up(tmp_path)
-    seen = intrude(made.file, tmp_path / "two").manifest
-    assert [each["release"] for each in seen["releases"]] == ["often"]
+    observed = intrude(made.file, tmp_path / "two").manifest
+    assert [each["release"] for each in observed["releases"]] == ["often"]
     assert remembered(made) == BOTH[1:]
     assert made.plan().intrusions.as_json() == {"total": 2, "remaining": 0}
 
 
-def test_a_table_that_is_over_and_asked_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_over_and_requested_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = used_up(tmp_path)
     monkeypatch.setattr(intruding, "has_later_ticks", lambda entry, tick: True)
     with pytest.raises(IntrusionsExhaustedError):

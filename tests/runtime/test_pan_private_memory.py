@@ -94,21 +94,21 @@ def looked_at(
     clock = Looking(time=(START + when.begins) * 1_000_000, path=folder / "v.jsonl")
     stop, inbox = Flag(), EphemeralInbox(max_waiting_bytes=10**7)
     clock.acts = {when.sent: partial(inbox.put, TEXT, sent or batch()), when.stopped: stop.set}
-    seen, runs = list[Any](), list[LiveRun]()
+    observation, runs = list[Any](), list[LiveRun]()
 
     class ListedRun(LiveRun):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             runs.append(self)
 
-    clock.looks = {when.looked: lambda: seen.append(look(runs[0]))}
+    clock.looks = {when.looked: lambda: observation.append(look(runs[0]))}
     components = {LiveRun: ListedRun, **settings.pop("components", {})}
     made.run(clock=clock, inbox=inbox, stop=stop, components=components, **settings)
-    assert len(seen) == 1
-    return [*seen, made]
+    assert len(observation) == 1
+    return [*observation, made]
 
 
-def held(run: LiveRun) -> tuple[set[float], set[str]]:
+def find_stored(run: LiveRun) -> tuple[set[float], set[str]]:
     """The marks in all objects of a run, and of the frames at work."""
     frames = [frame.f_locals for frame in frames_of()]
     return found(reached([run, *frames]), NUMBERS, {TEXT})
@@ -137,7 +137,7 @@ class Seen:
 def seen_in(folder: Path, run: LiveRun) -> Seen:
     connection = run.engine._connection
     engine = (connection._database, connection._blocks, run.has_input, run.has_uncommitted)
-    return Seen(folder, held(run), on_disk(folder), engine, keys_in(folder, run), parts_of(folder))
+    return Seen(folder, find_stored(run), on_disk(folder), engine, keys_in(folder, run), parts_of(folder))
 
 
 def parts_of(folder: Path) -> set[str]:
@@ -164,18 +164,18 @@ def opens(secret: bytes, store: Any, slot: Any) -> bool:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def observation(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder = tmp_path_factory.mktemp("private")
     found, made = looked_at(folder, partial(seen_in, folder))
     found.made = made
     return found
 
 
-def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(seen: Seen) -> None:
-    for numbers, texts in (seen.memory, seen.disk):
+def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(observation: Seen) -> None:
+    for numbers, texts in (observation.memory, observation.disk):
         assert len(numbers) < 2
         assert not texts
-    last = seen.made.releases("sums")[-1]
+    last = observation.made.releases("sums")[-1]
     assert last.tick == 3
     for place, value in enumerate(VALUES.values()):
         assert abs(last.value[0][place] - value) < 40 * last.stddev[0][place]
@@ -186,7 +186,7 @@ EXACT: dict[type, type] = {NoisyMemory: ExactMemory}
 
 def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path) -> None:
     """The broken twin: open ticks as they are without pan_private."""
-    (numbers, texts), _ = looked_at(tmp_path, held, components=EXACT)
+    (numbers, texts), _ = looked_at(tmp_path, find_stored, components=EXACT)
     assert numbers == NUMBERS
     assert not texts, "raw text never rests, in either mode"
     assert parts_of(tmp_path) > ON_DISK
@@ -229,8 +229,8 @@ def users_held(folder: Path, components: dict[type, type] | None = None) -> tupl
         return len(numbers) / len(codes), texts
 
     sent = "\n".join(json.dumps({"ts": START + 13, "u": user}) for user in USERS).encode()
-    seen: tuple[float, set[str]] = looked_at(folder, look, made, sent, components=components or {})[0]
-    return seen
+    observation: tuple[float, set[str]] = looked_at(folder, look, made, sent, components=components or {})[0]
+    return observation
 
 
 def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None:
@@ -245,24 +245,26 @@ def test_users_that_rest_by_their_codes_are_caught(tmp_path: Path, monkeypatch: 
     assert users_held(tmp_path, EXACT) == (1, set())
 
 
-def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(seen: Seen) -> None:
-    assert seen.engine == (None, 0, False, False)
+def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(observation: Seen) -> None:
+    assert observation.engine == (None, 0, False, False)
 
 
 ON_DISK = {"secret", *(f"run/{name}/{part}" for name in ("sums", "latest") for part in (0, 1))}
 
 
-def test_only_registers_and_the_secret_of_hashes_are_on_disk(seen: Seen) -> None:
+def test_only_registers_and_the_secret_of_hashes_are_on_disk(observation: Seen) -> None:
     """And that it was set down, once it was."""
-    assert seen.parts == ON_DISK
-    with Store.open_writer(seen.made.file.folder, load_key("file:v.key", seen.folder), create=False) as store:
+    assert observation.parts == ON_DISK
+    with Store.open_writer(
+        observation.made.file.folder, load_key("file:v.key", observation.folder), create=False
+    ) as store:
         assert set(store.state()) == ON_DISK | {CLEAN_SHUTDOWN_PART}
-    assert seen.made.quarantine() == ()
+    assert observation.made.quarantine() == ()
 
 
-def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(seen: Seen) -> None:
+def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(observation: Seen) -> None:
     """Registers of the last commit and of now have the same draws: both would show what came since."""
-    assert seen.keys == 0
+    assert observation.keys == 0
 
 
 def test_a_store_that_is_not_sealed_is_opened_by_what_the_memory_holds(
@@ -308,9 +310,9 @@ class MidTick:
         if self.restarts:
             looked_at(folder, registers, made, sent, Moments(looked=14, stopped=16), components=self.components)
             sent, when = b"{}", Moments(16, 17, 18, 34)
-        seen, _ = looked_at(folder, registers, made, sent, when, components=self.components)
+        observation, _ = looked_at(folder, registers, made, sent, when, components=self.components)
         first, *_ = (each.value[0] for each in made.releases("n"))
-        return np.stack([first, *seen], axis=1)
+        return np.stack([first, *observation], axis=1)
 
 
 def registers(run: LiveRun) -> Any:

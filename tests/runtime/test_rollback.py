@@ -230,8 +230,8 @@ def without_its_guard(curator, how):
     if how == "deleted":
         guard.unlink()
     elif how == "another's":
-        (told,) = json.loads(guard.read_text()).values()
-        guard.write_text(json.dumps({"another store": told | {"folder": "/elsewhere"}}))
+        (texts,) = json.loads(guard.read_text()).values()
+        guard.write_text(json.dumps({"another store": texts | {"folder": "/elsewhere"}}))
     else:
         (curator.folder / "elsewhere").mkdir()
         shutil.copy(curator.folder / "v.key", curator.folder / "elsewhere")
@@ -285,7 +285,7 @@ def in_the_environment(curator, monkeypatch):
     return curator
 
 
-def test_under_a_key_that_is_no_file_copies_are_told_too_and_paid_for_each_time(in_the_environment):
+def test_under_a_key_that_is_no_file_copies_are_reported_too_and_paid_for_each_time(in_the_environment):
     curator = in_the_environment
     curator.copy()
     curator.edit(0)
@@ -350,8 +350,8 @@ def test_readers_do_not_see_what_the_guard_does_not_know(tmp_path, monkeypatch):
     assert [each.tick for each in reader.pipeline.releases("r1")] == [1, 2, 3, 4, 5]
 
 
-def fails(self, *told):
-    if told[0].tick > 3:
+def fails(self, *texts):
+    if texts[0].tick > 3:
         raise OSError("no room")
 
 

@@ -19,7 +19,7 @@ SMALL = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": "1/100"}
 LONG = {"window": "sliding 100000000s"}
 
 
-def asked(made: Any, by: str = "ana", **body: Any) -> AdHocRelease:
+def build_request(made: Any, by: str = "ana", **body: Any) -> AdHocRelease:
     return AdHocRelease(parse_adhoc_release(SMALL | body, made.file.stream), by)
 
 
@@ -45,7 +45,7 @@ def refused(made: Any, *wanted: AdHocRelease) -> str:
 
 def test_what_would_keep_too_much_is_refused_by_declarations(tmp_path):
     made = made_in(tmp_path)
-    long = asked(made, **LONG)
+    long = build_request(made, **LONG)
     why = refused(made, long)
     assert "must keep at most 64000000 bytes in all" in why
     assert "; ".join(each.removeprefix("v.toml: ") for each in plan_adhoc(made.file, long).refusals) in why
@@ -54,14 +54,16 @@ def test_what_would_keep_too_much_is_refused_by_declarations(tmp_path):
 def test_all_that_is_open_is_counted(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    (keeps,) = {room.memory_bytes(plan_release(made.file, asked(made, name=name).attributed_release)) for name in "ab"}
+    (keeps,) = {
+        room.memory_bytes(plan_release(made.file, build_request(made, name=name).attributed_release)) for name in "ab"
+    }
     made.file = replace(made.file, server=replace(made.file.server, adhoc_max_memory=2 * keeps))
-    run(made, adhoc_releases=(asked(made, name="a"),))
-    third = asked(made, name="c")
-    assert plan_adhoc(made.file, asked(made, name="b")).refusals == ()
+    run(made, adhoc_releases=(build_request(made, name="a"),))
+    third = build_request(made, name="c")
+    assert plan_adhoc(made.file, build_request(made, name="b")).refusals == ()
     with pytest.raises(AdHocRequestError, match="must keep at most"):
-        run(made, adhoc_releases=(asked(made, name="b"), third))
-    run(made, adhoc_releases=(asked(made, name="b"),))
+        run(made, adhoc_releases=(build_request(made, name="b"), third))
+    run(made, adhoc_releases=(build_request(made, name="b"),))
     (why,) = plan_adhoc(made.file, third).refusals
     assert f"got {3 * keeps}" in why
 
@@ -70,19 +72,21 @@ def test_what_a_release_keeps_is_what_its_run_has(tmp_path):
     """Within a factor that the words of Python around it make."""
     made = made_in(tmp_path)
     for body in ({}, {"window": "sliding 1000s"}, {"window": "running", "horizon": "5000s"}):
-        plan = plan_release(made.file, asked(made, **body).attributed_release)
+        plan = plan_release(made.file, build_request(made, **body).attributed_release)
         saved = ReleaseRun.start(plan, "asked", 1, None).save_state()
         assert sum(map(len, saved.values())) <= room.memory_bytes(plan) + 4096
 
 
 def test_too_many_groups_or_releases_are_refused(tmp_path):
     made = made_in(tmp_path, server={"adhoc_max_groups": 1})
-    assert "groups of release asked must be at most 1" in refused(made, asked(made))
+    assert "groups of release asked must be at most 1" in refused(made, build_request(made))
     made = made_in(tmp_path, server={"adhoc_max_active": 1})
-    assert "must be at most 1 at a time, got 2" in refused(made, asked(made), asked(made, "bea", name="b"))
+    assert "must be at most 1 at a time, got 2" in refused(
+        made, build_request(made), build_request(made, "bea", name="b")
+    )
     made = made_in(tmp_path, server={"adhoc_max_active_per_analyst": 1})
-    assert "releases of ana must be at most 1" in refused(made, asked(made), asked(made, name="b"))
-    both = asked(made), asked(made, "bea", name="b")
+    assert "releases of ana must be at most 1" in refused(made, build_request(made), build_request(made, name="b"))
+    both = build_request(made), build_request(made, "bea", name="b")
     assert all(plan_adhoc(made.file, each).refusals == () for each in both)
 
 
@@ -103,7 +107,7 @@ def test_what_cannot_be_built_is_never_charged(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
     with pytest.raises(MemoryError):
-        run(made, adhoc_releases=(asked(made),), components=UNBUILDABLE)
+        run(made, adhoc_releases=(build_request(made),), components=UNBUILDABLE)
     run(made, components=UNBUILDABLE)
     assert names(made) == {"counts"}
     assert published(made) == [[5.0, 5.0]] * 10
@@ -120,7 +124,7 @@ def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
     """As a pipeline may be that was charged before runs were built first."""
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    run(made, adhoc_releases=(asked(made),), components={SessionBuilder: LazyBuilder})
+    run(made, adhoc_releases=(build_request(made),), components={SessionBuilder: LazyBuilder})
     for settings in ({}, {"end_releases": ("asked",)}):  # there may be memory again: so an end loses nothing
         with pytest.raises(MemoryError):
             run(made, components=UNBUILDABLE, **settings)
@@ -129,29 +133,29 @@ def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
     assert published(made) == [[5.0, 5.0]] * 10
 
 
-def test_a_finished_standard_input_cannot_be_asked(tmp_path):
+def test_a_finished_standard_input_cannot_be_requested(tmp_path):
     made = made_in(tmp_path, live=False, source="-", format="jsonl")
-    (why,) = plan_adhoc(made.file, asked(made)).refusals
+    (why,) = plan_adhoc(made.file, build_request(made)).refusals
     assert why.startswith("source must be one that can be read again to be asked")
 
 
-def test_a_file_that_uses_a_name_that_was_asked_for_is_told_the_way_out(tmp_path):
+def test_a_file_that_uses_a_name_that_was_requested_for_is_reported_the_way_out(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    run(made, adhoc_releases=(asked(made),))
+    run(made, adhoc_releases=(build_request(made),))
     other = pipeline(tmp_path, tables({"name": "asked", "sql": COUNTS, "epsilon": "1/8"}))
     with pytest.raises(RunRefusedError, match="rename it in the file, names are taken for ever"):
         run(other)
 
 
 @pytest.mark.parametrize("second", [9, 11, 12])
-def test_behind_a_server_a_release_begins_by_the_moment_at_which_it_is_seen(tmp_path, second):
+def test_behind_a_server_a_release_begins_by_the_moment_at_which_it_is_observed(tmp_path, second):
     made = made_in(tmp_path)
     start = made.file.stream.start
-    seen = {"find_publish_time": lambda now: start + -(-(now - start) // 12_000_000) * 12_000_000}
+    observed = {"find_publish_time": lambda now: start + -(-(now - start) // 12_000_000) * 12_000_000}
     stop = Flag()
     stop.set()
-    run(made, clock=world(tmp_path, at=second), adhoc_releases=(asked(made),), stop=stop, **seen)
+    run(made, clock=world(tmp_path, at=second), adhoc_releases=(build_request(made),), stop=stop, **observed)
     assert made.ledger().releases["asked"].first == (12 + 20) // 10 + 2
-    run(made, clock=world(tmp_path, at=second + 12), end_releases=("asked",), stop=stop, **seen)
+    run(made, clock=world(tmp_path, at=second + 12), end_releases=("asked",), stop=stop, **observed)
     assert made.ledger().releases["asked"].end_tick == (24 - 5) // 10

@@ -11,7 +11,7 @@ from streamgauge.runtime.adhoc.releases import AdHocRequestError
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import SessionBuilder
-from tests.runtime.test_asked_room import asked, made_in
+from tests.runtime.test_adhoc_capacity import build_request, made_in
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
 
 
@@ -21,10 +21,10 @@ class DownError(RuntimeError):
 
 def started(folder: Path, **settings: Any) -> Any:
     """A run over a batch file that was asked for a release, and stopped after three ticks of it."""
-    made, turn = made_in(folder, live=False, **settings), Flag()
+    made, command_flag = made_in(folder, live=False, **settings), Flag()
     write(folder, one_a_second())
-    turn.set()
-    run(made, max_batch_ticks=3, commands_waiting=turn, adhoc_releases=(asked(made),))
+    command_flag.set()
+    run(made, max_batch_ticks=3, commands_waiting=command_flag, adhoc_releases=(build_request(made),))
     assert ticks_of(made, "asked") == [1, 2, 3]
     return made
 
@@ -91,7 +91,7 @@ def more_refused(folder: Path) -> list[str]:
     made, stop = started(folder, server={"adhoc_max_active": 1}), Flag()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
-    more = asked(made, name="more")
+    more = build_request(made, name="more")
     assert plan_adhoc(made.file, more, finished={"asked"}).refusals == ()
     refused = list(plan_adhoc(made.file, more).refusals)
     if refused:
@@ -101,7 +101,7 @@ def more_refused(folder: Path) -> list[str]:
     return refused
 
 
-def test_what_runs_on_takes_room_until_readers_have_seen_it(tmp_path: Path) -> None:
+def test_what_runs_on_takes_room_until_readers_have_observed_it(tmp_path: Path) -> None:
     (why,) = more_refused(tmp_path)
     assert "releases that were asked for must be at most 1 at a time, got 2" in why
 
@@ -115,12 +115,12 @@ def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None
     made, stop = made_in(tmp_path, server={"adhoc_max_total": 1}), Flag()
     (tmp_path / "v.jsonl").touch()
     stop.set()
-    run(made, adhoc_releases=(asked(made),), stop=stop)
+    run(made, adhoc_releases=(build_request(made),), stop=stop)
     run(made, end_releases=("asked",), stop=stop)
-    (why,) = plan_adhoc(made.file, asked(made, name="more")).refusals
+    (why,) = plan_adhoc(made.file, build_request(made, name="more")).refusals
     assert "releases that ana ever asks for must be at most 1, ended ones too, got 2" in why
     assert "adhoc.max_total" in why
-    assert plan_adhoc(made.file, asked(made, "bea", name="more")).refusals == ()
+    assert plan_adhoc(made.file, build_request(made, "bea", name="more")).refusals == ()
 
 
 def flaky(failure: Exception) -> dict[type, type]:
@@ -148,7 +148,7 @@ def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(tmp_path: Path
     assert notes == []
 
 
-def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_told(tmp_path: Path) -> None:
+def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_reported(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
@@ -162,14 +162,14 @@ def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
     sql = "SELECT h, COUNT(*) FROM v JOIN t USING (g) GROUP BY h"
     lookup = {"lookup": {"t": {"file": "t.csv", "on": "g"}}}
-    usual, stop, turn = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
+    usual, stop, command_flag = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
     write(tmp_path, one_a_second())
-    turn.set()
+    command_flag.set()
     stop.set()
     run(
         pipeline(tmp_path, tables(usual, {"name": "more", "sql": sql}) | lookup),
         max_batch_ticks=3,
-        commands_waiting=turn,
+        commands_waiting=command_flag,
     )
     run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,r\n")
