@@ -73,7 +73,7 @@ def test_a_store_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_i
     goes_on(half)
 
 
-def test_a_key_beside_which_nothing_may_be_written_is_refused_in_a_line_before_anything_is_done(half):
+def test_a_key_with_which_nothing_may_be_written_is_refused_in_a_line_before_anything_is_done(half):
     with read_only(half.folder):
         fails(half, "StoreUnwritableError: rollback guard must be writable, got .* at .*c.key.guard: .*")
         assert set(half.deaths[-1].steps) <= {"store_settled"}

@@ -22,14 +22,14 @@ def killed(run, *deaths):
     return lost
 
 
-def taken(series):
+def accepted(series):
     """What each tick added to the counts, by group and tick."""
     counts = {(group, tick): said[0] for (name, tick, group, _), said in series.items() if name == "counts"}
     return {(group, tick): count - counts.get((group, tick - 1), 0) for (group, tick), count in counts.items()}
 
 
 def counted_but_for(run, lost):
-    before, after = taken(unbroken(run.kind).series), taken(run.seen)
+    before, after = accepted(unbroken(run.kind).series), accepted(run.seen)
     for (group, tick), count in before.items():
         got = after[group, tick]
         right = 0 <= got <= count if tick in lost else got == count

@@ -77,7 +77,7 @@ def test_an_old_store_is_refused_by_a_sink_even_without_a_guard(run):
 
 
 @pytest.mark.one_of_each
-def test_where_nothing_tells_an_old_store_is_taken_for_the_newest_if_the_curator_says_so(run):
+def test_where_nothing_tells_an_old_store_is_accepted_for_the_newest_if_the_curator_says_so(run):
     (run.folder / "c.key.guard").unlink()
     put_back(run, "out.jsonl")
     run.forget()
@@ -101,7 +101,7 @@ def test_who_goes_on_with_an_old_store_pays_once_for_what_is_drawn_twice(run, st
 
 
 @pytest.mark.one_of_each
-def test_a_payment_that_was_not_committed_is_asked_for_again(run):
+def test_a_payment_that_was_not_committed_is_requested_for_again(run):
     goes_on(run, at=["slot_written", 1, "kill"])
     refused(run)
     assert run.ledger() == unbroken(run.kind).ledger
@@ -115,9 +115,9 @@ def goes_on(run, **order):
 
 def traces(run):
     """What the rollback guard tells, which is what the sink tells, too."""
-    (told,) = json.loads((run.folder / "c.key.guard").read_text()).values()
-    assert told["tick"] == NEW
-    return [[told["tick"], told["chain"]]]
+    (texts,) = json.loads((run.folder / "c.key.guard").read_text()).values()
+    assert texts["tick"] == NEW
+    return [[texts["tick"], texts["chain"]]]
 
 
 def charged_again(lost):

@@ -118,14 +118,14 @@ def test_a_store_that_dies_while_it_is_made_is_made_again(folder, key, step, end
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["committing", "opening"])
-def test_killed_at_random_instants_a_store_always_opens_and_loses_nothing_that_was_told(folder, key, waits):
+def test_killed_at_random_instants_a_store_always_opens_and_loses_nothing_that_was_reported(folder, key, waits):
     chance = random.Random(7)
     Store.open_writer(folder, key, create=True).close()
     tick, kills, longest = 0, 0, 0.015  # seconds, or as long as a commit takes
     while kills < (50 if waits else 10) or (waits and tick < 25):
-        told = killed_run(folder, key, waits, chance.random() * longest)
+        texts = killed_run(folder, key, waits, chance.random() * longest)
         found_tick = found(folder, key)
-        assert found_tick in ((told, told + 1) if told else (tick, tick + 1))
+        assert found_tick in ((texts, texts + 1) if texts else (tick, tick + 1))
         longest *= 1 if found_tick > tick else 1.1
         tick, kills = found_tick, kills + 1
 
@@ -144,13 +144,13 @@ def killed_run(folder, key, waits, instant):
         finally:
             os._exit(1)
     os.close(writing)
-    told = os.read(reading, 8) if waits else b""
+    texts = os.read(reading, 8) if waits else b""
     time.sleep(instant)
     os.kill(child, signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     with os.fdopen(reading, "rb") as pipe:
-        told += pipe.read()
-    return int.from_bytes(told[-8:], "big")
+        texts += pipe.read()
+    return int.from_bytes(texts[-8:], "big")
 
 
 def snapshots(folder, key, to, steps):

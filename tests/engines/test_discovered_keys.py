@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamgauge.engines import EngineMemoryError
-from streamgauge.engines.duckdb import aggregation as answers
-from streamgauge.engines.duckdb import scan_files as finished_scan
+from streamgauge.engines.duckdb.aggregation import Answers
+from streamgauge.engines.duckdb.scan_files import FileScan
 from streamgauge.plan.measure import Measure, Tally
 from streamgauge.records.blocks import Block
-from tests.support.declared import ALL, BY_REGION, HEADER, TICKS, at, engine, part, stream
+from tests.support.declared import ALL, BY_REGION, HEADER, TICKS, at, engine, engine_with, part, stream
 
 NOTES = Measure(None, (), columns=frozenset({"note"}), key='"note"')
 WARM = Measure('"temperature" > 38', (), columns=frozenset({"note", "temperature"}), key='"note"')
@@ -72,7 +72,7 @@ def many() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_keys_are_counted_as_plain_python_does_beside_other_measures(tmp_path: Path, clean: bool) -> None:
+def test_keys_are_counted_as_plain_python_does_with_other_measures(tmp_path: Path, clean: bool) -> None:
     records = many()
     (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
     files = [part(tmp_path / "v", clean=clean)]
@@ -107,21 +107,19 @@ def test_blocks_and_csv_have_the_same_keys() -> None:
         assert added([running.scan_block(Block(data, 0), 1, TICKS, False, HEADER)]) == expected(records)
 
 
-def test_answers_that_are_put_together_and_halves_that_are_joined_lose_nothing(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(answers, "MIN_COMPACTION_ROWS", 4)
+def test_answers_that_are_put_together_and_halves_that_are_joined_lose_nothing(tmp_path: Path) -> None:
+    class EagerAnswers(Answers):
+        MIN_COMPACTION_ROWS = 4
+
+    class NarrowScan(FileScan):
+        def scan_ticks(self, first: int, last: int) -> None:
+            if last - first > 4:
+                raise EngineMemoryError("too many")
+            super().scan_ticks(first, last)
+
     records = many()
     (tmp_path / "v").write_text("".join(f"{line(record)}\n" for record in records))
-    fits = finished_scan.FileScan._scan
-
-    def narrow(self: Any, first: int, last: int) -> None:
-        if last - first > 4:
-            raise EngineMemoryError("too many")
-        fits(self, first, last)
-
-    monkeypatch.setattr(finished_scan.FileScan, "_scan", narrow)
-    with engine(stream(), [NOTES]) as running:
+    with engine(stream(), [NOTES], kind=engine_with(ANSWERS=EagerAnswers, FILE_SCAN=NarrowScan)) as running:
         passes = list(running.scan_ranges([part(tmp_path / "v", clean=False)], 1, TICKS))
     assert added(passes) == expected(records)
 

@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamgauge.config.settings import Lookup
-from streamgauge.engines.duckdb.scan_files import FileScan
-from streamgauge.plan import measure as passes
-from streamgauge.plan.measure import Cell, GridValue, Measure
+from streamgauge.plan.measure import Cell, GridValue, Measure, count_tally_numbers
 from streamgauge.sql.query import GroupColumn
 from tests.support.declared import (
     ALL,
@@ -23,10 +21,12 @@ from tests.support.declared import (
     REGIONS,
     START,
     TICKS,
+    CountingScan,
     at,
     counted,
     csv_line,
     engine,
+    engine_with,
     expected,
     json_line,
     listed,
@@ -94,9 +94,9 @@ def test_several_files_with_headers_of_their_own_are_one_source(tmp_path: Path) 
     two = lines_file(tmp_path, [",".join(turned), *flipped], "two [1-9]*.csv")
     three = lines_file(tmp_path, [",".join(HEADER), *map(csv_line, many()[:50])], "three.csv")
     files = [part(one, header=HEADER), part(two, header=turned), part(three, header=HEADER)]
-    kept = many()[:300] + [event for event in many()[300:] if '"' not in csv_line(event)] + many()[:50]
+    stored = many()[:300] + [event for event in many()[300:] if '"' not in csv_line(event)] + many()[:50]
     with engine(stream("csv")) as running:
-        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(kept)
+        assert sums(running.scan_ranges(files, 1, TICKS)) == expected(stored)
 
 
 def test_a_clean_file_is_read_by_the_engine_itself(tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ def test_a_file_that_is_not_as_clean_as_was_said_is_read_block_by_block(tmp_path
         assert sums(running.scan_ranges(files, 1, TICKS)) == expected(many() * 2)
 
 
-def test_passes_follow_from_settings_alone_and_cover_all_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_follow_from_settings_alone_and_cover_all_ticks(tmp_path: Path) -> None:
     full = lines_file(tmp_path, [json_line(event) for event in many()])
     empty = lines_file(tmp_path, [], "empty.jsonl")
-    monkeypatch.setattr(passes.split_ticks, "__defaults__", (5 * passes.count_tally_numbers(BY_REGION),))
-    with engine(stream()) as running:
+    five_ticks = engine_with(MAX_PASS_NUMBERS=5 * count_tally_numbers(BY_REGION))
+    with engine(stream(), kind=five_ticks) as running:
         one, none = (list(running.scan_ranges([part(path)], 1, TICKS)) for path in (full, empty))
     ranges = [(each.first, each.last) for each in one]
     assert ranges == [(each.first, each.last) for each in none] == [(1, 5), (6, 10), (11, 15), (16, 20), (21, 24)]
@@ -140,20 +140,19 @@ def test_a_run_that_resumes_has_the_ticks_that_are_left(tmp_path: Path) -> None:
     assert found == {key: row for key, row in expected(many()).items() if 10 <= key[0] <= 20}
 
 
-def test_too_little_memory_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_changes_no_answer(tmp_path: Path) -> None:
     """A grid so fine that all ticks together do not fit, but some do."""
-    tried: list[int] = []
-    lighter = FileScan._reduce_load
-    monkeypatch.setattr(FileScan, "_reduce_load", lambda scan: tried.append(1) or lighter(scan))
+    before = CountingScan.reductions
     path = tmp_path / "wide.parquet"
     times = f"make_timestamp({START} + (i % {TICKS}) * {HOUR}) AS ts"
     values = f"'north' AS region, 35 + (i // {TICKS})::DOUBLE / 20000 AS temperature"
     write_parquet(path, f"SELECT {times}, {values} FROM range(1200000) t(i)")
     cell = Cell('"temperature"', 10**6, Fraction(35), Fraction(1, 100_000))
     fine = Measure(None, (), (), cell, columns=frozenset({"temperature"}))
-    with engine(stream("parquet"), [fine], memory="32MB", threads=2) as running:
+    kind = engine_with(FILE_SCAN=CountingScan)
+    with engine(stream("parquet"), [fine], kind=kind, memory="32MB", threads=2) as running:
         found = list(running.scan_ranges([part(path)], 1, TICKS))
-    assert tried
+    assert CountingScan.reductions > before
     assert sum(int(one.tallies[0].sums.sum()) for one in found) == 1_200_000
     assert sum(len(one.tallies[0].ticks) for one in found) == 1_200_000
     assert counted(found)["records"] == 1_200_000
@@ -213,7 +212,7 @@ def test_values_that_are_not_numbers_or_infinite_stay_on_their_grid(tmp_path: Pa
     assert [sums(found, at) for at in range(6, 10)] == [{}, {}, {(1, 0, 8): (1,)}, {}]
 
 
-def test_events_without_a_match_are_dropped_only_where_the_lookup_is_asked_for(tmp_path: Path) -> None:
+def test_events_without_a_match_are_dropped_only_where_the_lookup_is_requested_for(tmp_path: Path) -> None:
     beds = Lookup("sites", "note", ("floor", "beds"), ("a", "b", "it's"), (("up", 3), ("down", None), (None, 5)))
     floors = replace(
         ALL,

@@ -15,10 +15,10 @@ RECORDS = [{"hours": i % 24, "region": region} for i in range(50) for region in 
 
 
 def answered(path: Path, group: GroupColumn, **columns: Any) -> Any:
-    asked = replace(BY_REGION, groups=(group,))
+    requested = replace(BY_REGION, groups=(group,))
     declared = stream()
     declared = replace(declared, columns={**declared.columns, **columns})
-    with engine(declared, [asked]) as tested:
+    with engine(declared, [requested]) as tested:
         return sums(tested.scan_ranges([part(path)], 1, TICKS))
 
 

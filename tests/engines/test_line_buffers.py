@@ -22,7 +22,7 @@ BIG = 100_000_000
 both = pytest.mark.parametrize("threads", [1, 2])
 
 
-def asked(threads: int, sql: str) -> list[tuple[Any, ...]]:
+def build_request(threads: int, sql: str) -> list[tuple[Any, ...]]:
     config = {"threads": threads, "temp_directory": "", "enable_external_file_cache": False}
     with duckdb.connect(config=config) as database:
         return database.execute(sql).fetchall()
@@ -30,13 +30,13 @@ def asked(threads: int, sql: str) -> list[tuple[Any, ...]]:
 
 def read(threads: int, path: str, longest: int = MAX_LINE_BYTES, buffer: int = BUFFER_BYTES) -> Counter[str]:
     relation = build_lines_sql([path], header=False, longest=longest, buffer=buffer)
-    return Counter(row[0] for row in asked(threads, f"SELECT line FROM {relation} WHERE line IS NOT NULL"))
+    return Counter(row[0] for row in build_request(threads, f"SELECT line FROM {relation} WHERE line IS NOT NULL"))
 
 
 def lengths(threads: int, path: str) -> tuple[Any, ...]:
     """How many lines, how many bytes, and which, in one number."""
     seen = "count(line), sum(strlen(line)), CAST(sum(hash(line)) AS VARCHAR)"
-    return asked(threads, f"SELECT {seen} FROM {build_lines_sql([path], header=False)}")[0]
+    return build_request(threads, f"SELECT {seen} FROM {build_lines_sql([path], header=False)}")[0]
 
 
 texts = st.text('ab"\\,{}\x00é€😀\u2028\ufeff ', min_size=1, max_size=8)
@@ -51,17 +51,17 @@ texts = st.text('ab"\\,{}\x00é€😀\u2028\ufeff ', min_size=1, max_size=8)
 )
 def test_many_small_buffers_lose_no_line(threads: int, drawn: list[tuple[str, int]], buffer: int, ended: bool) -> None:
     found = [(text * times).encode()[:32].decode(errors="ignore") for text, times in drawn]
-    kept = [line for line in found if line]
-    with open_memory_file("\n".join(kept).encode() + b"\n" * ended) as path:
-        assert read(threads, path, longest=64, buffer=buffer) == Counter(kept)
+    stored = [line for line in found if line]
+    with open_memory_file("\n".join(stored).encode() + b"\n" * ended) as path:
+        assert read(threads, path, longest=64, buffer=buffer) == Counter(stored)
 
 
 @both
 def test_a_buffer_with_a_remainder_is_caught(threads: int) -> None:
     """A broken twin: the remainder of 3 bytes at the end of each buffer swallows lines."""
-    kept = [f"{i:030d}" for i in range(1000)]
-    with open_memory_file("\n".join(kept).encode()) as path:
-        assert read(threads, path, longest=64, buffer=1024) == Counter(kept)
+    stored = [f"{i:030d}" for i in range(1000)]
+    with open_memory_file("\n".join(stored).encode()) as path:
+        assert read(threads, path, longest=64, buffer=1024) == Counter(stored)
         with pytest.raises(duckdb.Error):
             read(threads, path, longest=64, buffer=1024 + 3)
 

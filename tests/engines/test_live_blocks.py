@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines.duckdb import connection
-from streamgauge.engines.duckdb.user_bounds import CHANGED_PART, MIN_SAVED_ROWS, UserBounds, build_entry_dtype
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.user_bounds import CHANGED_PART, MIN_SAVED_ROWS, build_entry_dtype
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block, DroppedRecord
 from tests.support.declared import (
@@ -24,6 +24,7 @@ from tests.support.declared import (
     counted,
     csv_line,
     engine,
+    engine_with,
     expected,
     json_line,
     stream,
@@ -78,12 +79,12 @@ def test_an_empty_block_adds_nothing() -> None:
 def by_hand(records: Records, unit: User) -> Counter[tuple[int, str]]:
     """Events that are admitted, one after another."""
     admitted: Counter[tuple[int, str]] = Counter()
-    seen: Counter[tuple[str, int]] = Counter()
+    observed: Counter[tuple[str, int]] = Counter()
     for record in records:
         who, tick = record["who"], int(record["hours"]) + 1
-        ticks = {t for (user, t), count in seen.items() if user == who and count}
-        if seen[who, tick] < unit.max_events_per_tick and (tick in ticks or len(ticks) < unit.max_ticks):
-            seen[who, tick] += 1
+        ticks = {t for (user, t), count in observed.items() if user == who and count}
+        if observed[who, tick] < unit.max_events_per_tick and (tick in ticks or len(ticks) < unit.max_ticks):
+            observed[who, tick] += 1
             admitted[tick, record["region"]] += 1
     return admitted
 
@@ -116,7 +117,7 @@ def test_large_blocks_keep_the_order_of_arrival() -> None:
     assert {key: row[0] for key, row in found.items()} == {(1, 0, 0): 120_000}
 
 
-def test_a_database_that_has_read_its_share_is_replaced_and_nobody_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_has_read_its_share_is_replaced_and_no_one_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [{"hours": i % 6, "region": "north", "who": f"u{i % 7}"} for i in range(200)]
     cuts = [lines(records[begin : begin + 25]) for begin in range(0, 200, 25)]
     begun: list[object] = []
@@ -130,8 +131,8 @@ def test_a_database_that_has_read_its_share_is_replaced_and_nobody_notices(monke
     for unit in (None, UNIT):
         found, before = [], len(begun)
         for share in (100, 3):
-            monkeypatch.setattr(connection, "MAX_DATABASE_BLOCKS", share)
-            with engine(stream(unit=unit)) as running:
+            limited = type("LimitedConnection", (DuckConnection,), {"MAX_BLOCKS": share})
+            with engine(stream(unit=unit), kind=engine_with(CONNECTION=limited)) as running:
                 found.append(sums([running.scan_block(Block(cut, 0), 1, TICKS, False) for cut in cuts]))
         assert found[0] == found[1]
         assert len(begun) - before == 1 + 3
@@ -185,7 +186,7 @@ def test_between_two_ticks_those_who_changed_are_saved_and_over_a_restart_too() 
         assert sorted(used for used, _ in remembered(other).values()) == [1, 1, 2]
 
 
-def test_what_was_saved_in_other_parts_is_taken_back_and_they_go() -> None:
+def test_what_was_saved_in_other_parts_is_accepted_back_and_they_go() -> None:
     with engine(stream(unit=UNIT)) as running, engine(stream(unit=UNIT)) as other:
         running.scan_block(Block(lines(some(0, 1, who="ann") + some(1, who="bob")), 0), 1, TICKS, False)
         rows = saved_rows(running)
@@ -209,14 +210,13 @@ def test_closed_ticks_are_forgotten_but_not_how_many_there_were() -> None:
         assert sums([running.scan_block(Block(lines(some(4, who="bob")), 0), 4, TICKS, False)]) == {(5, 0, 0): (1,)}
 
 
-def test_a_memory_that_forgets_ticks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: whoever forgets the number of ticks admits users for ever."""
-    monkeypatch.setattr(UserBounds, "forget", lambda bounds, tick: bounds.__init__(bounds_of, UNIT))
-    bounds_of = stream(unit=UNIT)
+def test_a_memory_that_forgets_ticks_is_caught() -> None:
+    """A broken twin: a memory without the number of ticks admits users for ever."""
     with engine(stream(unit=UNIT), [ALL]) as running:
         running.scan_block(Block(lines(some(0, 1, 2, who="ann")), 0), 1, TICKS, False)
-        running.bounds.forget(3)
-        assert sums([running.scan_block(Block(lines(some(4, who="ann")), 0), 4, TICKS, False)]) != {}
+        assert sums([running.scan_block(Block(lines(some(4, who="ann")), 0), 4, TICKS, False)]) == {}
+    with engine(stream(unit=UNIT), [ALL]) as forgetful:
+        assert sums([forgetful.scan_block(Block(lines(some(4, who="ann")), 0), 4, TICKS, False)]) != {}
 
 
 def sizes(saved: dict[str, bytes]) -> dict[str, int]:
@@ -234,7 +234,7 @@ def test_who_was_active_and_how_many_there_are_is_not_told_by_what_is_saved() ->
 
 
 @pytest.mark.parametrize(("count", "times"), [(MIN_SAVED_ROWS, 1), (MIN_SAVED_ROWS + 1, 2), (3 * MIN_SAVED_ROWS, 4)])
-def test_more_users_than_declared_are_told_in_powers_of_two_and_nobody_is_forgotten(count: int, times: int) -> None:
+def test_more_users_than_declared_are_reported_in_powers_of_two_and_no_one_is_forgotten(count: int, times: int) -> None:
     records = [{"hours": 0, "who": f"user {i}"} for i in range(count)]
     with engine(stream(unit=UNIT, max_users=1)) as running, engine(stream(unit=UNIT)) as other:
         running.scan_block(Block(lines(records), 0), 1, TICKS, False)

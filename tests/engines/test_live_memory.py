@@ -4,14 +4,25 @@ from typing import Any
 
 import pytest
 
-from streamgauge.engines import EngineMemoryError
-from streamgauge.engines.duckdb import scan_live as live_scan
+from streamgauge.engines import DuckEngine, EngineMemoryError
 from streamgauge.engines.duckdb.aggregation import Answers
 from streamgauge.engines.duckdb.scan_live import LinePiece, LiveScan, split_pieces
 from streamgauge.plan.measure import Measure
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block
-from tests.support.declared import ALL, BY_REGION, REGIONS, TICKS, engine, expected, json_line, listed, stream, sums
+from tests.support.declared import (
+    ALL,
+    BY_REGION,
+    REGIONS,
+    TICKS,
+    engine,
+    engine_with,
+    expected,
+    json_line,
+    listed,
+    stream,
+    sums,
+)
 
 UNIT = User(max_events_per_tick=2, max_ticks=3)
 NOTES = Measure(None, (), columns=frozenset({"note"}), key='"note"')
@@ -26,9 +37,11 @@ def lines(records: list[dict[str, Any]]) -> bytes:
     return b"".join(json_line(record).encode() + b"\n" for record in records)
 
 
-def told(measures: list[Measure], data: bytes, unit: User | None = None) -> tuple[Any, ...]:
-    """All that an engine says of a block, keys by their names."""
-    with engine(stream(unit=unit), measures) as running:
+def scanned(
+    measures: list[Measure], data: bytes, unit: User | None = None, kind: type[DuckEngine] = DuckEngine
+) -> tuple[Any, ...]:
+    """Return all results of an engine for a block, keys by their names."""
+    with engine(stream(unit=unit), measures, kind=kind) as running:
         one = running.scan_block(Block(data, 0), 1, TICKS, False)
         bad = running.locate(Block(data, 7))
     keyed: dict[tuple[int, str], int] = {}
@@ -40,20 +53,23 @@ def told(measures: list[Measure], data: bytes, unit: User | None = None) -> tupl
     return placed, keyed, one.counts, bad
 
 
-def narrow(monkeypatch: pytest.MonkeyPatch, rows: int, frames: int) -> list[int]:
-    """A memory for so many rows in so many frames, which fails when rows were admitted and added up."""
-    own, tried = Answers.tallies, []
+class SmallPieces(LiveScan):
+    MIN_PIECE_BYTES = 2**9
 
-    def tallies(self: Answers, first: int, last: int) -> Any:
-        count = self.counts()["records"]
-        tried.append(count)
-        if count > rows or self.frames > frames:
-            raise EngineMemoryError("too much")
-        return own(self, first, last)
 
-    monkeypatch.setattr(Answers, "tallies", tallies)
-    monkeypatch.setattr(live_scan, "MIN_PIECE_BYTES", 2**9)
-    return tried
+def narrow(rows: int, frames: int, scan: type[LiveScan] = SmallPieces) -> tuple[type[DuckEngine], list[int]]:
+    """Return an engine that fails beyond so many rows and frames, after rows were admitted and added up."""
+    tried = []
+
+    class NarrowAnswers(Answers):
+        def tallies(self, first: int, last: int) -> Any:
+            count = self.counts()["records"]
+            tried.append(count)
+            if count > rows or self.frames > frames:
+                raise EngineMemoryError("too much")
+            return super().tallies(first, last)
+
+    return engine_with(ANSWERS=NarrowAnswers, LIVE_SCAN=scan), tried
 
 
 @pytest.fixture(params=[(5, 16), (5, 8)])
@@ -62,43 +78,45 @@ def limits(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("unit", [None, UNIT])
-def test_a_block_that_does_not_fit_is_added_up_all_the_same(
-    unit: User | None, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_block_that_does_not_fit_is_added_up_all_the_same(unit: User | None, limits: tuple[int, int]) -> None:
     data = lines(RECORDS[:8]) + b"no record\n" + lines(RECORDS[8:])
     measures = [BY_REGION, ALL, *FRAMES[:2], *([NOTES] if unit is None else [])]
-    whole = told(measures, data, unit)
-    tried = narrow(monkeypatch, *limits)
-    assert told(measures, data, unit) == whole
+    whole = scanned(measures, data, unit)
+    kind, tried = narrow(*limits)
+    assert scanned(measures, data, unit, kind) == whole
     assert len(tried) > 1
 
 
-def test_a_twin_that_asks_the_bounds_of_users_again_counts_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = told([BY_REGION], lines(RECORDS), UNIT)
-    own = LinePiece._split
-    monkeypatch.setattr(LinePiece, "_split", lambda self, at: [LinePiece(each.data) for each in own(self, at)])
-    narrow(monkeypatch, 8, 16)
-    assert told([BY_REGION], lines(RECORDS), UNIT) != whole
+class ForgetfulScan(SmallPieces):
+    """A broken twin: halves of a piece lack the lines that the bounds rejected."""
+
+    def reduce_load(self, lines: LinePiece) -> list[LinePiece]:
+        return [LinePiece(each.data, each.begin) for each in super().reduce_load(lines)]
 
 
-def test_what_fits_in_no_way_is_a_failure_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    narrow(monkeypatch, 0, 1)
-    with engine(stream()) as running, pytest.raises(EngineMemoryError, match="one record and one measure"):
+def test_a_twin_that_applies_bounds_of_users_again_counts_too_few() -> None:
+    whole = scanned([BY_REGION], lines(RECORDS), UNIT)
+    kind, _ = narrow(8, 16, ForgetfulScan)
+    assert scanned([BY_REGION], lines(RECORDS), UNIT, kind) != whole
+
+
+def test_a_record_that_never_fits_fails_without_its_words() -> None:
+    kind, _ = narrow(0, 1)
+    with engine(stream(), kind=kind) as running, pytest.raises(EngineMemoryError, match="one record and one measure"):
         running.scan_block(Block(lines(RECORDS), 0), 1, TICKS, False)
 
 
-def test_the_least_memory_is_enough_for_as_many_frames_as_a_query_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_memory_is_enough_for_as_many_frames_as_a_query_has() -> None:
     """It was not: a block of one line failed, and the run with it."""
     tried = []
-    own = LiveScan._reduce_load
 
-    def lighter(self: LiveScan, some: LinePiece) -> list[LinePiece]:
-        tried.append(len(some.data))
-        return own(self, some)
+    class CountingScan(LiveScan):
+        def reduce_load(self, lines: LinePiece) -> list[LinePiece]:
+            tried.append(len(lines.data))
+            return super().reduce_load(lines)
 
-    monkeypatch.setattr(LiveScan, "_reduce_load", lighter)
-    records = RECORDS * 150
-    with engine(stream(), [*FRAMES[:15], BY_REGION], memory="50MB") as running:
+    records, kind = RECORDS * 150, engine_with(LIVE_SCAN=CountingScan)
+    with engine(stream(), [*FRAMES[:15], BY_REGION], kind=kind, memory="50MB") as running:
         found = running.scan_block(Block(lines(records), 0), 1, TICKS, False)
     assert sums([found], 15) == expected(records)
     assert tried

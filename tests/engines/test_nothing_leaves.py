@@ -15,7 +15,7 @@ from streamgauge.engines.duckdb.scan_files import FileScan
 from streamgauge.plan.measure import Measure
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block
-from tests.support.declared import ALL, BY_REGION, HEADER, SECRET, TICKS, at, engine, part, stream, sums
+from tests.support.declared import ALL, BY_REGION, HEADER, SECRET, TICKS, at, engine, engine_with, part, stream, sums
 
 MARK = "mark-of-a-private-record"
 
@@ -63,19 +63,18 @@ def test_what_would_spill_fails_without_a_trace(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("unit", [None, User(1, 2)])
-def test_a_tick_that_does_not_fit_fails_and_is_not_tried_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: User | None
-) -> None:
+def test_a_tick_that_does_not_fit_fails_and_is_not_tried_for_ever(tmp_path: Path, unit: User | None) -> None:
     tried = []
 
-    def too_much(scan: FileScan, first: int, last: int) -> None:
-        tried.append((first, last))
-        assert len(tried) < 100
-        raise EngineMemoryError("too much")
+    class FullScan(FileScan):
+        def _attempt(self, first: int, last: int) -> None:
+            tried.append((first, last))
+            assert len(tried) < 100
+            raise EngineMemoryError("too much")
 
-    monkeypatch.setattr(FileScan, "_attempt", too_much)
+    kind = engine_with(FILE_SCAN=FullScan)
     (tmp_path / "a").write_text(f'{{"ts":"{at(0)}"}}\n')
-    with engine(stream(unit=unit), [ALL]) as running, pytest.raises(EngineMemoryError):
+    with engine(stream(unit=unit), [ALL], kind=kind) as running, pytest.raises(EngineMemoryError):
         list(running.scan_ranges([part(tmp_path / "a")], 1, TICKS))
     assert tried[-1] == (1, 1)
 
@@ -127,9 +126,9 @@ def test_failures_have_no_text_no_cause_and_no_context(sql: str) -> None:
     for act in (connection.run, connection.fetch_arrays, connection.fetch_texts):
         with pytest.raises(EngineError) as failure:
             act(sql)
-        told = failure.value
-        assert (told.__cause__, told.__context__) == (None, None)
-        assert MARK not in "".join(traceback.format_exception_only(told))
+        texts = failure.value
+        assert (texts.__cause__, texts.__context__) == (None, None)
+        assert MARK not in "".join(traceback.format_exception_only(texts))
     connection.close()
 
 

@@ -139,12 +139,12 @@ def test_a_row_is_the_same_whichever_way_it_is_read(
     in_batches, in_lines = finished(bad, of, measures), live(bad, of, measures)
     monkeypatch.setattr("streamgauge.engines.duckdb.readers.read_tables", no_batches)
     monkeypatch.setattr("streamgauge.sources.parquet.read_parquet_batches", no_batches)
-    told = dict(zip(ALL_KINDS, finished(good, of, measures), strict=True))
-    assert all(len(found) == LENGTH for found in told.values())
-    assert dict(zip(ALL_KINDS, in_batches, strict=True)) == told
-    assert dict(zip(ALL_KINDS, in_lines, strict=True)) == told
-    assert dict(zip(ALL_KINDS, live(good, of, measures), strict=True)) == told
-    assert {kind for kind, found in told.items() if not any(row[3] for row in found.values())} == {
+    texts = dict(zip(ALL_KINDS, finished(good, of, measures), strict=True))
+    assert all(len(found) == LENGTH for found in texts.values())
+    assert dict(zip(ALL_KINDS, in_batches, strict=True)) == texts
+    assert dict(zip(ALL_KINDS, in_lines, strict=True)) == texts
+    assert dict(zip(ALL_KINDS, live(good, of, measures), strict=True)) == texts
+    assert {kind for kind, found in texts.items() if not any(row[3] for row in found.values())} == {
         *("nothing", "time of day", "time of day, ns", "time of day, ms", "list", "struct", "map", *NESTED)
     }
 
@@ -191,10 +191,10 @@ def test_a_time_goes_by_its_own_type_live_as_finished(tmp_path: Path, time_forma
     for kind, times in TIMES.items():
         path = tmp_path / f"{kind}.parquet"
         pq.write_table(pa.table({"ts": times}), path)
-        (told,) = finished(path, of, measures)
-        assert live(path, of, measures) == [told], kind
+        (texts,) = finished(path, of, measures)
+        assert live(path, of, measures) == [texts], kind
         if timezone == "UTC" and kind in ("ms", "us", "us, UTC", "ns", "date"):
-            assert sum(row[0] for row in told.values()) == 3
+            assert sum(row[0] for row in texts.values()) == 3
 
 
 def test_one_bad_text_among_many_rows_takes_nothing_with_it(tmp_path: Path) -> None:
@@ -206,9 +206,9 @@ def test_one_bad_text_among_many_rows_takes_nothing_with_it(tmp_path: Path) -> N
     table = pa.table({"ts": [START] * count, "text as number": numbers, "text as text": notes})
     pq.write_table(table, path, row_group_size=6_000)
     of = stream("parquet", user=None, columns=COLUMNS, time_format="epoch us")
-    (told,) = finished(path, of, [measured("text")])
-    assert told[1, 0, 0][:4] == (count, count, 25 * sum(range(1000)) * 10**6, count - 1)
-    assert live(path, of, [measured("text")]) == [told]
+    (reported,) = finished(path, of, [measured("text")])
+    assert reported[1, 0, 0][:4] == (count, count, 25 * sum(range(1000)) * 10**6, count - 1)
+    assert live(path, of, [measured("text")]) == [reported]
 
 
 def test_the_least_timestamp_harms_no_user(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ def test_the_least_timestamp_harms_no_user(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     moments = pa.array([-(2**63), START, 2**63 - 1], pa.timestamp("us"))
     pq.write_table(pa.table({"ts": moments, "who": ["a", "a", "b"]}), path)
-    (told,) = finished(path, stream("parquet", unit=User(1, 2), columns={}), [Measure(None, ())])
-    assert told == {(1, 0, 0): (1,)}
+    (texts,) = finished(path, stream("parquet", unit=User(1, 2), columns={}), [Measure(None, ())])
+    assert texts == {(1, 0, 0): (1,)}
 
 
 def test_columns_as_pyarrow_has_them_are_not_what_the_file_says() -> None:

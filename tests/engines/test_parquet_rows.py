@@ -100,7 +100,7 @@ def test_whole_numbers_are_times_where_epochs_were_declared(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "kind", [("us", None), ("us", "UTC"), ("ns", None), ("ns", "UTC"), ("ms", None), ("ms", "UTC")]
 )
-def test_times_at_the_end_of_time_harm_nobody(
+def test_times_at_the_end_of_time_harm_no_one(
     tmp_path: Path, extreme: int, timezone: str, kind: tuple[str, str | None]
 ) -> None:
     good = {"us": START, "ns": START * 1000, "ms": START // 1000}[kind[0]] + 0
@@ -138,10 +138,10 @@ def test_a_text_that_is_not_utf8_harms_no_other(tmp_path: Path, dictionary: bool
 def test_a_text_that_is_not_utf8_harms_no_other_user(tmp_path: Path) -> None:
     """Of user 0 another event may survive instead."""
     others = Measure("who <> '0'", BY_REGION.groups, columns=frozenset({"region", "who"}))
-    asked = {"unit": User(1, 2), "columns": COLUMNS | {"who": Column("who")}}
+    requested = {"unit": User(1, 2), "columns": COLUMNS | {"who": Column("who")}}
     good = write(tmp_path / "good.parquet", columns(region=text_of(*NAMES)))
     bad = with_one_bad_text(tmp_path / "bad.parquet")
-    assert tallies([bad], [others], **asked) == tallies([good], [others], **asked)
+    assert tallies([bad], [others], **requested) == tallies([good], [others], **requested)
 
 
 def test_values_of_every_type_are_read_as_declared(tmp_path: Path) -> None:

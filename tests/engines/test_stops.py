@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event as Flag
@@ -18,7 +19,7 @@ from streamgauge.interfaces import StopRequestedError
 from streamgauge.plan.measure import Measure
 from streamgauge.records.blocks import Block
 from streamgauge.sources.file import is_clean
-from tests.support.declared import ALL, TICKS, Part, engine, json_line, part, stream
+from tests.support.declared import ALL, TICKS, Part, engine, engine_with, json_line, part, stream
 
 SLOW, SLOWER = (
     Measure(f'list_sum(list_transform(range({steps}), lambda x: x * "$tick")) > 0', ()) for steps in (80, 500)
@@ -33,60 +34,64 @@ def visits(tmp_path: Path) -> Path:
     return path
 
 
-def soon_after_a_query_begins(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
-    begun = Answers.add
+def answers_that(act: Callable[[], object]) -> type[Answers]:
+    """Return answers that call `act` soon after each query begins."""
 
-    def add(self: Answers, rows: str, chosen: str = "true") -> None:
-        Timer(0.05, act).start()
-        begun(self, rows, chosen)
+    class TimedAnswers(Answers):
+        def add(self, rows: str, chosen: str = "true") -> None:
+            Timer(0.05, act).start()
+            super().add(rows, chosen)
 
-    monkeypatch.setattr(Answers, "add", add)
+    return TimedAnswers
 
 
-def scanned(path: Path, stop: Flag | None, measure: Measure = SLOWER) -> list[Any]:
-    with engine(stream(), [measure], threads=1) as duck:
+def scanned(path: Path, stop: Flag | None, measure: Measure = SLOWER, **components: Any) -> list[Any]:
+    with engine(stream(), [measure], kind=engine_with(**components), threads=1) as duck:
         return list(duck.scan_ranges([part(path)], 1, TICKS, stop))
 
 
-def test_a_stop_ends_a_query_that_is_running(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_ends_a_query_that_is_running(visits: Path) -> None:
     stop = Flag()
-    soon_after_a_query_begins(monkeypatch, stop.set)
     with pytest.raises(StopRequestedError) as caught:
-        scanned(visits, stop)
+        scanned(visits, stop, ANSWERS=answers_that(stop.set))
     assert caught.value.__cause__ is None
     assert caught.value.args == ()
 
 
-def test_a_stop_that_interrupts_nothing_is_noticed(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: without the interrupt the query goes on to its end."""
+def test_a_stop_that_interrupts_nothing_is_noticed(visits: Path) -> None:
+    """The twin: without the interrupt the query continues to its end."""
+
+    class DeafConnection(DuckConnection):
+        def interrupt(self) -> None:
+            pass
+
     stop = Flag()
-    soon_after_a_query_begins(monkeypatch, stop.set)
-    monkeypatch.setattr(DuckConnection, "interrupt", lambda self: None)
-    with engine(stream(), [SLOW], threads=1) as duck, suppress(StopRequestedError):
+    kind = engine_with(ANSWERS=answers_that(stop.set), CONNECTION=DeafConnection)
+    with engine(stream(), [SLOW], kind=kind, threads=1) as duck, suppress(StopRequestedError):
         assert next(duck.scan_ranges([part(visits)], 1, TICKS, stop)).counts["records"] == VISITS
         return
     raise AssertionError("the query must go on to its end")
 
 
-def test_a_stop_ends_the_halving_of_work_that_does_not_fit(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_ends_the_halving_of_work_that_does_not_fit(visits: Path) -> None:
     tried, stop = [], Flag()
 
-    def attempt(self: FileScan, first: int, last: int) -> None:
-        tried.append((first, last))
-        if len(tried) == 3:
-            stop.set()
-        raise EngineMemoryError("too little")
+    class FullScan(FileScan):
+        def _attempt(self, first: int, last: int) -> None:
+            tried.append((first, last))
+            if len(tried) == 3:
+                stop.set()
+            raise EngineMemoryError("too little")
 
-    monkeypatch.setattr(FileScan, "_attempt", attempt)
     with pytest.raises(StopRequestedError):
-        scanned(visits, stop, ALL)
+        scanned(visits, stop, ALL, FILE_SCAN=FullScan)
     assert len(tried) == 3
     with pytest.raises(EngineMemoryError):
-        scanned(visits, None, ALL)
+        scanned(visits, None, ALL, FILE_SCAN=FullScan)
     assert len(tried) > 6
 
 
-def test_a_stop_is_heard_between_blocks(visits: Path) -> None:
+def test_a_stop_is_noticed_between_blocks(visits: Path) -> None:
     stop, read = Flag(), []
     data = visits.read_bytes()
 
@@ -102,7 +107,7 @@ def test_a_stop_is_heard_between_blocks(visits: Path) -> None:
     assert len(read) < 10
 
 
-def test_a_stop_is_heard_while_a_file_is_looked_at(visits: Path) -> None:
+def test_a_stop_is_noticed_while_a_file_is_looked_at(visits: Path) -> None:
     stop = Flag()
     assert is_clean(visits, stop)
     stop.set()
@@ -110,12 +115,12 @@ def test_a_stop_is_heard_while_a_file_is_looked_at(visits: Path) -> None:
         is_clean(visits, stop)
 
 
-def test_who_handles_no_signals_is_interrupted_as_ever(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_signal_handler_ctrl_c_interrupts(visits: Path) -> None:
     """Ctrl-C in a notebook is no failure of the engine, for which the file would be read another way."""
-    soon_after_a_query_begins(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))
+    interrupting = answers_that(lambda: os.kill(os.getpid(), signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            scanned(visits, Flag())
+            scanned(visits, Flag(), ANSWERS=interrupting)
     finally:
         signal.signal(signal.SIGINT, before)

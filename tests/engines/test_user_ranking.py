@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamgauge.engines import DuckEngine
 from streamgauge.engines.duckdb import scan_files as ranking
 from streamgauge.engines.duckdb.scan_files import FileScan
-from streamgauge.plan import measure as passes
+from streamgauge.plan.measure import count_tally_numbers
 from streamgauge.privacy import User
 from tests.support.declared import (
     ALL,
@@ -23,9 +23,11 @@ from tests.support.declared import (
     REGIONS,
     START,
     TICKS,
+    CountingScan,
     counted,
     csv_line,
     engine,
+    engine_with,
     expected,
     json_line,
     part,
@@ -55,8 +57,8 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
     return path
 
 
-def running(**changes: Any) -> DuckEngine:
-    return engine(stream(unit=UNIT, **changes), [ALL, BY_REGION])
+def running(kind: type[DuckEngine] = DuckEngine, **changes: Any) -> DuckEngine:
+    return engine(stream(unit=UNIT, **changes), [ALL, BY_REGION], kind=kind)
 
 
 def by_user(records: Records) -> dict[str, Records]:
@@ -105,20 +107,27 @@ def visitors(count: int = 400) -> Records:
     ]
 
 
-def test_parts_files_blocks_and_passes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass
+class QuarteredScan(FileScan):
+    """A scan that begins with four parts of the users."""
+
+    parts: int = 4
+
+
+def test_parts_files_blocks_and_passes_change_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "all.jsonl", visitors())
     halves = [write(tmp_path / f"{i}.jsonl", visitors()[i::2]) for i in (0, 1)]
     with running() as tested:
         whole = [sums(tested.scan_ranges([part(path)], 1, TICKS), measure) for measure in (0, 1)]
         tally = counted(tested.scan_ranges([part(path)], 1, TICKS))
         for files in ([part(path, clean=False)], [part(halves[0]), part(halves[1], clean=False)]):
-            for parts in (1, 4):
-                monkeypatch.setattr(FileScan.__init__, "__defaults__", (parts, frozenset()))
-                found = list(tested.scan_ranges(files, 1, TICKS))
+            for scan in (FileScan, QuarteredScan):
+                with running(kind=engine_with(FILE_SCAN=scan)) as other:
+                    found = list(other.scan_ranges(files, 1, TICKS))
                 assert [sums(found, measure) for measure in (0, 1)] == whole
                 assert counted(found) == tally
-        monkeypatch.setattr(passes.split_ticks, "__defaults__", (5 * (4 + passes.count_tally_numbers(BY_REGION)),))
-        found = list(tested.scan_ranges([part(path)], 1, TICKS))
+        with running(kind=engine_with(MAX_PASS_NUMBERS=5 * (4 + count_tally_numbers(BY_REGION)))) as other:
+            found = list(other.scan_ranges([part(path)], 1, TICKS))
         assert len(found) == 5
         assert [sums(found, measure) for measure in (0, 1)] == whole
     assert whole[1] != expected(visitors())
@@ -151,19 +160,17 @@ def test_csv_and_json_know_the_same_users(tmp_path: Path) -> None:
         assert found == sums(tested.scan_ranges([part(write(tmp_path / "a.jsonl", visitors()))], 1, TICKS))
 
 
-def test_too_little_memory_for_all_users_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_for_all_users_changes_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "many.parquet"
     times = f"make_timestamp({START} + (i * 7 % {TICKS}) * {HOUR}) AS ts"
     values = "'north' AS region, 35 + i % 70 / 10 AS temperature, i % 5003 AS who"
     write_parquet(path, f"SELECT {times}, {values} FROM range(250000) t(i)")
-    answers, tried = [], []
-    lighter = FileScan._reduce_load
-    monkeypatch.setattr(FileScan, "_reduce_load", lambda scan: tried.append(1) or lighter(scan))
+    answers, before, kind = [], CountingScan.reductions, engine_with(FILE_SCAN=CountingScan)
     for memory in ("600MB", "24MB"):
-        with engine(stream("parquet", UNIT), [ALL, BY_REGION], memory=memory, threads=2) as tested:
+        with engine(stream("parquet", UNIT), [ALL, BY_REGION], kind=kind, memory=memory, threads=2) as tested:
             found = list(tested.scan_ranges([part(path)], 1, TICKS))
             answers.append((sums(found), sums(found, 1), counted(found)))
-    assert tried
+    assert CountingScan.reductions > before
     assert answers[0] == answers[1]
 
 
@@ -183,7 +190,7 @@ def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch
     assert one != other
 
 
-def test_users_are_told_apart_however_long_their_names_are(tmp_path: Path) -> None:
+def test_users_are_reported_apart_however_long_their_names_are(tmp_path: Path) -> None:
     """A long name is known by its hash, which is nobody else's name."""
     long = "ann" * 40
     names = [long, long + "!", hashlib.sha256(long.encode()).hexdigest(), "sha256", "z" * 64, "z" * 65]
@@ -196,9 +203,9 @@ def test_users_are_told_apart_however_long_their_names_are(tmp_path: Path) -> No
 def test_records_that_were_dropped_are_no_events_of_their_users(tmp_path: Path) -> None:
     """Many before the start, and many without a user, take nothing of anybody's bounds."""
     outside = [{"hours": -5.0 - i, "who": "ann"} for i in range(9)]
-    nobody = [{"hours": 0, "who": None}] * 9
+    no_user = [{"hours": 0, "who": None}] * 9
     own = [{"hours": i, "who": "ann"} for i in range(UNIT.max_ticks)]
     with engine(stream(unit=UNIT), [ALL]) as tested:
-        found = list(tested.scan_ranges([part(write(tmp_path / "a.jsonl", [*outside, *nobody, *own]))], 1, TICKS))
+        found = list(tested.scan_ranges([part(write(tmp_path / "a.jsonl", [*outside, *no_user, *own]))], 1, TICKS))
     assert sums(found) == {(tick, 0, 0): (1,) for tick in range(1, UNIT.max_ticks + 1)}
     assert counted(found) == {**counted(found), "outside": 9, "no user": 9, "bounded": 0}

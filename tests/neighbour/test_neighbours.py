@@ -79,7 +79,7 @@ def broken_lines_of(way):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", WAYS)
-def test_a_plain_visit_moves_every_kind_of_vector_within_its_reach(house, without, name):
+def test_a_plain_visit_moves_every_kind_of_vector_inside_its_reach(house, without, name):
     kinds = {JSON: RELEASES, CSV: VALUED, "live standard input": VALUED}
     way = way_of(house, name, releases=kinds.get(name, FEW))
     people = way.arrivals(PEOPLE)
@@ -152,12 +152,12 @@ def test_no_time_moves_any_tick_beyond_its_bound(house, without, name, values):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", WAYS)
-def test_the_only_record_of_a_stream_is_told_by_its_vector_alone(house, name):
+def test_the_only_record_of_a_stream_is_reported_by_its_vector_alone(house, name):
     way = way_of(house, name)
-    nobody = way.run([])
-    assert nobody.raised is None
+    no_user = way.run([])
+    assert no_user.raised is None
     for line in (way.line(VICTIM), b"\xff"):
-        assert broken(nobody, way.run([(moment(VICTIM), line)])) == []
+        assert broken(no_user, way.run([(moment(VICTIM), line)])) == []
 
 
 @pytest.mark.parametrize("name", [JSON, CSV, "batch standard input"])

@@ -38,13 +38,13 @@ def told_apart(house, line, *words):
 
 
 def test_there_is_something_to_see(house):
-    seen = public(house, "run", lines=PEOPLE)
-    assert set(seen["exit codes"]) == {0}
-    assert all(seen.values())
-    rows = len(seen["standard output"])
-    assert len(seen["jsonl"]) == rows
-    assert len(seen["csv"]) == len(seen["export"]) == rows
-    assert sum(len(part) for _, part in seen["parquet"]) == 3 * rows
+    observed = public(house, "run", lines=PEOPLE)
+    assert set(observed["exit codes"]) == {0}
+    assert all(observed.values())
+    rows = len(observed["standard output"])
+    assert len(observed["jsonl"]) == rows
+    assert len(observed["csv"]) == len(observed["export"]) == rows
+    assert sum(len(part) for _, part in observed["parquet"]) == 3 * rows
 
 
 @pytest.mark.one_of_each
@@ -102,5 +102,5 @@ def test_a_tick_that_is_not_published_because_it_is_empty_is_caught(house, monke
         return [each for each in take(run, answers, count) if each.tick in there or each.tick == first]
 
     monkeypatch.setattr(ReleaseRun, "release_ticks", take_some)
-    seen = told_apart(house, line, "run")
-    assert {"standard output", "jsonl", "csv", "parquet", "export"} <= set(seen)
+    observed = told_apart(house, line, "run")
+    assert {"standard output", "jsonl", "csv", "parquet", "export"} <= set(observed)

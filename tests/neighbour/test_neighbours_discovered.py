@@ -33,8 +33,8 @@ def way_of(house, window="running", unit="event", **settings):
     return Way(house, unit=unit, releases=releases, loss=LOSS, stream=STREAM, **settings)
 
 
-def keys_published(seen):
-    return {row["group"]["note"] for row in seen.rows}
+def keys_published(observed):
+    return {row["group"]["note"] for row in observed.rows}
 
 
 @pytest.mark.parametrize("settings", WAYS)

@@ -54,7 +54,7 @@ def test_a_scan_that_does_not_fit_at_all_ends(house, monkeypatch):
     monkeypatch.setattr(connection.DuckConnection, "execute", full)
     way = Way(house, releases=FEW)
     try:
-        seen = way.run(way.arrivals(PEOPLE))
+        observed = way.run(way.arrivals(PEOPLE))
     except KeyboardInterrupt:
         pytest.fail("it goes on for ever")
-    assert isinstance(seen.raised, EngineMemoryError)
+    assert isinstance(observed.raised, EngineMemoryError)

@@ -110,7 +110,7 @@ def check(house, run, column):
         assert broken(before, after) == [], repr(hostile)[:50]
 
 
-def test_a_plain_visit_moves_every_vector_within_its_reach(house):
+def test_a_plain_visit_moves_every_vector_inside_its_reach(house):
     before, after = (ran(house, rows_of(records), VALUED) for records in ([], [VICTIM]))
     assert before.raised is None
     assert broken(before, after) == []

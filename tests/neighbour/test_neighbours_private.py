@@ -73,9 +73,9 @@ def sent(house: House, made: Any, lines: Sequence[Arrival], last: int = TICKS, *
     ends = [(at, line + b"\n") for at, line in sorted(lines, key=lambda each: each[0])]
     clock = Arriving(ends, write)
     options |= {"step": act} if last < TICKS else {}
-    seen = house.run(made, clock=clock, inbox=inbox, stop=stop, **options)
-    seen.public["progress"] = seen.progress
-    return seen
+    observed = house.run(made, clock=clock, inbox=inbox, stop=stop, **options)
+    observed.public["progress"] = observed.progress
+    return observed
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +89,9 @@ def before(house: House) -> Watched:
     return sent(house, COUNTERS, arrivals(PEOPLE))
 
 
-def added(seen: Watched, measure: str) -> Any:
+def added(observed: Watched, measure: str) -> Any:
     """What each tick added to each group."""
-    rows = [row for row in seen.rows if row["release"] == "so_far"]
+    rows = [row for row in observed.rows if row["release"] == "so_far"]
     totals = np.array([row[measure]["value"] for row in rows]).reshape(TICKS, -1)
     return np.diff(totals, axis=0, prepend=0)
 
@@ -112,22 +112,21 @@ def test_one_event_at_a_tick_moves_what_one_event_may_and_nothing_else(house: Ho
     assert (added(before, "count") != added(after, "count")).any()
 
 
-def test_an_event_that_counts_twice_or_is_remembered_is_caught(
-    house: House, before: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pour, whole, count = Batches.add_partial, NoisyMemory.save_all, [0]
+def test_an_event_that_counts_twice_or_is_remembered_is_caught(house: House, before: Watched) -> None:
+    count = [0]
 
-    def twice(self: Batches, tallies: Any, tick: int) -> None:
-        count[0] += sum(int(tally.sums.sum() != 0) for tally in tallies)
-        pour(self, tallies, tick)
-        pour(self, tallies, tick)
+    class DoublingBatches(Batches):
+        def add_partial(self, answers: Any, tick: int) -> None:
+            count[0] += sum(int(tally.sums.sum() != 0) for tally in answers)
+            super().add_partial(answers, tick)
+            super().add_partial(answers, tick)
 
-    def counting(self: NoisyMemory, *given: Any) -> StateParts:
-        return {**whole(self, *given), "came": bytes(count[0])}
+    class CountingMemory(NoisyMemory):
+        def save_all(self, *given: Any) -> StateParts:
+            return {**super().save_all(*given), "came": bytes(count[0])}
 
-    monkeypatch.setattr(Batches, "add_partial", twice)
-    monkeypatch.setattr(NoisyMemory, "save_all", counting)
-    runs = [sent(house, COUNTERS, [*arrivals(PEOPLE), *more]) for more in ((), hostile())]
+    components = {Batches: DoublingBatches, NoisyMemory: CountingMemory}
+    runs = [sent(house, COUNTERS, [*arrivals(PEOPLE), *more], components=components) for more in ((), hostile())]
     found = " ".join(broken(*runs))
     assert "count of tick 1: 2.0" in found
     assert "'came'" in found
@@ -154,13 +153,13 @@ def tables_of(house: House, *patients: str) -> tuple[list[str], Any]:
 
 
 def test_one_user_with_all_their_visits_changes_one_entry_at_most_and_nothing_else(house: House) -> None:
-    told, differ = tables_of(house, *["zed"] * 5)
-    assert told == []
+    texts, differ = tables_of(house, *["zed"] * 5)
+    assert texts == []
     assert differ.sum() <= 1
 
 
 def test_visits_that_fall_to_several_entries_are_caught(house: House) -> None:
     """The broken twin: a user who is another one at each visit."""
-    told, differ = tables_of(house, *(f"zed {visit}" for visit in range(10)))
-    assert told == []
+    texts, differ = tables_of(house, *(f"zed {visit}" for visit in range(10)))
+    assert texts == []
     assert differ.sum() > 1

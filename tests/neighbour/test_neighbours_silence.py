@@ -56,10 +56,10 @@ def lines_of(way):
 def test_a_run_over_marked_records_says_nothing_of_them(house, settings, capfd, caplog):
     caplog.set_level(logging.DEBUG)
     way = Way(house, releases=FEW, **settings)
-    seen = way.run(lines_of(way))
-    assert seen.raised is None
-    said = "".join(capfd.readouterr()) + caplog.text + json.dumps([*seen.rows, seen.public], default=repr)
-    assert MARK not in said + repr(seen.progress)
+    observed = way.run(lines_of(way))
+    assert observed.raised is None
+    said = "".join(capfd.readouterr()) + caplog.text + json.dumps([*observed.rows, observed.public], default=repr)
+    assert MARK not in said + repr(observed.progress)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_run_over_marked_records_says_nothing_of_them(house, settings, capfd, 
         *((settings, MemoryError) for settings in LIVE),
     ],
 )
-def test_an_engine_that_fails_with_data_in_its_words_is_told_without_them(house, settings, kind, monkeypatch):
+def test_an_engine_that_fails_with_data_in_its_words_is_reported_without_them(house, settings, kind, monkeypatch):
     arrays = connection.DuckConnection.execute
 
     class Loud:
@@ -90,9 +90,9 @@ def test_an_engine_that_fails_with_data_in_its_words_is_told_without_them(house,
 
     monkeypatch.setattr(connection.DuckConnection, "execute", failing)
     way = Way(house, releases=FEW, **settings)
-    seen = way.run(lines_of(way))
-    assert isinstance(seen.raised, EngineError)
-    assert MARK not in everything_said(seen.raised)
+    observed = way.run(lines_of(way))
+    assert isinstance(observed.raised, EngineError)
+    assert MARK not in everything_said(observed.raised)
 
 
 @pytest.mark.parametrize("first", [b"\xff" + MARK.encode(), f'"{MARK}'.encode(), f"{MARK},{MARK}".encode()])
@@ -101,10 +101,10 @@ def test_a_header_that_is_none_is_refused_without_its_words(house, first, live, 
     """It may be a record."""
     monkeypatch.setattr("tests.support.neighbour_ways.HEADER", first)
     way = Way(house, format="csv", live=live, releases=FEW)
-    seen = way.run(way.arrivals(PEOPLE))
-    assert isinstance(seen.raised, SourceError)
-    shown = "".join(traceback.format_exception(seen.raised))
-    assert MARK not in shown + repr(vars(seen.raised))
+    observed = way.run(way.arrivals(PEOPLE))
+    assert isinstance(observed.raised, SourceError)
+    shown = "".join(traceback.format_exception(observed.raised))
+    assert MARK not in shown + repr(vars(observed.raised))
 
 
 def test_the_curators_log_counts_and_quotes_nothing(house):
@@ -115,16 +115,16 @@ def test_the_curators_log_counts_and_quotes_nothing(house):
     assert MARK not in log
 
 
-def test_a_bug_is_named_by_its_class_and_shown_only_when_asked(house, monkeypatch):
+def test_a_bug_is_named_by_its_class_and_shown_only_when_requested(house, monkeypatch):
     def crash(*given):
         raise KeyError(f"{MARK}zed")
 
     monkeypatch.setattr(EventPartRun, "estimate_ticks", crash)
     people = [json_line(person) for person in PEOPLE]
-    told = commanded(house, "run", lines=people)
-    assert (told.exit_code, told.stdout) == (1, "")
-    assert "KeyError: this is a bug" in told.stderr
-    assert MARK not in told.output
+    texts = commanded(house, "run", lines=people)
+    assert (texts.exit_code, texts.stdout) == (1, "")
+    assert "KeyError: this is a bug" in texts.stderr
+    assert MARK not in texts.output
 
 
 def test_neighbours_differ_in_vectors_and_in_what_is_counted_for_the_curator(house):
@@ -138,7 +138,7 @@ def test_neighbours_differ_in_vectors_and_in_what_is_counted_for_the_curator(hou
 
 
 @pytest.mark.parametrize("settings", [{}, {"format": "csv"}, {"live": True}, {"piped": True}])
-def test_values_that_match_no_record_are_told_to_the_curator_alone(house, settings):
+def test_values_that_match_no_record_are_reported_to_the_curator_alone(house, settings):
     way = Way(house, releases=FEW, **settings)
     people = [record(number) for number in range(20)]
     good, bad = (way.run(way.arrivals([each | other for each in people])) for other in ({}, MARKED))

@@ -12,6 +12,7 @@ from streamgauge.engines.duckdb import scan_files as finished_scan
 from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.plan.aggregates import distinct
 from streamgauge.runtime.part_runs import EventPartRun
+from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.sources import line_reader as lines
 from streamgauge.statistics import Distinct
 from tests.support import watched_runs
@@ -44,6 +45,16 @@ def found(way, added=(), records=(), people=PEOPLE):
     before = way.run(people)
     assert before.raised is None
     return broken(before, way.run(people + more))
+
+
+def part_runs(kind):
+    """Return components whose releases have parts of another kind."""
+
+    class ChangedRun(ReleaseRun):
+        def __init__(self, plan, name, first, runs):
+            super().__init__(plan, name, first, [kind(run.part, run.run) for run in runs])
+
+    return {ReleaseRun: ChangedRun}
 
 
 def rewritten(monkeypatch, room, name, old, new):
@@ -118,21 +129,21 @@ def test_a_sum_that_is_not_clamped_is_caught(house, monkeypatch):
     assert any(what.startswith("Sum") for what in found(way, [much]))
 
 
-def test_a_count_of_all_events_beside_sums_of_some_is_caught(house, monkeypatch):
+def test_a_count_of_all_events_with_sums_of_some_is_caught(house):
     """COUNT(*) read off the summary of a column that may be NULL."""
     releases = {"moments": ("SELECT AVG(temperature), VAR_SAMP(temperature) FROM v", "each")}
     way = Way(house, releases=releases)
     missing = way.line(VICTIM | {"temperature": None})
     assert found(way, [missing]) == []
-    vectors = EventPartRun.build_vectors
 
-    def of_all(run, tally, rows, count):
-        sums = tally.sums.copy()
-        sums[1] = sums[0]
-        return vectors(run, replace(tally, sums=sums), rows, count)
+    class CountingAllRun(EventPartRun):
+        def build_vectors(self, tally, rows, count):
+            sums = tally.sums.copy()
+            sums[1] = sums[0]
+            return super().build_vectors(replace(tally, sums=sums), rows, count)
 
-    monkeypatch.setattr(EventPartRun, "build_vectors", of_all)
-    assert any("L1" in what for what in found(way, [missing]))
+    broken_way = replace(way, components=part_runs(CountingAllRun))
+    assert any("L1" in what for what in found(broken_way, [missing]))
 
 
 def test_codes_that_are_bounded_as_if_they_were_users_are_caught(house, monkeypatch):
@@ -152,24 +163,25 @@ def test_codes_that_are_bounded_as_if_they_were_users_are_caught(house, monkeypa
     assert all(found(way, records=ZEDS[:4], people=LATER) for way in ways)
 
 
-def test_what_one_event_adds_twice_is_caught(house, monkeypatch):
-    way = Way(house, releases=FEW)
-    vectors = EventPartRun.build_vectors
-    monkeypatch.setattr(EventPartRun, "build_vectors", lambda run, *given: 2 * vectors(run, *given))
+def test_an_event_that_is_added_twice_is_caught(house):
+    class DoublingRun(EventPartRun):
+        def build_vectors(self, *given):
+            return 2 * super().build_vectors(*given)
+
+    way = Way(house, releases=FEW, components=part_runs(DoublingRun))
     assert any("L1 2 above" in what for what in found(way, [way.line(VICTIM)]))
 
 
-def test_a_record_that_moves_another_tick_is_caught(house, monkeypatch):
-    """A clock that is read from events: the newest record says how late the others are."""
-    way = Way(house, releases=FEW)
-    vectors = EventPartRun.build_vectors
+def test_a_record_that_moves_another_tick_is_caught(house):
+    """A clock that is read from events: the newest record decides how late the others are."""
 
-    def by_the_newest(run, tally, rows, count):
-        made = vectors(run, tally, rows, count)
-        late = np.arange(len(made)) < len(made) - 1 - (rows == count - 1).any() * 3
-        return made * late[:, None, None]
+    class EventClockRun(EventPartRun):
+        def build_vectors(self, tally, rows, count):
+            made = super().build_vectors(tally, rows, count)
+            late = np.arange(len(made)) < len(made) - 1 - (rows == count - 1).any() * 3
+            return made * late[:, None, None]
 
-    monkeypatch.setattr(EventPartRun, "build_vectors", by_the_newest)
+    way = Way(house, releases=FEW, components=part_runs(EventClockRun))
     people = way.arrivals(person for person in PEOPLE if not person["ts"].startswith("2026-01-05T07"))
     before, after = (way.run(people + way.arrivals(more)) for more in ((), [VICTIM | {"ts": "2026-01-05T07:00:00Z"}]))
     assert any("ticks touched" in what for what in broken(before, after))

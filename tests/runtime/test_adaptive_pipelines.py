@@ -47,9 +47,9 @@ def events() -> list[Tables]:
 def made(folder: Path, kind: str, **stream: Any) -> Pipeline:
     folder.mkdir(exist_ok=True)
     write(folder, events())
-    asked = [{"name": name, "epsilon": 1, **each} for name, each in FILES[kind].items()]
+    requested = [{"name": name, "epsilon": 1, **each} for name, each in FILES[kind].items()]
     settings = {"unit": UNITS[kind], "budget": {"epsilon": 10}, "columns": COLUMNS, **stream}
-    return pipeline(folder, tables(*asked, sinks=SINKS, **settings))
+    return pipeline(folder, tables(*requested, sinks=SINKS, **settings))
 
 
 def packed(of: Pipeline, kind: str) -> dict[str, list[bytes]]:
@@ -70,11 +70,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pipeline]:
 def test_a_run_that_was_killed_goes_on_as_one_run(
     tmp_path: Path, whole: dict[str, Pipeline], kind: str, step: str
 ) -> None:
-    broken, seen = made(tmp_path, kind), list[str]()
+    broken, observed = made(tmp_path, kind), list[str]()
 
     def second(name: str) -> None:
-        seen.append(name)
-        if seen.count(step) == 2:
+        observed.append(name)
+        if observed.count(step) == 2:
             killed_at(step)(name)
 
     assert forked(lambda: run(broken, max_batch_ticks=3, step=second)) == -signal.SIGKILL
@@ -87,11 +87,11 @@ def test_a_run_that_was_killed_goes_on_as_one_run(
 
 
 def test_what_was_published_under_noise_stays_when_a_killed_run_goes_on(tmp_path: Path) -> None:
-    broken, seen = made(tmp_path, "w_event"), list[str]()
+    broken, observed = made(tmp_path, "w_event"), list[str]()
 
     def second(name: str) -> None:
-        seen.append(name)
-        if seen.count("sink_position_saved") == 2 * len(SINKS):
+        observed.append(name)
+        if observed.count("sink_position_saved") == 2 * len(SINKS):
             killed_at("sink_position_saved")(name)
 
     assert forked(lambda: broken.run(max_batch_ticks=3, step=second)) == -signal.SIGKILL
@@ -128,8 +128,8 @@ def test_what_is_not_known_is_null_and_what_has_no_bound_is_infinite_in_every_si
     ] * 2
     with (folder / "out.csv").open() as file:
         table = [row for row in csv.DictReader(file) if row["release"] == "WEventSample" and row["tick"] == "2"]
-    told = [tuple(row[f"count{ending}"] for ending in ("", "_stddev", "_low", "_high")) for row in table]
-    assert told == [("5.0", "", "-inf", "inf")] * 2
+    texts = [tuple(row[f"count{ending}"] for ending in ("", "_stddev", "_low", "_high")) for row in table]
+    assert texts == [("5.0", "", "-inf", "inf")] * 2
     second = whole["w_event"].releases("WEventSample")[1]
     assert np.isnan(second.stddev).all()
     assert (second.high == math.inf).all()
@@ -144,8 +144,8 @@ def test_a_plan_says_what_holds_whatever_the_data_and_what_the_rest_depends_on(w
     assert "its error depends on how far data move in the w - 1 ticks" in text
     assert "no bound before there are data" in text
     assert "whatever the data" in text
-    told = json.loads(json.dumps(plan.as_json(), allow_nan=False))
-    sample = told["releases"][1]
+    texts = json.loads(json.dumps(plan.as_json(), allow_nan=False))
+    sample = texts["releases"][1]
     assert sample["parts"][0]["error_depends_on"].startswith("how far data move")
     assert [error["half_width"] is None for error in sample["errors"]] == [False, True, False]
     assert "no bound before there are data" in plan._repr_html_()
@@ -155,11 +155,11 @@ def test_a_plan_of_a_rollup_says_who_counts_nowhere_and_speaks_of_no_interval_th
     whole: dict[str, Pipeline],
 ) -> None:
     plan = whole["event"].plan()
-    told = {each.name: each for each in plan.releases}
+    texts = {each.name: each for each in plan.releases}
     lost = "an event without a declared g or h counts on no level, though SQL counts it above"
     assert lost in str(plan)
-    assert [lost in " ".join(told[name].choices[0].hints) for name in ("rolled", "each")] == [True, False]
-    for each in told.values():
+    assert [lost in " ".join(texts[name].choices[0].hints) for name in ("rolled", "each")] == [True, False]
+    for each in texts.values():
         spoken = any("95 % within" in hint for hint in each.choices[0].hints)
         assert spoken == any(math.isfinite(error.half_width) for error in each.errors), each.name
 
@@ -190,7 +190,7 @@ def test_without_a_declaration_nothing_is_chosen_for_few_events(tmp_path: Path) 
     assert choice.runners_up
 
 
-def test_a_mechanism_that_was_asked_for_by_name_needs_no_reason(tmp_path: Path) -> None:
+def test_a_mechanism_that_was_requested_for_by_name_needs_no_reason(tmp_path: Path) -> None:
     (choice,) = sparse(tmp_path, mechanism="SparseCounter").plan().releases[0].choices
     assert choice.error_depends_on.startswith("the number of segments")
     assert choice.reason == ""
@@ -205,9 +205,9 @@ def test_what_an_analyst_asks_for_goes_on_with_its_settings(tmp_path: Path) -> N
     next(iter(base.ticks(adhoc_releases=(wanted,), max_batch_ticks=3)))
     run(base)
     assert len(base.releases("asked")) == 10
-    (asked,) = [each for each in base.plan().releases if each.name == "asked"]
-    assert "smoother=james_stein" in asked.choices[0].mechanism
-    assert "split=3/4" in asked.choices[0].mechanism
+    (requested,) = [each for each in base.plan().releases if each.name == "asked"]
+    assert "smoother=james_stein" in requested.choices[0].mechanism
+    assert "split=3/4" in requested.choices[0].mechanism
 
 
 def test_choices_are_written_out_whole(whole: dict[str, Pipeline]) -> None:

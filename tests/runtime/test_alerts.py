@@ -17,7 +17,7 @@ from streamgauge.config.release import Alert
 from streamgauge.plan.alerts import AlertColumn
 from streamgauge.postprocess import EventMonitor
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
-from streamgauge.runtime.release_run import AlertMonitors
+from streamgauge.runtime.release_run import AlertMonitors, ReleaseRun
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import COUNTS, Tables, event, lines, pipeline, run, tables, write
 
@@ -37,9 +37,9 @@ def made(folder: Path, alerts: Any, sql: str = COUNTS, **release: Any) -> Pipeli
 
 def declared(folder: Path, alerts: Any, sql: str = COUNTS, w_event: int | None = None, **release: Any) -> Pipeline:
     """The file alone."""
-    asked = {"name": "counts", "sql": sql, **release} | ({} if alerts is None else {"alerts": alerts})
+    requested = {"name": "counts", "sql": sql, **release} | ({} if alerts is None else {"alerts": alerts})
     unit: Any = {"w_event": w_event} if w_event else "event"
-    return pipeline(folder, tables(asked, sinks=SINKS, unit=unit))
+    return pipeline(folder, tables(requested, sinks=SINKS, unit=unit))
 
 
 def expected(values: Any, **monitor: Any) -> list[list[float]]:
@@ -71,9 +71,9 @@ def test_alerts_are_those_of_the_values_that_are_published(tmp_path: Path) -> No
 
 def test_alerts_are_in_every_sink_as_measures(whole: Pipeline) -> None:
     folder = whole.file.path.parent
-    told = [row["count_jump"] for row in lines(folder / "out.jsonl") if row["group"] == {"g": "a"}]
-    assert [each["value"] for each in told] == [0, 0, 1, 1, 0, 0, 0, 0, 1, 0]
-    assert told[2] == {"value": 1.0, "stddev": None, "low": None, "high": None, "reliable": True}
+    texts = [row["count_jump"] for row in lines(folder / "out.jsonl") if row["group"] == {"g": "a"}]
+    assert [each["value"] for each in texts] == [0, 0, 1, 1, 0, 0, 0, 0, 1, 0]
+    assert texts[2] == {"value": 1.0, "stddev": None, "low": None, "high": None, "reliable": True}
     with (folder / "out.csv").open(newline="") as file:
         wide = [row["count_jump"] for row in csv.DictReader(file) if row["g"] == "a"]
     assert wide == ["0.0", "0.0", "1.0", "1.0", "0.0", "0.0", "0.0", "0.0", "1.0", "0.0"]
@@ -83,11 +83,11 @@ def test_alerts_are_in_every_sink_as_measures(whole: Pipeline) -> None:
 def reliable_of(values: Sequence[bool], kept: Callable[[AlertMonitors, int], AlertMonitors]) -> list[bool]:
     """What an alert over three ticks says of a measure that is reliable at some; `kept` after each tick."""
     watches, found = watching(), list[bool]()
-    for seen, value in enumerate(values, 1):
+    for observed, value in enumerate(values, 1):
         fields = {"value": np.zeros((1, 2, 1)), "reliable": np.array([[[value], [False]]])}
         watches.fill_alerts(fields)
         found.append(bool(fields["reliable"][0, 1, 0]))
-        watches = kept(watches, seen)
+        watches = kept(watches, observed)
     return found
 
 
@@ -95,9 +95,9 @@ def watching() -> AlertMonitors:
     return AlertMonitors("r", [AlertColumn(Alert("jump", Fraction(1), 3), 0)], 2, 1)
 
 
-def restarted(watches: AlertMonitors, seen: int) -> AlertMonitors:
+def restarted(watches: AlertMonitors, observed: int) -> AlertMonitors:
     again = watching()
-    again.load(watches.save_state(), seen)
+    again.load(watches.save_state(), observed)
     return again
 
 
@@ -156,11 +156,11 @@ def test_a_run_that_died_goes_on_with_the_alerts_that_it_would_have_had(
     tmp_path: Path, whole: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a twin that forgets what it saw is found out."""
-    broken, seen = made(tmp_path / "broken", [DROP, JUMP]), list[str]()
+    broken, observed = made(tmp_path / "broken", [DROP, JUMP]), list[str]()
 
     def dies(step: str) -> None:
-        seen.append(step)
-        if seen.count("noise_drawn") == 2:
+        observed.append(step)
+        if observed.count("noise_drawn") == 2:
             raise Died
 
     with pytest.raises(Died):
@@ -168,10 +168,19 @@ def test_a_run_that_died_goes_on_with_the_alerts_that_it_would_have_had(
     twin = copytree(tmp_path / "broken", tmp_path / "twin")
     run(broken, max_batch_ticks=4)
     assert packed(broken) == packed(whole)
-    monkeypatch.setattr(AlertMonitors, "load", lambda *_: None)
     forgetful = declared(twin, [DROP, JUMP])
-    run(forgetful, max_batch_ticks=4)
+    run(forgetful, max_batch_ticks=4, components={ReleaseRun: ForgetfulRun})
     assert packed(forgetful) != packed(whole)
+
+
+class ForgetfulRun(ReleaseRun):
+    """A broken twin: it continues without the state of its alerts."""
+
+    @classmethod
+    def load(cls, plan: Any, name: str, first: int, state: Any, noise: Any) -> ReleaseRun:
+        run = super().load(plan, name, first, state, noise)
+        run.alert_monitors = cls.start(plan, name, first, noise).alert_monitors
+        return run
 
 
 def packed(of: Pipeline) -> list[bytes]:
@@ -190,10 +199,10 @@ def test_alerts_cost_nothing_and_a_file_without_any_is_as_it_was(tmp_path: Path)
     assert blocks[0] == blocks[1]
 
 
-def test_alerts_of_what_was_asked_for_come_back_with_it(tmp_path: Path) -> None:
+def test_alerts_of_what_was_requested_for_come_back_with_it(tmp_path: Path) -> None:
     of = made(tmp_path, None)
-    asked = {"name": "more", "sql": BOTH, "window": "each", "epsilon": "1/4", "alerts": {**JUMP, "measure": "s"}}
-    release = parse_adhoc_release(asked, of.file.stream)
+    requested = {"name": "more", "sql": BOTH, "window": "each", "epsilon": "1/4", "alerts": {**JUMP, "measure": "s"}}
+    release = parse_adhoc_release(requested, of.file.stream)
     run(of, adhoc_releases=[AdHocRelease(release, "ana")])
     again = Pipeline.from_tables(tables({"name": "counts", "sql": COUNTS}, sinks=SINKS), of.file.path)
     run(again)

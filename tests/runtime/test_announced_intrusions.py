@@ -77,9 +77,9 @@ def test_all_that_is_remembered_is_handed_over_and_the_manifest_says_what_it_is(
     run(made, 0, 13)
     before = state_of(made)
     over = tmp_path / "court" / "case 7"
-    seen = intrude(made.file, over)
+    observed = intrude(made.file, over)
     manifest = json.loads((over / "manifest.json").read_text())
-    assert manifest == seen.manifest
+    assert manifest == observed.manifest
     assert (manifest["intrusion"], manifest["tick"], manifest["open_tick"], manifest["positions"]) == (1, 1, 2, [])
     named = {array["file"] for each in manifest["releases"] for part in each["parts"] for array in part["arrays"]}
     named |= {each["file"] for each in manifest["other_state"]}
@@ -97,13 +97,13 @@ def test_all_that_is_remembered_is_handed_over_and_the_manifest_says_what_it_is(
 def test_the_manifest_tells_what_is_on_disk_as_it_is_then_and_the_journal_is_empty(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 13)
-    told = intrude(made.file, tmp_path / "over").manifest
-    files = {each["file"]: each for each in told["disk"]["files"]}
+    texts = intrude(made.file, tmp_path / "over").manifest
+    files = {each["file"]: each for each in texts["disk"]["files"]}
     assert {"store.db", "store.keys", "lock"} <= files.keys()
     for name, each in files.items():
         data = (made.file.folder / name).read_bytes()
         assert (each["bytes"], each["sha256"]) == (len(data), sha256(data).hexdigest())
-    assert (told["disk"]["key"], told["journal_is_empty"]) == ("file:v.key", True)
+    assert (texts["disk"]["key"], texts["journal_is_empty"]) == ("file:v.key", True)
     assert files.get("store.db-wal", {"bytes": 0})["bytes"] == 0
 
 
@@ -119,7 +119,7 @@ def test_a_counter_goes_on_with_all_it_had_and_larger_errors_any_number_of_times
     assert made.plan().intrusions.as_json() == {"total": 3, "remaining": None}
 
 
-def test_a_counter_whose_run_was_lost_begins_anew_before_it_is_handed_over(tmp_path: Path) -> None:
+def test_a_counter_whose_run_was_lost_begins_again_before_it_is_handed_over(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 13, noise=SilentNoise())
 
@@ -130,9 +130,9 @@ def test_a_counter_whose_run_was_lost_begins_anew_before_it_is_handed_over(tmp_p
     with pytest.raises(Fault):
         run(made, 13, 24, noise=SilentNoise(), step=fail)
     assert CLEAN_SHUTDOWN_PART not in state_of(made)
-    told = intrude(made.file, tmp_path / "over", noise=SilentNoise()).manifest
-    assert told["releases"][0]["parts"][0]["record"]["rerandomizations"] == 1
-    assert [each["file"] for each in told["other_state"]] == ["secret.npy"]
+    texts = intrude(made.file, tmp_path / "over", noise=SilentNoise()).manifest
+    assert texts["releases"][0]["parts"][0]["record"]["rerandomizations"] == 1
+    assert [each["file"] for each in texts["other_state"]] == ["secret.npy"]
     assert np.load(tmp_path / "over" / "counts.0.total.npy").tolist() == [300, 0], "what was released"
     assert CLEAN_SHUTDOWN_PART in state_of(made)
     run(made, 15, 24, noise=SilentNoise())
@@ -191,10 +191,10 @@ def test_killed_at_any_step_nothing_is_handed_over_that_is_not_on_record(tmp_pat
 def test_a_hand_over_that_does_not_wait_for_the_commit_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = Intrusion._capture_release
+    observed = Intrusion._capture_release
 
     def hasty(self: Intrusion, run: ReleaseRun) -> ReleaseSnapshot:
-        found = seen(self, run)
+        found = observed(self, run)
         np.save(tmp_path / "early.npy", next(iter(found.files.values()))[1])
         return found
 
@@ -319,8 +319,8 @@ def views(plan: Any, before: int, after: int) -> dict[Any, dict[int, Fraction]]:
 
     found: dict[Any, dict[int, Fraction]] = {}
     for way in list_branches(happened):
-        seen, ones = way.result
-        sums = found.setdefault(seen, {0: Fraction(0), 1: Fraction(0)})
+        observed, ones = way.result
+        sums = found.setdefault(observed, {0: Fraction(0), 1: Fraction(0)})
         sums[ones] += way.weight
     return found
 
@@ -334,9 +334,9 @@ def worst(plan: Any, one: tuple[int, int], two: tuple[int, int]) -> Fraction | N
     decay = Fraction(enclose_exp_minus(1 / Fraction(claim.noise.scale), 64).high, 2**64)
     laws = [views(plan, *each) for each in (one, two)]
     ratios = []
-    for seen in laws[0].keys() | laws[1].keys():
-        for told in range(-1, 3):
-            masses = [sum(p * decay ** abs(told - s) for s, p in law.get(seen, {}).items()) for law in laws]
+    for observed in laws[0].keys() | laws[1].keys():
+        for texts in range(-1, 3):
+            masses = [sum(p * decay ** abs(texts - s) for s, p in law.get(observed, {}).items()) for law in laws]
             if not all(masses):
                 return None
             ratios += [masses[0] / masses[1], masses[1] / masses[0]]

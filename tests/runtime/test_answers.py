@@ -17,7 +17,7 @@ INTERNAL = [f"{letter}{at}" for letter in "dipcs" for at in range(3)]
 NAMES = [*INTERNAL, "number", "place", "cell", "tick", "line", "own", "label", "r", "v", "n", "frame"]
 
 
-def asked(folder, sql, events, columns=None, **stream):
+def build_request(folder, sql, events, columns=None, **stream):
     """The first tick's values of one release over these events, a row for each measure."""
     declared = {"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 10], "grid": 1}} | (columns or {})
     write(folder, events)
@@ -31,7 +31,7 @@ def asked(folder, sql, events, columns=None, **stream):
 def test_a_column_of_any_name_is_a_column_and_nothing_else(tmp_path, name):
     sql = f'SELECT g, COUNT(*), SUM(x), MEDIAN(x) FROM v WHERE "{name}" > 0 GROUP BY g'
     events = [event(1, "a", 3) | {name: 10**9}, event(2, "b", 4) | {name: 1}, event(3, "a", 5) | {name: -1}]
-    values = asked(tmp_path, sql, events, {name: {"type": "number"}})
+    values = build_request(tmp_path, sql, events, {name: {"type": "number"}})
     assert values[:2] == [[1, 1], [3, 4]]
 
 
@@ -40,7 +40,7 @@ def test_users_may_come_with_a_column_of_any_name(tmp_path, name):
     sql = f'SELECT COUNT(*) FROM v WHERE "{name}" > 0'
     unit = {"user": "u", "max_events_per_tick": 1, "max_ticks": 2}
     events = [event(s, u="alice") | {name: 1} for s in range(3)]
-    assert asked(tmp_path, sql, events, {name: {"type": "number"}}, unit=unit) == [[1]]
+    assert build_request(tmp_path, sql, events, {name: {"type": "number"}}, unit=unit) == [[1]]
 
 
 def test_names_of_our_own_are_refused(tmp_path):
@@ -58,10 +58,10 @@ def test_names_of_our_own_are_refused(tmp_path):
         ("SELECT COUNT(x), SUM(y) FROM v WHERE x >= 0 AND y >= 0", [[2], [20]]),
     ],
 )
-def test_counts_beside_sums_are_of_their_own_expressions(tmp_path, sql, values):
+def test_counts_with_sums_are_of_their_own_expressions(tmp_path, sql, values):
     events = [event(1, "a", 4, y=10), event(2, "b", 5, y=10), {"ts": START + 3, "g": "b", "y": 10}]
     columns = {"y": {"bounds": [0, 10], "grid": 1}}
-    assert asked(tmp_path, sql, events, columns) == values
+    assert build_request(tmp_path, sql, events, columns) == values
 
 
 def test_values_on_the_grid_are_in_their_own_cells(tmp_path):
@@ -69,7 +69,7 @@ def test_values_on_the_grid_are_in_their_own_cells(tmp_path):
     for value in (35.1, 35.3, 36.6, 41.9):
         folder = tmp_path / str(value)
         folder.mkdir()
-        found = asked(folder, "SELECT MEDIAN(x) FROM v", [event(1, "a", value)] * 3, columns)
+        found = build_request(folder, "SELECT MEDIAN(x) FROM v", [event(1, "a", value)] * 3, columns)
         assert found == [[pytest.approx(value)]]
 
 
@@ -86,7 +86,7 @@ def test_cells_of_sql_are_those_of_an_axis():
 def test_what_has_no_grid_of_its_own_is_added_up_finely(tmp_path):
     events = [event(1, x=s % 11) for s in range(40)]
     true = sum((s % 11) * (s % 11) / 3 for s in range(40))
-    found = asked(tmp_path, "SELECT SUM(x * x / 3), AVG(x / 3) FROM v", events)
+    found = build_request(tmp_path, "SELECT SUM(x * x / 3), AVG(x / 3) FROM v", events)
     assert found[0][0] == pytest.approx(true, abs=0.01)
     assert found[1][0] == pytest.approx(sum(s % 11 for s in range(40)) / 120, abs=0.001)
 
@@ -113,7 +113,7 @@ def test_a_bad_record_in_parquet_of_any_name_ends_no_run(tmp_path):
     assert made.quarantine() == ()
 
 
-def test_bad_records_of_a_finished_file_are_looked_for_only_when_asked(tmp_path):
+def test_bad_records_of_a_finished_file_are_looked_for_only_when_requested(tmp_path):
     write(tmp_path, one_a_second(20))
     with (tmp_path / "v.jsonl").open("a") as file:
         file.write('nonsense\n{"g": "a"}\n')

@@ -31,39 +31,39 @@ def test_a_stop_is_heeded_after_each_commit(tmp_path: Path) -> None:
         assert reader.tick == 8
 
 
-def test_how_far_it_is_is_told_from_the_start_and_nothing_where_one_commit_is_enough(tmp_path: Path) -> None:
-    made, told = pipeline(tmp_path, tables(**MINUTES)), list[Progress]()
+def test_how_far_it_is_is_reported_from_the_start_and_nothing_where_one_commit_is_enough(tmp_path: Path) -> None:
+    made, texts = pipeline(tmp_path, tables(**MINUTES)), list[Progress]()
     clock = world(tmp_path, {})
     clock.sleep(125 * 10**6)
-    run(made, clock=clock, on_progress=told.append, max_batch_ticks=4)
-    found = list(dict.fromkeys((each.tick, each.catch_up_tick) for each in told))
+    run(made, clock=clock, on_progress=texts.append, max_batch_ticks=4)
+    found = list(dict.fromkeys((each.tick, each.catch_up_tick) for each in texts))
     assert found[:5] == [(0, 12), (4, 12), (8, 12), (12, 12), (13, None)]
     assert {due for _, due in found[4:]} == {None}
 
 
-def test_that_a_run_is_behind_is_told_before_it_is_open_and_before_anything_is_read(tmp_path: Path) -> None:
+def test_that_a_run_is_behind_is_reported_before_it_is_open_and_before_anything_is_read(tmp_path: Path) -> None:
     """Who could see when it is told would learn how long it took to read what came."""
-    made, told = pipeline(tmp_path, tables(**MINUTES)), list[str]()
+    made, texts = pipeline(tmp_path, tables(**MINUTES)), list[str]()
     clock = world(tmp_path, {1: [{"ts": START + 1}]})
     clock.sleep(125 * 10**6)
 
     def seen(progress: Progress) -> None:
-        told.append(f"due {progress.catch_up_tick}")
+        texts.append(f"due {progress.catch_up_tick}")
 
-    run(made, clock=clock, on_progress=seen, step=told.append, max_batch_ticks=4)
-    assert told.index("due 12") < told.index("session_opened") < told.index("block_read")
-    after = told[told.index("session_opened") :]
+    run(made, clock=clock, on_progress=seen, step=texts.append, max_batch_ticks=4)
+    assert texts.index("due 12") < texts.index("session_opened") < texts.index("block_read")
+    after = texts[texts.index("session_opened") :]
     assert after.index("due 12") < after.index("block_read")
 
 
 def test_a_run_whose_stream_begins_later_sleeps_and_takes_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, clock, turn = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
+    made, clock, command_flag = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
     looks, looked = iter(range(1000)), clock.now
     monkeypatch.setattr(clock, "now", lambda: looked() - 60 * 10**6 + 0 * next(looks))
-    clock.acts[3] = turn.set
-    run(made, clock=clock, commands_waiting=turn)
+    clock.acts[3] = command_flag.set
+    run(made, clock=clock, commands_waiting=command_flag)
     assert next(looks) < 900
 
 
@@ -77,6 +77,6 @@ def test_the_interval_of_ticks_in_which_nothing_changed_is_found_once(monkeypatc
         return ends(of, tail)
 
     monkeypatch.setattr(estimates.Frequencies, "_ends", counted)
-    told = LocalFrequency(claim, items=("a", "b"), window="running").build_columns([found] * 50, 0.95)
-    assert told["value"].low.shape == (50, 2)
+    texts = LocalFrequency(claim, items=("a", "b"), window="running").build_columns([found] * 50, 0.95)
+    assert texts["value"].low.shape == (50, 2)
     assert len(calls) == 1

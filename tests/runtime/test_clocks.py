@@ -89,16 +89,16 @@ def test_a_clock_that_is_set_back_closes_no_tick_twice(tmp_path: Path) -> None:
 
 def test_a_record_from_2099_moves_nothing(tmp_path: Path) -> None:
     """With it and without it all others are in the ticks where they were, which close when they did."""
-    told = []
+    texts = []
     for later in ([], [event(73 * 365 * 86400)]):
         folder = tmp_path / str(len(later))
         folder.mkdir()
         made = pipeline(folder, tables(live=True, end="2026-01-05T00:01:00Z"))
         clock = world(folder, as_they_happen(one_a_second(60)) | {7: later})
         closed = [(clock.second, [each.tick for each in ticks]) for ticks in made.ticks(clock=clock)]
-        told.append((closed, ticks_of(made)))
-    assert told[0] == told[1]
-    assert [ticks for _, ticks in told[0][0]] == [[1], [2], [3], [4], [5], [6]]
+        texts.append((closed, ticks_of(made)))
+    assert texts[0] == texts[1]
+    assert [ticks for _, ticks in texts[0][0]] == [[1], [2], [3], [4], [5], [6]]
 
 
 def test_a_record_from_2099_is_counted_nowhere(tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ def test_a_plan_says_which_events_of_users_count(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(unit=USERS)).plan()
     assert f"\n  counts    {SAID}\n" in str(plan)
     assert SAID in plan._repr_html_()
-    told = plan.as_json()
-    assert told["unit"] == {
+    texts = plan.as_json()
+    assert texts["unit"] == {
         "protects": "one user: at most 1 event a tick, in at most 3 ticks",
         "contributions": SAID,
         "assumption": None,
     }
-    assert [release["contributions"] for release in told["releases"]] == [SAID]
+    assert [release["contributions"] for release in texts["releases"]] == [SAID]
 
 
 def test_a_plan_of_a_requested_release_says_which_events_count(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_releases_say_which_events_of_users_count(tmp_path: Path, unit: object, 
     assert (f"counts {said}" in shown) is bool(said)
 
 
-def test_a_plan_says_beside_the_budget_what_a_w_event_believes(tmp_path: Path) -> None:
+def test_a_plan_says_with_the_budget_what_a_w_event_believes(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(unit={"w_event": 4})).plan()
     assert f"\n  budget    epsilon 1, {BELIEVED}\n" in str(plan)
     assert BELIEVED in plan._repr_html_()

@@ -145,11 +145,11 @@ def test_a_run_that_was_killed_between_ticks_publishes_each_of_them_once(tmp_pat
     events = chosen()
     write(tmp_path, events)
     made = pipeline(tmp_path, words(sinks=SINKS))
-    seen: list[str] = []
+    observed: list[str] = []
 
     def third(name: str) -> None:
-        seen.append(name)
-        if seen.count(step) == (3 if step != "block_read" else 1):
+        observed.append(name)
+        if observed.count(step) == (3 if step != "block_read" else 1):
             killed_at(step)(name)
 
     assert forked(lambda: run(made, max_batch_ticks=2, step=third)) == -signal.SIGKILL
@@ -213,7 +213,7 @@ def test_a_mechanism_can_be_named(tmp_path: Path, mechanism: Any) -> None:
     assert [[g for g, _ in tick] for tick in told(made)] == [[g for g, _ in tick] for tick in by_hand(events, made)]
 
 
-def test_open_keys_are_saved_whole_and_told_in_powers_of_two() -> None:
+def test_open_keys_are_saved_whole_and_reported_in_powers_of_two() -> None:
     measure = Measure(None, (), key='"g"')
 
     def waiting(count: int, ticks: int = 3) -> OpenTicks:

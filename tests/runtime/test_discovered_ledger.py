@@ -46,30 +46,30 @@ def test_the_ledger_is_charged_the_loss_and_the_delta(tmp_path: Path, unit: Any)
     write(tmp_path, chosen())
     made = pipeline(tmp_path, words(unit=unit))
     run(made)
-    book = made.ledger()
-    assert book.ledger is not None
-    (charge,) = book.ledger.entries
+    ledger_log = made.ledger()
+    assert ledger_log.ledger is not None
+    (charge,) = ledger_log.ledger.entries
     assert (charge.timeline.steps[0].loss, charge.delta) == (Zcdp("1/50"), Fraction(DELTA))
-    (act,) = [act for act in book.ledger_entries if act.kind == "charge"]
+    (act,) = [act for act in ledger_log.ledger_entries if act.kind == "charge"]
     assert (act.body["delta"], act.body["layout"]["discovered"]) == (DELTA, "g")
     by_itself = Ledger(Approx(2, "1/1000000"), Event() if unit == "event" else WEvent(3))
     by_itself.charge("words", Zcdp("1/50"), 1, 10, native=unit != "event", delta=Fraction(DELTA))
-    assert book.ledger.spent_loss() == by_itself.spent_loss()
-    assert book.ledger.remaining_loss() == by_itself.remaining_loss()
-    assert book.ledger.spent_delta() == Fraction(DELTA)
-    assert LedgerLog.read(book.ledger_entries, book.unit).ledger.spent_delta() == Fraction(DELTA)  # type: ignore[union-attr]
+    assert ledger_log.ledger.spent_loss() == by_itself.spent_loss()
+    assert ledger_log.ledger.remaining_loss() == by_itself.remaining_loss()
+    assert ledger_log.ledger.spent_delta() == Fraction(DELTA)
+    assert LedgerLog.read(ledger_log.ledger_entries, ledger_log.unit).ledger.spent_delta() == Fraction(DELTA)  # type: ignore[union-attr]
 
 
 def test_what_is_charged_again_takes_its_delta_again(tmp_path: Path) -> None:
     plan = plan_release(file := Pipeline.from_tables(words(), tmp_path / "v.toml").file, file.releases[0])
-    book = LedgerLog(Event())
-    book.declare_budget(Approx(2, "1/1000000"))
-    book.charge("words", plan, 1)
-    book.recharge("words", 4)
-    assert book.ledger is not None
-    assert book.ledger.spent_delta() == 2 * Fraction(DELTA)
-    assert book.ledger.spent_delta(first=5) == Fraction(DELTA)
-    assert book.ledger_entries[-1].body["delta"] == DELTA
+    ledger_log = LedgerLog(Event())
+    ledger_log.declare_budget(Approx(2, "1/1000000"))
+    ledger_log.charge("words", plan, 1)
+    ledger_log.recharge("words", 4)
+    assert ledger_log.ledger is not None
+    assert ledger_log.ledger.spent_delta() == 2 * Fraction(DELTA)
+    assert ledger_log.ledger.spent_delta(first=5) == Fraction(DELTA)
+    assert ledger_log.ledger_entries[-1].body["delta"] == DELTA
 
 
 def test_deltas_beyond_the_budgets_are_refused_with_their_numbers(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_kept_is_refused_with_the_rule(case: str) -> None:
+def test_what_cannot_be_stored_is_refused_with_the_rule(case: str) -> None:
     stream, release, rule = REFUSED[case]
     made = words(**stream)
     made["release"][0] = {k: v for k, v in (made["release"][0] | release).items() if v is not None}
@@ -144,7 +144,7 @@ def test_what_cannot_be_kept_is_refused_with_the_rule(case: str) -> None:
         ("SELECT UPPER(g), COUNT(*) FROM v GROUP BY 1", "must be the column g itself"),
     ],
 )
-def test_nothing_else_is_asked_of_groups_that_are_discovered(sql: str, rule: str) -> None:
+def test_nothing_else_is_requested_of_groups_that_are_discovered(sql: str, rule: str) -> None:
     file = Pipeline.from_tables(words(sql=sql), Path("v.toml")).file
     with pytest.raises(InvalidReleaseError, match=rule):
         plan_release(file, file.releases[0])

@@ -207,7 +207,7 @@ def test_a_draft_may_stand_in_another_folder(tmp_path: Path) -> None:
     assert read(tmp_path, draft(tmp_path / "data")).stream.format == "jsonl"
 
 
-def test_a_draft_within_the_folder_that_it_reads_writes_no_file_there(tmp_path: Path) -> None:
+def test_a_draft_inside_the_folder_that_it_reads_writes_no_file_there(tmp_path: Path) -> None:
     source(tmp_path)
     assert read(tmp_path, draft(tmp_path, folder=tmp_path)).sinks[0].to == "-"
 

@@ -30,10 +30,10 @@ folder, once, ran = edited.folder, edited.once, edited.ran
     ],
 )
 def test_after_the_first_charge_the_stream_is_fixed(ran: Path, key: str, change: Tables) -> None:
-    told = refusal(ran, tables(**change))
+    texts = refusal(ran, tables(**change))
     for each in key.split(", "):
-        assert each in told.split("got another ")[1]
-    assert "a second budget" in told
+        assert each in texts.split("got another ")[1]
+    assert "a second budget" in texts
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_after_the_first_charge_the_stream_is_fixed(ran: Path, key: str, change:
 )
 def test_when_an_event_of_a_live_stream_is_too_late_or_too_early_is_fixed_too(tmp_path: Path, change: Tables) -> None:
     live_until(tmp_path, tables(live=True), 30)
-    told = refusal(tmp_path, tables(live=True) | {"stream": tables(live=True)["stream"] | change})
-    assert f"got another {next(iter(change))}: put it back" in told
+    texts = refusal(tmp_path, tables(live=True) | {"stream": tables(live=True)["stream"] | change})
+    assert f"got another {next(iter(change))}: put it back" in texts
     same = tables(live=True) | {"stream": tables(live=True)["stream"] | {"late": "drop", "allowed_lateness": "5000ms"}}
     assert pipeline(tmp_path, same).plan().refusals == ()
 
@@ -74,8 +74,8 @@ def test_before_the_first_charge_everything_may_change(folder: Path) -> None:
     ],
 )
 def test_a_changed_release_is_refused(ran: Path, key: str, change: Tables) -> None:
-    told = refusal(ran, tables({"name": "counts", "sql": COUNTS, **change}))
-    assert f"release counts must stay as it was charged, got another {key}: give it a new name" in told
+    texts = refusal(ran, tables({"name": "counts", "sql": COUNTS, **change}))
+    assert f"release counts must stay as it was charged, got another {key}: give it a new name" in texts
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_w_event_budget_returns_only_when_no_window_has_both(tmp_path: Path) -> 
         assert (pipeline(folder, made).plan().refusals == ()) is fits
 
 
-def test_a_release_may_be_taken_out_before_it_published_anything(tmp_path: Path) -> None:
+def test_a_release_may_be_accepted_out_before_it_published_anything(tmp_path: Path) -> None:
     """It began later than what others had published when they ended: nothing of it counts."""
     live_until(tmp_path, tables({"name": "one", "sql": COUNTS}, live=True), 52)
     live_until(tmp_path, tables({"name": "two", "sql": COUNTS}, live=True), 53, at=52)
@@ -193,8 +193,8 @@ def test_a_release_that_ended_cannot_come_back(folder: Path) -> None:
     charged(folder, tables())
     other = charged(folder, tables({"name": "other", "sql": COUNTS}))
     other["release"] += tables()["release"]
-    told = refusal(folder, other)
-    assert "release counts must have a name of its own, got that of one that has ended" in told
+    texts = refusal(folder, other)
+    assert "release counts must have a name of its own, got that of one that has ended" in texts
 
 
 def test_a_plan_of_an_unchanged_file_has_no_changes(ran: Path) -> None:

@@ -72,8 +72,8 @@ def test_raising_the_budget_is_an_act_of_its_own(ran: Path) -> None:
     assert "budget must stay epsilon 1, got epsilon 2" in refusal(ran, raised)
     edited = pipeline(ran, raised)
     run(edited, change_budget=True)
-    told = [act.body["loss"] for act in edited.ledger().ledger_entries if act.kind == "budget"]
-    assert told == [{"epsilon": "1"}, {"epsilon": "2"}]
+    texts = [act.body["loss"] for act in edited.ledger().ledger_entries if act.kind == "budget"]
+    assert texts == [{"epsilon": "1"}, {"epsilon": "2"}]
     assert edited.ledger().ledger.remaining_loss() == Pure.zero()
     assert published(edited, "more") == EXACT
 
@@ -183,8 +183,8 @@ def with_sites(folder: Path, rows: str) -> Tables:
 
 def test_a_table_that_a_release_reads_is_fixed_with_it(folder: Path) -> None:
     charged(folder, with_sites(folder, "a,1st\nb,2nd\n"))
-    told = refusal(folder, with_sites(folder, "a,2nd\nb,1st\n"))
-    assert "lookup sites must stay as it was charged, got another table: give it a new name" in told
+    texts = refusal(folder, with_sites(folder, "a,2nd\nb,1st\n"))
+    assert "lookup sites must stay as it was charged, got another table: give it a new name" in texts
     run(pipeline(folder, with_sites(folder, "a,1st\nb,2nd\n")))
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from streamgauge.engines import DuckEngine
 from streamgauge.engines.duckdb.connection import DuckConnection
 from streamgauge.runtime.live.run import LiveRun
+from streamgauge.runtime.release_run import Batches
 from streamgauge.sources import build_inbox
-from tests.support.pipelines import COUNTS, event, pipeline, published, run, tables, world
+from tests.support.pipelines import COUNTS, event, open_engine_of, pipeline, published, run, tables, world
 
 RELEASES = [
     {"name": "counts", "sql": COUNTS, "epsilon": "1/4"},
@@ -19,8 +21,8 @@ RELEASES = [
 ]
 
 
-def done(folder: Path, monkeypatch: pytest.MonkeyPatch, came: dict[float, Any], source: str) -> list[str]:
-    """The queries and commits of the rounds from second 14 to 15, when tick 1 closes."""
+def list_work(folder: Path, came: dict[float, Any], source: str, components: dict[type, type]) -> list[str]:
+    """Return the queries and commits of the rounds from second 14 to 15, when tick 1 closes."""
     folder.mkdir()
     made = pipeline(folder, tables(*RELEASES, live=True, source=source))
     clock, stop = world(folder), Flag()
@@ -29,19 +31,29 @@ def done(folder: Path, monkeypatch: pytest.MonkeyPatch, came: dict[float, Any], 
     for second, each in came.items():
         clock.acts[second] = lambda each=each: send(clock, inbox, each)
     clock.acts[15.5] = stop.set
-    own = DuckConnection.execute
 
-    def arrays(self: DuckConnection, sql: str, fetch: str) -> Any:
-        note(re.sub(r"/fd/\d+", "/fd", sql))
-        return own(self, sql, fetch)
+    class ListedConnection(DuckConnection):
+        def execute(self, sql: str, fetch: str) -> Any:
+            note(re.sub(r"/fd/\d+", "/fd", sql))
+            return super().execute(sql, fetch)
+
+    class ListedBatches(Batches):
+        def open_engine(self) -> Any:
+            kind = type("ListedEngine", (DuckEngine,), {"CONNECTION": ListedConnection})
+            return open_engine_of(self, kind)
 
     def note(what: str) -> None:
         if clock.second >= 14 and not stop.is_set():
             found.append(what)
 
-    monkeypatch.setattr(DuckConnection, "execute", arrays)
-    run(made, clock=clock, stop=stop, inbox=inbox, step=lambda name: note(name) if name == "store_committed" else None)
-    monkeypatch.setattr(DuckConnection, "execute", own)
+    run(
+        made,
+        clock=clock,
+        stop=stop,
+        inbox=inbox,
+        step=lambda name: note(name) if name == "store_committed" else None,
+        components={Batches: ListedBatches, **components},
+    )
     assert published(made) == [[1.0 * len(came), 0.0]]
     return found
 
@@ -54,20 +66,26 @@ def send(clock: Any, inbox: Any, each: Any) -> None:
         file.write(json.dumps(each) + "\n")
 
 
-def both(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> tuple[list[str], list[str]]:
-    without = done(folder / "without", monkeypatch, {}, source)
-    return without, done(folder / "with", monkeypatch, {15.0: event(3)}, source)
+def both(folder: Path, source: str, components: dict[type, type] | None = None) -> tuple[list[str], list[str]]:
+    without = list_work(folder / "without", {}, source, components or {})
+    return without, list_work(folder / "with", {15.0: event(3)}, source, components or {})
 
 
 @pytest.mark.parametrize("source", ["http", "v.jsonl"])
-def test_one_event_changes_neither_queries_nor_commits(tmp_path, monkeypatch, source):
-    without, with_one = both(tmp_path, monkeypatch, source)
+def test_one_event_changes_neither_queries_nor_commits(tmp_path, source):
+    without, with_one = both(tmp_path, source)
     assert with_one == without
     assert any("GROUPING SETS" in what for what in without)
     assert without.count("store_committed") == 1 + (source == "http")
 
 
-def test_a_twin_that_rests_when_nothing_came_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(LiveRun, "_pad_work", lambda self: None)
-    without, with_one = both(tmp_path, monkeypatch, "http")
+class RestingRun(LiveRun):
+    """A broken twin: it does nothing in a round without events."""
+
+    def pad_work(self):
+        pass
+
+
+def test_a_run_that_rests_without_events_is_caught(tmp_path):
+    without, with_one = both(tmp_path, "http", {LiveRun: RestingRun})
     assert len(without) < len(with_one)

@@ -19,7 +19,7 @@ PRIVATE: Tables = {"source": "http", "mode": "streaming", "pan_private": True}
 
 
 @pytest.mark.parametrize(("overwritten", "found"), [(True, set()), (False, set(BLOCKS))])
-def test_blocks_that_are_freed_are_overwritten_if_that_is_asked_for(overwritten: bool, found: set[str]) -> None:
+def test_blocks_that_are_freed_are_overwritten_if_that_is_requested_for(overwritten: bool, found: set[str]) -> None:
     context = get_context("forkserver")
     context.set_forkserver_preload([freed_and_looked_for.__module__])
     with ProcessPoolExecutor(1, context) as process:

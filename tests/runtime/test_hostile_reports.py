@@ -40,7 +40,7 @@ def hostile(made: Pipeline) -> list[Any]:
 
 
 @protocols
-def test_what_no_device_can_have_sent_moves_nothing_and_stops_nobody(tmp_path: Path, column: Tables) -> None:
+def test_what_no_device_can_have_sent_moves_nothing_and_stops_no_one(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
     good, bad = drawn(made, "aab", 1), hostile(made)
     run(made, **sending(tmp_path, made, {2: [*bad, *good, *bad]}, 15))
@@ -54,17 +54,17 @@ def test_what_one_record_says_moves_an_estimate_by_two_reports_at_most(tmp_path:
     else that a run writes is the same."""
     made = poll(tmp_path, *POLL["release"][:3], **column)
     others, reach = drawn(made, "abc" * 5, 3), 2 * claim(made).influence + 1e-9
-    told, lengths = [], []
+    texts, lengths = [], []
     for number, one in enumerate([drawn(made, "a", 4)[0], drawn(made, "c", 5)[0], *hostile(made)[::4]]):
         folder = tmp_path / str(number)
         folder.mkdir()
         again = poll(folder, *POLL["release"], **column)
         run(again, **sending(folder, again, {2: [*others[:7], one, *others[7:]], 12: others}, 25))
-        told.append([np.array(published(again, name)) for name in WINDOWS])
-        lengths.append((len(told[-1][0]), published(again, "ages")))
+        texts.append([np.array(published(again, name)) for name in WINDOWS])
+        lengths.append((len(texts[-1][0]), published(again, "ages")))
     assert lengths == [(2, [[0, 16], [0, 15]])] * len(lengths)
-    for each in told:
-        for one, other in zip(each, told[0], strict=True):
+    for each in texts:
+        for one, other in zip(each, texts[0], strict=True):
             assert np.abs(one - other).max() <= reach
 
 
@@ -73,16 +73,16 @@ def test_codes_as_large_as_apples_come_through(tmp_path: Path, monkeypatch: pyte
     codes = claim(made).codes
     assert codes == 2**27
     how = sending(tmp_path, made, {2: [codes - 1, codes - 1, codes, 0]}, 9)
-    taken: dict[bytes, int] = {}
-    seen = OpenReports.add
+    accepted: dict[bytes, int] = {}
+    observed = OpenReports.add
 
     def add(self: OpenReports, tally: Tally) -> None:
-        taken.update(told_by(tally))
-        seen(self, tally)
+        accepted.update(told_by(tally))
+        observed(self, tally)
 
     monkeypatch.setattr(OpenReports, "add", add)
     run(made, **how)
-    assert taken == {bytes(4): 1, (2**27 - 1).to_bytes(4, "little"): 2}
+    assert accepted == {bytes(4): 1, (2**27 - 1).to_bytes(4, "little"): 2}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_codes_as_large_as_apples_come_through(tmp_path: Path, monkeypatch: pyte
 )
 def test_the_longest_vectors_come_through(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, {"name": "now", "sql": COUNT, "window": "each"}, **column)
-    told = drawn(made, "aab", 1)
-    run(made, **sending(tmp_path, made, {2: told}, 15))
-    assert published(made, "now") == expected(made, [told], 1)
+    texts = drawn(made, "aab", 1)
+    run(made, **sending(tmp_path, made, {2: texts}, 15))
+    assert published(made, "now") == expected(made, [texts], 1)
     assert "bytes in memory and in commits until its window is over" in str(made.plan())

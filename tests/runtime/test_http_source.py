@@ -28,7 +28,7 @@ def sending(folder: Path, made: Any, *, at: float = 0, until: float = 40) -> tup
     return clock, build_inbox(made.file, clock.now), stop
 
 
-def test_a_run_by_itself_is_refused_and_told_who_takes_events(tmp_path):
+def test_a_run_by_itself_is_refused_and_reported_who_takes_events(tmp_path):
     made = pipeline(tmp_path, tables(**SENT))
     with pytest.raises(
         RunRefusedError, match=r"v.toml: source must be .* got events, which are sent: use streamgauge serve"
@@ -106,7 +106,7 @@ def test_a_batch_that_is_sent_again_when_its_key_is_forgotten_is_late(tmp_path):
     assert (again[0].is_duplicate, sum(row[0] for row in published(made))) == (False, 1)
 
 
-def test_bad_records_are_dropped_alone_and_noted_for_the_curator(tmp_path):
+def test_bad_records_are_dropped_alone_and_recorded_for_the_curator(tmp_path):
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made)
     bad = b'\xff\n{"ts": "none", "g": "a"}\n{"ts": \n' + lines(event(1))

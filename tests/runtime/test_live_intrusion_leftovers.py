@@ -52,11 +52,11 @@ def held_on_to(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_of_what_was_seen_stays_in_a_server(tmp_path: Path, apart: Apart) -> None:
+def test_nothing_of_what_was_observed_stays_in_a_server(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_look, tmp_path) == set()
-    seen = [np.load(path) for path in (tmp_path / "v.intrusions" / "court").glob("*.npy")]
-    assert in_octets(seen, MARKS) == MARKS, "they were in what was handed over"
+    observed = [np.load(path) for path in (tmp_path / "v.intrusions" / "court").glob("*.npy")]
+    assert in_octets(observed, MARKS) == MARKS, "they were in what was handed over"
 
 
-def test_an_intrusion_that_is_held_on_to_is_caught(tmp_path: Path, apart: Apart) -> None:
+def test_an_intrusion_that_stays_in_memory_is_caught(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_look, tmp_path, twin=held_on_to) == MARKS

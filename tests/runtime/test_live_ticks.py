@@ -77,12 +77,12 @@ def test_an_early_event_counts_if_it_is_no_earlier_than_was_declared(tmp_path: P
 
 
 def test_what_was_dropped_is_counted_for_the_curator(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    observed: list[Progress] = []
     made = pipeline(tmp_path, tables(**MINUTE))
     happens = {2: [event(1), event(40), event(-5), {"g": "a"}], 30: [event(3)]}
-    run(made, clock=world(tmp_path, happens), on_progress=seen.append)
-    dropped = {rule: count for rule, count in seen[-1].dropped.items() if count}
-    assert (seen[-1].events, dropped) == (5, {"late": 1, "early": 1, "outside": 1, "no time": 1})
+    run(made, clock=world(tmp_path, happens), on_progress=observed.append)
+    dropped = {rule: count for rule, count in observed[-1].dropped.items() if count}
+    assert (observed[-1].events, dropped) == (5, {"late": 1, "early": 1, "outside": 1, "no time": 1})
 
 
 def test_an_hours_downtime_loses_nothing(tmp_path: Path) -> None:
@@ -104,18 +104,14 @@ def test_a_first_run_long_after_the_start_loses_nothing(tmp_path: Path) -> None:
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_twin_that_closes_ticks_before_it_read_the_backlog_loses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = LiveRun._read_all
+def test_a_twin_that_closes_ticks_before_it_read_the_backlog_loses_it(tmp_path: Path) -> None:
+    class HurriedRun(LiveRun):
+        def read_all(self) -> None:
+            if self.find_due_tick() == self.closed_tick:
+                super().read_all()
 
-    def hurried(live: LiveRun) -> None:
-        if live._find_due_tick() == live.closed_tick:
-            own(live)
-
-    monkeypatch.setattr(LiveRun, "_read_all", hurried)
     made = pipeline(tmp_path, tables(**MINUTE))
-    run(made, clock=world(tmp_path, {0: one_a_second(60)}, at=3600))
+    run(made, clock=world(tmp_path, {0: one_a_second(60)}, at=3600), components={LiveRun: HurriedRun})
     assert published(made) == [[0.0, 0.0]] * 6
 
 
@@ -261,7 +257,7 @@ def test_distinct_users_are_counted_in_each_tick_or_at_their_first(
     assert [row[0] for row in published(made, "r")] == exact
 
 
-def test_who_was_seen_is_remembered_over_a_restart(tmp_path: Path) -> None:
+def test_who_was_observed_is_remembered_over_a_restart(tmp_path: Path) -> None:
     columns = {**tables()["stream"]["columns"], "u": {"values": [f"u{i}" for i in range(9)]}}
     release = {"name": "r", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
     made = pipeline(tmp_path, tables(release, columns=columns, **MINUTE))

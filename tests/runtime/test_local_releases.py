@@ -106,7 +106,7 @@ def test_a_poll_that_dies_goes_on_as_if_it_had_not(tmp_path: Path, step: str, at
 
 
 @protocols
-def test_a_restart_that_forgot_the_reports_since_its_table_would_be_seen(
+def test_a_restart_that_forgot_the_reports_since_its_table_would_be_observed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Tables
 ) -> None:
     """The broken twin of the promise of `local_part_run`."""
@@ -160,8 +160,8 @@ def test_columns_of_codes_and_of_vectors_come_in_one_record_and_are_counted_each
     mixed = pipeline(tmp_path, made)
     claims = {name: report.mechanism for name, report in mixed.file.stream.reports.items()}
     rows = {name: own.privatise_many([*"aabc"], InsecureNoise(1)) for name, own in claims.items()}
-    told = {name: encode_reports(rows[name]) for name in names[1:]} | {"emoji": unpack_codes(rows["emoji"]).tolist()}
-    records = [{name: told[name][at] for name in names} for at in range(4)]
+    texts = {name: encode_reports(rows[name]) for name in names[1:]} | {"emoji": unpack_codes(rows["emoji"]).tolist()}
+    records = [{name: texts[name][at] for name in names} for at in range(4)]
     how = sending(tmp_path, mixed, {}, 15)
     clock = how["clock"]
     lines = "".join(f"{json.dumps({'arrived': clock.now() + 1, **each})}\n" for each in [*records, {}])
@@ -179,9 +179,9 @@ def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Pat
     plan = made.plan()
     assert (plan.refusals, plan.spent[1], plan.remaining[1]) == ((), Pure(3), Pure.zero())
     run(made, **sending(tmp_path, made, {2: drawn(made, "ab", 1)}, 15))
-    told = ledger_log_as_json(made.ledger(), made.file)
-    assert [charge["release"] for charge in told["charges"]] == ["column emoji", "ages"]
-    (charged,) = told["columns"]
+    texts = ledger_log_as_json(made.ledger(), made.file)
+    assert [charge["release"] for charge in texts["charges"]] == ["column emoji", "ages"]
+    (charged,) = texts["columns"]
     assert (charged["loss"], charged["per_user"]) == ({"epsilon": "2"}, {"epsilon": "60"})
     fewer = poll(tmp_path, {"name": "late", "sql": COUNT, "window": "sliding 30s"}, **column)
     changes = str(fewer.plan())
@@ -234,27 +234,27 @@ def test_what_a_stranger_sends_again_is_read_as_nothing_and_committed(tmp_path: 
 
 
 @protocols
-def test_a_release_of_reports_that_was_asked_for_costs_nothing_and_goes_on(tmp_path: Path, column: Tables) -> None:
+def test_a_release_of_reports_that_was_requested_for_costs_nothing_and_goes_on(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, *POLL["release"][::3], **column)  # all of its budget is spent
     body = {"name": "mine", "sql": COUNT, "window": "each"}
     mine = AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana", Fraction(1, 9))
     assert plan_adhoc(made.file, mine).refusals == ()
-    told = drawn(made, "ab", 1)
-    run(made, **sending(tmp_path, made, {2: told}, 15), adhoc_releases=(mine,))
-    assert published(made, "mine") == expected(made, [told], 1)
-    book = made.ledger()
-    assert find_same_request(made.file, mine, book) is not None
+    texts = drawn(made, "ab", 1)
+    run(made, **sending(tmp_path, made, {2: texts}, 15), adhoc_releases=(mine,))
+    assert published(made, "mine") == expected(made, [texts], 1)
+    ledger_log = made.ledger()
+    assert find_same_request(made.file, mine, ledger_log) is not None
     dear = replace(mine, release=parse_adhoc_release({**body, "epsilon": 2}, made.file.stream))
-    assert find_same_request(made.file, dear, book) is None
+    assert find_same_request(made.file, dear, ledger_log) is None
     clock, stop = world(tmp_path, at=16), Flag()
     clock.acts[35] = stop.set
     run(made, clock=clock, inbox=build_inbox(made.file, clock.now), stop=stop)
     assert made.ledger().open_releases()["mine"].column == "emoji"
-    (act,) = [act for act in book.ledger_entries if act.kind == "charge" and act.body["release"] == "mine"]
+    (act,) = [act for act in ledger_log.ledger_entries if act.kind == "charge" and act.body["release"] == "mine"]
     assert entry_text(act).startswith("mine, reads column emoji, ticks ")
 
 
-def test_estimates_lie_within_their_own_intervals_whatever_counts_can_be() -> None:
+def test_estimates_lie_inside_their_own_intervals_whatever_counts_can_be() -> None:
     count, stddev = np.array([-30.0, -1.0, 5.0, 99.0, 130.0]), np.full(5, 4.0)
     found = stack_frequencies((Frequencies(tuple("abcde"), count, stddev, 100),))
     (low,), (high,) = found.interval(0.95)
@@ -274,8 +274,8 @@ def test_a_budget_with_a_delta_takes_reports_at_their_epsilon(tmp_path: Path) ->
 def test_a_budget_that_is_no_epsilon_is_refused_with_the_way_out(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     made["stream"]["budget"], made["release"] = {"rho": 1}, POLL["release"][:1]
-    told = str(pipeline(tmp_path, made).plan())
-    assert "stream.columns (use a pure budget, { epsilon = ... }): charge must be at most" in told
+    texts = str(pipeline(tmp_path, made).plan())
+    assert "stream.columns (use a pure budget, { epsilon = ... }): charge must be at most" in texts
 
 
 def test_a_column_beyond_the_budget_is_refused_before_anything_is_read(tmp_path: Path) -> None:

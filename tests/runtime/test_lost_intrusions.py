@@ -16,7 +16,7 @@ from tests.runtime.test_announced_intrusions import DENSITY, counts, run, users
 from tests.support.codes import has_code
 
 
-def told(made: Any, kind: str) -> list[dict[str, Any]]:
+def list_output(made: Any, kind: str) -> list[dict[str, Any]]:
     return [dict(act.body) for act in made.ledger().ledger_entries if act.kind == kind]
 
 
@@ -41,7 +41,7 @@ def test_an_intrusion_into_the_first_open_tick_is_paid_again_by_who_rolls_it_bac
     put_back(made, tmp_path / "copy")
     run(made, 3, 6, accept_rollback=True)
     assert spent(made) == 2 * paid
-    (again,), (back,) = told(made, "recharge"), told(made, "rollback")
+    (again,), (back,) = list_output(made, "recharge"), list_output(made, "rollback")
     assert (again["first"], again["last"], back["until_tick"]) == (1, 1, 1)
     assert intrude(made.file, tmp_path / "two").number == 2
     assert made.plan().intrusions.total == 2
@@ -67,7 +67,7 @@ def test_a_release_that_only_the_lost_history_had_is_entered_with_what_was_hande
     with pytest.raises(RollbackError, check=has_code("store_replaced")):
         run(made, 3, 6)
     run(made, 3, 6, accept_rollback=True)
-    (lost,) = told(made, "lost_charge")
+    (lost,) = list_output(made, "lost_charge")
     assert (lost["release"], lost["first"], lost["last"], len(lost["intrusions"])) == ("here", 1, 1, 1)
     assert made.plan().intrusions.as_json() == {"total": 1, "remaining": 1}
 
@@ -77,10 +77,10 @@ def test_a_store_that_nothing_came_out_of_may_be_replaced_in_its_first_tick(tmp_
     run(made, 0, 3)
     shutil.rmtree(made.file.folder)
     run(made, 3, 6)
-    assert told(made, "lost_charge") == []
+    assert list_output(made, "lost_charge") == []
 
 
-def test_a_table_that_has_released_its_last_is_not_asked_how_many_it_could_survive(tmp_path: Path) -> None:
+def test_a_table_that_has_released_its_last_is_not_requested_how_many_it_could_survive(tmp_path: Path) -> None:
     made = users(tmp_path, 1, {**DENSITY, "horizon": "10s"})
     run(made, 0, 3)
     intrude(made.file, tmp_path / "one")

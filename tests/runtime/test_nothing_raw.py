@@ -119,12 +119,12 @@ def test_of_a_finished_file_nothing_raw_is_on_the_disk_however_short_memory_is(h
 
 def test_a_twin_that_lets_the_engine_spill_is_caught(house: House, large: str) -> None:
     house.declare(declared(large))
-    seen: set[str] = set()
+    observed: set[str] = set()
     with house.started(SHORT, main=SPILLS) as run:
-        while run.process.poll() is None and not seen:
-            seen = {mark for name, mark in found(run.looked_at()) if "duckdb_temp" in name}
+        while run.process.poll() is None and not observed:
+            observed = {mark for name, mark in found(run.looked_at()) if "duckdb_temp" in name}
             time.sleep(0.02)
-    assert seen & {"word", "note", "badge"}
+    assert observed & {"word", "note", "badge"}
 
 
 @pytest.mark.one_of_each

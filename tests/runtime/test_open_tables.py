@@ -39,8 +39,8 @@ def tally(measure: Measure, events: int, last: int = TICKS) -> Tally:
     return Tally(at % last + 1, at % measure.width, at * 7 % cells, sums)
 
 
-def waiting(events: int, ticks: int = TICKS, names: Any = MEASURES) -> OpenTicks:
-    made = OpenTicks({name: MEASURES[name] for name in names}, ticks)
+def waiting(events: int, ticks: int = TICKS, names: Any = MEASURES, **settings: Any) -> OpenTicks:
+    made = OpenTicks({name: MEASURES[name] for name in names}, ticks, **settings)
     for _ in range(2):
         made.add([tally(MEASURES[name], events) for name in names])
     return made
@@ -67,9 +67,9 @@ def test_what_was_saved_in_one_way_comes_back_in_another(before: int, after: int
             assert len(one.ticks)
 
 
-def sizes(*events: int, ticks: int = TICKS) -> set[int]:
+def sizes(*events: int, ticks: int = TICKS, **settings: int) -> set[int]:
     names = [name for name in MEASURES if name != "words/0"]
-    return {len(waiting(count, names=names).save(ticks)) for count in events}
+    return {len(waiting(count, names=names, **settings).save(ticks)) for count in events}
 
 
 def test_how_much_has_come_does_not_show_on_the_disk() -> None:
@@ -77,9 +77,8 @@ def test_how_much_has_come_does_not_show_on_the_disk() -> None:
     assert len(sizes(0, 1, 500, ticks=50)) == 1  # after a downtime
 
 
-def test_a_twin_without_zeros_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_ticks, "MIN_ROWS_BYTES", 1)
-    assert len(sizes(0, 1, 500)) > 1
+def test_a_twin_without_zeros_shows_it() -> None:
+    assert len(sizes(0, 1, 500, min_rows_bytes=1)) > 1
 
 
 def test_many_measures_with_many_cells_share_what_hides_them() -> None:
@@ -87,14 +86,14 @@ def test_many_measures_with_many_cells_share_what_hides_them() -> None:
     assert open_ticks.MIN_ROWS_BYTES < len(OpenTicks(wide, TICKS).save(TICKS)) < open_ticks.MIN_ROWS_BYTES + 2**14
 
 
-def test_more_rows_than_are_hidden_are_told_in_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_ticks, "MIN_ROWS_BYTES", 2**10)
-    found = [len(waiting(count, names=["wide/0"]).save(TICKS)) for count in (40, 64, 65, 100, 128)]
+def test_more_rows_than_are_hidden_are_reported_in_powers_of_two() -> None:
+    small: dict[str, Any] = {"names": ["wide/0"], "min_rows_bytes": 2**10}
+    found = [len(waiting(count, **small).save(TICKS)) for count in (40, 64, 65, 100, 128)]
     assert found[0] == found[1] < found[2] == found[3] == found[4]
 
 
 @pytest.mark.parametrize("name", ["sums/0", "cells/0", "codes/0"])
-def test_what_a_table_takes_is_told_beforehand(name: str) -> None:
+def test_what_a_table_takes_is_reported_beforehand(name: str) -> None:
     measure, saved = MEASURES[name], waiting(500, names=[name]).save(TICKS)
     assert 0 <= len(saved) - saved_open_bytes(measure, TICKS) < 2**10
     assert open_bytes(measure, TICKS) == saved_open_bytes(measure, TICKS)
@@ -117,10 +116,10 @@ def test_as_many_ticks_are_open_as_were_counted(tmp_path: Any, lateness: str) ->
 
 def test_what_a_release_keeps_counts_its_open_ticks(tmp_path: Any) -> None:
     sql = {"name": "r", "sql": "SELECT MEDIAN(x) FROM v", "epsilon": "1/100", "window": "each"}
-    kept = []
+    stored = []
     for late in ("5s", "1h"):
         file = pipeline(tmp_path, tables(live=True, allowed_lateness=late)).file
         plan = plan_release(file, parse_adhoc_release(sql, file.stream))
-        kept.append(memory_bytes(plan))
+        stored.append(memory_bytes(plan))
     (measure,) = {part.measure for part in plan.parts}
-    assert kept[1] - kept[0] == 8 * measure.cell.count * (3600 - 5) // 10 + 8 * measure.cell.count // 2
+    assert stored[1] - stored[0] == 8 * measure.cell.count * (3600 - 5) // 10 + 8 * measure.cell.count // 2

@@ -11,13 +11,14 @@ import pytest
 
 from streamgauge import Pipeline
 from streamgauge.privacy import BudgetExceededError, Ledger, Pure, WEvent
-from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc import releases as running_on
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.log import ChargedRelease
 from streamgauge.runtime.live.run import LiveRun
 from streamgauge.runtime.published import read_opened_tick
+from streamgauge.runtime.session import SessionBuilder
 from streamgauge.sources.http_ephemeral import EphemeralInbox
+from streamgauge.store.store import LedgerEntry
 from streamgauge.testing.noise import SilentNoise
 from tests.support.crash_readers import in_memory
 from tests.support.pipelines import event, pipeline, tables, world
@@ -104,12 +105,15 @@ def test_a_first_tick_that_is_open_stays_charged_though_nothing_was_published(tm
         ended_before_it_published(tmp_path, **ENDS[how])
 
 
-def test_an_end_that_counts_from_what_was_published_gives_the_first_tick_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_that_counts_from_what_was_published_gives_the_first_tick_back(tmp_path: Path) -> None:
     """The broken twin."""
-    monkeypatch.setattr(opening, "min_last_tick", lambda stream, entry, released, opened: released + 1)
-    assert ended_before_it_published(tmp_path, **ENDS["cut"]) == (1, [4])
+
+    class HastyBuilder(SessionBuilder):
+        def end_release(self, name: str) -> LedgerEntry:
+            return self.ledger_log.end(name, self.store.last_released(name) + 1)
+
+    components = {SessionBuilder: HastyBuilder}
+    assert ended_before_it_published(tmp_path, **ENDS["cut"], components=components) == (1, [4])
 
 
 @pytest.mark.parametrize(("published", "opened", "last"), [(0, 0, 5), (0, 5, 5), (6, 7, 7), (6, 9, 9)])
@@ -124,7 +128,7 @@ def test_all_that_was_opened_stays_charged_whatever_the_clock_says(
     assert running_on.min_last_tick(stream, replace(entry, last=6), published, opened) == min(last, 6)
 
 
-def marked(folder: Path) -> list[int]:
+def marked(folder: Path, components: dict[type, type] | None = None) -> list[int]:
     """The last tick that was known to be open whenever something had been read."""
     made, known = made_of(folder, "event", "a"), list[int]()
 
@@ -132,7 +136,7 @@ def marked(folder: Path) -> list[int]:
         if name == "block_read":
             known.append(read_opened_tick(made.file))
 
-    run(made, 0, 20, 23, step=step)
+    run(made, 0, 20, 23, step=step, components=components or {})
     return known
 
 
@@ -140,12 +144,13 @@ def test_a_tick_is_known_to_be_open_before_an_event_of_it_is_counted(tmp_path: P
     assert marked(tmp_path) == [3]
 
 
-def test_a_run_that_marks_it_when_the_round_is_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = LiveRun._commit
+class LateRun(LiveRun):
+    """A broken twin: it marks the open tick at the end of a round."""
 
-    def late(self: LiveRun, *, state: Any, **what: Any) -> None:
+    def commit(self, *, state: Any, **what: Any) -> None:
         if state or self.has_input:
-            commit(self, state=state, **what)
+            super().commit(state=state, **what)
 
-    monkeypatch.setattr(LiveRun, "_commit", late)
-    assert marked(tmp_path) == [2]
+
+def test_a_run_that_marks_it_when_the_round_is_over_is_caught(tmp_path: Path) -> None:
+    assert marked(tmp_path, {LiveRun: LateRun}) == [2]

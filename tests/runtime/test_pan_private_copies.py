@@ -11,7 +11,7 @@ from streamgauge.runtime.publisher import Publisher
 from streamgauge.store.backup import backup
 from streamgauge.store.errors import RollbackError
 from tests.runtime.test_announced_intrusions import counts, run, state_of
-from tests.runtime.test_lost_intrusions import put_back, spent, told
+from tests.runtime.test_lost_intrusions import list_output, put_back, spent
 from tests.support.crash_readers import in_memory
 from tests.support.forked import Fault
 
@@ -66,7 +66,7 @@ def test_who_goes_on_from_a_copy_of_the_same_tick_pays_for_the_tick_that_is_open
     made = copied_between(tmp_path, stopped, lost)
     paid = spent(made)
     run(made, 9, 12, accept_rollback=True)
-    (again,) = told(made, "recharge")
+    (again,) = list_output(made, "recharge")
     assert (again["first"], again["last"], spent(made)) == (1, 1, 2 * paid)
     stopped(made, 12)
 

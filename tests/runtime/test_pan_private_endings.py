@@ -14,7 +14,7 @@ from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.runtime.session import SessionBuilder
 from streamgauge.store.backup import backup
 from tests.runtime.test_announced_intrusions import DENSITY, HEAVY, run, state_of, users
-from tests.runtime.test_lost_intrusions import put_back, told
+from tests.runtime.test_lost_intrusions import list_output, put_back
 from tests.runtime.test_pan_private_memory import Moments, looked_at
 from tests.support.codes import has_code
 from tests.support.crash_readers import in_memory
@@ -32,21 +32,24 @@ def remembered(made: Any) -> list[str]:
     return sorted(name for name in state_of(made) if name.startswith("run/"))
 
 
-def remembers(patch: pytest.MonkeyPatch) -> None:
-    """A release that is over is saved and held as any other."""
-    patch.setattr(ReleaseRun, "is_finished", False)
+class EndlessRun(ReleaseRun):
+    """A broken twin: a finished release is saved and stays in memory."""
+
+    @property
+    def is_finished(self) -> bool:
+        return False
+
+
+ENDLESS: dict[type, type] = {ReleaseRun: EndlessRun}
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["forgotten", "remembered"])
-def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
-) -> None:
-    """And is found there where it is remembered: by the broken twin."""
-    if earlier:
-        remembers(monkeypatch)
-    made = users(tmp_path, 0, SHORT, HEAVY)
-    seen, _ = looked_at(tmp_path, tables_in, made, when=Moments(sent=2, looked=13, stopped=14))
-    assert seen == (["here", "often"] if earlier else ["often"])
+def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(tmp_path: Path, earlier: bool) -> None:
+    """And is found there if it is remembered: by the broken twin."""
+    made, components = users(tmp_path, 0, SHORT, HEAVY), ENDLESS if earlier else {}
+    when = Moments(sent=2, looked=13, stopped=14)
+    observed, _ = looked_at(tmp_path, tables_in, made, when=when, components=components)
+    assert observed == (["here", "often"] if earlier else ["often"])
     assert remembered(made) == (BOTH if earlier else BOTH[1:])
 
 
@@ -61,19 +64,21 @@ def test_a_release_that_was_forgotten_is_not_begun_again_nor_charged_for_a_store
     put_back(made, tmp_path / "copy")
     (tmp_path / "v.key.guard").unlink()
     run(made, 22, 23, accept_rollback=True)
-    assert [act["release"] for act in told(made, "recharge")] == ["often"]
+    assert [act["release"] for act in list_output(made, "recharge")] == ["often"]
 
 
-def test_a_release_that_is_begun_again_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = users(tmp_path, 0, SHORT, HEAVY)
-    run(made, 0, 12)
+class RestartingBuilder(SessionBuilder):
+    """A broken twin: it starts releases again that have published all their ticks."""
 
-    def open_ones(self: SessionBuilder) -> dict[str, ChargedRelease]:
+    def _find_running(self) -> dict[str, ChargedRelease]:
         return self.ledger_log.open_releases()
 
-    monkeypatch.setattr(SessionBuilder, "_find_running", open_ones)
+
+def test_a_release_that_is_begun_again_is_caught(tmp_path: Path) -> None:
+    made = users(tmp_path, 0, SHORT, HEAVY)
+    run(made, 0, 12)
     with pytest.raises(ValueError, match="ticks must follow each other, got 2 where 1 is next"):
-        run(made, 12, 22)
+        run(made, 12, 22, components={SessionBuilder: RestartingBuilder})
 
 
 def used_up(folder: Path) -> Any:
@@ -85,22 +90,20 @@ def used_up(folder: Path) -> Any:
     run(short, 0, 3)
     intrude(short.file, folder / "one")
     made = users(folder, 1, SHORT, HEAVY)
-    with pytest.MonkeyPatch.context() as patch:
-        remembers(patch)
-        run(made, 3, 13)
+    run(made, 3, 13, components=ENDLESS)
     assert remembered(made) == BOTH
     return made
 
 
-def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_nobody(tmp_path: Path) -> None:
+def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_no_one(tmp_path: Path) -> None:
     made = used_up(tmp_path)
-    seen = intrude(made.file, tmp_path / "two").manifest
-    assert [each["release"] for each in seen["releases"]] == ["often"]
+    observed = intrude(made.file, tmp_path / "two").manifest
+    assert [each["release"] for each in observed["releases"]] == ["often"]
     assert remembered(made) == BOTH[1:]
     assert made.plan().intrusions.as_json() == {"total": 2, "remaining": 0}
 
 
-def test_a_table_that_is_over_and_asked_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_over_and_requested_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = used_up(tmp_path)
     monkeypatch.setattr(intruding, "has_later_ticks", lambda entry, tick: True)
     with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):

@@ -66,14 +66,14 @@ def after_a_restart(folder: Path) -> set[Any]:
     """Of a run that was stopped in the middle of a tick, and taken up again in the same one."""
     made, silent = private(folder), SilentNoise()
     before, after = Moments(looked=14, stopped=16), Moments(16, 17, 18, 19)
-    seen, _ = looked_at(folder, committed, made, when=before, noise=silent)
-    assert seen == MARKS, "they are in the registers, and found there"
+    observed, _ = looked_at(folder, committed, made, when=before, noise=silent)
+    assert observed == MARKS, "they are in the registers, and found there"
     with nothing_collected():
         return looked_at(folder, committed, made, batch(LESS), when=after, noise=silent)[0]
 
 
 @pytest.mark.slow
-def test_a_run_that_is_taken_up_holds_nothing_of_what_it_was(tmp_path: Path, apart: Apart) -> None:
+def test_a_run_that_is_accepted_up_holds_nothing_of_what_it_was(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_restart, tmp_path) == set()
 
 
@@ -138,13 +138,13 @@ def after_a_turn(folder: Path, fails: int) -> set[Any]:
 
     runner = runner_of(folder, step)
     body = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
-    asked = AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana")
+    requested = AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana")
     with nothing_collected():
         runner.start()
         try:
             send(runner, batch())
             with suppress(NotRunningError):
-                runner.add_release(asked)
+                runner.add_release(requested)
             eventually(lambda: len(opened) >= (3 if fails else 2))
             send(runner, batch(LESS))
             return committed()
@@ -153,7 +153,7 @@ def after_a_turn(folder: Path, fails: int) -> set[Any]:
 
 
 @pytest.mark.parametrize("fails", [0, 2], ids=["opened", "failed"])
-def test_a_turn_of_a_server_leaves_nothing_of_the_run_before(tmp_path: Path, apart: Apart, fails: int) -> None:
+def test_a_command_of_a_server_leaves_nothing_of_the_run_before(tmp_path: Path, apart: Apart, fails: int) -> None:
     assert apart(after_a_turn, tmp_path, fails, twin=as_it_is) == set()
 
 

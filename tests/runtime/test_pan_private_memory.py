@@ -25,9 +25,8 @@ from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import rows as keyed_hash
 from streamgauge.engines.duckdb.connection import quote_text
 from streamgauge.runtime.live import open_ticks
-from streamgauge.runtime.live import run as live_run
 from streamgauge.runtime.live.run import LiveRun
-from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART, ExactMemory
+from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART, ExactMemory, NoisyMemory
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.store.encryption import DecryptionError, _compute_check, find_slot, unwrap
 from streamgauge.store.keys import load_key
@@ -95,22 +94,21 @@ def looked_at(
     clock = Looking(time=(START + when.begins) * 1_000_000, path=folder / "v.jsonl")
     stop, inbox = Flag(), EphemeralInbox(max_waiting_bytes=10**7)
     clock.acts = {when.sent: partial(inbox.put, TEXT, sent or batch()), when.stopped: stop.set}
-    seen, runs = list[Any](), list[LiveRun]()
-    begin = LiveRun.__init__
+    observation, runs = list[Any](), list[LiveRun]()
 
-    def noted(self: LiveRun, *given: Any) -> None:
-        begin(self, *given)
-        runs.append(self)
+    class ListedRun(LiveRun):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            runs.append(self)
 
-    clock.looks = {when.looked: lambda: seen.append(look(runs[0]))}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LiveRun, "__init__", noted)
-        made.run(clock=clock, inbox=inbox, stop=stop, **settings)
-    assert len(seen) == 1
-    return [*seen, made]
+    clock.looks = {when.looked: lambda: observation.append(look(runs[0]))}
+    components = {LiveRun: ListedRun, **settings.pop("components", {})}
+    made.run(clock=clock, inbox=inbox, stop=stop, components=components, **settings)
+    assert len(observation) == 1
+    return [*observation, made]
 
 
-def held(run: LiveRun) -> tuple[set[float], set[str]]:
+def find_stored(run: LiveRun) -> tuple[set[float], set[str]]:
     """The marks in all objects of a run, and of the frames at work."""
     frames = [frame.f_locals for frame in frames_of()]
     return found(reached([run, *frames]), NUMBERS, {TEXT})
@@ -139,7 +137,7 @@ class Seen:
 def seen_in(folder: Path, run: LiveRun) -> Seen:
     connection = run.engine._connection
     engine = (connection._database, connection._blocks, run.has_input, run.has_uncommitted)
-    return Seen(folder, held(run), on_disk(folder), engine, keys_in(folder, run), parts_of(folder))
+    return Seen(folder, find_stored(run), on_disk(folder), engine, keys_in(folder, run), parts_of(folder))
 
 
 def parts_of(folder: Path) -> set[str]:
@@ -166,27 +164,29 @@ def opens(secret: bytes, store: Any, slot: Any) -> bool:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def observation(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     folder = tmp_path_factory.mktemp("private")
     found, made = looked_at(folder, partial(seen_in, folder))
     found.made = made
     return found
 
 
-def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(seen: Seen) -> None:
-    for numbers, texts in (seen.memory, seen.disk):
+def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(observation: Seen) -> None:
+    for numbers, texts in (observation.memory, observation.disk):
         assert len(numbers) < 2
         assert not texts
-    last = seen.made.releases("sums")[-1]
+    last = observation.made.releases("sums")[-1]
     assert last.tick == 3
     for place, value in enumerate(VALUES.values()):
         assert abs(last.value[0][place] - value) < 40 * last.stddev[0][place]
 
 
-def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+EXACT: dict[type, type] = {NoisyMemory: ExactMemory}
+
+
+def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path) -> None:
     """The broken twin: open ticks as they are without pan_private."""
-    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
-    (numbers, texts), _ = looked_at(tmp_path, held)
+    (numbers, texts), _ = looked_at(tmp_path, find_stored, components=EXACT)
     assert numbers == NUMBERS
     assert not texts, "raw text never rests, in either mode"
     assert parts_of(tmp_path) > ON_DISK
@@ -213,7 +213,7 @@ def places_in(thing: Any) -> set[float]:
     return set((places % CODES).astype(np.float64).tolist()) if len(places) < flags.size / 10 else set()
 
 
-def users_held(folder: Path) -> tuple[float, set[str]]:
+def users_held(folder: Path, components: dict[type, type] | None = None) -> tuple[float, set[str]]:
     """Which part of the users rests in a run and its files by codes, as numbers or places; and in text."""
     columns = {"u": {"hash_cells": CODES}}
     release = {"name": "n", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
@@ -229,8 +229,8 @@ def users_held(folder: Path) -> tuple[float, set[str]]:
         return len(numbers) / len(codes), texts
 
     sent = "\n".join(json.dumps({"ts": START + 13, "u": user}) for user in USERS).encode()
-    seen: tuple[float, set[str]] = looked_at(folder, look, made, sent)[0]
-    return seen
+    observation: tuple[float, set[str]] = looked_at(folder, look, made, sent, components=components or {})[0]
+    return observation
 
 
 def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None:
@@ -241,29 +241,30 @@ def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("room", [open_ticks.MAX_TABLE_BYTES, 0], ids=["as places", "as numbers"])
 def test_users_that_rest_by_their_codes_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
     monkeypatch.setattr(open_ticks, "MAX_TABLE_BYTES", room)
-    assert users_held(tmp_path) == (1, set())
+    assert users_held(tmp_path, EXACT) == (1, set())
 
 
-def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(seen: Seen) -> None:
-    assert seen.engine == (None, 0, False, False)
+def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(observation: Seen) -> None:
+    assert observation.engine == (None, 0, False, False)
 
 
 ON_DISK = {"secret", *(f"run/{name}/{part}" for name in ("sums", "latest") for part in (0, 1))}
 
 
-def test_only_registers_and_the_secret_of_hashes_are_on_disk(seen: Seen) -> None:
+def test_only_registers_and_the_secret_of_hashes_are_on_disk(observation: Seen) -> None:
     """And that it was set down, once it was."""
-    assert seen.parts == ON_DISK
-    with Store.open_writer(seen.made.file.folder, load_key("file:v.key", seen.folder), create=False) as store:
+    assert observation.parts == ON_DISK
+    with Store.open_writer(
+        observation.made.file.folder, load_key("file:v.key", observation.folder), create=False
+    ) as store:
         assert set(store.state()) == ON_DISK | {CLEAN_SHUTDOWN_PART}
-    assert seen.made.quarantine() == ()
+    assert observation.made.quarantine() == ()
 
 
-def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(seen: Seen) -> None:
+def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(observation: Seen) -> None:
     """Registers of the last commit and of now have the same draws: both would show what came since."""
-    assert seen.keys == 0
+    assert observation.keys == 0
 
 
 def test_a_store_that_is_not_sealed_is_opened_by_what_the_memory_holds(
@@ -285,6 +286,7 @@ class MidTick:
     name: str = "a pipeline in the middle of a tick"
     loss: sg.Pure = field(default_factory=lambda: sg.Pure(1))
     left: dict[bool, Any] = field(default_factory=dict)
+    components: dict[type, type] = field(default_factory=dict)
 
     def pairs(self) -> Sequence[Pair]:
         """All registers have the event; the release before it is in the lowest."""
@@ -306,11 +308,11 @@ class MidTick:
         sent = "\n".join([json.dumps({"ts": START + 13, "g": g}) for g in labels] if data else ["{}"]).encode()
         when = Moments()
         if self.restarts:
-            looked_at(folder, registers, made, sent, Moments(looked=14, stopped=16))
+            looked_at(folder, registers, made, sent, Moments(looked=14, stopped=16), components=self.components)
             sent, when = b"{}", Moments(16, 17, 18, 34)
-        seen, _ = looked_at(folder, registers, made, sent, when)
+        observation, _ = looked_at(folder, registers, made, sent, when, components=self.components)
         first, *_ = (each.value[0] for each in made.releases("n"))
-        return np.stack([first, *seen], axis=1)
+        return np.stack([first, *observation], axis=1)
 
 
 def registers(run: LiveRun) -> Any:
@@ -330,6 +332,5 @@ def test_registers_and_releases_together_lose_no_more_than_declared(tmp_path: Pa
     assert not verdict.is_condemned, verdict.reasons
 
 
-def test_the_same_with_an_exact_open_tick_is_condemned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_run, "NoisyMemory", ExactMemory)
-    assert audit(MidTick(tmp_path), 400, 1 - 1e-9).is_condemned
+def test_the_same_with_an_exact_open_tick_is_condemned(tmp_path: Path) -> None:
+    assert audit(MidTick(tmp_path, components=EXACT), 400, 1 - 1e-9).is_condemned

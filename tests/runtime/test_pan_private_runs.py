@@ -53,10 +53,10 @@ def test_parts_of_a_tick_are_added_up_and_what_comes_as_it_closes_is_of_the_next
         clock.acts[second] = lambda s=second: inbox.put("same key", lines(event(s), event(s, "b")))
     clock.acts[8] = lambda: inbox.put("k", lines(event(99), event(-3), event(3, "z"), {"g": "a"}))
     clock.acts[20] = lambda: inbox.put("k", lines(event(19.5, "b"), event(20, "b"), event(20, "b")))
-    seen: list[Progress] = []
-    run(made, clock=clock, inbox=inbox, stop=stop, on_progress=seen.append)
+    observed: list[Progress] = []
+    run(made, clock=clock, inbox=inbox, stop=stop, on_progress=observed.append)
     assert published(made) == [[2, 2], [1, 2], [1, 3]]
-    assert {(each.events, tuple(each.dropped), each.counts_events) for each in seen} == {(0, (), False)}
+    assert {(each.events, tuple(each.dropped), each.counts_events) for each in observed} == {(0, (), False)}
 
 
 def test_all_that_a_counter_of_vectors_can_say_is_said(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_a_crash_loses_what_came_since_the_last_commit_and_nothing_else(tmp_path
     with pytest.raises(Fault):
         run(made, clock=clock, inbox=inbox, stop=stop, step=fail)
     run(made, clock=clock, inbox=inbox, stop=stop)
-    told = published(made)
-    assert told[0] == [1, 0]
-    kept = [2, 1] if step == "transaction_committed" else [1, 0]
-    assert told[1:] == [kept] * 3, "lost with the open tick, or committed with it"
+    texts = published(made)
+    assert texts[0] == [1, 0]
+    stored = [2, 1] if step == "transaction_committed" else [1, 0]
+    assert texts[1:] == [stored] * 3, "lost with the open tick, or committed with it"
     assert ticks_of(made) == [1, 2, 3, 4]
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len({(row["tick"], str(row.get("groups", row.get("group")))) for row in rows}) == len(rows)
@@ -105,13 +105,13 @@ def test_a_run_that_is_stopped_or_set_down_goes_on_in_the_middle_of_a_tick(tmp_p
     """Behind a server too, which holds lock and sinks, and asks for the key of a sealed store again."""
     made = pipeline(tmp_path, tables(RUNNING, **PRIVATE))
     clock, inbox, stop = sending(tmp_path, 4)
-    turn = Flag()
-    clock.acts |= {2: lambda: inbox.put("a", lines(event(1))), 7: turn.set}
+    command_flag = Flag()
+    clock.acts |= {2: lambda: inbox.put("a", lines(event(1))), 7: command_flag.set}
     clock.acts[6] = lambda: inbox.put("b", lines(event(5), event(5, "b")))
     clock.acts |= {8: lambda: inbox.put("c", lines(event(8))), 14: stop.set}
     with RunResources(made.file) as holding:
-        for ended in (stop, turn, stop):
-            run(made, clock=clock, inbox=inbox, stop=stop, commands_waiting=turn, resources=holding)
+        for ended in (stop, command_flag, stop):
+            run(made, clock=clock, inbox=inbox, stop=stop, commands_waiting=command_flag, resources=holding)
             assert ended.is_set()
             assert holding._key is None
             ended.clear()
@@ -139,9 +139,9 @@ def lost(made: Pipeline, folder: Path) -> list[list[int]]:
 
     with pytest.raises(Fault):
         made.run(clock=clock, inbox=inbox, noise=InsecureNoise(1), step=fail)
-    kept, record, marked = registers(made)
+    stored, record, marked = registers(made)
     assert ("rerandomizations" not in record, marked) == (True, False)
-    return kept
+    return stored
 
 
 def taken_up(made: Pipeline, folder: Path, begin: float, until: float, seed: int) -> None:
@@ -150,10 +150,10 @@ def taken_up(made: Pipeline, folder: Path, begin: float, until: float, seed: int
     made.run(clock=clock, inbox=inbox, stop=stop, noise=InsecureNoise(seed))
 
 
-def test_a_run_that_was_lost_begins_its_registers_anew_and_one_that_was_set_down_does_not(tmp_path: Path) -> None:
+def test_a_run_that_was_lost_begins_its_registers_again_and_one_that_was_set_down_does_not(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(TREE, **PRIVATE))
     saved = lost(made, tmp_path)
-    told = published(made)
+    texts = published(made)
     taken_up(made, tmp_path, 13, 15, seed=2)
     begun, record, marked = registers(made)
     assert (record["rerandomizations"], marked) == (1, True)
@@ -162,7 +162,7 @@ def test_a_run_that_was_lost_begins_its_registers_anew_and_one_that_was_set_down
     assert registers(made)[0] == begun
     taken_up(made, tmp_path, 17, 34, seed=4)
     assert registers(made)[1]["rerandomizations"] == 1
-    assert published(made)[:1] == told
+    assert published(made)[:1] == texts
     assert ticks_of(made) == [1, 2, 3]
     claim: Any = plan_release(made.file, made.file.releases[0]).parts[0].statistic.counter
     first, second, _ = (each.stddev[0, 0] for each in made.releases("counts"))
@@ -210,12 +210,12 @@ def test_standard_input_is_poured_as_it_comes_and_counts_no_bytes(tmp_path: Path
 
 
 def test_users_are_estimated_from_tables_that_can_be_seized(tmp_path: Path) -> None:
-    asked = [
+    requested = [
         "SELECT COUNT(DISTINCT u), DENSITY(u) FROM v",
         "SELECT HEAVY_FRACTION(u, 2) AS heavy FROM v WHERE g = 'a'",
         "SELECT CROPPED_MEAN(u, 3) AS mean FROM v",
     ]
-    releases = [{"name": f"r{i}", "sql": sql, "window": "running", "epsilon": 12} for i, sql in enumerate(asked)]
+    releases = [{"name": f"r{i}", "sql": sql, "window": "running", "epsilon": 12} for i, sql in enumerate(requested)]
     columns = {"g": {"values": ["a", "b"]}, "u": {"values": [f"u{i}" for i in range(1000)]}}
     made = pipeline(tmp_path, tables(*releases, **{**PRIVATE, **USERS, "columns": columns}))
     clock, inbox, stop = sending(tmp_path, 24)
@@ -238,8 +238,8 @@ def refused(folder: Path, *releases: Tables, **stream: Any) -> str:
         made = pipeline(folder, tables(*releases, **{**PRIVATE, **stream}))
     except PipelineFileError as refusal:
         return str(refusal)
-    (told,) = made.plan().refusals
-    return str(told)
+    (texts,) = made.plan().refusals
+    return str(texts)
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def test_users_who_may_share_a_hash_are_planned_as_such(tmp_path: Path, column: 
     ids=str,
 )
 def test_a_release_that_would_remember_is_refused(tmp_path: Path, release: Tables, stream: Tables, told: str) -> None:
-    asked = {"epsilon": "1/2", **RUNNING, **release}
+    requested = {"epsilon": "1/2", **RUNNING, **release}
     made = tables(**{**PRIVATE, **stream})
-    made["release"] = [{name: value for name, value in asked.items() if value is not None}]
+    made["release"] = [{name: value for name, value in requested.items() if value is not None}]
     (refusal,) = pipeline(tmp_path, made).plan().refusals
     assert told in refusal
 

@@ -57,9 +57,9 @@ def test_registers_as_they_were_and_keys_are_nowhere_in_raw_memory(looked: Looke
 
 
 def test_registers_that_are_not_overwritten_are_found_in_what_was_freed(looked: Looked) -> None:
-    started, asked = looked(wiped=False)
+    started, requested = looked(wiped=False)
     assert "the start" in started
-    assert "the turn" in asked
+    assert "the turn" in requested
 
 
 class Overheard:

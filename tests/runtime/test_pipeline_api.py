@@ -103,12 +103,12 @@ def test_options_are_an_object_or_keywords(folder: Path) -> None:
 
 def test_iteration_yields_what_was_published_after_it_was(folder: Path) -> None:
     made = pipeline(folder, tables())
-    seen = []
+    observed = []
     for released in made:
         assert isinstance(released, TickRelease)
         assert ticks_of(made)[: released.tick] == list(range(1, released.tick + 1))
-        seen.append(released.tick)
-    assert seen == list(range(1, 11))
+        observed.append(released.tick)
+    assert observed == list(range(1, 11))
 
 
 def test_who_stops_iterating_stops_the_run_which_goes_on_later(folder: Path) -> None:
@@ -256,16 +256,16 @@ def test_users_of_a_finished_file_are_bounded_from_its_first_tick_wherever_a_run
 
 
 def test_what_readers_see_says_nothing_of_records_that_were_dropped(tmp_path: Path) -> None:
-    told = []
+    texts = []
     for name, more in (("without", []), ("with", [event(3, "elsewhere"), {"ts": "never"}, {"no": "time"}])):
         (tmp_path / name).mkdir()
         write(tmp_path / name, one_a_second() + more)
         made = pipeline(tmp_path / name, tables())
-        told.append(
+        texts.append(
             (
                 str(run(made)),
                 published(made),
                 [json.dumps(line["group"]) for line in lines(tmp_path / name / "out.jsonl")],
             )
         )
-    assert told[0] == told[1]
+    assert texts[0] == texts[1]

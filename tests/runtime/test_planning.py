@@ -59,10 +59,10 @@ def test_means_and_variances_are_predicted_at_the_number_of_events_that_is_expec
     for expected, count in ((None, "1,000"), (200, "2,000")):
         release = {"name": "r", "sql": EVERYTHING, "window": "running", "horizon": "end"}
         plan = plan_of(tmp_path, release | ({} if expected is None else {"expected_events": expected}))
-        told = {error.measure: error for error in plan.releases[0].errors if error.tick == 10}
-        assert told["avg_x"].note == f"at {count} events, spread evenly over 0 to 10"
-        assert f"at {count} events" in told["spread"].note
-        assert told["median_x"].note == "events at most between it and the true one, beside its cell's"
+        texts = {error.measure: error for error in plan.releases[0].errors if error.tick == 10}
+        assert texts["avg_x"].note == f"at {count} events, spread evenly over 0 to 10"
+        assert f"at {count} events" in texts["spread"].note
+        assert texts["median_x"].note == "events at most between it and the true one, beside its cell's"
 
 
 def test_what_cannot_be_known_is_a_dash_and_no_number(tmp_path: Path) -> None:
@@ -163,17 +163,17 @@ def test_what_is_refused_is_listed_and_the_rest_is_planned(tmp_path: Path) -> No
     assert "refused\n  v.toml: release secrets: " in str(plan)
 
 
-def test_keys_that_are_not_confirmed_are_told(tmp_path: Path) -> None:
+def test_keys_that_are_not_confirmed_are_reported(tmp_path: Path) -> None:
     made = tables() | {"confirm": ["stream.columns.g"]}
     assert "before it can run\n  confirm stream.columns.g" in str(pipeline(tmp_path, made).plan())
 
 
 def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": EVERYTHING, "window": "each", "expected_events": 5})
-    told = json.loads(json.dumps(plan.as_json(), allow_nan=False))
+    texts = json.loads(json.dumps(plan.as_json(), allow_nan=False))
     keys = ["file", "releases", "ledger", "edits", "refusals", "notes", "memory_bytes", "intrusions", "columns"]
-    assert list(told) == [*keys, "plugins", "unit"]
-    (release,) = told["releases"]
+    assert list(texts) == [*keys, "plugins", "unit"]
+    (release,) = texts["releases"]
     assert list(release) == [
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
         *("delta", "discovered", "requested_by", "alerts", "column", "contributions"),
@@ -198,11 +198,11 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
         "note",
         "threshold",
     ]
-    assert (list(told["ledger"]), list(told["edits"])) == (
+    assert (list(texts["ledger"]), list(texts["edits"])) == (
         ["budget", "before", "after"],
         ["new_releases", "continued_releases", "ended_releases", "budget"],
     )
-    assert told["ledger"]["after"] == {"spent": {"epsilon": "1/2"}, "remaining": {"epsilon": "1/2"}}
+    assert texts["ledger"]["after"] == {"spent": {"epsilon": "1/2"}, "remaining": {"epsilon": "1/2"}}
     extremes = next(error for error in release["errors"] if error["measure"] == "min_x")
     assert extremes["stddev"] is None
 
@@ -255,7 +255,7 @@ def test_a_plan_in_a_notebook_is_escaped(tmp_path: Path) -> None:
         assert "&lt;script&gt;" in shown
 
 
-def test_a_budget_in_rho_is_told_in_rho(tmp_path: Path) -> None:
+def test_a_budget_in_rho_is_reported_in_rho(tmp_path: Path) -> None:
     made = tables(budget={"rho": "1/2"})
     made["release"] = [{"name": "r", "sql": COUNTS, "rho": "1/8"}]
     plan = pipeline(tmp_path, made).plan()

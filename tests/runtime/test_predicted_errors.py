@@ -47,14 +47,14 @@ def shown(plan: ReleasePlan) -> dict[tuple[str, int], Shown]:
     values = chance.integers(0, 1000, size, endpoint=True) / 100
     groups = np.repeat(np.arange(SAMPLES), size[2])
     exact = np.stack([claim.compute_totals(tick.ravel(), groups, SAMPLES).reshape(-1, SAMPLES) for tick in values])
-    told = claim.start(SAMPLES * RUNS, InsecureNoise(3)).feed_totals(np.repeat(exact, RUNS, axis=2)).columns(0.95)
+    texts = claim.start(SAMPLES * RUNS, InsecureNoise(3)).feed_totals(np.repeat(exact, RUNS, axis=2)).columns(0.95)
     found = {}
     for tick in range(1, TICKS + 1):
         first = 0 if plan.release.window == "running" else tick - 1
-        seen = np.concatenate(values[first:tick], axis=1)
-        truths = {"mean": seen.mean(1), "variance": seen.var(1, ddof=1), "stddev": seen.std(1, ddof=1)}
-        for name in truths.keys() & told.keys():
-            column, truth = told[name], np.repeat(truths[name], RUNS)
+        observed = np.concatenate(values[first:tick], axis=1)
+        truths = {"mean": observed.mean(1), "variance": observed.var(1, ddof=1), "stddev": observed.std(1, ddof=1)}
+        for name in truths.keys() & texts.keys():
+            column, truth = texts[name], np.repeat(truths[name], RUNS)
             rmse = float(np.sqrt(np.mean((column.value[tick - 1] - truth) ** 2)))
             half = float(np.median(column.high[tick - 1] - column.low[tick - 1])) / 2
             found[name, tick] = Shown(rmse, half)
@@ -72,27 +72,27 @@ def plans() -> Iterator[ReleasePlan]:
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[ReleasePlan, ErrorPrediction, Shown]]:
     return [
-        (plan, error, seen[MEASURES[error.measure], error.tick])
+        (plan, error, observed[MEASURES[error.measure], error.tick])
         for plan in plans()
-        for seen in [shown(plan)]
+        for observed in [shown(plan)]
         for error in predict_errors(plan)
         if error.measure in MEASURES
     ]
 
 
 @pytest.mark.slow
-def test_what_is_told_is_what_many_runs_show(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
-    told = [(error, seen) for _, error, seen in compared if not np.isnan(error.stddev)]
-    assert {(error.measure, error.tick) for error, _ in told} == {
+def test_what_is_reported_is_what_many_runs_show(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
+    texts = [(error, observed) for _, error, observed in compared if not np.isnan(error.stddev)]
+    assert {(error.measure, error.tick) for error, _ in texts} == {
         (measure, tick) for measure in MEASURES for tick in (1, 5, 10)
     }
-    for error, seen in told:
-        assert 0.8 < error.stddev / seen.rmse < 1.25, error
-        assert 0.8 < error.half_width / seen.half_width < 1.25, error
+    for error, observed in texts:
+        assert 0.8 < error.stddev / observed.rmse < 1.25, error
+        assert 0.8 < error.half_width / observed.half_width < 1.25, error
         assert error.half_width == NORMAL_QUANTILE * error.stddev
 
 
-def test_where_there_are_too_few_events_nothing_is_told_but_how_many_it_takes(
+def test_where_there_are_too_few_events_nothing_is_reported_but_how_many_it_takes(
     compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
 ) -> None:
     few = [(plan, error) for plan, error, _ in compared if np.isnan(error.stddev)]
@@ -112,18 +112,18 @@ def test_a_note_says_what_is_assumed(compared: list[tuple[ReleasePlan, ErrorPred
 def test_a_twin_that_takes_means_to_lie_at_a_bound_is_found_out(
     compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
 ) -> None:
-    for plan, error, seen in compared:
+    for plan, error, observed in compared:
         if error.measure == "avg_x" and plan.release.expected_events >= 500:
             worst = plan.parts[0].statistic.predict_stddev("mean", error.tick, count=count_of(plan, error.tick))
-            assert worst / seen.rmse > 1.25
+            assert worst / observed.rmse > 1.25
 
 
 def test_a_twin_that_trusts_the_delta_method_at_few_events_is_found_out(
     compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
 ) -> None:
     hopeful = [
-        plan.parts[0].statistic.predict_stddev("stddev", error.tick, count=count_of(plan, error.tick)) / seen.rmse
-        for plan, error, seen in compared
+        plan.parts[0].statistic.predict_stddev("stddev", error.tick, count=count_of(plan, error.tick)) / observed.rmse
+        for plan, error, observed in compared
         if error.measure == "deviation" and plan.release.expected_events == 5 and error.tick == 1
     ]
     assert len(hopeful) == 4

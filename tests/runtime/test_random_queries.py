@@ -57,22 +57,22 @@ def plain(database: duckdb.DuckDBPyConnection, asked: Asked) -> dict[Key, list[t
     found = {}
     for level in asked.levels:
         for tick, *row in database.execute(asked.plain(level)).fetchall():
-            labels, told = row[:level], row[level:]
-            values, counts = told[: len(told) // 2], told[len(told) // 2 :]
+            labels, texts = row[:level], row[level:]
+            values, counts = texts[: len(texts) // 2], texts[len(texts) // 2 :]
             found[tick, level, tuple(labels)] = list(zip([float(v or 0) for v in values], counts, strict=True))
     return found
 
 
 def differences(
-    asked: Asked, released: dict[Key, list[float]], told: dict[Key, list[tuple[float, int]]]
+    asked: Asked, released: dict[Key, list[float]], texts: dict[Key, list[tuple[float, int]]]
 ) -> list[object]:
     """Where a release is not what was told. A group of no events has counts and sums of 0."""
-    missing: list[object] = [key for key in told if key not in released]
+    missing: list[object] = [key for key in texts if key not in released]
     nothing = [(0.0, 0)] * len(asked.aggregates)
     return missing + [
         (aggregate, key, value, wanted)
         for key, values in released.items()
-        for aggregate, value, (wanted, count) in zip(asked.aggregates, values, told.get(key, nothing), strict=True)
+        for aggregate, value, (wanted, count) in zip(asked.aggregates, values, texts.get(key, nothing), strict=True)
         if (count > 1 or not aggregate.startswith("AVG")) and abs(value - wanted) > 1e-6 * max(1, abs(wanted))
     ]
 
@@ -84,9 +84,9 @@ def test_random_queries_are_answered_as_a_plain_engine_does(tmp_path: Path, seed
     records = events(chance)
     write(tmp_path, records)
     (tmp_path / "s.csv").write_text(SITES)
-    asked = list(islice(in_dialect(tmp_path, Asker(chance).queries()), QUERIES))
-    found = answered(tmp_path, asked)
+    requested = list(islice(in_dialect(tmp_path, Asker(chance).queries()), QUERIES))
+    found = answered(tmp_path, requested)
     with plain_database(records) as database:
-        for each, released in zip(asked, found, strict=True):
+        for each, released in zip(requested, found, strict=True):
             assert {tick for tick, *_ in released} == set(range(1, TICKS + 1))
             assert differences(each, released, plain(database, each)) == [], each.sql

@@ -7,8 +7,6 @@ import pytest
 
 from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.localdp.report_bytes import pack_codes
-from streamgauge.runtime.live import open_reports
-from streamgauge.runtime.live import open_reports as report_rows
 from streamgauge.runtime.live.open_reports import (
     CountedReports,
     OpenReports,
@@ -40,10 +38,9 @@ def test_reports_of_a_long_tick_are_written_in_few_parts_and_not_over_and_over()
     assert not hasattr(OpenSums, "save_changes")
 
 
-def test_a_part_of_many_bytes_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store has no room for one of all vectors of a long tick."""
-    monkeypatch.setattr(open_reports, "MAX_PART_BYTES", 1000)
-    reports, commits = OpenReports(), list[int]()
+def test_a_part_of_many_bytes_is_not_written_again() -> None:
+    """A store cannot contain one part with all vectors of a long tick."""
+    reports, commits = OpenReports(max_part_bytes=1000), list[int]()
     for number in range(600):
         reports.add(tally_of(np.full((2, 20), number % 256, np.uint8)))
         commits.append(sum(len(part or b"") for part in reports.save_changes().values()))
@@ -53,11 +50,8 @@ def test_a_part_of_many_bytes_is_not_written_again(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("large", [1, 100, 1000])
-def test_no_part_is_larger_than_a_store_takes_however_many_reports_come_at_once(
-    monkeypatch: pytest.MonkeyPatch, large: int
-) -> None:
-    monkeypatch.setattr(open_reports, "MAX_PART_BYTES", large)
-    drawn, reports = np.random.default_rng(1).integers(0, 256, (300, 20), np.uint8), OpenReports()
+def test_no_part_is_larger_than_a_store_takes_however_many_reports_come_at_once(large: int) -> None:
+    drawn, reports = np.random.default_rng(1).integers(0, 256, (300, 20), np.uint8), OpenReports(large)
     for at in range(0, 300, 100):
         reports.add(tally_of(drawn[at : at + 100]))
         reports.add(tally_of(drawn[at : at + 5], tick=2))
@@ -85,10 +79,9 @@ def test_reports_are_read_as_they_were_written_whatever_their_size(size: int) ->
     assert {*map(bytes, one_by_one)} == {*map(bytes, drawn)}
 
 
-def test_reports_that_come_one_by_one_are_never_all_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_rows, "MAX_BATCH_BYTES", 64)
+def test_reports_that_come_one_by_one_are_never_all_there_at_once() -> None:
     rows = np.arange(40, dtype=np.uint8).reshape(4, 10)
-    pieces = list(CountedReports(rows, np.array([1, 9, 0, 3], np.uint32)).reports())
+    pieces = list(CountedReports(rows, np.array([1, 9, 0, 3], np.uint32)).reports(max_bytes=64))
     assert [len(piece) for piece in pieces] == [6, 6, 1]
     assert np.concatenate(pieces)[:, 0].tolist() == [0, *[10] * 9, *[30] * 3]
 

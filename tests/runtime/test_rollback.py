@@ -17,12 +17,13 @@ import pytest
 
 from streamgauge import Pure
 from streamgauge.privacy import BudgetExceededError
-from streamgauge.runtime.adhoc.releases import DrainingReleases
+from streamgauge.runtime.session import SessionBuilder
 from streamgauge.store.backup import backup, rotate
 from streamgauge.store.errors import RollbackError
 from streamgauge.store.keys import create_key, load_key
 from streamgauge.store.rollback_guard import RollbackGuard
 from streamgauge.store.store import COMMIT_STEPS
+from tests.runtime.test_adhoc_endings import StoppingBuilder
 from tests.support.codes import has_code
 from tests.support.crash_readers import in_memory
 from tests.support.pipelines import TICKS, one_a_second, pipeline, tables, write
@@ -39,7 +40,7 @@ class Curator:
         self.folder, self.settings = folder, {"unit": "event", "budget": {"epsilon": 9}} | settings
         self.store = folder / "v.streamgauge"
         self.names, self.begun = ["r1"], 1
-        self.copies = []
+        self.copies, self.components = [], {}
         self.drawn = defaultdict(set)
         write(folder, one_a_second())
 
@@ -54,7 +55,9 @@ class Curator:
 
     def run(self, ticks=TICKS, **said):
         """So many ticks more, as if stopped then."""
-        running = self.pipeline.ticks(max_batch_ticks=1, **{"accept_rollback": True, **said})
+        running = self.pipeline.ticks(
+            max_batch_ticks=1, **{"accept_rollback": True, "components": self.components, **said}
+        )
         for count, released in enumerate(running, 1):
             for each in released:
                 self.drawn[each.release, each.tick].add(each.pack())
@@ -171,11 +174,10 @@ def test_a_release_that_only_the_lost_store_had_is_not_forgotten(curator):
 
 
 @pytest.mark.parametrize("runs_on", [True, False])
-def test_what_went_on_elsewhere_after_its_end_here_is_entered_for_the_ticks_after(tmp_path, monkeypatch, runs_on):
+def test_what_went_on_elsewhere_after_its_end_here_is_entered_for_the_ticks_after(tmp_path, runs_on):
     """Where it could not run on here; where it could, it is charged again for all that it draws anew."""
-    if not runs_on:
-        monkeypatch.setattr(DrainingReleases, "can_drain", lambda self, entry: False)
     curator = Curator(tmp_path)
+    curator.components = {} if runs_on else {SessionBuilder: StoppingBuilder}
     curator.names.append("r2")
     curator.run(2)
     curator.copy()
@@ -232,8 +234,8 @@ def without_its_guard(curator, how):
     if how == "deleted":
         guard.unlink()
     elif how == "another's":
-        (told,) = json.loads(guard.read_text()).values()
-        guard.write_text(json.dumps({"another store": told | {"folder": "/elsewhere"}}))
+        (texts,) = json.loads(guard.read_text()).values()
+        guard.write_text(json.dumps({"another store": texts | {"folder": "/elsewhere"}}))
     else:
         (curator.folder / "elsewhere").mkdir()
         shutil.copy(curator.folder / "v.key", curator.folder / "elsewhere")
@@ -287,7 +289,7 @@ def in_the_environment(curator, monkeypatch):
     return curator
 
 
-def test_under_a_key_that_is_no_file_copies_are_told_too_and_paid_for_each_time(in_the_environment):
+def test_under_a_key_that_is_no_file_copies_are_reported_too_and_paid_for_each_time(in_the_environment):
     curator = in_the_environment
     curator.copy()
     curator.edit(0)
@@ -352,8 +354,8 @@ def test_readers_do_not_see_what_the_guard_does_not_know(tmp_path, monkeypatch):
     assert [each.tick for each in reader.pipeline.releases("r1")] == [1, 2, 3, 4, 5]
 
 
-def fails(self, *told):
-    if told[0].tick > 3:
+def fails(self, *texts):
+    if texts[0].tick > 3:
         raise OSError("no room")
 
 

@@ -155,7 +155,7 @@ def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, 
 
 
 @every_sink
-def test_a_shorter_sink_tells_what_it_knows_before_anybody_is_told_to_name_another(tmp_path, monkeypatch, sink):
+def test_a_shorter_sink_tells_what_it_knows_before_anybody_is_reported_to_name_another(tmp_path, monkeypatch, sink):
     """Its trace is all that tells of a rollback where the rollback guard does not."""
     curator = diverged(tmp_path, sink, 6)
     monkeypatch.setattr("streamgauge.store.rollback_guard.RollbackGuard.traces", lambda self: [])

@@ -140,8 +140,8 @@ def test_a_live_run_counts_every_event_once_with_flat_memory_through_kills(tmp_p
             process.kill()
         kills = 1 + kill_at_random(tmp_path, begun + SECONDS)
     with start(tmp_path) as process:
-        told = process.communicate(timeout=300)
-    assert (process.returncode, *told) == (0, "", "")
+        texts = process.communicate(timeout=300)
+    assert (process.returncode, *texts) == (0, "", "")
     steady = sizes[int(len(sizes) * WARM_UP) :]
     assert max(steady[len(steady) // 2 :]) - max(steady[: len(steady) // 2]) < MAX_GROWTH_BYTES
     assert kills > SECONDS * (1 - STEADY_PART) / (LONGEST_LIFE + 10)

@@ -12,7 +12,7 @@ from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.ledger.shares import remaining_share
-from tests.runtime.test_asked_releases import asked, live, until
+from tests.runtime.test_adhoc_releases import build_request, live, until
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write
 
 BUDGET = Approx(1, 1e-6)
@@ -54,10 +54,10 @@ def test_five_releases_that_add_up_to_the_budget_run(tmp_path: Path, unit: Any) 
     made = pipeline(tmp_path, tables(*counts(*["1/5"] * 5), budget=BOTH, unit=unit))
     assert made.plan().refusals == ()
     run(made)
-    book = made.ledger()
-    assert book.ledger is not None
-    assert (book.ledger.spent_loss(), book.ledger.remaining_epsilon()) == (BUDGET, Pure.zero())
-    assert loss_text(book.ledger.remainder()) == "nothing"
+    ledger_log = made.ledger()
+    assert ledger_log.ledger is not None
+    assert (ledger_log.ledger.spent_loss(), ledger_log.ledger.remaining_epsilon()) == (BUDGET, Pure.zero())
+    assert loss_text(ledger_log.ledger.remainder()) == "nothing"
 
 
 def test_a_sixth_release_is_refused_in_epsilon(tmp_path: Path) -> None:
@@ -95,19 +95,19 @@ def test_shares_are_refused_if_epsilons_leave_nothing(tmp_path: Path) -> None:
 def test_the_ledger_has_what_is_left_both_ways_for_runs_of_ticks(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "short", "sql": COUNTS, "epsilon": "1/4", "horizon": "50s"}, budget=BOTH)
     until(made, tmp_path, 3)
-    told = ledger_log_as_json(made.ledger(), made.file)
-    first, later = told["timeline"]
+    texts = ledger_log_as_json(made.ledger(), made.file)
+    first, later = texts["timeline"]
     assert (first["spent"], first["remaining"]["epsilon"]) == ({"epsilon": "1/4", "delta": "1/1000000"}, "3/4")
     assert (later["spent"], later["remaining"]["epsilon"]) == ({"epsilon": "0", "delta": "0"}, "1")
-    assert told["remaining"] == first["remaining"]
+    assert texts["remaining"] == first["remaining"]
     assert Fraction(later["remaining"]["rho"]) == BUDGET.additive_loss.rho
 
 
 def test_an_analyst_with_a_quarter_of_the_budget_may_take_a_quarter_of_epsilon(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "1/100"}, budget=BOTH)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=QUARTER, epsilon=0.25),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=QUARTER, epsilon=0.25),))
     assert remaining_share(made.ledger(), "ana", QUARTER) == Remainder(Fraction(0), Fraction(0))
-    more = asked(made, share=QUARTER, name="more", epsilon=0.01)
+    more = build_request(made, share=QUARTER, name="more", epsilon=0.01)
     assert plan_adhoc(made.file, more).refusals == (
         "v.toml: the share of ana: charge must be at most what is left, nothing, got epsilon 0.01",
     )
@@ -117,7 +117,7 @@ def test_an_analyst_with_a_quarter_of_the_budget_may_take_a_quarter_of_epsilon(t
 
 def test_an_analysts_pure_and_gaussian_releases_take_parts_that_add_up(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "1/100"}, budget=BOTH)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.25),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.25),))
     left = remaining_share(made.ledger(), "ana", HALF)
     assert left == Remainder(QUARTER, BUDGET.part("1/4").rho)
     body = {"name": "gaussian", "sql": COUNTS, "window": "each", "share": "1/4"}
@@ -128,7 +128,7 @@ def test_an_analysts_pure_and_gaussian_releases_take_parts_that_add_up(tmp_path:
 def test_a_share_allows_what_the_one_ledger_refuses_and_that_is_refused(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "3/4"}, budget=BOTH)
     until(made, tmp_path, 3)
-    wanted = asked(made, share=HALF, epsilon=0.5)
+    wanted = build_request(made, share=HALF, epsilon=0.5)
     assert "on top of epsilon 0.75, delta 1e-06" in plan_adhoc(made.file, wanted).refusals[0]
     with pytest.raises(BudgetExceededError):
         until(made, tmp_path, 6, at=3, adhoc_releases=(wanted,))
@@ -171,7 +171,7 @@ def test_a_plan_names_the_rho_that_all_releases_could_share(tmp_path: Path) -> N
     assert other.plan().spent[1].epsilon <= made.plan().spent[1].epsilon == 1
 
 
-def test_releases_that_never_meet_are_not_told_to_share_a_rho(tmp_path: Path) -> None:
+def test_releases_that_never_meet_are_not_reported_to_share_a_rho(tmp_path: Path) -> None:
     """Of two units' budgets each could lose more than before."""
     made = live(tmp_path, {"name": "r0", "sql": TOTAL, "epsilon": "1/2", "horizon": "50s"}, budget=BOTH)
     until(made, tmp_path, 70)

@@ -50,7 +50,7 @@ def refusal(made: Pipeline, **options: Any) -> str:
     return str(refused.value)
 
 
-def told(made: Pipeline, **options: Any) -> list[str]:
+def list_output(made: Pipeline, **options: Any) -> list[str]:
     """What a run tells the curator alone."""
     found: list[str] = []
     run(made, diagnose=found.append, **options)
@@ -98,7 +98,7 @@ def test_a_csv_file_without_a_header_is_refused_before_the_charge(tmp_path: Path
 def test_a_header_alone_is_published(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("\ufeffts,g,x\n")
     made = pipeline(tmp_path, tables(**CSV))
-    assert told(made) == ["warning: no record was read: what is published is noise alone"]
+    assert list_output(made) == ["warning: no record was read: what is published is noise alone"]
     assert published(made) == [[0, 0]] * 10
 
 
@@ -144,13 +144,13 @@ def test_the_names_of_a_parquet_file_are_names_even_if_none_is_declared(tmp_path
     assert refusal(pipeline(tmp_path, tables(**PARQUET))) == without(tmp_path / "v.parquet", named)
 
 
-def test_a_name_in_other_case_is_shown_beside_no_other(tmp_path: Path) -> None:
+def test_a_name_in_other_case_is_shown_with_no_other(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(csv_text("TS,gg,b"))
     shown = f"g, x, ts (time) (did you mean TS?){COMMAS}"
     assert refusal(pipeline(tmp_path, tables(**CSV))) == without(tmp_path / "v.csv", shown)
 
 
-def test_other_separators_than_commas_are_asked_about(tmp_path: Path) -> None:
+def test_other_separators_than_commas_are_requested_about(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(csv_text().replace(",", ";"))
     said = refusal(pipeline(tmp_path, tables(**CSV)))
     assert said == without(tmp_path / "v.csv", f"g, x, ts (time){COMMAS}")
@@ -196,7 +196,7 @@ def test_a_live_source_is_refused_by_a_header_that_is_there(tmp_path: Path, sour
     made = live(tmp_path, source=source, format="csv")
     assert refusal(made, clock=world(tmp_path)) == without(path, "g (did you mean G?)")
     path.write_text("ts,G")  # may grow: the line has no end yet
-    assert told(made, clock=world(tmp_path)) == []
+    assert list_output(made, clock=world(tmp_path)) == []
     assert published(made) == [[0, 0]] * 10
 
 
@@ -217,10 +217,10 @@ def test_a_header_that_comes_after_the_charge_warns_and_a_resumed_run_goes_on(tm
         26: lambda: (tmp_path / "in" / "2.csv").write_text(second),
         42: stop.set,
     }
-    said = told(made, clock=clock, stop=stop)
+    said = list_output(made, clock=clock, stop=stop)
     got = without("a file of in", "g (did you mean G?)").removeprefix("v.toml: ")
     assert f"warning: {got}" in said
-    again = told(made, clock=clock)  # nothing is charged, so nothing is refused
+    again = list_output(made, clock=clock)  # nothing is charged, so nothing is refused
     assert len(published(made)) == 10
     assert not [line for line in again if "header" in line]
 
@@ -283,7 +283,7 @@ RELEASE: Tables = {"name": "counts", "sql": "SELECT g, COUNT(*), SUM(x) FROM v G
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 @pytest.mark.parametrize("blocks", [False, True])
-def test_shares_of_records_are_told_alike_by_every_reader(tmp_path: Path, kind: str, blocks: bool) -> None:
+def test_shares_of_records_are_reported_alike_by_every_reader(tmp_path: Path, kind: str, blocks: bool) -> None:
     """A file with carriage returns is read in blocks, any other by the engine itself."""
     rows = [(START + s, "a" if s < 3 else "z", None if s % 2 else s % 11) for s in range(1000)]
     path, end = tmp_path / f"v.{kind}", "\r\n" if blocks else "\n"
@@ -299,7 +299,7 @@ def test_shares_of_records_are_told_alike_by_every_reader(tmp_path: Path, kind: 
 
         duckdb.connect().execute(f"COPY (FROM '{plain}') TO '{path}' (FORMAT parquet)")
     made = pipeline(tmp_path, tables(RELEASE, source=path.name))
-    assert told(made) == [
+    assert list_output(made) == [
         shares(
             1000,
             f"10 % have {TIME}",
@@ -326,9 +326,9 @@ def test_a_share_of_nothing_is_a_warning(tmp_path: Path, change: Tables, what: l
     column = next(iter(change.get("columns", {"g": None})))
     release = {"name": "counts", "sql": f"SELECT {column}, COUNT(*) FROM v GROUP BY {column}"}
     made = pipeline(tmp_path, tables(release, **change))
-    assert told(made)[1:] == [none(100, each) for each in what]
+    assert list_output(made)[1:] == [none(100, each) for each in what]
     assert {value for values in published(made) for value in values} == {0}
-    assert told(made) == []  # nothing is left to read
+    assert list_output(made) == []  # nothing is left to read
 
 
 def test_users_and_lookups_are_counted(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_users_and_lookups_are_counted(tmp_path: Path) -> None:
     user = {"unit": {"user": "u", "max_ticks": 3, "max_events_per_tick": 1}}
     release = {"name": "counts", "sql": "SELECT COUNT(*) FROM v JOIN rooms ON v.sensor = rooms.sensor"}
     made = tables(release, **user) | {"lookup": {"rooms": {"file": "rooms.csv", "on": "sensor"}}}
-    assert told(pipeline(tmp_path, made)) == [
+    assert list_output(pipeline(tmp_path, made)) == [
         shares(
             100,
             f"100 % have {TIME}",
@@ -354,14 +354,14 @@ def test_discovered_keys_are_counted(tmp_path: Path) -> None:
     release = {"name": "counts", "sql": "SELECT k, COUNT(*) FROM v GROUP BY k", "delta": "1/1000000", "epsilon": "1/10"}
     stream = {"columns": {"k": {"max_groups": 10}}, "budget": {"epsilon": 1, "delta": "1/1000"}}
     made = pipeline(tmp_path, tables(release, **stream))
-    assert told(made)[1:] == [none(100, "the column k")]
+    assert list_output(made)[1:] == [none(100, "the column k")]
 
 
 def test_a_live_run_tells_after_the_first_block_and_at_the_end(tmp_path: Path) -> None:
     happens = {4.0: [event(1, "A")], 30.0: [event(28, "a"), event(29, "A")]}
     made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:01:40Z"))
     first = ["of 1 record 100 % have", "100 % have the column g", "0 % have a declared value of g"]
-    assert told(made, clock=world(tmp_path, happens)) == [
+    assert list_output(made, clock=world(tmp_path, happens)) == [
         f"{first[0]} {TIME}, {first[1]}, {first[2]}",
         none(1, "a declared value of g").replace("records", "record"),
         shares(3, f"100 % have {TIME}", "100 % have the column g", "33 % have a declared value of g"),
@@ -377,7 +377,7 @@ def test_events_that_are_sent_are_counted(tmp_path: Path) -> None:
         14: lambda: inbox.put("2", b'{"ts": 1767571213, "g": "a"}\n{"ts": "?"}\n') and None,
     }
     what = "the column g", "a declared value of g"
-    assert told(made, clock=clock, inbox=inbox) == [
+    assert list_output(made, clock=clock, inbox=inbox) == [
         f"of 1 record 100 % have {TIME}, 0 % have {what[0]}, 0 % have {what[1]}",
         *(none(1, each).replace("records", "record") for each in what),
         f"of 3 records 67 % have {TIME}, 33 % have {what[0]}, 33 % have {what[1]}",
@@ -406,7 +406,7 @@ def test_nothing_is_counted_in_a_pan_private_run(tmp_path: Path, monkeypatch: py
     }
     private["columns"] = {"g": {"values": ["a", "b"]}}
     made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:01:40Z", **private))
-    assert told(made, clock=clock, inbox=inbox) == []
+    assert list_output(made, clock=clock, inbox=inbox) == []
     assert built
     assert {str(each.counters) for each in built} == {"{}"}
 

@@ -13,6 +13,7 @@ import duckdb
 
 from streamgauge.config.settings import Column, Lookup, Stream
 from streamgauge.engines import DuckEngine
+from streamgauge.engines.duckdb.scan_files import FileScan
 from streamgauge.plan.measure import GridValue, Measure, Pass, Tally
 from streamgauge.privacy import Event, Pure, Unit
 from streamgauge.records.blocks import Block
@@ -72,9 +73,28 @@ ALL = Measure(None, ())
 
 
 def engine(
-    of: Stream, measures: Sequence[Measure] = (BY_REGION,), lookups: Iterable[Lookup] = (), **settings: Any
+    of: Stream,
+    measures: Sequence[Measure] = (BY_REGION,),
+    lookups: Iterable[Lookup] = (),
+    kind: type[DuckEngine] = DuckEngine,
+    **settings: Any,
 ) -> DuckEngine:
-    return DuckEngine(of, {lookup.name: lookup for lookup in lookups}, measures, secret=SECRET, **settings)
+    return kind(of, {lookup.name: lookup for lookup in lookups}, measures, secret=SECRET, **settings)
+
+
+def engine_with(**components: Any) -> type[DuckEngine]:
+    """Return a kind of engine with some components replaced, such as `FILE_SCAN`."""
+    return type("ChangedEngine", (DuckEngine,), components)
+
+
+class CountingScan(FileScan):
+    """A scan that counts how often it reduced its load."""
+
+    reductions = 0
+
+    def reduce_load(self) -> bool:
+        CountingScan.reductions += 1
+        return super().reduce_load()
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ LONG_MODULES = {
     "privacy": ("statistical", "conversions dearest ledger losses slack splits"),
     "runtime": (
         "integration",
-        "adaptive_pipelines alerts announced_intrusions answers as_charged asked_endings asked_releases "
-        "asked_room asked_work book clocks cut_releases discovered_groups discovered_ledger draft editing "
+        "adaptive_pipelines adhoc_capacity adhoc_cpu adhoc_endings adhoc_releases alerts announced_intrusions answers "
+        "clocks discovered_groups discovered_ledger draft editing forced_ends ledger_log pinned_plans "
         "editing_surroundings freed_memory hashed_columns hostile_reports http_source live_intrusion_leftovers "
         "live_ticks local_releases lost_intrusions nothing_raw open_ticks_charged pan_private_copies "
         "pan_private_endings pan_private_leftovers pan_private_memory pan_private_runs pan_private_wiped "

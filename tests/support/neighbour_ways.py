@@ -6,7 +6,7 @@ changes nothing about when the others come.
 
 import gzip
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -47,6 +47,7 @@ class Way:
     releases: Any = None
     stream: Any = None
     loss: Any = None
+    components: dict[type, type] = field(default_factory=dict)  # broken twins of parts of the run
 
     def line(self, record: Record) -> bytes:
         return (csv_line if self.format == "csv" else json_line)(record)
@@ -66,17 +67,19 @@ class Way:
         data = b"".join(line for _, line in header + lines).removesuffix(b"\n") + end
         path.write_bytes(gzip.compress(data, 1) if self.suffix else data)
         if not self.piped:
-            return self.house.run(self._tables(path.name))
+            return self.house.run(self._tables(path.name), components=self.components)
         with path.open("rb") as file:
             clock = ManualClock(START + (TICKS + 1) * HOUR)
-            return self.house.run(self._tables("-"), standard_input=file.fileno(), clock=clock)
+            return self.house.run(
+                self._tables("-"), standard_input=file.fileno(), clock=clock, components=self.components
+            )
 
     def _followed(self, path: Any, lines: list[Arrival]) -> Watched:
         def write(data: bytes) -> None:
             with path.open("ab") as file:
                 file.write(data)
 
-        return self.house.run(self._tables(path.name), clock=Arriving(lines, write))
+        return self.house.run(self._tables(path.name), clock=Arriving(lines, write), components=self.components)
 
     def _tables(self, source: str) -> dict[str, Any]:
         more = {"format": self.format, "mode": "batch"} if self.piped else {}

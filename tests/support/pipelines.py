@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from streamgauge import Pipeline
+from streamgauge.engines import DuckEngine
+from streamgauge.runtime.release_run import Batches
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import ManualClock, SilentNoise
 
@@ -77,6 +79,12 @@ def one_a_second(seconds: int = 100, users: int = 3) -> list[Tables]:
 def run(made: Pipeline, **settings: Any) -> Any:
     """Runs it with silent noise, so that releases are exact."""
     return made.run(**{"noise": SilentNoise(), **settings})
+
+
+def open_engine_of(batches: Batches, kind: type[DuckEngine]) -> DuckEngine:
+    """Open an engine of another kind for the measures of a run."""
+    file, measures = batches.session.file, list(batches.measures.values())
+    return kind(file.stream, file.lookups, measures, secret=batches.session.secret)
 
 
 def published(made: Pipeline, release: str = "counts", measure: int = 0) -> list[list[float]]:

@@ -165,7 +165,7 @@ class Publisher:
         marks = self.store.marks()
         for outlet in self.sink_cursors:
             wanted = [name for name in self.schemas if outlet.wants(name)]
-            outlet.written_commits = decode_written_commits(marks.get(outlet.commit_mark))
+            outlet.written_commits = dict(json.loads(marks.get(outlet.commit_mark) or b"{}"))
             self._catch_up(outlet, min((outlet.written_commits.get(name, 0) for name in wanted), default=0))
             outlet.written_commits = outlet.next_written_commits(self.store.number, wanted)
 
@@ -195,11 +195,6 @@ class Publisher:
 
 def encode_written_commits(written: Mapping[str, int]) -> bytes:
     return json.dumps(written, sort_keys=True).encode()
-
-
-def decode_written_commits(mark: bytes | None) -> dict[str, int]:
-    """Return the mapping that `encode_written_commits` encoded."""
-    return dict(json.loads(mark or b"{}"))
 
 
 def outline_schemas(file: PipelineFile, acts: Sequence[LedgerEntry], sink: SinkSettings) -> list[ReleaseSchema]:

@@ -166,7 +166,7 @@ class SessionBuilder:
         """
         released, forced = self.store.last_released, self.options.force_end_releases
         return DrainingReleases(
-            released, lambda entry: self._build_run(entry).forget(), self.is_source_missing, forced, self.buildable
+            released, lambda entry: self.build_run(entry).forget(), self.is_source_missing, forced, self.buildable
         )
 
     def _add_adhoc_releases(self, file: PipelineFile) -> PipelineFile:
@@ -224,7 +224,7 @@ class SessionBuilder:
         new = [name for name in self.ledger_log.open_releases() if name not in charged]
         acts += lost.recharge(self.ledger_log, new, new=True) + lost.enter_lost_charges(self.ledger_log)
         state = {**self._build_new_state(), **build_removals(self.state, self._find_running())}
-        self._build_runs()  # before the charge, so a release that cannot be built is never charged
+        self.build_runs()  # before the charge, so a release that cannot be built is never charged
         if lost.last_drawn_tick:
             state |= self._redraw_future_noise()
         if acts or state:
@@ -322,7 +322,7 @@ class SessionBuilder:
         """
         log, plans = self.ledger_log, {plan.name: plan for plan in self.plans}
         ended = sorted(changed.ended_releases, key=self.store.last_released)
-        acts = self._stop_draining() + [self._end_release(name) for name in ended]
+        acts = self._stop_draining() + [self.end_release(name) for name in ended]
         if self.has_changed_source:
             acts += self._charge_editions(changed)
         acts += log.charge_columns(self.file.stream.reports)
@@ -349,7 +349,7 @@ class SessionBuilder:
         by_clock = name in {each.release.name for each in self.options.adhoc_releases}
         return max(self.first_new_tick, newest_tick(self.file.stream, self._find_visible_time()) + 1 if by_clock else 0)
 
-    def _end_release(self, name: str) -> LedgerEntry:
+    def end_release(self, name: str) -> LedgerEntry:
         """End a release at the tick that the clock gives, or at once if it cannot run on."""
         released, entry, stream = self.store.last_released(name), self.ledger_log.releases[name], self.file.stream
         if not self.draining_releases.can_drain(entry):
@@ -391,7 +391,7 @@ class SessionBuilder:
         """
         plans, acts = {plan.name: plan for plan in self.plans}, []
         for name in [name for name in self.ledger_log.open_releases() if base_name(name) in changed.continued_releases]:
-            acts.append(self._end_release(name))
+            acts.append(self.end_release(name))
             base, _, edition = name.partition("@")
             acts.append(self.ledger_log.charge(f"{base}@{int(edition or 1) + 1}", plans[base], self.first_new_tick))
         return acts
@@ -409,12 +409,12 @@ class SessionBuilder:
             fresh[FINGERPRINT_PART] = self.fingerprint
         return fresh
 
-    def _build_runs(self) -> None:
+    def build_runs(self) -> None:
         """Build the running releases, each at its next tick."""
         for entry in self._find_running().values():
-            self.runs.append(self._build_run(entry))
+            self.runs.append(self.build_run(entry))
 
-    def _build_run(self, entry: ChargedRelease) -> ReleaseRun:
+    def build_run(self, entry: ChargedRelease) -> ReleaseRun:
         name, noise = entry.name, self.options.noise
         plans = {plan.name: plan for plan in self.plans}
         plan = plans.get(base_name(name)) or plan_ended_release(self.file, entry, self.ledger_log)

@@ -10,7 +10,6 @@ Promise
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from threading import Event as Flag
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -113,9 +112,7 @@ class DuckEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
 

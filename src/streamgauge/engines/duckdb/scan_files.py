@@ -105,7 +105,7 @@ class FileScan:
                 if len(together) == 1:
                     raise
                 left = together[done:]
-                half = len(left) if self._reduce_load() else max(1, len(left) // 2)
+                half = len(left) if self.reduce_load() else max(1, len(left) // 2)
                 waiting[:0] = [part for part in (left[:half], left[half:]) if part]
 
     def _read_passes(self, ranges: Sequence[Ticks]) -> Iterator[tuple[int, int, list[Tally]]]:
@@ -113,17 +113,17 @@ class FileScan:
             first, last = ranges[0]
             yield first, last, self._scan_pass(first, last)
             return
-        self._scan(ranges[0][0], ranges[-1][1])
+        self.scan_ticks(ranges[0][0], ranges[-1][1])
         for first, last in ranges:
             yield first, last, self.answers.tallies(first, last)
 
     def _scan_pass(self, first: int, last: int) -> list[Tally]:
         """Return the answers of one pass, in two halves if they do not fit."""
         try:
-            self._scan(first, last)
+            self.scan_ticks(first, last)
             return self.answers.tallies(first, last)
         except EngineMemoryError:
-            lighter = self._reduce_load()
+            lighter = self.reduce_load()
             if first == last and not lighter:
                 raise
         if lighter:
@@ -132,7 +132,7 @@ class FileScan:
         halves = zip(self._scan_pass(first, middle), self._scan_pass(middle + 1, last), strict=True)
         return [concatenate_tallies(both) for both in halves]
 
-    def _reduce_load(self) -> bool:
+    def reduce_load(self) -> bool:
         """Start again with less load. Return whether the users have more parts now."""
         self.reader.connection.renew()
         if not self.source.bounds_users or self.parts >= MAX_USER_PARTS:
@@ -144,7 +144,7 @@ class FileScan:
         found, self.counts, self.absences = (self.counts, self.absences), zero_counts(), {}
         return found
 
-    def _scan(self, first: int, last: int) -> None:
+    def scan_ticks(self, first: int, last: int) -> None:
         """Add up all events of some ticks."""
         while True:
             self.answers.clear()

@@ -110,11 +110,11 @@ class LiveScan:
             try:
                 result = scan(lines)
             except EngineMemoryError:
-                waiting[:0] = self._reduce_load(lines)
+                waiting[:0] = self.reduce_load(lines)
             else:
                 yield result
 
-    def _reduce_load(self, lines: LinePiece) -> list[LinePiece]:
+    def reduce_load(self, lines: LinePiece) -> list[LinePiece]:
         """Start again with less load; raise if the load is minimal."""
         self.reader.connection.renew()
         halves = lines.halves

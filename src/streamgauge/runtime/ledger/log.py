@@ -101,6 +101,9 @@ def hash_block(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
+CHARGE_KEYS = ("first", "last", "block", "column", "requested_by", "memory_bytes", "cpu_ms")  # as in the entry
+
+
 @dataclass
 class ChargedRelease:
     """A release in the ledger log."""
@@ -287,21 +290,22 @@ class LedgerLog:
         return act
 
     def _apply_column(self, act: LedgerEntry) -> None:
-        ledger, name = self._require_ledger(), act.body["column"]
+        ledger, name = self.require_ledger(), act.body["column"]
         try:
             self.columns[name] = ledger.charge(f"column {name}", parse_loss(act.body["loss"]))
         except PrivacyError as refusal:
             refusal.add_note(describe_charge_key(f"column {name}", ledger.budget))
             raise
 
-    def _require_ledger(self) -> Ledger:
+    def require_ledger(self) -> Ledger:
+        """Return the ledger; reject a charge before a budget is declared."""
         if self.ledger is None:
             raise ValueError("a budget must be declared before a charge, got none")
         return self.ledger
 
     def _compute_charge(self, body: Mapping[str, Any]) -> Charge:
         """Return the charge of a release, or that of its column of reports."""
-        ledger, unit = self._require_ledger(), self.unit
+        ledger, unit = self.require_ledger(), self.unit
         if "column" in body:
             return self.columns[body["column"]]
         whole: dict[str, Any] = {
@@ -320,18 +324,8 @@ class LedgerLog:
         body, charge = act.body, self._compute_charge(act.body)
         if act.kind == "charge":
             name, share = body["release"], body.get("share")
-            self.releases[name] = ChargedRelease(
-                name,
-                charge,
-                body["first"],
-                body["last"],
-                body["block"],
-                share and Fraction(share),
-                column=body.get("column"),
-                requested_by=body.get("requested_by"),
-                memory_bytes=body.get("memory_bytes", 0),
-                cpu_ms=body.get("cpu_ms", 0),
-            )
+            rest = {key: body[key] for key in CHARGE_KEYS if key in body}
+            self.releases[name] = ChargedRelease(name=name, charge=charge, share=share and Fraction(share), **rest)
 
     def _apply_end(self, act: LedgerEntry) -> None:
         entry = self.releases[act.body["release"]]

@@ -60,9 +60,7 @@ def remaining_share(
 
 def build_analyst_ledger(ledger_log: LedgerLog, analyst: str, share: Fraction) -> Ledger:
     """Return the ledger of one analyst, with the active part of all their charges."""
-    if ledger_log.ledger is None:
-        raise ValueError("a budget must be declared before a charge, got none")
-    budget = ledger_log.ledger.budget
+    budget = ledger_log.require_ledger().budget
     own, delta = Ledger(budget.part(share), ledger_log.unit), Fraction(0)
     for entry in ledger_log.releases.values():
         covers = entry.charge.active_timeline

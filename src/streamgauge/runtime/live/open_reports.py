@@ -73,9 +73,9 @@ class CountedReports:
     def nbytes(self) -> int:
         return self.rows.nbytes + self.times.nbytes
 
-    def reports(self) -> Iterator[Reports]:
+    def reports(self, max_bytes: int = MAX_BATCH_BYTES) -> Iterator[Reports]:
         """Yield the reports, each repeated by its count, in batches."""
-        each, step = np.repeat(np.arange(len(self)), self.times), MAX_BATCH_BYTES // self.rows.shape[1]
+        each, step = np.repeat(np.arange(len(self)), self.times), max_bytes // self.rows.shape[1]
         return (self.rows[each[at : at + step]] for at in range(0, len(each), step))
 
     def split(self, most: int) -> Iterator["CountedReports"]:
@@ -150,7 +150,8 @@ def decode_part(data: bytes) -> ReportsByTick:
 class OpenReports:
     """Reports by tick, in the parts in which they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_part_bytes: int | None = None) -> None:
+        self._max_part_bytes = max_part_bytes or MAX_PART_BYTES
         self._parts: dict[int, ReportsByTick] = {}  # noisy: the parts of the last commit, newest last
         self._pending_parts: list[ReportsByTick] = []  # noisy: reports since the last commit
         self._removed_parts: list[int] = []
@@ -174,11 +175,11 @@ class OpenReports:
         if self._pending_parts:
             part = merge_parts(self._pending_parts)
             while self._parts and count_bytes(self._parts[max(self._parts)]) <= min(
-                2 * count_bytes(part), MAX_PART_BYTES // 2
+                2 * count_bytes(part), self._max_part_bytes // 2
             ):
                 before = max(self._parts)
                 part, gone = merge_parts([self._parts.pop(before), part]), [*gone, before]
-            self._parts |= dict(enumerate(split_part(part, MAX_PART_BYTES), number))
+            self._parts |= dict(enumerate(split_part(part, self._max_part_bytes), number))
             self._pending_parts = []
         new = {str(mine): encode_part(part) for mine, part in self._parts.items() if mine >= number}
         return {**dict.fromkeys(map(str, gone)), **new}

@@ -291,8 +291,9 @@ def build_sums(measure: Measure, ticks: int) -> OpenTable | OpenSums | KeySums |
 class OpenTicks:
     """Sums by measure. `add` adds a block, `close` removes closed ticks."""
 
-    def __init__(self, measures: Mapping[str, Measure], ticks: int = 0) -> None:
+    def __init__(self, measures: Mapping[str, Measure], ticks: int = 0, min_rows_bytes: int = MIN_ROWS_BYTES) -> None:
         self._sums = {name: build_sums(measure, ticks) for name, measure in measures.items()}
+        self._min_rows_bytes = min_rows_bytes
 
     def add(self, tallies: Sequence[Tally]) -> None:
         for sums, tally in zip(self._sums.values(), tallies, strict=True):
@@ -312,7 +313,7 @@ class OpenTicks:
             if isinstance(sums, OpenSums):
                 row_bytes = (row_bytes or 0) + sum(array.nbytes for array in parts.values())
         if row_bytes is not None:
-            arrays[PADDING_NAME] = np.zeros(next_power_of_two(row_bytes, MIN_ROWS_BYTES) - row_bytes, np.uint8)
+            arrays[PADDING_NAME] = np.zeros(next_power_of_two(row_bytes, self._min_rows_bytes) - row_bytes, np.uint8)
         with io.BytesIO() as file:
             np.savez(file, allow_pickle=False, **arrays)
             return file.getvalue()

@@ -96,17 +96,17 @@ class LiveRun:
 
     def _run_rounds(self) -> Iterator[list[TickRelease]]:
         while not self._is_finished():
-            due = self._find_due_tick()
+            due = self.find_due_tick()
             self.is_closing, self.has_input = due > self.closed_tick, False
             behind = self.batches.report_backlog(self.closed_tick, due)  # before any read, so by the clock alone
-            self._read_all()
+            self.read_all()
             if self.session.options.stop.is_set():
                 return
             if self.is_closing:
                 yield from self._close(due, behind)
             if self.session.options.stop.is_set():
                 return
-            if self.memory.is_forgetful and self._find_due_tick() > self.closed_tick:
+            if self.memory.is_forgetful and self.find_due_tick() > self.closed_tick:
                 continue
             self._reset_engine()
             self.memory.end_round()
@@ -131,7 +131,7 @@ class LiveRun:
         ended = all(last is not None and self.closed_tick >= last for last in lasts)
         return ended or self.session.options.stop.is_set()
 
-    def _find_due_tick(self) -> int:
+    def find_due_tick(self) -> int:
         """Return the last tick whose end and allowed lateness have passed.
 
         It is at most the last tick of a release that is to end.
@@ -143,13 +143,13 @@ class LiveRun:
         """Return the last tick that an event may be in by now."""
         return newest_tick(self.stream, self.clock.now())
 
-    def _read_all(self) -> None:
+    def read_all(self) -> None:
         """Read the source up to its end at the time of the last block."""
         while not self.session.options.stop.is_set():
             allowed = self._find_newest_allowed_tick()
             self.newest_tick = max(self.newest_tick, allowed)  # with or without events
             if self.memory.is_forgetful and self.newest_tick > self.committed_newest_tick:
-                self._commit(state={})
+                self.commit(state={})
             block = None if self._update_pause(allowed) else self.source.read()
             if block is not None:
                 self._add(block, allowed)
@@ -158,7 +158,7 @@ class LiveRun:
             if block is None:  # records exist that have not arrived
                 self.clock.sleep(WAITER_POLL_MICROSECONDS)
         if self.is_closing and not self.has_input and not self._is_stopping:
-            self._pad_work()
+            self.pad_work()
         changed = self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
         if changed and not self.source.replayable:
             self._commit_partial()
@@ -183,7 +183,7 @@ class LiveRun:
             self.source.resume(self.source.position())
         return self.is_paused
 
-    def _pad_work(self) -> None:
+    def pad_work(self) -> None:
         """Do the work of an event in a round that had none."""
         self.engine.scan_empty_block(self.closed_tick + 1, self._find_newest_allowed_tick(), self.source.header)
         self.has_uncommitted = not self.memory.is_forgetful
@@ -208,13 +208,13 @@ class LiveRun:
 
     def _commit_partial(self) -> None:
         """Commit the events of open ticks, if the source cannot replay them."""
-        self._commit(state=self.memory.save_partial(self.engine, self._open_tick_count, self._is_stopping))
+        self.commit(state=self.memory.save_partial(self.engine, self._open_tick_count, self._is_stopping))
 
     def _commit_clean_shutdown(self) -> None:
         """Commit everything that was read, so that the next run continues from here."""
         state = self.memory.save_partial(self.engine, self._open_tick_count, stopping=True)
         forgets = self.memory.is_forgetful
-        self._commit(state={**state, **(CLEAN_SHUTDOWN_STATE if forgets else {})}, entered=forgets)
+        self.commit(state={**state, **(CLEAN_SHUTDOWN_STATE if forgets else {})}, entered=forgets)
         self.batches.report_progress(self.closed_tick)
 
     def _close(self, due: int, behind: int | None) -> Iterator[list[TickRelease]]:
@@ -224,14 +224,14 @@ class LiveRun:
             self.closed_tick = end
             self.memory.discard_closed(self.engine, end)
             state = self.memory.save_all(self.engine, self._open_tick_count)
-            self._commit(tick=end, released=released, state=state)
+            self.commit(tick=end, released=released, state=state)
             self.batches.report_progress(end, behind)
             self._reset_engine()
             yield released
             if self.session.options.stop.is_set():
                 return
 
-    def _commit(self, *, state: StateParts, **what: Any) -> None:
+    def commit(self, *, state: StateParts, **what: Any) -> None:
         try:
             self.session.publisher.commit(**what, state=state, marks={OPENED_MARK: str(self.newest_tick).encode()})
         finally:

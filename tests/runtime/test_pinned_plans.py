@@ -117,7 +117,7 @@ def test_a_later_version_still_refuses_what_was_changed(
 
 
 @pytest.mark.parametrize("otherwise", OTHERWISE)
-def test_a_twin_that_plans_anew_is_found_out(begun: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Any) -> None:
+def test_a_twin_that_plans_again_is_found_out(begun: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Any) -> None:
     """Without what was pinned, a later version refuses the run or calls its columns otherwise."""
     monkeypatch.setattr(as_charged, "find_charge_body", lambda name, book: {})
     monkeypatch.setattr(spelling, "normalize_query", lambda sql: sql)

@@ -1,5 +1,6 @@
 """Where releases end: at the tick that the clock says, however far the run had come, and over crashes."""
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from streamgauge import Pipeline, Pure
 from streamgauge.runtime.adhoc.releases import AdHocRelease, DrainingReleases, parse_adhoc_release
+from streamgauge.runtime.session import SessionBuilder
 from streamgauge.store.keys import load_pipeline_key
 from streamgauge.store.store import Store
 from tests.support.forked import forked, killed_at
@@ -51,11 +53,12 @@ def unwanted(folder: Path, stopped: float) -> Pipeline:
     return made
 
 
-def ended_by(way: Any, folder: Path, stopped: float) -> list[int]:
+def ended_by(way: Any, folder: Path, stopped: float, components: dict[type, type] | None = None) -> list[int]:
     """The ticks of a release that ends at a start at 98 s."""
     folder.mkdir()
     made = way(folder, stopped)
-    until(made, folder, 130, at=98, end_releases=("more",) if way is unwanted else ())
+    ended = ("more",) if way is unwanted else ()
+    until(made, folder, 130, at=98, end_releases=ended, components=components or {})
     assert made.ledger().releases["more"].end_tick == LAST
     assert ticks_of(made) == list(range(1, 13))
     return ticks_of(made, "more")
@@ -68,12 +71,17 @@ def test_the_last_tick_is_that_of_the_clock_however_far_the_run_had_come(tmp_pat
     assert found[0][-1] == LAST
 
 
-def test_a_twin_that_ends_it_where_it_was_tells_how_far_that_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DrainingReleases, "can_drain", lambda self, entry: False)
+class StoppingBuilder(SessionBuilder):
+    """A broken twin: no ended release runs on."""
+
+    @property
+    def draining_releases(self) -> DrainingReleases:
+        return replace(super().draining_releases, is_source_missing=True)
+
+
+def test_a_twin_that_ends_it_where_it_was_tells_how_far_that_was(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
-        ended_by(left, tmp_path / "twin", 52)
+        ended_by(left, tmp_path / "twin", 52, {SessionBuilder: StoppingBuilder})
 
 
 @pytest.mark.parametrize("step", ["transaction_committed", "noise_drawn"])

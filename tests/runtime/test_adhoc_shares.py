@@ -9,7 +9,7 @@ from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.ledger.shares import remaining_share
-from tests.runtime.test_asked_releases import acts, asked, live, until
+from tests.runtime.test_adhoc_releases import acts, build_request, live, until
 from tests.support.pipelines import pipeline, tables
 
 HALF, FEW = Fraction(1, 2), Fraction(1, 10)
@@ -19,20 +19,20 @@ USUAL = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/100"}
 
 def test_a_share_is_of_the_whole_budget_and_each_analyst_has_a_ledger_of_their_own(tmp_path):
     made = live(tmp_path, **WIDE)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.75),))
-    until(made, tmp_path, 6, at=3, adhoc_releases=(asked(made, "bob", share=HALF, name="bobs", epsilon=0.5),))
-    book = made.ledger()
-    assert remaining_share(book, "ana", HALF) == Pure("1/4")
-    assert remaining_share(book, "bob", HALF) == Pure("1/2")
-    assert remaining_share(book, "eve", HALF) == Pure(1)
-    assert remaining_share(book, "ana", None) is None
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.75),))
+    until(made, tmp_path, 6, at=3, adhoc_releases=(build_request(made, "bob", share=HALF, name="bobs", epsilon=0.5),))
+    ledger_log = made.ledger()
+    assert remaining_share(ledger_log, "ana", HALF) == Pure("1/4")
+    assert remaining_share(ledger_log, "bob", HALF) == Pure("1/2")
+    assert remaining_share(ledger_log, "eve", HALF) == Pure(1)
+    assert remaining_share(ledger_log, "ana", None) is None
 
 
 def test_beyond_a_share_nothing_is_charged_though_the_budget_would_allow_it(tmp_path):
     made = live(tmp_path, **WIDE)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=FEW, epsilon=0.2),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=FEW, epsilon=0.2),))
     before = acts(made)
-    more = asked(made, share=FEW, name="more", epsilon=0.01)
+    more = build_request(made, share=FEW, name="more", epsilon=0.01)
     found = plan_adhoc(made.file, more, FEW)
     assert found.refusals == (
         "v.toml: the share of ana: charge must be at most what is left of epsilon 0.2, "
@@ -47,7 +47,7 @@ def test_beyond_a_share_nothing_is_charged_though_the_budget_would_allow_it(tmp_
 def test_a_start_that_trusts_the_plan_would_overspend_a_share(tmp_path, monkeypatch):
     """The broken twin: two requests that were planned at once are charged one after the other."""
     made = live(tmp_path, **WIDE)
-    both = [asked(made, share=HALF, name=name, epsilon=0.75) for name in ("one", "two")]
+    both = [build_request(made, share=HALF, name=name, epsilon=0.75) for name in ("one", "two")]
     until(made, tmp_path, 1)
     assert all(plan_adhoc(made.file, each).refusals == () for each in both)
     until(made, tmp_path, 3, at=1, adhoc_releases=(both[0],))
@@ -60,15 +60,15 @@ def test_a_start_that_trusts_the_plan_would_overspend_a_share(tmp_path, monkeypa
 
 def test_what_an_analyst_ends_comes_back_to_their_share(tmp_path):
     made = live(tmp_path)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.5),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.5),))
     until(made, tmp_path, 6, at=3, end_releases=("asked",))
     assert remaining_share(made.ledger(), "ana", HALF, first=50) == Pure("1/2")
-    until(made, tmp_path, 9, at=6, adhoc_releases=(asked(made, share=HALF, name="next", epsilon=0.5),))
+    until(made, tmp_path, 9, at=6, adhoc_releases=(build_request(made, share=HALF, name="next", epsilon=0.5),))
 
 
 def test_a_share_that_was_made_smaller_ends_nothing_and_allows_nothing(tmp_path):
     made = live(tmp_path)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, share=HALF, epsilon=0.5),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.5),))
     assert remaining_share(made.ledger(), "ana", FEW) == Pure.zero()
     until(made, tmp_path, 6, at=3)
     assert "asked" in made.ledger().open_releases()
@@ -91,6 +91,6 @@ def test_a_share_of_delta_is_a_share_too(tmp_path):
     budget = {"epsilon": 8, "delta": 1e-5}
     made = pipeline(tmp_path, tables(USUAL, live=True, budget=budget, columns=columns))
     found = {"sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "epsilon": 0.05}
-    assert plan_adhoc(made.file, asked(made, share=HALF, delta=4e-6, **found)).refusals == ()
-    (dear,) = plan_adhoc(made.file, asked(made, share=HALF, delta=6e-6, **found)).refusals
+    assert plan_adhoc(made.file, build_request(made, share=HALF, delta=4e-6, **found)).refusals == ()
+    (dear,) = plan_adhoc(made.file, build_request(made, share=HALF, delta=6e-6, **found)).refusals
     assert dear == "v.toml: the share of ana: delta must be at most 5e-06 in all, got 6e-06"

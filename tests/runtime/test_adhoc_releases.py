@@ -12,12 +12,11 @@ import pytest
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.pipeline_file import PipelineFileError
 from streamgauge.privacy import BudgetExceededError, Pure
-from streamgauge.runtime import session as opening
 from streamgauge.runtime.adhoc import releases as asked_releases
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, add_adhoc_releases, parse_adhoc_release
 from streamgauge.runtime.ledger.render import ledger_log_as_json
-from streamgauge.runtime.session import RunRefusedError
+from streamgauge.runtime.session import RunRefusedError, SessionBuilder
 from tests.support.forked import forked, killed_at
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, world, write
 
@@ -25,7 +24,7 @@ QUARTER = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": 0.25}
 USUAL = {"name": "counts", "sql": COUNTS}
 
 
-def asked(made: Any, by: str = "ana", share: Fraction | None = None, **body: Any) -> AdHocRelease:
+def build_request(made: Any, by: str = "ana", share: Fraction | None = None, **body: Any) -> AdHocRelease:
     return AdHocRelease(parse_adhoc_release(QUARTER | body, made.file.stream), by, share)
 
 
@@ -49,27 +48,27 @@ def acts(made: Any) -> list[tuple[str, Any]]:
     return [(act.kind, act.body) for act in made.ledger().ledger_entries]
 
 
-def test_a_release_that_is_asked_for_is_charged_to_who_asked_and_runs(tmp_path):
+def test_a_release_that_is_requested_for_is_charged_to_who_requested_and_runs(tmp_path):
     made = finished(tmp_path)
-    run(made, adhoc_releases=(asked(made, title="Asked", description="for a while"),))
+    run(made, adhoc_releases=(build_request(made, title="Asked", description="for a while"),))
     assert published(made, "asked") == published(made) == [[5.0, 5.0]] * 10
     (charge,) = [body for kind, body in acts(made) if kind == "charge" and body["release"] == "asked"]
-    told = {"requested_by": "ana", "title": "Asked", "description": "for a while", "loss": {"epsilon": "1/4"}}
-    assert told.items() <= charge.items()
+    texts = {"requested_by": "ana", "title": "Asked", "description": "for a while", "loss": {"epsilon": "1/4"}}
+    assert texts.items() <= charge.items()
     assert made.ledger().ledger.remaining_loss() == Pure("1/4")
 
 
-def test_over_a_finished_file_it_has_all_ticks_whenever_it_is_asked_for(tmp_path):
+def test_over_a_finished_file_it_has_all_ticks_whenever_it_is_requested_for(tmp_path):
     made = finished(tmp_path)
     run(made)
-    run(made, adhoc_releases=(asked(made),))
+    run(made, adhoc_releases=(build_request(made),))
     assert published(made, "asked") == [[5.0, 5.0]] * 10
 
 
-def test_over_a_live_stream_it_begins_at_the_next_tick_of_which_nothing_was_seen(tmp_path):
+def test_over_a_live_stream_it_begins_at_the_next_tick_of_which_nothing_was_observed(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 17)
-    until(made, tmp_path, 80, at=17, adhoc_releases=(asked(made),))
+    until(made, tmp_path, 80, at=17, adhoc_releases=(build_request(made),))
     assert ticks_of(made) == [1, 2, 3, 4, 5, 6, 7]
     assert ticks_of(made, "asked") == [5, 6, 7]  # events of tick 4 may have come, 20 seconds early
 
@@ -84,7 +83,7 @@ def test_over_a_live_stream_it_begins_at_the_next_tick_of_which_nothing_was_seen
         {"sql": "SELECT AVG(x) AS mean FROM v WHERE g = 'a'", "title": "T", "description": "two\nlines"},
     ],
 )
-def test_what_is_restored_is_what_was_asked_for(tmp_path, body):
+def test_what_is_restored_is_what_was_requested_for(tmp_path, body):
     made = finished(tmp_path)
     body = {key: value for key, value in (QUARTER | body).items() if value is not None}
     wanted = AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana")
@@ -98,7 +97,7 @@ def test_what_is_restored_is_what_was_asked_for(tmp_path, body):
 
 def test_it_goes_on_at_every_start_and_no_edit_of_the_file_ends_it(tmp_path):
     made = live(tmp_path)
-    until(made, tmp_path, 20, adhoc_releases=(asked(made),))
+    until(made, tmp_path, 20, adhoc_releases=(build_request(made),))
     other = live(tmp_path, {"name": "other", "sql": COUNTS, "epsilon": "1/8"})
     until(other, tmp_path, 60, at=20)
     ended = [body["release"] for kind, body in acts(other) if kind == "end"]
@@ -108,21 +107,27 @@ def test_it_goes_on_at_every_start_and_no_edit_of_the_file_ends_it(tmp_path):
     assert other.plan().releases[1].requested_by == "ana"
 
 
-def test_a_start_that_does_not_restore_would_end_it(tmp_path, monkeypatch):
+class ForgetfulBuilder(SessionBuilder):
+    """A broken twin: it restores no ad hoc release."""
+
+    def _add_adhoc_releases(self, file):
+        return file
+
+
+def test_a_start_that_does_not_restore_would_end_it(tmp_path):
     """The broken twin of the test before."""
     made = live(tmp_path)
-    until(made, tmp_path, 20, adhoc_releases=(asked(made),))
-    monkeypatch.setattr(opening, "add_adhoc_releases", lambda file, book, ended=(): file)
-    until(made, tmp_path, 40, at=20)
+    until(made, tmp_path, 20, adhoc_releases=(build_request(made),))
+    until(made, tmp_path, 40, at=20, components={SessionBuilder: ForgetfulBuilder})
     assert [body["release"] for kind, body in acts(made) if kind == "end"] == ["asked"]
 
 
 def test_it_ends_when_somebody_ends_it_and_its_budget_returns(tmp_path):
     made = live(tmp_path)
-    until(made, tmp_path, 20, adhoc_releases=(asked(made, epsilon=0.5),))
+    until(made, tmp_path, 20, adhoc_releases=(build_request(made, epsilon=0.5),))
     until(made, tmp_path, 40, at=20, end_releases=("asked",))
     assert made.ledger().ledger.remaining_loss(first=10) == Pure("1/2")
-    until(made, tmp_path, 60, at=40, adhoc_releases=(asked(made, name="next", epsilon=0.5),))
+    until(made, tmp_path, 60, at=40, adhoc_releases=(build_request(made, name="next", epsilon=0.5),))
     assert list(made.ledger().open_releases()) == ["counts", "next"]
 
 
@@ -136,22 +141,27 @@ def test_it_ends_when_somebody_ends_it_and_its_budget_returns(tmp_path):
         ({"ask": {"name": "gone"}}, "release gone must have a name of its own, got one that is taken"),
     ],
 )
-def test_what_cannot_be_asked_for_or_ended_is_refused_without_a_trace(tmp_path, settings, words):
+def test_what_cannot_be_requested_for_or_ended_is_refused_without_a_trace(tmp_path, settings, words):
     made = live(tmp_path)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made, epsilon=0.1), asked(made, name="gone", epsilon=0.1)))
+    until(
+        made,
+        tmp_path,
+        3,
+        adhoc_releases=(build_request(made, epsilon=0.1), build_request(made, name="gone", epsilon=0.1)),
+    )
     until(made, tmp_path, 6, at=3, end_releases=("gone",))
     before = acts(made)
     if "ask" in settings:
-        settings = {"adhoc_releases": (asked(made, epsilon=0.1, **settings["ask"]),)}
+        settings = {"adhoc_releases": (build_request(made, epsilon=0.1, **settings["ask"]),)}
     with pytest.raises(InvalidReleaseError, match=words):
         until(made, tmp_path, 9, at=6, **settings)
     assert acts(made) == before
 
 
 @pytest.mark.parametrize("name", ["asked", "Asked"])
-def test_a_file_that_takes_the_name_of_one_that_was_asked_for_is_refused(tmp_path, name):
+def test_a_file_that_takes_the_name_of_one_that_was_requested_for_is_refused(tmp_path, name):
     made = live(tmp_path)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made),))
     edited = live(tmp_path, USUAL, {"name": name, "sql": COUNTS, "epsilon": "1/4"})
     words = f"release {name} must have a name of its own, got that of one that was asked for"
     assert any(words in each for each in edited.plan().refusals)
@@ -164,7 +174,7 @@ def test_beyond_the_budget_it_is_refused_without_a_trace(tmp_path):
     until(made, tmp_path, 3)
     before = acts(made)
     with pytest.raises(BudgetExceededError):
-        until(made, tmp_path, 6, at=3, adhoc_releases=(asked(made, epsilon=0.75),))
+        until(made, tmp_path, 6, at=3, adhoc_releases=(build_request(made, epsilon=0.75),))
     assert acts(made) == before
     until(made, tmp_path, 20, at=3)
 
@@ -172,7 +182,7 @@ def test_beyond_the_budget_it_is_refused_without_a_trace(tmp_path):
 def test_sql_that_cannot_be_answered_is_refused_before_there_is_a_store(tmp_path):
     made = live(tmp_path)
     with pytest.raises(ValueError, match="release asked"):
-        until(made, tmp_path, 3, adhoc_releases=(asked(made, sql="SELECT secret FROM other"),))
+        until(made, tmp_path, 3, adhoc_releases=(build_request(made, sql="SELECT secret FROM other"),))
     assert not made.file.folder.exists()
 
 
@@ -183,7 +193,7 @@ def test_sql_that_cannot_be_answered_is_refused_before_there_is_a_store(tmp_path
 def test_a_server_that_is_killed_while_it_charges_has_charged_all_of_it_or_nothing(tmp_path, step):
     made = finished(tmp_path)
     run(made)
-    wanted = (asked(made),)
+    wanted = (build_request(made),)
     assert forked(lambda: next(iter(made.ticks(adhoc_releases=wanted, step=killed_at(step))))) == -9
     charged = "asked" in made.ledger().releases
     assert charged is (step in ("transaction_committed", "store_committed", "guard_written"))
@@ -194,16 +204,16 @@ def test_a_server_that_is_killed_while_it_charges_has_charged_all_of_it_or_nothi
 
 def test_sinks_get_the_releases_of_the_file_alone(tmp_path):
     made = finished(tmp_path)
-    run(made, adhoc_releases=(asked(made),))
-    told = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert {each["release"] for each in told} == {"counts"}
+    run(made, adhoc_releases=(build_request(made),))
+    texts = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {each["release"] for each in texts} == {"counts"}
     run(made)
-    assert len(told) == len((tmp_path / "out.jsonl").read_text().splitlines())
+    assert len(texts) == len((tmp_path / "out.jsonl").read_text().splitlines())
 
 
-def test_a_source_that_changed_is_charged_again_to_who_asked(tmp_path):
+def test_a_source_that_changed_is_charged_again_to_who_requested(tmp_path):
     made = finished(tmp_path, budget={"epsilon": 3})
-    run(made, adhoc_releases=(asked(made),))
+    run(made, adhoc_releases=(build_request(made),))
     write(tmp_path, one_a_second(90))
     run(made, recharge_source=True)
     assert published(made, "asked@2")[-1] == [0, 0]
@@ -223,9 +233,9 @@ def test_a_source_that_changed_is_charged_again_to_who_asked(tmp_path):
         ({"delta": 1e-9}, "release.asked.delta must be left out unless the budget has a delta"),
     ],
 )
-def test_what_is_asked_for_in_json_has_the_rules_and_words_of_the_file(tmp_path, body, words):
+def test_what_is_requested_for_in_json_has_the_rules_and_words_of_the_file(tmp_path, body, words):
     with pytest.raises(PipelineFileError, match=words):
-        asked(live(tmp_path), **body)
+        build_request(live(tmp_path), **body)
 
 
 @pytest.mark.parametrize("body", [[], "text", None, 7, {1: 2}])
@@ -238,7 +248,7 @@ def test_a_plan_tells_cost_and_error_and_charges_nothing(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 17)
     before = acts(made)
-    found = plan_adhoc(made.file, asked(made), None)
+    found = plan_adhoc(made.file, build_request(made), None)
     assert found.refusals == ()
     assert found.plan is not None
     assert (found.plan.name, found.plan.first, found.plan.loss, found.plan.requested_by) == (
@@ -250,50 +260,50 @@ def test_a_plan_tells_cost_and_error_and_charges_nothing(tmp_path):
     assert found.plan.errors
     assert (found.remaining_budget, found.remaining_share) == (Pure("1/4"), None)
     assert acts(made) == before
-    until(made, tmp_path, 20, at=17, adhoc_releases=(asked(made),))
+    until(made, tmp_path, 20, at=17, adhoc_releases=(build_request(made),))
     assert made.ledger().releases["asked"].first == found.plan.first
 
 
 def test_a_plan_tells_why_it_would_be_refused_and_touches_no_source(tmp_path):
     made = live(tmp_path)
-    until(made, tmp_path, 3, adhoc_releases=(asked(made),))
+    until(made, tmp_path, 3, adhoc_releases=(build_request(made),))
     (tmp_path / "v.jsonl").unlink()
-    (taken,) = plan_adhoc(made.file, asked(made)).refusals
-    assert "a name of its own" in taken
-    (dear,) = plan_adhoc(made.file, asked(made, name="dear", epsilon=2)).refusals
+    (accepted,) = plan_adhoc(made.file, build_request(made)).refusals
+    assert "a name of its own" in accepted
+    (dear,) = plan_adhoc(made.file, build_request(made, name="dear", epsilon=2)).refusals
     rule = "v.toml: release dear: charge must be at most what is left of epsilon 1"
     assert dear == f"{rule}, got epsilon 2 on top of epsilon 0.75"
-    unknown = plan_adhoc(made.file, asked(made, name="sql", sql="SELECT MAX(secret) FROM v"))
+    unknown = plan_adhoc(made.file, build_request(made, name="sql", sql="SELECT MAX(secret) FROM v"))
     assert unknown.plan is None
     assert len(unknown.refusals) == 1
     assert unknown.remaining_budget == Pure("1/4")
 
 
 def test_a_plan_before_the_first_run_is_against_the_budget_of_the_file(tmp_path):
-    found = plan_adhoc(live(tmp_path).file, asked(live(tmp_path)))
+    found = plan_adhoc(live(tmp_path).file, build_request(live(tmp_path)))
     assert (found.refusals, found.remaining_budget) == ((), Pure("3/4"))
 
 
-def test_the_ledger_tells_who_asked_and_when_the_budget_comes_back(tmp_path):
+def test_the_ledger_tells_who_requested_and_when_the_budget_comes_back(tmp_path):
     made = live(tmp_path)
-    until(made, tmp_path, 20, adhoc_releases=(asked(made, horizon="50s"),))
-    told = ledger_log_as_json(made.ledger(), made.file)
-    assert told["requested_by"] == {"asked": "ana"}
+    until(made, tmp_path, 20, adhoc_releases=(build_request(made, horizon="50s"),))
+    texts = ledger_log_as_json(made.ledger(), made.file)
+    assert texts["requested_by"] == {"asked": "ana"}
     first = made.ledger().releases["asked"].first
-    assert told["timeline"] == [
+    assert texts["timeline"] == [
         {"first_tick": first, "last_tick": first + 4, "spent": {"epsilon": "3/4"}, "remaining": {"epsilon": "1/4"}},
         {"first_tick": first + 5, "last_tick": None, "spent": {"epsilon": "1/2"}, "remaining": {"epsilon": "1/2"}},
     ]
-    assert json.loads(json.dumps(told)) == told
+    assert json.loads(json.dumps(texts)) == texts
     assert ledger_log_as_json(live(tmp_path / "none").ledger(), made.file)["timeline"] == []
 
 
-def test_an_asked_release_is_known_by_its_pinned_block_alone(tmp_path):
+def test_an_requested_release_is_known_by_its_pinned_block_alone(tmp_path):
     """Its fields are those of the canonical text, and the restoring of each is tested above."""
     made = finished(tmp_path)
-    run(made, adhoc_releases=(asked(made),))
-    book = made.ledger()
-    text = asked_releases.find_pinned_blocks(book)["release.asked"]
+    run(made, adhoc_releases=(build_request(made),))
+    ledger_log = made.ledger()
+    text = asked_releases.find_pinned_blocks(ledger_log)["release.asked"]
     assert set(json.loads(text)) == {
         *("sql", "window", "horizon", "mechanism", "max_groups", "loss", "settings", "delta")
     }

@@ -15,16 +15,16 @@ SMALL = {"sql": COUNTS, "window": "each", "epsilon": "1/100"}
 
 def pressed(folder: Path, turns: int) -> Any:
     """A run that is asked for one more release in every turn, and told at once that others wait."""
-    made, turn = pipeline(folder, tables()), Flag()
+    made, command_flag = pipeline(folder, tables()), Flag()
     write(folder, one_a_second())
-    turn.set()
+    command_flag.set()
     for number in range(turns):
         release = parse_adhoc_release(SMALL | {"name": f"z{number}"}, made.file.stream)
-        run(made, max_batch_ticks=2, commands_waiting=turn, adhoc_releases=(AdHocRelease(release, "ana"),))
+        run(made, max_batch_ticks=2, commands_waiting=command_flag, adhoc_releases=(AdHocRelease(release, "ana"),))
     return made
 
 
-def test_every_turn_has_a_batch_of_the_file_and_one_of_what_was_asked_for(tmp_path: Path) -> None:
+def test_every_command_has_a_batch_of_the_file_and_one_of_what_was_requested_for(tmp_path: Path) -> None:
     made = pressed(tmp_path, 3)
     assert ticks_of(made) == [1, 2, 3, 4, 5, 6]
     assert ticks_of(made, "z0") == ticks_of(made)  # it began with the file

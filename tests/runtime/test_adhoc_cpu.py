@@ -17,12 +17,12 @@ from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables,
 SMALL = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": "1/100"}
 
 
-def asked(made: Any, **body: Any) -> AdHocRelease:
+def build_request(made: Any, **body: Any) -> AdHocRelease:
     return AdHocRelease(parse_adhoc_release(SMALL | body, made.file.stream), "ana")
 
 
 def work(made: Any, sql: str, **body: Any) -> int:
-    return cpu_ms(plan_release(made.file, asked(made, sql=sql, **body).attributed_release))
+    return cpu_ms(plan_release(made.file, build_request(made, sql=sql, **body).attributed_release))
 
 
 def bounded(folder: Path, most: int) -> Any:
@@ -34,8 +34,8 @@ def bounded(folder: Path, most: int) -> Any:
 
 def two_beside(made: Any) -> None:
     """Asks for a release, and then for one more."""
-    run(made, adhoc_releases=(asked(made, name="a"),))
-    run(made, adhoc_releases=(asked(made, name="b"),))
+    run(made, adhoc_releases=(build_request(made, name="a"),))
+    run(made, adhoc_releases=(build_request(made, name="b"),))
 
 
 def test_the_work_of_all_that_is_open_is_bounded(tmp_path):
@@ -43,7 +43,7 @@ def test_the_work_of_all_that_is_open_is_bounded(tmp_path):
     with pytest.raises(InvalidReleaseError, match="must take at most 11 units of work in all"):
         two_beside(made)
     assert set(made.ledger().releases) == {"counts", "a"}
-    (why,) = plan_adhoc(made.file, asked(made, name="b")).refusals
+    (why,) = plan_adhoc(made.file, build_request(made, name="b")).refusals
     assert why.endswith("got 12: ask for fewer aggregates, or end a release")
     two_beside(bounded(make(tmp_path / "more"), 12))
 
@@ -70,7 +70,7 @@ def test_every_aggregate_level_expression_and_group_is_work(tmp_path):
     assert work(made, COUNTS, window="sliding 1000000s") > work(made, COUNTS) + 10
 
 
-def test_functions_that_an_engine_binds_anew_are_work(tmp_path):
+def test_functions_that_an_engine_binds_again_are_work(tmp_path):
     """Thirty within each other took 65 ms a round, and as many characters of other SQL 15."""
     made = pipeline(tmp_path, tables(live=True))
     nested = work(made, f"SELECT SUM({'NULLIF(' * 30}x{', 1)' * 30}) FROM v")
@@ -82,7 +82,7 @@ def test_a_hundred_medians_are_refused_by_the_usual_bound(tmp_path):
     """They made a tick with one event leave later than a tick without."""
     made = pipeline(tmp_path, tables(live=True))
     medians = ", ".join(f"MEDIAN(x + {i}) AS m{i}" for i in range(64))
-    (why,) = plan_adhoc(made.file, asked(made, sql=f"SELECT {medians} FROM v")).refusals
+    (why,) = plan_adhoc(made.file, build_request(made, sql=f"SELECT {medians} FROM v")).refusals
     assert "adhoc.max_cpu_ms" in why
     few = ", ".join(f"MEDIAN(x + {i}) AS m{i}" for i in range(10))
-    assert plan_adhoc(made.file, asked(made, sql=f"SELECT {few} FROM v")).refusals == ()
+    assert plan_adhoc(made.file, build_request(made, sql=f"SELECT {few} FROM v")).refusals == ()

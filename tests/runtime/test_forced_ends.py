@@ -11,7 +11,7 @@ from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import SessionBuilder
-from tests.runtime.test_asked_room import asked, made_in
+from tests.runtime.test_adhoc_capacity import build_request, made_in
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
 
 
@@ -21,57 +21,64 @@ class DownError(RuntimeError):
 
 def started(folder: Path, **settings: Any) -> Any:
     """A run over a batch file that was asked for a release, and stopped after three ticks of it."""
-    made, turn = made_in(folder, live=False, **settings), Flag()
+    made, command_flag = made_in(folder, live=False, **settings), Flag()
     write(folder, one_a_second())
-    turn.set()
-    run(made, max_batch_ticks=3, commands_waiting=turn, adhoc_releases=(asked(made),))
+    command_flag.set()
+    run(made, max_batch_ticks=3, commands_waiting=command_flag, adhoc_releases=(build_request(made),))
     assert ticks_of(made, "asked") == [1, 2, 3]
     return made
 
 
-def fails_with(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """An engine that cannot answer a release."""
-    usual = Batches.open_engine
+class FailingBatches(Batches):
+    """An engine that cannot answer the ad hoc release."""
 
-    def engine_for(batches: Batches) -> Any:
-        if name in {each.name for each in batches.session.runs}:
+    def open_engine(self) -> Any:
+        if "asked" in {each.name for each in self.session.runs}:
             raise DownError
-        return usual(batches)
+        return super().open_engine()
 
-    monkeypatch.setattr(Batches, "open_engine", engine_for)
+
+FAILING: dict[type, type] = {Batches: FailingBatches}
 
 
 @pytest.mark.parametrize("ended_before", [False, True])
-def test_a_store_is_rescued_from_what_the_engine_fails_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_before: bool
-) -> None:
+def test_a_store_is_rescued_from_what_the_engine_fails_with(tmp_path: Path, ended_before: bool) -> None:
     made = started(tmp_path)
-    fails_with(monkeypatch, "asked")
     with pytest.raises(DownError):
-        run(made, end_releases=("asked",) if ended_before else ())
-    run(made, force_end_releases=("asked",))
+        run(made, end_releases=("asked",) if ended_before else (), components=FAILING)
+    run(made, force_end_releases=("asked",), components=FAILING)
     assert published(made) == [[5.0, 5.0]] * 10
     assert ticks_of(made, "asked") == [1, 2, 3]
-    run(made)
+    run(made, components=FAILING)
     assert not made.ledger().active_releases(()).keys() - {"counts"}
     with pytest.raises(InvalidReleaseError, match="must be one that is open"):
         run(made, force_end_releases=("asked",))
 
 
-def test_what_was_cut_is_never_drawn_again(tmp_path: Path) -> None:
-    made, stop = started(tmp_path), Flag()
+def run_after_forced_end(folder: Path, components: dict[type, type]) -> list[int]:
+    made, stop = started(folder), Flag()
     stop.set()
-    run(made, end_releases=("asked",), stop=stop)
-    run(made, force_end_releases=("asked",), stop=stop)
-    run(made)
-    assert ticks_of(made, "asked") == [1, 2, 3]
+    run(made, end_releases=("asked",), stop=stop, components=components)
+    run(made, force_end_releases=("asked",), stop=stop, components=components)
+    run(made, components=components)
+    return ticks_of(made, "asked")
 
 
-def test_a_twin_that_does_not_enter_it_draws_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store takes no second value for a tick: so the twin cannot go on."""
-    monkeypatch.setattr(SessionBuilder, "_stop_draining", lambda self: [])
+def test_a_release_ended_by_force_is_never_drawn_again(tmp_path: Path) -> None:
+    assert run_after_forced_end(tmp_path, {}) == [1, 2, 3]
+
+
+class ForgetfulBuilder(SessionBuilder):
+    """A broken twin: it enters no forced end."""
+
+    def _stop_draining(self) -> list[Any]:
+        return []
+
+
+def test_a_forced_end_without_entry_draws_again(tmp_path: Path) -> None:
+    """The store accepts no second value for a tick, so the twin cannot continue."""
     with pytest.raises(Exception, match=r"."):
-        test_what_was_cut_is_never_drawn_again(tmp_path)
+        run_after_forced_end(tmp_path, {SessionBuilder: ForgetfulBuilder})
 
 
 def test_releases_of_the_file_are_not_cut(tmp_path: Path) -> None:
@@ -84,7 +91,7 @@ def more_refused(folder: Path) -> list[str]:
     made, stop = started(folder, server={"adhoc_max_active": 1}), Flag()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
-    more = asked(made, name="more")
+    more = build_request(made, name="more")
     assert plan_adhoc(made.file, more, finished={"asked"}).refusals == ()
     refused = list(plan_adhoc(made.file, more).refusals)
     if refused:
@@ -94,7 +101,7 @@ def more_refused(folder: Path) -> list[str]:
     return refused
 
 
-def test_what_runs_on_takes_room_until_readers_have_seen_it(tmp_path: Path) -> None:
+def test_what_runs_on_takes_room_until_readers_have_observed_it(tmp_path: Path) -> None:
     (why,) = more_refused(tmp_path)
     assert "releases that were asked for must be at most 1 at a time, got 2" in why
 
@@ -108,48 +115,44 @@ def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None
     made, stop = made_in(tmp_path, server={"adhoc_max_total": 1}), Flag()
     (tmp_path / "v.jsonl").touch()
     stop.set()
-    run(made, adhoc_releases=(asked(made),), stop=stop)
+    run(made, adhoc_releases=(build_request(made),), stop=stop)
     run(made, end_releases=("asked",), stop=stop)
-    (why,) = plan_adhoc(made.file, asked(made, name="more")).refusals
+    (why,) = plan_adhoc(made.file, build_request(made, name="more")).refusals
     assert "releases that ana ever asks for must be at most 1, ended ones too, got 2" in why
     assert "adhoc.max_total" in why
-    assert plan_adhoc(made.file, asked(made, "bea", name="more")).refusals == ()
+    assert plan_adhoc(made.file, build_request(made, "bea", name="more")).refusals == ()
 
 
-def flaky(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
-    """The first release that was ended and is built again fails."""
-    usual, failures = SessionBuilder._build_run, [failure]
+def flaky(failure: Exception) -> dict[type, type]:
+    """Return components by which the first ended release that is built again fails."""
+    failures = [failure]
 
-    def run_of(self: SessionBuilder, entry: Any) -> Any:
-        if entry.end_tick is not None and failures:
-            raise failures.pop()
-        return usual(self, entry)
+    class FlakyBuilder(SessionBuilder):
+        def build_run(self, entry: Any) -> Any:
+            if entry.end_tick is not None and failures:
+                raise failures.pop()
+            return super().build_run(entry)
 
-    monkeypatch.setattr(SessionBuilder, "_build_run", run_of)
+    return {SessionBuilder: FlakyBuilder}
 
 
-def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
-    flaky(monkeypatch, MemoryError())
+    components = flaky(MemoryError())
     with pytest.raises(MemoryError):
-        run(made, note=notes.append)
-    run(made, note=notes.append)
+        run(made, note=notes.append, components=components)
+    run(made, note=notes.append, components=components)
     assert ticks_of(made, "asked") == list(range(1, 11))
     assert notes == []
 
 
-def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_reported(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
-    flaky(monkeypatch, ValueError("such a mechanism is no more"))
-    run(made, note=notes.append)
+    run(made, note=notes.append, components=flaky(ValueError("such a mechanism is no more")))
     assert ticks_of(made, "asked") == [1, 2, 3]
     assert notes == ["release asked cannot run on, so it ends where it is"]
 
@@ -159,14 +162,14 @@ def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
     sql = "SELECT h, COUNT(*) FROM v JOIN t USING (g) GROUP BY h"
     lookup = {"lookup": {"t": {"file": "t.csv", "on": "g"}}}
-    usual, stop, turn = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
+    usual, stop, command_flag = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
     write(tmp_path, one_a_second())
-    turn.set()
+    command_flag.set()
     stop.set()
     run(
         pipeline(tmp_path, tables(usual, {"name": "more", "sql": sql}) | lookup),
         max_batch_ticks=3,
-        commands_waiting=turn,
+        commands_waiting=command_flag,
     )
     run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,r\n")
