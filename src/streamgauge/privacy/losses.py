@@ -358,10 +358,10 @@ def _parse_delta(value: Number) -> Fraction:
 
 
 def _reject_delta(budget: Pure | Zcdp, delta: Number) -> None:
-    taken = parse_nonnegative(delta, "delta")
-    if taken:
+    slack = parse_nonnegative(delta, "delta")
+    if slack:
         raise LossConversionError(
-            f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(taken)}"
+            f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(slack)}"
         )
 
 
